@@ -1,0 +1,99 @@
+"""Preparing a file the size of the EchoNest Taste Profile: time and peak memory, beside pandas reading the same file.
+
+    python benchmarks/prepare_echonest.py [--rows 48000000] [--folder DIR] [--output results/bench/prepare.json]
+
+The file is generated in the official format (user, song, plays; tabs, no header) with a million users and 380,000
+songs, both skewed. Each contender runs in a process of its own, one after the other.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from spherec import rng
+
+USERS, SONGS, CHUNK = 1_000_000, 380_000, 2_000_000
+
+CONTENDERS = {
+    "spherec data prepare": "-m spherec data prepare {file} --preset echonest -o {folder}/prepared.npz --json",
+    "spherec data prepare, no cut": "-m spherec data prepare {file} --format echonest -o {folder}/whole.npz --json",
+    "pandas.read_csv": "-c \"import pandas; print(len(pandas.read_csv('{file}', sep='\\t', header=None)))\"",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=48_000_000)
+    parser.add_argument("--folder", type=Path, help="where the generated file goes; a temporary folder by default")
+    parser.add_argument("--output", type=Path, default=Path("results/bench/prepare.json"))
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        file = Path(folder) / "train_triplets.txt"
+        generate(file, arguments.rows)
+        record = {
+            "command": " ".join(["python", *sys.argv]),
+            "commit": _output("git", "rev-parse", "--short", "HEAD"),
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
+            "seed": 0,
+            "rows": arguments.rows,
+            "file_gb": round(file.stat().st_size / 1e9, 2),
+            "runs": [measured(name, line.format(file=file, folder=folder)) for name, line in CONTENDERS.items()],
+        }
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(json.dumps(record, indent=2) + "\n")
+
+
+def generate(path: Path, rows: int) -> None:
+    """Write the file: activity of users is log-normal, popularity of songs falls as 1 / rank."""
+    generator = rng.stream(0, "benchmark")
+    users = pl.Series([f"{number:040x}" for number in generator.integers(0, 1 << 62, USERS)])
+    songs = pl.Series([f"SO{number:016X}" for number in generator.integers(0, 1 << 62, SONGS)])
+    activity = np.cumsum(generator.lognormal(0.0, 1.0, USERS))
+    popularity = np.cumsum(1.0 / np.arange(1, SONGS + 1) ** 0.8)
+    with path.open("wb") as file:
+        for begin in range(0, rows, CHUNK):
+            n = min(CHUNK, rows - begin)
+            user = np.sort(np.searchsorted(activity, generator.random(n) * activity[-1]))
+            song = np.searchsorted(popularity, generator.random(n) * popularity[-1])
+            plays = generator.geometric(0.25, n)
+            frame = pl.DataFrame({"user": users[user], "song": songs[song], "plays": plays})
+            frame.write_csv(file, include_header=False, separator="\t")
+            print(f"\rgenerated {begin + n:,} of {rows:,} rows", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+
+
+def measured(name: str, command: str) -> dict[str, object]:
+    """Run a Python command; its wall time and the peak memory that the kernel saw."""
+    begin = time.perf_counter()
+    process = subprocess.Popen(f"{sys.executable} {command}", shell=True, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    printed = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    result = {
+        "contender": name,
+        "seconds": round(time.perf_counter() - begin, 1),
+        "peak_gb": round(usage.ru_maxrss * 1024 / 1e9, 2),
+        "exit_code": os.waitstatus_to_exitcode(status),
+        "printed": printed.strip()[:500],
+    }
+    print(result, file=sys.stderr)
+    return result
+
+
+def _output(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
+
+
+if __name__ == "__main__":
+    main()

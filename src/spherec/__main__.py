@@ -1,0 +1,5 @@
+"""`python -m spherec` is the command `spherec`."""
+
+from spherec.cli import main
+
+main()

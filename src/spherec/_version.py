@@ -1,0 +1,3 @@
+"""The version, readable without an installed package."""
+
+__version__ = "0.1.0"

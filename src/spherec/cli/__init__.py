@@ -1,0 +1,43 @@
+"""The command line: parse, call, print."""
+
+import sys
+
+import typer
+
+from spherec._version import __version__
+from spherec.cli import data
+from spherec.cli.demo import demo
+from spherec.errors import SpherecError
+
+app = typer.Typer(
+    name="spherec",
+    help="Recommendations from implicit feedback: one metric space for users and items.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(data.app, name="data")
+app.command()(demo)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"spherec {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Show the version."),
+) -> None:
+    pass
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; bad input ends with exit code 2 and one sentence on standard error."""
+    try:
+        app(arguments)
+    except SpherecError as error:
+        typer.secho(f"error: {error}", err=True, fg="red")
+        sys.exit(2)

@@ -1,0 +1,123 @@
+"""`spherec data prepare`, `stats` and `head`: from raw files to interactions, and a look at either."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from spherec.cli.display import note, show, statistics_table, steps_table
+from spherec.cli.source import Source, takes_source
+from spherec.cli.split import split
+from spherec.data.interactions import Interactions
+from spherec.data.statistics import statistics
+
+app = typer.Typer(help="Prepare, describe, split and look at interactions.", no_args_is_help=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+@app.command()
+@takes_source
+def prepare(
+    source: Source,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, e.g. movies.npz.")],
+    names: Annotated[Path | None, typer.Option(help="A table with item names.")] = None,
+    names_id_column: Annotated[str, typer.Option(help="Its column with item ids.")] = "id",
+    names_column: Annotated[str, typer.Option(help="Its column with names.")] = "name",
+    compress: Annotated[bool, typer.Option("--compress", help="Smaller, but slower to load.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Read events, merge repeated pairs, cut, and write one file that everything else loads in no time.
+
+    For example: spherec data prepare ratings.csv --user-column userId --item-column movieId --value-column rating
+    --min-value 4 -o movies.npz
+    """
+    data = source.load()
+    if names is not None:
+        data = data.with_item_names(_names_by_id(source, data, names, names_id_column, names_column))
+    data.save(output, compress=compress)
+    _describe(source, data, output=str(output), as_json=as_json)
+
+
+@app.command()
+@takes_source
+def stats(source: Source, as_json: AsJson = False) -> None:
+    """Count users, items and pairs, and show how they are spread."""
+    _describe(source, source.load(), output=None, as_json=as_json)
+
+
+@app.command()
+@takes_source
+def head(
+    source: Source,
+    rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="How many.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Show the first events as they are understood, before anything is merged or cut. Reads no more than needed."""
+    columns = _first_events(source, rows)
+    records = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+    if as_json:
+        typer.echo(json.dumps(records, default=str))
+        return
+    table = Table(*columns)
+    for record in records:
+        table.add_row(*map(_cell, record.values()))
+    show(table)
+
+
+app.command()(split)
+
+
+def _describe(source: Source, data: Interactions, *, output: str | None, as_json: bool) -> None:
+    """Steps and statistics, as tables or JSON."""
+    numbers, paper = statistics(data), source.paper
+    if as_json:
+        described: dict[str, Any] = {"output": output} if output else {}
+        described |= asdict(numbers) | {"steps": [asdict(step) for step in data.steps]}
+        described |= {"paper": asdict(paper.paper)} if paper else {}
+        typer.echo(json.dumps(described))
+        return
+    if data.steps:
+        show(steps_table(data.steps))
+    show(statistics_table(numbers, paper))
+    if paper is not None:
+        note(paper.note)
+    if output is not None:
+        note(f"written to {output}")
+
+
+def _first_events(source: Source, rows: int) -> dict[str, list[Any]]:
+    """The columns of the first events, by name."""
+    prepared = source.prepared()
+    events = source.events(limit=rows) if prepared is None else prepared.events()
+    users, items = events.users[:rows], events.items[:rows]
+    columns: dict[str, list[Any]] = {"user": events.user_ids[users].tolist(), "item": events.item_ids[items].tolist()}
+    if events.values is not None:
+        columns["value"] = events.values[:rows].tolist()
+    if events.times is not None:
+        columns["time"] = events.times[:rows].tolist()
+    if prepared is not None and prepared.item_names is not None:
+        columns["name"] = [prepared.item_names[item] for item in items]
+    return columns
+
+
+def _names_by_id(source: Source, data: Interactions, path: Path, id_column: str, name_column: str) -> dict[Any, str]:
+    """Names of the data's items; a text file has strings where the data may have numbers."""
+    from spherec.data.readers import read_book_crossing_names, read_names
+
+    if source.preset == "book-crossing":
+        names = read_book_crossing_names(path)
+    else:
+        names = read_names(path, id=id_column, name=name_column, encoding=source.encoding)
+    found = {one: names[str(one)] for one in data.item_ids if str(one) in names}
+    note(f"{len(found):,} of {data.n_items:,} items have a name in {path}")
+    return found
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.15g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,86 @@
+"""Tables and progress in the terminal."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from spherec.data.events import Step
+from spherec.data.reading import Progress as ProgressCallback
+from spherec.data.statistics import Spread, Statistics
+from spherec.datasets import Preset, Table1
+
+
+def show(*parts: Table | str) -> None:
+    """Print to standard output."""
+    console = Console()
+    for part in parts:
+        console.print(part, highlight=False)
+
+
+def note(text: str) -> None:
+    """A remark beside the result: to standard error."""
+    typer.secho(text, err=True, dim=True)
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[ProgressCallback]:
+    """A bar on standard error, gone when done."""
+    bar = Progress(
+        TextColumn(label),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def steps_table(steps: Sequence[Step]) -> Table:
+    """What each step left, and what it removed."""
+    table = Table(title="From raw rows to interactions", title_justify="left")
+    table.add_column("step")
+    for name in ("users", "items", "pairs", "removed"):
+        table.add_column(name, justify="right")
+    removed = [0, *(before.pairs - after.pairs for before, after in pairwise(steps))]
+    for step, gone in zip(steps, removed, strict=False):
+        table.add_row(step.name, f"{step.users:,}", f"{step.items:,}", f"{step.pairs:,}", f"{gone:,}" if gone else "")
+    return table
+
+
+def statistics_table(statistics: Statistics, preset: Preset | None) -> Table:
+    """The statistics, beside the paper's Table 1 where the data set is one of the paper's."""
+    table = Table(title="Statistics", title_justify="left")
+    table.add_column("")
+    table.add_column("here", justify="right")
+    ours = _sizes(statistics)
+    theirs = _sizes(preset.paper) if preset is not None else {}
+    if preset is not None:
+        table.add_column(f"paper, Table 1\n({preset.title})", justify="right")
+    for name, size in ours.items():
+        table.add_row(name, size, theirs.get(name))
+    table.add_section()
+    table.add_row("items per user", _spread(statistics.items_per_user))
+    table.add_row("users per item", _spread(statistics.users_per_item))
+    table.add_row("pairs on the top 1 % of items", f"{statistics.top_percent_share:.1f} %")
+    return table
+
+
+def _sizes(of: Statistics | Table1) -> dict[str, str]:
+    return {
+        "users": f"{of.users:,}",
+        "items": f"{of.items:,}",
+        "pairs": f"{of.pairs:,}",
+        "density": f"{of.density_percent:.3f} %",
+    }
+
+
+def _spread(spread: Spread) -> str:
+    return f"{spread.smallest:,} to {spread.largest:,}, median {spread.median:,g}"

@@ -1,0 +1,170 @@
+"""DATA on the command line: what it may be, and the options that say how to read it."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from spherec import datasets
+from spherec.cli.display import progress_bar
+from spherec.data import archive
+from spherec.data.events import Duplicates, Events
+from spherec.data.filters import Cut
+from spherec.data.interactions import Interactions
+from spherec.data.reading import Columns, Format, Missing, Progress, Reading
+from spherec.errors import DataError
+
+_TABLE = "Reading a table"
+_CUT = "Cutting"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The argument DATA with its options; each field is one of them."""
+
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="'book-crossing' (the embedded data set), a prepared file, or a file of events: "
+            "CSV, TSV or JSON lines, plain or gzipped, or Parquet.",
+        ),
+    ]
+    user_column: Annotated[str, typer.Option(help="Column with user ids.", rich_help_panel=_TABLE)] = "user"
+    item_column: Annotated[str, typer.Option(help="Column with item ids.", rich_help_panel=_TABLE)] = "item"
+    value_column: Annotated[
+        str | None, typer.Option(help="Column with ratings or counts, for --min-value.", rich_help_panel=_TABLE)
+    ] = None
+    time_column: Annotated[
+        str | None, typer.Option(help="Column with times, as numbers or dates.", rich_help_panel=_TABLE)
+    ] = None
+    time_format: Annotated[
+        str | None,
+        typer.Option(help="How dates are written if not as 2004-06-01, e.g. '%m %d, %Y'.", rich_help_panel=_TABLE),
+    ] = None
+    format: Annotated[
+        Format,
+        typer.Option(help="What the file is; 'auto' goes by its name and content.", rich_help_panel=_TABLE),
+    ] = "auto"
+    separator: Annotated[
+        str | None,
+        typer.Option(help="Between columns; a tab , ; | and :: are found by themselves.", rich_help_panel=_TABLE),
+    ] = None
+    encoding: Annotated[str, typer.Option(help="Of a text file, e.g. latin-1.", rich_help_panel=_TABLE)] = "utf-8"
+    missing: Annotated[
+        Missing,
+        typer.Option(help="Rows without user or item: refuse the file, or drop them.", rich_help_panel=_TABLE),
+    ] = "error"
+    duplicates: Annotated[
+        Duplicates | None,
+        typer.Option(
+            help="Pairs that come more than once: keep the last value (what happens to ratings if nothing is said), "
+            "sum the values (what happens to play counts and to events without values), or refuse.",
+            rich_help_panel=_TABLE,
+        ),
+    ] = None
+    preset: Annotated[
+        Literal["book-crossing", "amazon-movies", "echonest"] | None,
+        typer.Option(help="Read and cut the file as the paper did this data set.", rich_help_panel=_CUT),
+    ] = None
+    min_value: Annotated[
+        float | None, typer.Option(help="Keep pairs with at least this rating or count.", rich_help_panel=_CUT)
+    ] = None
+    min_per_user: Annotated[
+        int | None, typer.Option(help="Keep users with at least this many items.", rich_help_panel=_CUT)
+    ] = None
+    min_per_item: Annotated[
+        int | None, typer.Option(help="Keep items with at least this many users.", rich_help_panel=_CUT)
+    ] = None
+    iterate: Annotated[
+        bool, typer.Option("--iterate", help="Repeat the two until nothing falls out.", rich_help_panel=_CUT)
+    ] = False
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether DATA is the word for the embedded data set."""
+        return self.data == datasets.BOOK_CROSSING.name
+
+    @property
+    def paper(self) -> datasets.Preset | None:
+        """The data set of the paper that this is."""
+        if self.is_embedded and self.cut() == Cut():
+            return datasets.BOOK_CROSSING
+        return datasets.PRESETS[self.preset] if self.preset else None
+
+    def cut(self) -> Cut:
+        """The preset's cut, if one is named, with what the options say instead."""
+        start = datasets.PRESETS[self.preset].cut if self.preset else Cut()
+        return Cut(
+            min_value=start.min_value if self.min_value is None else self.min_value,
+            min_per_user=start.min_per_user if self.min_per_user is None else self.min_per_user,
+            min_per_item=start.min_per_item if self.min_per_item is None else self.min_per_item,
+            iterate=start.iterate or self.iterate,
+        )
+
+    def load(self) -> Interactions:
+        """The interactions, read with a progress bar and cut."""
+        prepared = self.prepared()
+        if prepared is not None:
+            return prepared if self.cut() == Cut() else Interactions.from_events(self.cut()(prepared.events()))
+        with progress_bar(f"reading {Path(self.data).name}") as progress:
+            events = self.events(progress=progress)
+        return Interactions.from_events(self.cut()(events.merged(self._merge_rule(events))))
+
+    def events(self, *, limit: int | None = None, progress: Progress | None = None) -> Events:
+        """The raw events of a file that is not prepared, or the first of them."""
+        from spherec.data.readers import read_events  # brings polars, which a machine that only trains may lack
+
+        return read_events(self.data, replace(self._reading(), limit=limit, progress=progress))
+
+    def prepared(self) -> Interactions | None:
+        """The embedded data set or a prepared file, uncut; None for any other file."""
+        if self.is_embedded:
+            return datasets.book_crossing()
+        if not Path(self.data).exists():
+            raise DataError(f"{self.data} does not exist; give a file, or 'book-crossing' for the embedded data set")
+        return Interactions.load(self.data) if archive.is_archive(self.data) else None
+
+    def _reading(self) -> Reading:
+        columns = Columns(self.user_column, self.item_column, self.value_column, self.time_column, self.time_format)
+        separator = self.separator and self.separator.replace("\\t", "\t")  # a shell hands over backslash and t
+        return Reading(self._format(), columns, separator, self.encoding, self.missing)
+
+    def _format(self) -> Format:
+        if self.preset and self.format == "auto":
+            return datasets.PRESETS[self.preset].format_of(self.data)
+        return self.format
+
+    def _merge_rule(self, events: Events) -> Duplicates:
+        """The rule, always chosen: what was merged is in the table of steps, so no warning is wanted."""
+        from spherec.data.readers import natural_duplicates
+
+        return self.duplicates or natural_duplicates(self._format()) or ("sum" if events.values is None else "last")
+
+
+def takes_source(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command all of DATA's options; the command itself takes one `Source` as its first argument."""
+    options = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.name == "data" else field.default,
+            annotation=field.type,
+        )
+        for field in fields(Source)
+    ]
+    own = list(inspect.signature(command).parameters.values())[1:]
+
+    @functools.wraps(command)
+    def wrapper(**given: Any) -> None:
+        source = Source(**{option.name: given.pop(option.name) for option in options})
+        command(source, **given)
+
+    own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+    wrapper.__signature__ = inspect.Signature([*options, *own])  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in (*options, *own)}
+    return wrapper

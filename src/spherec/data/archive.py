@@ -1,0 +1,127 @@
+"""Named arrays and a manifest in one file: an .npz archive that `numpy.load` opens and that can be memory-mapped.
+
+The archive is a zip whose members are .npy files. Stored members are placed so that their numbers begin at a multiple
+of 64 bytes in the file; the operating system can then map them instead of copying them. No pickle anywhere.
+"""
+
+import json
+import math
+import os
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from spherec.data.atomic import atomic_write
+from spherec.errors import DataError
+
+_ALIGNMENT = 64
+_LOCAL_HEADER = 30  # bytes of a zip member's fixed header, before its name and extra field
+_PADDING_ID = 0x5350  # marks our padding among a member's extra fields
+_MANIFEST = "manifest"
+_LARGEST_MANIFEST = 1 << 20
+_DEFLATE_LIMIT = 1040  # no deflate stream unpacks to more bytes for each of its own
+
+
+def write(
+    path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], manifest: Mapping[str, Any], *, compress: bool
+) -> None:
+    """Write `arrays` and the JSON-able `manifest`; the same content always gives the same bytes."""
+    text = json.dumps(manifest, sort_keys=True).encode()
+    members = {_MANIFEST: np.frombuffer(text, dtype=np.uint8), **arrays}
+    method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
+    with atomic_write(path) as file, zipfile.ZipFile(file, "w", method, compresslevel=9) as archive:
+        for name, array in members.items():
+            info = zipfile.ZipInfo(f"{name}.npy")  # dated 1980, so that bytes do not depend on the clock
+            info.compress_type = method
+            if not compress:
+                info.extra = _padding(file.tell(), info)
+            with archive.open(info, "w", force_zip64=True) as member:
+                npy.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
+
+
+def read(path: str | os.PathLike[str], kind: str, version: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """The arrays, read-only, and the manifest of an archive of this `kind`, checked against their checksums."""
+    path = Path(path)
+    try:
+        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
+            manifest = _manifest(archive, path)
+            _check_kind(manifest, path, kind, version)
+            names = [info for info in archive.infolist() if info.filename != f"{_MANIFEST}.npy"]
+            return {info.filename.removesuffix(".npy"): _array(archive, info, file, path) for info in names}, manifest
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+    except (zipfile.BadZipFile, zlib.error, ValueError, KeyError, EOFError, NotImplementedError, RuntimeError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{path} is damaged or not made by spherec ({error}); prepare it again") from None
+
+
+def is_archive(path: str | os.PathLike[str]) -> bool:
+    """Whether the file is a zip with a manifest in it."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return f"{_MANIFEST}.npy" in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
+def _padding(offset: int, info: zipfile.ZipInfo) -> bytes:
+    """An extra field after which the member's content begins at a multiple of 64 bytes."""
+    zip64 = 20  # the extra field with 64-bit sizes that zipfile puts before ours
+    begin = offset + _LOCAL_HEADER + len(info.filename.encode()) + zip64 + 4  # 4: head of our own field
+    return struct.pack("<HH", _PADDING_ID, -begin % _ALIGNMENT) + bytes(-begin % _ALIGNMENT)
+
+
+def _manifest(archive: zipfile.ZipFile, path: Path) -> dict[str, Any]:
+    info = archive.getinfo(f"{_MANIFEST}.npy")
+    if info.file_size > _LARGEST_MANIFEST:
+        raise DataError(f"{path} is damaged: its manifest claims {info.file_size:,} bytes; prepare it again")
+    manifest = json.loads(npy.read_array(BytesIO(archive.read(info)), allow_pickle=False).tobytes())
+    if not isinstance(manifest, dict):
+        raise DataError(f"{path} is damaged: its manifest is not a table; prepare it again")
+    return manifest
+
+
+def _check_kind(manifest: dict[str, Any], path: Path, kind: str, version: int) -> None:
+    if manifest.get("format") != kind:
+        raise DataError(f"{path} holds {manifest.get('format')!r}, not {kind!r}; give the right file")
+    if manifest.get("version") != version:
+        found = manifest.get("version")
+        raise DataError(f"{path} is of format version {found}, this spherec reads {version}; install a matching one")
+
+
+def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: IO[bytes], path: Path) -> NDArray[Any]:
+    """A member as a read-only array; one that is stored is a view of the file, not a copy."""
+    if info.compress_type == zipfile.ZIP_STORED:
+        content = _mapped(info, file, path)
+    elif info.file_size > info.compress_size * _DEFLATE_LIMIT:
+        raise DataError(f"{path} is damaged: {info.filename} claims {info.file_size:,} bytes; prepare it again")
+    else:
+        content = np.frombuffer(archive.read(info), dtype=np.uint8)
+    head = BytesIO(content[:4096].tobytes())
+    if npy.read_magic(head) != (1, 0):
+        raise DataError(f"{path} is damaged: {info.filename} is not an array; prepare it again")
+    shape, fortran_order, dtype = npy.read_array_header_1_0(head)
+    numbers = content[head.tell() :]
+    if dtype.hasobject or fortran_order or math.prod(shape) * dtype.itemsize != len(numbers):
+        raise DataError(f"{path} is damaged: {info.filename} does not hold what it declares; prepare it again")
+    return numbers.view(dtype).reshape(shape)
+
+
+def _mapped(info: zipfile.ZipInfo, file: IO[bytes], path: Path) -> NDArray[np.uint8]:
+    """The bytes of a stored member, mapped from the file."""
+    file.seek(info.header_offset + 26)
+    name_length, extra_length = struct.unpack("<HH", file.read(4))
+    begin = info.header_offset + _LOCAL_HEADER + name_length + extra_length
+    content = np.memmap(path, dtype=np.uint8, mode="r", offset=begin, shape=(info.file_size,)).view(np.ndarray)
+    if zlib.crc32(content.data) != info.CRC:
+        raise DataError(f"{path} is damaged: the checksum of {info.filename} is wrong; prepare it again")
+    return content

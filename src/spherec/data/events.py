@@ -1,0 +1,187 @@
+"""Raw (user, item) events as columns, and the rule that merges repeated pairs."""
+
+import warnings
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spherec.data.ids import factorize
+from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning
+
+Duplicates = Literal["last", "sum", "error"]
+"""How a pair that comes more than once is merged: its last value is kept, its values are summed, or it is refused."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step from raw rows to interactions, with what was there after it."""
+
+    name: str
+    "What was done, e.g. 'users with >= 20 items'."
+    users: int
+    items: int
+    pairs: int
+
+
+@dataclass(frozen=True)
+class Events:
+    """Columns of (user, item) events: nothing is filtered yet and, before `merged`, a pair may come more than once.
+
+    Ids that no event uses any more may remain; `Interactions` leaves them out.
+    """
+
+    users: NDArray[np.int32]
+    "(E,) index of each event's user in user_ids."
+    items: NDArray[np.int32]
+    "(E,) index of each event's item in item_ids."
+    user_ids: NDArray[Any]
+    "(U,) distinct external ids."
+    item_ids: NDArray[Any]
+    "(I,) distinct external ids."
+    values: NDArray[np.float64] | None = None
+    "(E,) rating or count; None where every event counts as 1."
+    times: NDArray[np.float64] | None = None
+    "(E,) when it happened, in any one unit; dates become seconds since 1970."
+    steps: tuple[Step, ...] = ()
+    "What was done so far."
+
+    @classmethod
+    def from_columns(
+        cls,
+        users: Iterable[Hashable],
+        items: Iterable[Hashable],
+        *,
+        values: ArrayLike | None = None,
+        times: ArrayLike | None = None,
+    ) -> Self:
+        """Events from columns of equal length, with external ids of any hashable kind."""
+        user_index, user_ids = factorize(users, "user")
+        item_index, item_ids = factorize(items, "item")
+        events = cls(
+            user_index,
+            item_index,
+            user_ids,
+            item_ids,
+            None if values is None else _numbers(values, "value"),
+            None if times is None else _seconds(times),
+        )
+        lengths = {
+            len(column) for column in (user_index, item_index, events.values, events.times) if column is not None
+        }
+        if len(lengths) > 1:
+            raise DataError(f"columns must be equally long, got lengths {sorted(lengths)}")
+        if not len(events):
+            raise DataError("there are no events: the columns are empty")
+        return events.noted("read")
+
+    def __len__(self) -> int:
+        return len(self.users)
+
+    def kept(self, mask: NDArray[np.bool_], name: str) -> Self:
+        """The events where `mask` (E,) is true; `name` says in the record what was done."""
+        return replace(
+            self,
+            users=self.users[mask],
+            items=self.items[mask],
+            values=None if self.values is None else self.values[mask],
+            times=None if self.times is None else self.times[mask],
+        ).noted(name)
+
+    def noted(self, name: str) -> Self:
+        """The same events with one more line in the record of steps."""
+        step = Step(name, _n_distinct(self.users), _n_distinct(self.items), len(self))
+        return replace(self, steps=(*self.steps, step))
+
+    def merged(self, duplicates: Duplicates | None = None) -> Self:
+        """One event a pair, sorted by user, then item.
+
+        Without values every event counts 1 and repeats are counted. With values the last one is kept (by time where
+        there are times, else by position) or, with "sum", they are added up. The latest time is kept in any case.
+        Where pairs were merged and `duplicates` was left to its default, a `DuplicatePairsWarning` says so.
+        """
+        rule = _rule(duplicates, has_values=self.values is not None)
+        keys = self.users.astype(np.int64) * max(len(self.item_ids), 1) + self.items  # (E,)
+        order = np.argsort(keys, kind="stable") if self.times is None else np.lexsort((self.times, keys))
+        keys = keys[order]
+        last = np.append(keys[1:] != keys[:-1], True)  # (E,) the last event of each pair
+        repeats = len(keys) - int(last.sum())
+        del keys
+        values = self.values
+        if repeats:
+            self._speak(repeats, rule, chosen=duplicates is not None)
+            if rule == "sum":
+                values = _summed(values, order, last)  # (pairs,)
+            elif values is not None:
+                values = values[order[last]]
+        elif values is not None:
+            values = values[order]
+        order = order[last]
+        merged = replace(
+            self,
+            users=self.users[order],
+            items=self.items[order],
+            values=values,
+            times=None if self.times is None else self.times[order],
+        )
+        return merged.noted(f"merge repeated pairs ({_RULES[rule]})") if repeats else merged
+
+    def _speak(self, repeats: int, rule: Duplicates, *, chosen: bool) -> None:
+        told = f"{repeats:,} of {len(self):,} events repeat a (user, item) pair"
+        if rule == "error":
+            raise DataError(f"{told}; merge them with duplicates='last' or duplicates='sum'")
+        if not chosen:
+            warnings.warn(
+                f"{told}; merged: {_RULES[rule]}. Pass duplicates='{rule}' to say that this is meant",
+                DuplicatePairsWarning,
+                stacklevel=4,
+            )
+
+
+_RULES: dict[Duplicates, str] = {"last": "last kept", "sum": "summed", "error": "refused"}
+
+
+def _rule(duplicates: Duplicates | None, *, has_values: bool) -> Duplicates:
+    if duplicates is None:
+        return "last" if has_values else "sum"
+    if duplicates not in _RULES:
+        raise ArgumentError(f"duplicates must be one of {', '.join(map(repr, _RULES))}, got {duplicates!r}")
+    return duplicates
+
+
+def _summed(
+    values: NDArray[np.float64] | None, order: NDArray[np.int64], last: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """The sum of each pair's values (pairs,); `order` sorts the events by pair, `last` marks each pair's end."""
+    ends = np.flatnonzero(last) + 1  # (pairs,)
+    starts = np.concatenate(([0], ends[:-1]))  # (pairs,)
+    if values is None:
+        return (ends - starts).astype(np.float64)
+    return np.add.reduceat(values[order], starts)
+
+
+def _n_distinct(indices: NDArray[np.int32]) -> int:
+    return int(np.count_nonzero(np.bincount(indices))) if len(indices) else 0
+
+
+def _numbers(column: ArrayLike, role: str) -> NDArray[np.float64]:
+    try:
+        numbers = np.asarray(column, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"the {role} column must hold numbers: {error}") from None
+    bad = ~np.isfinite(numbers)
+    if bad.any():
+        row = int(bad.argmax())
+        raise DataError(f"row {row}: the {role} is {numbers[row]}, not a finite number; drop such rows first")
+    return numbers
+
+
+def _seconds(column: ArrayLike) -> NDArray[np.float64]:
+    times = np.asarray(column)
+    if times.dtype.kind == "M":
+        if np.isnat(times).any():
+            raise DataError(f"row {int(np.isnat(times).argmax())} has no time; drop such rows first")
+        return times.astype("M8[us]").astype(np.int64) / 1e6
+    return _numbers(times, "time")

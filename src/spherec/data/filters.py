@@ -1,0 +1,84 @@
+"""Cuts: which events count. Pure functions, each recording what it left."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spherec.data.events import Events
+from spherec.errors import ArgumentError, DataError
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Which events become interactions. Applied in the order of the fields, to events merged to one a pair."""
+
+    min_value: float | None = None
+    "Keep pairs with at least this rating or count."
+    min_per_user: int = 0
+    "Keep users with at least this many items."
+    min_per_item: int = 0
+    "Keep items with at least this many users."
+    iterate: bool = False
+    "Repeat the two minima until nothing falls out (a k-core); otherwise each is applied once, users first."
+
+    def __post_init__(self) -> None:
+        if self.min_per_user < 0 or self.min_per_item < 0:
+            raise ArgumentError(
+                f"min_per_user and min_per_item must be >= 0, got {self.min_per_user} and {self.min_per_item}"
+            )
+        if self.min_value is not None and not np.isfinite(self.min_value):
+            raise ArgumentError(f"min_value must be a finite number, got {self.min_value}")
+
+    def __call__(self, events: Events) -> Events:
+        """The events that pass."""
+        if self.min_value is not None:
+            events = min_value(events, self.min_value)
+        if self.iterate:
+            return k_core(events, per_user=self.min_per_user, per_item=self.min_per_item)
+        if self.min_per_user:
+            events = min_per_user(events, self.min_per_user)
+        if self.min_per_item:
+            events = min_per_item(events, self.min_per_item)
+        return events
+
+
+def min_value(events: Events, least: float) -> Events:
+    """Events with a rating or count of at least `least`. Events without values count 1 each."""
+    values = np.ones(len(events)) if events.values is None else events.values
+    return _kept(events, values >= least, f"value >= {least:g}")
+
+
+def min_per_user(events: Events, least: int) -> Events:
+    """Events of users who have at least `least` events."""
+    return _kept(events, _often(events.users, least), f"users with >= {least} items")
+
+
+def min_per_item(events: Events, least: int) -> Events:
+    """Events of items that have at least `least` events."""
+    return _kept(events, _often(events.items, least), f"items with >= {least} users")
+
+
+def k_core(events: Events, *, per_user: int, per_item: int) -> Events:
+    """The largest part in which every user has `per_user` items and every item has `per_item` users."""
+    inside = np.ones(len(events), dtype=np.bool_)  # (E,)
+    while True:
+        items_of_user = np.bincount(events.users[inside], minlength=len(events.user_ids))  # (U,)
+        users_of_item = np.bincount(events.items[inside], minlength=len(events.item_ids))  # (I,)
+        enough = (items_of_user[events.users] >= per_user) & (users_of_item[events.items] >= per_item)
+        if np.array_equal(inside & enough, inside):
+            break
+        inside &= enough
+    return _kept(events, inside, f"until stable: users with >= {per_user} items, items with >= {per_item} users")
+
+
+def _often(indices: NDArray[np.int32], least: int) -> NDArray[np.bool_]:
+    """Which entries (E,) of `indices` belong to an index that comes at least `least` times."""
+    return np.bincount(indices)[indices] >= least
+
+
+def _kept(events: Events, mask: NDArray[np.bool_], name: str) -> Events:
+    if not mask.any():
+        held = "" if events.values is None else f", values from {events.values.min():g} to {events.values.max():g}"
+        raise DataError(f"nothing is left after '{name}' (before it: {len(events):,} pairs{held}); lower the minimum")
+    return events.kept(mask, name)

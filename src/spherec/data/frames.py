@@ -1,0 +1,26 @@
+"""Columns of pandas and polars data frames, without importing either."""
+
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spherec.errors import DataError
+
+
+def column_of(frame: Any, name: str) -> NDArray[Any]:
+    """The column as an array (E,); a `DataError` lists the columns where it is not one of them."""
+    columns = getattr(frame, "columns", None)
+    if columns is None:
+        raise DataError(f"expected a pandas or polars data frame, got {type(frame).__name__}")
+    if name not in columns:
+        raise DataError(no_such_column(name, [str(column) for column in columns]))
+    return np.asarray(frame[name])
+
+
+def no_such_column(name: str, columns: list[str]) -> str:
+    """One sentence: the column that is missing, those that are there, and the likeliest of them."""
+    close = get_close_matches(name, columns, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else "name the right one"
+    return f"there is no column {name!r}, only {', '.join(map(repr, columns))}; {hint}"

@@ -1,0 +1,186 @@
+"""External ids <-> dense indices: the one border that raw ids cross."""
+
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spherec.errors import DataError, UnknownIdError
+
+_SHOWN = 5  # ids named in an error before "and n more"
+
+
+class IdMap(Sequence[Hashable]):
+    """The distinct external ids of users or items; an id's position is its dense index.
+
+    Ids may be of any hashable kind and come back as what they were: NumPy scalars as the Python value they equal.
+    Ids that Python calls equal (`1`, `1.0`, `True`) are one id.
+    """
+
+    def __init__(self, ids: Iterable[Hashable]) -> None:
+        self._values = _checked(as_id_array(ids))
+        self._values.setflags(write=False)
+        self._indices: dict[Hashable, int] | None = None
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """The ids as a read-only array (n,): of a number type where all ids are such numbers, else of objects."""
+        return self._values
+
+    def index_of(self, ids: Iterable[Hashable]) -> NDArray[np.int64]:
+        """The dense indices of external ids; an `UnknownIdError` names those that are not here."""
+        wanted = list(ids)
+        lookup = self._lookup()
+        found = [lookup.get(one, -1) for one in wanted]
+        unknown = [one for one, index in zip(wanted, found, strict=True) if index < 0]
+        if unknown:
+            raise UnknownIdError(f"{_listed(unknown)} not among the {len(self):,} known ids{self._hint(unknown[0])}")
+        return np.array(found, dtype=np.int64)
+
+    def _hint(self, unknown: Hashable) -> str:
+        """Names the commonest mistake, an id of the wrong type, where it is the cause."""
+        known = self[0] if len(self) else unknown
+        if type(known) is type(unknown):
+            return ""
+        return f" (ids here are of type {type(known).__name__}, e.g. {known!r}; got {type(unknown).__name__})"
+
+    def _lookup(self) -> dict[Hashable, int]:
+        if self._indices is None:
+            self._indices = {one: index for index, one in enumerate(self._values.tolist())}
+        return self._indices
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @overload
+    def __getitem__(self, index: int) -> Hashable: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Hashable]: ...
+    def __getitem__(self, index: int | slice) -> Hashable | list[Hashable]:
+        if isinstance(index, slice):
+            return self._values[index].tolist()  # type: ignore[no-any-return]
+        value = self._values[index]
+        return value.item() if isinstance(value, np.generic) else value  # type: ignore[no-any-return]
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(self._values.tolist())
+
+    def __contains__(self, one: object) -> bool:
+        return one in self._lookup()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, IdMap):
+            return NotImplemented
+        return self is other or (len(self) == len(other) and bool(np.array_equal(self._values, other._values)))
+
+    def __hash__(self) -> int:
+        return hash((len(self), self[0] if len(self) else None))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self._values, dtype=dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(one) for one in self[:3])
+        return f"IdMap([{shown}{', …' if len(self) > 3 else ''}], n={len(self):,})"
+
+
+def factorize(column: Iterable[Hashable], role: str) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    """Indices (E,) into the distinct ids (n,) of a column, sorted where ids can be compared.
+
+    `role` ("user", "item") names the column in errors.
+    """
+    values = as_id_array(column)
+    refuse_missing(values, role)
+    if values.dtype != object:
+        ids, codes = np.unique(values, return_inverse=True)
+        return codes.astype(np.int32), ids
+    seen: dict[Hashable, int] = {}
+    try:
+        codes_seen = np.fromiter((seen.setdefault(one, len(seen)) for one in values), np.int32, len(values))
+    except TypeError as error:
+        raise DataError(f"{role} ids must be hashable: {error}; make them strings, numbers or tuples") from None
+    ids = _objects(list(seen))
+    try:
+        order = np.argsort(ids, kind="stable")
+    except TypeError:  # such as numbers beside strings: they stay in the order of their first coming
+        return codes_seen, ids
+    return inverse(order)[codes_seen], ids[order]
+
+
+def inverse(order: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
+    """The permutation that undoes `order` (n,)."""
+    undo = np.empty(len(order), dtype=np.int32)
+    undo[order] = np.arange(len(order), dtype=np.int32)
+    return undo
+
+
+def as_id_array(ids: Iterable[Hashable]) -> NDArray[Any]:
+    """An array (n,) of a number type where all ids are such numbers, else of Python objects."""
+    if isinstance(ids, IdMap):
+        return ids.array
+    if not isinstance(ids, np.ndarray):
+        ids = _from_iterable(ids)
+    if ids.ndim != 1:
+        raise DataError(f"ids must be one-dimensional, got shape {ids.shape}")
+    if ids.dtype.kind in "iufb":
+        return ids
+    if ids.dtype.kind in "mM":  # to datetime and timedelta, which hash and compare like themselves
+        precise = ids.astype(f"{ids.dtype.kind}8[us]")
+        if np.any((precise != ids) & ~np.isnat(ids)):
+            raise DataError("time ids finer than a microsecond lose digits; pass them as integers or strings")
+        return precise.astype(object)
+    return ids.astype(object)
+
+
+def refuse_missing(values: NDArray[Any], role: str) -> None:
+    """Raises a `DataError` that names the first missing id (None, NaN, NaT, NA)."""
+    if values.dtype != object:
+        missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(0, bool)
+    else:
+        missing = np.fromiter((_is_missing(one) for one in values), bool, len(values))
+    if missing.any():
+        row = int(missing.argmax())
+        raise DataError(
+            f"row {row} has no {role}: its id is {values[row]!r} ({int(missing.sum()):,} such rows); "
+            f"drop the rows without {role} first"
+        )
+
+
+def _from_iterable(ids: Iterable[Hashable]) -> NDArray[Any]:
+    """Lists keep the exact type of each id: np.asarray would turn [1, "a"] into two strings."""
+    values = list(ids)
+    kinds = set(map(type, values))
+    if len(kinds) == 1 and kinds <= {int, float, bool}:
+        try:
+            return np.array(values, dtype=kinds.pop())
+        except OverflowError:  # integers beyond 64 bits stay Python integers
+            pass
+    return _objects([one.item() if isinstance(one, np.generic) else one for one in values])
+
+
+def _objects(values: Sequence[Hashable]) -> NDArray[Any]:
+    return np.fromiter(values, dtype=object, count=len(values))  # np.array would unpack tuples into columns
+
+
+def _checked(values: NDArray[Any]) -> NDArray[Any]:
+    refuse_missing(values, "id")
+    try:
+        distinct = len(np.unique(values)) if values.dtype != object else len(set(values.tolist()))
+    except TypeError as error:
+        raise DataError(f"ids must be hashable: {error}; make them strings, numbers or tuples") from None
+    if distinct < len(values):
+        raise DataError(f"ids must be distinct, but {len(values) - distinct:,} of {len(values):,} repeat another")
+    return values.copy() if values.flags.writeable else values
+
+
+def _is_missing(one: Hashable) -> bool:
+    if one is None or type(one).__name__ == "NAType":  # pandas' NA refuses comparison
+        return True
+    return bool(one != one)
+
+
+def _listed(ids: Sequence[Hashable]) -> str:
+    shown = ", ".join(repr(one) for one in ids[:_SHOWN])
+    more = f" and {len(ids) - _SHOWN:,} more" if len(ids) > _SHOWN else ""
+    return f"{shown}{more} {'is' if len(ids) == 1 else 'are'}"

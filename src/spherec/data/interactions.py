@@ -1,0 +1,266 @@
+"""Interactions: who has which item, checked once so that nothing behind it has to check again."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from os import PathLike
+from typing import Any, Literal, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from spherec.data import archive, text_arrays
+from spherec.data.events import Duplicates, Events, Step
+from spherec.data.filters import Cut
+from spherec.data.frames import column_of
+from spherec.data.ids import IdMap
+from spherec.errors import ArgumentError, DataError
+
+FORMAT = "spherec-interactions"
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Interactions:
+    """Binary interactions of U users with I items, as sorted rows without duplicates (CSR), with external ids.
+
+    Users and items without any interaction may be among them: the parts of a split keep the ids of the whole.
+    Build one with `spherec.read`, `from_frame`, `from_pairs`, `from_matrix` or `load`.
+    """
+
+    indptr: NDArray[np.int64]
+    "(U + 1,) where each user's row begins in `indices`."
+    indices: NDArray[np.int32]
+    "(E,) the items of user 0, then of user 1 …, ascending in each row."
+    user_ids: IdMap
+    "The external id of each user index."
+    item_ids: IdMap
+    "The external id of each item index."
+    item_names: tuple[str | None, ...] | None = None
+    "What to call each item; None where that is unknown."
+    times: NDArray[np.float64] | None = None
+    "(E,) when each interaction happened, where that is known."
+    steps: tuple[Step, ...] = ()
+    "How raw events became these interactions."
+
+    def __post_init__(self) -> None:
+        _check(self)
+        for array in (self.indptr, self.indices, self.times):
+            if array is not None:
+                array.setflags(write=False)
+
+    @classmethod
+    def from_events(cls, events: Events) -> Self:
+        """From merged events (`Events.merged`); ids that no event uses fall out."""
+        user_ids, users = _compact(events.user_ids, events.users)
+        item_ids, items = _compact(events.item_ids, events.items)
+        counts = np.bincount(users, minlength=len(user_ids))  # (U,)
+        return cls(
+            indptr=np.concatenate(([0], np.cumsum(counts, dtype=np.int64))),
+            indices=items,
+            user_ids=IdMap(user_ids),
+            item_ids=IdMap(item_ids),
+            times=events.times,
+            steps=events.steps,
+        )
+
+    @classmethod
+    def from_pairs(
+        cls,
+        users: Iterable[Hashable],
+        items: Iterable[Hashable],
+        *,
+        values: ArrayLike | None = None,
+        times: ArrayLike | None = None,
+        cut: Cut | None = None,
+        duplicates: Duplicates | None = None,
+    ) -> Self:
+        """From columns of equal length with external ids.
+
+        `values` (ratings or counts) are only looked at by `cut`; what passes is an interaction. A pair that comes
+        more than once is merged as `duplicates` says: see `Events.merged`.
+        """
+        events = Events.from_columns(users, items, values=values, times=times).merged(duplicates)
+        return cls.from_events((cut or Cut())(events))
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        user: str,
+        item: str,
+        value: str | None = None,
+        time: str | None = None,
+        cut: Cut | None = None,
+        duplicates: Duplicates | None = None,
+    ) -> Self:
+        """From the named columns of a pandas or polars data frame; otherwise as `from_pairs`."""
+        return cls.from_pairs(
+            column_of(frame, user),
+            column_of(frame, item),
+            values=None if value is None else column_of(frame, value),
+            times=None if time is None else column_of(frame, time),
+            cut=cut,
+            duplicates=duplicates,
+        )
+
+    @classmethod
+    def from_matrix(
+        cls,
+        matrix: Any,
+        *,
+        rows: Literal["users", "items"] = "users",
+        user_ids: Iterable[Hashable] | None = None,
+        item_ids: Iterable[Hashable] | None = None,
+    ) -> Self:
+        """From a scipy sparse matrix or a dense array: every entry above 0 is an interaction.
+
+        `rows` says what a row is. Ids default to positions. Empty rows and columns stay.
+        """
+        if rows not in ("users", "items"):
+            raise ArgumentError(f"rows must be 'users' or 'items', got {rows!r}")
+        csr = sp.csr_array(matrix if rows == "users" else matrix.T, copy=True)
+        if csr.ndim != 2 or not np.all(csr.data >= 0):  # false for NaN, too
+            raise DataError("the matrix must be two-dimensional with entries >= 0; keep what counts: matrix > 0")
+        csr.sum_duplicates()
+        csr.eliminate_zeros()
+        n_users, n_items = csr.shape
+        return cls(
+            indptr=csr.indptr.astype(np.int64),
+            indices=csr.indices.astype(np.int32),
+            user_ids=IdMap(np.arange(n_users) if user_ids is None else user_ids),
+            item_ids=IdMap(np.arange(n_items) if item_ids is None else item_ids),
+        )
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read a file that `save` wrote. Arrays are memory-mapped where the file is not compressed."""
+        arrays, manifest = archive.read(path, FORMAT, VERSION)
+        try:
+            return cls(
+                indptr=arrays["indptr"],
+                indices=arrays["indices"],
+                user_ids=IdMap(text_arrays.decode_ids(arrays, "user_ids")),
+                item_ids=IdMap(text_arrays.decode_ids(arrays, "item_ids")),
+                item_names=text_arrays.decode_names(arrays, "item_names"),
+                times=arrays.get("times"),
+                steps=tuple(Step(**step) for step in manifest["steps"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"{path} is damaged ({error}); prepare it again") from None
+
+    def save(self, path: str | PathLike[str], *, compress: bool = False) -> None:
+        """Write one self-contained file, whole or not at all: an .npz archive that NumPy alone can read."""
+        arrays: dict[str, NDArray[Any]] = {"indptr": self.indptr, "indices": self.indices}
+        arrays |= text_arrays.encode_ids(self.user_ids, "user_ids")
+        arrays |= text_arrays.encode_ids(self.item_ids, "item_ids")
+        if self.item_names is not None:
+            arrays |= text_arrays.encode_names(self.item_names, "item_names")
+        if self.times is not None:
+            arrays["times"] = self.times
+        manifest = {"format": FORMAT, "version": VERSION, "steps": [asdict(step) for step in self.steps]}
+        archive.write(path, arrays, manifest, compress=compress)
+
+    @property
+    def n_users(self) -> int:
+        """U, users with an index."""
+        return len(self.user_ids)
+
+    @property
+    def n_items(self) -> int:
+        """I, items with an index."""
+        return len(self.item_ids)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @cached_property
+    def matrix(self) -> "sp.csr_matrix":
+        """Users x items (U, I), 1.0 where they interacted."""
+        return sp.csr_matrix(
+            (np.ones(len(self), dtype=np.float32), self.indices, self.indptr), shape=(self.n_users, self.n_items)
+        )
+
+    @cached_property
+    def users(self) -> NDArray[np.int32]:
+        """The user index of each pair (E,), beside `indices`."""
+        return np.repeat(np.arange(self.n_users, dtype=np.int32), self.items_per_user)
+
+    @property
+    def items_per_user(self) -> NDArray[np.int64]:
+        """How many items each user has (U,)."""
+        return np.diff(self.indptr)
+
+    @cached_property
+    def users_per_item(self) -> NDArray[np.int64]:
+        """How many users each item has (I,): its popularity."""
+        return np.bincount(self.indices, minlength=self.n_items)
+
+    def items_of(self, user: int) -> NDArray[np.int32]:
+        """The item indices of a user index, ascending."""
+        return self.indices[self.indptr[user] : self.indptr[user + 1]]
+
+    def kept(self, mask: NDArray[np.bool_]) -> "Interactions":
+        """The pairs where `mask` (E,) is true, under the same user and item indices."""
+        counts = np.bincount(self.users[mask], minlength=self.n_users)  # (U,)
+        return replace(
+            self,
+            indptr=np.concatenate(([0], np.cumsum(counts, dtype=np.int64))),
+            indices=self.indices[mask],
+            times=None if self.times is None else self.times[mask],
+        )
+
+    def events(self) -> Events:
+        """These pairs as events, to be cut further."""
+        return Events(
+            self.users, self.indices, self.user_ids.array, self.item_ids.array, times=self.times, steps=self.steps
+        )
+
+    def with_item_names(self, names: Mapping[Any, str]) -> "Interactions":
+        """The same interactions with item names, given by external id; items it does not hold have none."""
+        return replace(self, item_names=tuple(names.get(one) for one in self.item_ids))
+
+    def __eq__(self, other: object) -> bool:
+        """The same pairs under the same ids in the same order, with the same names and times."""
+        if not isinstance(other, Interactions):
+            return NotImplemented
+        return (
+            np.array_equal(self.indptr, other.indptr)
+            and np.array_equal(self.indices, other.indices)
+            and self.user_ids == other.user_ids
+            and self.item_ids == other.item_ids
+            and self.item_names == other.item_names
+            and np.array_equal(() if self.times is None else self.times, () if other.times is None else other.times)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Interactions(users={self.n_users:,}, items={self.n_items:,}, pairs={len(self):,})"
+
+
+def _compact(ids: NDArray[Any], indices: NDArray[np.int32]) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """The ids in use, in their order, and the indices (E,) into them."""
+    in_use = np.bincount(indices, minlength=len(ids)) > 0  # (n,)
+    position = np.cumsum(in_use, dtype=np.int32) - 1  # (n,)
+    return ids[in_use], position[indices]
+
+
+def _check(data: Interactions) -> None:
+    """Raises a `DataError` unless the rows are sorted, distinct, in range, and match the ids."""
+    starts, items = data.indptr, data.indices
+    if starts.ndim != 1 or items.ndim != 1 or items.dtype != np.int32 or starts.dtype != np.int64:
+        raise DataError("indptr must be a row of int64 and indices a row of int32")
+    if len(starts) != data.n_users + 1 or starts[0] != 0 or starts[-1] != len(items) or np.any(np.diff(starts) < 0):
+        raise DataError(f"indptr does not cut {len(items):,} pairs into the rows of {data.n_users:,} users")
+    if len(items) and not 0 <= int(items.min()) <= int(items.max()) < data.n_items:
+        raise DataError(f"item indices must lie in 0 … {data.n_items - 1}, got {items.min()} … {items.max()}")
+    ascending = np.append(items[1:] > items[:-1], True)  # (E,) true where the next pair has a larger item,
+    ascending[starts[1:][starts[1:] > 0] - 1] = True  # or belongs to another row
+    if not ascending.all():
+        raise DataError("each user's items must be ascending and distinct")
+    for name, column, length in (("item_names", data.item_names, data.n_items), ("times", data.times, len(items))):
+        if column is not None and len(column) != length:
+            raise DataError(f"{name} must have length {length:,}, got {len(column):,}")

@@ -1,0 +1,147 @@
+"""Frames of raw columns, one after the other, into `Events`: strings become numbers at once, so memory stays small."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from spherec.data.events import Events
+from spherec.data.ids import factorize, inverse
+from spherec.data.reading import Reading
+from spherec.errors import DataError
+
+
+class BadCellError(Exception):
+    """A cell that cannot be used; the reader, which knows where rows come from, makes a `DataError` of it."""
+
+    def __init__(self, row: int, role: str, problem: str) -> None:
+        self.row = row
+        self.role = role
+        self.problem = problem
+
+    def sentence(self, place: str, column: str, cell: object) -> str:
+        """The message: where, which column, what is there, and what to do."""
+        remedy = "or leave such rows out with missing='drop' (--missing drop)" if self.role in ("user", "item") else ""
+        return f"{place}: column {column!r} is {cell!r}, {self.problem}; correct the row {remedy}".rstrip()
+
+
+class Collector:
+    """Takes frames with the columns user, item and perhaps value and time, and makes `Events` of them all."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._users, self._items = _IdColumn(), _IdColumn()
+        self._values: list[NDArray[np.float64]] = []
+        self._times: list[NDArray[np.float64]] = []
+        self._rows = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the rows that were asked for are here."""
+        return self._reading.limit is not None and self._rows >= self._reading.limit
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Take the rows of a frame; a `BadCellError` names the first that cannot be used."""
+        if self._reading.limit is not None:
+            frame = frame.head(self._reading.limit - self._rows)
+        self._rows += frame.height
+        frame = frame.with_row_index("row")
+        if self._reading.missing == "drop":
+            frame = frame.drop_nulls(["user", "item"])
+        for role in ("user", "item"):
+            _refuse(frame, frame[role].is_null(), role, f"which is no {role}")
+        if "value" in frame.columns:
+            self._values.append(_numbers(frame, "value"))
+        if "time" in frame.columns:
+            self._times.append(_seconds(frame, self._reading.columns.time_format))
+        self._users.add(frame["user"])
+        self._items.add(frame["item"])
+
+    def finish(self, path: Path) -> Events:
+        """All rows so far; `path` is where they came from."""
+        if not self._rows:
+            raise DataError(f"{path} has no rows; give a file with events")
+        users, user_ids = self._users.finish()
+        items, item_ids = self._items.finish()
+        events = Events(
+            users,
+            items,
+            user_ids,
+            item_ids,
+            values=np.concatenate(self._values) if self._values else None,
+            times=np.concatenate(self._times) if self._times else None,
+        )
+        dropped = self._rows - len(events)
+        if not len(events):
+            raise DataError(f"{path}: all {dropped:,} rows lack user or item; name the right columns")
+        return events.noted(f"read, without {dropped:,} rows that have no user or item" if dropped else "read")
+
+
+class _IdColumn:
+    """A column of ids that arrives in pieces; strings are kept once each and otherwise as 32-bit codes."""
+
+    def __init__(self) -> None:
+        self._categories = pl.Categories.random()
+        self._holder = pl.Series(dtype=pl.Categorical(self._categories))  # polars forgets strings that nothing holds
+        self._pieces: list[NDArray[Any]] = []
+        self._is_text = False
+
+    def add(self, ids: pl.Series) -> None:
+        self._is_text = ids.dtype in (pl.String, pl.Categorical, pl.Enum)
+        if self._is_text:
+            coded = ids.cast(pl.String).cast(pl.Categorical(self._categories))
+            self._pieces.append(coded.to_physical().to_numpy().astype(np.int32))
+        else:
+            self._pieces.append(ids.to_numpy() if ids.dtype.is_integer() else _python_objects(ids))
+
+    def finish(self) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """Each row's index (E,) into the distinct ids (n,), which are sorted."""
+        codes = np.concatenate(self._pieces) if self._pieces else np.zeros(0, dtype=np.int32)
+        self._pieces = []
+        if not self._is_text:
+            return factorize(codes, "id")
+        ids = self._categories.to_series()
+        order = ids.arg_sort().to_numpy()
+        return inverse(order)[codes], ids.to_numpy()[order].astype(object)
+
+
+def _python_objects(ids: pl.Series) -> NDArray[Any]:
+    values = ids.to_list()
+    return np.fromiter(values, dtype=object, count=len(values))
+
+
+def _refuse(frame: pl.DataFrame, bad: pl.Series, role: str, problem: str) -> None:
+    if bad.any():
+        raise BadCellError(frame["row"][bad.arg_max() or 0], role, problem)
+
+
+def _numbers(frame: pl.DataFrame, role: str) -> NDArray[np.float64]:
+    numbers = frame[role].cast(pl.Float64, strict=False)  # null: missing, or not a number
+    _refuse(frame, ~numbers.is_finite().fill_null(False), role, "which is not a number")
+    return numbers.to_numpy()
+
+
+def _seconds(frame: pl.DataFrame, time_format: str | None) -> NDArray[np.float64]:
+    """Numbers as they are; dates as seconds since 1970, in UTC where they name no zone."""
+    column = frame["time"]
+    if column.dtype == pl.String:
+        if time_format is None and column[0] is not None and _is_number(column[0]):
+            return _numbers(frame, "time")
+        try:
+            column = column.str.to_datetime(time_format, strict=False, time_unit="us")
+        except pl.exceptions.ComputeError:  # polars saw no date it knows in the first values
+            raise BadCellError(0, "time", "which is no number and no ISO date (say how with time_format)") from None
+    if column.dtype in (pl.Date, pl.Datetime):
+        _refuse(frame, column.is_null(), "time", "which is not a date written like the others")
+        return column.dt.epoch("us").to_numpy() / 1e6
+    return _numbers(frame, "time")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,191 @@
+"""Delimited text: CSV, TSV and their relatives, with a header or with known columns."""
+
+import _csv
+import csv
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+import polars as pl
+
+from spherec.data.events import Events
+from spherec.data.frames import no_such_column
+from spherec.data.readers.blocks import Block, first_line, read_blocks
+from spherec.data.readers.collector import BadCellError, Collector
+from spherec.data.reading import Progress, Reading
+from spherec.errors import DataError
+
+_SEPARATORS = ("\t", ",", ";", "|", "::")
+_ONE_CHARACTER = "\x1f"  # stands for a separator of several characters, which polars does not know
+_NULLS = ["", "NaN", "nan", "NULL", "null", "None"]  # what pandas, SQL and Python write for a missing value
+_SHOWN = 60  # characters of a bad line in an error
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a delimited file is written."""
+
+    header: tuple[str, ...] | None = None
+    "The column names, for a file that has none in its first line."
+    separator: str | None = None
+    "None: the one of tab , ; | :: that finds the wanted columns in the first line."
+    quoted: bool | None = None
+    "Whether fields may stand in double quotes. None: yes, but in tab-separated files only if the header has quotes."
+    encoding: str = "utf-8"
+    escape: bytes = b""
+    "What stands before a double quote inside a quoted field, where it is not another double quote."
+
+
+def read_delimited(path: Path, dialect: Dialect, reading: Reading) -> Events:
+    """The events of a delimited file."""
+    collector = Collector(reading)
+    roles = reading.columns.names
+    for table in read_tables(path, roles, dialect, progress=reading.progress):
+        try:
+            collector.add(table.frame)
+        except BadCellError as bad:
+            line, cell = table.locate(bad.row, bad.role)
+            raise DataError(bad.sentence(f"{path}, line {line}", roles[bad.role], cell)) from None
+        if collector.is_full:
+            break
+    return collector.finish(path)
+
+
+@dataclass(frozen=True)
+class Table:
+    """The wanted columns of one block, as strings, called by their roles."""
+
+    frame: pl.DataFrame
+    block: Block
+    layout: "_Layout"
+
+    def locate(self, row: int, role: str) -> tuple[int, str]:
+        """The line in the file of a row of the frame, and the cell that is there. Slow: for errors only."""
+        start, end = _record_lines(self.block.text, self.layout)[row]
+        text = b"\n".join(self.block.text.split(b"\n")[start:end]).decode().rstrip("\r")
+        fields: list[str] = next(self.layout.csv_reader(text.split("\n")), [])
+        position = self.layout.positions[role]
+        return self.block.line + start, fields[position] if position < len(fields) else ""
+
+
+def read_tables(
+    path: Path, roles: Mapping[str, str], dialect: Dialect, *, progress: Progress | None = None
+) -> Iterator[Table]:
+    """The file as a series of tables with the columns that `roles` maps roles to."""
+    layout = _layout(path, first_line(path, dialect.encoding), roles, dialect)
+    # Where quotes are escaped by something else, fields are known to have no line breaks: cut at any of them.
+    quote = b'"' if layout.quoted and not layout.escape else b""
+    for block in read_blocks(path, encoding=dialect.encoding, quote=quote, progress=progress):
+        if block.line == 1 and dialect.header is None:
+            block = Block(block.text.partition(b"\n")[2], 2)
+        if block.text and not block.text.isspace():
+            yield _table(path, block, layout)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """A dialect with everything decided."""
+
+    width: int
+    positions: dict[str, int]
+    separator: str
+    quoted: bool
+    escape: bytes
+
+    @property
+    def one_character(self) -> str:
+        """The separator, or what stands for it where it is more than a single byte."""
+        return _ONE_CHARACTER if len(self.separator.encode()) > 1 else self.separator
+
+    def csv_reader(self, lines: Iterable[str]) -> "_csv.Reader":
+        """The csv module's reader, which is slow but tells lines."""
+        one = self.one_character
+        return csv.reader(
+            (f"{line.replace(self.separator, one)}\n" for line in lines),
+            delimiter=one,
+            quoting=csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE,
+            escapechar=self.escape.decode() or None,
+            doublequote=not self.escape,
+        )
+
+
+def _layout(path: Path, first_line: str, roles: Mapping[str, str], dialect: Dialect) -> _Layout:
+    """Find the separator and the wanted columns in the first line."""
+    best: list[str] = []
+    for separator in (dialect.separator,) if dialect.separator else _SEPARATORS:
+        quoted = dialect.quoted if dialect.quoted is not None else separator != "\t" or '"' in first_line
+        layout = _Layout(0, {}, separator, quoted, dialect.escape)
+        found = next(layout.csv_reader([first_line]))
+        names = list(dialect.header or found)
+        if len(found) >= len(best):
+            best = names
+        if set(roles.values()) <= set(names) and (dialect.header is None or len(found) == len(names)):
+            positions = {role: names.index(name) for role, name in roles.items()}
+            return replace(layout, width=len(names), positions=positions)
+    if dialect.header is not None:
+        wanted = ", ".join(dialect.header)
+        raise DataError(f"{path}, line 1: {first_line[:_SHOWN]!r} is not of the form {wanted}; name the right format")
+    absent = next(name for name in roles.values() if name not in best)
+    raise DataError(f"{path}: {no_such_column(absent, best)} (--user-column, --item-column, …)")
+
+
+def _table(path: Path, block: Block, layout: _Layout) -> Table:
+    try:
+        return Table(_parsed(block.text, layout), block, layout)
+    except pl.exceptions.PolarsError:
+        pass
+    lines = block.text.split(b"\n")
+    records = _record_lines(block.text, layout)
+    low, high = 0, len(records) - 1  # the first record with which polars fails is in records[low : high + 1]
+    while low < high:
+        middle = (low + high) // 2
+        try:
+            _parsed(b"\n".join(lines[: records[middle][1]]), layout)
+            low = middle + 1
+        except pl.exceptions.PolarsError:
+            high = middle
+    start = records[low][0]
+    shown = lines[start][:_SHOWN].decode(errors="replace")
+    raise DataError(
+        f"{path}, line {block.line + start}: {shown!r} does not read as {layout.width} columns "
+        f"separated by {layout.separator!r}; mend the line or its quotes"
+    )
+
+
+def _parsed(text: bytes, layout: _Layout) -> pl.DataFrame:
+    """The wanted columns as strings."""
+    if layout.escape:
+        text = text.replace(layout.escape + b'"', b'""')
+    if layout.one_character != layout.separator:
+        text = text.replace(layout.separator.encode(), layout.one_character.encode())
+    frame = _scanned(text, layout)
+    if any(column.null_count() for column in frame):  # polars takes a blank line for a row of nulls
+        filled = re.sub(rb"\n(?:\r?\n)+", b"\n", text.lstrip(b"\r\n"))
+        frame = frame if len(filled) == len(text) else _scanned(filled, layout)
+    return frame
+
+
+def _scanned(text: bytes, layout: _Layout) -> pl.DataFrame:
+    """What polars reads. A header of our own makes the number of columns certain, whatever the first row has."""
+    header = layout.one_character.join(map(str, range(layout.width))).encode()
+    frame = pl.scan_csv(
+        header + b"\n" + text,
+        separator=layout.one_character,
+        quote_char='"' if layout.quoted else None,
+        infer_schema=False,
+        null_values=_NULLS,
+    )
+    return frame.select(**{role: pl.col(str(position)) for role, position in layout.positions.items()}).collect()
+
+
+def _record_lines(text: bytes, layout: _Layout) -> list[tuple[int, int]]:
+    """The lines (from, to) of each record in a text, counted from 0; blank lines are no records."""
+    lines = text.decode().split("\n")
+    reader = layout.csv_reader(lines)
+    try:
+        ends = [(reader.line_num, bool(fields)) for fields in reader]
+    except csv.Error:  # such as a field too long for it: take each line for a record
+        return [(number, number + 1) for number, line in enumerate(lines) if line.strip("\r")]
+    return [(start, end) for (start, _), (end, filled) in pairwise([(0, False), *ends]) if filled]

@@ -1,0 +1,140 @@
+"""The formats of the field by name, and `read`, which takes any of them."""
+
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import assert_never
+
+from spherec.data import archive
+from spherec.data.events import Duplicates, Events
+from spherec.data.filters import Cut
+from spherec.data.interactions import Interactions
+from spherec.data.readers.adjacency import read_adjacency
+from spherec.data.readers.blocks import first_line
+from spherec.data.readers.delimited import Dialect, read_delimited
+from spherec.data.readers.json_lines import read_json_lines
+from spherec.data.readers.parquet import read_parquet
+from spherec.data.reading import Columns, Format, Missing, Progress, Reading
+from spherec.errors import DataError
+
+BOOK_CROSSING = Dialect(separator=";", quoted=True, encoding="latin-1", escape=b"\\")
+_ECHONEST = Dialect(header=("user", "song", "plays"), separator="\t", quoted=False)
+_AMAZON_RATINGS = Dialect(header=("user", "item", "rating", "timestamp"), separator=",", quoted=False)
+_MOVIELENS_HEADER = ("userId", "movieId", "rating", "timestamp")
+_SUFFIXES: dict[str, Format] = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "json-lines",
+    ".ndjson": "json-lines",
+    ".json": "json-lines",
+}
+
+
+def read(
+    path: str | PathLike[str],
+    *,
+    user: str = "user",
+    item: str = "item",
+    value: str | None = None,
+    time: str | None = None,
+    time_format: str | None = None,
+    format: Format = "auto",
+    separator: str | None = None,
+    encoding: str = "utf-8",
+    missing: Missing = "error",
+    duplicates: Duplicates | None = None,
+    cut: Cut | None = None,
+    progress: Progress | None = None,
+) -> Interactions:
+    """Interactions from a file: a table with a column of users and one of items, or a known format.
+
+    Args:
+        path: CSV, TSV or JSON lines, plain or gzipped; Parquet; or a file that `Interactions.save` wrote.
+        user: The column with the external ids of users. Ids in text files are strings: "007" is not 7.
+        item: The column with the external ids of items.
+        value: A column with ratings or counts, looked at by `cut`. What passes the cut is an interaction.
+        time: A column with numbers or dates, for splits by time.
+        time_format: How dates are written where they are not ISO, as for strptime: "%m %d, %Y".
+        format: "auto" goes by the file's name and content. The formats of the field ("book-crossing", "echonest",
+            "amazon-ratings", "amazon-reviews", "movielens", "adjacency", "citeulike") know their own columns.
+        separator: Between columns; found by itself if it is a tab or one of , ; | ::
+        encoding: Of a text file; UTF-8 where nothing is said.
+        missing: "error" refuses rows without user or item; "drop" leaves them out, and counts them in `steps`.
+        duplicates: How pairs that come more than once are merged: "last" (default for ratings), "sum" (default
+            without values: repeats are counted) or "error". Without a choice, a warning says how many there were.
+        cut: Which events count, e.g. `Cut(min_value=4, min_per_user=20)`. Everything, where nothing is said.
+        progress: Called with the bytes read so far and in all.
+
+    Raises:
+        DataError: The file cannot be used; the message names the line or column, the value and the remedy.
+    """
+    if format == "auto" and archive.is_archive(path):
+        data = Interactions.load(path)
+        return data if cut is None else Interactions.from_events(cut(data.events()))
+    reading = Reading(
+        format, Columns(user, item, value, time, time_format), separator, encoding, missing, progress=progress
+    )
+    events = read_events(path, reading).merged(duplicates or natural_duplicates(format))
+    return Interactions.from_events((cut or Cut())(events))
+
+
+def read_events(path: str | PathLike[str], reading: Reading) -> Events:
+    """The raw events of a file, neither merged nor cut."""
+    path = Path(path)
+    match reading.format:
+        case "auto":
+            return read_events(path, replace(reading, format=_by_name(path)))
+        case "delimited":
+            return read_delimited(path, Dialect(separator=reading.separator, encoding=reading.encoding), reading)
+        case "json-lines":
+            return read_json_lines(path, reading)
+        case "parquet":
+            return read_parquet(path, reading)
+        case "book-crossing":
+            columns = Columns("User-ID", "ISBN", "Book-Rating")
+            return read_delimited(path, BOOK_CROSSING, replace(reading, columns=columns))
+        case "echonest":
+            columns = Columns("user", "song", "plays")
+            return read_delimited(path, _ECHONEST, replace(reading, columns=columns))
+        case "amazon-ratings":
+            columns = Columns("user", "item", "rating", "timestamp")
+            return read_delimited(path, _AMAZON_RATINGS, replace(reading, columns=columns))
+        case "amazon-reviews":
+            columns = Columns("reviewerID", "asin", "overall", "unixReviewTime")
+            return read_json_lines(path, replace(reading, columns=columns))
+        case "movielens":
+            return read_delimited(path, _movielens(path), replace(reading, columns=Columns(*_MOVIELENS_HEADER)))
+        case "adjacency":
+            return read_adjacency(path, reading)
+        case "citeulike":
+            return read_adjacency(path, reading, counted=True)
+        case _ as never:
+            assert_never(never)
+
+
+def natural_duplicates(format: Format) -> Duplicates | None:
+    """How a known format's repeated pairs are merged: plays are summed, of ratings the last is kept."""
+    match format:
+        case "echonest":
+            return "sum"
+        case "book-crossing" | "amazon-ratings" | "amazon-reviews" | "movielens":
+            return "last"
+        case _:
+            return None
+
+
+def _by_name(path: Path) -> Format:
+    """The format that the file's name tells."""
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
+    return _SUFFIXES.get(suffixes[-1] if suffixes else "", "delimited")
+
+
+def _movielens(path: Path) -> Dialect:
+    """ratings.csv has a header; ratings.dat is separated by ::, u.data by tabs, without one."""
+    first = first_line(path)
+    if first.startswith("userId"):
+        return Dialect(separator=",", quoted=False)
+    for separator in ("::", "\t"):
+        if first.count(separator) == 3:
+            return Dialect(header=_MOVIELENS_HEADER, separator=separator, quoted=False)
+    raise DataError(f"{path}, line 1: {first[:60]!r} is not MovieLens (user::item::rating::time); name its columns")

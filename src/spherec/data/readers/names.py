@@ -1,0 +1,40 @@
+"""Names of items from a table beside the events."""
+
+import html
+import re
+from contextlib import suppress
+from os import PathLike
+from pathlib import Path
+
+from spherec.data.readers.delimited import Dialect, read_tables
+from spherec.data.readers.formats import BOOK_CROSSING
+
+# In BX-Books.csv, text beyond ASCII is UTF-8, most of it encoded twice, with bytes 0x80 to 0x9f lost as "?":
+_ENCODED_TWICE = re.compile(rb"\xc3\?\xc2([\xa0-\xbf])")  # é came as c3 ? c2 a9
+_LOST = re.compile(rb"\xc3\?\xc2\?|[\xc2\xc3]\?")  # what cannot be told any more
+
+
+def read_names(
+    path: str | PathLike[str], *, id: str, name: str, separator: str | None = None, encoding: str = "utf-8"
+) -> dict[str, str]:
+    """Item names by external id, from two columns of a delimited file; the last where an id comes twice."""
+    dialect = Dialect(separator=separator, encoding=encoding)
+    tables = read_tables(Path(path), {"id": id, "name": name}, dialect)
+    return {one: text for table in tables for one, text in table.frame.rows() if one and text}
+
+
+def read_book_crossing_names(path: str | PathLike[str]) -> dict[str, str]:
+    """Title — author by ISBN, from BX-Books.csv, with its damaged accents mended where that can be done."""
+    roles = {"id": "ISBN", "title": "Book-Title", "author": "Book-Author"}
+    names = {}
+    for table in read_tables(Path(path), roles, BOOK_CROSSING):
+        for isbn, title, author in table.frame.rows():
+            names[isbn] = " — ".join(_mended(part) for part in (title, author) if part)
+    return names
+
+
+def _mended(text: str) -> str:
+    raw = _LOST.sub("\ufffd".encode(), _ENCODED_TWICE.sub(b"\xc3\\1", text.encode("latin-1")))
+    with suppress(UnicodeDecodeError):
+        text = raw.decode()
+    return html.unescape(text).strip()

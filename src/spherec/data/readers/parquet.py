@@ -1,0 +1,41 @@
+"""Parquet files, a million rows at a time."""
+
+from pathlib import Path
+
+import polars as pl
+
+from spherec.data.events import Events
+from spherec.data.frames import no_such_column
+from spherec.data.readers.collector import BadCellError, Collector
+from spherec.data.reading import Reading
+from spherec.errors import DataError
+
+_ROWS = 1 << 20
+
+
+def read_parquet(path: Path, reading: Reading) -> Events:
+    """The events of a Parquet file. Ids keep their type."""
+    try:
+        table = pl.scan_parquet(path)
+        present = table.collect_schema().names()
+        total = table.select(pl.len()).collect().item()
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise DataError(f"cannot read {path} as Parquet ({str(error).splitlines()[0]}); check the file") from None
+    roles = reading.columns.names
+    for name in roles.values():
+        if name not in present:
+            raise DataError(f"{path}: {no_such_column(name, present)} (--user-column, --item-column, …)")
+    wanted = table.select(**{role: pl.col(name) for role, name in roles.items()})
+    collector = Collector(reading)
+    for begin in range(0, total, _ROWS):
+        frame = wanted.slice(begin, _ROWS).collect()
+        try:
+            collector.add(frame)
+        except BadCellError as bad:
+            place = f"{path}, row {begin + bad.row}"
+            raise DataError(bad.sentence(place, roles[bad.role], frame[bad.role][bad.row])) from None
+        if reading.progress is not None:
+            reading.progress(begin + frame.height, total)
+        if collector.is_full:
+            break
+    return collector.finish(path)

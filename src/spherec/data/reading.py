@@ -1,0 +1,70 @@
+"""What can be said about a raw file before it is opened. Free of polars, so that every part may import it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from spherec.errors import ArgumentError
+
+Format = Literal[
+    "auto",
+    "delimited",
+    "json-lines",
+    "parquet",
+    "book-crossing",
+    "echonest",
+    "amazon-ratings",
+    "amazon-reviews",
+    "movielens",
+    "adjacency",
+    "citeulike",
+]
+"""What a file is: a table with named columns (the first four), or a format of the field whose columns are known."""
+
+Missing = Literal["error", "drop"]
+"""What to do with rows that have no user or no item: refuse the file, or leave them out and count them."""
+
+Progress = Callable[[int, int], None]
+"""Called with how much of a file is done, and how much there is."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of a table are called."""
+
+    user: str = "user"
+    item: str = "item"
+    value: str | None = None
+    "Rating or count."
+    time: str | None = None
+    "When it happened: a number, or a date."
+    time_format: str | None = None
+    "How dates are written, as for strptime: '%m %d, %Y'. ISO dates need none."
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The named columns by role."""
+        roles = {"user": self.user, "item": self.item, "value": self.value, "time": self.time}
+        return {role: name for role, name in roles.items() if name is not None}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a raw file is read."""
+
+    format: Format = "auto"
+    columns: Columns = field(default_factory=Columns)
+    "Of a table; the formats of the field know their own."
+    separator: str | None = None
+    "Between the columns of delimited text; found by itself if it is a tab or one of , ; | ::"
+    encoding: str = "utf-8"
+    "Of a text file."
+    missing: Missing = "error"
+    limit: int | None = None
+    "Stop after this many rows."
+    progress: Progress | None = None
+
+    def __post_init__(self) -> None:
+        for name, value, allowed in (("format", self.format, Format), ("missing", self.missing, Missing)):
+            if value not in get_args(allowed):
+                raise ArgumentError(f"{name} must be one of {', '.join(get_args(allowed))}, got {value!r}")

@@ -1,0 +1,193 @@
+"""Splits: which interactions train and which test. Parts keep the user and item indices of the whole.
+
+Every split is seeded; its parts are disjoint and together hold exactly the pairs that went in.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Literal, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spherec import rng
+from spherec.data.ids import IdMap, factorize
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError, DataError
+
+
+@dataclass(frozen=True)
+class Fold:
+    """What a model learns from, and what it is tested on."""
+
+    train: Interactions
+    test: Interactions
+
+
+class Folds(Sequence[Fold]):
+    """The folds of a cross-validation: fold i tests on part i and trains on the others. Cut when asked for."""
+
+    def __init__(self, data: Interactions, part: NDArray[np.integer[Any]], n_folds: int) -> None:
+        self._data = data
+        self._part = part  # (E,) the fold in which each pair is tested
+        self._n_folds = n_folds
+
+    def __len__(self) -> int:
+        return self._n_folds
+
+    @overload
+    def __getitem__(self, index: int) -> Fold: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Fold]: ...
+    def __getitem__(self, index: int | slice) -> Fold | list[Fold]:
+        if isinstance(index, slice):
+            return [self[one] for one in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"fold {index} of {len(self)}")
+        return _fold(self._data, self._part == index % len(self))
+
+    def __iter__(self) -> Iterator[Fold]:
+        return (self[index] for index in range(len(self)))
+
+
+def k_fold(data: Interactions, folds: int = 4, *, seed: int = 0) -> Folds:
+    """Each user's items spread over the folds as evenly as can be: their numbers differ by at most one.
+
+    So do the sizes of the folds. A user with fewer items than folds is tested in some of them only.
+    """
+    if not 2 <= folds <= max(2, len(data)):
+        raise ArgumentError(f"folds must be between 2 and the {len(data):,} pairs, got {folds}")
+    # Shuffled within each user and dealt out round the table, without a new start at the next user.
+    return Folds(data, _shuffled_rank(data, seed) % folds, folds)
+
+
+def ratio(data: Interactions, test: float = 0.2, *, seed: int = 0) -> Fold:
+    """A share of each user's items for testing, up or down to a whole number such that the total is right, too.
+
+    Every user keeps at least one item for training.
+    """
+    if not 0 < test < 1:
+        raise ArgumentError(f"test must be a share between 0 and 1, got {test}")
+    rank = _shuffled_rank(data, seed)  # (E,)
+    chosen = np.floor((rank + 1) * test) > np.floor(rank * test)  # (E,) true at a `test` share of any run of ranks
+    whole = np.bincount(data.users[chosen], minlength=data.n_users) == data.items_per_user  # (U,)
+    first = rank == data.indptr[:-1][data.users]  # (E,) the first of each user's shuffled items
+    return _fold(data, chosen & ~(first & whole[data.users]))
+
+
+def leave_one_out(data: Interactions, *, by: Literal["random", "time"] = "random", seed: int = 0) -> Fold:
+    """One item of each user for testing: a random one, or the latest. Users with one item keep it for training."""
+    if by not in ("random", "time"):
+        raise ArgumentError(f"by must be 'random' or 'time', got {by!r}")
+    rank = _shuffled_rank(data, seed)
+    if by == "time":
+        order = np.lexsort((rank, _times(data), data.users))  # equal times in random order
+        rank = _ranks(order)
+    last = data.indptr[1:][data.users] - 1  # (E,)
+    return _fold(data, (rank == last) & (data.items_per_user[data.users] > 1))
+
+
+def by_time(data: Interactions, *, at: float | str | datetime | None = None, test: float | None = None) -> Fold:
+    """Everything from a moment on for testing, the same moment for all users.
+
+    Give the moment (`at`: a number in the data's unit, a date such as "2004-06-01", or a datetime; UTC where it says
+    nothing else), or a share: `test=0.2` takes the latest moment that leaves at least a fifth for testing.
+    """
+    times = _times(data)
+    if (at is None) == (test is None):
+        raise ArgumentError(f"give either at or test, got at={at!r} and test={test!r}")
+    if at is not None:
+        moment = _moment(at)
+    elif test is not None and 0 < test < 1:
+        moment = float(np.sort(times)[int(np.floor(len(times) * (1 - test)))])
+    else:
+        raise ArgumentError(f"test must be a share between 0 and 1, got {test}")
+    late = times >= moment
+    if late.all() or not late.any():
+        raise ArgumentError(
+            f"nothing is left to {'train' if late.all() else 'test'} on: times run from {times.min():.0f} to "
+            f"{times.max():.0f}, split at {moment:.0f}"
+        )
+    return _fold(data, late)
+
+
+def given(train: Interactions, test: Interactions) -> Fold:
+    """A split that came as two data sets, brought under common indices."""
+    user_ids, users_of = _united(train.user_ids, test.user_ids, "user")
+    item_ids, items_of = _united(train.item_ids, test.item_ids, "item")
+    parts = [
+        _reindexed(part, user_ids, item_ids, new_user, new_item)
+        for part, new_user, new_item in zip((train, test), users_of, items_of, strict=True)
+    ]
+    both = parts[0].matrix.multiply(parts[1].matrix).nnz
+    if both:
+        raise DataError(f"{both:,} pairs are in both train and test; remove them from one of the two")
+    names = {
+        one: name
+        for part in (test, train)
+        for one, name in zip(part.item_ids, part.item_names or (), strict=False)
+        if name
+    }
+    return Fold(*(part.with_item_names(names) for part in parts)) if names else Fold(*parts)
+
+
+def _fold(data: Interactions, tested: NDArray[np.bool_]) -> Fold:
+    return Fold(train=data.kept(~tested), test=data.kept(tested))
+
+
+def _shuffled_rank(data: Interactions, seed: int) -> NDArray[np.int64]:
+    """The position (E,) of each pair when every user's items are shuffled in place."""
+    keys = rng.stream(seed, "split").random(len(data))
+    return _ranks(np.lexsort((keys, data.users)))
+
+
+def _ranks(order: NDArray[np.int64]) -> NDArray[np.int64]:
+    ranks = np.empty(len(order), dtype=np.int64)
+    ranks[order] = np.arange(len(order))
+    return ranks
+
+
+def _times(data: Interactions) -> NDArray[np.float64]:
+    if data.times is None:
+        raise DataError("these interactions have no times; name the time column when reading them")
+    return data.times
+
+
+def _moment(at: float | str | datetime) -> float:
+    if isinstance(at, str):
+        at = _date_or_number(at)
+    if isinstance(at, datetime):
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    return float(at)
+
+
+def _date_or_number(text: str) -> datetime | float:
+    for parse in (datetime.fromisoformat, float):
+        with suppress(ValueError):
+            return parse(text)
+    raise ArgumentError(f"at must be a date such as '2004-06-01' or a number, got {text!r}")
+
+
+def _united(train: IdMap, test: IdMap, role: str) -> tuple[IdMap, tuple[NDArray[np.int32], NDArray[np.int32]]]:
+    """All ids of both, and where each one's own indices went."""
+    codes, ids = factorize(np.concatenate((train.array, test.array)), role)
+    return IdMap(ids), (codes[: len(train)], codes[len(train) :])
+
+
+def _reindexed(
+    data: Interactions, user_ids: IdMap, item_ids: IdMap, new_user: NDArray[np.int32], new_item: NDArray[np.int32]
+) -> Interactions:
+    users, items = new_user[data.users], new_item[data.indices]  # (E,)
+    order = np.lexsort((items, users))
+    counts = np.bincount(users, minlength=len(user_ids))  # (U,)
+    return replace(
+        data,
+        indptr=np.concatenate(([0], np.cumsum(counts, dtype=np.int64))),
+        indices=items[order],
+        user_ids=user_ids,
+        item_ids=item_ids,
+        item_names=None,
+        times=None if data.times is None else data.times[order],
+    )

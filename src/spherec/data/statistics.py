@@ -1,0 +1,55 @@
+"""What a data set looks like, in a few numbers."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spherec.data.interactions import Interactions
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How a count is spread over users or items."""
+
+    smallest: int
+    median: float
+    mean: float
+    largest: int
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """Sizes of a data set. Users and items without interactions are not counted."""
+
+    users: int
+    items: int
+    pairs: int
+    density_percent: float
+    "Share of all possible pairs that are there."
+    items_per_user: Spread
+    users_per_item: Spread
+    top_percent_share: float
+    "Share of all pairs that fall on the most popular hundredth of the items, in percent."
+
+
+def statistics(data: Interactions) -> Statistics:
+    """The statistics of a data set."""
+    per_user = data.items_per_user[data.items_per_user > 0]
+    per_item = data.users_per_item[data.users_per_item > 0]
+    top = np.sort(per_item)[::-1][: max(1, len(per_item) // 100)]
+    return Statistics(
+        users=len(per_user),
+        items=len(per_item),
+        pairs=len(data),
+        density_percent=100 * len(data) / max(1, len(per_user) * len(per_item)),
+        items_per_user=_spread(per_user),
+        users_per_item=_spread(per_item),
+        top_percent_share=100 * float(top.sum()) / max(1, len(data)),
+    )
+
+
+def _spread(counts: NDArray[np.int64]) -> Spread:
+    if not len(counts):
+        return Spread(0, 0.0, 0.0, 0)
+    return Spread(int(counts.min()), float(np.median(counts)), float(counts.mean()), int(counts.max()))

@@ -1,0 +1,34 @@
+"""Every error that spherec raises on purpose.
+
+SpherecError
+├── ArgumentError     (also ValueError)   a parameter outside its range
+├── DataError         (also ValueError)   input that cannot be used: a file, a row, a column, a frame
+├── UnknownIdError    (also LookupError)  ids that the data does not hold
+└── MissingPackageError (also ImportError) a package that this call needs is not installed
+
+A message is one sentence that names where (file, line or column), the value received, and what to do about it.
+"""
+
+
+class SpherecError(Exception):
+    """Base of all errors that spherec raises on purpose."""
+
+
+class ArgumentError(SpherecError, ValueError):
+    """A parameter has a value outside its range."""
+
+
+class DataError(SpherecError, ValueError):
+    """The input cannot be used as it is."""
+
+
+class UnknownIdError(SpherecError, LookupError):
+    """An external id that the data does not hold."""
+
+
+class MissingPackageError(SpherecError, ImportError):
+    """A package that this call needs is not installed."""
+
+
+class DuplicatePairsWarning(UserWarning):
+    """(user, item) pairs came more than once and were merged by a rule that the caller did not choose."""

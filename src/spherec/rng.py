@@ -1,0 +1,18 @@
+"""One seed, many named streams: the only place that makes random generators."""
+
+import zlib
+
+import numpy as np
+
+from spherec.errors import ArgumentError
+
+
+def stream(seed: int, name: str, *indices: int) -> np.random.Generator:
+    """The generator called `name` under `seed`.
+
+    Streams with different names or indices are independent, so drawing more from one never shifts another:
+    `stream(7, "split")`, `stream(7, "negatives", 3)`.
+    """
+    if seed < 0:
+        raise ArgumentError(f"seed must be >= 0, got {seed}")
+    return np.random.default_rng([seed, zlib.crc32(name.encode()), *indices])

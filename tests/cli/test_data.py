@@ -1,0 +1,138 @@
+"""`spherec data`, as a newcomer and as a script would call it."""
+
+import json
+
+import pytest
+
+from spherec import Interactions, datasets
+from tests.cli.conftest import COLUMNS
+
+
+def pairs(data):
+    return {(data.user_ids[user], data.item_ids[item]) for user, item in zip(data.users, data.indices, strict=True)}
+
+
+def test_prepare_writes_what_passes_the_cut(spherec, ratings, tmp_path):
+    output = tmp_path / "out.npz"
+    done = spherec("data", "prepare", ratings, *COLUMNS, "--min-value", 4, "--min-per-user", 2, "-o", output)
+    assert done.code == 0
+    assert pairs(Interactions.load(output)) == {("ann", x) for x in "abc"} | {("bob", x) for x in "ab"}
+    for step in ("read", "merge repeated pairs (last kept)", "value >= 4", "users with >= 2 items"):
+        assert step in done.out
+
+
+def test_prepare_says_all_of_it_in_json(spherec, ratings, tmp_path):
+    done = spherec("data", "prepare", ratings, *COLUMNS, "--min-value", 4, "-o", tmp_path / "out.npz", "--json")
+    told = json.loads(done.out)
+    assert (told["users"], told["items"], told["pairs"]) == (2, 3, 5)
+    assert [step["pairs"] for step in told["steps"]] == [7, 6, 5]
+    assert told["output"] == str(tmp_path / "out.npz")
+
+
+def test_prepare_adds_names(spherec, ratings, tmp_path):
+    names = tmp_path / "names.tsv"
+    names.write_text('sku\ttitle\na\tThe "A"\nc\tSea\n')
+    output = tmp_path / "out.npz"
+    done = spherec(
+        *("data", "prepare", ratings, *COLUMNS, "-o", output),
+        *("--names", names, "--names-id-column", "sku", "--names-column", "title"),
+    )
+    assert "2 of 3 items have a name" in done.err
+    assert Interactions.load(output).item_names == ('The "A"', None, "Sea")
+
+
+def test_prepared_files_can_be_cut_again(spherec, ratings, tmp_path):
+    whole, core = tmp_path / "whole.npz", tmp_path / "core.npz"
+    spherec("data", "prepare", ratings, *COLUMNS, "-o", whole)
+    done = spherec("data", "prepare", whole, "--min-per-user", 2, "--min-per-item", 2, "--iterate", "-o", core)
+    assert done.code == 0
+    assert pairs(Interactions.load(core)) == {(user, item) for user in ("ann", "bob") for item in "ab"}
+
+
+def test_stats_of_the_embedded_set_stand_beside_the_paper(spherec):
+    done = spherec("data", "stats", "book-crossing")
+    assert "paper, Table 1" in done.out
+    assert done.out.count("127,339") >= 2
+    told = json.loads(spherec("data", "stats", "book-crossing", "--json").out)
+    assert (told["users"], told["items"], told["pairs"]) == (3593, 127339, 240020)
+    assert told["paper"] == {"users": 3593, "items": 127339, "pairs": 240020, "density_percent": 0.052}
+
+
+def test_a_cut_of_the_embedded_set_is_no_longer_the_papers(spherec):
+    told = json.loads(spherec("data", "stats", "book-crossing", "--min-per-item", 2, "--json").out)
+    assert "paper" not in told
+
+
+def test_preset_options_can_be_overridden(spherec, tmp_path):
+    plays = tmp_path / "train_triplets.txt"
+    plays.write_text("".join(f"u{user}\ts{song}\t{5 if song else 1}\n" for user in range(2) for song in range(3)))
+    told = json.loads(
+        spherec(
+            *("data", "stats", plays, "--preset", "echonest", "--json"), *("--min-per-user", 2, "--min-per-item", 2)
+        ).out
+    )
+    assert (told["users"], told["items"], told["pairs"]) == (2, 2, 4)
+    assert told["paper"]["users"] == 31521
+
+
+def test_head_shows_raw_events_in_their_order(spherec, ratings):
+    done = spherec("data", "head", ratings, *COLUMNS, "-n", 2, "--json")
+    first, second = json.loads(done.out)
+    assert first == {"user": "ann", "item": "a", "value": 2.0, "time": 1704067200.0}
+    assert second["item"] == "b"
+    assert "ann" in spherec("data", "head", ratings, *COLUMNS).out
+
+
+def test_head_of_prepared_data_shows_names(spherec):
+    (record,) = json.loads(spherec("data", "head", "book-crossing", "-n", 1, "--json").out)
+    assert set(record) == {"user", "item", "name"}
+
+
+@pytest.mark.parametrize(
+    ("options", "tested"),
+    [
+        (("--by", "ratio", "--test", 0.5), None),
+        (("--by", "leave-one-out"), 2),
+        (("--by", "leave-last-out"), 2),
+        (("--by", "time", "--at", "2024-01-06"), 2),
+        (("--by", "time", "--test", 0.2), 2),
+    ],
+)
+def test_split_writes_two_files(spherec, ratings, tmp_path, options, tested):
+    folder = tmp_path / "parts"
+    done = spherec("data", "split", ratings, *COLUMNS, "-o", folder, *options, "--json")
+    assert done.code == 0, done.err
+    train, test = (Interactions.load(folder / f"{role}.npz") for role in ("train", "test"))
+    assert pairs(train) | pairs(test) == {("ann", x) for x in "abc"} | {("bob", x) for x in "ab"} | {("cem", "a")}
+    assert not pairs(train) & pairs(test)
+    assert tested is None or len(test) == tested
+    assert [row["pairs"] for row in json.loads(done.out)] == [len(train), len(test)]
+
+
+def test_split_into_folds(spherec, tmp_path):
+    folder = tmp_path / "folds"
+    assert spherec("data", "split", "book-crossing", "-o", folder, "--folds", 3, "--seed", 5).code == 0
+    parts = [Interactions.load(folder / f"fold-{index}" / "test.npz") for index in range(3)]
+    assert sum(map(len, parts)) == 240_020
+    assert parts[0].item_names == datasets.book_crossing().item_names
+
+
+def test_split_as_given_shares_indices(spherec, tmp_path):
+    for name, text in (("train.txt", "0 1 2\n1 2\n"), ("test.txt", "0 5\n2 1\n")):
+        (tmp_path / name).write_text(text)
+    folder = tmp_path / "parts"
+    done = spherec(
+        *("data", "split", tmp_path / "train.txt", "--format", "adjacency", "--by", "given"),
+        *("--test-data", tmp_path / "test.txt", "-o", folder),
+    )
+    assert done.code == 0, done.err
+    train, test = (Interactions.load(folder / f"{role}.npz") for role in ("train", "test"))
+    assert train.user_ids == test.user_ids
+    assert list(train.item_ids) == ["1", "2", "5"]
+
+
+def test_demo_shows_sizes_bestsellers_and_a_reader(spherec):
+    done = spherec("demo")
+    assert done.code == 0
+    for text in ("240,020", "The most read books", "The Lovely Bones", "Reader"):
+        assert text in done.out

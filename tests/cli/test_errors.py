@@ -1,0 +1,67 @@
+"""Bad input on the command line: exit code 2, one sentence, nothing half-written."""
+
+import gzip
+
+import pytest
+
+from tests.cli.conftest import COLUMNS
+
+GOOD = b"user,item,rating\nann,a,5\nbob,b,4\n"
+
+BAD = {
+    "missing column": (b"uid,item\nann,a\n", (), ["'user'", "'uid'", "--user-column"]),
+    "wrong encoding": ("user,item\nann,caf\xe9\n".encode("latin-1"), (), ["line 2", "0xe9", "latin-1"]),
+    "truncated gzip": (gzip.compress(GOOD * 500)[:-20], (), ["truncated gzip", "fetch it again"]),
+    "non-numeric rating": (GOOD + b"cem,a,good\n", ("--value-column", "rating"), ["line 4", "'good'", "not a number"]),
+    "nothing left": (GOOD, ("--min-per-user", "3"), ["users with >= 3 items", "lower the minimum"]),
+    "id is NaN": (GOOD + b"NaN,a,3\n", (), ["line 4", "'user'", "'NaN'", "--missing drop"]),
+    "0 bytes": (b"", (), ["empty (0 bytes)"]),
+    "header only": (b"user,item\n", (), ["no rows"]),
+    "unknown encoding": (GOOD, ("--encoding", "klingon"), ["klingon"]),
+    "negative minimum": (GOOD, ("--min-per-user", "-1"), ["min_per_user", "-1"]),
+}
+
+
+@pytest.mark.parametrize(("content", "options", "words"), BAD.values(), ids=BAD.keys())
+def test_bad_input_is_one_sentence_and_leaves_nothing_behind(spherec, tmp_path, content, options, words):
+    path = tmp_path / "events.csv"
+    path.write_bytes(content)
+    output = tmp_path / "out.npz"
+    output.write_bytes(b"what was there before")
+    done = spherec("data", "prepare", path, "-o", output, *options)
+    assert done.code == 2
+    assert done.out == ""
+    (line,) = [line for line in done.err.splitlines() if line.strip()]
+    assert line.startswith("error: ")
+    for word in words:
+        assert word in line
+    assert output.read_bytes() == b"what was there before"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["events.csv", "out.npz"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("stats", "no-such-file.csv"), ["no-such-file.csv", "does not exist", "'book-crossing'"]),
+        (("stats", "."), ["folder"]),
+        (("split", "book-crossing", "-o", "{here}"), ["exists already"]),
+        (("split", "book-crossing", "-o", "{here}/x", "--folds", "1"), ["folds", "got 1"]),
+        (("split", "book-crossing", "-o", "{here}/x", "--by", "time"), ["no times"]),
+        (("split", "book-crossing", "-o", "{here}/x", "--by", "given"), ["--test-data"]),
+        (("prepare", "book-crossing", "-o", "{here}/no/such/folder/x.npz"), ["cannot write"]),
+        (("stats", "book-crossing", "--preset", "none-such"), ["none-such"]),
+        (("stats",), ["DATA"]),
+    ],
+)
+def test_wrong_arguments_end_with_code_2(spherec, tmp_path, arguments, words):
+    done = spherec("data", *(argument.format(here=tmp_path) for argument in arguments))
+    assert done.code == 2
+    for word in words:
+        assert word in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_split_that_fails_leaves_no_folder(spherec, ratings, tmp_path):
+    done = spherec("data", "split", ratings, *COLUMNS, "-o", tmp_path / "parts", "--by", "time", "--at", "1999-01-01")
+    assert done.code == 2
+    assert [path.name for path in tmp_path.iterdir()] == [ratings.name]

@@ -1,0 +1,121 @@
+"""Which part may import which, read from the sources themselves."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted((ROOT / "src/spherec").rglob("*.py"))
+
+# A part may import its own folder and parts of a lower level. A new part gets its line here.
+LEVELS = {"_version": 0, "errors": 0, "rng": 1, "data": 2, "datasets": 3, "cli": 8, "__main__": 9, "__init__": 9}
+POLARS_ONLY_IN = "data/readers"
+HEAVY = {"pandas", "pyarrow", "matplotlib", "usearch", "fastapi", "uvicorn", "optuna", "implicit"}
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(ROOT / "src/spherec").parts[0].removesuffix(".py")
+
+
+def imports_of(path: Path) -> list[tuple[str, bool]]:
+    """The modules that a file imports, and whether at its top level."""
+    tree = ast.parse(path.read_text())
+    top = {id(node) for node in tree.body}
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, id(node) in top) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            names = [f"{base}.{alias.name}" for alias in node.names] if base in ("spherec", "spherec.data") else [base]
+            found += [(name, id(node) in top) for name in names]
+    return found
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_imports_only_from_below(path):
+    part = part_of(path)
+    for module, _ in imports_of(path):
+        if module.startswith("spherec."):
+            imported = module.split(".")[1]
+            assert imported == part or LEVELS[imported] < LEVELS[part], f"{path.name} imports {module}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_a_file_is_one_concept(path):
+    text = path.read_text()
+    assert len(text.splitlines()) <= 300, "more than 300 lines: split it"
+    assert ast.get_docstring(ast.parse(text)), "a file begins by saying what it is"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_randomness_comes_from_named_streams(path):
+    if path.name != "rng.py":
+        assert not re.search(
+            r"np\.random\.|numpy\.random|torch\.(rand|manual_seed)|\bimport random\b", path.read_text()
+        )
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_polars_stays_in_the_readers_and_extras_in_their_files(path):
+    roots = {module.split(".")[0] for module, _ in imports_of(path)}
+    if POLARS_ONLY_IN not in path.as_posix():
+        assert "polars" not in roots
+    assert not roots & HEAVY
+
+
+def test_in_function_imports_are_only_for_what_may_be_missing():
+    late = {
+        (path.relative_to(ROOT / "src/spherec").as_posix(), module)
+        for path in SOURCES
+        for module, at_top in imports_of(path)
+        if not at_top
+    }
+    allowed = {"spherec.data.readers", "polars"}  # polars is absent where models are only trained
+    assert {module for _, module in late} <= allowed
+
+
+# A machine that only trains has neither polars nor pydantic: what was prepared elsewhere must load and split there.
+LIBRARY = """
+import spherec
+data = spherec.datasets.book_crossing()
+fold = spherec.splits.k_fold(data, 4)[0]
+fold.train.save("train.npz")
+assert spherec.Interactions.load("train.npz") == fold.train
+try:
+    spherec.read("x.csv")
+except spherec.errors.MissingPackageError as error:
+    print(error)
+"""
+COMMAND = """
+from spherec.cli import main
+main(["data", "stats", "book-crossing", "--json"])
+"""
+
+
+@pytest.mark.parametrize(
+    ("absent", "script", "printed"),
+    [
+        (["polars", "pydantic", "pandas"], LIBRARY, "pip install polars"),
+        (["polars", "pandas"], COMMAND, '"pairs": 240020'),  # some versions of typer bring pydantic
+    ],
+    ids=["library", "command line"],
+)
+def test_works_without_what_only_preparing_needs(absent, script, printed, tmp_path):
+    block = f"import sys; sys.modules.update(dict.fromkeys({absent!r}))"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, "-c", block + script],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert printed in done.stdout
