@@ -13,6 +13,8 @@ def stream(seed: int, name: str, *indices: int) -> np.random.Generator:
     Streams with different names or indices are independent, so drawing more from one never shifts another:
     `stream(7, "split")`, `stream(7, "negatives", 3)`.
     """
-    if seed < 0:
-        raise ArgumentError(f"seed must be >= 0, got {seed}")
-    return np.random.default_rng([seed, zlib.crc32(name.encode()), *indices])
+    for name_of, number in (("seed", seed), *(("index", index) for index in indices)):
+        if number < 0:
+            raise ArgumentError(f"{name_of} must be >= 0, got {number}")
+    # The number of indices is part of the key, for NumPy takes (7,) and (7, 0) for the same.
+    return np.random.default_rng([seed, zlib.crc32(name.encode()), len(indices), *indices])

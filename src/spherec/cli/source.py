@@ -110,7 +110,7 @@ class Source:
         """The interactions, read with a progress bar and cut."""
         prepared = self.prepared()
         if prepared is not None:
-            return prepared if self.cut() == Cut() else Interactions.from_events(self.cut()(prepared.events()))
+            return prepared if self.cut() == Cut() else prepared.cut(self.cut())
         with progress_bar(f"reading {Path(self.data).name}") as progress:
             events = self.events(progress=progress)
         return Interactions.from_events(self.cut()(events.merged(self._merge_rule(events))))

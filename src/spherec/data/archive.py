@@ -27,6 +27,8 @@ _LOCAL_HEADER = 30  # bytes of a zip member's fixed header, before its name and 
 _PADDING_ID = 0x5350  # marks our padding among a member's extra fields
 _MANIFEST = "manifest"
 _LARGEST_MANIFEST = 1 << 20
+# What zipfile and NumPy raise on bytes that are not what they seem; RuntimeError includes NotImplementedError.
+_DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, ValueError, KeyError, EOFError, RuntimeError)
 _DEFLATE_LIMIT = 1040  # no deflate stream unpacks to more bytes for each of its own
 
 
@@ -34,7 +36,7 @@ def write(
     path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], manifest: Mapping[str, Any], *, compress: bool
 ) -> None:
     """Write `arrays` and the JSON-able `manifest`; the same content always gives the same bytes."""
-    text = json.dumps(manifest, sort_keys=True).encode()
+    text = json.dumps({**manifest, "arrays": sorted(arrays)}, sort_keys=True).encode()
     members = {_MANIFEST: np.frombuffer(text, dtype=np.uint8), **arrays}
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with atomic_write(path) as file, zipfile.ZipFile(file, "w", method, compresslevel=9) as archive:
@@ -54,13 +56,18 @@ def read(path: str | os.PathLike[str], kind: str, version: int) -> tuple[dict[st
         with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
             manifest = _manifest(archive, path)
             _check_kind(manifest, path, kind, version)
-            names = [info for info in archive.infolist() if info.filename != f"{_MANIFEST}.npy"]
-            return {info.filename.removesuffix(".npy"): _array(archive, info, file, path) for info in names}, manifest
+            if not {info.compress_type for info in archive.infolist()} <= {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
+                raise DataError(f"{path} is damaged: an unknown compression; prepare it again")
+            members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+            del members[_MANIFEST]
+            if sorted(members) != manifest.get("arrays", sorted(members)):
+                raise DataError(f"{path} is damaged: arrays are missing; prepare it again")
+            return {name: _array(archive, info, file, path) for name, info in members.items()}, manifest
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
-    except (zipfile.BadZipFile, zlib.error, ValueError, KeyError, EOFError, NotImplementedError, RuntimeError) as error:
-        if isinstance(error, DataError):
-            raise
+    except DataError:
+        raise
+    except _DAMAGE as error:
         raise DataError(f"{path} is damaged or not made by spherec ({error}); prepare it again") from None
 
 
@@ -69,7 +76,7 @@ def is_archive(path: str | os.PathLike[str]) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             return f"{_MANIFEST}.npy" in archive.namelist()
-    except (OSError, zipfile.BadZipFile):
+    except (OSError, *_DAMAGE):
         return False
 
 

@@ -1,8 +1,11 @@
 """Raw (user, item) events as columns, and the rule that merges repeated pairs."""
 
+import inspect
 import warnings
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,6 +16,8 @@ from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning
 
 Duplicates = Literal["last", "sum", "error"]
 """How a pair that comes more than once is merged: its last value is kept, its values are summed, or it is refused."""
+
+_PACKAGE = str(Path(__file__).parents[1])
 
 
 @dataclass(frozen=True)
@@ -66,7 +71,7 @@ class Events:
             user_ids,
             item_ids,
             None if values is None else _numbers(values, "value"),
-            None if times is None else _seconds(times),
+            None if times is None else _times(times),
         )
         lengths = {
             len(column) for column in (user_index, item_index, events.values, events.times) if column is not None
@@ -136,7 +141,7 @@ class Events:
             warnings.warn(
                 f"{told}; merged: {_RULES[rule]}. Pass duplicates='{rule}' to say that this is meant",
                 DuplicatePairsWarning,
-                stacklevel=4,
+                stacklevel=_level_of_caller(),
             )
 
 
@@ -162,6 +167,14 @@ def _summed(
     return np.add.reduceat(values[order], starts)
 
 
+def _level_of_caller() -> int:
+    """How many frames up the stack is the first that is not in spherec, for a warning that points there."""
+    level, frame = 0, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 def _n_distinct(indices: NDArray[np.int32]) -> int:
     return int(np.count_nonzero(np.bincount(indices))) if len(indices) else 0
 
@@ -171,6 +184,8 @@ def _numbers(column: ArrayLike, role: str) -> NDArray[np.float64]:
         numbers = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"the {role} column must hold numbers: {error}") from None
+    if numbers.ndim != 1:
+        raise DataError(f"the {role} column must be one-dimensional, got shape {numbers.shape}")
     bad = ~np.isfinite(numbers)
     if bad.any():
         row = int(bad.argmax())
@@ -178,10 +193,26 @@ def _numbers(column: ArrayLike, role: str) -> NDArray[np.float64]:
     return numbers
 
 
-def _seconds(column: ArrayLike) -> NDArray[np.float64]:
+def _times(column: ArrayLike) -> NDArray[np.float64]:
     times = np.asarray(column)
     if times.dtype.kind == "M":
         if np.isnat(times).any():
             raise DataError(f"row {int(np.isnat(times).argmax())} has no time; drop such rows first")
-        return times.astype("M8[us]").astype(np.int64) / 1e6
+        times = times.astype("M8[us]").astype(np.int64) / 1e6
+    elif times.dtype == object:
+        try:
+            times = np.array([seconds(one) for one in times])
+        except (TypeError, ValueError) as error:
+            raise DataError(f"the time column must hold numbers or dates: {error}") from None
     return _numbers(times, "time")
+
+
+def seconds(moment: float | date | np.datetime64) -> float:
+    """A number as it is, a date as seconds since 1970; in UTC where it names no zone."""
+    if isinstance(moment, np.datetime64):
+        return float(moment.astype("M8[us]").astype(np.int64)) / 1e6
+    if isinstance(moment, date) and not isinstance(moment, datetime):
+        moment = datetime(moment.year, moment.month, moment.day, tzinfo=UTC)
+    if isinstance(moment, datetime):
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return float(moment)

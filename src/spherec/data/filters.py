@@ -34,7 +34,7 @@ class Cut:
         """The events that pass."""
         if self.min_value is not None:
             events = min_value(events, self.min_value)
-        if self.iterate:
+        if self.iterate and (self.min_per_user or self.min_per_item):
             return k_core(events, per_user=self.min_per_user, per_item=self.min_per_item)
         if self.min_per_user:
             events = min_per_user(events, self.min_per_user)

@@ -8,6 +8,9 @@ from numpy.typing import NDArray
 
 from spherec.errors import DataError
 
+_SHOWN = 12  # columns named in an error before "and n more"
+_LONGEST = 30  # characters of each
+
 
 def column_of(frame: Any, name: str) -> NDArray[Any]:
     """The column as an array (E,); a `DataError` lists the columns where it is not one of them."""
@@ -21,6 +24,8 @@ def column_of(frame: Any, name: str) -> NDArray[Any]:
 
 def no_such_column(name: str, columns: list[str]) -> str:
     """One sentence: the column that is missing, those that are there, and the likeliest of them."""
+    shown = [column if len(column) <= _LONGEST else f"{column[:_LONGEST]}…" for column in columns[:_SHOWN]]
+    more = f" and {len(columns) - _SHOWN} more" if len(columns) > _SHOWN else ""
     close = get_close_matches(name, columns, n=1)
     hint = f"did you mean {close[0]!r}?" if close else "name the right one"
-    return f"there is no column {name!r}, only {', '.join(map(repr, columns))}; {hint}"
+    return f"there is no column {name!r}, only {', '.join(map(repr, shown))}{more}; {hint}"

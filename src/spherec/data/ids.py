@@ -6,7 +6,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from spherec.errors import DataError, UnknownIdError
+from spherec.errors import ArgumentError, DataError, UnknownIdError
 
 _SHOWN = 5  # ids named in an error before "and n more"
 
@@ -30,9 +30,14 @@ class IdMap(Sequence[Hashable]):
 
     def index_of(self, ids: Iterable[Hashable]) -> NDArray[np.int64]:
         """The dense indices of external ids; an `UnknownIdError` names those that are not here."""
+        if isinstance(ids, str | bytes):
+            raise ArgumentError(f"ids must be a list of ids, got the single {ids!r}; write [{ids!r}]")
         wanted = list(ids)
         lookup = self._lookup()
-        found = [lookup.get(one, -1) for one in wanted]
+        try:
+            found = [lookup.get(one, -1) for one in wanted]
+        except TypeError as error:
+            raise UnknownIdError(f"ids must be hashable: {error}") from None
         unknown = [one for one, index in zip(wanted, found, strict=True) if index < 0]
         if unknown:
             raise UnknownIdError(f"{_listed(unknown)} not among the {len(self):,} known ids{self._hint(unknown[0])}")
@@ -72,7 +77,12 @@ class IdMap(Sequence[Hashable]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, IdMap):
             return NotImplemented
-        return self is other or (len(self) == len(other) and bool(np.array_equal(self._values, other._values)))
+        mine, theirs = self._values, other._values
+        if mine is theirs:
+            return True
+        if mine.dtype == theirs.dtype != object:
+            return np.array_equal(mine, theirs)
+        return bool(mine.tolist() == theirs.tolist())  # as Python compares: NumPy would round large integers
 
     def __hash__(self) -> int:
         return hash((len(self), self[0] if len(self) else None))
@@ -125,12 +135,14 @@ def as_id_array(ids: Iterable[Hashable]) -> NDArray[Any]:
         raise DataError(f"ids must be one-dimensional, got shape {ids.shape}")
     if ids.dtype.kind in "iufb":
         return ids
-    if ids.dtype.kind in "mM":  # to datetime and timedelta, which hash and compare like themselves
+    if ids.dtype.kind in "mM":  # to date, datetime and timedelta, which hash and compare like themselves
+        if ids.dtype == "M8[D]":
+            return ids.astype(object)
         precise = ids.astype(f"{ids.dtype.kind}8[us]")
         if np.any((precise != ids) & ~np.isnat(ids)):
             raise DataError("time ids finer than a microsecond lose digits; pass them as integers or strings")
         return precise.astype(object)
-    return ids.astype(object)
+    return _from_iterable(ids.tolist())
 
 
 def refuse_missing(values: NDArray[Any], role: str) -> None:
@@ -171,13 +183,28 @@ def _checked(values: NDArray[Any]) -> NDArray[Any]:
         raise DataError(f"ids must be hashable: {error}; make them strings, numbers or tuples") from None
     if distinct < len(values):
         raise DataError(f"ids must be distinct, but {len(values) - distinct:,} of {len(values):,} repeat another")
-    return values.copy() if values.flags.writeable else values
+    return values if _is_frozen(values) else values.copy()
+
+
+def _is_frozen(values: NDArray[Any]) -> bool:
+    """Whether nobody can write to the array, or to one that it is a view of."""
+    owner: Any = values
+    while isinstance(owner, np.ndarray) and not owner.flags.writeable:
+        owner = owner.base
+    return not isinstance(owner, np.ndarray)
 
 
 def _is_missing(one: Hashable) -> bool:
     if one is None or type(one).__name__ == "NAType":  # pandas' NA refuses comparison
         return True
-    return bool(one != one)
+    try:
+        return bool(one != one)
+    except (
+        TypeError,
+        ValueError,
+        ArithmeticError,
+    ):  # an array, say; it is not missing, and refused for not being hashable
+        return False
 
 
 def _listed(ids: Sequence[Hashable]) -> str:

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from spherec.data import archive, text_arrays
+from spherec.data.csr import check_rows, compact, is_ascending, row_starts
 from spherec.data.events import Duplicates, Events, Step
 from spherec.data.filters import Cut
 from spherec.data.frames import column_of
@@ -46,18 +47,20 @@ class Interactions:
 
     def __post_init__(self) -> None:
         _check(self)
-        for array in (self.indptr, self.indices, self.times):
+        for name in ("indptr", "indices", "times"):
+            array = getattr(self, name)
             if array is not None:
-                array.setflags(write=False)
+                object.__setattr__(self, name, _read_only(array))
 
     @classmethod
     def from_events(cls, events: Events) -> Self:
         """From merged events (`Events.merged`); ids that no event uses fall out."""
-        user_ids, users = _compact(events.user_ids, events.users)
-        item_ids, items = _compact(events.item_ids, events.items)
-        counts = np.bincount(users, minlength=len(user_ids))  # (U,)
+        if not is_ascending(events.users, events.items):
+            raise DataError("the events are not one a pair, sorted; call events.merged() first")
+        user_ids, users = compact(events.user_ids, events.users)
+        item_ids, items = compact(events.item_ids, events.items)
         return cls(
-            indptr=np.concatenate(([0], np.cumsum(counts, dtype=np.int64))),
+            indptr=row_starts(users, len(user_ids)),
             indices=items,
             user_ids=IdMap(user_ids),
             item_ids=IdMap(item_ids),
@@ -121,17 +124,20 @@ class Interactions:
         """
         if rows not in ("users", "items"):
             raise ArgumentError(f"rows must be 'users' or 'items', got {rows!r}")
+        matrix = matrix if sp.issparse(matrix) else np.asarray(matrix)
+        if matrix.ndim != 2:
+            raise DataError(f"the matrix must be two-dimensional, got shape {matrix.shape}")
         csr = sp.csr_array(matrix if rows == "users" else matrix.T, copy=True)
-        if csr.ndim != 2 or not np.all(csr.data >= 0):  # false for NaN, too
-            raise DataError("the matrix must be two-dimensional with entries >= 0; keep what counts: matrix > 0")
+        if not np.all(csr.data >= 0):  # false for NaN, too
+            raise DataError("the matrix must have entries >= 0; keep what counts: matrix > 0")
         csr.sum_duplicates()
         csr.eliminate_zeros()
         n_users, n_items = csr.shape
         return cls(
             indptr=csr.indptr.astype(np.int64),
             indices=csr.indices.astype(np.int32),
-            user_ids=IdMap(np.arange(n_users) if user_ids is None else user_ids),
-            item_ids=IdMap(np.arange(n_items) if item_ids is None else item_ids),
+            user_ids=_ids_of(user_ids, n_users, "user"),
+            item_ids=_ids_of(item_ids, n_items, "item"),
         )
 
     @classmethod
@@ -148,7 +154,7 @@ class Interactions:
                 times=arrays.get("times"),
                 steps=tuple(Step(**step) for step in manifest["steps"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
             raise DataError(f"{path} is damaged ({error}); prepare it again") from None
 
     def save(self, path: str | PathLike[str], *, compress: bool = False) -> None:
@@ -186,7 +192,7 @@ class Interactions:
     @cached_property
     def users(self) -> NDArray[np.int32]:
         """The user index of each pair (E,), beside `indices`."""
-        return np.repeat(np.arange(self.n_users, dtype=np.int32), self.items_per_user)
+        return _read_only(np.repeat(np.arange(self.n_users, dtype=np.int32), self.items_per_user))
 
     @property
     def items_per_user(self) -> NDArray[np.int64]:
@@ -196,31 +202,39 @@ class Interactions:
     @cached_property
     def users_per_item(self) -> NDArray[np.int64]:
         """How many users each item has (I,): its popularity."""
-        return np.bincount(self.indices, minlength=self.n_items)
+        return _read_only(np.bincount(self.indices, minlength=self.n_items))
 
     def items_of(self, user: int) -> NDArray[np.int32]:
         """The item indices of a user index, ascending."""
+        if not 0 <= user < self.n_users:
+            raise ArgumentError(f"user must be an index in 0 … {self.n_users - 1}, got {user}")
         return self.indices[self.indptr[user] : self.indptr[user + 1]]
 
     def kept(self, mask: NDArray[np.bool_]) -> "Interactions":
         """The pairs where `mask` (E,) is true, under the same user and item indices."""
-        counts = np.bincount(self.users[mask], minlength=self.n_users)  # (U,)
         return replace(
             self,
-            indptr=np.concatenate(([0], np.cumsum(counts, dtype=np.int64))),
+            indptr=row_starts(self.users[mask], self.n_users),
             indices=self.indices[mask],
             times=None if self.times is None else self.times[mask],
         )
 
     def events(self) -> Events:
-        """These pairs as events, to be cut further."""
+        """These pairs as events."""
         return Events(
             self.users, self.indices, self.user_ids.array, self.item_ids.array, times=self.times, steps=self.steps
         )
 
-    def with_item_names(self, names: Mapping[Any, str]) -> "Interactions":
+    def cut(self, cut: Cut) -> "Interactions":
+        """The pairs that pass; users and items without any fall out, so the others get new indices."""
+        kept = Interactions.from_events(cut(self.events()))
+        if self.item_names is None:
+            return kept
+        return kept.with_item_names(dict(zip(self.item_ids, self.item_names, strict=True)))
+
+    def with_item_names(self, names: Mapping[Any, str | None]) -> "Interactions":
         """The same interactions with item names, given by external id; items it does not hold have none."""
-        return replace(self, item_names=tuple(names.get(one) for one in self.item_ids))
+        return replace(self, item_names=tuple(names.get(one) or None for one in self.item_ids))
 
     def __eq__(self, other: object) -> bool:
         """The same pairs under the same ids in the same order, with the same names and times."""
@@ -232,6 +246,7 @@ class Interactions:
             and self.user_ids == other.user_ids
             and self.item_ids == other.item_ids
             and self.item_names == other.item_names
+            and (self.times is None) == (other.times is None)
             and np.array_equal(() if self.times is None else self.times, () if other.times is None else other.times)
         )
 
@@ -241,26 +256,28 @@ class Interactions:
         return f"Interactions(users={self.n_users:,}, items={self.n_items:,}, pairs={len(self):,})"
 
 
-def _compact(ids: NDArray[Any], indices: NDArray[np.int32]) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """The ids in use, in their order, and the indices (E,) into them."""
-    in_use = np.bincount(indices, minlength=len(ids)) > 0  # (n,)
-    position = np.cumsum(in_use, dtype=np.int32) - 1  # (n,)
-    return ids[in_use], position[indices]
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.setflags(write=False)
+    return view
+
+
+def _ids_of(ids: Iterable[Hashable] | None, length: int, role: str) -> IdMap:
+    held = IdMap(np.arange(length) if ids is None else ids)
+    if len(held) != length:
+        raise DataError(f"the matrix has {length:,} {role}s, but there are {len(held):,} {role}_ids")
+    return held
 
 
 def _check(data: Interactions) -> None:
-    """Raises a `DataError` unless the rows are sorted, distinct, in range, and match the ids."""
-    starts, items = data.indptr, data.indices
-    if starts.ndim != 1 or items.ndim != 1 or items.dtype != np.int32 or starts.dtype != np.int64:
-        raise DataError("indptr must be a row of int64 and indices a row of int32")
-    if len(starts) != data.n_users + 1 or starts[0] != 0 or starts[-1] != len(items) or np.any(np.diff(starts) < 0):
-        raise DataError(f"indptr does not cut {len(items):,} pairs into the rows of {data.n_users:,} users")
-    if len(items) and not 0 <= int(items.min()) <= int(items.max()) < data.n_items:
-        raise DataError(f"item indices must lie in 0 … {data.n_items - 1}, got {items.min()} … {items.max()}")
-    ascending = np.append(items[1:] > items[:-1], True)  # (E,) true where the next pair has a larger item,
-    ascending[starts[1:][starts[1:] > 0] - 1] = True  # or belongs to another row
-    if not ascending.all():
-        raise DataError("each user's items must be ascending and distinct")
-    for name, column, length in (("item_names", data.item_names, data.n_items), ("times", data.times, len(items))):
+    """Raises a `DataError` unless all parts fit each other."""
+    check_rows(data.indptr, data.indices, data.n_users, data.n_items)
+    times = data.times
+    if times is not None and not (times.ndim == 1 and times.dtype == np.float64 and np.isfinite(times).all()):
+        raise DataError("times must be a row of finite float64")
+    for one in {type(one): one for one in data.item_names or ()}.values():
+        if not isinstance(one, str | None):
+            raise DataError(f"item names must be strings or None, got {one!r}")
+    for name, column, length in (("item_names", data.item_names, data.n_items), ("times", times, len(data))):
         if column is not None and len(column) != length:
             raise DataError(f"{name} must have length {length:,}, got {len(column):,}")

@@ -6,13 +6,15 @@ Every split is seeded; its parts are disjoint and together hold exactly the pair
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import date, datetime
 from typing import Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spherec import rng
+from spherec.data.csr import row_starts
+from spherec.data.events import seconds
 from spherec.data.ids import IdMap, factorize
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError
@@ -57,10 +59,11 @@ def k_fold(data: Interactions, folds: int = 4, *, seed: int = 0) -> Folds:
 
     So do the sizes of the folds. A user with fewer items than folds is tested in some of them only.
     """
-    if not 2 <= folds <= max(2, len(data)):
-        raise ArgumentError(f"folds must be between 2 and the {len(data):,} pairs, got {folds}")
+    if not isinstance(folds, int) or not 2 <= folds <= max(2, len(data)):
+        raise ArgumentError(f"folds must be a whole number from 2 to the {len(data):,} pairs, got {folds}")
     # Shuffled within each user and dealt out round the table, without a new start at the next user.
-    return Folds(data, _shuffled_rank(data, seed) % folds, folds)
+    start = int(rng.stream(seed, "split start").integers(folds))
+    return Folds(data, (_shuffled_rank(data, seed) + start) % folds, folds)
 
 
 def ratio(data: Interactions, test: float = 0.2, *, seed: int = 0) -> Fold:
@@ -71,7 +74,9 @@ def ratio(data: Interactions, test: float = 0.2, *, seed: int = 0) -> Fold:
     if not 0 < test < 1:
         raise ArgumentError(f"test must be a share between 0 and 1, got {test}")
     rank = _shuffled_rank(data, seed)  # (E,)
-    chosen = np.floor((rank + 1) * test) > np.floor(rank * test)  # (E,) true at a `test` share of any run of ranks
+    start = rng.stream(seed, "split start").random()
+    # A step up of this staircase comes at a `test` share of any run of ranks.
+    chosen = np.floor((rank + 1) * test + start) > np.floor(rank * test + start)  # (E,)
     whole = np.bincount(data.users[chosen], minlength=data.n_users) == data.items_per_user  # (U,)
     first = rank == data.indptr[:-1][data.users]  # (E,) the first of each user's shuffled items
     return _fold(data, chosen & ~(first & whole[data.users]))
@@ -89,7 +94,7 @@ def leave_one_out(data: Interactions, *, by: Literal["random", "time"] = "random
     return _fold(data, (rank == last) & (data.items_per_user[data.users] > 1))
 
 
-def by_time(data: Interactions, *, at: float | str | datetime | None = None, test: float | None = None) -> Fold:
+def by_time(data: Interactions, *, at: float | str | date | None = None, test: float | None = None) -> Fold:
     """Everything from a moment on for testing, the same moment for all users.
 
     Give the moment (`at`: a number in the data's unit, a date such as "2004-06-01", or a datetime; UTC where it says
@@ -98,10 +103,13 @@ def by_time(data: Interactions, *, at: float | str | datetime | None = None, tes
     times = _times(data)
     if (at is None) == (test is None):
         raise ArgumentError(f"give either at or test, got at={at!r} and test={test!r}")
+    if not len(times):
+        raise DataError("there are no pairs to split by time; give interactions with some")
     if at is not None:
         moment = _moment(at)
     elif test is not None and 0 < test < 1:
-        moment = float(np.sort(times)[int(np.floor(len(times) * (1 - test)))])
+        tested = int(np.ceil(round(len(times) * test, 6)))  # 5 * 0.6 is a little more than 3
+        moment = float(np.sort(times)[len(times) - tested])
     else:
         raise ArgumentError(f"test must be a share between 0 and 1, got {test}")
     late = times >= moment
@@ -155,24 +163,22 @@ def _times(data: Interactions) -> NDArray[np.float64]:
     return data.times
 
 
-def _moment(at: float | str | datetime) -> float:
+def _moment(at: float | str | date) -> float:
     if isinstance(at, str):
-        at = _date_or_number(at)
-    if isinstance(at, datetime):
-        return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
-    return float(at)
-
-
-def _date_or_number(text: str) -> datetime | float:
-    for parse in (datetime.fromisoformat, float):
-        with suppress(ValueError):
-            return parse(text)
-    raise ArgumentError(f"at must be a date such as '2004-06-01' or a number, got {text!r}")
+        for parse in (datetime.fromisoformat, float):
+            with suppress(ValueError):
+                return seconds(parse(at))
+    else:
+        with suppress(TypeError, ValueError):
+            return seconds(at)
+    raise ArgumentError(f"at must be a date such as '2004-06-01' or a number, got {at!r}")
 
 
 def _united(train: IdMap, test: IdMap, role: str) -> tuple[IdMap, tuple[NDArray[np.int32], NDArray[np.int32]]]:
     """All ids of both, and where each one's own indices went."""
-    codes, ids = factorize(np.concatenate((train.array, test.array)), role)
+    # As objects where the types differ, for NumPy would make floats of integers beside floats.
+    kind = train.array.dtype if train.array.dtype == test.array.dtype else np.dtype(object)
+    codes, ids = factorize(np.concatenate((train.array.astype(kind), test.array.astype(kind))), role)
     return IdMap(ids), (codes[: len(train)], codes[len(train) :])
 
 
@@ -181,10 +187,9 @@ def _reindexed(
 ) -> Interactions:
     users, items = new_user[data.users], new_item[data.indices]  # (E,)
     order = np.lexsort((items, users))
-    counts = np.bincount(users, minlength=len(user_ids))  # (U,)
     return replace(
         data,
-        indptr=np.concatenate(([0], np.cumsum(counts, dtype=np.int64))),
+        indptr=row_starts(users, len(user_ids)),
         indices=items[order],
         user_ids=user_ids,
         item_ids=item_ids,

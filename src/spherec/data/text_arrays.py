@@ -32,7 +32,7 @@ def encode_ids(ids: IdMap, name: str) -> dict[str, NDArray[Any]]:
         return {name: values}
     kinds = set(map(type, values))
     if kinds <= {str}:
-        return _join([one.encode("utf-8", "surrogatepass") for one in values], name, "str")
+        return _join(list(map(_utf8, values)), name, "str")
     if kinds == {bytes}:
         return _join(list(values), name, "bytes")
     return _join([json.dumps(_tagged(one)).encode() for one in values], name, "json")
@@ -49,7 +49,7 @@ def decode_ids(arrays: Arrays, name: str) -> NDArray[Any]:
     if kind == "bytes":
         ids: list[Hashable] = list(texts)
     elif kind == "str":
-        ids = [text.decode("utf-8", "surrogatepass") for text in texts]
+        ids = list(map(_text, texts))
     else:
         ids = [_untagged(json.loads(text)) for text in texts]
     return np.fromiter(ids, dtype=object, count=len(ids))
@@ -57,14 +57,22 @@ def decode_ids(arrays: Arrays, name: str) -> NDArray[Any]:
 
 def encode_names(names: Sequence[str | None], name: str) -> dict[str, NDArray[Any]]:
     """The names as arrays; an unknown name is stored as an empty text."""
-    return _join([(one or "").encode() for one in names], name, "str")
+    return _join([_utf8(one or "") for one in names], name, "str")
 
 
 def decode_names(arrays: Arrays, name: str) -> tuple[str | None, ...] | None:
     """The names that `encode_names` stored, None where there are none."""
     if f"{name}.str" not in arrays:
         return None
-    return tuple(text.decode() or None for text in _split(arrays, name, "str"))
+    return tuple(_text(text) or None for text in _split(arrays, name, "str"))
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")  # half a character is no UTF-8, but a Python string may hold it
+
+
+def _text(utf8: bytes) -> str:
+    return utf8.decode("utf-8", "surrogatepass")
 
 
 def _join(texts: list[bytes], name: str, kind: str) -> dict[str, NDArray[Any]]:
@@ -77,7 +85,7 @@ def _join(texts: list[bytes], name: str, kind: str) -> dict[str, NDArray[Any]]:
 
 def _split(arrays: Arrays, name: str, kind: str) -> list[bytes]:
     text, offsets = arrays[f"{name}.{kind}"].tobytes(), arrays[f"{name}.offsets"]
-    if offsets[0] != 0 or offsets[-1] != len(text) or np.any(np.diff(offsets) < 0):
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(text) or np.any(np.diff(offsets) < 0):
         raise ValueError(f"the offsets of {name} do not fit")
     return [text[begin:end] for begin, end in pairwise(offsets.tolist())]
 
@@ -85,7 +93,7 @@ def _split(arrays: Arrays, name: str, kind: str) -> list[bytes]:
 def _tagged(one: Hashable) -> list[Any]:
     """`[type, content]` with the content as JSON."""
     for name, (kind, encode, _) in _CODECS.items():
-        if isinstance(one, kind):
+        if type(one) is kind:  # a derived type would come back as its base
             return [name, encode(one)]
     raise DataError(f"ids of type {type(one).__name__} cannot be saved, got {one!r}; make them strings or tuples")
 
@@ -96,7 +104,7 @@ def _untagged(tagged: list[Any]) -> Any:
     return decode(content)
 
 
-# What each type of id becomes in JSON, and back. A type stands before those it is a kind of: bool before int.
+# What each type of id becomes in JSON, and back.
 _CODECS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "bool": (bool, bool, bool),
     "int": (int, str, int),
@@ -104,7 +112,11 @@ _CODECS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "str": (str, str, str),
     "bytes": (bytes, bytes.hex, bytes.fromhex),
     "tuple": (tuple, lambda parts: list(map(_tagged, parts)), lambda parts: tuple(map(_untagged, parts))),
-    "frozenset": (frozenset, lambda parts: list(map(_tagged, parts)), lambda parts: frozenset(map(_untagged, parts))),
+    "frozenset": (
+        frozenset,
+        lambda parts: sorted(map(_tagged, parts), key=json.dumps),  # equal sets may come in different order
+        lambda parts: frozenset(map(_untagged, parts)),
+    ),
     "datetime": (datetime, datetime.isoformat, datetime.fromisoformat),
     "date": (date, date.isoformat, date.fromisoformat),
     "time": (time, time.isoformat, time.fromisoformat),

@@ -31,7 +31,8 @@ class Preset:
 
     def format_of(self, path: str) -> Format:
         """The format of a file of this data set; Amazon's comes as ratings (CSV) and as reviews (JSON lines)."""
-        if self.format == "amazon-ratings" and ".json" in Path(path).suffixes:
+        suffixes = {suffix.lower() for suffix in Path(path).suffixes}
+        if self.format == "amazon-ratings" and suffixes & {".json", ".jsonl", ".ndjson"}:
             return "amazon-reviews"
         return self.format
 

@@ -29,7 +29,7 @@ def read_adjacency(path: Path, reading: Reading, *, counted: bool = False) -> Ev
 
 
 def _pairs(path: Path, block: Block, *, counted: bool) -> pl.DataFrame:
-    lines = pl.Series("line", block.text.decode().splitlines())
+    lines = pl.Series("line", block.text.decode().split("\n"))
     rows = pl.DataFrame({"words": lines.str.extract_all(r"\S+")}).with_row_index("row", offset=block.line - 1)
     rows = rows.filter(pl.col("words").list.len() > 0)
     head = pl.col("words").list.first()

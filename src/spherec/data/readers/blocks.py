@@ -35,72 +35,78 @@ def read_blocks(
     block_bytes: int = _BLOCK_BYTES,
 ) -> Iterator[Block]:
     """The file, block by block. A line break between two `quote` characters does not end a record."""
-    total = _size(path)
-    rest, line = b"", 1
+    refuse_unreadable(path)
+    total = os.path.getsize(path)
+    rest, line, is_blank = b"", 1, True
     with open(path, "rb") as raw:
-        for chunk in _decoded(path, _unpacked(raw), encoding, block_bytes):
+        for chunk in _decoded(path, _unpacked(path, raw), encoding, block_bytes):
             rest += chunk
             end = _last_record_end(rest, quote)
             if end:
-                block, rest = rest[:end], rest[end:]
-                yield _checked(path, block, line)
-                line += block.count(b"\n")
+                text, rest = rest[:end], rest[end:]
+                block = _checked(path, text, line)
+                line += text.count(b"\n")
+                is_blank = is_blank and block.text.isspace()
+                yield block
             elif len(rest) > _LONGEST_RECORD:
                 raise DataError(f"{path}, line {line}: a record without end; close its quote, or set another separator")
             if progress is not None:
                 progress(raw.tell(), total)
     if rest.strip():
         yield _checked(path, rest, line)
-    elif line == 1:
+    elif is_blank:
         raise DataError(f"{path} holds no text; give a file with events")
 
 
-def first_line(path: Path, encoding: str = "utf-8") -> str:
-    """The first line of the file, without its end."""
-    block = next(read_blocks(path, encoding=encoding, block_bytes=1 << 16))
-    return block.text.partition(b"\n")[0].decode().rstrip("\r")
+def first_record(path: Path, *, encoding: str = "utf-8", quote: bytes = b"") -> Block:
+    """The first line that is not blank, or the first record where its quotes span lines."""
+    for block in read_blocks(path, encoding=encoding, quote=quote, block_bytes=1 << 16):
+        text = block.text.lstrip(b"\r\n")
+        if text and not text.isspace():
+            line = block.line + block.text.count(b"\n", 0, len(block.text) - len(text))
+            end = text.find(b"\n") + 1 or len(text)
+            while quote and text.count(quote, 0, end) % 2 and end < len(text):
+                end = text.find(b"\n", end) + 1 or len(text)
+            return Block(text[:end], line)
+    raise AssertionError("read_blocks refuses a file without text")
 
 
-def _size(path: Path) -> int:
-    """The file's size, after a look at whether it can be read at all."""
+def refuse_unreadable(path: Path) -> None:
+    """Raise a `DataError` for a path that is not a file that can be read."""
     if path.is_dir():
         raise DataError(f"{path} is a folder; name the file in it")
     try:
-        with open(path, "rb") as raw:
-            magic = raw.read(4)
+        path.open("rb").close()
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror}; check the path") from None
+
+
+def _unpacked(path: Path, raw: IO[bytes]) -> IO[bytes]:
+    magic = raw.read(4)
+    raw.seek(0)
     if not magic:
         raise DataError(f"{path} is empty (0 bytes); give a file with events")
     if magic == b"PK\x03\x04":
         raise DataError(f"{path} is a zip archive; unpack it and give the file inside")
-    return os.path.getsize(path)
-
-
-def _unpacked(raw: IO[bytes]) -> IO[bytes]:
-    gzipped = raw.read(2) == b"\x1f\x8b"
-    raw.seek(0)
-    return gzip.GzipFile(fileobj=raw) if gzipped else raw  # type: ignore[return-value]
+    return gzip.GzipFile(fileobj=raw) if magic.startswith(b"\x1f\x8b") else raw  # type: ignore[return-value]
 
 
 def _decoded(path: Path, file: IO[bytes], encoding: str, block_bytes: int) -> Iterator[bytes]:
-    """The file's content in UTF-8, without a byte order mark."""
+    """The file's content in UTF-8."""
     try:
-        decoder = codecs.getincrementaldecoder(encoding)()
-    except LookupError:
-        raise ArgumentError(f"encoding must be one that Python knows, got {encoding!r}; try 'latin-1'") from None
+        "x".encode(encoding)
+    except (LookupError, ValueError):
+        raise ArgumentError(f"encoding must be a text encoding of Python's, got {encoding!r}; try 'latin-1'") from None
+    decoder = codecs.getincrementaldecoder(encoding)()
     is_utf8 = codecs.lookup(encoding).name == "utf-8"
-    first = True
     while True:
         try:
             chunk = file.read(block_bytes)
             text = chunk if is_utf8 else decoder.decode(chunk, final=not chunk).encode()
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise DataError(f"{path} is a damaged or truncated gzip file ({error}); fetch it again") from None
-        except UnicodeDecodeError as error:
-            raise DataError(f"{path} is not {encoding}: {error.reason}; name its encoding") from None
-        if first:
-            text, first = text.removeprefix(codecs.BOM_UTF8), False
+        except UnicodeError as error:
+            raise DataError(f"{path} is not {encoding} ({error}); name its encoding") from None
         if text:
             yield text
         if not chunk:
@@ -121,6 +127,8 @@ def _last_record_end(text: bytes, quote: bytes) -> int:
 
 
 def _checked(path: Path, block: bytes, line: int) -> Block:
+    if line == 1:
+        block = block.removeprefix(codecs.BOM_UTF8)
     if not block.isascii():
         try:
             block.decode()

@@ -23,8 +23,11 @@ class BadCellError(Exception):
 
     def sentence(self, place: str, column: str, cell: object) -> str:
         """The message: where, which column, what is there, and what to do."""
-        remedy = "or leave such rows out with missing='drop' (--missing drop)" if self.role in ("user", "item") else ""
-        return f"{place}: column {column!r} is {cell!r}, {self.problem}; correct the row {remedy}".rstrip()
+        shown = repr(cell) if len(repr(cell)) <= 60 else f"{repr(cell)[:60]}…"
+        remedy = "; correct the row"
+        if self.role in ("user", "item"):
+            remedy += ", or leave such rows out with missing='drop' (--missing drop)"
+        return f"{place}: column {column!r} is {shown}, {self.problem}{remedy}"
 
 
 class Collector:
@@ -48,10 +51,15 @@ class Collector:
             frame = frame.head(self._reading.limit - self._rows)
         self._rows += frame.height
         frame = frame.with_row_index("row")
-        if self._reading.missing == "drop":
-            frame = frame.drop_nulls(["user", "item"])
         for role in ("user", "item"):
-            _refuse(frame, frame[role].is_null(), role, f"which is no {role}")
+            _refuse_nested(frame, role)
+            missing = _is_missing(frame[role])
+            if self._reading.missing == "drop":
+                frame = frame.filter(~missing)
+            else:
+                _refuse(frame, missing, role, f"which is no {role}")
+        if not frame.height:
+            return
         if "value" in frame.columns:
             self._values.append(_numbers(frame, "value"))
         if "time" in frame.columns:
@@ -65,6 +73,9 @@ class Collector:
             raise DataError(f"{path} has no rows; give a file with events")
         users, user_ids = self._users.finish()
         items, item_ids = self._items.finish()
+        dropped = self._rows - len(users)
+        if not len(users):
+            raise DataError(f"{path}: all {dropped:,} rows lack user or item; name the right columns")
         events = Events(
             users,
             items,
@@ -73,9 +84,6 @@ class Collector:
             values=np.concatenate(self._values) if self._values else None,
             times=np.concatenate(self._times) if self._times else None,
         )
-        dropped = self._rows - len(events)
-        if not len(events):
-            raise DataError(f"{path}: all {dropped:,} rows lack user or item; name the right columns")
         return events.noted(f"read, without {dropped:,} rows that have no user or item" if dropped else "read")
 
 
@@ -93,8 +101,10 @@ class _IdColumn:
         if self._is_text:
             coded = ids.cast(pl.String).cast(pl.Categorical(self._categories))
             self._pieces.append(coded.to_physical().to_numpy().astype(np.int32))
+        elif ids.dtype.is_integer() and ids.dtype not in (pl.Int128, pl.UInt128):
+            self._pieces.append(ids.to_numpy())
         else:
-            self._pieces.append(ids.to_numpy() if ids.dtype.is_integer() else _python_objects(ids))
+            self._pieces.append(np.fromiter(ids.to_list(), dtype=object, count=len(ids)))
 
     def finish(self) -> tuple[NDArray[np.int32], NDArray[Any]]:
         """Each row's index (E,) into the distinct ids (n,), which are sorted."""
@@ -107,9 +117,13 @@ class _IdColumn:
         return inverse(order)[codes], ids.to_numpy()[order].astype(object)
 
 
-def _python_objects(ids: pl.Series) -> NDArray[Any]:
-    values = ids.to_list()
-    return np.fromiter(values, dtype=object, count=len(values))
+def _is_missing(ids: pl.Series) -> pl.Series:
+    missing = ids.is_null()
+    if ids.dtype == pl.String:
+        missing |= (ids == "").fill_null(True)
+    elif ids.dtype.is_float():
+        missing |= ids.is_nan().fill_null(True)
+    return missing
 
 
 def _refuse(frame: pl.DataFrame, bad: pl.Series, role: str, problem: str) -> None:
@@ -117,8 +131,17 @@ def _refuse(frame: pl.DataFrame, bad: pl.Series, role: str, problem: str) -> Non
         raise BadCellError(frame["row"][bad.arg_max() or 0], role, problem)
 
 
+def _refuse_nested(frame: pl.DataFrame, role: str) -> None:
+    if frame.height and frame.schema[role].is_nested():
+        raise BadCellError(frame["row"][0], role, "which is neither a text nor a number")
+
+
 def _numbers(frame: pl.DataFrame, role: str) -> NDArray[np.float64]:
-    numbers = frame[role].cast(pl.Float64, strict=False)  # null: missing, or not a number
+    _refuse_nested(frame, role)
+    try:
+        numbers = frame[role].cast(pl.Float64, strict=False)  # null: missing, or not a number
+    except pl.exceptions.PolarsError:
+        raise BadCellError(frame["row"][0], role, "which is not a number") from None
     _refuse(frame, ~numbers.is_finite().fill_null(False), role, "which is not a number")
     return numbers.to_numpy()
 
@@ -127,21 +150,22 @@ def _seconds(frame: pl.DataFrame, time_format: str | None) -> NDArray[np.float64
     """Numbers as they are; dates as seconds since 1970, in UTC where they name no zone."""
     column = frame["time"]
     if column.dtype == pl.String:
-        if time_format is None and column[0] is not None and _is_number(column[0]):
+        if time_format is None and _is_number(column[0]):
             return _numbers(frame, "time")
         try:
             column = column.str.to_datetime(time_format, strict=False, time_unit="us")
-        except pl.exceptions.ComputeError:  # polars saw no date it knows in the first values
-            raise BadCellError(0, "time", "which is no number and no ISO date (say how with time_format)") from None
+        except pl.exceptions.PolarsError:  # it saw no date that it knows in the first values
+            problem = "which is no number and no ISO date (say how with time_format)"
+            raise BadCellError(frame["row"][0], "time", problem) from None
     if column.dtype in (pl.Date, pl.Datetime):
         _refuse(frame, column.is_null(), "time", "which is not a date written like the others")
         return column.dt.epoch("us").to_numpy() / 1e6
     return _numbers(frame, "time")
 
 
-def _is_number(text: str) -> bool:
+def _is_number(text: str | None) -> bool:
     try:
-        float(text)
+        float(text or "")
     except ValueError:
         return False
     return True

@@ -4,7 +4,7 @@ import _csv
 import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import polars as pl
 
 from spherec.data.events import Events
 from spherec.data.frames import no_such_column
-from spherec.data.readers.blocks import Block, first_line, read_blocks
+from spherec.data.readers.blocks import Block, first_record, read_blocks
 from spherec.data.readers.collector import BadCellError, Collector
 from spherec.data.reading import Progress, Reading
 from spherec.errors import DataError
@@ -20,6 +20,7 @@ from spherec.errors import DataError
 _SEPARATORS = ("\t", ",", ";", "|", "::")
 _ONE_CHARACTER = "\x1f"  # stands for a separator of several characters, which polars does not know
 _NULLS = ["", "NaN", "nan", "NULL", "null", "None"]  # what pandas, SQL and Python write for a missing value
+_BLANK_LINES = re.compile(rb"\n(?:\r?\n)+")
 _SHOWN = 60  # characters of a bad line in an error
 
 
@@ -63,9 +64,8 @@ class Table:
 
     def locate(self, row: int, role: str) -> tuple[int, str]:
         """The line in the file of a row of the frame, and the cell that is there. Slow: for errors only."""
-        start, end = _record_lines(self.block.text, self.layout)[row]
-        text = b"\n".join(self.block.text.split(b"\n")[start:end]).decode().rstrip("\r")
-        fields: list[str] = next(self.layout.csv_reader(text.split("\n")), [])
+        start, end = self.layout.record_lines(self.block.text)[row]
+        fields = self.layout.fields(b"\n".join(self.block.text.split(b"\n")[start:end]).decode())
         position = self.layout.positions[role]
         return self.block.line + start, fields[position] if position < len(fields) else ""
 
@@ -74,12 +74,15 @@ def read_tables(
     path: Path, roles: Mapping[str, str], dialect: Dialect, *, progress: Progress | None = None
 ) -> Iterator[Table]:
     """The file as a series of tables with the columns that `roles` maps roles to."""
-    layout = _layout(path, first_line(path, dialect.encoding), roles, dialect)
     # Where quotes are escaped by something else, fields are known to have no line breaks: cut at any of them.
-    quote = b'"' if layout.quoted and not layout.escape else b""
+    spans_lines = dialect.quoted is not False and not dialect.escape
+    first = first_record(path, encoding=dialect.encoding, quote=b'"' if spans_lines else b"")
+    layout = _layout(path, first, roles, dialect)
+    body = first.line if dialect.header else first.line + max(1, first.text.count(b"\n"))  # line after the header
+    quote = b'"' if layout.quoted and spans_lines else b""
     for block in read_blocks(path, encoding=dialect.encoding, quote=quote, progress=progress):
-        if block.line == 1 and dialect.header is None:
-            block = Block(block.text.partition(b"\n")[2], 2)
+        if block.line < body:
+            block = Block(_after_lines(block.text, body - block.line), body)
         if block.text and not block.text.isspace():
             yield _table(path, block, layout)
 
@@ -88,19 +91,37 @@ def read_tables(
 class _Layout:
     """A dialect with everything decided."""
 
-    width: int
-    positions: dict[str, int]
     separator: str
     quoted: bool
     escape: bytes
+    width: int = 0
+    positions: dict[str, int] = field(default_factory=dict)
 
     @property
     def one_character(self) -> str:
         """The separator, or what stands for it where it is more than a single byte."""
         return _ONE_CHARACTER if len(self.separator.encode()) > 1 else self.separator
 
-    def csv_reader(self, lines: Iterable[str]) -> "_csv.Reader":
-        """The csv module's reader, which is slow but tells lines."""
+    def fields(self, record: str) -> list[str]:
+        """The fields of one record."""
+        record = record.rstrip("\r\n")
+        try:
+            return next(self._csv_reader(record.split("\n")), [])
+        except csv.Error:  # such as a field too long for it
+            return record.split(self.separator)
+
+    def record_lines(self, text: bytes) -> list[tuple[int, int]]:
+        """The lines (from, to) of each record in a text, counted from 0; blank lines are no records."""
+        lines = text.decode().split("\n")
+        reader = self._csv_reader(lines)
+        try:
+            ends = [(reader.line_num, bool(fields)) for fields in reader]
+        except csv.Error:  # take each line for a record
+            return [(number, number + 1) for number, line in enumerate(lines) if line.strip("\r")]
+        return [(start, end) for (start, _), (end, filled) in pairwise([(0, False), *ends]) if filled]
+
+    def _csv_reader(self, lines: Iterable[str]) -> "_csv.Reader":
+        """The csv module's reader: slow, but it tells lines."""
         one = self.one_character
         return csv.reader(
             (f"{line.replace(self.separator, one)}\n" for line in lines),
@@ -111,22 +132,24 @@ class _Layout:
         )
 
 
-def _layout(path: Path, first_line: str, roles: Mapping[str, str], dialect: Dialect) -> _Layout:
-    """Find the separator and the wanted columns in the first line."""
+def _layout(path: Path, first: Block, roles: Mapping[str, str], dialect: Dialect) -> _Layout:
+    """Find the separator and the wanted columns in the first record."""
+    record = first.text.decode().rstrip("\r\n")
+    if "\r" in record:
+        raise DataError(f"{path}, line {first.line}: carriage returns inside the line; save it with plain line ends")
     best: list[str] = []
     for separator in (dialect.separator,) if dialect.separator else _SEPARATORS:
-        quoted = dialect.quoted if dialect.quoted is not None else separator != "\t" or '"' in first_line
-        layout = _Layout(0, {}, separator, quoted, dialect.escape)
-        found = next(layout.csv_reader([first_line]))
+        quoted = dialect.quoted if dialect.quoted is not None else separator != "\t" or '"' in record
+        layout = _Layout(separator, quoted, dialect.escape)
+        found = layout.fields(record)
         names = list(dialect.header or found)
-        if len(found) >= len(best):
-            best = names
         if set(roles.values()) <= set(names) and (dialect.header is None or len(found) == len(names)):
             positions = {role: names.index(name) for role, name in roles.items()}
             return replace(layout, width=len(names), positions=positions)
+        best = names if len(names) > len(best) else best
     if dialect.header is not None:
         wanted = ", ".join(dialect.header)
-        raise DataError(f"{path}, line 1: {first_line[:_SHOWN]!r} is not of the form {wanted}; name the right format")
+        raise DataError(f"{path}, line {first.line}: {record[:_SHOWN]!r} is not {wanted}; name the right format")
     absent = next(name for name in roles.values() if name not in best)
     raise DataError(f"{path}: {no_such_column(absent, best)} (--user-column, --item-column, …)")
 
@@ -137,12 +160,12 @@ def _table(path: Path, block: Block, layout: _Layout) -> Table:
     except pl.exceptions.PolarsError:
         pass
     lines = block.text.split(b"\n")
-    records = _record_lines(block.text, layout)
+    records = layout.record_lines(block.text)
     low, high = 0, len(records) - 1  # the first record with which polars fails is in records[low : high + 1]
     while low < high:
         middle = (low + high) // 2
         try:
-            _parsed(b"\n".join(lines[: records[middle][1]]), layout)
+            _parsed(b"\n".join(lines[: records[middle][1]]) + b"\n", layout)
             low = middle + 1
         except pl.exceptions.PolarsError:
             high = middle
@@ -160,32 +183,33 @@ def _parsed(text: bytes, layout: _Layout) -> pl.DataFrame:
         text = text.replace(layout.escape + b'"', b'""')
     if layout.one_character != layout.separator:
         text = text.replace(layout.separator.encode(), layout.one_character.encode())
-    frame = _scanned(text, layout)
+    frame = _read_csv(text, layout)
     if any(column.null_count() for column in frame):  # polars takes a blank line for a row of nulls
-        filled = re.sub(rb"\n(?:\r?\n)+", b"\n", text.lstrip(b"\r\n"))
-        frame = frame if len(filled) == len(text) else _scanned(filled, layout)
+        filled = _without_blank_lines(text, layout)
+        frame = frame if len(filled) == len(text) else _read_csv(filled, layout)
     return frame
 
 
-def _scanned(text: bytes, layout: _Layout) -> pl.DataFrame:
-    """What polars reads. A header of our own makes the number of columns certain, whatever the first row has."""
+def _read_csv(text: bytes, layout: _Layout) -> pl.DataFrame:
+    # A header of our own makes the number of columns certain, whatever the first row has. All columns are read, for
+    # polars does not count the fields of a row of which it reads only some.
     header = layout.one_character.join(map(str, range(layout.width))).encode()
-    frame = pl.scan_csv(
+    frame = pl.read_csv(
         header + b"\n" + text,
         separator=layout.one_character,
         quote_char='"' if layout.quoted else None,
         infer_schema=False,
         null_values=_NULLS,
     )
-    return frame.select(**{role: pl.col(str(position)) for role, position in layout.positions.items()}).collect()
+    return frame.select(**{role: pl.col(str(position)) for role, position in layout.positions.items()})
 
 
-def _record_lines(text: bytes, layout: _Layout) -> list[tuple[int, int]]:
-    """The lines (from, to) of each record in a text, counted from 0; blank lines are no records."""
-    lines = text.decode().split("\n")
-    reader = layout.csv_reader(lines)
-    try:
-        ends = [(reader.line_num, bool(fields)) for fields in reader]
-    except csv.Error:  # such as a field too long for it: take each line for a record
-        return [(number, number + 1) for number, line in enumerate(lines) if line.strip("\r")]
-    return [(start, end) for (start, _), (end, filled) in pairwise([(0, False), *ends]) if filled]
+def _without_blank_lines(text: bytes, layout: _Layout) -> bytes:
+    """The text without blank lines, except those between quotes."""
+    pieces = text.lstrip(b"\r\n").split(b'"') if layout.quoted else [text.lstrip(b"\r\n")]
+    pieces[::2] = [_BLANK_LINES.sub(b"\n", piece) for piece in pieces[::2]]
+    return b'"'.join(pieces)
+
+
+def _after_lines(text: bytes, lines: int) -> bytes:
+    return text.split(b"\n", lines)[lines] if text.count(b"\n") >= lines else b""

@@ -10,7 +10,7 @@ from spherec.data.events import Duplicates, Events
 from spherec.data.filters import Cut
 from spherec.data.interactions import Interactions
 from spherec.data.readers.adjacency import read_adjacency
-from spherec.data.readers.blocks import first_line
+from spherec.data.readers.blocks import first_record
 from spherec.data.readers.delimited import Dialect, read_delimited
 from spherec.data.readers.json_lines import read_json_lines
 from spherec.data.readers.parquet import read_parquet
@@ -70,7 +70,7 @@ def read(
     """
     if format == "auto" and archive.is_archive(path):
         data = Interactions.load(path)
-        return data if cut is None else Interactions.from_events(cut(data.events()))
+        return data if cut is None else data.cut(cut)
     reading = Reading(
         format, Columns(user, item, value, time, time_format), separator, encoding, missing, progress=progress
     )
@@ -131,7 +131,7 @@ def _by_name(path: Path) -> Format:
 
 def _movielens(path: Path) -> Dialect:
     """ratings.csv has a header; ratings.dat is separated by ::, u.data by tabs, without one."""
-    first = first_line(path)
+    first = first_record(path).text.decode().rstrip("\r\n")
     if first.startswith("userId"):
         return Dialect(separator=",", quoted=False)
     for separator in ("::", "\t"):

@@ -1,6 +1,8 @@
 """JSON lines: one JSON object a line."""
 
 import json
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import polars as pl
@@ -11,6 +13,8 @@ from spherec.data.readers.blocks import Block, read_blocks
 from spherec.data.readers.collector import BadCellError, Collector
 from spherec.data.reading import Reading
 from spherec.errors import DataError
+
+_SHOWN = 60  # characters of a bad line in an error
 
 
 def read_json_lines(path: Path, reading: Reading) -> Events:
@@ -25,7 +29,7 @@ def read_json_lines(path: Path, reading: Reading) -> Events:
         try:
             collector.add(frame)
         except BadCellError as bad:
-            line, found = _objects(block)[bad.row]
+            line, found = next(islice(_objects(block), bad.row, None))
             cell = found.get(roles[bad.role]) if isinstance(found, dict) else None
             raise DataError(bad.sentence(f"{path}, line {line}", roles[bad.role], cell)) from None
         if collector.is_full:
@@ -34,16 +38,19 @@ def read_json_lines(path: Path, reading: Reading) -> Events:
 
 
 def _schema(path: Path, block: Block, roles: dict[str, str]) -> dict[str, pl.DataType]:
-    """The types of the wanted keys, from the file's first block."""
-    try:
-        found = pl.scan_ndjson(block.text, infer_schema_length=None).collect_schema()
-    except pl.exceptions.PolarsError:
-        raise DataError(_bad_line(path, block, {})) from None
+    """The wanted keys; ids are whole numbers where the first of them in the file is one."""
+    firsts: dict[str, object] = {}
+    for line, found in _objects(block):
+        if not isinstance(found, dict):
+            raise DataError(_not_an_object(path, line, found))
+        firsts = {**found, **{key: first for key, first in firsts.items() if first is not None}}
+        if all(firsts.get(name) is not None for name in roles.values()):
+            break
     for name in roles.values():
-        if name not in found:
-            raise DataError(f"{path}: {no_such_column(name, found.names())} (--user-column, --item-column, …)")
+        if name not in firsts:
+            raise DataError(f"{path}: {no_such_column(name, list(firsts))} (--user-column, --item-column, …)")
     return {
-        name: found[name] if role in ("user", "item") and found[name].is_integer() else pl.String()
+        name: pl.Int64() if role in ("user", "item") and type(firsts[name]) is int else pl.String()
         for role, name in roles.items()
     }
 
@@ -59,22 +66,28 @@ def _bad_line(path: Path, block: Block, schema: dict[str, pl.DataType]) -> str:
     """One sentence on the first line that is no JSON object, or whose id is not of the type of the others."""
     for line, found in _objects(block):
         if not isinstance(found, dict):
-            return f"{path}, line {line}: {found!r} is not a JSON object; mend the line"
+            return _not_an_object(path, line, found)
         for name, kind in schema.items():
             cell = found.get(name)
-            if kind.is_integer() and cell is not None and type(cell) is not int:
+            if kind.is_integer() and cell is not None and not (type(cell) is int and -(2**63) <= cell < 2**63):
                 place = f"{path}, line {line}"
-                return f"{place}: {name!r} is {cell!r}, but a whole number in other lines; make them alike"
+                return f"{place}: {name!r} is {cell!r}, but a whole number of 64 bits in other lines; make them alike"
     return f"{path}, line {block.line}: not JSON lines; give one JSON object a line"
 
 
-def _objects(block: Block) -> list[tuple[int, object]]:
-    """Line number and content of each line that is not blank; the text itself where it is not JSON. For errors only."""
-    found: list[tuple[int, object]] = []
+def _not_an_object(path: Path, line: int, found: object) -> str:
+    return f"{path}, line {line}: {str(found)[:_SHOWN]!r} is not a JSON object; mend the line"
+
+
+def _objects(block: Block) -> Iterator[tuple[int, object]]:
+    """Number and content of each line that is not blank; the text itself where it is not JSON. Slow."""
     for number, text in enumerate(block.text.split(b"\n"), start=block.line):
         if text.strip():
             try:
-                found.append((number, json.loads(text)))
-            except ValueError:
-                found.append((number, text[:60].decode(errors="replace")))
-    return found
+                yield number, json.loads(text, parse_constant=_refuse_constant)
+            except (ValueError, RecursionError):
+                yield number, text.decode(errors="replace").strip()
+
+
+def _refuse_constant(word: str) -> None:
+    raise ValueError(f"{word} is no JSON")

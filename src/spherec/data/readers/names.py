@@ -29,7 +29,8 @@ def read_book_crossing_names(path: str | PathLike[str]) -> dict[str, str]:
     names = {}
     for table in read_tables(Path(path), roles, BOOK_CROSSING):
         for isbn, title, author in table.frame.rows():
-            names[isbn] = " — ".join(_mended(part) for part in (title, author) if part)
+            if isbn and title:
+                names[isbn] = " — ".join(_mended(part) for part in (title, author) if part)
     return names
 
 

@@ -6,6 +6,7 @@ import polars as pl
 
 from spherec.data.events import Events
 from spherec.data.frames import no_such_column
+from spherec.data.readers.blocks import refuse_unreadable
 from spherec.data.readers.collector import BadCellError, Collector
 from spherec.data.reading import Reading
 from spherec.errors import DataError
@@ -15,12 +16,18 @@ _ROWS = 1 << 20
 
 def read_parquet(path: Path, reading: Reading) -> Events:
     """The events of a Parquet file. Ids keep their type."""
+    refuse_unreadable(path)
     try:
-        table = pl.scan_parquet(path)
-        present = table.collect_schema().names()
-        total = table.select(pl.len()).collect().item()
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise DataError(f"cannot read {path} as Parquet ({str(error).splitlines()[0]}); check the file") from None
+        return _read(path, reading)
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        reason = str(error).partition("\n")[0][:100]
+        raise DataError(f"cannot read {path} as Parquet ({reason}); check the file") from None
+
+
+def _read(path: Path, reading: Reading) -> Events:
+    table = pl.scan_parquet(path, glob=False)
+    present = table.collect_schema().names()
+    total = table.select(pl.len()).collect().item()
     roles = reading.columns.names
     for name in roles.values():
         if name not in present:
@@ -33,7 +40,7 @@ def read_parquet(path: Path, reading: Reading) -> Events:
             collector.add(frame)
         except BadCellError as bad:
             place = f"{path}, row {begin + bad.row}"
-            raise DataError(bad.sentence(place, roles[bad.role], frame[bad.role][bad.row])) from None
+            raise DataError(bad.sentence(place, roles[bad.role], frame.row(bad.row, named=True)[bad.role])) from None
         if reading.progress is not None:
             reading.progress(begin + frame.height, total)
         if collector.is_full:

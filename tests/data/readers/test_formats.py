@@ -1,0 +1,208 @@
+import json
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from spherec.data.filters import Cut
+from spherec.data.interactions import Interactions
+from spherec.data.readers import natural_duplicates, read, read_events
+from spherec.data.reading import Reading
+from spherec.datasets import PRESETS
+from spherec.errors import DataError
+
+
+def reviews(*rows: tuple[str, str, float, int]) -> str:
+    """Amazon's reviews, with the fields that they have beside the wanted ones."""
+    names = ("reviewerID", "asin", "overall", "unixReviewTime")
+    other = {"helpful": [2, 3], "reviewText": 'A "classic",\nreally', "style": {"Format:": "DVD"}}
+    return "".join(json.dumps({**other, **dict(zip(names, row, strict=True))}) + "\n" for row in rows)
+
+
+BX = (
+    '"User-ID";"ISBN";"Book-Rating"\r\n'
+    '"276725";"034545104X";"0"\r\n'
+    '"276726";"Die \\"Blechtrommel\\"; Roman";"5"\r\n'
+    '"276726";"0-österreich";"10"\r\n'
+    '"276725";"034545104X";"7"\r\n'
+)
+# Format, file, content, encoding, rows in the file, value of each pair once merged.
+OFFICIAL = [
+    pytest.param(
+        *("book-crossing", "BX-Book-Ratings.csv", BX, "latin-1"),
+        [
+            ("276725", "034545104X", 0),
+            ("276726", 'Die "Blechtrommel"; Roman', 5),
+            ("276726", "0-österreich", 10),
+            ("276725", "034545104X", 7),
+        ],
+        {("276725", "034545104X"): 7, ("276726", 'Die "Blechtrommel"; Roman'): 5, ("276726", "0-österreich"): 10},
+        id="book-crossing",
+    ),
+    pytest.param(
+        *("echonest", "train_triplets.txt", 'b80"f\tSOAKIMP\t1\nb80"f\tSOBBMDR\t2\nb80"f\tSOAKIMP\t4\n', "utf-8"),
+        [('b80"f', "SOAKIMP", 1), ('b80"f', "SOBBMDR", 2), ('b80"f', "SOAKIMP", 4)],
+        {('b80"f', "SOAKIMP"): 5, ('b80"f', "SOBBMDR"): 2},
+        id="echonest",
+    ),
+    pytest.param(
+        *("amazon-ratings", "ratings_Movies_and_TV.csv"),
+        *("A3R5,0001527665,5.0,1362960000\nA3R5,0001527665,2.0,1000000000\nAH3Q,B00,3.0,0\n", "utf-8"),
+        [("A3R5", "0001527665", 5, 1362960000), ("A3R5", "0001527665", 2, 1e9), ("AH3Q", "B00", 3, 0)],
+        {("A3R5", "0001527665"): 5, ("AH3Q", "B00"): 3},
+        id="amazon-ratings",
+    ),
+    pytest.param(
+        *("amazon-reviews", "reviews_Movies_and_TV_5.json"),
+        *(reviews(("ADZ", "0005019281", 4.0, 1203984000), ("ADZ", "0005019281", 1.0, 1203983999)), "utf-8"),
+        [("ADZ", "0005019281", 4, 1203984000), ("ADZ", "0005019281", 1, 1203983999)],
+        {("ADZ", "0005019281"): 4},
+        id="amazon-reviews",
+    ),
+    pytest.param(
+        *("movielens", "ratings.dat", "1::1193::5::978300760\n1::1193::3::978300761\n2::661::3.5::1\n", "utf-8"),
+        [("1", "1193", 5, 978300760), ("1", "1193", 3, 978300761), ("2", "661", 3.5, 1)],
+        {("1", "1193"): 3, ("2", "661"): 3.5},
+        id="movielens-dat",
+    ),
+    pytest.param(
+        *("movielens", "ratings.csv"),
+        *("userId,movieId,rating,timestamp\r\n1,296,5.0,1147880044\r\n1,306,3.5,1147868817\r\n", "utf-8"),
+        [("1", "296", 5, 1147880044), ("1", "306", 3.5, 1147868817)],
+        {("1", "296"): 5, ("1", "306"): 3.5},
+        id="movielens-csv",
+    ),
+    pytest.param(
+        *("movielens", "u.data", "196\t242\t3\t881250949\n186\t302\t3\t891717742\n", "utf-8"),
+        [("196", "242", 3, 881250949), ("186", "302", 3, 891717742)],
+        {("196", "242"): 3, ("186", "302"): 3},
+        id="movielens-u.data",
+    ),
+]
+
+
+@pytest.mark.parametrize(("format", "name", "text", "encoding", "expected", "merged"), OFFICIAL)
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize("size", [1, 1 << 20])
+def test_official_files_are_read_row_by_row_and_merged_by_their_own_rule(
+    write, rows, blocks_of, format, name, text, encoding, expected, merged, suffix, size
+):
+    path = write(name + suffix, text, encoding)
+    with blocks_of(size):
+        assert rows(path, format=format) == expected
+        events = read_events(path, Reading(format)).merged(natural_duplicates(format))
+        pairs = zip(events.user_ids[events.users], events.item_ids[events.items], strict=True)
+        assert dict(zip(pairs, events.values, strict=True)) == merged
+        assert len(read(path, format=format)) == len(merged)  # and without a warning
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.CSV", "a.txt", "a", "a.v2.csv.gz", "a.gz"])
+def test_by_name_everything_unknown_is_delimited(write, rows, name):
+    assert rows(write(name, "item\tuser\n1\t2\n")) == [("2", "1")]
+
+
+@pytest.mark.parametrize("compress", [True, False])
+def test_a_prepared_file_is_read_by_its_content_whatever_its_name(tmp_path, compress):
+    data = Interactions.from_pairs(["u", "u", "v"], [1, 2, 1], times=[5, 6, 7]).with_item_names({1: "one"})
+    data.save(tmp_path / "a.csv", compress=compress)
+    assert read(tmp_path / "a.csv") == data
+    cut = read(str(tmp_path / "a.csv"), cut=Cut(min_per_user=2))
+    assert (list(cut.user_ids), list(cut.item_ids), cut.times.tolist()) == (["u"], [1, 2], [5, 6])
+    assert [step.name for step in cut.steps] == ["read", "users with >= 2 items"]
+
+
+def test_a_cut_of_a_prepared_file_keeps_the_names_of_its_items(tmp_path):
+    Interactions.from_pairs(["u", "u", "v"], [1, 2, 3]).with_item_names({1: "one"}).save(tmp_path / "a.npz")
+    assert read(tmp_path / "a.npz", cut=Cut(min_per_user=2)).item_names == ("one", None)
+
+
+def test_an_archive_of_numpys_own_is_not_taken_for_a_prepared_file(tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.arange(3))
+    with pytest.raises(DataError, match=r"a\.npz is a zip archive; "):
+        read(tmp_path / "a.npz")
+
+
+def test_reading_cuts_after_merging_and_records_every_step(write):
+    path = write("a.csv", "user,item,plays\nu,a,2\nu,b,9\nu,a,3\nv,a,9\nw,c,1\n")
+    data = read(path, value="plays", duplicates="sum", cut=Cut(min_value=5, min_per_user=2))
+    assert (list(data.user_ids), list(data.item_ids)) == (["u"], ["a", "b"])
+    assert [(step.name, step.users, step.items, step.pairs) for step in data.steps] == [
+        ("read", 3, 3, 5),
+        ("merge repeated pairs (summed)", 3, 3, 4),
+        ("value >= 5", 2, 2, 3),
+        ("users with >= 2 items", 1, 2, 2),
+    ]
+
+
+def around_the_borders(cut: Cut) -> Iterator[tuple[str, str, int, bool]]:
+    """Events on both sides of every minimum of a cut, each with whether it survives."""
+    least = int(cut.min_value)
+    keepers = [f"keeper{n}" for n in range(max(cut.min_per_item, 1))]
+    for n in range(cut.min_per_user):  # just enough of everything
+        yield from ((keeper, f"shared{n}", least, True) for keeper in keepers)
+        yield "grumbler", f"shared{n}", least - 1, False
+    for n in range(cut.min_per_user - 1):  # one item short, or just enough with an item that then falls out
+        yield "newcomer", f"shared{n}", least, False
+        yield "explorer", f"shared{n}", least, True
+    yield "newcomer", "unliked", least - 1, False
+    yield "explorer", "rare", least, not cut.min_per_item
+    yield from ((keeper, "niche", least, False) for keeper in keepers[1:])  # one user short,
+    yield "grumbler", "niche", 0, False  # which a low value does not make up for
+
+
+def written(format: str, events: list[tuple[str, str, int]]) -> str:
+    match format:
+        case "book-crossing":
+            return "".join(f'"{u}";"{i}";"{v}"\r\n' for u, i, v in [("User-ID", "ISBN", "Book-Rating"), *events])
+        case "echonest":
+            return "".join(f"{u}\t{i}\t{v}\n" for u, i, v in events)
+        case "amazon-ratings":
+            return "".join(f"{u},{i},{v}.0,{n}\n" for n, (u, i, v) in enumerate(events))
+        case "amazon-reviews":
+            return reviews(*((u, i, float(v), n) for n, (u, i, v) in enumerate(events)))
+
+
+@pytest.mark.parametrize(
+    ("preset", "name", "survive", "fall"),
+    [  # two ratings or play counts, in this order, with which a pair passes the cut, or does not
+        ("book-crossing", "BX-Book-Ratings.csv", (0, 4), (10, 3)),
+        ("echonest", "train_triplets.txt.gz", (2, 3), (2, 2)),
+        ("amazon-movies", "ratings_Movies_and_TV.csv", (1, 5), (5, 4)),
+        ("amazon-movies", "reviews_Movies_and_TV_5.json.gz", (1, 5), (5, 4)),
+    ],
+)
+def test_presets_keep_exactly_what_reaches_their_minima(write, preset, name, survive, fall):
+    preset = PRESETS[preset]
+    repeats = [("keeper0", "again", value, not preset.cut.min_per_item) for value in survive]
+    regrets = [("keeper0", "regret", value, False) for value in fall]
+    events = [*around_the_borders(preset.cut), *repeats, *regrets]
+    path = write(name, written(preset.format_of(name), [event[:3] for event in events]), "latin-1")
+    data = read(path, format=preset.format_of(str(path)), cut=preset.cut)
+    pairs = {(data.user_ids[u], data.item_ids[i]) for u, i in zip(data.users, data.indices, strict=True)}
+    assert pairs == {(user, item) for user, item, _, survives in events if survives}
+
+
+@pytest.mark.parametrize(
+    ("name", "format"),
+    [
+        ("ratings_Movies_and_TV.csv", "amazon-ratings"),
+        ("Movies_and_TV_5.json", "amazon-reviews"),
+        ("data/Movies_and_TV_5.json.gz", "amazon-reviews"),
+        ("Movies_and_TV.JSON", "amazon-reviews"),
+        ("Movies_and_TV.jsonl", "amazon-reviews"),
+    ],
+)
+def test_amazons_two_kinds_of_files_are_told_by_their_names(name, format):
+    assert PRESETS["amazon-movies"].format_of(name) == format
+
+
+def test_presets_are_those_of_the_papers_table_1():
+    assert {name: (one.paper.users, one.paper.items, one.paper.pairs) for name, one in PRESETS.items()} == {
+        "book-crossing": (3_593, 127_339, 240_020),
+        "amazon-movies": (11_181, 94_661, 620_059),
+        "echonest": (31_521, 159_063, 1_405_671),
+    }
+    for one in PRESETS.values():
+        assert 100 * one.paper.pairs / one.paper.users / one.paper.items == pytest.approx(
+            one.paper.density_percent, abs=6e-4
+        )

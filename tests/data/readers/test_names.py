@@ -1,0 +1,55 @@
+import pytest
+
+from spherec.data.readers import read_book_crossing_names, read_names
+from spherec.errors import DataError
+
+
+def test_names_are_read_by_column_and_the_last_of_an_id_wins(write):
+    text = 'name,year,id\n"Stalker, or: the ""Zone""",1979,007\nSolaris,1972,8\nSolyaris,1972,8\n,1966,9\nlost,1,\n'
+    assert read_names(write("a.csv.gz", text), id="id", name="name") == {
+        "007": 'Stalker, or: the "Zone"',
+        "8": "Solyaris",
+    }
+
+
+def test_names_in_tab_separated_files_may_hold_quotes_and_other_encodings(write):
+    path = write("artists.dat", 'id\tname\turl\n1\t"Weird Al" Yankovic\t-\n2\tBjörk 12"\t-\n', "latin-1")
+    names = read_names(path, id="id", name="name", encoding="latin-1")
+    assert names == {"1": '"Weird Al" Yankovic', "2": 'Björk 12"'}
+
+
+def test_a_column_that_is_not_there_is_named(write):
+    path = write("a.csv", "id,title\n1,x\n")
+    with pytest.raises(
+        DataError, match=r"a\.csv: there is no column 'titel', only 'id', 'title'; did you mean 'title'"
+    ):
+        read_names(path, id="id", name="titel")
+
+
+def book(isbn: bytes, title: bytes, author: bytes) -> bytes:
+    return b";".join(b'"%s"' % cell for cell in (isbn, title, author, b"1999")) + b"\r\n"
+
+
+@pytest.mark.parametrize(
+    ("title", "author", "name"),
+    [
+        (b"Emma", b"Jane Austen", "Emma — Jane Austen"),
+        (b"Tom &amp; Jerry ", b"A &lt;B&gt;", "Tom & Jerry — A <B>"),
+        (b'The \\"Real\\" Thing; or not', b"T. S.", 'The "Real" Thing; or not — T. S.'),
+        (b"Caf\xc3\xa9", b"Ren\xe9", "Café — René"),
+        (b"Am\xc3?\xc2\xa9lie", b"\xc3?\xc2\xbc", "Amélie — ü"),
+        (b"L\xc3?\xc2?ge", b"X", "L\ufffdge — X"),
+        (b"Anonymous", b"", "Anonymous"),
+    ],
+    ids=["plain", "html", "escaped", "utf8-and-latin1", "encoded-twice", "lost", "no-author"],
+)
+def test_book_crossing_names_are_title_and_author_with_accents_mended(write, title, author, name):
+    header = book(b"ISBN", b"Book-Title", b"Book-Author").replace(b"1999", b"Year-Of-Publication")
+    path = write("BX-Books.csv", header + book(b"1", title, author) + book(b"2", b"Next", b"One"))
+    assert read_book_crossing_names(path) == {"1": name, "2": "Next — One"}
+
+
+def test_books_without_isbn_or_title_have_no_name(write):
+    header = book(b"ISBN", b"Book-Title", b"Book-Author").replace(b"1999", b"Year-Of-Publication")
+    path = write("BX-Books.csv", header + book(b"", b"Lost", b"One") + book(b"2", b"", b"") + book(b"3", b"Kept", b"X"))
+    assert read_book_crossing_names(path) == {"3": "Kept — X"}

@@ -1,0 +1,153 @@
+from collections import Counter
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from spherec.data import filters
+from spherec.data.events import Events
+from spherec.data.filters import Cut
+from spherec.errors import ArgumentError, DataError
+from tests import oracles
+
+PAIRS = st.dictionaries(
+    st.tuples(st.integers(0, 5), st.sampled_from("abcdef")), st.integers(-2, 5), min_size=1, max_size=30
+)
+LEAST = st.integers(0, 4)
+
+
+def events_of(pairs):
+    users, items = zip(*pairs, strict=True)
+    return Events.from_columns(users, items, values=list(pairs.values()))
+
+
+def as_dict(events):
+    pairs = zip(events.user_ids[events.users].tolist(), events.item_ids[events.items].tolist(), strict=True)
+    return dict(zip(pairs, events.values.tolist(), strict=True))
+
+
+def outcome(cut, events):
+    """The pairs that a cut leaves; none where it says that nothing is left."""
+    try:
+        return as_dict(cut(events))
+    except DataError as error:
+        assert "nothing is left after" in str(error)  # noqa: PT017
+        return {}
+
+
+FILTERS = {
+    "min_value": (filters.min_value, oracles.keep_values),
+    "min_per_user": (filters.min_per_user, oracles.keep_users),
+    "min_per_item": (filters.min_per_item, oracles.keep_items),
+    "k_core": (
+        lambda events, least: filters.k_core(events, per_user=least, per_item=2),
+        lambda pairs, least: oracles.k_core(pairs, least, 2),
+    ),
+}
+
+
+@pytest.mark.parametrize(("cut", "oracle"), FILTERS.values(), ids=FILTERS)
+@given(pairs=PAIRS, least=LEAST)
+def test_a_filter_keeps_what_the_plain_count_keeps_and_leaves_its_input_alone(cut, oracle, pairs, least):
+    events = events_of(pairs)
+    assert outcome(lambda events: cut(events, least), events) == oracle(pairs, least)
+    assert as_dict(events) == pairs
+    assert len(events.steps) == 1
+
+
+@given(PAIRS, st.none() | LEAST, LEAST, LEAST, st.booleans())
+def test_a_cut_is_value_then_users_then_items_or_the_core(pairs, value, per_user, per_item, iterate):
+    expected = pairs if value is None else oracles.keep_values(pairs, value)
+    if iterate:
+        expected = oracles.k_core(expected, per_user, per_item)
+    else:
+        expected = oracles.keep_items(oracles.keep_users(expected, per_user), per_item)
+    cut = Cut(min_value=value, min_per_user=per_user, min_per_item=per_item, iterate=iterate)
+    assert outcome(cut, events_of(pairs)) == expected
+
+
+@given(PAIRS, LEAST, LEAST)
+def test_a_core_is_stable_and_cutting_it_again_changes_nothing(pairs, per_user, per_item):
+    cut = Cut(min_per_user=per_user, min_per_item=per_item, iterate=True)
+    core = outcome(cut, events_of(pairs))
+    assume(core)
+    for axis, least in ((0, per_user), (1, per_item)):
+        assert min(Counter(pair[axis] for pair in core).values()) >= least
+    assert outcome(cut, events_of(core)) == core
+
+
+@given(st.sets(st.tuples(st.integers(0, 3), st.sampled_from("abc")), min_size=1, max_size=8))
+def test_a_core_is_the_largest_part_of_its_kind(pairs):
+    """By trying all parts."""
+
+    def stable(part):
+        return all(min(Counter(pair[axis] for pair in part).values()) >= 2 for axis in (0, 1))
+
+    parts = [set(part) for size in range(1, len(pairs) + 1) for part in combinations(sorted(pairs), size)]
+    largest = max(filter(stable, parts), key=len, default=set())
+    cut = Cut(min_per_user=2, min_per_item=2, iterate=True)
+    assert set(outcome(cut, events_of(dict.fromkeys(pairs, 1)))) == largest
+
+
+def test_a_minimum_once_and_until_stable_differ_where_a_cut_undercuts_another():
+    chain = events_of(dict.fromkeys([(1, "a"), (1, "b"), (2, "b"), (2, "c")], 1))
+    once = Cut(min_per_user=2, min_per_item=2)(chain)
+    assert list(as_dict(once)) == [(1, "b"), (2, "b")]  # its users now have one item
+    with pytest.raises(DataError, match="nothing is left after 'until stable: users with >= 2 items"):
+        Cut(min_per_user=2, min_per_item=2, iterate=True)(chain)
+
+
+def test_events_without_values_count_one_each():
+    events = Events.from_columns([1, 2], ["a", "b"])
+    assert len(filters.min_value(events, 1)) == 2
+    with pytest.raises(DataError, match=r"nothing is left after 'value >= 1.5' \(before it: 2 pairs\)"):
+        filters.min_value(events, 1.5)
+
+
+def test_steps_say_what_was_done_and_what_was_left():
+    events = events_of({(1, "a"): 5, (1, "b"): 4, (2, "a"): 5, (3, "a"): 1, (3, "c"): 5})
+    cut = Cut(min_value=4, min_per_user=2, min_per_item=1)(events)
+    assert [(step.name, step.users, step.items, step.pairs) for step in cut.steps] == [
+        ("read", 3, 3, 5),
+        ("value >= 4", 3, 3, 4),
+        ("users with >= 2 items", 1, 2, 2),
+        ("items with >= 1 users", 1, 2, 2),
+    ]
+
+
+def test_no_cut_is_no_step():
+    events = events_of({(1, "a"): 5})
+    assert Cut()(events) is events
+    assert Cut(iterate=True)(events).steps == events.steps
+
+
+@pytest.mark.parametrize(
+    ("cut", "message"),
+    [
+        (Cut(min_value=6), r"'value >= 6' \(before it: 2 pairs, values from 1 to 5\); lower the minimum"),
+        (Cut(min_value=2, min_per_user=2), r"'users with >= 2 items' \(before it: 1 pairs"),
+        (Cut(min_per_item=3), r"'items with >= 3 users'"),
+        (Cut(min_per_item=3, iterate=True), "'until stable: users with >= 0 items, items with >= 3 users'"),
+    ],
+    ids=str,
+)
+def test_a_cut_that_leaves_nothing_names_the_step(cut, message):
+    with pytest.raises(DataError, match=message):
+        cut(events_of({(1, "a"): 5, (2, "b"): 1}))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"min_per_user": -1}, "must be >= 0, got -1 and 0"),
+        ({"min_per_item": -2}, "must be >= 0, got 0 and -2"),
+        ({"min_value": np.nan}, "finite number, got nan"),
+        ({"min_value": np.inf}, "finite number, got inf"),
+    ],
+    ids=str,
+)
+def test_a_cut_outside_its_range_is_refused(arguments, message):
+    with pytest.raises(ArgumentError, match=message):
+        Cut(**arguments)

@@ -1,0 +1,142 @@
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spherec.data.ids import IdMap, factorize
+from spherec.errors import DataError, SpherecError, UnknownIdError
+from tests.oracles import distinct_ids, typed
+
+
+@given(distinct_ids())
+def test_ids_of_any_hashable_kind_come_back_as_what_they_were(ids):
+    held = IdMap(ids)
+    assert typed(list(held)) == typed(ids)
+    assert typed([held[index] for index in range(len(held))]) == typed(ids)
+    assert typed(held[1:3]) == typed(ids[1:3])
+    assert held.index_of(ids).tolist() == list(range(len(ids)))
+    assert all(one in held for one in ids)
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        ([np.int64(3), np.int64(4)], [3, 4]),
+        ([np.str_("a"), np.int8(1)], ["a", 1]),
+        (np.array([3, 4], dtype=np.uint8), [3, 4]),
+        (np.array([2**63, 1], dtype=np.uint64), [2**63, 1]),
+        (np.array([0.5, 2.0], dtype=np.float32), [0.5, 2.0]),
+        (np.array(["a", "bc"]), ["a", "bc"]),
+        (np.array([b"a", b"bc"]), [b"a", b"bc"]),
+        (np.array([np.int64(1), "a"], dtype=object), [1, "a"]),
+        (np.array(["2004-06-01"], dtype="M8[D]"), [date(2004, 6, 1)]),
+        (np.array([90], dtype="m8[s]"), [timedelta(seconds=90)]),
+    ],
+    ids=lambda value: f"{value!r}" if isinstance(value, list) else f"{value.dtype}",
+)
+def test_numpy_values_come_back_as_the_python_values_they_equal(ids, expected):
+    assert typed(list(IdMap(ids))) == typed(expected)
+
+
+@given(distinct_ids(min_size=1).flatmap(lambda ids: st.lists(st.sampled_from(ids), min_size=1) if ids else st.just([])))
+def test_factorize_numbers_the_distinct_ids_in_sorted_order_where_there_is_one(column):
+    codes, ids = factorize(column, "user")
+    assert codes.dtype == np.int32
+    assert [ids[code] for code in codes] == column
+    assert len(ids) == len(set(column))
+    try:
+        expected = sorted(set(column))
+    except TypeError:
+        expected = list(dict.fromkeys(column))  # the order of their first coming
+    if not any(isinstance(one, frozenset | tuple) for one in column):  # sets are ordered by inclusion only
+        assert list(ids) == expected
+
+
+def test_ids_that_python_calls_equal_are_one_id():
+    codes, ids = factorize([2, 1, 1.0, True, Decimal(1), "1"], "user")
+    assert codes.tolist() == [0, 1, 1, 1, 1, 2]
+    assert typed(list(ids)) == typed([2, 1, "1"])
+    assert IdMap([1, 2]).index_of([1.0, True, np.int8(2)]).tolist() == [0, 0, 1]
+    with pytest.raises(DataError, match="2 of 3 repeat another"):
+        IdMap([1, 1.0, True])
+
+
+@pytest.mark.parametrize("absent", [None, float("nan"), pd.NA, pd.NaT, np.datetime64("NaT"), Decimal("nan")], ids=repr)
+@pytest.mark.parametrize("present", ["a", 1.0, datetime(2004, 6, 1)], ids=repr)
+def test_a_missing_id_is_refused_by_row(absent, present):
+    with pytest.raises(DataError, match=r"row 1 has no user: .* \(2 such rows\)"):
+        factorize([present, absent, present, absent], "user")
+    with pytest.raises(DataError, match="row 1 has no id"):
+        IdMap([present, absent])
+
+
+@pytest.mark.parametrize("column", [[1.0, np.nan], np.array(["2004-06-01", "NaT"], dtype="M8[D]")], ids=["f8", "M8"])
+def test_a_missing_id_in_an_array_is_refused_by_row(column):
+    with pytest.raises(DataError, match="row 1 has no item"):
+        factorize(np.asarray(column), "item")
+
+
+@pytest.mark.parametrize("bad", [[1], {}, {1}, np.array([1, 2])], ids=repr)
+def test_unhashable_ids_are_refused(bad):
+    with pytest.raises(DataError, match="user ids must be hashable"):
+        factorize(["a", bad], "user")
+    with pytest.raises(DataError, match="ids must be hashable"):
+        IdMap(["a", bad])
+    with pytest.raises(SpherecError, match=r"hashable|not among"):
+        IdMap(["a", "b"]).index_of([bad])
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (np.array([[1, 2]]), r"one-dimensional, got shape \(1, 2\)"),
+        (np.array(["2004-06-01T00:00:00.000000001"], dtype="M8[ns]"), "finer than a microsecond"),
+        (np.array([1, 2, 2]), "1 of 3 repeat another"),
+        (["a", "b", "a", "a"], "2 of 4 repeat another"),
+    ],
+)
+def test_arrays_that_cannot_be_ids_are_refused(ids, message):
+    with pytest.raises(DataError, match=message):
+        IdMap(ids)
+
+
+def test_unknown_ids_are_named_but_not_all_of_many():
+    held = IdMap(range(10))
+    with pytest.raises(UnknownIdError, match=r"^77 is not among the 10 known ids$"):
+        held.index_of([3, 77])
+    with pytest.raises(UnknownIdError, match=r"^20, 21, 22, 23, 24 and 15 more are not among the 10 known ids$"):
+        held.index_of(range(20, 40))
+    assert 77 not in held
+
+
+@pytest.mark.parametrize(("held", "asked"), [([276747], "276747"), (["276747"], 276747), ([date(2004, 6, 1)], 0)])
+def test_an_id_of_the_wrong_type_gets_a_hint(held, asked):
+    with pytest.raises(UnknownIdError, match=f"type {type(held[0]).__name__}, e.g. .*; got {type(asked).__name__}"):
+        IdMap(held).index_of([asked])
+
+
+def test_maps_are_equal_when_their_ids_are_in_order_and_type_changes_do_not_hide_a_difference():
+    assert IdMap(["a", "b"]) == IdMap(np.array(["a", "b"]))
+    assert hash(IdMap([1, 2])) == hash(IdMap([1.0, 2.0]))
+    assert IdMap(["a", "b"]) != IdMap(["b", "a"])
+    assert IdMap(["a"]) != IdMap(["a", "b"])
+    assert IdMap([1]) != IdMap(["1"])
+    assert IdMap([2**53 + 1]) != IdMap([float(2**53)])
+    assert IdMap([datetime(2004, 6, 1)]) != IdMap([datetime(2004, 6, 1, tzinfo=UTC)])
+    assert IdMap(["a"]) != ["a"]
+
+
+@pytest.mark.parametrize("read_only_view", [False, True])
+def test_a_map_does_not_change_with_the_array_it_was_made_from(read_only_view):
+    owner = np.arange(3)
+    given_ids = owner[:]
+    given_ids.setflags(write=not read_only_view)  # as pandas hands out its columns
+    held = IdMap(given_ids)
+    owner[0] = 99
+    assert list(held) == [0, 1, 2]
+    with pytest.raises(ValueError, match="read-only"):
+        held.array[0] = 99

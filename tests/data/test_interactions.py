@@ -1,0 +1,328 @@
+from dataclasses import replace
+from datetime import date, datetime
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spherec.data.events import Events
+from spherec.data.filters import Cut
+from spherec.data.ids import IdMap
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError, DataError
+from tests.oracles import baskets, pairs_of, typed
+
+ROWS = st.lists(st.tuples(st.integers(-3, 3), st.sampled_from(["a", "b", "ä", ""])), min_size=1, max_size=20)
+MATRICES = st.tuples(st.integers(0, 5), st.integers(0, 5)).flatmap(
+    lambda shape: st.lists(
+        st.lists(st.sampled_from([0, 0, 1, 3]), min_size=shape[1], max_size=shape[1]),
+        min_size=shape[0],
+        max_size=shape[0],
+    ).map(lambda rows: np.array(rows, dtype=np.float64).reshape(shape))
+)
+
+
+def columns(rows):
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+@pytest.fixture
+def data():
+    """ann: x, z; bob: y; cal: nothing but in the index."""
+    return Interactions(
+        indptr=np.array([0, 2, 3, 3]),
+        indices=np.array([0, 2, 1], dtype=np.int32),
+        user_ids=IdMap(["ann", "bob", "cal"]),
+        item_ids=IdMap(["x", "y", "z"]),
+        item_names=("ex", None, "zed"),
+        times=np.array([3.0, 1.0, 2.0]),
+    )
+
+
+# --- Ways in ---------------------------------------------------------------------------------------------------------
+
+
+@given(ROWS)
+def test_from_pairs_holds_exactly_the_distinct_pairs(rows):
+    users, items = columns(rows)
+    data = Interactions.from_pairs(users, items, duplicates="sum")
+    assert pairs_of(data) == dict.fromkeys(rows)
+    assert typed(list(data.user_ids)) == typed(sorted(set(users)))
+    assert typed(list(data.item_ids)) == typed(sorted(set(items)))
+
+
+@given(ROWS.flatmap(lambda rows: st.permutations([(*row, time) for time, row in enumerate(rows)])))
+def test_the_order_of_the_pairs_never_matters(rows):
+    def build(rows):
+        users, items, times = columns(rows)
+        return Interactions.from_pairs(users, items, times=times, duplicates="last")
+
+    assert build(rows) == build(sorted(rows, key=lambda row: row[2]))
+
+
+@given(ROWS.map(lambda rows: sorted(set(rows))))
+def test_all_ways_in_agree(rows):
+    users, items = columns(rows)
+    expected = Interactions.from_pairs(users, items)
+    user_ids, item_ids = sorted(set(users)), sorted(set(items))
+    matrix = np.array([[(user, item) in rows for item in item_ids] for user in user_ids])
+    ids = {"user_ids": user_ids, "item_ids": item_ids}
+    for frame in (pd.DataFrame({"u": users, "i": items}), pl.DataFrame({"u": users, "i": items})):
+        assert Interactions.from_frame(frame, user="u", item="i") == expected
+    assert Interactions.from_matrix(matrix, **ids) == expected
+    assert Interactions.from_matrix(matrix.T, rows="items", **ids) == expected
+    assert Interactions.from_matrix(expected.matrix, **ids) == expected
+
+
+@pytest.mark.parametrize(
+    ("column", "ids"),
+    [
+        (pd.Series([7, 5], dtype="int8"), [5, 7]),
+        (pd.Series([7, 5], dtype="Int64"), [5, 7]),
+        (pd.Series([7, 5], dtype="int64[pyarrow]"), [5, 7]),
+        (pd.Series([True, False], dtype="boolean"), [False, True]),
+        (pd.Series([0.5, 0.25]), [0.25, 0.5]),
+        (pd.Series(["b", "a"], dtype="category"), ["a", "b"]),
+        (pd.Series([7, 5], dtype="category"), [5, 7]),
+        (pd.Series(["b", "a"], dtype="string"), ["a", "b"]),
+        (pd.Series([7, "a"], dtype=object), [7, "a"]),
+        (pd.Series([np.int64(7), "a"], dtype=object), [7, "a"]),
+        (pd.Series([(1, "b"), (1, "a")]), [(1, "a"), (1, "b")]),
+        (pd.to_datetime(pd.Series(["2004-06-02", "2004-06-01"])), [datetime(2004, 6, 1), datetime(2004, 6, 2)]),
+        (pl.Series([7, 5], dtype=pl.UInt16), [5, 7]),
+        (pl.Series(["b", "a"]), ["a", "b"]),
+        (pl.Series(["b", "a"], dtype=pl.Categorical), ["a", "b"]),
+        (pl.Series(["b", "a"], dtype=pl.Enum(["b", "a"])), ["a", "b"]),
+        (pl.Series([b"b", b"a"]), [b"a", b"b"]),
+        (pl.Series([datetime(2004, 6, 2), datetime(2004, 6, 1)]), [datetime(2004, 6, 1), datetime(2004, 6, 2)]),
+    ],
+    ids=lambda value: f"{type(value).__module__.split('.')[0]}-{value.dtype}" if hasattr(value, "dtype") else "",
+)
+def test_a_column_of_any_type_gives_the_python_ids_that_it_shows(column, ids):
+    frame = type(column.to_frame())({"id": column, "other": [0, 0]})
+    assert typed(list(Interactions.from_frame(frame, user="id", item="other").user_ids)) == typed(ids)
+    assert typed(list(Interactions.from_frame(frame, user="other", item="id").item_ids)) == typed(ids)
+
+
+def test_dates_in_a_frame_are_the_same_ids_in_pandas_and_polars():
+    days = [date(2004, 6, 2), date(2004, 6, 1)]
+    frames = pd.DataFrame({"day": days, "other": 0}), pl.DataFrame({"day": days, "other": 0})
+    assert [list(Interactions.from_frame(one, user="day", item="other").user_ids) for one in frames] == [days[::-1]] * 2
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame({"u": pd.array([1, None], dtype="Int64"), "i": [1, 2]}),
+        pd.DataFrame({"u": pd.array(["a", None], dtype="string"), "i": [1, 2]}),
+        pd.DataFrame({"u": pd.Categorical(["a", None]), "i": [1, 2]}),
+        pd.DataFrame({"u": pd.to_datetime(["2004-06-01", None]), "i": [1, 2]}),
+        pl.DataFrame({"u": [1, None], "i": [1, 2]}),
+        pl.DataFrame({"u": ["a", None], "i": [1, 2]}),
+    ],
+    ids=lambda frame: f"{type(frame).__module__.split('.')[0]}-{frame['u'].dtype}",
+)
+def test_a_row_without_user_is_named(frame):
+    with pytest.raises(DataError, match="row 1 has no user"):
+        Interactions.from_frame(frame, user="u", item="i")
+
+
+def test_a_frame_passes_values_and_times_on():
+    frame = pl.DataFrame({"u": [1, 1, 2, 2], "i": [1, 1, 1, 2], "stars": [5, 1, 4, 5], "at": [10, 20, 30, 40]})
+    names = {"user": "u", "item": "i", "value": "stars", "time": "at"}
+    data = Interactions.from_frame(frame, **names, cut=Cut(min_value=4), duplicates="last")
+    assert pairs_of(data) == {(2, 1): 30.0, (2, 2): 40.0}
+    data = Interactions.from_frame(frame, **names, cut=Cut(min_value=4, min_per_item=2), duplicates="sum")
+    assert pairs_of(data) == {(1, 1): 20.0, (2, 1): 30.0}
+
+
+def test_a_false_column_is_refused_with_those_there_are_and_the_likeliest():
+    frame = pd.DataFrame({"user_id": [1], "item": [2]})
+    with pytest.raises(DataError, match="no column 'userid', only 'user_id', 'item'; did you mean 'user_id'"):
+        Interactions.from_frame(frame, user="userid", item="item")
+    with pytest.raises(DataError, match="expected a pandas or polars data frame, got dict"):
+        Interactions.from_frame({"user": [1]}, user="user", item="item")
+
+
+FORMATS = {
+    "dense": np.asarray,
+    "bool": lambda dense: dense > 0,
+    "csr": sp.csr_array,
+    "csc": sp.csc_matrix,
+    "int coo": lambda dense: sp.coo_matrix(dense.astype(np.int8)),
+    "explicit zeros": lambda dense: sp.csr_array(
+        (dense.ravel(), np.tile(np.arange(dense.shape[1]), len(dense)), np.arange(len(dense) + 1) * dense.shape[1]),
+        shape=dense.shape,
+    ),
+    "repeated entries": lambda dense: sp.coo_array(
+        (np.tile(dense[dense.nonzero()], 2), tuple(np.tile(where, 2) for where in dense.nonzero())), shape=dense.shape
+    ),
+    "unsorted": lambda dense: sp.csc_array(sp.csr_array(dense[:, ::-1]))[:, ::-1],
+}
+
+
+@pytest.mark.parametrize("convert", FORMATS.values(), ids=FORMATS)
+@given(dense=MATRICES)
+def test_every_entry_above_zero_of_a_matrix_is_a_pair_and_empty_rows_and_columns_stay(convert, dense):
+    matrix = convert(dense)
+    before = matrix.copy()
+    data = Interactions.from_matrix(matrix)
+    users, items = dense.nonzero()
+    assert pairs_of(data) == dict.fromkeys(zip(users.tolist(), items.tolist(), strict=True))
+    assert (data.n_users, data.n_items) == dense.shape
+    assert Interactions.from_matrix(matrix.T, rows="items") == data
+    assert abs(matrix.astype(float) - before.astype(float)).sum() == 0
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [np.array([[1, -1]]), np.array([[1, np.nan]]), np.ones(3), np.ones((2, 2, 2)), sp.csr_array([[-0.5, 1]])],
+    ids=["negative", "nan", "1-d", "3-d", "sparse negative"],
+)
+def test_matrices_that_are_no_interactions_are_refused(matrix):
+    with pytest.raises(DataError, match=r"two-dimensional|entries >= 0"):
+        Interactions.from_matrix(matrix)
+
+
+@pytest.mark.parametrize("role", ["user_ids", "item_ids"])
+@pytest.mark.parametrize("n_ids", [1, 3])
+def test_a_matrix_with_too_few_or_too_many_ids_is_refused(role, n_ids):
+    matrix = np.array([[1, 0], [1, 0]])
+    with pytest.raises(DataError, match=str(n_ids)):
+        Interactions.from_matrix(matrix, **{role: list(range(n_ids))})
+
+
+def test_what_a_row_is_must_be_said_in_known_words():
+    with pytest.raises(ArgumentError, match="'users' or 'items', got 'user'"):
+        Interactions.from_matrix(np.eye(2), rows="user")
+
+
+# --- What may not be -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"indptr": np.array([0, 2, 3, 3], dtype=np.int32)}, "int64"),
+        ({"indptr": np.array([[0, 2, 3, 3]])}, "indptr"),
+        ({"indptr": np.array([], dtype=np.int64)}, "rows of 3 users"),
+        ({"indptr": np.array([0, 2, 3])}, "rows of 3 users"),
+        ({"indptr": np.array([1, 2, 3, 3])}, "3 pairs"),
+        ({"indptr": np.array([0, 2, 2, 2])}, "3 pairs"),
+        ({"indptr": np.array([0, 3, 2, 3])}, "3 pairs"),
+        ({"indices": np.array([0, 2, 1])}, "int32"),
+        ({"indices": np.array([0, 3, 1], dtype=np.int32)}, r"0 … 2, got 0 … 3"),
+        ({"indices": np.array([-1, 2, 1], dtype=np.int32)}, r"0 … 2, got -1 … 2"),
+        ({"indices": np.array([2, 0, 1], dtype=np.int32)}, "ascending"),
+        ({"indices": np.array([2, 2, 1], dtype=np.int32)}, "distinct"),
+        ({"user_ids": IdMap(["ann", "bob"])}, "rows of 2 users"),
+        ({"item_ids": IdMap(["x", "y"])}, r"0 … 1, got 0 … 2"),
+        ({"item_names": ("ex", "why")}, "item_names must have length 3, got 2"),
+        ({"times": np.array([1.0])}, "times must have length 3, got 1"),
+        ({"times": np.ones((3, 1))}, "times"),
+        ({"times": np.array([1.0, np.nan, 2.0])}, "times"),
+    ],
+    ids=str,
+)
+def test_what_breaks_the_promise_is_refused(data, change, message):
+    with pytest.raises(DataError, match=message):
+        replace(data, **change)
+
+
+def test_events_that_were_not_merged_are_refused_or_sorted():
+    events = Events.from_columns(["b", "a"], ["x", "y"])
+    try:
+        data = Interactions.from_events(events)
+    except DataError:
+        return
+    assert pairs_of(data) == {("b", "x"): None, ("a", "y"): None}
+
+
+# --- Ways to look ----------------------------------------------------------------------------------------------------
+
+
+@given(MATRICES)
+def test_all_views_show_the_same_pairs(dense):
+    data = Interactions.from_matrix(dense)
+    held = baskets(pairs_of(data))
+    binary = (dense > 0).astype(int)
+    np.testing.assert_array_equal(data.matrix.toarray(), binary)
+    assert data.matrix.shape == (data.n_users, data.n_items)
+    assert list(zip(data.users.tolist(), data.indices.tolist(), strict=True)) == sorted(pairs_of(data))
+    assert [data.items_of(user).tolist() for user in range(data.n_users)] == [
+        sorted(held.get(user, ())) for user in range(data.n_users)
+    ]
+    np.testing.assert_array_equal(data.items_per_user, binary.sum(axis=1))
+    np.testing.assert_array_equal(data.users_per_item, binary.sum(axis=0))
+    assert len(data) == binary.sum()
+
+
+def test_no_user_index_silently_shows_another_row(data):
+    for user in (-1, 3):
+        with pytest.raises((IndexError, ArgumentError)):
+            data.items_of(user)
+
+
+def test_arrays_are_read_only(data):
+    for name in ("indptr", "indices", "times", "users", "users_per_item"):
+        assert not getattr(data, name).flags.writeable, name
+
+
+@given(MATRICES.flatmap(lambda dense: st.tuples(st.just(dense), st.lists(st.booleans(), min_size=25, max_size=25))))
+def test_kept_holds_the_masked_pairs_under_the_same_indices(drawn):
+    dense, flags = drawn
+    data = Interactions.from_matrix(dense)
+    data = replace(data, times=np.arange(len(data), dtype=float))
+    mask = np.array(flags[: len(data)], dtype=bool)
+    kept = data.kept(mask)
+    assert pairs_of(kept) == {
+        pair: time for (pair, time), keep in zip(pairs_of(data).items(), mask, strict=True) if keep
+    }
+    assert (kept.user_ids, kept.item_ids) == (data.user_ids, data.item_ids)
+
+
+def test_names_are_given_by_external_id(data):
+    named = data.with_item_names({"y": "why", "x": "ex", "other": "?"})
+    assert named.item_names == ("ex", "why", None)
+    assert pairs_of(named) == pairs_of(data)
+    assert data.item_names == ("ex", None, "zed")
+    assert data.kept(np.array([True, False, False])).item_names == data.item_names
+
+
+@pytest.mark.parametrize("name", [float("nan"), 5, b"why"])
+def test_a_name_that_is_no_text_is_refused(data, name):
+    with pytest.raises(DataError, match="name"):
+        data.with_item_names({"y": name})
+
+
+def test_interactions_can_be_cut_further():
+    data = Interactions.from_pairs([1, 1, 2, 3], [1, 2, 1, 3], times=[1, 2, 3, 4])
+    assert Interactions.from_events(data.events()) == data
+    fewer = Interactions.from_events(Cut(min_per_user=2)(data.events()))
+    assert pairs_of(fewer) == {(1, 1): 1.0, (1, 2): 2.0}
+    assert list(fewer.user_ids) == [1]
+    assert [step.name for step in fewer.steps] == ["read", "users with >= 2 items"]
+
+
+def test_interactions_are_equal_when_nothing_visible_differs(data):
+    assert data == replace(data, indices=data.indices.copy(), steps=())
+    for change in (
+        {"indices": np.array([1, 2, 1], dtype=np.int32)},
+        {"indptr": np.array([0, 2, 2, 3])},
+        {"user_ids": IdMap(["ann", "bob", "dan"])},
+        {"item_ids": IdMap(["x", "y", "w"])},
+        {"item_names": ("ex", None, "zet")},
+        {"item_names": None},
+        {"times": np.array([3.0, 1.0, 2.5])},
+        {"times": None},
+    ):
+        assert data != replace(data, **change), change
+    nothing = data.kept(np.zeros(3, dtype=bool))
+    assert nothing != replace(nothing, times=None)
+    assert data != "data"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(data)

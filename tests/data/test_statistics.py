@@ -1,0 +1,44 @@
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spherec.data.interactions import Interactions
+from spherec.data.statistics import Spread, statistics
+from tests import oracles
+
+PAIRS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 400)), min_size=1, max_size=600, unique=True)
+
+
+@given(PAIRS)
+def test_statistics_equal_the_plain_count(pairs):
+    found = asdict(statistics(Interactions.from_pairs(*zip(*pairs, strict=True))))
+    for name, expected in oracles.statistics(pairs).items():
+        value = tuple(found[name].values()) if isinstance(expected, tuple) else found[name]
+        assert value == pytest.approx(expected), name
+
+
+def test_a_worked_example():
+    """100 items: 99 with one user, one with three."""
+    pairs = [(0, item) for item in range(100)] + [(1, 0), (2, 0)]
+    found = statistics(Interactions.from_pairs(*zip(*pairs, strict=True)))
+    assert (found.users, found.items, found.pairs) == (3, 100, 102)
+    assert found.density_percent == pytest.approx(100 * 102 / 300)
+    assert found.items_per_user == Spread(smallest=1, median=1, mean=34, largest=100)
+    assert found.users_per_item == Spread(smallest=1, median=1, mean=1.02, largest=3)
+    assert found.top_percent_share == pytest.approx(100 * 3 / 102)
+
+
+def test_users_and_items_without_interactions_are_not_counted():
+    matrix = np.zeros((5, 7))
+    matrix[1, 2] = matrix[3, 2] = matrix[3, 4] = 1
+    bare = matrix[[1, 3]][:, [2, 4]]
+    assert statistics(Interactions.from_matrix(matrix)) == statistics(Interactions.from_matrix(bare))
+
+
+def test_nothing_has_statistics_too():
+    found = statistics(Interactions.from_matrix(np.zeros((2, 2))))
+    assert (found.users, found.items, found.pairs, found.density_percent, found.top_percent_share) == (0, 0, 0, 0, 0)
+    assert found.items_per_user == found.users_per_item == Spread(0, 0, 0, 0)
