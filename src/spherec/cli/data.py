@@ -92,7 +92,7 @@ def _describe(source: Source, data: Interactions, *, output: str | None, as_json
 def _first_events(source: Source, rows: int) -> dict[str, list[Any]]:
     """The columns of the first events, by name."""
     prepared = source.prepared()
-    events = source.events(limit=rows) if prepared is None else prepared.events()
+    events = source.first_events(rows) if prepared is None else prepared.events()
     users, items = events.users[:rows], events.items[:rows]
     columns: dict[str, list[Any]] = {"user": events.user_ids[users].tolist(), "item": events.item_ids[items].tolist()}
     if events.values is not None:

@@ -30,14 +30,9 @@ def note(text: str) -> None:
 @contextmanager
 def progress_bar(label: str) -> Iterator[ProgressCallback]:
     """A bar on standard error, gone when done."""
-    bar = Progress(
-        TextColumn(label),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
+    console = Console(stderr=True)
+    columns = (TextColumn(label), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
     with bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
@@ -65,7 +60,7 @@ def statistics_table(statistics: Statistics, preset: Preset | None) -> Table:
     if preset is not None:
         table.add_column(f"paper, Table 1\n({preset.title})", justify="right")
     for name, size in ours.items():
-        table.add_row(name, size, theirs.get(name))
+        table.add_row(name, size, *([theirs[name]] if theirs else []))
     table.add_section()
     table.add_row("items per user", _spread(statistics.items_per_user))
     table.add_row("users per item", _spread(statistics.users_per_item))

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -15,8 +16,8 @@ from spherec.data import archive
 from spherec.data.events import Duplicates, Events
 from spherec.data.filters import Cut
 from spherec.data.interactions import Interactions
-from spherec.data.reading import Columns, Format, Missing, Progress, Reading
-from spherec.errors import DataError
+from spherec.data.reading import Columns, Format, Missing, Reading
+from spherec.errors import DataError, DuplicatePairsWarning
 
 _TABLE = "Reading a table"
 _CUT = "Cutting"
@@ -50,9 +51,25 @@ class Source:
         Format,
         typer.Option(help="What the file is; 'auto' goes by its name and content.", rich_help_panel=_TABLE),
     ] = "auto"
+    header: Annotated[
+        str | None,
+        typer.Option(
+            help="All column names, with commas between, for a table without names in its first line.",
+            rich_help_panel=_TABLE,
+        ),
+    ] = None
     separator: Annotated[
         str | None,
         typer.Option(help="Between columns; a tab , ; | and :: are found by themselves.", rich_help_panel=_TABLE),
+    ] = None
+    quotes: Annotated[
+        bool | None,
+        typer.Option(
+            "--quotes/--no-quotes",
+            help="Whether double quotes enclose fields; if nothing is said, they do, except in tab-separated files "
+            "whose header has none.",
+            rich_help_panel=_TABLE,
+        ),
     ] = None
     encoding: Annotated[str, typer.Option(help="Of a text file, e.g. latin-1.", rich_help_panel=_TABLE)] = "utf-8"
     missing: Annotated[
@@ -111,15 +128,18 @@ class Source:
         prepared = self.prepared()
         if prepared is not None:
             return prepared if self.cut() == Cut() else prepared.cut(self.cut())
-        with progress_bar(f"reading {Path(self.data).name}") as progress:
-            events = self.events(progress=progress)
-        return Interactions.from_events(self.cut()(events.merged(self._merge_rule(events))))
+        from spherec.data.readers import read_interactions  # brings polars, which a machine that only trains may lack
 
-    def events(self, *, limit: int | None = None, progress: Progress | None = None) -> Events:
-        """The raw events of a file that is not prepared, or the first of them."""
-        from spherec.data.readers import read_events  # brings polars, which a machine that only trains may lack
+        with progress_bar(f"reading {Path(self.data).name}") as progress, warnings.catch_warnings():
+            warnings.simplefilter("ignore", DuplicatePairsWarning)  # the table of steps says what was merged
+            reading = replace(self._reading(), progress=progress)
+            return read_interactions(self.data, reading, duplicates=self.duplicates, cut=self.cut())
 
-        return read_events(self.data, replace(self._reading(), limit=limit, progress=progress))
+    def first_events(self, limit: int) -> Events:
+        """The first raw events of a file that is not prepared."""
+        from spherec.data.readers import read_events
+
+        return read_events(self.data, replace(self._reading(), limit=limit))
 
     def prepared(self) -> Interactions | None:
         """The embedded data set or a prepared file, uncut; None for any other file."""
@@ -131,19 +151,20 @@ class Source:
 
     def _reading(self) -> Reading:
         columns = Columns(self.user_column, self.item_column, self.value_column, self.time_column, self.time_format)
-        separator = self.separator and self.separator.replace("\\t", "\t")  # a shell hands over backslash and t
-        return Reading(self._format(), columns, separator, self.encoding, self.missing)
+        return Reading(
+            format=self._format(),
+            columns=columns,
+            header=tuple(self.header.split(",")) if self.header else None,
+            separator=self.separator and self.separator.replace("\\t", "\t"),  # a shell hands over backslash and t
+            quotes=self.quotes,
+            encoding=self.encoding,
+            missing=self.missing,
+        )
 
     def _format(self) -> Format:
         if self.preset and self.format == "auto":
             return datasets.PRESETS[self.preset].format_of(self.data)
         return self.format
-
-    def _merge_rule(self, events: Events) -> Duplicates:
-        """The rule, always chosen: what was merged is in the table of steps, so no warning is wanted."""
-        from spherec.data.readers import natural_duplicates
-
-        return self.duplicates or natural_duplicates(self._format()) or ("sum" if events.values is None else "last")
 
 
 def takes_source(command: Callable[..., None]) -> Callable[..., None]:

@@ -55,8 +55,12 @@ class Reading:
     format: Format = "auto"
     columns: Columns = field(default_factory=Columns)
     "Of a table; the formats of the field know their own."
+    header: tuple[str, ...] | None = None
+    "The names of all columns, for delimited text that has none in its first line."
     separator: str | None = None
     "Between the columns of delimited text; found by itself if it is a tab or one of , ; | ::"
+    quotes: bool | None = None
+    "Whether double quotes enclose fields. None: yes, except in tab-separated text whose header has none."
     encoding: str = "utf-8"
     "Of a text file."
     missing: Missing = "error"
@@ -65,6 +69,10 @@ class Reading:
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 1:
+            raise ArgumentError(f"limit must be at least 1 row, got {self.limit}")
+        if self.separator and set(self.separator) & set('"\r\n'):
+            raise ArgumentError(f"separator must not have quotes or line ends in it, got {self.separator!r}")
         for name, value, allowed in (("format", self.format, Format), ("missing", self.missing, Missing)):
             if value not in get_args(allowed):
                 raise ArgumentError(f"{name} must be one of {', '.join(get_args(allowed))}, got {value!r}")

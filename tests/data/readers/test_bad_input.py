@@ -43,6 +43,9 @@ BAD = {
     "blanks": ("a.csv", b" \t ", {}, ["no text"]),
     "line ends only": ("a.csv", b"\n\r\n\n", {}, ["no text"]),
     "line ends only, as JSON": ("a.jsonl", b"\n\r\n\n", {}, ["no "]),
+    "byte order mark only": ("a.csv", "\ufeff", {}, ["no text"]),
+    "byte order mark only, as JSON": ("a.jsonl", "\ufeff", {}, ["no text"]),
+    "byte order mark only, as MovieLens": ("ratings.dat", "\ufeff ", {"format": "movielens"}, ["no text"]),
     "zip": ("a.csv", zipped(), {}, ["zip archive", "unpack it"]),
     "truncated gzip": ("a.csv", GZIPPED[:-12], {}, ["damaged or truncated gzip", "fetch it again"]),
     "gzip body": ("a.csv", swapped(GZIPPED, 40), {}, ["damaged or truncated gzip", "fetch it again"]),
@@ -72,7 +75,6 @@ BAD = {
     "no such Parquet column": ("a.pq", PARQUET.getvalue(), {"item": "itme"}, ["'itme'", "did you mean 'item'?"]),
     "other separator": ("a.csv", GOOD, {"separator": ";"}, ["'user'", "'user,item,rating,when'"]),
     "one column only": ("a.csv", "user\nu\n", {}, ["'item'", "'user'"]),
-    "separator of no use": ("a.csv", GOOD, {"separator": "\r"}, []),
     "old Mac line ends": ("a.csv", "user,item\ru,i\rv,j\r", {}, ["line 1"]),
     "long header": ("a.csv", "user," + "x" * 200_000 + "\nu,i\n", {}, ["'item'"]),
     # the rows
@@ -134,6 +136,12 @@ BAD = {
     "first date": ("a.csv", "user,item,when\nu,i,soon\nu,j,2004-01-01\n", DATED, ["line 2", "'when'", "'soon'"]),
     "later date": ("a.csv", "user,item,when\nu,i,2004-01-01\nu,j,2004-02-30\n", DATED, ["line 3", "'2004-02-30'"]),
     "all dates": ("a.csv", "user,item,when\nu,i,soon\nu,j,later\n", DATED, ["line 2", "'soon'", "time_format"]),
+    "day or month first": (
+        "a.csv",
+        "user,item,when\nu,i,03/04/2004\n",
+        DATED,
+        ["line 2", "'03/04/2004'", "time_format"],
+    ),
     "no date": ("a.csv", "user,item,when\nu,i,2004-01-01\nu,j,\n", DATED, ["line 3", "'when'", "''"]),
     "no first number": ("a.csv", "user,item,when\nu,i,\nu,j,5\n", DATED, ["line 2", "'when'", "''"]),
     "date after dropped rows": (
@@ -205,10 +213,17 @@ def test_files_that_are_not_there_and_folders_are_told_apart(tmp_path, name):
     the_sentence(failure.value)
 
 
+def test_a_path_that_no_system_knows_is_refused():
+    with pytest.raises(DataError):
+        read("a\0b.csv")
+
+
 @pytest.mark.parametrize(
     ("how", "parts"),
     [
         ({"format": "csv"}, ["format", "'csv'", "delimited", "movielens"]),
+        ({"separator": '"'}, ["separator"]),
+        ({"separator": "\n"}, ["separator"]),
         ({"missing": "skip"}, ["missing", "'skip'", "drop"]),
         ({"encoding": "utf-9"}, ["encoding", "'utf-9'", "'latin-1'"]),
         ({"encoding": "rot13"}, ["encoding", "'rot13'"]),
@@ -224,6 +239,12 @@ def test_arguments_are_refused_with_what_is_allowed(write, how, parts):
         read(path, **how)
     message = the_sentence(failure.value)
     assert [part for part in parts if part not in message] == []
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_below_one_row_is_refused(limit):
+    with pytest.raises(ArgumentError, match=rf"limit must be .*, got {limit}"):
+        Reading(limit=limit)
 
 
 @pytest.mark.parametrize(

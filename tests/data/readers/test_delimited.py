@@ -184,3 +184,31 @@ def test_repeated_pairs_without_a_stated_rule_are_told_at_the_line_of_the_caller
     with pytest.warns(errors.DuplicatePairsWarning, match="1 of 2 events repeat") as told:
         assert len(read(path)) == 1
     assert Path(told[0].filename) == Path(__file__)
+
+
+def test_a_file_without_header_gets_its_column_names_from_the_caller(write, rows):
+    path = write("plays.tsv", 'u1\tm1\tThe "Who\t5\nu2\tm2\t"Heroes"\t3\n')
+    names = ("user", "id", "artist", "plays")
+    expected = [("u1", 'The "Who', 5.0), ("u2", '"Heroes"', 3.0)]
+    assert rows(path, header=names, item="artist", value="plays") == expected
+    with pytest.raises(errors.DataError, match=r"no column 'user'.*--header"):
+        rows(path)
+    with pytest.raises(errors.DataError, match="line 1: 'u1.*' is not user, artist, plays; name the right format"):
+        rows(path, header=("user", "artist", "plays"), item="artist")
+
+
+def test_quotes_can_be_taken_for_ordinary_characters(write, rows):
+    path = write("a.csv", 'user,item\na,5" nail\nb,"x"\n')
+    with pytest.raises(errors.DataError, match="line 2: .*--no-quotes"):
+        rows(path)
+    assert rows(path, quotes=False) == [("a", '5" nail'), ("b", '"x"')]
+
+
+def test_a_tab_separated_file_is_quoted_if_its_header_is(write, rows):
+    assert rows(write("r.tsv", '"user"\t"item"\n"a"\t"b"\n')) == [("a", "b")]
+    assert rows(write("plain.tsv", 'user\titem\n"a"\tb"c\n')) == [('"a"', 'b"c')]
+
+
+def test_a_wanted_column_that_comes_twice_is_refused(write, rows):
+    with pytest.raises(errors.DataError, match="2 columns are called 'item'; rename"):
+        rows(write("a.csv", "user,item,item\na,b,c\n"))

@@ -6,10 +6,11 @@ import pytest
 
 from spherec.data.filters import Cut
 from spherec.data.interactions import Interactions
-from spherec.data.readers import natural_duplicates, read, read_events
+from spherec.data.readers import read, read_events
+from spherec.data.readers.formats import natural_duplicates
 from spherec.data.reading import Reading
 from spherec.datasets import PRESETS
-from spherec.errors import DataError
+from spherec.errors import ArgumentError, DataError
 
 
 def reviews(*rows: tuple[str, str, float, int]) -> str:
@@ -134,18 +135,17 @@ def test_reading_cuts_after_merging_and_records_every_step(write):
     ]
 
 
-def around_the_borders(cut: Cut) -> Iterator[tuple[str, str, int, bool]]:
-    """Events on both sides of every minimum of a cut, each with whether it survives."""
-    least = int(cut.min_value)
-    keepers = [f"keeper{n}" for n in range(max(cut.min_per_item, 1))]
-    for n in range(cut.min_per_user):  # just enough of everything
+def around_the_borders(least: int, per_user: int, per_item: int) -> Iterator[tuple[str, str, int, bool]]:
+    """Events on both sides of the minima of value, items per user and users per item, each with whether it survives."""
+    keepers = [f"keeper{n}" for n in range(max(per_item, 1))]
+    for n in range(per_user):  # just enough of everything
         yield from ((keeper, f"shared{n}", least, True) for keeper in keepers)
         yield "grumbler", f"shared{n}", least - 1, False
-    for n in range(cut.min_per_user - 1):  # one item short, or just enough with an item that then falls out
+    for n in range(per_user - 1):  # one item short, or just enough with an item that then falls out
         yield "newcomer", f"shared{n}", least, False
         yield "explorer", f"shared{n}", least, True
     yield "newcomer", "unliked", least - 1, False
-    yield "explorer", "rare", least, not cut.min_per_item
+    yield "explorer", "rare", least, not per_item
     yield from ((keeper, "niche", least, False) for keeper in keepers[1:])  # one user short,
     yield "grumbler", "niche", 0, False  # which a low value does not make up for
 
@@ -163,19 +163,20 @@ def written(format: str, events: list[tuple[str, str, int]]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("preset", "name", "survive", "fall"),
-    [  # two ratings or play counts, in this order, with which a pair passes the cut, or does not
-        ("book-crossing", "BX-Book-Ratings.csv", (0, 4), (10, 3)),
-        ("echonest", "train_triplets.txt.gz", (2, 3), (2, 2)),
-        ("amazon-movies", "ratings_Movies_and_TV.csv", (1, 5), (5, 4)),
-        ("amazon-movies", "reviews_Movies_and_TV_5.json.gz", (1, 5), (5, 4)),
+    ("preset", "name", "minima", "survive", "fall"),
+    [  # the last two: values that come for one pair in this order, with which it passes, or does not
+        ("book-crossing", "BX-Book-Ratings.csv", (4, 20, 0), (0, 4), (10, 3)),
+        ("echonest", "train_triplets.txt.gz", (5, 21, 5), (2, 3), (2, 2)),
+        ("amazon-movies", "ratings_Movies_and_TV.csv", (5, 20, 0), (1, 5), (5, 4)),
+        ("amazon-movies", "reviews_Movies_and_TV_5.json.gz", (5, 20, 0), (1, 5), (5, 4)),
     ],
 )
-def test_presets_keep_exactly_what_reaches_their_minima(write, preset, name, survive, fall):
+def test_presets_keep_exactly_what_reaches_their_minima(write, preset, name, minima, survive, fall):
     preset = PRESETS[preset]
-    repeats = [("keeper0", "again", value, not preset.cut.min_per_item) for value in survive]
-    regrets = [("keeper0", "regret", value, False) for value in fall]
-    events = [*around_the_borders(preset.cut), *repeats, *regrets]
+    keepers = [f"keeper{n}" for n in range(max(minima[2], 1))]
+    again = [(keeper, "again", value, True) for value in survive for keeper in keepers]
+    regret = [(keeper, "regret", value, False) for value in fall for keeper in keepers]
+    events = [*around_the_borders(*minima), *again, *regret]
     path = write(name, written(preset.format_of(name), [event[:3] for event in events]), "latin-1")
     data = read(path, format=preset.format_of(str(path)), cut=preset.cut)
     pairs = {(data.user_ids[u], data.item_ids[i]) for u, i in zip(data.users, data.indices, strict=True)}
@@ -206,3 +207,15 @@ def test_presets_are_those_of_the_papers_table_1():
         assert 100 * one.paper.pairs / one.paper.users / one.paper.items == pytest.approx(
             one.paper.density_percent, abs=6e-4
         )
+
+
+@pytest.mark.parametrize("said", [{"user": "who"}, {"value": "stars"}, {"separator": ","}, {"encoding": "latin-1"}])
+@pytest.mark.parametrize("format", ["movielens", "echonest", "amazon-reviews", "adjacency"])
+def test_what_a_known_format_would_ignore_is_refused(write, format, said):
+    with pytest.raises(ArgumentError, match=rf"'{format}' knows its own columns.*{next(iter(said.values()))}"):
+        read(write("a", "1::2::3::4\n"), format=format, **said)
+
+
+def test_a_file_that_is_cut_to_nothing_is_named(write):
+    with pytest.raises(DataError, match=r"a\.csv: nothing is left after 'users with >= 9 items'"):
+        read(write("a.csv", "user,item\na,b\n"), cut=Cut(min_per_user=9))

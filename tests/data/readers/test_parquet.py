@@ -50,8 +50,14 @@ def test_ids_keep_their_type_at_any_chunk_size(save, rows, monkeypatch, chunk, i
 @pytest.mark.parametrize("chunk", [1, 2, 1 << 20])
 @pytest.mark.parametrize(
     ("users", "shown"),
-    [([1, None, 3, None], "None"), (["a", None, "c", None], "None"), ([0.5, float("nan"), 1.5, float("nan")], "nan")],
-    ids=["int", "string", "float"],
+    [
+        ([1, None, 3, None], "None"),
+        (["a", None, "c", None], "None"),
+        (["a", "", "c", None], "''"),
+        (pl.Series(["a", "", "c", None], dtype=pl.Categorical), "''"),
+        ([0.5, float("nan"), 1.5, None], "nan"),
+    ],
+    ids=["int", "string", "empty", "categorical", "float"],
 )
 def test_rows_without_user_are_refused_with_their_number_or_dropped(save, monkeypatch, chunk, users, shown):
     monkeypatch.setattr(parquet, "_ROWS", chunk)
@@ -103,6 +109,7 @@ def test_nested_columns_are_refused_by_name(save, rows, cells, role):
     with pytest.raises(DataError, match=rf"a\.parquet.*column '{role}'.*; ") as failure:
         rows(save(**columns), value="value", time="time")
     assert "\n" not in str(failure.value)
+    assert "missing='drop'" not in str(failure.value)  # which would not help
 
 
 def test_progress_and_limit_count_rows(save, rows, monkeypatch):

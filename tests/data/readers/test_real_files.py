@@ -7,7 +7,8 @@ from spherec.data import splits
 from spherec.data.events import Events
 from spherec.data.filters import Cut
 from spherec.data.interactions import Interactions
-from spherec.data.readers import natural_duplicates, read, read_book_crossing_names, read_events, read_names
+from spherec.data.readers import read, read_book_crossing_names, read_events, read_names
+from spherec.data.readers.formats import natural_duplicates
 from spherec.data.reading import Columns, Reading
 
 pytestmark = pytest.mark.data

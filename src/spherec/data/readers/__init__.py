@@ -9,7 +9,7 @@ except ModuleNotFoundError:
         "reading raw files needs polars: pip install polars; a file prepared elsewhere loads without it"
     ) from None
 
-from spherec.data.readers.formats import natural_duplicates, read, read_events
+from spherec.data.readers.formats import read, read_events, read_interactions
 from spherec.data.readers.names import read_book_crossing_names, read_names
 
-__all__ = ["natural_duplicates", "read", "read_book_crossing_names", "read_events", "read_names"]
+__all__ = ["read", "read_book_crossing_names", "read_events", "read_interactions", "read_names"]

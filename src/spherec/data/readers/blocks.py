@@ -52,6 +52,8 @@ def read_blocks(
                 raise DataError(f"{path}, line {line}: a record without end; close its quote, or set another separator")
             if progress is not None:
                 progress(raw.tell(), total)
+    if line == 1:
+        rest = rest.removeprefix(codecs.BOM_UTF8)
     if rest.strip():
         yield _checked(path, rest, line)
     elif is_blank:
@@ -77,8 +79,8 @@ def refuse_unreadable(path: Path) -> None:
         raise DataError(f"{path} is a folder; name the file in it")
     try:
         path.open("rb").close()
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}; check the path") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot read {path}: {getattr(error, 'strerror', error)}; check the path") from None
 
 
 def _unpacked(path: Path, raw: IO[bytes]) -> IO[bytes]:

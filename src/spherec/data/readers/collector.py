@@ -12,20 +12,23 @@ from spherec.data.ids import factorize, inverse
 from spherec.data.reading import Reading
 from spherec.errors import DataError
 
+_ISO_DATE = r"^\d{4}-\d{2}-\d{2}"
+
 
 class BadCellError(Exception):
     """A cell that cannot be used; the reader, which knows where rows come from, makes a `DataError` of it."""
 
-    def __init__(self, row: int, role: str, problem: str) -> None:
+    def __init__(self, row: int, role: str, problem: str, *, droppable: bool = False) -> None:
         self.row = row
         self.role = role
         self.problem = problem
+        self.droppable = droppable
 
     def sentence(self, place: str, column: str, cell: object) -> str:
         """The message: where, which column, what is there, and what to do."""
         shown = repr(cell) if len(repr(cell)) <= 60 else f"{repr(cell)[:60]}…"
         remedy = "; correct the row"
-        if self.role in ("user", "item"):
+        if self.droppable:
             remedy += ", or leave such rows out with missing='drop' (--missing drop)"
         return f"{place}: column {column!r} is {shown}, {self.problem}{remedy}"
 
@@ -53,11 +56,13 @@ class Collector:
         frame = frame.with_row_index("row")
         for role in ("user", "item"):
             _refuse_nested(frame, role)
+            if frame.schema[role] in (pl.Categorical, pl.Enum):
+                frame = frame.with_columns(pl.col(role).cast(pl.String))
             missing = _is_missing(frame[role])
             if self._reading.missing == "drop":
                 frame = frame.filter(~missing)
-            else:
-                _refuse(frame, missing, role, f"which is no {role}")
+            elif missing.any():
+                raise BadCellError(frame["row"][missing.arg_max() or 0], role, f"which is no {role}", droppable=True)
         if not frame.height:
             return
         if "value" in frame.columns:
@@ -97,9 +102,9 @@ class _IdColumn:
         self._is_text = False
 
     def add(self, ids: pl.Series) -> None:
-        self._is_text = ids.dtype in (pl.String, pl.Categorical, pl.Enum)
+        self._is_text = ids.dtype == pl.String
         if self._is_text:
-            coded = ids.cast(pl.String).cast(pl.Categorical(self._categories))
+            coded = ids.cast(pl.Categorical(self._categories))
             self._pieces.append(coded.to_physical().to_numpy().astype(np.int32))
         elif ids.dtype.is_integer() and ids.dtype not in (pl.Int128, pl.UInt128):
             self._pieces.append(ids.to_numpy())
@@ -152,10 +157,12 @@ def _seconds(frame: pl.DataFrame, time_format: str | None) -> NDArray[np.float64
     if column.dtype == pl.String:
         if time_format is None and _is_number(column[0]):
             return _numbers(frame, "time")
+        problem = "which is no number and no ISO date (say how with time_format)"
+        if time_format is None:  # polars would also guess whether 03/04 is in March or in April
+            _refuse(frame, ~column.str.contains(_ISO_DATE).fill_null(False), "time", problem)
         try:
             column = column.str.to_datetime(time_format, strict=False, time_unit="us")
-        except pl.exceptions.PolarsError:  # it saw no date that it knows in the first values
-            problem = "which is no number and no ISO date (say how with time_format)"
+        except pl.exceptions.PolarsError:
             raise BadCellError(frame["row"][0], "time", problem) from None
     if column.dtype in (pl.Date, pl.Datetime):
         _refuse(frame, column.is_null(), "time", "which is not a date written like the others")

@@ -33,7 +33,7 @@ class Dialect:
     separator: str | None = None
     "None: the one of tab , ; | :: that finds the wanted columns in the first line."
     quoted: bool | None = None
-    "Whether fields may stand in double quotes. None: yes, but in tab-separated files only if the header has quotes."
+    "Whether fields may stand in double quotes. None: yes, but in tab-separated files only if the header does."
     encoding: str = "utf-8"
     escape: bytes = b""
     "What stands before a double quote inside a quoted field, where it is not another double quote."
@@ -139,19 +139,25 @@ def _layout(path: Path, first: Block, roles: Mapping[str, str], dialect: Dialect
         raise DataError(f"{path}, line {first.line}: carriage returns inside the line; save it with plain line ends")
     best: list[str] = []
     for separator in (dialect.separator,) if dialect.separator else _SEPARATORS:
-        quoted = dialect.quoted if dialect.quoted is not None else separator != "\t" or '"' in record
+        quoted = dialect.quoted
+        if quoted is None:
+            quoted = separator != "\t" or (dialect.header is None and record.startswith('"'))
         layout = _Layout(separator, quoted, dialect.escape)
         found = layout.fields(record)
         names = list(dialect.header or found)
         if set(roles.values()) <= set(names) and (dialect.header is None or len(found) == len(names)):
+            for name in roles.values():
+                if names.count(name) > 1:
+                    raise DataError(f"{path}: {names.count(name)} columns are called {name!r}; rename all but one")
             positions = {role: names.index(name) for role, name in roles.items()}
             return replace(layout, width=len(names), positions=positions)
         best = names if len(names) > len(best) else best
-    if dialect.header is not None:
+    absent = [name for name in roles.values() if name not in best]
+    if dialect.header is not None and not absent:
         wanted = ", ".join(dialect.header)
         raise DataError(f"{path}, line {first.line}: {record[:_SHOWN]!r} is not {wanted}; name the right format")
-    absent = next(name for name in roles.values() if name not in best)
-    raise DataError(f"{path}: {no_such_column(absent, best)} (--user-column, --item-column, …)")
+    hint = "(--user-column, --item-column, …), or all columns with header= (--header) if the first line has no names"
+    raise DataError(f"{path}: {no_such_column(absent[0], best)} {hint}")
 
 
 def _table(path: Path, block: Block, layout: _Layout) -> Table:
@@ -173,7 +179,8 @@ def _table(path: Path, block: Block, layout: _Layout) -> Table:
     shown = lines[start][:_SHOWN].decode(errors="replace")
     raise DataError(
         f"{path}, line {block.line + start}: {shown!r} does not read as {layout.width} columns "
-        f"separated by {layout.separator!r}; mend the line or its quotes"
+        f"separated by {layout.separator!r}; mend the line or its quotes, or take quotes for ordinary characters with "
+        "quotes=False (--no-quotes)"
     )
 
 

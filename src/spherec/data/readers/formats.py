@@ -1,5 +1,6 @@
 """The formats of the field by name, and `read`, which takes any of them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -15,7 +16,7 @@ from spherec.data.readers.delimited import Dialect, read_delimited
 from spherec.data.readers.json_lines import read_json_lines
 from spherec.data.readers.parquet import read_parquet
 from spherec.data.reading import Columns, Format, Missing, Progress, Reading
-from spherec.errors import DataError
+from spherec.errors import ArgumentError, DataError
 
 BOOK_CROSSING = Dialect(separator=";", quoted=True, encoding="latin-1", escape=b"\\")
 _ECHONEST = Dialect(header=("user", "song", "plays"), separator="\t", quoted=False)
@@ -39,7 +40,9 @@ def read(
     time: str | None = None,
     time_format: str | None = None,
     format: Format = "auto",
+    header: Sequence[str] | None = None,
     separator: str | None = None,
+    quotes: bool | None = None,
     encoding: str = "utf-8",
     missing: Missing = "error",
     duplicates: Duplicates | None = None,
@@ -57,7 +60,10 @@ def read(
         time_format: How dates are written where they are not ISO, as for strptime: "%m %d, %Y".
         format: "auto" goes by the file's name and content. The formats of the field ("book-crossing", "echonest",
             "amazon-ratings", "amazon-reviews", "movielens", "adjacency", "citeulike") know their own columns.
+        header: The names of all columns, for delimited text that has none in its first line.
         separator: Between columns; found by itself if it is a tab or one of , ; | ::
+        quotes: Whether double quotes enclose fields. They do unless the file is tab-separated and its header has
+            none; False takes them for ordinary characters.
         encoding: Of a text file; UTF-8 where nothing is said.
         missing: "error" refuses rows without user or item; "drop" leaves them out, and counts them in `steps`.
         duplicates: How pairs that come more than once are merged: "last" (default for ratings), "sum" (default
@@ -72,10 +78,28 @@ def read(
         data = Interactions.load(path)
         return data if cut is None else data.cut(cut)
     reading = Reading(
-        format, Columns(user, item, value, time, time_format), separator, encoding, missing, progress=progress
+        format=format,
+        columns=Columns(user, item, value, time, time_format),
+        header=tuple(header) if header else None,
+        separator=separator,
+        quotes=quotes,
+        encoding=encoding,
+        missing=missing,
+        progress=progress,
     )
-    events = read_events(path, reading).merged(duplicates or natural_duplicates(format))
-    return Interactions.from_events((cut or Cut())(events))
+    return read_interactions(path, reading, duplicates=duplicates, cut=cut or Cut())
+
+
+def read_interactions(
+    path: str | PathLike[str], reading: Reading, *, duplicates: Duplicates | None, cut: Cut
+) -> Interactions:
+    """Read, merge and cut a raw file."""
+    events = read_events(path, reading)
+    try:
+        events = cut(events.merged(duplicates or natural_duplicates(reading.format)))
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+    return Interactions.from_events(events)
 
 
 def read_events(path: str | PathLike[str], reading: Reading) -> Events:
@@ -85,31 +109,41 @@ def read_events(path: str | PathLike[str], reading: Reading) -> Events:
         case "auto":
             return read_events(path, replace(reading, format=_by_name(path)))
         case "delimited":
-            return read_delimited(path, Dialect(separator=reading.separator, encoding=reading.encoding), reading)
+            dialect = Dialect(reading.header, reading.separator, reading.quotes, reading.encoding)
+            return read_delimited(path, dialect, reading)
         case "json-lines":
             return read_json_lines(path, reading)
         case "parquet":
             return read_parquet(path, reading)
         case "book-crossing":
-            columns = Columns("User-ID", "ISBN", "Book-Rating")
-            return read_delimited(path, BOOK_CROSSING, replace(reading, columns=columns))
+            return read_delimited(path, BOOK_CROSSING, _known(reading, Columns("User-ID", "ISBN", "Book-Rating")))
         case "echonest":
-            columns = Columns("user", "song", "plays")
-            return read_delimited(path, _ECHONEST, replace(reading, columns=columns))
+            return read_delimited(path, _ECHONEST, _known(reading, Columns("user", "song", "plays")))
         case "amazon-ratings":
             columns = Columns("user", "item", "rating", "timestamp")
-            return read_delimited(path, _AMAZON_RATINGS, replace(reading, columns=columns))
+            return read_delimited(path, _AMAZON_RATINGS, _known(reading, columns))
         case "amazon-reviews":
             columns = Columns("reviewerID", "asin", "overall", "unixReviewTime")
-            return read_json_lines(path, replace(reading, columns=columns))
+            return read_json_lines(path, _known(reading, columns))
         case "movielens":
-            return read_delimited(path, _movielens(path), replace(reading, columns=Columns(*_MOVIELENS_HEADER)))
+            return read_delimited(path, _movielens(path), _known(reading, Columns(*_MOVIELENS_HEADER)))
         case "adjacency":
-            return read_adjacency(path, reading)
+            return read_adjacency(path, _known(reading, Columns()))
         case "citeulike":
-            return read_adjacency(path, reading, counted=True)
+            return read_adjacency(path, _known(reading, Columns()), counted=True)
         case _ as never:
             assert_never(never)
+
+
+def _known(reading: Reading, columns: Columns) -> Reading:
+    """The reading of a format that knows its own columns; what was said about them would be ignored in silence."""
+    if replace(reading, columns=Columns(), header=None, separator=None, quotes=None, encoding="utf-8") != reading:
+        raise ArgumentError(
+            f"format {reading.format!r} knows its own columns and encoding, got {reading.columns}, header="
+            f"{reading.header!r}, separator={reading.separator!r}, quotes={reading.quotes!r}, encoding="
+            f"{reading.encoding!r}; leave them out, or read the file as 'delimited'"
+        )
+    return replace(reading, columns=columns)
 
 
 def natural_duplicates(format: Format) -> Duplicates | None:

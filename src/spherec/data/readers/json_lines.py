@@ -18,7 +18,10 @@ _SHOWN = 60  # characters of a bad line in an error
 
 
 def read_json_lines(path: Path, reading: Reading) -> Events:
-    """The events of a file of JSON objects. Ids that are whole numbers stay numbers."""
+    """The events of a file of JSON objects.
+
+    Ids that are whole numbers stay numbers, if the first is one; otherwise all are read as strings.
+    """
     collector = Collector(reading)
     roles = reading.columns.names
     schema: dict[str, pl.DataType] | None = None
