@@ -193,13 +193,13 @@ def test_a_file_without_header_gets_its_column_names_from_the_caller(write, rows
     assert rows(path, header=names, item="artist", value="plays") == expected
     with pytest.raises(errors.DataError, match=r"no column 'user'.*--header"):
         rows(path)
-    with pytest.raises(errors.DataError, match="line 1: 'u1.*' is not user, artist, plays; name the right format"):
+    with pytest.raises(errors.DataError, match=r"line 1: 'u1.*' is not user, artist, plays; name the right format"):
         rows(path, header=("user", "artist", "plays"), item="artist")
 
 
 def test_quotes_can_be_taken_for_ordinary_characters(write, rows):
     path = write("a.csv", 'user,item\na,5" nail\nb,"x"\n')
-    with pytest.raises(errors.DataError, match="line 2: .*--no-quotes"):
+    with pytest.raises(errors.DataError, match=r"line 2: .*--no-quotes"):
         rows(path)
     assert rows(path, quotes=False) == [("a", '5" nail'), ("b", '"x"')]
 

@@ -5,6 +5,7 @@ import gzip
 import os
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -12,7 +13,7 @@ from typing import IO
 from spherec.data.reading import Progress
 from spherec.errors import ArgumentError, DataError
 
-_BLOCK_BYTES = 1 << 25
+_BLOCK_BYTES = 1 << 24
 _LONGEST_RECORD = 1 << 28  # a record that has not ended by then is an unclosed quote, or no text at all
 
 
@@ -35,6 +36,19 @@ def read_blocks(
     block_bytes: int = _BLOCK_BYTES,
 ) -> Iterator[Block]:
     """The file, block by block. A line break between two `quote` characters does not end a record."""
+    yield from _one_ahead(_blocks(path, encoding, quote, progress, block_bytes))
+
+
+def _one_ahead(blocks: Iterator[Block]) -> Iterator[Block]:
+    """The same blocks, each read and unpacked in another thread while the caller works on the one before."""
+    with ThreadPoolExecutor(max_workers=1) as reader:
+        coming = reader.submit(next, blocks, None)
+        while (block := coming.result()) is not None:
+            coming = reader.submit(next, blocks, None)
+            yield block
+
+
+def _blocks(path: Path, encoding: str, quote: bytes, progress: Progress | None, block_bytes: int) -> Iterator[Block]:
     refuse_unreadable(path)
     total = os.path.getsize(path)
     rest, line, is_blank = b"", 1, True

@@ -69,8 +69,9 @@ class Collector:
             self._values.append(_numbers(frame, "value"))
         if "time" in frame.columns:
             self._times.append(_seconds(frame, self._reading.columns.time_format))
-        self._users.add(frame["user"])
-        self._items.add(frame["item"])
+        coded = frame.select(self._users.coded(frame["user"]), self._items.coded(frame["item"]))  # both at once
+        self._users.add(coded["user"])
+        self._items.add(coded["item"])
 
     def finish(self, path: Path) -> Events:
         """All rows so far; `path` is where they came from."""
@@ -101,12 +102,14 @@ class _IdColumn:
         self._pieces: list[NDArray[Any]] = []
         self._is_text = False
 
-    def add(self, ids: pl.Series) -> None:
+    def coded(self, ids: pl.Series) -> pl.Expr:
+        """What makes numbers of the strings in such a column; any other column stays as it is."""
         self._is_text = ids.dtype == pl.String
-        if self._is_text:
-            coded = ids.cast(pl.Categorical(self._categories))
-            self._pieces.append(coded.to_physical().to_numpy().astype(np.int32))
-        elif ids.dtype.is_integer() and ids.dtype not in (pl.Int128, pl.UInt128):
+        column = pl.col(ids.name)
+        return column.cast(pl.Categorical(self._categories)).to_physical() if self._is_text else column
+
+    def add(self, ids: pl.Series) -> None:
+        if ids.dtype.is_integer() and ids.dtype not in (pl.Int128, pl.UInt128):
             self._pieces.append(ids.to_numpy())
         else:
             self._pieces.append(np.fromiter(ids.to_list(), dtype=object, count=len(ids)))

@@ -198,16 +198,15 @@ def _parsed(text: bytes, layout: _Layout) -> pl.DataFrame:
 
 
 def _read_csv(text: bytes, layout: _Layout) -> pl.DataFrame:
-    # A header of our own makes the number of columns certain, whatever the first row has. All columns are read, for
-    # polars does not count the fields of a row of which it reads only some.
-    header = layout.one_character.join(map(str, range(layout.width))).encode()
-    frame = pl.read_csv(
-        header + b"\n" + text,
+    frame = pl.scan_csv(
+        text,
+        has_header=False,
+        schema={str(position): pl.String for position in range(layout.width)},
+        missing_columns="insert",  # where the first row is short
         separator=layout.one_character,
         quote_char='"' if layout.quoted else None,
-        infer_schema=False,
         null_values=_NULLS,
-    )
+    ).collect()  # all columns: polars does not count the fields of a row of which it reads only some
     return frame.select(**{role: pl.col(str(position)) for role, position in layout.positions.items()})
 
 
