@@ -54,7 +54,7 @@ def main() -> None:
         generate(file, arguments.rows)
         record = {
             "command": " ".join(["python", *sys.argv]),
-            "commit": _output("git", "rev-parse", "--short", "HEAD"),
+            "commit": _output("git", "describe", "--always", "--dirty"),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
             "seed": 0,
@@ -95,12 +95,14 @@ def measured(name: str, command: list[str]) -> dict[str, object]:
     assert process.stdout is not None
     printed = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
-    sizes = json.loads(printed) if status == 0 else {}
+    if status:
+        sys.exit(f"{name} failed with exit code {os.waitstatus_to_exitcode(status)}")
+    sizes = json.loads(printed)
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS tells bytes, Linux kilobytes
     result = {
         "contender": name,
         "seconds": round(time.perf_counter() - begin, 1),
-        "peak_gb": round(usage.ru_maxrss * 1024 / 1e9, 2),
-        "exit_code": os.waitstatus_to_exitcode(status),
+        "peak_gb": round(usage.ru_maxrss * unit / 1e9, 2),
         **{key: sizes[key] for key in ("users", "items", "pairs") if key in sizes},
     }
     print(result, file=sys.stderr)

@@ -136,3 +136,45 @@ def test_demo_shows_sizes_bestsellers_and_a_reader(spherec):
     assert done.code == 0
     for text in ("240,020", "The most read books", "The Lovely Bones", "Reader"):
         assert text in done.out
+
+
+ODD = ["hello [live]", "[red]rose[/red]", "c[/b]", ":smile:"]
+
+
+def test_ids_names_and_paths_that_look_like_markup_are_shown_as_they_are(spherec, tmp_path):
+    path, names = tmp_path / "a{b}[live].csv", tmp_path / "names.csv"
+    path.write_text("user,item\n" + "".join(f"u,{one}\n" for one in ODD))
+    names.write_text("id,name\n" + "".join(f"{one},name of {one}\n" for one in ODD))
+    prepared, parts = tmp_path / "x[b].npz", tmp_path / "parts[live]"
+    assert spherec("data", "prepare", path, "--names", names, "-o", prepared).code == 0
+    for shown in (spherec("data", "head", path).out, spherec("data", "head", prepared).out):
+        for one in ODD:
+            assert one in shown
+    assert f"{parts}/train.npz" in spherec("data", "split", prepared, "--by", "ratio", "-o", parts).out
+
+
+def test_progress_is_shown_on_a_terminal(spherec, tmp_path, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    path = tmp_path / "a{b}[live].csv"
+    path.write_text("user,item\nu,i\n")
+    done = spherec("data", "stats", path, "--json")
+    assert done.code == 0
+    assert "reading a{b}[live].csv" in done.err
+    assert json.loads(done.out)["pairs"] == 1
+
+
+def test_parts_of_a_split_say_what_they_are(spherec, tmp_path):
+    folder = tmp_path / "folds"
+    spherec("data", "split", "book-crossing", "-o", folder, "--seed", 3)
+    steps = json.loads(spherec("data", "stats", folder / "fold-2" / "test.npz", "--json").out)["steps"]
+    assert steps[-1]["name"] == "test part of split: fold 2 of 4, seed 3"
+    assert steps[-1]["pairs"] == 60_005
+
+
+def test_names_of_book_crossing_need_no_columns(spherec, tmp_path):
+    ratings, books = tmp_path / "ratings.csv", tmp_path / "books.csv"
+    ratings.write_text('"User-ID";"ISBN";"Book-Rating"\n"1";"x";"5"\n')
+    books.write_text('"ISBN";"Book-Title";"Book-Author"\n"x";"T";"A"\n')
+    spherec("data", "prepare", ratings, "--format", "book-crossing", "--names", books, "-o", tmp_path / "b.npz")
+    assert Interactions.load(tmp_path / "b.npz").item_names == ("T — A",)

@@ -65,3 +65,44 @@ def test_split_that_fails_leaves_no_folder(spherec, ratings, tmp_path):
     done = spherec("data", "split", ratings, *COLUMNS, "-o", tmp_path / "parts", "--by", "time", "--at", "1999-01-01")
     assert done.code == 2
     assert [path.name for path in tmp_path.iterdir()] == [ratings.name]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("stats", "book-crossing", "--user-column", "x"), ["prepared already", "--user-column"]),
+        (("stats", "book-crossing", "--format", "parquet", "--header", "a,b"), ["--format, --header"]),
+        (("stats", "book-crossing", "--min-value", "5"), ["no values any more"]),
+        (("head", "{csv}", "--min-per-user", "9"), ["before any cut", "--min-per-user"]),
+        (("split", "book-crossing", "-o", "{here}/x", "--by", "ratio", "--folds", "9"), ["does not use --folds"]),
+        (("split", "book-crossing", "-o", "{here}/x", "--by", "k-fold", "--at", "9"), ["does not use --at"]),
+        (("prepare", "{csv}", "-o", "{csv}"), ["would replace", "name another file"]),
+        (("prepare", "{csv}", "-o", "{here}/x.npz", "--names", "{here}/none.csv"), ["none.csv", "No such file"]),
+        (("prepare", "{csv}", "-o", "/dev/null"), ["not a regular file"]),
+        (("stats", "/dev/zero"), ["pipe or a device"]),
+        (("stats", "{csv}", "--item-column", "user"), ["column of its own"]),
+    ],
+)
+def test_what_would_be_ignored_or_lost_is_refused(spherec, tmp_path, arguments, words):
+    csv = tmp_path / "a.csv"
+    csv.write_bytes(GOOD)
+    done = spherec("data", *(argument.format(here=tmp_path, csv=csv) for argument in arguments))
+    assert done.code == 2
+    for word in words:
+        assert word in done.err
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a.csv", GOOD)]
+
+
+def test_the_preset_of_the_embedded_set_changes_nothing(spherec):
+    assert spherec("data", "stats", "book-crossing", "--preset", "book-crossing").code == 0
+
+
+def test_a_full_disk_is_one_sentence(spherec, tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    done = spherec("data", "prepare", "book-crossing", "-o", tmp_path / "x.npz")
+    assert done.code == 2
+    assert "No space left on device; make room" in done.err
+    assert list(tmp_path.iterdir()) == []

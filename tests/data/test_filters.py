@@ -20,7 +20,7 @@ LEAST = st.integers(0, 4)
 
 def events_of(pairs):
     users, items = zip(*pairs, strict=True)
-    return Events.from_columns(users, items, values=list(pairs.values()))
+    return Events.from_columns(users, items, values=list(pairs.values())).merged("error")
 
 
 def as_dict(events):

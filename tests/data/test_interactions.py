@@ -4,6 +4,7 @@ from datetime import date, datetime
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
@@ -144,7 +145,7 @@ def test_a_false_column_is_refused_with_those_there_are_and_the_likeliest():
     frame = pd.DataFrame({"user_id": [1], "item": [2]})
     with pytest.raises(DataError, match="no column 'userid', only 'user_id', 'item'; did you mean 'user_id'"):
         Interactions.from_frame(frame, user="userid", item="item")
-    with pytest.raises(DataError, match="expected a pandas or polars data frame, got dict"):
+    with pytest.raises(DataError, match="expected a pandas or polars DataFrame, got dict"):
         Interactions.from_frame({"user": [1]}, user="user", item="item")
 
 
@@ -326,3 +327,36 @@ def test_interactions_are_equal_when_nothing_visible_differs(data):
     assert data != "data"
     with pytest.raises(TypeError, match="unhashable"):
         hash(data)
+
+
+def test_small_integers_in_a_matrix_do_not_overflow():
+    matrix = sp.coo_array((np.array([128, 128], dtype=np.uint8), ([0, 0], [0, 0])), shape=(1, 1))
+    assert len(Interactions.from_matrix(matrix)) == 1
+
+
+def test_a_labelled_table_is_not_taken_for_a_matrix():
+    with pytest.raises(DataError, match=r"user_ids=frame\.index"):
+        Interactions.from_matrix(pd.DataFrame([[1, 0]], index=["ann"], columns=["x", "y"]))
+
+
+def test_the_matrix_belongs_to_the_caller(data):
+    data.matrix.data[:] = 5
+    data.matrix.indices[:] = 0
+    assert data.matrix.toarray().tolist() == [[1, 0, 1], [0, 1, 0], [0, 0, 0]]
+
+
+def test_a_part_says_in_its_record_what_it_is(data):
+    part = data.kept(data.times > 1.5, "late ones")
+    assert [(step.name, step.pairs) for step in part.steps] == [("late ones", 2)]
+
+
+@pytest.mark.parametrize(
+    ("frame", "hint"),
+    [
+        (pl.LazyFrame({"u": [1], "i": [2]}), r"LazyFrame; collect\(\)"),
+        (pa.table({"u": [1], "i": [2]}), "to_pandas"),
+    ],
+)
+def test_what_is_almost_a_frame_is_refused_with_the_way_to_one(frame, hint):
+    with pytest.raises(DataError, match=hint):
+        Interactions.from_frame(frame, user="u", item="i")

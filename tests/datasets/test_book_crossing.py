@@ -38,12 +38,11 @@ def test_every_item_is_in_use(data):
 
 
 @pytest.mark.data
-def test_can_be_built_again_from_the_raw_dump(data, shared, tmp_path):
+def test_can_be_built_again_from_the_raw_dump(data, shared):
     from spherec.data.readers import read, read_book_crossing_names
 
     folder = shared / "data/book-crossing"
     raw = read(folder / "BX-Book-Ratings.csv.gz", format="book-crossing", cut=datasets.BOOK_CROSSING.cut)
     built = raw.with_item_names(read_book_crossing_names(folder / "BX-Books.csv.gz"))
     assert built == data
-    built.save(tmp_path / "again.npz", compress=True)
-    assert (tmp_path / "again.npz").read_bytes() == (files("spherec.datasets") / "book_crossing.npz").read_bytes()
+    assert built.steps == data.steps

@@ -9,10 +9,12 @@ import typer
 from rich.table import Table
 
 from spherec.cli.display import note, show, statistics_table, steps_table
-from spherec.cli.source import Source, takes_source
+from spherec.cli.source import CUT, Source, takes_source
 from spherec.cli.split import split
+from spherec.data.atomic import refuse_unwritable
 from spherec.data.interactions import Interactions
 from spherec.data.statistics import statistics
+from spherec.errors import ArgumentError
 
 app = typer.Typer(help="Prepare, describe, split and look at interactions.", no_args_is_help=True)
 
@@ -35,9 +37,15 @@ def prepare(
     For example: spherec data prepare ratings.csv --user-column userId --item-column movieId --value-column rating
     --min-value 4 -o movies.npz
     """
+    for given in (source.data, names):
+        if given is not None and output.exists() and Path(given).exists() and output.samefile(given):
+            raise ArgumentError(f"--output would replace {given}, which is read; name another file")
+    refuse_unwritable(output)
+    found = None if names is None else _read_names(source, names, names_id_column, names_column)
     data = source.load()
-    if names is not None:
-        data = data.with_item_names(_names_by_id(source, data, names, names_id_column, names_column))
+    if found is not None:
+        data = data.with_item_names({one: found.get(str(one)) for one in data.item_ids})
+        note(f"{sum(map(bool, data.item_names or ())):,} of {data.n_items:,} items have a name in {names}")
     data.save(output, compress=compress)
     _describe(source, data, output=str(output), as_json=as_json)
 
@@ -57,6 +65,8 @@ def head(
     as_json: AsJson = False,
 ) -> None:
     """Show the first events as they are understood, before anything is merged or cut. Reads no more than needed."""
+    if said := [option for option in source.said(CUT) if option != "--preset"]:
+        raise ArgumentError(f"head shows events before any cut; leave out {', '.join(said)}")
     columns = _first_events(source, rows)
     records = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
     if as_json:
@@ -104,17 +114,12 @@ def _first_events(source: Source, rows: int) -> dict[str, list[Any]]:
     return columns
 
 
-def _names_by_id(source: Source, data: Interactions, path: Path, id_column: str, name_column: str) -> dict[Any, str]:
-    """Names of the data's items; a text file has strings where the data may have numbers."""
+def _read_names(source: Source, path: Path, id_column: str, name_column: str) -> dict[str, str]:
     from spherec.data.readers import read_book_crossing_names, read_names
 
-    if source.preset == "book-crossing":
-        names = read_book_crossing_names(path)
-    else:
-        names = read_names(path, id=id_column, name=name_column, encoding=source.encoding)
-    found = {one: names[str(one)] for one in data.item_ids if str(one) in names}
-    note(f"{len(found):,} of {data.n_items:,} items have a name in {path}")
-    return found
+    if source.format_of_file == "book-crossing":
+        return read_book_crossing_names(path)
+    return read_names(path, id=id_column, name=name_column, encoding=source.encoding)
 
 
 def _cell(value: Any) -> str:

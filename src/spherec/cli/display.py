@@ -17,9 +17,9 @@ from spherec.datasets import Preset, Table1
 
 def show(*parts: Table | str) -> None:
     """Print to standard output."""
-    console = Console()
+    console = Console(markup=False, emoji=False, highlight=False)  # ids and names may look like markup
     for part in parts:
-        console.print(part, highlight=False)
+        console.print(part)
 
 
 def note(text: str) -> None:
@@ -31,7 +31,7 @@ def note(text: str) -> None:
 def progress_bar(label: str) -> Iterator[ProgressCallback]:
     """A bar on standard error, gone when done."""
     console = Console(stderr=True)
-    columns = (TextColumn(label), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
     with bar:
         task = bar.add_task(label, total=None)

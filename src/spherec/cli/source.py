@@ -4,7 +4,7 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,10 +17,10 @@ from spherec.data.events import Duplicates, Events
 from spherec.data.filters import Cut
 from spherec.data.interactions import Interactions
 from spherec.data.reading import Columns, Format, Missing, Reading
-from spherec.errors import DataError, DuplicatePairsWarning
+from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning
 
 _TABLE = "Reading a table"
-_CUT = "Cutting"
+CUT = "Cutting"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,19 +86,19 @@ class Source:
     ] = None
     preset: Annotated[
         Literal["book-crossing", "amazon-movies", "echonest"] | None,
-        typer.Option(help="Read and cut the file as the paper did this data set.", rich_help_panel=_CUT),
+        typer.Option(help="Read and cut the file as the paper did this data set.", rich_help_panel=CUT),
     ] = None
     min_value: Annotated[
-        float | None, typer.Option(help="Keep pairs with at least this rating or count.", rich_help_panel=_CUT)
+        float | None, typer.Option(help="Keep pairs with at least this rating or count.", rich_help_panel=CUT)
     ] = None
     min_per_user: Annotated[
-        int | None, typer.Option(help="Keep users with at least this many items.", rich_help_panel=_CUT)
+        int | None, typer.Option(help="Keep users with at least this many items.", rich_help_panel=CUT)
     ] = None
     min_per_item: Annotated[
-        int | None, typer.Option(help="Keep items with at least this many users.", rich_help_panel=_CUT)
+        int | None, typer.Option(help="Keep items with at least this many users.", rich_help_panel=CUT)
     ] = None
     iterate: Annotated[
-        bool, typer.Option("--iterate", help="Repeat the two until nothing falls out.", rich_help_panel=_CUT)
+        bool, typer.Option("--iterate", help="Repeat the two until nothing falls out.", rich_help_panel=CUT)
     ] = False
 
     @property
@@ -113,15 +113,33 @@ class Source:
             return datasets.BOOK_CROSSING
         return datasets.PRESETS[self.preset] if self.preset else None
 
+    @property
+    def format_of_file(self) -> Format:
+        """The format as said, or the preset's."""
+        if self.preset and self.format == "auto":
+            return datasets.PRESETS[self.preset].format_of(self.data)
+        return self.format
+
     def cut(self) -> Cut:
         """The preset's cut, if one is named, with what the options say instead."""
-        start = datasets.PRESETS[self.preset].cut if self.preset else Cut()
+        is_cut_already = self.is_embedded and self.preset == datasets.BOOK_CROSSING.name
+        start = datasets.PRESETS[self.preset].cut if self.preset and not is_cut_already else Cut()
         return Cut(
             min_value=start.min_value if self.min_value is None else self.min_value,
             min_per_user=start.min_per_user if self.min_per_user is None else self.min_per_user,
             min_per_item=start.min_per_item if self.min_per_item is None else self.min_per_item,
             iterate=start.iterate or self.iterate,
         )
+
+    def said(self, panel: str) -> list[str]:
+        """The options of a panel that were given another value than their default."""
+        return [
+            f"--{field.name.replace('_', '-')}"
+            for field in fields(self)
+            if field.default is not MISSING
+            and field.type.__metadata__[0].rich_help_panel == panel  # type: ignore[union-attr]
+            and getattr(self, field.name) != field.default
+        ]
 
     def load(self) -> Interactions:
         """The interactions, read with a progress bar and cut."""
@@ -143,16 +161,18 @@ class Source:
 
     def prepared(self) -> Interactions | None:
         """The embedded data set or a prepared file, uncut; None for any other file."""
-        if self.is_embedded:
-            return datasets.book_crossing()
-        if not Path(self.data).exists():
+        if not self.is_embedded and not Path(self.data).exists():
             raise DataError(f"{self.data} does not exist; give a file, or 'book-crossing' for the embedded data set")
-        return Interactions.load(self.data) if archive.is_archive(self.data) else None
+        if not self.is_embedded and not archive.is_archive(self.data):
+            return None
+        if said := self.said(_TABLE):
+            raise ArgumentError(f"{self.data} is prepared already; leave out {', '.join(said)}")
+        return datasets.book_crossing() if self.is_embedded else Interactions.load(self.data)
 
     def _reading(self) -> Reading:
         columns = Columns(self.user_column, self.item_column, self.value_column, self.time_column, self.time_format)
         return Reading(
-            format=self._format(),
+            format=self.format_of_file,
             columns=columns,
             header=tuple(self.header.split(",")) if self.header else None,
             separator=self.separator and self.separator.replace("\\t", "\t"),  # a shell hands over backslash and t
@@ -160,11 +180,6 @@ class Source:
             encoding=self.encoding,
             missing=self.missing,
         )
-
-    def _format(self) -> Format:
-        if self.preset and self.format == "auto":
-            return datasets.PRESETS[self.preset].format_of(self.data)
-        return self.format
 
 
 def takes_source(command: Callable[..., None]) -> Callable[..., None]:

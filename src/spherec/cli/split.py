@@ -11,7 +11,7 @@ from rich.table import Table
 from spherec.cli.display import note, show
 from spherec.cli.source import Source, takes_source
 from spherec.data import splits
-from spherec.data.atomic import atomic_folder
+from spherec.data.atomic import atomic_folder, refuse_unwritable
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.errors import ArgumentError
@@ -31,32 +31,50 @@ def split(
             "time: everything from --at on, or the latest share --test. given: DATA trains, --test-data tests."
         ),
     ] = "k-fold",
-    folds: Annotated[int, typer.Option(help="For k-fold: how many.")] = 4,
-    test: Annotated[float, typer.Option(help="For ratio and time: the share to test on.")] = 0.2,
+    folds: Annotated[int | None, typer.Option(help="For k-fold: how many. 4 if nothing is said.")] = None,
+    test: Annotated[
+        float | None, typer.Option(help="For ratio and time: the share to test on. 0.2 if nothing is said.")
+    ] = None,
     at: Annotated[str | None, typer.Option(help="For time: a date such as 2004-06-01, or a number.")] = None,
     test_data: Annotated[str | None, typer.Option(help="For given: the file to test on, read like DATA.")] = None,
     seed: Annotated[int, typer.Option(help="Of the random choice.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Split into train.npz and test.npz in a folder; k-fold makes fold-0, fold-1 and so on in it."""
+    _refuse_unused(by, {"--folds": folds, "--test": test, "--at": at, "--test-data": test_data})
+    if output.exists():
+        raise ArgumentError(f"{output} exists already; remove it, or name another folder")
+    refuse_unwritable(output)
     data = source.load()
+    share = 0.2 if test is None else test
     match by:
         case "k-fold":
-            parts = {f"fold-{index}": fold for index, fold in enumerate(splits.k_fold(data, folds, seed=seed))}
+            parts = {
+                f"fold-{index}": fold
+                for index, fold in enumerate(splits.k_fold(data, 4 if folds is None else folds, seed=seed))
+            }
         case "ratio":
-            parts = {".": splits.ratio(data, test, seed=seed)}
+            parts = {".": splits.ratio(data, share, seed=seed)}
         case "leave-one-out":
             parts = {".": splits.leave_one_out(data, seed=seed)}
         case "leave-last-out":
             parts = {".": splits.leave_one_out(data, by="time", seed=seed)}
         case "time":
-            parts = {".": splits.by_time(data, at=at) if at is not None else splits.by_time(data, test=test)}
+            parts = {".": splits.by_time(data, at=at) if at is not None else splits.by_time(data, test=share)}
         case "given":
             parts = {".": splits.given(data, _test_part(source, test_data))}
         case _ as never:
             assert_never(never)
     _write(parts, output)
     _report(parts, output, as_json=as_json)
+
+
+def _refuse_unused(by: By, options: dict[str, object]) -> None:
+    """What a split does not use would be ignored in silence."""
+    used = {"k-fold": {"--folds"}, "ratio": {"--test"}, "time": {"--test", "--at"}, "given": {"--test-data"}}
+    unused = [name for name, value in options.items() if value is not None and name not in used.get(by, set())]
+    if unused:
+        raise ArgumentError(f"--by {by} does not use {', '.join(unused)}; leave them out or choose another split")
 
 
 def _test_part(source: Source, test_data: str | None) -> Interactions:

@@ -52,6 +52,8 @@ def write(
 def read(path: str | os.PathLike[str], kind: str, version: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """The arrays, read-only, and the manifest of an archive of this `kind`, checked against their checksums."""
     path = Path(path)
+    if path.exists() and not path.is_file():
+        raise DataError(f"cannot read {path}: it is not a file; check the path")
     try:
         with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
             manifest = _manifest(archive, path)
@@ -72,7 +74,9 @@ def read(path: str | os.PathLike[str], kind: str, version: int) -> tuple[dict[st
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
-    """Whether the file is a zip with a manifest in it."""
+    """Whether the path is a file, and a zip with a manifest in it."""
+    if not Path(path).is_file():  # zipfile would read a device to its end
+        return False
     try:
         with zipfile.ZipFile(path) as archive:
             return f"{_MANIFEST}.npy" in archive.namelist()

@@ -14,23 +14,23 @@ from spherec.errors import DataError
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A binary file that takes its name only when the block ends without an error."""
-    target = Path(path)
-    if target.is_dir():
-        raise DataError(f"{target} is a folder; name a file to write")
+    refuse_unwritable(path)
+    target = Path(path).resolve()  # a link stays a link
+    temporary: Path | None = None
     try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    except OSError as error:
-        raise DataError(f"cannot write {target}: {error.strerror}; choose another place") from None
-    try:
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+        temporary = Path(name)
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).chmod(0o666 & ~_umask())  # mkstemp makes it private
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+        temporary.chmod(0o666 & ~_umask())  # mkstemp makes it private
+        temporary.replace(target)
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror or error}; make room or choose another place") from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -39,18 +39,29 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     if target.exists():
         raise DataError(f"{target} exists already; remove it, or name another folder")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))
-    except OSError as error:
-        raise DataError(f"cannot write {target}: {error.strerror}; choose another place") from None
+    refuse_unwritable(path)
+    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))
     try:
         yield temporary
         temporary.chmod(0o777 & ~_umask())
         temporary.replace(target)
-    except BaseException:
-        shutil.rmtree(temporary)
-        raise
+    except OSError as error:
+        raise DataError(f"cannot write {target}: {error.strerror or error}; choose another place") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def refuse_unwritable(path: str | os.PathLike[str]) -> None:
+    """Raise a `DataError` for a place where nothing can be written; worth a call before long work."""
+    target = Path(path)
+    if target.is_dir():
+        raise DataError(f"{target} is a folder; name a file to write")
+    if target.exists() and not target.is_file():
+        raise DataError(f"cannot write {target}: it is not a regular file; name another")
+    if not target.parent.is_dir():
+        raise DataError(f"cannot write {target}: the folder {target.parent} does not exist; make it first")
+    if not os.access(target.parent, os.W_OK):
+        raise DataError(f"cannot write {target}: no permission in {target.parent}; choose another place")
 
 
 def _umask() -> int:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spherec.errors import DataError
@@ -25,6 +26,26 @@ def is_ascending(users: NDArray[np.int32], items: NDArray[np.int32]) -> bool:
     """Whether pairs (E,) are sorted by user, then item, and distinct."""
     later = (users[1:] > users[:-1]) | ((users[1:] == users[:-1]) & (items[1:] > items[:-1]))  # (E - 1,)
     return bool(later.all())
+
+
+def binary_csr(matrix: Any) -> "sp.csr_array":
+    """A sparse matrix or dense array as sorted rows: 1 where it has an entry above 0."""
+    if hasattr(matrix, "columns"):
+        raise DataError(
+            "a data frame is not a matrix; pass frame.to_numpy() with user_ids=frame.index and item_ids=frame.columns, "
+            "or use from_frame for a table of events"
+        )
+    dense = None if sp.issparse(matrix) else np.asarray(matrix)
+    shape, kind = (matrix.shape, matrix.dtype.kind) if dense is None else (dense.shape, dense.dtype.kind)
+    if len(shape) != 2 or kind not in "biuf":
+        raise DataError(f"the matrix must be two-dimensional and hold real numbers, got shape {shape}, kind {kind!r}")
+    coo = sp.coo_array(matrix if dense is None else dense)
+    if not np.all(coo.data >= 0):  # false for NaN, too
+        raise DataError("the matrix must have entries >= 0 and no NaN; keep what counts: matrix > 0")
+    above = coo.data > 0
+    csr = sp.csr_array((np.ones(above.sum()), (coo.row[above], coo.col[above])), shape=shape)
+    csr.sum_duplicates()
+    return csr
 
 
 def check_rows(indptr: NDArray[np.int64], indices: NDArray[np.int32], n_users: int, n_items: int) -> None:

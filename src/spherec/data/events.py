@@ -3,6 +3,7 @@
 import inspect
 import warnings
 from collections.abc import Hashable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -31,7 +32,7 @@ class Step:
     pairs: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Events:
     """Columns of (user, item) events: nothing is filtered yet and, before `merged`, a pair may come more than once.
 
@@ -199,7 +200,7 @@ def _times(column: ArrayLike) -> NDArray[np.float64]:
         if np.isnat(times).any():
             raise DataError(f"row {int(np.isnat(times).argmax())} has no time; drop such rows first")
         times = times.astype("M8[us]").astype(np.int64) / 1e6
-    elif times.dtype == object:
+    elif times.dtype.kind in "OU":
         try:
             times = np.array([seconds(one) for one in times])
         except (TypeError, ValueError) as error:
@@ -207,8 +208,12 @@ def _times(column: ArrayLike) -> NDArray[np.float64]:
     return _numbers(times, "time")
 
 
-def seconds(moment: float | date | np.datetime64) -> float:
-    """A number as it is, a date as seconds since 1970; in UTC where it names no zone."""
+def seconds(moment: float | str | date | np.datetime64) -> float:
+    """A number as it is, a date (or its ISO text) as seconds since 1970; in UTC where it names no zone."""
+    if isinstance(moment, str):
+        with suppress(ValueError):
+            return float(moment)
+        moment = datetime.fromisoformat(moment)
     if isinstance(moment, np.datetime64):
         return float(moment.astype("M8[us]").astype(np.int64)) / 1e6
     if isinstance(moment, date) and not isinstance(moment, datetime):

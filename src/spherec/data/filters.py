@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spherec.data.csr import is_ascending
 from spherec.data.events import Events
 from spherec.errors import ArgumentError, DataError
 
@@ -31,7 +32,9 @@ class Cut:
             raise ArgumentError(f"min_value must be a finite number, got {self.min_value}")
 
     def __call__(self, events: Events) -> Events:
-        """The events that pass."""
+        """The events that pass; they must be merged to one a pair."""
+        if not is_ascending(events.users, events.items):
+            raise DataError("the events are not one a pair, sorted; call events.merged() first")
         if self.min_value is not None:
             events = min_value(events, self.min_value)
         if self.iterate and (self.min_per_user or self.min_per_item):

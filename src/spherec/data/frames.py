@@ -14,11 +14,12 @@ _LONGEST = 30  # characters of each
 
 def column_of(frame: Any, name: str) -> NDArray[Any]:
     """The column as an array (E,); a `DataError` lists the columns where it is not one of them."""
-    columns = getattr(frame, "columns", None)
-    if columns is None:
-        raise DataError(f"expected a pandas or polars data frame, got {type(frame).__name__}")
-    if name not in columns:
-        raise DataError(no_such_column(name, [str(column) for column in columns]))
+    is_lazy = hasattr(frame, "collect")  # a query of polars, dask, …
+    if is_lazy or not (hasattr(frame, "iloc") or hasattr(frame, "lazy")):  # pandas has the one, polars the other
+        hint = "collect() it first" if is_lazy else "make one of it, e.g. with .to_pandas()"
+        raise DataError(f"expected a pandas or polars DataFrame, got {type(frame).__name__}; {hint}")
+    if name not in frame.columns:
+        raise DataError(no_such_column(name, [str(column) for column in frame.columns]))
     return np.asarray(frame[name])
 
 

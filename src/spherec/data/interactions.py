@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from spherec.data import archive, text_arrays
-from spherec.data.csr import check_rows, compact, is_ascending, row_starts
+from spherec.data.csr import binary_csr, check_rows, compact, is_ascending, row_starts
 from spherec.data.events import Duplicates, Events, Step
 from spherec.data.filters import Cut
 from spherec.data.frames import column_of
@@ -124,14 +124,8 @@ class Interactions:
         """
         if rows not in ("users", "items"):
             raise ArgumentError(f"rows must be 'users' or 'items', got {rows!r}")
-        matrix = matrix if sp.issparse(matrix) else np.asarray(matrix)
-        if matrix.ndim != 2:
-            raise DataError(f"the matrix must be two-dimensional, got shape {matrix.shape}")
-        csr = sp.csr_array(matrix if rows == "users" else matrix.T, copy=True)
-        if not np.all(csr.data >= 0):  # false for NaN, too
-            raise DataError("the matrix must have entries >= 0; keep what counts: matrix > 0")
-        csr.sum_duplicates()
-        csr.eliminate_zeros()
+        csr = binary_csr(matrix)
+        csr = csr if rows == "users" else sp.csr_array(csr.T)
         n_users, n_items = csr.shape
         return cls(
             indptr=csr.indptr.astype(np.int64),
@@ -182,12 +176,11 @@ class Interactions:
     def __len__(self) -> int:
         return len(self.indices)
 
-    @cached_property
+    @property
     def matrix(self) -> "sp.csr_matrix":
-        """Users x items (U, I), 1.0 where they interacted."""
-        return sp.csr_matrix(
-            (np.ones(len(self), dtype=np.float32), self.indices, self.indptr), shape=(self.n_users, self.n_items)
-        )
+        """Users x items (U, I), 1.0 where they interacted. A copy, made anew at each access: it is yours to change."""
+        ones = np.ones(len(self), dtype=np.float32)
+        return sp.csr_matrix((ones, self.indices, self.indptr), shape=(self.n_users, self.n_items), copy=True)
 
     @cached_property
     def users(self) -> NDArray[np.int32]:
@@ -210,14 +203,15 @@ class Interactions:
             raise ArgumentError(f"user must be an index in 0 … {self.n_users - 1}, got {user}")
         return self.indices[self.indptr[user] : self.indptr[user + 1]]
 
-    def kept(self, mask: NDArray[np.bool_]) -> "Interactions":
-        """The pairs where `mask` (E,) is true, under the same user and item indices."""
-        return replace(
+    def kept(self, mask: NDArray[np.bool_], name: str | None = None) -> "Interactions":
+        """The pairs where `mask` (E,) is true, under the same indices; `name` says in the record what was done."""
+        kept = replace(
             self,
             indptr=row_starts(self.users[mask], self.n_users),
             indices=self.indices[mask],
             times=None if self.times is None else self.times[mask],
         )
+        return kept if name is None else replace(kept, steps=kept.events().noted(name).steps)
 
     def events(self) -> Events:
         """These pairs as events."""
@@ -227,6 +221,10 @@ class Interactions:
 
     def cut(self, cut: Cut) -> "Interactions":
         """The pairs that pass; users and items without any fall out, so the others get new indices."""
+        if cut.min_value is not None:
+            raise DataError(
+                f"cannot cut at value >= {cut.min_value:g}: interactions hold no values any more; cut when reading them"
+            )
         kept = Interactions.from_events(cut(self.events()))
         if self.item_names is None:
             return kept

@@ -41,6 +41,10 @@ class Columns:
     time_format: str | None = None
     "How dates are written, as for strptime: '%m %d, %Y'. ISO dates need none."
 
+    def __post_init__(self) -> None:
+        if len(set(self.names.values())) < len(self.names):
+            raise ArgumentError(f"each role needs a column of its own, got {self.names}")
+
     @property
     def names(self) -> dict[str, str]:
         """The named columns by role."""

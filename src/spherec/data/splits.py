@@ -4,9 +4,8 @@ Every split is seeded; its parts are disjoint and together hold exactly the pair
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -31,8 +30,9 @@ class Fold:
 class Folds(Sequence[Fold]):
     """The folds of a cross-validation: fold i tests on part i and trains on the others. Cut when asked for."""
 
-    def __init__(self, data: Interactions, part: NDArray[np.integer[Any]], n_folds: int) -> None:
+    def __init__(self, data: Interactions, part: NDArray[np.integer[Any]], n_folds: int, name: str) -> None:
         self._data = data
+        self._name = name
         self._part = part  # (E,) the fold in which each pair is tested
         self._n_folds = n_folds
 
@@ -48,7 +48,8 @@ class Folds(Sequence[Fold]):
             return [self[one] for one in range(*index.indices(len(self)))]
         if not -len(self) <= index < len(self):
             raise IndexError(f"fold {index} of {len(self)}")
-        return _fold(self._data, self._part == index % len(self))
+        index %= len(self)
+        return _fold(self._data, self._part == index, f"fold {index} of {self._name}")
 
     def __iter__(self) -> Iterator[Fold]:
         return (self[index] for index in range(len(self)))
@@ -59,11 +60,11 @@ def k_fold(data: Interactions, folds: int = 4, *, seed: int = 0) -> Folds:
 
     So do the sizes of the folds. A user with fewer items than folds is tested in some of them only.
     """
-    if not isinstance(folds, int) or not 2 <= folds <= max(2, len(data)):
+    if not isinstance(folds, int | np.integer) or not 2 <= folds <= max(2, len(data)):
         raise ArgumentError(f"folds must be a whole number from 2 to the {len(data):,} pairs, got {folds}")
     # Shuffled within each user and dealt out round the table, without a new start at the next user.
     start = int(rng.stream(seed, "split start").integers(folds))
-    return Folds(data, (_shuffled_rank(data, seed) + start) % folds, folds)
+    return Folds(data, (_shuffled_rank(data, seed) + start) % folds, int(folds), f"{folds}, seed {seed}")
 
 
 def ratio(data: Interactions, test: float = 0.2, *, seed: int = 0) -> Fold:
@@ -79,7 +80,7 @@ def ratio(data: Interactions, test: float = 0.2, *, seed: int = 0) -> Fold:
     chosen = np.floor((rank + 1) * test + start) > np.floor(rank * test + start)  # (E,)
     whole = np.bincount(data.users[chosen], minlength=data.n_users) == data.items_per_user  # (U,)
     first = rank == data.indptr[:-1][data.users]  # (E,) the first of each user's shuffled items
-    return _fold(data, chosen & ~(first & whole[data.users]))
+    return _fold(data, chosen & ~(first & whole[data.users]), f"ratio {test:g}, seed {seed}")
 
 
 def leave_one_out(data: Interactions, *, by: Literal["random", "time"] = "random", seed: int = 0) -> Fold:
@@ -91,7 +92,7 @@ def leave_one_out(data: Interactions, *, by: Literal["random", "time"] = "random
         order = np.lexsort((rank, _times(data), data.users))  # equal times in random order
         rank = _ranks(order)
     last = data.indptr[1:][data.users] - 1  # (E,)
-    return _fold(data, (rank == last) & (data.items_per_user[data.users] > 1))
+    return _fold(data, (rank == last) & (data.items_per_user[data.users] > 1), f"leave one out by {by}, seed {seed}")
 
 
 def by_time(data: Interactions, *, at: float | str | date | None = None, test: float | None = None) -> Fold:
@@ -116,9 +117,9 @@ def by_time(data: Interactions, *, at: float | str | date | None = None, test: f
     if late.all() or not late.any():
         raise ArgumentError(
             f"nothing is left to {'train' if late.all() else 'test'} on: times run from {times.min():.0f} to "
-            f"{times.max():.0f}, split at {moment:.0f}"
+            f"{times.max():.0f}, split at {moment:.0f}; give a moment between them, in the same unit"
         )
-    return _fold(data, late)
+    return _fold(data, late, f"by time, from {moment:.15g} on")
 
 
 def given(train: Interactions, test: Interactions) -> Fold:
@@ -141,8 +142,8 @@ def given(train: Interactions, test: Interactions) -> Fold:
     return Fold(*(part.with_item_names(names) for part in parts)) if names else Fold(*parts)
 
 
-def _fold(data: Interactions, tested: NDArray[np.bool_]) -> Fold:
-    return Fold(train=data.kept(~tested), test=data.kept(tested))
+def _fold(data: Interactions, tested: NDArray[np.bool_], name: str) -> Fold:
+    return Fold(data.kept(~tested, f"train part of split: {name}"), data.kept(tested, f"test part of split: {name}"))
 
 
 def _shuffled_rank(data: Interactions, seed: int) -> NDArray[np.int64]:
@@ -164,14 +165,10 @@ def _times(data: Interactions) -> NDArray[np.float64]:
 
 
 def _moment(at: float | str | date) -> float:
-    if isinstance(at, str):
-        for parse in (datetime.fromisoformat, float):
-            with suppress(ValueError):
-                return seconds(parse(at))
-    else:
-        with suppress(TypeError, ValueError):
-            return seconds(at)
-    raise ArgumentError(f"at must be a date such as '2004-06-01' or a number, got {at!r}")
+    try:
+        return seconds(at)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"at must be a date such as '2004-06-01' or a number, got {at!r}") from None
 
 
 def _united(train: IdMap, test: IdMap, role: str) -> tuple[IdMap, tuple[NDArray[np.int32], NDArray[np.int32]]]:

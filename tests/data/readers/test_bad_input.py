@@ -57,7 +57,10 @@ BAD = {
     "text as Parquet": ("a.parquet", GOOD.encode(), {}, ["Parquet"]),
     "nothing as Parquet": ("a.parquet", b"", {}, ["Parquet"]),
     "truncated Parquet": ("a.parquet", PARQUET.getvalue()[:-20], {}, ["Parquet"]),
-    "Parquet as text": ("a.csv", PARQUET.getvalue(), {}, ["line 1"]),
+    "Parquet as text": ("a.csv", PARQUET.getvalue(), {"format": "delimited"}, ["Parquet", "--format parquet"]),
+    "bzip2": ("a.csv", b"BZh91AY&SY", {}, ["bzip2", "unpack it"]),
+    "xz": ("a.csv", b"\xfd7zXZ\0\0", {}, ["xz", "unpack it"]),
+    "zstd": ("a.csv", b"\x28\xb5\x2f\xfd\0", {}, ["zstd", "unpack it"]),
     # the encoding
     "latin-1 as UTF-8": ("a.csv", "user,item\nu,i\nu,é\n".encode("latin-1"), {}, ["line 3", "0xe9", "'latin-1'"]),
     "UTF-16 as UTF-8": ("a.csv", GOOD.encode("utf-16"), {}, ["line 1", "0xff", "'utf-16'"]),

@@ -2,6 +2,7 @@ import json
 from collections.abc import Iterator
 
 import numpy as np
+import polars as pl
 import pytest
 
 from spherec.data.filters import Cut
@@ -219,3 +220,25 @@ def test_what_a_known_format_would_ignore_is_refused(write, format, said):
 def test_a_file_that_is_cut_to_nothing_is_named(write):
     with pytest.raises(DataError, match=r"a\.csv: nothing is left after 'users with >= 9 items'"):
         read(write("a.csv", "user,item\na,b\n"), cut=Cut(min_per_user=9))
+
+
+def test_amazons_files_of_2018_are_not_read_transposed(write):
+    path = write("Movies_and_TV.csv", "0001527665,A3478QRKQDOPQ2,5.0,1362960000\n")
+    with pytest.raises(DataError, match=r"'0001527665' is an item .*header=\['item', 'user', 'rating', 'timestamp'\]"):
+        read(path, format="amazon-ratings")
+    data = read(path, format="delimited", header=["item", "user", "rating", "timestamp"])
+    assert list(data.user_ids) == ["A3478QRKQDOPQ2"]
+
+
+def test_parquet_is_known_by_its_content(write, tmp_path):
+    pl.DataFrame({"user": [1], "item": ["a"]}).write_parquet(tmp_path / "part-00000")
+    assert list(read(tmp_path / "part-00000").item_ids) == ["a"]
+
+
+def test_what_is_said_about_a_prepared_file_is_refused(tmp_path):
+    Interactions.from_pairs([1], [2]).save(tmp_path / "x.npz")
+    assert len(read(tmp_path / "x.npz")) == 1
+    with pytest.raises(ArgumentError, match=r"x\.npz is prepared .*leave out columns=.*duplicates='sum'"):
+        read(tmp_path / "x.npz", user="uid", duplicates="sum")
+    with pytest.raises(DataError, match="value >= 4: interactions hold no values any more"):
+        read(tmp_path / "x.npz", cut=Cut(min_value=4))

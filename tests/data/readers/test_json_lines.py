@@ -116,3 +116,18 @@ def test_nesting_too_deep_to_be_read_is_refused_with_the_line(write, rows):
 def test_fields_that_nobody_asked_for_may_be_of_any_type_on_any_line(write, rows, other):
     path = write("a.jsonl", lines({"user": 1, "item": 2, "p": {"b": [0]}}, {"user": 3, "item": 4, "p": other}))
     assert rows(path) == [(1, 2), (3, 4)]
+
+
+@pytest.mark.parametrize("nested", [{"id": 1}, ["a", "b"], True], ids=json.dumps)
+@pytest.mark.parametrize("line", [1, 2])
+def test_what_is_no_id_is_refused_though_a_string_could_be_made_of_it(write, rows, nested, line):
+    users = ["u", "u"]
+    users[line - 1] = nested
+    path = write("a.jsonl", lines(*({"user": user, "item": "i"} for user in users)))
+    with pytest.raises(DataError, match=rf"a\.jsonl, line {line}: 'user' is .*, which is no id; "):
+        rows(path)
+
+
+@pytest.mark.parametrize("user", ["[live]", "{x}", "true"])
+def test_strings_that_look_like_json_are_ids(write, rows, user):
+    assert rows(write("a.jsonl", lines({"user": user, "item": "i"}))) == [(user, "i")]

@@ -4,8 +4,9 @@ import codecs
 import gzip
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -15,6 +16,13 @@ from spherec.errors import ArgumentError, DataError
 
 _BLOCK_BYTES = 1 << 24
 _LONGEST_RECORD = 1 << 28  # a record that has not ended by then is an unclosed quote, or no text at all
+_NO_TEXT = {
+    b"PK\x03\x04": "a zip archive; unpack it (an Excel workbook: save it as CSV; a prepared file: it is damaged)",
+    b"PAR1": "a Parquet file; read it with format='parquet' (--format parquet)",
+    b"BZh": "packed by bzip2; unpack it, or pack it with gzip",
+    b"\xfd7zX": "packed by xz; unpack it, or pack it with gzip",
+    b"\x28\xb5\x2f\xfd": "packed by zstd; unpack it, or pack it with gzip",
+}
 
 
 @dataclass(frozen=True)
@@ -25,6 +33,8 @@ class Block:
     "UTF-8."
     line: int
     "Number of its first line in the file, from 1."
+    position: int = 0
+    "How many bytes of the file were read for it and those before."
 
 
 def read_blocks(
@@ -36,10 +46,18 @@ def read_blocks(
     block_bytes: int = _BLOCK_BYTES,
 ) -> Iterator[Block]:
     """The file, block by block. A line break between two `quote` characters does not end a record."""
-    yield from _one_ahead(_blocks(path, encoding, quote, progress, block_bytes))
+    refuse_unreadable(path)
+    total = os.path.getsize(path)
+    with closing(_one_ahead(_blocks(path, encoding, quote, block_bytes))) as blocks:
+        for block in blocks:
+            if progress is not None:
+                progress(block.position, total)
+            yield block
+    if progress is not None:
+        progress(total, total)
 
 
-def _one_ahead(blocks: Iterator[Block]) -> Iterator[Block]:
+def _one_ahead(blocks: Iterator[Block]) -> Generator[Block]:
     """The same blocks, each read and unpacked in another thread while the caller works on the one before."""
     with ThreadPoolExecutor(max_workers=1) as reader:
         coming = reader.submit(next, blocks, None)
@@ -48,9 +66,7 @@ def _one_ahead(blocks: Iterator[Block]) -> Iterator[Block]:
             yield block
 
 
-def _blocks(path: Path, encoding: str, quote: bytes, progress: Progress | None, block_bytes: int) -> Iterator[Block]:
-    refuse_unreadable(path)
-    total = os.path.getsize(path)
+def _blocks(path: Path, encoding: str, quote: bytes, block_bytes: int) -> Iterator[Block]:
     rest, line, is_blank = b"", 1, True
     with open(path, "rb") as raw:
         for chunk in _decoded(path, _unpacked(path, raw), encoding, block_bytes):
@@ -58,20 +74,18 @@ def _blocks(path: Path, encoding: str, quote: bytes, progress: Progress | None, 
             end = _last_record_end(rest, quote)
             if end:
                 text, rest = rest[:end], rest[end:]
-                block = _checked(path, text, line)
+                block = _checked(path, text, line, raw.tell())
                 line += text.count(b"\n")
                 is_blank = is_blank and block.text.isspace()
                 yield block
             elif len(rest) > _LONGEST_RECORD:
                 raise DataError(f"{path}, line {line}: a record without end; close its quote, or set another separator")
-            if progress is not None:
-                progress(raw.tell(), total)
-    if line == 1:
-        rest = rest.removeprefix(codecs.BOM_UTF8)
-    if rest.strip():
-        yield _checked(path, rest, line)
-    elif is_blank:
-        raise DataError(f"{path} holds no text; give a file with events")
+        if line == 1:
+            rest = rest.removeprefix(codecs.BOM_UTF8)
+        if rest.strip():
+            yield _checked(path, rest, line, raw.tell())
+        elif is_blank:
+            raise DataError(f"{path} holds no text; give a file with events")
 
 
 def first_record(path: Path, *, encoding: str = "utf-8", quote: bytes = b"") -> Block:
@@ -91,6 +105,8 @@ def refuse_unreadable(path: Path) -> None:
     """Raise a `DataError` for a path that is not a file that can be read."""
     if path.is_dir():
         raise DataError(f"{path} is a folder; name the file in it")
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path} is a pipe or a device; write its content to a file first")
     try:
         path.open("rb").close()
     except (OSError, ValueError) as error:
@@ -102,8 +118,9 @@ def _unpacked(path: Path, raw: IO[bytes]) -> IO[bytes]:
     raw.seek(0)
     if not magic:
         raise DataError(f"{path} is empty (0 bytes); give a file with events")
-    if magic == b"PK\x03\x04":
-        raise DataError(f"{path} is a zip archive; unpack it and give the file inside")
+    for start, told in _NO_TEXT.items():
+        if magic.startswith(start):
+            raise DataError(f"{path} is {told}")
     return gzip.GzipFile(fileobj=raw) if magic.startswith(b"\x1f\x8b") else raw  # type: ignore[return-value]
 
 
@@ -142,7 +159,7 @@ def _last_record_end(text: bytes, quote: bytes) -> int:
     return end
 
 
-def _checked(path: Path, block: bytes, line: int) -> Block:
+def _checked(path: Path, block: bytes, line: int, position: int) -> Block:
     if line == 1:
         block = block.removeprefix(codecs.BOM_UTF8)
     if not block.isascii():
@@ -157,4 +174,4 @@ def _checked(path: Path, block: bytes, line: int) -> Block:
     if b"\0" in block:
         at = line + block.count(b"\n", 0, block.index(b"\0"))
         raise DataError(f"{path}, line {at}: a zero byte, so this is not plain text; name its encoding or format")
-    return Block(block, line)
+    return Block(block, line, position)

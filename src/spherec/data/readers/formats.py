@@ -1,7 +1,8 @@
 """The formats of the field by name, and `read`, which takes any of them."""
 
+import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import assert_never
@@ -11,7 +12,7 @@ from spherec.data.events import Duplicates, Events
 from spherec.data.filters import Cut
 from spherec.data.interactions import Interactions
 from spherec.data.readers.adjacency import read_adjacency
-from spherec.data.readers.blocks import first_record
+from spherec.data.readers.blocks import first_record, refuse_unreadable
 from spherec.data.readers.delimited import Dialect, read_delimited
 from spherec.data.readers.json_lines import read_json_lines
 from spherec.data.readers.parquet import read_parquet
@@ -74,9 +75,6 @@ def read(
     Raises:
         DataError: The file cannot be used; the message names the line or column, the value and the remedy.
     """
-    if format == "auto" and archive.is_archive(path):
-        data = Interactions.load(path)
-        return data if cut is None else data.cut(cut)
     reading = Reading(
         format=format,
         columns=Columns(user, item, value, time, time_format),
@@ -93,7 +91,11 @@ def read(
 def read_interactions(
     path: str | PathLike[str], reading: Reading, *, duplicates: Duplicates | None, cut: Cut
 ) -> Interactions:
-    """Read, merge and cut a raw file."""
+    """Read, merge and cut a file; one that is prepared is loaded and cut."""
+    if reading.format == "auto" and archive.is_archive(path):
+        refuse_said(reading, f"{path} is prepared and", duplicates)
+        data = Interactions.load(path)
+        return data if cut == Cut() else data.cut(cut)
     events = read_events(path, reading)
     try:
         events = cut(events.merged(duplicates or natural_duplicates(reading.format)))
@@ -120,6 +122,7 @@ def read_events(path: str | PathLike[str], reading: Reading) -> Events:
         case "echonest":
             return read_delimited(path, _ECHONEST, _known(reading, Columns("user", "song", "plays")))
         case "amazon-ratings":
+            _refuse_items_first(path)
             columns = Columns("user", "item", "rating", "timestamp")
             return read_delimited(path, _AMAZON_RATINGS, _known(reading, columns))
         case "amazon-reviews":
@@ -135,21 +138,30 @@ def read_events(path: str | PathLike[str], reading: Reading) -> Events:
             assert_never(never)
 
 
+def refuse_said(reading: Reading, what: str, duplicates: Duplicates | None = None) -> None:
+    """Raise an `ArgumentError` if anything was said about columns, where it would be ignored in silence."""
+    plain = Reading(reading.format, missing=reading.missing, limit=reading.limit, progress=reading.progress)
+    said = {
+        field.name: getattr(reading, field.name)
+        for field in fields(reading)
+        if getattr(reading, field.name) != getattr(plain, field.name)
+    }
+    said |= {"duplicates": duplicates} if duplicates else {}
+    if said:
+        told = ", ".join(f"{name}={value!r}" for name, value in said.items())
+        raise ArgumentError(f"{what} knows its own columns; leave out {told}")
+
+
 def _known(reading: Reading, columns: Columns) -> Reading:
-    """The reading of a format that knows its own columns; what was said about them would be ignored in silence."""
-    if replace(reading, columns=Columns(), header=None, separator=None, quotes=None, encoding="utf-8") != reading:
-        raise ArgumentError(
-            f"format {reading.format!r} knows its own columns and encoding, got {reading.columns}, header="
-            f"{reading.header!r}, separator={reading.separator!r}, quotes={reading.quotes!r}, encoding="
-            f"{reading.encoding!r}; leave them out, or read the file as 'delimited'"
-        )
+    """The reading of a format that knows its own columns."""
+    refuse_said(reading, f"format {reading.format!r}")
     return replace(reading, columns=columns)
 
 
 def natural_duplicates(format: Format) -> Duplicates | None:
-    """How a known format's repeated pairs are merged: plays are summed, of ratings the last is kept."""
+    """How a known format's repeated pairs are merged: plays and repeats are added up, of ratings the last is kept."""
     match format:
-        case "echonest":
+        case "echonest" | "adjacency" | "citeulike":
             return "sum"
         case "book-crossing" | "amazon-ratings" | "amazon-reviews" | "movielens":
             return "last"
@@ -158,7 +170,11 @@ def natural_duplicates(format: Format) -> Duplicates | None:
 
 
 def _by_name(path: Path) -> Format:
-    """The format that the file's name tells."""
+    """The format that the file's name tells, or its first bytes: Parquet often comes without a suffix."""
+    refuse_unreadable(path)
+    with path.open("rb") as file:
+        if file.read(4) == b"PAR1":
+            return "parquet"
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
     return _SUFFIXES.get(suffixes[-1] if suffixes else "", "delimited")
 
@@ -172,3 +188,13 @@ def _movielens(path: Path) -> Dialect:
         if first.count(separator) == 3:
             return Dialect(header=_MOVIELENS_HEADER, separator=separator, quoted=False)
     raise DataError(f"{path}, line 1: {first[:60]!r} is not MovieLens (user::item::rating::time); name its columns")
+
+
+def _refuse_items_first(path: Path) -> None:
+    """Amazon's ratings of 2014 are user, item, …; those of 2018 are item, user, … and would be read transposed."""
+    first, second, *_ = [*first_record(path).text.decode().split(","), "", ""]
+    if re.fullmatch(r"[B\d][A-Z\d]{9}", first) and re.fullmatch(r"A[A-Z\d]{8,20}", second):
+        raise DataError(
+            f"{path}, line 1: {first!r} is an item and {second!r} a user, as in Amazon's files of 2018; read it with "
+            "format='delimited' and header=['item', 'user', 'rating', 'timestamp']"
+        )

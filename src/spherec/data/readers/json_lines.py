@@ -14,6 +14,7 @@ from spherec.data.readers.collector import BadCellError, Collector
 from spherec.data.reading import Reading
 from spherec.errors import DataError
 
+_LOOKS_NESTED = r"^(?:[\[{]|true$|false$)"
 _SHOWN = 60  # characters of a bad line in an error
 
 
@@ -29,6 +30,7 @@ def read_json_lines(path: Path, reading: Reading) -> Events:
         if schema is None:
             schema = _schema(path, block, roles)
         frame = _frame(path, block, schema).select(**{role: pl.col(name) for role, name in roles.items()})
+        _refuse_nested_ids(path, block, frame, roles)
         try:
             collector.add(frame)
         except BadCellError as bad:
@@ -65,6 +67,21 @@ def _frame(path: Path, block: Block, schema: dict[str, pl.DataType]) -> pl.DataF
         raise DataError(_bad_line(path, block, schema)) from None
 
 
+def _refuse_nested_ids(path: Path, block: Block, frame: pl.DataFrame, roles: dict[str, str]) -> None:
+    """Objects, arrays and true are no ids, though polars makes strings of them."""
+    texts = [role for role in ("user", "item") if frame.schema[role] == pl.String]
+    if not any(frame[role].str.contains(_LOOKS_NESTED).any() for role in texts):
+        return
+    for line, found in _objects(block):
+        for name in (roles["user"], roles["item"]):
+            cell = found.get(name) if isinstance(found, dict) else None
+            if isinstance(cell, dict | list | bool):
+                raise DataError(
+                    f"{path}, line {line}: {name!r} is {str(cell)[:_SHOWN]}, which is no id; "
+                    "give a field with strings or numbers, not inside another"
+                )
+
+
 def _bad_line(path: Path, block: Block, schema: dict[str, pl.DataType]) -> str:
     """One sentence on the first line that is no JSON object, or whose id is not of the type of the others."""
     for line, found in _objects(block):
@@ -79,6 +96,8 @@ def _bad_line(path: Path, block: Block, schema: dict[str, pl.DataType]) -> str:
 
 
 def _not_an_object(path: Path, line: int, found: object) -> str:
+    if line == 1 and (found == "[" or isinstance(found, list)):
+        return f"{path}, line 1: '[' is not a JSON object but a JSON array; write one object a line (jq -c '.[]')"
     return f"{path}, line {line}: {str(found)[:_SHOWN]!r} is not a JSON object; mend the line"
 
 
