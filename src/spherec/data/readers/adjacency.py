@@ -42,6 +42,4 @@ def _pairs(path: Path, block: Block, *, counted: bool) -> pl.DataFrame:
                 "mend the line, or read the file as 'adjacency' if lines begin with the user"
             )
         head = pl.col("row").cast(pl.String)
-    return (
-        rows.select(user=head, item=pl.col("words").list.slice(1)).explode("item").filter(pl.col("item").is_not_null())
-    )
+    return rows.select(user=head, item=pl.col("words").list.slice(1)).explode("item", empty_as_null=False)

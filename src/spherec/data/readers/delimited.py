@@ -190,6 +190,7 @@ def _parsed(text: bytes, layout: _Layout) -> pl.DataFrame:
         text = text.replace(layout.escape + b'"', b'""')
     if layout.one_character != layout.separator:
         text = text.replace(layout.separator.encode(), layout.one_character.encode())
+    text = text.lstrip(b"\r\n")
     frame = _read_csv(text, layout)
     if any(column.null_count() for column in frame):  # polars takes a blank line for a row of nulls
         filled = _without_blank_lines(text, layout)
@@ -212,7 +213,7 @@ def _read_csv(text: bytes, layout: _Layout) -> pl.DataFrame:
 
 def _without_blank_lines(text: bytes, layout: _Layout) -> bytes:
     """The text without blank lines, except those between quotes."""
-    pieces = text.lstrip(b"\r\n").split(b'"') if layout.quoted else [text.lstrip(b"\r\n")]
+    pieces = text.split(b'"') if layout.quoted else [text]
     pieces[::2] = [_BLANK_LINES.sub(b"\n", piece) for piece in pieces[::2]]
     return b'"'.join(pieces)
 
