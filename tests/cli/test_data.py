@@ -53,6 +53,7 @@ def test_stats_of_the_embedded_set_stand_beside_the_paper(spherec):
     done = spherec("data", "stats", "book-crossing")
     assert "paper, Table 1" in done.out
     assert done.out.count("127,339") >= 2
+    assert "94,226  ████" in done.out  # items with a single reader
     told = json.loads(spherec("data", "stats", "book-crossing", "--json").out)
     assert (told["users"], told["items"], told["pairs"]) == (3593, 127339, 240020)
     assert told["paper"] == {"users": 3593, "items": 127339, "pairs": 240020, "density_percent": 0.052}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spherec.data.interactions import Interactions
-from spherec.data.statistics import Spread, statistics
+from spherec.data.statistics import Spread, histogram, statistics
 from tests import oracles
 
 PAIRS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 400)), min_size=1, max_size=600, unique=True)
@@ -42,3 +42,14 @@ def test_nothing_has_statistics_too():
     found = statistics(Interactions.from_matrix(np.zeros((2, 2))))
     assert (found.users, found.items, found.pairs, found.density_percent, found.top_percent_share) == (0, 0, 0, 0, 0)
     assert found.items_per_user == found.users_per_item == Spread(0, 0, 0, 0)
+
+
+@given(st.lists(st.integers(0, 5000), max_size=50))
+def test_a_histogram_counts_every_positive_number_once_in_its_doubling(counts):
+    bins = histogram(np.array(counts, dtype=np.int64))
+    assert bins == [
+        (2**power, 2 ** (power + 1) - 1, sum(2**power <= count < 2 ** (power + 1) for count in counts))
+        for power in range(len(bins))
+    ]
+    assert sum(many for _, _, many in bins) == sum(count > 0 for count in counts)
+    assert not bins or bins[-1][2] > 0

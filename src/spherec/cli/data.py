@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from spherec.cli.display import note, show, statistics_table, steps_table
+from spherec.cli.display import histogram_table, note, show, statistics_table, steps_table
 from spherec.cli.source import CUT, Source, takes_source
 from spherec.cli.split import split
 from spherec.data.atomic import refuse_unwritable
@@ -54,7 +54,13 @@ def prepare(
 @takes_source
 def stats(source: Source, as_json: AsJson = False) -> None:
     """Count users, items and pairs, and show how they are spread."""
-    _describe(source, source.load(), output=None, as_json=as_json)
+    data = source.load()
+    _describe(source, data, output=None, as_json=as_json)
+    if not as_json and len(data):
+        show(
+            histogram_table(data.items_per_user, "users", "items"),
+            histogram_table(data.users_per_item, "items", "users"),
+        )
 
 
 @app.command()

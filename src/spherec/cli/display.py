@@ -2,17 +2,21 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from spherec.data.events import Step
 from spherec.data.reading import Progress as ProgressCallback
-from spherec.data.statistics import Spread, Statistics
+from spherec.data.statistics import Spread, Statistics, histogram
 from spherec.datasets import Preset, Table1
+
+_BAR = 40  # characters of the longest bar
 
 
 def show(*parts: Table | str) -> None:
@@ -65,6 +69,19 @@ def statistics_table(statistics: Statistics, preset: Preset | None) -> Table:
     table.add_row("items per user", _spread(statistics.items_per_user))
     table.add_row("users per item", _spread(statistics.users_per_item))
     table.add_row("pairs on the top 1 % of items", f"{statistics.top_percent_share:.1f} %")
+    return table
+
+
+def histogram_table(counts: NDArray[np.int64], of: str, having: str) -> Table:
+    """A picture of a skewed count: a bar for each doubling."""
+    bins = list(dropwhile(lambda one: one[2] == 0, histogram(counts)))
+    most = max(many for _, _, many in bins)
+    table = Table(having, of, "", title=f"How many {of} have how many {having}", title_justify="left", box=None)
+    for low, high, many in bins:
+        bar = "█" * round(_BAR * many / most) or ("▏" if many else "")
+        table.add_row(f"{low:,}" if low == high else f"{low:,}–{high:,}", f"{many:,}", bar)
+    for column in table.columns[:2]:
+        column.justify = "right"
     return table
 
 

@@ -49,6 +49,15 @@ def statistics(data: Interactions) -> Statistics:
     )
 
 
+def histogram(counts: NDArray[np.int64]) -> list[tuple[int, int, int]]:
+    """How many of `counts` lie in 1, 2–3, 4–7, 8–15 …: (from, to, how many) of each, up to the largest."""
+    counts = counts[counts > 0]
+    if not len(counts):
+        return []
+    doublings = np.bincount(np.log2(counts).astype(np.int64))  # (bins,)
+    return [(2**power, 2 ** (power + 1) - 1, int(many)) for power, many in enumerate(doublings)]
+
+
 def _spread(counts: NDArray[np.int64]) -> Spread:
     if not len(counts):
         return Spread(0, 0.0, 0.0, 0)

@@ -32,7 +32,7 @@ class Dialect:
     "The column names, for a file that has none in its first line."
     separator: str | None = None
     "None: the one of tab , ; | :: that finds the wanted columns in the first line."
-    quoted: bool | None = None
+    quotes: bool | None = None
     "Whether fields may stand in double quotes. None: yes, but in tab-separated files only if the header does."
     encoding: str = "utf-8"
     escape: bytes = b""
@@ -75,7 +75,7 @@ def read_tables(
 ) -> Iterator[Table]:
     """The file as a series of tables with the columns that `roles` maps roles to."""
     # Where quotes are escaped by something else, fields are known to have no line breaks: cut at any of them.
-    spans_lines = dialect.quoted is not False and not dialect.escape
+    spans_lines = dialect.quotes is not False and not dialect.escape
     first = first_record(path, encoding=dialect.encoding, quote=b'"' if spans_lines else b"")
     layout = _layout(path, first, roles, dialect)
     body = first.line if dialect.header else first.line + max(1, first.text.count(b"\n"))  # line after the header
@@ -139,7 +139,7 @@ def _layout(path: Path, first: Block, roles: Mapping[str, str], dialect: Dialect
         raise DataError(f"{path}, line {first.line}: carriage returns inside the line; save it with plain line ends")
     best: list[str] = []
     for separator in (dialect.separator,) if dialect.separator else _SEPARATORS:
-        quoted = dialect.quoted
+        quoted = dialect.quotes
         if quoted is None:
             quoted = separator != "\t" or (dialect.header is None and record.startswith('"'))
         layout = _Layout(separator, quoted, dialect.escape)

@@ -19,9 +19,9 @@ from spherec.data.readers.parquet import read_parquet
 from spherec.data.reading import Columns, Format, Missing, Progress, Reading
 from spherec.errors import ArgumentError, DataError
 
-BOOK_CROSSING = Dialect(separator=";", quoted=True, encoding="latin-1", escape=b"\\")
-_ECHONEST = Dialect(header=("user", "song", "plays"), separator="\t", quoted=False)
-_AMAZON_RATINGS = Dialect(header=("user", "item", "rating", "timestamp"), separator=",", quoted=False)
+BOOK_CROSSING = Dialect(separator=";", quotes=True, encoding="latin-1", escape=b"\\")
+_ECHONEST = Dialect(header=("user", "song", "plays"), separator="\t", quotes=False)
+_AMAZON_RATINGS = Dialect(header=("user", "item", "rating", "timestamp"), separator=",", quotes=False)
 _MOVIELENS_HEADER = ("userId", "movieId", "rating", "timestamp")
 _SUFFIXES: dict[str, Format] = {
     ".parquet": "parquet",
@@ -183,10 +183,10 @@ def _movielens(path: Path) -> Dialect:
     """ratings.csv has a header; ratings.dat is separated by ::, u.data by tabs, without one."""
     first = first_record(path).text.decode().rstrip("\r\n")
     if first.startswith("userId"):
-        return Dialect(separator=",", quoted=False)
+        return Dialect(separator=",", quotes=False)
     for separator in ("::", "\t"):
         if first.count(separator) == 3:
-            return Dialect(header=_MOVIELENS_HEADER, separator=separator, quoted=False)
+            return Dialect(header=_MOVIELENS_HEADER, separator=separator, quotes=False)
     raise DataError(f"{path}, line 1: {first[:60]!r} is not MovieLens (user::item::rating::time); name its columns")
 
 
