@@ -27,7 +27,7 @@ _LOCAL_HEADER = 30  # bytes of a zip member's fixed header, before its name and 
 _PADDING_ID = 0x5350  # marks our padding among a member's extra fields
 _MANIFEST = "manifest"
 _LARGEST_MANIFEST = 1 << 20
-# What zipfile and NumPy raise on bytes that are not what they seem; RuntimeError includes NotImplementedError.
+# What zipfile and NumPy raise on bytes that are not what they seem.
 _DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, ValueError, KeyError, EOFError, RuntimeError)
 _DEFLATE_LIMIT = 1040  # no deflate stream unpacks to more bytes for each of its own
 

@@ -205,13 +205,14 @@ class Interactions:
 
     def kept(self, mask: NDArray[np.bool_], name: str | None = None) -> "Interactions":
         """The pairs where `mask` (E,) is true, under the same indices; `name` says in the record what was done."""
-        kept = replace(
+        events = self.events().kept(mask, name or "")
+        return replace(
             self,
-            indptr=row_starts(self.users[mask], self.n_users),
-            indices=self.indices[mask],
-            times=None if self.times is None else self.times[mask],
+            indptr=row_starts(events.users, self.n_users),
+            indices=events.items,
+            times=events.times,
+            steps=events.steps if name else self.steps,
         )
-        return kept if name is None else replace(kept, steps=kept.events().noted(name).steps)
 
     def events(self) -> Events:
         """These pairs as events."""

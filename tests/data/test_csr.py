@@ -1,0 +1,82 @@
+"""Matrices of other libraries as interactions."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError, DataError
+from tests.oracles import pairs_of
+
+MATRICES = st.tuples(st.integers(0, 5), st.integers(0, 5)).flatmap(
+    lambda shape: st.lists(
+        st.lists(st.sampled_from([0, 0, 1, 3]), min_size=shape[1], max_size=shape[1]),
+        min_size=shape[0],
+        max_size=shape[0],
+    ).map(lambda rows: np.array(rows, dtype=np.float64).reshape(shape))
+)
+
+FORMATS = {
+    "dense": np.asarray,
+    "bool": lambda dense: dense > 0,
+    "csr": sp.csr_array,
+    "csc": sp.csc_matrix,
+    "int coo": lambda dense: sp.coo_matrix(dense.astype(np.int8)),
+    "explicit zeros": lambda dense: sp.csr_array(
+        (dense.ravel(), np.tile(np.arange(dense.shape[1]), len(dense)), np.arange(len(dense) + 1) * dense.shape[1]),
+        shape=dense.shape,
+    ),
+    "repeated entries": lambda dense: sp.coo_array(
+        (np.tile(dense[dense.nonzero()], 2), tuple(np.tile(where, 2) for where in dense.nonzero())), shape=dense.shape
+    ),
+    "unsorted": lambda dense: sp.csc_array(sp.csr_array(dense[:, ::-1]))[:, ::-1],
+}
+
+
+@pytest.mark.parametrize("convert", FORMATS.values(), ids=FORMATS)
+@given(dense=MATRICES)
+def test_every_entry_above_zero_of_a_matrix_is_a_pair_and_empty_rows_and_columns_stay(convert, dense):
+    matrix = convert(dense)
+    before = matrix.copy()
+    data = Interactions.from_matrix(matrix)
+    users, items = dense.nonzero()
+    assert pairs_of(data) == dict.fromkeys(zip(users.tolist(), items.tolist(), strict=True))
+    assert (data.n_users, data.n_items) == dense.shape
+    assert Interactions.from_matrix(matrix.T, rows="items") == data
+    assert abs(matrix.astype(float) - before.astype(float)).sum() == 0
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [np.array([[1, -1]]), np.array([[1, np.nan]]), np.ones(3), np.ones((2, 2, 2)), sp.csr_array([[-0.5, 1]])],
+    ids=["negative", "nan", "1-d", "3-d", "sparse negative"],
+)
+def test_matrices_that_are_no_interactions_are_refused(matrix):
+    with pytest.raises(DataError, match=r"two-dimensional|entries >= 0"):
+        Interactions.from_matrix(matrix)
+
+
+@pytest.mark.parametrize("role", ["user_ids", "item_ids"])
+@pytest.mark.parametrize("n_ids", [1, 3])
+def test_a_matrix_with_too_few_or_too_many_ids_is_refused(role, n_ids):
+    matrix = np.array([[1, 0], [1, 0]])
+    with pytest.raises(DataError, match=str(n_ids)):
+        Interactions.from_matrix(matrix, **{role: list(range(n_ids))})
+
+
+def test_what_a_row_is_must_be_said_in_known_words():
+    with pytest.raises(ArgumentError, match="'users' or 'items', got 'user'"):
+        Interactions.from_matrix(np.eye(2), rows="user")
+
+
+def test_small_integers_in_a_matrix_do_not_overflow():
+    matrix = sp.coo_array((np.array([128, 128], dtype=np.uint8), ([0, 0], [0, 0])), shape=(1, 1))
+    assert len(Interactions.from_matrix(matrix)) == 1
+
+
+def test_a_labelled_table_is_not_taken_for_a_matrix():
+    with pytest.raises(DataError, match=r"user_ids=frame\.index"):
+        Interactions.from_matrix(pd.DataFrame([[1, 0]], index=["ann"], columns=["x", "y"]))
