@@ -115,26 +115,23 @@ class Events:
         last = np.append(keys[1:] != keys[:-1], True)  # (E,) the last event of each pair
         repeats = len(keys) - int(last.sum())
         del keys
-        values = self.values
         if repeats:
-            self._speak(repeats, rule, chosen=duplicates is not None)
-            if rule == "sum":
-                values = _summed(values, order, last)  # (pairs,)
-            elif values is not None:
-                values = values[order[last]]
-        elif values is not None:
-            values = values[order]
-        order = order[last]
+            self._tell(repeats, rule, chosen=duplicates is not None)
+        kept = order[last]  # (pairs,)
+        if repeats and rule == "sum":
+            values = _summed(self.values, order, last)  # (pairs,)
+        else:
+            values = None if self.values is None else self.values[kept]
         merged = replace(
             self,
-            users=self.users[order],
-            items=self.items[order],
+            users=self.users[kept],
+            items=self.items[kept],
             values=values,
-            times=None if self.times is None else self.times[order],
+            times=None if self.times is None else self.times[kept],
         )
         return merged.noted(f"merge repeated pairs ({_RULES[rule]})") if repeats else merged
 
-    def _speak(self, repeats: int, rule: Duplicates, *, chosen: bool) -> None:
+    def _tell(self, repeats: int, rule: Duplicates, *, chosen: bool) -> None:
         told = f"{repeats:,} of {len(self):,} events repeat a (user, item) pair"
         if rule == "error":
             raise DataError(f"{told}; merge them with duplicates='last' or duplicates='sum'")
