@@ -14,7 +14,7 @@ def stream(seed: int, name: str, *indices: int) -> np.random.Generator:
     `stream(7, "split")`, `stream(7, "negatives", 3)`.
     """
     for name_of, number in (("seed", seed), *(("index", index) for index in indices)):
-        if number < 0:
-            raise ArgumentError(f"{name_of} must be >= 0, got {number}")
+        if not isinstance(number, int | np.integer) or number < 0:
+            raise ArgumentError(f"{name_of} must be a whole number >= 0, got {number!r}")
     # The number of indices is part of the key, for NumPy takes (7,) and (7, 0) for the same.
     return np.random.default_rng([seed, zlib.crc32(name.encode()), len(indices), *indices])

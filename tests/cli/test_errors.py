@@ -106,3 +106,12 @@ def test_a_full_disk_is_one_sentence(spherec, tmp_path, monkeypatch):
     assert done.code == 2
     assert "No space left on device; make room" in done.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_given_split_is_not_cut(spherec, tmp_path):
+    for name in ("train.txt", "test.txt"):
+        (tmp_path / name).write_text("0 1 2\n")
+    arguments = ("--format", "adjacency", "--by", "given", "--test-data", tmp_path / "test.txt", "--min-per-user", 5)
+    done = spherec("data", "split", tmp_path / "train.txt", *arguments, "-o", tmp_path / "parts")
+    assert done.code == 2
+    assert "takes both files as they are; leave out --min-per-user" in done.err

@@ -141,8 +141,8 @@ def test_a_cut_that_leaves_nothing_names_the_step(cut, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"min_per_user": -1}, "must be >= 0, got -1 and 0"),
-        ({"min_per_item": -2}, "must be >= 0, got 0 and -2"),
+        ({"min_per_user": -1}, "min_per_user must be a whole number >= 0, got -1"),
+        ({"min_per_item": -2}, "min_per_item must be a whole number >= 0, got -2"),
         ({"min_value": np.nan}, "finite number, got nan"),
         ({"min_value": np.inf}, "finite number, got inf"),
     ],
@@ -151,3 +151,9 @@ def test_a_cut_that_leaves_nothing_names_the_step(cut, message):
 def test_a_cut_outside_its_range_is_refused(arguments, message):
     with pytest.raises(ArgumentError, match=message):
         Cut(**arguments)
+
+
+@pytest.mark.parametrize("cut", [{"min_per_user": 2.5}, {"min_per_item": "3"}, {"min_value": "4"}])
+def test_a_cut_of_the_wrong_type_is_refused_with_its_value(cut):
+    with pytest.raises(ArgumentError, match=f"must be a .*number.*, got {next(iter(cut.values()))!r}"):
+        Cut(**cut)

@@ -1,3 +1,5 @@
+import copy
+import pickle
 from dataclasses import replace
 from datetime import date, datetime
 
@@ -296,3 +298,19 @@ def test_a_part_says_in_its_record_what_it_is(data):
 def test_what_is_almost_a_frame_is_refused_with_the_way_to_one(frame, hint):
     with pytest.raises(DataError, match=hint):
         Interactions.from_frame(frame, user="u", item="i")
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda data: pickle.loads(pickle.dumps(data))])
+def test_copies_are_equal_and_read_only_too(data, again):
+    copied = again(data)
+    assert copied == data
+    assert copied.steps == data.steps
+    for array in (copied.indptr, copied.indices, copied.times, copied.user_ids.array):
+        assert not array.flags.writeable
+
+
+def test_names_from_a_text_file_fit_ids_that_are_numbers():
+    data = Interactions.from_pairs([1, 1], [7, 8])
+    assert data.with_item_names({"7": "seven", 8: "eight"}).item_names == ("seven", "eight")
+    with pytest.raises(ArgumentError, match="mapping of ids to names, got list"):
+        data.with_item_names(["seven"])

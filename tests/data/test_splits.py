@@ -298,7 +298,7 @@ def test_a_share_is_held_out_of_every_user_equally_often():
         (lambda data: splits.k_fold(data, 1), "folds must be a whole number from 2 to the 6 pairs, got 1"),
         (lambda data: splits.k_fold(data, 7), "folds must be .*, got 7"),
         (lambda data: splits.k_fold(data, 2.5), "folds must be .*, got 2.5"),
-        (lambda data: splits.k_fold(data, 2, seed=-1), "seed must be >= 0, got -1"),
+        (lambda data: splits.k_fold(data, 2, seed=-1), "seed must be a whole number >= 0, got -1"),
         (lambda data: splits.ratio(data, 0), "test must be a share between 0 and 1, got 0"),
         (lambda data: splits.ratio(data, 1), "test must be .*, got 1"),
         (lambda data: splits.ratio(data, float("nan")), "test must be .*, got nan"),

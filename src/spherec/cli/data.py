@@ -44,7 +44,7 @@ def prepare(
     found = None if names is None else _read_names(source, names, names_id_column, names_column)
     data = source.load()
     if found is not None:
-        data = data.with_item_names({one: found.get(str(one)) for one in data.item_ids})
+        data = data.with_item_names(found)
         note(f"{sum(map(bool, data.item_names or ())):,} of {data.n_items:,} items have a name in {names}")
     data.save(output, compress=compress)
     _describe(source, data, output=str(output), as_json=as_json)

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from spherec.cli.display import note, show
-from spherec.cli.source import Source, takes_source
+from spherec.cli.source import CUT, Source, takes_source
 from spherec.data import splits
 from spherec.data.atomic import atomic_folder, refuse_unwritable
 from spherec.data.interactions import Interactions
@@ -42,6 +42,8 @@ def split(
 ) -> None:
     """Split into train.npz and test.npz in a folder; k-fold makes fold-0, fold-1 and so on in it."""
     _refuse_unused(by, {"--folds": folds, "--test": test, "--at": at, "--test-data": test_data})
+    if by == "given" and (said := source.said(CUT)):
+        raise ArgumentError(f"--by given takes both files as they are; leave out {', '.join(said)}, cut when preparing")
     if output.exists():
         raise ArgumentError(f"{output} exists already; remove it, or name another folder")
     refuse_unwritable(output)

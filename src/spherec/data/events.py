@@ -118,10 +118,9 @@ class Events:
         if repeats:
             self._tell(repeats, rule, chosen=duplicates is not None)
         kept = order[last]  # (pairs,)
+        values = None if self.values is None else self.values[kept]  # (pairs,)
         if repeats and rule == "sum":
             values = _summed(self.values, order, last)  # (pairs,)
-        else:
-            values = None if self.values is None else self.values[kept]
         merged = replace(
             self,
             users=self.users[kept],

@@ -24,12 +24,13 @@ class Cut:
     "Repeat the two minima until nothing falls out (a k-core); otherwise each is applied once, users first."
 
     def __post_init__(self) -> None:
-        if self.min_per_user < 0 or self.min_per_item < 0:
-            raise ArgumentError(
-                f"min_per_user and min_per_item must be >= 0, got {self.min_per_user} and {self.min_per_item}"
-            )
-        if self.min_value is not None and not np.isfinite(self.min_value):
-            raise ArgumentError(f"min_value must be a finite number, got {self.min_value}")
+        for name in ("min_per_user", "min_per_item"):
+            least = getattr(self, name)
+            if not isinstance(least, int | np.integer) or least < 0:
+                raise ArgumentError(f"{name} must be a whole number >= 0, got {least!r}")
+        least = self.min_value
+        if least is not None and not (isinstance(least, int | float | np.number) and np.isfinite(least)):
+            raise ArgumentError(f"min_value must be a finite number, got {least!r}")
 
     def __call__(self, events: Events) -> Events:
         """The events that pass; they must be merged to one a pair."""

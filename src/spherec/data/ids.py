@@ -90,6 +90,9 @@ class IdMap(Sequence[Hashable]):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self._values, dtype=dtype, copy=copy)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return IdMap, (self._values,)  # checked and read-only again
+
     def __repr__(self) -> str:
         shown = ", ".join(repr(one) for one in self[:3])
         return f"IdMap([{shown}{', …' if len(self) > 3 else ''}], n={len(self):,})"

@@ -1,7 +1,7 @@
 """Interactions: who has which item, checked once so that nothing behind it has to check again."""
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from os import PathLike
 from typing import Any, Literal, Self
@@ -118,7 +118,7 @@ class Interactions:
         user_ids: Iterable[Hashable] | None = None,
         item_ids: Iterable[Hashable] | None = None,
     ) -> Self:
-        """From a scipy sparse matrix or a dense array: every entry above 0 is an interaction.
+        """From a scipy sparse matrix or a dense array: every entry above 0 is an interaction, and none may be below.
 
         `rows` says what a row is. Ids default to positions. Empty rows and columns stay.
         """
@@ -127,12 +127,13 @@ class Interactions:
         csr = binary_csr(matrix)
         csr = csr if rows == "users" else sp.csr_array(csr.T)
         n_users, n_items = csr.shape
-        return cls(
+        data = cls(
             indptr=csr.indptr.astype(np.int64),
             indices=csr.indices.astype(np.int32),
             user_ids=_ids_of(user_ids, n_users, "user"),
             item_ids=_ids_of(item_ids, n_items, "item"),
         )
+        return replace(data, steps=data.events().noted("read").steps)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
@@ -199,8 +200,8 @@ class Interactions:
 
     def items_of(self, user: int) -> NDArray[np.int32]:
         """The item indices of a user index, ascending."""
-        if not 0 <= user < self.n_users:
-            raise ArgumentError(f"user must be an index in 0 … {self.n_users - 1}, got {user}")
+        if not isinstance(user, int | np.integer) or not 0 <= user < self.n_users:
+            raise ArgumentError(f"user must be an index in 0 … {self.n_users - 1}, got {user!r}")
         return self.indices[self.indptr[user] : self.indptr[user + 1]]
 
     def kept(self, mask: NDArray[np.bool_], name: str | None = None) -> "Interactions":
@@ -232,8 +233,13 @@ class Interactions:
         return kept.with_item_names(dict(zip(self.item_ids, self.item_names, strict=True)))
 
     def with_item_names(self, names: Mapping[Any, str | None]) -> "Interactions":
-        """The same interactions with item names, given by external id; items it does not hold have none."""
-        return replace(self, item_names=tuple(names.get(one) or None for one in self.item_ids))
+        """The same interactions with item names, given by external id; items it does not hold have none.
+
+        Names from a text file go by strings: an item with the id 7 is also looked for as "7".
+        """
+        if not isinstance(names, Mapping):
+            raise ArgumentError(f"names must be a mapping of ids to names, got {type(names).__name__}")
+        return replace(self, item_names=tuple(names.get(one) or names.get(str(one)) or None for one in self.item_ids))
 
     def __eq__(self, other: object) -> bool:
         """The same pairs under the same ids in the same order, with the same names and times."""
@@ -250,6 +256,10 @@ class Interactions:
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies are made like any other: checked, and read-only."""
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     def __repr__(self) -> str:
         return f"Interactions(users={self.n_users:,}, items={self.n_items:,}, pairs={len(self):,})"

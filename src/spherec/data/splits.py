@@ -68,12 +68,12 @@ def k_fold(data: Interactions, folds: int = 4, *, seed: int = 0) -> Folds:
 
 
 def ratio(data: Interactions, test: float = 0.2, *, seed: int = 0) -> Fold:
-    """A share of each user's items for testing, up or down to a whole number such that the total is right, too.
+    """A share of each user's items for testing, up or down to a whole number, at random such that the total fits.
 
-    Every user keeps at least one item for training.
+    Every user keeps at least one item for training, so where many have a single item, less than the share is tested.
     """
-    if not 0 < test < 1:
-        raise ArgumentError(f"test must be a share between 0 and 1, got {test}")
+    if not isinstance(test, int | float) or not 0 < test < 1:
+        raise ArgumentError(f"test must be a share between 0 and 1, got {test!r}")
     rank = _shuffled_rank(data, seed)  # (E,)
     start = rng.stream(seed, "split start").random()
     # A step up of this staircase comes at a `test` share of any run of ranks.
@@ -192,4 +192,5 @@ def _reindexed(
         item_ids=item_ids,
         item_names=None,
         times=None if data.times is None else data.times[order],
+        steps=data.events().noted("part of a given split").steps,
     )

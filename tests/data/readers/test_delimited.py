@@ -11,7 +11,7 @@ from spherec.data.readers import blocks, read, read_events
 from spherec.data.readers.delimited import Dialect, read_delimited
 from spherec.data.reading import Columns, Reading
 
-MISSING = ["", "NaN", "nan", "NULL", "null", "None"]
+MISSING = ["", "NaN", "nan", "<NA>", "NULL", "null", "\\N", "None"]
 CELL = st.text(
     st.sampled_from(',;|\t":\n\r 0aé日\\') | st.characters(exclude_characters="\0", exclude_categories=["Cs"]),
     max_size=6,
@@ -212,3 +212,14 @@ def test_a_tab_separated_file_is_quoted_if_its_header_is(write, rows):
 def test_a_wanted_column_that_comes_twice_is_refused(write, rows):
     with pytest.raises(errors.DataError, match="2 columns are called 'item'; rename"):
         rows(write("a.csv", "user,item,item\na,b,c\n"))
+
+
+def test_a_last_line_that_was_cut_off_is_refused(write, rows):
+    with pytest.raises(errors.DataError, match=r"line 3: 'b,ite' has 2 of 3 columns and no line end.*fetch it again"):
+        rows(write("a.csv", "user,item,rating\na,item1,3\nb,ite"))
+    assert rows(write("a.csv", "user,item,rating\na,item1,3\nb,item2,4")) == [("a", "item1"), ("b", "item2")]
+
+
+def test_limit_counts_the_rows_that_are_kept(write, rows):
+    path = write("a.csv", "user,item\n\\N,x\na,b\nNULL,y\nc,d\ne,f\n")
+    assert rows(path, missing="drop", limit=2) == [("a", "b"), ("c", "d")]

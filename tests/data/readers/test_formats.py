@@ -242,3 +242,8 @@ def test_what_is_said_about_a_prepared_file_is_refused(tmp_path):
         read(tmp_path / "x.npz", user="uid", duplicates="sum")
     with pytest.raises(DataError, match="value >= 4: interactions hold no values any more"):
         read(tmp_path / "x.npz", cut=Cut(min_value=4))
+
+
+def test_a_minimum_without_a_value_column_says_what_it_counted(write):
+    with pytest.raises(DataError, match=r"nothing is left after 'value >= 4'.*no value column was named"):
+        read(write("a.csv", "user,item,rating\na,b,5\n"), cut=Cut(min_value=4))

@@ -1,3 +1,6 @@
+import json
+
+import polars as pl
 import pytest
 
 from spherec.data.readers import read_book_crossing_names, read_names
@@ -53,3 +56,13 @@ def test_books_without_isbn_or_title_have_no_name(write):
     header = book(b"ISBN", b"Book-Title", b"Book-Author").replace(b"1999", b"Year-Of-Publication")
     path = write("BX-Books.csv", header + book(b"", b"Lost", b"One") + book(b"2", b"", b"") + book(b"3", b"Kept", b"X"))
     assert read_book_crossing_names(path) == {"3": "Kept — X"}
+
+
+def test_names_come_from_json_lines_and_parquet_too(write, tmp_path):
+    objects = [{"asin": "a", "title": "A", "x": [1]}, {"asin": 7, "title": "Seven"}, {"asin": "n"}]
+    lines = write("meta.json.gz", "".join(f"{json.dumps(one)}\n" for one in objects))
+    assert read_names(lines, id="asin", name="title") == {"a": "A", "7": "Seven"}
+    pl.DataFrame({"asin": [7, 8], "title": ["Seven", None]}).write_parquet(tmp_path / "meta.parquet")
+    assert read_names(tmp_path / "meta.parquet", id="asin", name="title") == {"7": "Seven"}
+    with pytest.raises(DataError, match="no names: columns 'id' and 'title' are empty"):
+        read_names(lines, id="id", name="title")

@@ -133,3 +133,9 @@ def test_a_file_cut_at_the_front_is_refused(save, tmp_path):
     broken.write_bytes(whole[100:])
     with pytest.raises(DataError, match=r"broken\.parquet.*; "):
         read(broken)
+
+
+@pytest.mark.parametrize("moment", [datetime.time(1, 2), datetime.timedelta(seconds=5)], ids=repr)
+def test_what_is_no_moment_in_time_is_refused(save, rows, moment):
+    with pytest.raises(DataError, match=r"row 0: column 'when' is .*, which is no moment in time; "):
+        rows(save(user=[1], item=[2], when=[moment]), time="when")

@@ -59,11 +59,14 @@ def read_blocks(
 
 def _one_ahead(blocks: Iterator[Block]) -> Generator[Block]:
     """The same blocks, each read and unpacked in another thread while the caller works on the one before."""
-    with ThreadPoolExecutor(max_workers=1) as reader:
+    reader = ThreadPoolExecutor(max_workers=1)
+    try:
         coming = reader.submit(next, blocks, None)
         while (block := coming.result()) is not None:
             coming = reader.submit(next, blocks, None)
             yield block
+    finally:
+        reader.shutdown(wait=False, cancel_futures=True)
 
 
 def _blocks(path: Path, encoding: str, quote: bytes, block_bytes: int) -> Iterator[Block]:

@@ -41,19 +41,23 @@ class Collector:
         self._users, self._items = _IdColumn(), _IdColumn()
         self._values: list[NDArray[np.float64]] = []
         self._times: list[NDArray[np.float64]] = []
-        self._rows = 0
+        self._rows = 0  # seen
+        self._kept = 0  # of them
 
     @property
     def is_full(self) -> bool:
         """Whether the rows that were asked for are here."""
-        return self._reading.limit is not None and self._rows >= self._reading.limit
+        return self._reading.limit is not None and self._kept >= self._reading.limit
+
+    def _up_to_limit(self, frame: pl.DataFrame) -> pl.DataFrame:
+        return frame if self._reading.limit is None else frame.head(self._reading.limit - self._kept)
 
     def add(self, frame: pl.DataFrame) -> None:
         """Take the rows of a frame; a `BadCellError` names the first that cannot be used."""
-        if self._reading.limit is not None:
-            frame = frame.head(self._reading.limit - self._rows)
-        self._rows += frame.height
         frame = frame.with_row_index("row")
+        if self._reading.missing == "error":
+            frame = self._up_to_limit(frame)
+        self._rows += frame.height
         for role in ("user", "item"):
             _refuse_nested(frame, role)
             if frame.schema[role] in (pl.Categorical, pl.Enum):
@@ -63,6 +67,8 @@ class Collector:
                 frame = frame.filter(~missing)
             elif missing.any():
                 raise BadCellError(frame["row"][missing.arg_max() or 0], role, f"which is no {role}", droppable=True)
+        frame = self._up_to_limit(frame)
+        self._kept += frame.height
         if not frame.height:
             return
         if "value" in frame.columns:
@@ -79,7 +85,7 @@ class Collector:
             raise DataError(f"{path} has no rows; give a file with events")
         users, user_ids = self._users.finish()
         items, item_ids = self._items.finish()
-        dropped = self._rows - len(users)
+        dropped = self._rows - self._kept
         if not len(users):
             raise DataError(f"{path}: all {dropped:,} rows lack user or item; name the right columns")
         events = Events(
@@ -168,8 +174,10 @@ def _seconds(frame: pl.DataFrame, time_format: str | None) -> NDArray[np.float64
         except pl.exceptions.PolarsError:
             raise BadCellError(frame["row"][0], "time", problem) from None
     if column.dtype in (pl.Date, pl.Datetime):
-        _refuse(frame, column.is_null(), "time", "which is not a date written like the others")
+        _refuse(frame, column.is_null(), "time", "which is no date that is ISO or as time_format says (--time-format)")
         return column.dt.epoch("us").to_numpy() / 1e6
+    if column.dtype.is_temporal():
+        raise BadCellError(frame["row"][0], "time", "which is no moment in time")
     return _numbers(frame, "time")
 
 

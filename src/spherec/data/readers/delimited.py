@@ -19,7 +19,7 @@ from spherec.errors import DataError
 
 _SEPARATORS = ("\t", ",", ";", "|", "::")
 _ONE_CHARACTER = "\x1f"  # stands for a separator of several characters, which polars does not know
-_NULLS = ["", "NaN", "nan", "NULL", "null", "None"]  # what pandas, SQL and Python write for a missing value
+_NULLS = ["", "NaN", "nan", "<NA>", "NULL", "null", "\\N", "None"]  # what pandas, SQL and Python write for nothing
 _BLANK_LINES = re.compile(rb"\n(?:\r?\n)+")
 _SHOWN = 60  # characters of a bad line in an error
 
@@ -84,6 +84,7 @@ def read_tables(
         if block.line < body:
             block = Block(_after_lines(block.text, body - block.line), body)
         if block.text and not block.text.isspace():
+            _refuse_cut_off(path, block, layout)
             yield _table(path, block, layout)
 
 
@@ -182,6 +183,18 @@ def _table(path: Path, block: Block, layout: _Layout) -> Table:
         f"separated by {layout.separator!r}; mend the line or its quotes, or take quotes for ordinary characters with "
         "quotes=False (--no-quotes)"
     )
+
+
+def _refuse_cut_off(path: Path, block: Block, layout: _Layout) -> None:
+    """Raise a `DataError` for a last line that has neither all columns nor an end: half of a download, say."""
+    last = block.text[block.text.rfind(b"\n") + 1 :].decode()
+    line = block.line + block.text.count(b"\n")
+    found = len(layout.fields(last))
+    if last.strip() and '"' not in last and found < layout.width:
+        raise DataError(
+            f"{path}, line {line}: {last[:_SHOWN]!r} has {found} of {layout.width} "
+            "columns and no line end, as if the file were cut off; fetch it again, or mend the line"
+        )
 
 
 def _parsed(text: bytes, layout: _Layout) -> pl.DataFrame:

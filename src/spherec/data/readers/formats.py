@@ -100,7 +100,9 @@ def read_interactions(
     try:
         events = cut(events.merged(duplicates or natural_duplicates(reading.format)))
     except DataError as error:
-        raise DataError(f"{path}: {error}") from None
+        counted = cut.min_value is not None and events.values is None
+        hint = " (no value column was named, so events were counted)" if counted else ""
+        raise DataError(f"{path}: {error}{hint}") from None
     return Interactions.from_events(events)
 
 
@@ -109,7 +111,7 @@ def read_events(path: str | PathLike[str], reading: Reading) -> Events:
     path = Path(path)
     match reading.format:
         case "auto":
-            return read_events(path, replace(reading, format=_by_name(path)))
+            return read_events(path, replace(reading, format=format_of(path)))
         case "delimited":
             dialect = Dialect(reading.header, reading.separator, reading.quotes, reading.encoding)
             return read_delimited(path, dialect, reading)
@@ -169,7 +171,7 @@ def natural_duplicates(format: Format) -> Duplicates | None:
             return None
 
 
-def _by_name(path: Path) -> Format:
+def format_of(path: Path) -> Format:
     """The format that the file's name tells, or its first bytes: Parquet often comes without a suffix."""
     refuse_unreadable(path)
     with path.open("rb") as file:

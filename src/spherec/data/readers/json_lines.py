@@ -29,7 +29,7 @@ def read_json_lines(path: Path, reading: Reading) -> Events:
     for block in read_blocks(path, encoding=reading.encoding, progress=reading.progress):
         if schema is None:
             schema = _schema(path, block, roles)
-        frame = _frame(path, block, schema).select(**{role: pl.col(name) for role, name in roles.items()})
+        frame = parsed(path, block, schema).select(**{role: pl.col(name) for role, name in roles.items()})
         _refuse_nested_ids(path, block, frame, roles)
         try:
             collector.add(frame)
@@ -60,7 +60,8 @@ def _schema(path: Path, block: Block, roles: dict[str, str]) -> dict[str, pl.Dat
     }
 
 
-def _frame(path: Path, block: Block, schema: dict[str, pl.DataType]) -> pl.DataFrame:
+def parsed(path: Path, block: Block, schema: dict[str, pl.DataType]) -> pl.DataFrame:
+    """The keys of `schema` as columns."""
     try:
         return pl.scan_ndjson(block.text, schema=schema).collect()
     except pl.exceptions.PolarsError:
@@ -89,9 +90,11 @@ def _bad_line(path: Path, block: Block, schema: dict[str, pl.DataType]) -> str:
             return _not_an_object(path, line, found)
         for name, kind in schema.items():
             cell = found.get(name)
-            if kind.is_integer() and cell is not None and not (type(cell) is int and -(2**63) <= cell < 2**63):
-                place = f"{path}, line {line}"
-                return f"{place}: {name!r} is {cell!r}, but a whole number of 64 bits in other lines; make them alike"
+            place = f"{path}, line {line}: {name!r} is {str(cell)[:_SHOWN]!r}"
+            if kind.is_integer() and type(cell) is int and not -(2**63) <= cell < 2**63:
+                return f"{place}, a number of more than 64 bits; write it in quotes, as a string"
+            if kind.is_integer() and type(cell) not in (int, type(None)):
+                return f"{place}, but a whole number in other lines; make them alike"
     return f"{path}, line {block.line}: not JSON lines; give one JSON object a line"
 
 
