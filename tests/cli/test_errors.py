@@ -1,10 +1,17 @@
 """Bad input on the command line: exit code 2, one sentence, nothing half-written."""
 
 import gzip
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import COLUMNS
+
+ROOT = Path(__file__).parents[2]
 
 GOOD = b"user,item,rating\nann,a,5\nbob,b,4\n"
 
@@ -115,3 +122,23 @@ def test_a_given_split_is_not_cut(spherec, tmp_path):
     done = spherec("data", "split", tmp_path / "train.txt", *arguments, "-o", tmp_path / "parts")
     assert done.code == 2
     assert "takes both files as they are; leave out --min-per-user" in done.err
+
+
+def test_ctrl_c_ends_with_one_word_and_leaves_nothing_behind(tmp_path):
+    """The sign that reading has begun is the progress bar, which a terminal of our own gets to see."""
+    path, output = tmp_path / "events.csv", tmp_path / "out.npz"
+    path.write_text("user,item\n" + "".join(f"u{n % 1000},i{n}\n" for n in range(300_000)) * 20)
+    command = [sys.executable, "-m", "spherec", "data", "prepare", str(path), "-o", str(output)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "FORCE_COLOR": "1", "TTY_COMPATIBLE": "1"}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    seen = b""
+    while b"reading" not in seen:
+        seen += process.stderr.read1()
+        assert process.poll() is None, seen
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    assert process.returncode == 130
+    assert out == b""
+    assert err.decode().splitlines()[-1].endswith("interrupted")
+    assert b"Traceback" not in err
+    assert list(tmp_path.iterdir()) == [path]

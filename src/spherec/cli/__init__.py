@@ -9,6 +9,8 @@ from spherec.cli import data
 from spherec.cli.demo import demo
 from spherec.errors import SpherecError
 
+_INTERRUPTED = 130  # the exit code after Ctrl-C, as shells have it
+
 app = typer.Typer(
     name="spherec",
     help="Recommendations from implicit feedback: one metric space for users and items.",
@@ -36,8 +38,21 @@ def _root(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends with exit code 2 and one sentence on standard error."""
+    before, sys.unraisablehook = sys.unraisablehook, _without_second_interrupt
     try:
         app(arguments)
     except SpherecError as error:
         typer.secho(f"error: {error}", err=True, fg="red")
         sys.exit(2)
+    except SystemExit as ended:
+        if ended.code == _INTERRUPTED:
+            typer.echo("interrupted", err=True)
+        raise
+    finally:
+        sys.unraisablehook = before
+
+
+def _without_second_interrupt(problem: "sys.UnraisableHookArgs") -> None:
+    """Polars and Python both raise KeyboardInterrupt at one Ctrl-C; the second finds only finalisers to stop."""
+    if not issubclass(problem.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(problem)
