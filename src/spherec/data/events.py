@@ -118,9 +118,12 @@ class Events:
         if repeats:
             self._tell(repeats, rule, chosen=duplicates is not None)
         kept = order[last]  # (pairs,)
-        values = None if self.values is None else self.values[kept]  # (pairs,)
+        values: NDArray[np.float64] | None = None  # (pairs,)
         if repeats and rule == "sum":
-            values = _summed(self.values, order, last)  # (pairs,)
+            values = _summed(self.values, order, last)
+        elif self.values is not None:
+            values = self.values[kept]
+        del order, last  # tens of millions of events: let go of what is not needed
         merged = replace(
             self,
             users=self.users[kept],
