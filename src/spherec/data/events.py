@@ -117,13 +117,11 @@ class Events:
         del keys
         if repeats:
             self._tell(repeats, rule, chosen=duplicates is not None)
+        values = _summed(self.values, order, last) if repeats and rule == "sum" else None  # (pairs,)
         kept = order[last]  # (pairs,)
-        values: NDArray[np.float64] | None = None  # (pairs,)
-        if repeats and rule == "sum":
-            values = _summed(self.values, order, last)
-        elif self.values is not None:
+        del order, last  # of tens of millions of events
+        if values is None and self.values is not None:
             values = self.values[kept]
-        del order, last  # tens of millions of events: let go of what is not needed
         merged = replace(
             self,
             users=self.users[kept],
