@@ -16,7 +16,8 @@ from spherec.data import archive
 from spherec.data.atomic import atomic_write
 from spherec.data.interactions import FORMAT, VERSION, Interactions
 from spherec.errors import DataError
-from tests.oracles import distinct_ids, pairs_of, typed
+from tests.oracles import pairs_of, typed
+from tests.strategies import distinct_ids
 
 USERS, ITEMS, TIMES = ["ann", "bob", "bob", "cé"], [10, 10, 30, 20], [4.0, 3.0, 2.0, 1.5]
 

@@ -5,19 +5,11 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
-from hypothesis import strategies as st
 
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError
 from tests.oracles import pairs_of
-
-MATRICES = st.tuples(st.integers(0, 5), st.integers(0, 5)).flatmap(
-    lambda shape: st.lists(
-        st.lists(st.sampled_from([0, 0, 1, 3]), min_size=shape[1], max_size=shape[1]),
-        min_size=shape[0],
-        max_size=shape[0],
-    ).map(lambda rows: np.array(rows, dtype=np.float64).reshape(shape))
-)
+from tests.strategies import MATRICES
 
 FORMATS = {
     "dense": np.asarray,

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from spherec.data.ids import IdMap, factorize
 from spherec.errors import DataError, SpherecError, UnknownIdError
-from tests.oracles import distinct_ids, typed
+from tests.oracles import typed
+from tests.strategies import distinct_ids
 
 
 @given(distinct_ids())

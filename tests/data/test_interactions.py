@@ -17,15 +17,9 @@ from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError
 from tests.oracles import baskets, pairs_of, typed
+from tests.strategies import MATRICES
 
 ROWS = st.lists(st.tuples(st.integers(-3, 3), st.sampled_from(["a", "b", "ä", ""])), min_size=1, max_size=20)
-MATRICES = st.tuples(st.integers(0, 5), st.integers(0, 5)).flatmap(
-    lambda shape: st.lists(
-        st.lists(st.sampled_from([0, 0, 1, 3]), min_size=shape[1], max_size=shape[1]),
-        min_size=shape[0],
-        max_size=shape[0],
-    ).map(lambda rows: np.array(rows, dtype=np.float64).reshape(shape))
-)
 
 
 def columns(rows):

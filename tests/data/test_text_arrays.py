@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from spherec.data import text_arrays
 from spherec.data.ids import IdMap
 from spherec.errors import DataError
-from tests.oracles import ID_KINDS, distinct_ids, typed
+from tests.oracles import typed
+from tests.strategies import ID_KINDS, distinct_ids
 
 
 def round_trip(ids):

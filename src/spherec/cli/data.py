@@ -71,8 +71,8 @@ def head(
     as_json: AsJson = False,
 ) -> None:
     """Show the first events as they are understood, before anything is merged or cut. Reads no more than needed."""
-    if said := [option for option in source.said(CUT) if option != "--preset"]:
-        raise ArgumentError(f"head shows events before any cut; leave out {', '.join(said)}")
+    if given := [option for option in source.options_given(CUT) if option != "--preset"]:
+        raise ArgumentError(f"head shows events before any cut; leave out {', '.join(given)}")
     columns = _first_events(source, rows)
     records = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
     if as_json:

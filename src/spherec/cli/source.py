@@ -131,7 +131,7 @@ class Source:
             iterate=start.iterate or self.iterate,
         )
 
-    def said(self, panel: str) -> list[str]:
+    def options_given(self, panel: str) -> list[str]:
         """The options of a panel that were given another value than their default."""
         return [
             f"--{field.name.replace('_', '-')}"
@@ -165,8 +165,8 @@ class Source:
             raise DataError(f"{self.data} does not exist; give a file, or 'book-crossing' for the embedded data set")
         if not self.is_embedded and not archive.is_archive(self.data):
             return None
-        if said := self.said(_TABLE):
-            raise ArgumentError(f"{self.data} is prepared already; leave out {', '.join(said)}")
+        if given := self.options_given(_TABLE):
+            raise ArgumentError(f"{self.data} is prepared already; leave out {', '.join(given)}")
         return datasets.book_crossing() if self.is_embedded else Interactions.load(self.data)
 
     def _reading(self) -> Reading:

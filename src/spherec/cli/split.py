@@ -11,7 +11,7 @@ from rich.table import Table
 from spherec.cli.display import note, show
 from spherec.cli.source import CUT, Source, takes_source
 from spherec.data import splits
-from spherec.data.atomic import atomic_folder, refuse_unwritable
+from spherec.data.atomic import atomic_folder, refuse_taken
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.errors import ArgumentError
@@ -42,11 +42,11 @@ def split(
 ) -> None:
     """Split into train.npz and test.npz in a folder; k-fold makes fold-0, fold-1 and so on in it."""
     _refuse_unused(by, {"--folds": folds, "--test": test, "--at": at, "--test-data": test_data})
-    if by == "given" and (said := source.said(CUT)):
-        raise ArgumentError(f"--by given takes both files as they are; leave out {', '.join(said)}, cut when preparing")
-    if output.exists():
-        raise ArgumentError(f"{output} exists already; remove it, or name another folder")
-    refuse_unwritable(output)
+    if by == "given" and (given := source.options_given(CUT)):
+        raise ArgumentError(
+            f"--by given takes both files as they are; leave out {', '.join(given)}, cut when preparing"
+        )
+    refuse_taken(output)
     data = source.load()
     share = 0.2 if test is None else test
     match by:

@@ -37,9 +37,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A folder that takes its name only when the block ends without an error. It must not exist yet."""
     target = Path(path)
-    if target.exists():
-        raise DataError(f"{target} exists already; remove it, or name another folder")
-    refuse_unwritable(path)
+    refuse_taken(path)
     temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))
     try:
         yield temporary
@@ -51,8 +49,15 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def refuse_taken(path: str | os.PathLike[str]) -> None:
+    """Raise a `DataError` where `atomic_folder` could not make a new folder; worth a call before long work."""
+    if Path(path).exists():
+        raise DataError(f"{path} exists already; remove it, or name another folder")
+    refuse_unwritable(path)
+
+
 def refuse_unwritable(path: str | os.PathLike[str]) -> None:
-    """Raise a `DataError` for a place where nothing can be written; worth a call before long work."""
+    """Raise a `DataError` where `atomic_write` could not write; worth a call before long work."""
     target = Path(path)
     if target.is_dir():
         raise DataError(f"{target} is a folder; name a file to write")

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spherec.data.csr import is_ascending
 from spherec.data.ids import factorize
 from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning
 
@@ -130,6 +131,11 @@ class Events:
             times=None if self.times is None else self.times[kept],
         )
         return merged.noted(f"merge repeated pairs ({_RULES[rule]})") if repeats else merged
+
+    def refuse_unmerged(self) -> None:
+        """Raise a `DataError` unless `merged` was called."""
+        if not is_ascending(self.users, self.items):
+            raise DataError("the events are not one a pair, sorted; call events.merged() first")
 
     def _tell(self, repeats: int, rule: Duplicates, *, chosen: bool) -> None:
         told = f"{repeats:,} of {len(self):,} events repeat a (user, item) pair"

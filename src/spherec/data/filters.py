@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spherec.data.csr import is_ascending
 from spherec.data.events import Events
 from spherec.errors import ArgumentError, DataError
 
@@ -34,8 +33,7 @@ class Cut:
 
     def __call__(self, events: Events) -> Events:
         """The events that pass; they must be merged to one a pair."""
-        if not is_ascending(events.users, events.items):
-            raise DataError("the events are not one a pair, sorted; call events.merged() first")
+        events.refuse_unmerged()
         if self.min_value is not None:
             events = min_value(events, self.min_value)
         if self.iterate and (self.min_per_user or self.min_per_item):

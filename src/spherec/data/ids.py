@@ -118,13 +118,13 @@ def factorize(column: Iterable[Hashable], role: str) -> tuple[NDArray[np.int32],
         order = np.argsort(ids, kind="stable")
     except TypeError:  # such as numbers beside strings: they stay in the order of their first coming
         return codes_seen, ids
-    return inverse(order)[codes_seen], ids[order]
+    return inverse(order).astype(np.int32)[codes_seen], ids[order]
 
 
-def inverse(order: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
-    """The permutation that undoes `order` (n,)."""
-    undo = np.empty(len(order), dtype=np.int32)
-    undo[order] = np.arange(len(order), dtype=np.int32)
+def inverse(order: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """The permutation that undoes `order` (n,): where each element went."""
+    undo = np.empty(len(order), dtype=np.int64)
+    undo[order] = np.arange(len(order))
     return undo
 
 
@@ -202,12 +202,8 @@ def _is_missing(one: Hashable) -> bool:
         return True
     try:
         return bool(one != one)
-    except (
-        TypeError,
-        ValueError,
-        ArithmeticError,
-    ):  # an array, say; it is not missing, and refused for not being hashable
-        return False
+    except (TypeError, ValueError, ArithmeticError):
+        return False  # an array, say: it is not missing, and refused for not being hashable
 
 
 def _listed(ids: Sequence[Hashable]) -> str:

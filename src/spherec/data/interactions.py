@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from spherec.data import archive, text_arrays
-from spherec.data.csr import binary_csr, check_rows, compact, is_ascending, row_starts
+from spherec.data.csr import binary_csr, check_rows, compact, row_starts
 from spherec.data.events import Duplicates, Events, Step
 from spherec.data.filters import Cut
 from spherec.data.frames import column_of
@@ -55,8 +55,7 @@ class Interactions:
     @classmethod
     def from_events(cls, events: Events) -> Self:
         """From merged events (`Events.merged`); ids that no event uses fall out."""
-        if not is_ascending(events.users, events.items):
-            raise DataError("the events are not one a pair, sorted; call events.merged() first")
+        events.refuse_unmerged()
         user_ids, users = compact(events.user_ids, events.users)
         item_ids, items = compact(events.item_ids, events.items)
         return cls(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from spherec import rng
 from spherec.data.csr import row_starts
 from spherec.data.events import seconds
-from spherec.data.ids import IdMap, factorize
+from spherec.data.ids import IdMap, factorize, inverse
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError
 
@@ -90,7 +90,7 @@ def leave_one_out(data: Interactions, *, by: Literal["random", "time"] = "random
     rank = _shuffled_rank(data, seed)
     if by == "time":
         order = np.lexsort((rank, _times(data), data.users))  # equal times in random order
-        rank = _ranks(order)
+        rank = inverse(order)
     last = data.indptr[1:][data.users] - 1  # (E,)
     return _fold(data, (rank == last) & (data.items_per_user[data.users] > 1), f"leave one out by {by}, seed {seed}")
 
@@ -149,13 +149,7 @@ def _fold(data: Interactions, tested: NDArray[np.bool_], name: str) -> Fold:
 def _shuffled_rank(data: Interactions, seed: int) -> NDArray[np.int64]:
     """The position (E,) of each pair when every user's items are shuffled in place."""
     keys = rng.stream(seed, "split").random(len(data))
-    return _ranks(np.lexsort((keys, data.users)))
-
-
-def _ranks(order: NDArray[np.int64]) -> NDArray[np.int64]:
-    ranks = np.empty(len(order), dtype=np.int64)
-    ranks[order] = np.arange(len(order))
-    return ranks
+    return inverse(np.lexsort((keys, data.users)))
 
 
 def _times(data: Interactions) -> NDArray[np.float64]:

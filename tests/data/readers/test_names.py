@@ -66,3 +66,9 @@ def test_names_come_from_json_lines_and_parquet_too(write, tmp_path):
     assert read_names(tmp_path / "meta.parquet", id="asin", name="title") == {"7": "Seven"}
     with pytest.raises(DataError, match="no names: columns 'id' and 'title' are empty"):
         read_names(lines, id="id", name="title")
+
+
+def test_a_wrong_column_of_a_parquet_file_is_named(tmp_path):
+    pl.DataFrame({"asin": [7], "title": ["Seven"]}).write_parquet(tmp_path / "meta.parquet")
+    with pytest.raises(DataError, match=r"meta\.parquet: there is no column 'titel', .*did you mean 'title'"):
+        read_names(tmp_path / "meta.parquet", id="asin", name="titel")

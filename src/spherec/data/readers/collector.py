@@ -128,7 +128,7 @@ class _IdColumn:
             return factorize(codes, "id")
         ids = self._categories.to_series()
         order = ids.arg_sort().to_numpy()
-        return inverse(order)[codes], ids.to_numpy()[order].astype(object)
+        return inverse(order).astype(np.int32)[codes], ids.to_numpy()[order].astype(object)
 
 
 def _is_missing(ids: pl.Series) -> pl.Series:

@@ -188,9 +188,11 @@ def _table(path: Path, block: Block, layout: _Layout) -> Table:
 def _refuse_cut_off(path: Path, block: Block, layout: _Layout) -> None:
     """Raise a `DataError` for a last line that has neither all columns nor an end: half of a download, say."""
     last = block.text[block.text.rfind(b"\n") + 1 :].decode()
-    line = block.line + block.text.count(b"\n")
+    if not last.strip() or '"' in last:
+        return
     found = len(layout.fields(last))
-    if last.strip() and '"' not in last and found < layout.width:
+    if found < layout.width:
+        line = block.line + block.text.count(b"\n")
         raise DataError(
             f"{path}, line {line}: {last[:_SHOWN]!r} has {found} of {layout.width} "
             "columns and no line end, as if the file were cut off; fetch it again, or mend the line"

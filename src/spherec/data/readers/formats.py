@@ -93,7 +93,7 @@ def read_interactions(
 ) -> Interactions:
     """Read, merge and cut a file; one that is prepared is loaded and cut."""
     if reading.format == "auto" and archive.is_archive(path):
-        refuse_said(reading, f"{path} is prepared and", duplicates)
+        _refuse_column_options(reading, f"{path} is prepared and", duplicates)
         data = Interactions.load(path)
         return data if cut == Cut() else data.cut(cut)
     events = read_events(path, reading)
@@ -140,23 +140,23 @@ def read_events(path: str | PathLike[str], reading: Reading) -> Events:
             assert_never(never)
 
 
-def refuse_said(reading: Reading, what: str, duplicates: Duplicates | None = None) -> None:
-    """Raise an `ArgumentError` if anything was said about columns, where it would be ignored in silence."""
+def _refuse_column_options(reading: Reading, what: str, duplicates: Duplicates | None = None) -> None:
+    """Raise an `ArgumentError` if columns, or how they are written, were named where that would be ignored."""
     plain = Reading(reading.format, missing=reading.missing, limit=reading.limit, progress=reading.progress)
-    said = {
+    given = {
         field.name: getattr(reading, field.name)
         for field in fields(reading)
         if getattr(reading, field.name) != getattr(plain, field.name)
     }
-    said |= {"duplicates": duplicates} if duplicates else {}
-    if said:
-        told = ", ".join(f"{name}={value!r}" for name, value in said.items())
+    given |= {"duplicates": duplicates} if duplicates else {}
+    if given:
+        told = ", ".join(f"{name}={value!r}" for name, value in given.items())
         raise ArgumentError(f"{what} knows its own columns; leave out {told}")
 
 
 def _known(reading: Reading, columns: Columns) -> Reading:
     """The reading of a format that knows its own columns."""
-    refuse_said(reading, f"format {reading.format!r}")
+    _refuse_column_options(reading, f"format {reading.format!r}")
     return replace(reading, columns=columns)
 
 

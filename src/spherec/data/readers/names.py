@@ -13,6 +13,7 @@ from spherec.data.readers.blocks import read_blocks
 from spherec.data.readers.delimited import Dialect, read_tables
 from spherec.data.readers.formats import BOOK_CROSSING, format_of
 from spherec.data.readers.json_lines import parsed
+from spherec.data.readers.parquet import parquet_columns
 from spherec.errors import DataError
 
 # In BX-Books.csv, text beyond ASCII is UTF-8, most of it encoded twice, with bytes 0x80 to 0x9f lost as "?":
@@ -34,7 +35,8 @@ def read_names(
             schema: dict[str, pl.DataType] = {id: pl.String(), name: pl.String()}
             frames = (parsed(path, block, schema).select(id, name) for block in read_blocks(path, encoding=encoding))
         case "parquet":
-            frames = [pl.scan_parquet(path, glob=False).select(pl.col(id, name).cast(pl.String)).collect()]
+            with parquet_columns(path, (id, name)) as table:
+                frames = [table.select(pl.col(id, name).cast(pl.String)).collect()]
         case _:
             dialect = Dialect(separator=separator, encoding=encoding)
             frames = (table.frame for table in read_tables(path, {"id": id, "name": name}, dialect))

@@ -1,5 +1,7 @@
 """Parquet files, a million rows at a time."""
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
@@ -16,33 +18,36 @@ _ROWS = 1 << 20
 
 def read_parquet(path: Path, reading: Reading) -> Events:
     """The events of a Parquet file. Ids keep their type."""
+    roles = reading.columns.names
+    collector = Collector(reading)
+    with parquet_columns(path, roles.values()) as table:
+        wanted = table.select(**{role: pl.col(name) for role, name in roles.items()})
+        total = table.select(pl.len()).collect().item()
+        for begin in range(0, total, _ROWS):
+            frame = wanted.slice(begin, _ROWS).collect()
+            try:
+                collector.add(frame)
+            except BadCellError as bad:
+                place, cell = f"{path}, row {begin + bad.row}", frame.row(bad.row, named=True)[bad.role]
+                raise DataError(bad.sentence(place, roles[bad.role], cell)) from None
+            if reading.progress is not None:
+                reading.progress(begin + frame.height, total)
+            if collector.is_full:
+                break
+    return collector.finish(path)
+
+
+@contextmanager
+def parquet_columns(path: Path, names: Iterable[str]) -> Iterator[pl.LazyFrame]:
+    """The file as a query, which has the columns `names`; what polars raises inside becomes a `DataError`."""
     refuse_unreadable(path)
     try:
-        return _read(path, reading)
+        table = pl.scan_parquet(path, glob=False)
+        present = table.collect_schema().names()
+        for name in names:
+            if name not in present:
+                raise DataError(f"{path}: {no_such_column(name, present)} (--user-column, --item-column, …)")
+        yield table
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         reason = str(error).partition("\n")[0][:100]
         raise DataError(f"cannot read {path} as Parquet ({reason}); check the file") from None
-
-
-def _read(path: Path, reading: Reading) -> Events:
-    table = pl.scan_parquet(path, glob=False)
-    present = table.collect_schema().names()
-    total = table.select(pl.len()).collect().item()
-    roles = reading.columns.names
-    for name in roles.values():
-        if name not in present:
-            raise DataError(f"{path}: {no_such_column(name, present)} (--user-column, --item-column, …)")
-    wanted = table.select(**{role: pl.col(name) for role, name in roles.items()})
-    collector = Collector(reading)
-    for begin in range(0, total, _ROWS):
-        frame = wanted.slice(begin, _ROWS).collect()
-        try:
-            collector.add(frame)
-        except BadCellError as bad:
-            place = f"{path}, row {begin + bad.row}"
-            raise DataError(bad.sentence(place, roles[bad.role], frame.row(bad.row, named=True)[bad.role])) from None
-        if reading.progress is not None:
-            reading.progress(begin + frame.height, total)
-        if collector.is_full:
-            break
-    return collector.finish(path)
