@@ -3,6 +3,7 @@
 import zlib
 
 import numpy as np
+import torch
 
 from spherec.errors import ArgumentError
 
@@ -18,3 +19,15 @@ def stream(seed: int, name: str, *indices: int) -> np.random.Generator:
             raise ArgumentError(f"{name_of} must be a whole number >= 0, got {number!r}")
     # The number of indices is part of the key, for NumPy takes (7,) and (7, 0) for the same.
     return np.random.default_rng([seed, zlib.crc32(name.encode()), len(indices), *indices])
+
+
+def torch_stream(seed: int, name: str, *indices: int, device: torch.device | str = "cpu") -> torch.Generator:
+    """The same, as a generator of torch on `device`. A CPU and a CUDA device draw different numbers from one seed."""
+    generator = torch.Generator(device)
+    generator.manual_seed(int(stream(seed, name, *indices).integers(1 << 63)))
+    return generator
+
+
+def permutation(n: int, generator: torch.Generator) -> torch.Tensor:
+    """0 … n - 1 in random order (n,), on the generator's device."""
+    return torch.randperm(n, generator=generator, device=generator.device)

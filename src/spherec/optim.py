@@ -1,0 +1,162 @@
+"""Dense Adam at sparse cost: every row moves at every step, but is only computed when it is read.
+
+Dense Adam lets the moments of all rows decay at every step and moves all rows by them, also those without a gradient.
+A row that was last touched at step l, with moments m and v, has by step l + g
+
+    m ← β₁^g m        v ← β₂^g v        moved by −lr · m/√v · (A(l) − r^g · A(l + g))
+
+with r = β₁/√β₂, c_s = √(1 − β₂^s)/(1 − β₁^s) and A(s) = Σ_{k≥1} r^k c_{s+k}, a table that is filled backwards by
+A(s) = r · (c_{s+1} + A(s + 1)).
+
+That is without Adam's ε. Beside √v, which decays and is not corrected for its beginning at 0, ε stands in the k-th
+missed step as ε · √(1 − β₂^{l+k}) · β₂^{−k/2}. Its mean over the missed steps, weighted as they are, is added to √v:
+exact to first order in ε/√v. A second table, B(s) = Σ_{k≥1} (β₁/β₂)^k c_{s+k} √(1 − β₂^{s+k}), gives that mean.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import embedding_bag
+
+from spherec.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Kingma and Ba, Adam (ICLR 2015)."""
+
+    learning_rate: float = 1e-3
+    "lr"
+    beta1: float = 0.9
+    "β₁, how much of the mean gradient is kept at each step."
+    beta2: float = 0.999
+    "β₂, how much of the mean squared gradient is kept at each step; more than β₁."
+    epsilon: float = 1e-8
+    "ε, added to the root of the mean squared gradient."
+
+    def __post_init__(self) -> None:
+        if not 0 < self.learning_rate < float("inf"):
+            raise ArgumentError(f"learning_rate must be > 0, got {self.learning_rate}")
+        if not (0 <= self.beta1 < 1 and 0 < self.beta2 < 1 and self.beta1 < self.beta2):
+            raise ArgumentError(
+                f"beta1 and beta2 must lie between 0 and 1 with beta1 the smaller, got {self.beta1} and {self.beta2}; "
+                "0.9 and 0.999 are usual"
+            )
+        if not 0 < self.epsilon < float("inf"):
+            raise ArgumentError(f"epsilon must be > 0, got {self.epsilon}")
+
+
+class DenseAdam:
+    """Adam on the rows of one table (n, D), which it changes in place.
+
+    The table itself is behind: `rows` tells what some rows are by now, `everything` what all are. Reading changes
+    nothing.
+    """
+
+    def __init__(self, table: Tensor, config: Adam) -> None:
+        self.config = config
+        self.table = table  # (n, D) each row as of its own last step
+        self.mean = torch.zeros_like(table)  # (n, D) m
+        self.square = torch.zeros_like(table)  # (n, D) v
+        self.last = torch.zeros(len(table), dtype=torch.int64, device=table.device)  # (n,) l
+        # A tensor, for reading a number from a GPU would mean waiting for it.
+        self.steps = torch.zeros(1, dtype=torch.int64, device=table.device)
+        self._correction, self._ahead, self._ahead_epsilon = (
+            torch.tensor(one, device=table.device) for one in _tables(config)
+        )
+
+    def state(self) -> dict[str, Tensor]:
+        """All that another run needs to go on exactly from here; views, not copies."""
+        return {"table": self.table, "mean": self.mean, "square": self.square, "last": self.last, "steps": self.steps}
+
+    def rows(self, index: Tensor) -> Tensor:
+        """The rows (…, D) at indices (…), as of now."""
+        flat = index.reshape(-1)
+        table, mean, square, last = (one.index_select(0, flat) for one in self._parts())
+        return (table - self._missed(mean, square, last)).reshape(*index.shape, -1)
+
+    def everything(self) -> Tensor:
+        """All rows (n, D), as of now."""
+        return self.table - self._missed(self.mean, self.square, self.last)
+
+    def step(self, index: Tensor, gradient: Tensor, project: Callable[[Tensor], Tensor] = lambda rows: rows) -> None:
+        """One step of Adam: gradients (m, D) for the rows at indices (m,), none for all others.
+
+        Gradients of a row that comes more than once add up. `project` is applied to the rows that have one, before and
+        after the step.
+        """
+        config = self.config
+        index, gradient = _summed(index, gradient)
+        table, mean, square, last = (one.index_select(0, index) for one in self._parts())
+        table = project(table - self._missed(mean, square, last))
+        self.steps += 1
+        gap = (self.steps - last).double()[:, None]  # (m, 1)
+        mean = mean * _power(config.beta1, gap) + (1 - config.beta1) * gradient
+        square = square * _power(config.beta2, gap) + (1 - config.beta2) * gradient.square()
+        rate = config.learning_rate * _at(self._correction, self.steps)  # (1,)
+        epsilon = config.epsilon * (1 - torch.pow(config.beta2, self.steps.double())).sqrt()  # (1,)
+        table = project(table - rate.float() * mean / (square.sqrt() + epsilon.float()))
+        for whole, part in zip(self._parts(), (table, mean, square, self.steps.expand(len(index))), strict=True):
+            whole.index_copy_(0, index, part)
+
+    def _parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return self.table, self.mean, self.square, self.last
+
+    def _missed(self, mean: Tensor, square: Tensor, last: Tensor) -> Tensor:
+        """How far rows (m, D) with these moments, last touched at steps (m,), have moved since."""
+        beta1, beta2 = self.config.beta1, self.config.beta2
+        gap = (self.steps - last).double()  # (m,)
+        moves = _between(self._ahead, last, self.steps, torch.pow(beta1 / beta2**0.5, gap))  # (m,)
+        epsilons = _between(self._ahead_epsilon, last, self.steps, torch.pow(beta1 / beta2, gap))  # (m,)
+        epsilon = self.config.epsilon * torch.where(gap > 0, epsilons / moves, 1.0)  # (m,)
+        scale = self.config.learning_rate * moves  # (m,)
+        return scale.float()[:, None] * mean / (square.sqrt() + epsilon.float()[:, None])
+
+
+def _tables(config: Adam) -> tuple[NDArray[np.float64], ...]:
+    """c_s, A(s) and B(s) for s = 0, 1, … until none of them changes any more; c_0 is not used."""
+    settled = int(np.ceil(np.log(1e-16) / np.log(max(config.beta1, config.beta2)))) + 1  # S
+    s = np.arange(1, settled + 1)
+    correction = np.concatenate(([1.0], np.sqrt(1 - config.beta2**s) / (1 - config.beta1**s)))  # (S + 1,)
+    epsilon = np.concatenate(([0.0], np.sqrt(1 - config.beta2**s)))  # (S + 1,)
+    ahead = _sum_ahead(config.beta1 / config.beta2**0.5, correction)
+    return correction, ahead, _sum_ahead(config.beta1 / config.beta2, correction * epsilon)
+
+
+def _sum_ahead(ratio: float, terms: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Σ_{k≥1} ratio^k terms[s + k] for each s (S + 1,), the last term going on for ever."""
+    ahead = np.full(len(terms), terms[-1] * ratio / (1 - ratio))
+    for s in range(len(terms) - 2, -1, -1):
+        ahead[s] = ratio * (terms[s + 1] + ahead[s + 1])
+    return ahead
+
+
+def _between(ahead: Tensor, last: Tensor, now: Tensor, faded: Tensor) -> Tensor:
+    """Of the sums ahead of steps (m,), what lies before now (1,); `faded` (m,) is ratio^(now − last)."""
+    return _at(ahead, last) - faded * _at(ahead, now)
+
+
+def _power(base: float, exponent: Tensor) -> Tensor:
+    return torch.pow(base, exponent).float()
+
+
+def _at(table: Tensor, step: Tensor) -> Tensor:
+    """The table's values (m,) at steps (m,), its last value for all later ones."""
+    return table.index_select(0, step.clamp_max(len(table) - 1))
+
+
+def _summed(index: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """Indices (m,) sorted, and beside each the sum (m, D) of the gradients of its row.
+
+    As many as came in: the size must not depend on the values, for then a GPU would have to be waited for.
+    """
+    index, order = index.sort(stable=True)
+    group = torch.zeros_like(index)  # (m,) which distinct row this is, counted from 0
+    group[1:] = (index[1:] != index[:-1]).cumsum(0)
+    begins = torch.searchsorted(group, torch.arange(len(group), device=group.device))  # (m,) m for groups there are not
+    total = embedding_bag(order, gradient, begins, mode="sum")  # (m, D) adds in a fixed order
+    return index, total.index_select(0, group)

@@ -1,0 +1,75 @@
+"""Draws from a fixed law over items, exactly without the items that a user has.
+
+Each item owns as many of the whole numbers 0 … T − 1 as its weight says, in the order of items. A draw for a user is a
+number below T less what her own items own; it names an item once it has been moved past the numbers of those of her
+items that lie before it. Which ones do is one binary search, for along a user's row the numbers left free before each
+of her items only grow. So nothing is drawn in vain, and there is no bound on tries: a user with all items but one gets
+that one, a user with all gets none.
+"""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from spherec.data.interactions import Interactions
+
+_FINEST = 1 << 44  # numbers that weights are spread over: relative errors of 1e-6 and less for all but extreme laws
+
+
+class Draw:
+    """Independent draws, with replacement, from the law of `weights` (I,); on request without a user's own items."""
+
+    def __init__(self, train: Interactions, weights: NDArray[np.float64], device: torch.device) -> None:
+        whole = _whole_numbers(weights, train.n_users)  # (I,)
+        owned = np.concatenate(([0], np.cumsum(whole[train.indices])))  # (E + 1,) numbers owned by all pairs before
+        of_row = owned[train.indptr]  # (U + 1,)
+        before = np.cumsum(whole) - whole  # (I,) numbers before an item's own
+        free_before = before[train.indices] - (owned[:-1] - of_row[train.users])  # (E,) of them, not her own
+        self.total = int(whole.sum())  # T
+        self._train = train
+        self._ends = torch.tensor(np.cumsum(whole), device=device)  # (I,)
+        self._weights = torch.tensor(whole, device=device)  # (I,)
+        self._owned = torch.tensor(owned, device=device)  # (E + 1,)
+        self._starts = torch.tensor(train.indptr, device=device)  # (U + 1,)
+        self._free = torch.tensor(self.total - np.diff(of_row), device=device)  # (U,)
+        self._keys = torch.tensor(train.users * np.int64(self.total) + free_before, device=device)  # (E,) ascending
+
+    def probabilities(self) -> Tensor:
+        """The law (I,), float64, before any user's items are left out."""
+        return self._weights / self.total
+
+    def log_probabilities(self, items: Tensor) -> Tensor:
+        """The logarithm of the law at item indices (…), float32."""
+        return (self._weights[items] / self.total).log().float()
+
+    def probabilities_for(self, users: Tensor) -> Tensor:
+        """The law (B, I) for each user (B,), without her items; all zero for one who has every item of the law."""
+        law = self._weights.double().repeat(len(users), 1)  # (B, I)
+        for row, user in enumerate(users.tolist()):
+            law[row, self._train.items_of(user).tolist()] = 0
+        return law / law.sum(1, keepdim=True).clamp_min(1)
+
+    def any(self, n: int, generator: torch.Generator) -> Tensor:
+        """Items (n,)."""
+        numbers = torch.empty(n, dtype=torch.int64, device=self._ends.device).random_(generator=generator) % self.total
+        return torch.searchsorted(self._ends, numbers, right=True)
+
+    def without(self, users: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """For each user (B,), n items that she does not have (B, n), and whether there is any (B, n)."""
+        free = self._free[users][:, None]  # (B, 1)
+        numbers = torch.empty(len(users), n, dtype=torch.int64, device=users.device).random_(generator=generator)
+        numbers %= free.clamp_min(1)
+        place = torch.searchsorted(self._keys, users[:, None] * self.total + numbers, right=True)  # (B, n)
+        numbers += self._owned[place] - self._owned[self._starts[users]][:, None]
+        items = torch.searchsorted(self._ends, numbers, right=True).clamp_max_(self._train.n_items - 1)
+        return items, (free > 0).expand(-1, n)
+
+
+def _whole_numbers(weights: NDArray[np.float64], n_users: int) -> NDArray[np.int64]:
+    """The weights (I,) as whole numbers, none of them 0 but where the weight is; exact where all are alike."""
+    positive = weights > 0
+    if np.all(weights[positive] == weights[positive][:1]):
+        return positive.astype(np.int64)
+    finest = min(_FINEST, (1 << 62) // max(n_users, 1))  # users times numbers must fit into 64 bits
+    return np.where(positive, np.maximum(np.rint(weights / weights.sum() * finest), 1), 0).astype(np.int64)

@@ -1,0 +1,49 @@
+"""Negatives drawn by popularity (equation 4 of the paper).
+
+Pr(k | user i) ∝ f(k)^β        for each item k that i does not have; f(k) is the number of users who have k
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError
+from spherec.sampling.negatives import check_count
+
+
+@dataclass(frozen=True)
+class Popularity:
+    """Popular items are drawn more often; items that nobody has are never drawn."""
+
+    negatives: int = 1
+    "N, negatives for each positive."
+    beta: float = 0.8
+    "β: above 0 favours popular items, 0 is uniform over the items that anybody has, below 0 favours rare ones."
+    shared: bool = False
+    "Whether a batch shares its negatives: with hundreds or thousands of them, for softmin."
+
+    def __post_init__(self) -> None:
+        check_count("negatives", self.negatives)
+        check_beta(self.beta)
+
+    def weights(self, train: Interactions) -> NDArray[np.float64]:
+        """(I,) f^β, scaled so that the largest is 1; 0 where f is."""
+        return popularity_weights(train, self.beta)
+
+
+def popularity_weights(train: Interactions, beta: float) -> NDArray[np.float64]:
+    """(I,) f^β, scaled so that the largest is 1; 0 where f is."""
+    count = train.users_per_item  # (I,)
+    with np.errstate(divide="ignore"):
+        log_weights = beta * np.log(count)  # (I,) by logarithms, for f^β may be beyond any float
+    log_weights[count == 0] = -np.inf
+    weights: NDArray[np.float64] = np.exp(log_weights - log_weights.max())
+    return weights
+
+
+def check_beta(beta: float) -> None:
+    """Raises an `ArgumentError` unless β is a finite number."""
+    if not abs(beta) < float("inf"):
+        raise ArgumentError(f"beta must be a number, got {beta}")

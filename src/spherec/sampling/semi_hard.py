@@ -1,0 +1,67 @@
+"""Semi-hard negatives: the nearest that violates the margin without lying nearer than the positive.
+
+    argmin_k d²(u_i, v_k)    with d²(u_i, v_j) < d²(u_i, v_k) < d²(u_i, v_j) + margin
+
+over m items k drawn uniformly from those that i does not have; where there is none, the nearest of all m.
+Schroff et al., FaceNet (CVPR 2015).
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError
+from spherec.geometry import Geometry, squared_distance
+from spherec.sampling.best_of_few import BestOfFew, Penalty
+from spherec.sampling.negatives import Negatives, check_count
+
+_LAST = 8.0  # more than any squared distance in the unit ball
+
+
+@dataclass(frozen=True)
+class SemiHard:
+    """Of a few random items, the nearest that lies farther than the positive, but not by the margin."""
+
+    negatives: int = 1
+    "N, negatives for each positive."
+    candidates: int = 10
+    "m, items drawn for each negative."
+    margin: float = 1.0
+    "In squared distance; that of the loss."
+
+    def __post_init__(self) -> None:
+        check_count("negatives", self.negatives)
+        check_count("candidates", self.candidates)
+        if not 0 < self.margin < float("inf"):
+            raise ArgumentError(f"margin must be > 0, got {self.margin}")
+
+
+class SemiHardSampler:
+    """Drawn per pair; each negative has candidates of its own, drawn with replacement, so an item may come twice.
+
+    A user who has every item gets none, and her places are masked.
+    """
+
+    def __init__(self, train: Interactions, config: SemiHard, device: torch.device) -> None:
+        self._margin = config.margin
+        self._best = BestOfFew(train, config.negatives, config.candidates, device)
+
+    def probabilities(self, users: Tensor, positives: Tensor, geometry: Geometry) -> Tensor:
+        """The law (B, I) of each negative for pairs (B,), (B,), where no two items lie equally near."""
+        return self._best.probabilities(users, self._penalty(users, positives, geometry), geometry)
+
+    def sample(self, users: Tensor, positives: Tensor, geometry: Geometry, generator: torch.Generator) -> Negatives:
+        """N negatives for each of users (B,) with their positives (B,)."""
+        return self._best.sample(users, self._penalty(users, positives, geometry), geometry, generator)
+
+    def _penalty(self, users: Tensor, positives: Tensor, geometry: Geometry) -> Penalty:
+        """The distance, and on top of it more than any distance for what is not semi-hard."""
+        positive = squared_distance(geometry.users(users), geometry.items(positives))[:, None]  # (B, 1)
+
+        def penalty(distance: Tensor) -> Tensor:  # (B, n)
+            is_semi_hard = (distance > positive) & (distance < positive + self._margin)
+            return distance + _LAST * ~is_semi_hard
+
+        return penalty

@@ -1,0 +1,142 @@
+"""Two-stage sampling (section 3.2 of the paper): popular candidates for a batch, then those that lie near the positive.
+
+Stage one draws C candidates a batch by popularity^β. Stage two draws, for each pair, N of them with
+
+    Pr(n | v_j) ∝ 1 / p(s)^κ ∝ (1 − s²)^(−κ(D−3)/2)    for 0 ≤ s ≤ 1, else 0        s = v_j · v_n
+
+where p is the density of the dot product of two independent directions in D dimensions; its constant,
+1/Beta((D−1)/2, ½), cancels. κ is ours: the paper has κ = 1, under which the nearest candidate nearly always wins.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError
+from spherec.geometry import Geometry, gather, unit
+from spherec.sampling.candidates import Candidates, CandidateSource
+from spherec.sampling.gumbel import distinct
+from spherec.sampling.membership import Membership
+from spherec.sampling.negatives import Negatives, check_count
+from spherec.sampling.popularity import check_beta, popularity_weights
+
+_TUNED_BETA = {1: 0.8, 2: 0.6, 5: 0.4}  # the more negatives, the harder popular items are pushed away already
+
+
+@dataclass(frozen=True)
+class TwoStage:
+    """Popular candidates first, then the informative among them."""
+
+    negatives: int = 5
+    "N, negatives for each positive; no item twice."
+    beta: float = 0.4
+    "β of stage one: above 0 favours popular items, below 0 rare ones. The more negatives, the smaller it should be."
+    sharpness: float = 0.05
+    "κ of stage two: 0 draws uniformly among the candidates with s >= 0, 1 is the paper's text."
+    candidates: int = 2000
+    "C, items drawn in stage one, for a whole batch."
+    replacement: bool = False
+    "Whether stage one may draw an item more than once; drawn m times, it counts m times in stage two."
+    vectors: Literal["live", "frozen"] = "live"
+    "The item vectors of stage two: as they are at this step, or as they were before the first."
+    cap: float = 0.875
+    "Larger s counts as this; beyond it the weights would leave nothing to the others."
+
+    def __post_init__(self) -> None:
+        check_count("negatives", self.negatives)
+        check_count("candidates", self.candidates)
+        check_beta(self.beta)
+        if self.negatives > self.candidates:
+            raise ArgumentError(
+                f"negatives must be at most candidates, got {self.negatives} of {self.candidates}; draw more candidates"
+            )
+        if not 0 <= self.sharpness < float("inf"):
+            raise ArgumentError(f"sharpness must be >= 0, got {self.sharpness}")
+        if not 0 < self.cap < 1:
+            raise ArgumentError(f"cap must lie between 0 and 1, got {self.cap}")
+        if self.vectors not in ("live", "frozen"):
+            raise ArgumentError(f"vectors must be 'live' or 'frozen', got {self.vectors!r}")
+
+    @classmethod
+    def tuned(cls, negatives: int = 5) -> "TwoStage":
+        """The default: live vectors, a gentle sharpness, and the β that goes with this number of negatives."""
+        nearest = min(_TUNED_BETA, key=lambda known: abs(known - negatives))
+        return cls(negatives=negatives, beta=_TUNED_BETA[nearest])
+
+    @classmethod
+    def as_written(cls, negatives: int = 1, beta: float = 0.8) -> "TwoStage":
+        """What the paper's text says: live vectors, κ = 1. Training collapses; it is here to be studied."""
+        return cls(negatives=negatives, beta=beta, sharpness=1.0)
+
+    @classmethod
+    def as_released(cls, negatives: int = 1, beta: float = 0.8) -> "TwoStage":
+        """What the paper's public code does, and its published figures show: κ = 1 on the initial vectors for ever."""
+        return cls(negatives=negatives, beta=beta, sharpness=1.0, vectors="frozen")
+
+
+class TwoStageSampler:
+    """Candidates are drawn per batch, negatives per pair and without replacement.
+
+    A user's own items, the positive among them, are never chosen. Where no candidate has s >= 0, the pair's negatives
+    are drawn uniformly from the candidates. Where fewer than N can be chosen, the places left over are masked.
+    """
+
+    def __init__(
+        self, train: Interactions, config: TwoStage, device: torch.device, *, initial_items: Tensor | None = None
+    ) -> None:
+        if config.vectors == "frozen" and initial_items is None:
+            raise ArgumentError("vectors is 'frozen', but no initial item vectors were given; give initial_items")
+        self.config = config
+        self._frozen = initial_items if config.vectors == "frozen" else None  # (I, D)
+        self._source = CandidateSource(
+            train,
+            popularity_weights(train, config.beta),
+            config.candidates,
+            device,
+            replacement=config.replacement,
+        )
+        self._membership = Membership(train, device)
+
+    def candidate_probabilities(self) -> Tensor:
+        """The law of stage one (I,)."""
+        return self._source.probabilities()
+
+    def candidates(self, generator: torch.Generator) -> Candidates:
+        """Stage one."""
+        return self._source.draw(generator)
+
+    def probabilities(self, users: Tensor, positives: Tensor, candidates: Candidates, geometry: Geometry) -> Tensor:
+        """The law of stage two (B, C): of the first negative that is drawn for each pair."""
+        return self._log_weights(users, positives, candidates, geometry).softmax(1).nan_to_num(0.0)
+
+    def sample(self, users: Tensor, positives: Tensor, geometry: Geometry, generator: torch.Generator) -> Negatives:
+        """N negatives for each of users (B,) with their positives (B,)."""
+        candidates = self.candidates(generator)
+        log_weights = self._log_weights(users, positives, candidates, geometry)  # (B, C)
+        n = min(self.config.negatives, log_weights.shape[1])
+        chosen, valid = distinct(log_weights, n, generator)  # (B, n)
+        missing = (0, self.config.negatives - n)  # places to add on either side: a small catalogue has fewer than N
+        return Negatives(pad(candidates.items[chosen], missing), pad(valid, missing))
+
+    def _log_weights(self, users: Tensor, positives: Tensor, candidates: Candidates, geometry: Geometry) -> Tensor:
+        """(B, C) of stage two, up to a constant for each row; -inf for what must not be chosen."""
+        own = self._membership.mask(users, candidates.items)  # (B, C)
+        base = candidates.multiplicity.log().expand(len(users), -1).masked_fill(own, float("-inf"))  # (B, C)
+        ones, others = self._items(positives, geometry), self._items(candidates.items, geometry)  # (B, D), (C, D)
+        similarity = unit(ones) @ unit(others).T  # (B, C)
+        near = base + log_inverse_density(similarity, ones.shape[1], self.config.sharpness, self.config.cap)  # (B, C)
+        none_near = (near == float("-inf")).all(1, keepdim=True)  # (B, 1)
+        return torch.where(none_near, base, near)
+
+    def _items(self, index: Tensor, geometry: Geometry) -> Tensor:
+        return geometry.items(index) if self._frozen is None else gather(self._frozen, index)
+
+
+def log_inverse_density(similarity: Tensor, dim: int, sharpness: float, cap: float) -> Tensor:
+    """Log of (1 − s²)^(−κ(D−3)/2) at dot products s (…), those above the cap taken for it; -inf below 0."""
+    log_weights = torch.log1p(-similarity.clamp_max(cap).square()) * (-sharpness * (dim - 3) / 2)
+    return log_weights.masked_fill(similarity < 0, float("-inf"))
