@@ -3,6 +3,7 @@
 Nothing here imports `spherec`: data sets are read through their documented attributes only.
 """
 
+import math
 from collections import Counter, defaultdict
 from fractions import Fraction
 from statistics import mean, median
@@ -116,3 +117,181 @@ def latest_moment(times, share):
     """The latest of `times` from which on at least `share` (as it is written: 0.8 is four fifths) of them lie."""
     wanted = Fraction(str(share)) * len(times)
     return max(moment for moment in times if sum(time >= moment for time in times) >= wanted)
+
+
+# --- Space and losses ------------------------------------------------------------------------------------------------
+
+
+def dot(one, other):
+    total = 0.0
+    for a, b in zip(one, other, strict=True):
+        total += a * b
+    return total
+
+
+def squared_distance(one, other):
+    total = 0.0
+    for a, b in zip(one, other, strict=True):
+        total += (a - b) ** 2
+    return total
+
+
+def hinge(positive, negatives, margin):
+    """[d²(u, v_j) − min_k d²(u, v_k) + margin]₊ of one pair, from squared distances; 0 without negatives."""
+    if not negatives:
+        return 0.0
+    nearest = negatives[0]
+    for negative in negatives:
+        if negative < nearest:
+            nearest = negative
+    excess = positive - nearest + margin
+    return excess if excess > 0 else 0.0
+
+
+def rank_weight(positive, negatives, margin, n_items):
+    """log(1 + I · the share of negatives inside the margin) of one pair, from squared distances; 0 without any."""
+    if not negatives:
+        return 0.0
+    inside = 0
+    for negative in negatives:
+        if negative < positive + margin:
+            inside += 1
+    return math.log(1 + n_items * inside / len(negatives))
+
+
+def softmin(positive, negatives, temperature, gamma, n_items):
+    """log(1 + Σ_k exp((s_ik − s_ij)/τ − γ·log(q_k·I))) of one pair, from its dot product and [(dot product, q_k)].
+
+    Where q_k is None, the negative counts as drawn uniformly.
+    """
+    total = 1.0
+    for similarity, q in negatives:
+        bias = 0.0 if q is None else math.log(q * n_items)
+        total += math.exp((similarity - positive) / temperature - gamma * bias)
+    return math.log(total)
+
+
+def covariance(vectors):
+    """(‖Cov‖_F² − ‖diag Cov‖²) / n: the squares of what stands beside the diagonal of the D × D covariance."""
+    n, dim = len(vectors), len(vectors[0])
+    columns = []
+    for a in range(dim):
+        column = [vector[a] for vector in vectors]
+        columns.append([value - sum(column) / n for value in column])
+    total = 0.0
+    for a in range(dim):
+        for b in range(dim):
+            if a != b:
+                total += (dot(columns[a], columns[b]) / n) ** 2
+    return total / n
+
+
+def spread_out(pairs, dim):
+    """(mean dot)² + [mean dot² − 1/D]₊ over pairs of vectors (v_j, v_k); 0 without pairs."""
+    if not pairs:
+        return 0.0
+    first = second = 0.0
+    for one, other in pairs:
+        similarity = dot(one, other)
+        first += similarity / len(pairs)
+        second += similarity**2 / len(pairs)
+    return first**2 + max(0.0, second - 1 / dim)
+
+
+# --- Adam ------------------------------------------------------------------------------------------------------------
+
+
+def adam(start, gradients, learning_rate, beta1=0.9, beta2=0.999, epsilon=1e-8):
+    """Where one number stands after each step of algorithm 1 of Kingma and Ba; a step without a gradient has 0.0."""
+    place, mean, square = start, 0.0, 0.0
+    places = []
+    for step, gradient in enumerate(gradients, 1):
+        mean = beta1 * mean + (1 - beta1) * gradient
+        square = beta2 * square + (1 - beta2) * gradient**2
+        unbiased_mean = mean / (1 - beta1**step)
+        unbiased_square = square / (1 - beta2**step)
+        place -= learning_rate * unbiased_mean / (math.sqrt(unbiased_square) + epsilon)
+        places.append(place)
+    return places
+
+
+# --- Sampling --------------------------------------------------------------------------------------------------------
+
+
+def popularity_law(matrix, beta):
+    """[Pr(j)] of equation 4 of the paper: f(j)^beta over the sum of all, f the users who have j; 0 where f is 0."""
+    counts = [sum(bool(row[item]) for row in matrix) for item in range(len(matrix[0]))]
+    weights = [float(count) ** beta if count else 0.0 for count in counts]
+    return [weight / sum(weights) for weight in weights]
+
+
+def law_without(law, places):
+    """The law where some places are not to be drawn; all zero where no other is left."""
+    left = [0.0 if place in places else probability for place, probability in enumerate(law)]
+    return [probability / sum(left) if any(left) else 0.0 for probability in left]
+
+
+def successive_law(weights, n):
+    """{n places drawn one after the other without replacement, in this order: probability}.
+
+    Fewer than n where no others have a weight above 0.
+    """
+    if n == 0 or not any(weights):
+        return {(): 1.0}
+    law = {}
+    for place, weight in enumerate(weights):
+        if weight > 0:
+            rest = [0.0 if other == place else left for other, left in enumerate(weights)]
+            for later, probability in successive_law(rest, n - 1).items():
+                law[place, *later] = weight / sum(weights) * probability
+    return law
+
+
+def independent_law(law, n):
+    """{n places drawn with replacement, in this order: probability}."""
+    if n == 0:
+        return {(): 1.0}
+    return {
+        (place, *later): first * probability
+        for place, first in enumerate(law)
+        if first > 0
+        for later, probability in independent_law(law, n - 1).items()
+    }
+
+
+def image_law(law, image):
+    """{image of an outcome: probability}, for a law {outcome: probability}."""
+    images = defaultdict(float)
+    for outcome, probability in law.items():
+        images[image(outcome)] += probability
+    return dict(images)
+
+
+def hardest(places, distances):
+    """The place with the least distance to the user."""
+    return min(places, key=lambda place: distances[place])
+
+
+def semi_hardest(places, distances, of_positive, margin):
+    """The nearest that lies farther than the positive but violates the margin; where none does, the nearest."""
+    violating = [place for place in places if of_positive < distances[place] < of_positive + margin]
+    return hardest(violating or places, distances)
+
+
+def dot_product_density(s, dim):
+    """p(s) of section 3.1, for two independent directions, but for its constant 1 / Beta((d - 1) / 2, 1 / 2)."""
+    return (1 - s * s) ** ((dim - 1) / 2 - 1)
+
+
+def stage_two_law(positive, others, sharpness, cap, multiplicity):
+    """[Pr(n | v_j)] of section 3.2 over the candidates' vectors, to the power `sharpness`, with s capped.
+
+    `multiplicity` says how often each is among the candidates: 0 for what must not be chosen. All zero if all are.
+    """
+    weights = []
+    for other, times in zip(others, multiplicity, strict=True):
+        s = dot(positive, other) / math.sqrt(dot(positive, positive) * dot(other, other))
+        weights.append(times / dot_product_density(min(s, cap), len(positive)) ** sharpness if s >= 0 else 0.0)
+    if not any(weights):
+        weights = multiplicity
+    return [weight / sum(weights) if any(weights) else 0.0 for weight in weights]

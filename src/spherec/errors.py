@@ -4,6 +4,7 @@ SpherecError
 ├── ArgumentError     (also ValueError)   a parameter outside its range
 ├── DataError         (also ValueError)   input that cannot be used: a file, a row, a column, a frame
 ├── UnknownIdError    (also LookupError)  ids that the data does not hold
+├── TrainingError     (also RuntimeError) a run that cannot go on
 └── MissingPackageError (also ImportError) a package that this call needs is not installed
 
 A message is one sentence that names where (file, line or column), the value received, and what to do about it.
@@ -24,6 +25,10 @@ class DataError(SpherecError, ValueError):
 
 class UnknownIdError(SpherecError, LookupError):
     """An external id that the data does not hold."""
+
+
+class TrainingError(SpherecError, RuntimeError):
+    """A run that cannot go on."""
 
 
 class MissingPackageError(SpherecError, ImportError):

@@ -1,6 +1,7 @@
 """The metric model: one table of users, one of items, in one space."""
 
 from dataclasses import dataclass
+from typing import get_args
 
 import torch
 from torch import Tensor
@@ -23,6 +24,8 @@ class MetricModel:
     constraint: Constraint = "sphere"
 
     def __post_init__(self) -> None:
+        if self.constraint not in get_args(Constraint):
+            raise ArgumentError(f"constraint must be 'sphere' or 'ball', got {self.constraint!r}")
         for name, rows in (("user", self.user_rows), ("item", self.item_rows)):
             if rows.dim() != 2 or rows.dtype != torch.float32:
                 raise ArgumentError(f"{name} rows must be a float32 table, got {rows.dtype} of shape {(*rows.shape,)}")

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.signal import lfilter
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
@@ -77,7 +78,7 @@ class DenseAdam:
         """The rows (…, D) at indices (…), as of now."""
         flat = index.reshape(-1)
         table, mean, square, last = (one.index_select(0, flat) for one in self._parts())
-        return (table - self._missed(mean, square, last)).reshape(*index.shape, -1)
+        return (table - self._missed(mean, square, last)).reshape(*index.shape, self.table.shape[1])
 
     def everything(self) -> Tensor:
         """All rows (n, D), as of now."""
@@ -112,7 +113,7 @@ class DenseAdam:
         gap = (self.steps - last).double()  # (m,)
         moves = _between(self._ahead, last, self.steps, torch.pow(beta1 / beta2**0.5, gap))  # (m,)
         epsilons = _between(self._ahead_epsilon, last, self.steps, torch.pow(beta1 / beta2, gap))  # (m,)
-        epsilon = self.config.epsilon * torch.where(gap > 0, epsilons / moves, 1.0)  # (m,)
+        epsilon = self.config.epsilon * torch.where(moves > 0, epsilons / moves, 1.0)  # (m,)
         scale = self.config.learning_rate * moves  # (m,)
         return scale.float()[:, None] * mean / (square.sqrt() + epsilon.float()[:, None])
 
@@ -129,10 +130,9 @@ def _tables(config: Adam) -> tuple[NDArray[np.float64], ...]:
 
 def _sum_ahead(ratio: float, terms: NDArray[np.float64]) -> NDArray[np.float64]:
     """Σ_{k≥1} ratio^k terms[s + k] for each s (S + 1,), the last term going on for ever."""
-    ahead = np.full(len(terms), terms[-1] * ratio / (1 - ratio))
-    for s in range(len(terms) - 2, -1, -1):
-        ahead[s] = ratio * (terms[s + 1] + ahead[s + 1])
-    return ahead
+    last = terms[-1] * ratio / (1 - ratio)
+    ahead, _ = lfilter([ratio], [1, -ratio], terms[:0:-1], zi=[ratio * last])  # the recurrence, backwards
+    return np.append(ahead[::-1], last)
 
 
 def _between(ahead: Tensor, last: Tensor, now: Tensor, faded: Tensor) -> Tensor:

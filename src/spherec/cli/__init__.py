@@ -7,6 +7,7 @@ import typer
 from spherec._version import __version__
 from spherec.cli import data
 from spherec.cli.demo import demo
+from spherec.cli.train import train
 from spherec.errors import SpherecError
 
 _INTERRUPTED = 130  # the exit code after Ctrl-C, as shells have it
@@ -21,6 +22,7 @@ app = typer.Typer(
 )
 app.add_typer(data.app, name="data")
 app.command()(demo)
+app.command()(train)
 
 
 def _print_version(wanted: bool) -> None:

@@ -183,7 +183,12 @@ class Source:
 
 
 def takes_source(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command all of DATA's options; the command itself takes one `Source` as its first argument."""
+    """Give a command all of DATA's options; the command itself takes one `Source` as its first argument.
+
+    Where the command has an option of the same name, its own counts, and DATA's keeps its default.
+    """
+    own = list(inspect.signature(command).parameters.values())[1:]
+    taken = {parameter.name for parameter in own}
     options = [
         inspect.Parameter(
             field.name,
@@ -192,8 +197,8 @@ def takes_source(command: Callable[..., None]) -> Callable[..., None]:
             annotation=field.type,
         )
         for field in fields(Source)
+        if field.name not in taken
     ]
-    own = list(inspect.signature(command).parameters.values())[1:]
 
     @functools.wraps(command)
     def wrapper(**given: Any) -> None:

@@ -26,10 +26,14 @@ _ALIGNMENT = 64
 _LOCAL_HEADER = 30  # bytes of a zip member's fixed header, before its name and extra field
 _PADDING_ID = 0x5350  # marks our padding among a member's extra fields
 _MANIFEST = "manifest"
-_LARGEST_MANIFEST = 1 << 20
+_LARGEST_MANIFEST = 1 << 24
 # What zipfile and NumPy raise on bytes that are not what they seem.
 _DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, ValueError, KeyError, EOFError, RuntimeError)
 _DEFLATE_LIMIT = 1040  # no deflate stream unpacks to more bytes for each of its own
+
+
+class _Damaged(Exception):
+    """What is wrong with an archive."""
 
 
 def write(
@@ -49,28 +53,35 @@ def write(
                 npy.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
 
 
-def read(path: str | os.PathLike[str], kind: str, version: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """The arrays, read-only, and the manifest of an archive of this `kind`, checked against their checksums."""
+def read(
+    path: str | os.PathLike[str], kind: str, version: int, *, remedy: str = "prepare it again"
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """The arrays, read-only, and the manifest of an archive of this `kind`, checked against their checksums.
+
+    `remedy` is what to do about a damaged one.
+    """
     path = Path(path)
     if path.exists() and not path.is_file():
         raise DataError(f"cannot read {path}: it is not a file; check the path")
     try:
         with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
-            manifest = _manifest(archive, path)
+            manifest = _manifest(archive)
             _check_kind(manifest, path, kind, version)
             if not {info.compress_type for info in archive.infolist()} <= {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
-                raise DataError(f"{path} is damaged: an unknown compression; prepare it again")
+                raise _Damaged("an unknown compression")
             members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
             del members[_MANIFEST]
             if sorted(members) != manifest.get("arrays", sorted(members)):
-                raise DataError(f"{path} is damaged: arrays are missing; prepare it again")
+                raise _Damaged("arrays are missing")
             return {name: _array(archive, info, file, path) for name, info in members.items()}, manifest
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
     except DataError:
         raise
+    except _Damaged as damage:
+        raise DataError(f"{path} is damaged: {damage}; {remedy}") from None
     except _DAMAGE as error:
-        raise DataError(f"{path} is damaged or not made by spherec ({error}); prepare it again") from None
+        raise DataError(f"{path} is damaged or not made by spherec ({error}); {remedy}") from None
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
@@ -91,13 +102,13 @@ def _padding(offset: int, info: zipfile.ZipInfo) -> bytes:
     return struct.pack("<HH", _PADDING_ID, -begin % _ALIGNMENT) + bytes(-begin % _ALIGNMENT)
 
 
-def _manifest(archive: zipfile.ZipFile, path: Path) -> dict[str, Any]:
+def _manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
     info = archive.getinfo(f"{_MANIFEST}.npy")
     if info.file_size > _LARGEST_MANIFEST:
-        raise DataError(f"{path} is damaged: its manifest claims {info.file_size:,} bytes; prepare it again")
+        raise _Damaged(f"its manifest claims {info.file_size:,} bytes")
     manifest = json.loads(npy.read_array(BytesIO(archive.read(info)), allow_pickle=False).tobytes())
     if not isinstance(manifest, dict):
-        raise DataError(f"{path} is damaged: its manifest is not a table; prepare it again")
+        raise _Damaged("its manifest is not a table")
     return manifest
 
 
@@ -114,16 +125,16 @@ def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: IO[bytes], pat
     if info.compress_type == zipfile.ZIP_STORED:
         content = _mapped(info, file, path)
     elif info.file_size > info.compress_size * _DEFLATE_LIMIT:
-        raise DataError(f"{path} is damaged: {info.filename} claims {info.file_size:,} bytes; prepare it again")
+        raise _Damaged(f"{info.filename} claims {info.file_size:,} bytes")
     else:
         content = np.frombuffer(archive.read(info), dtype=np.uint8)
     head = BytesIO(content[:4096].tobytes())
     if npy.read_magic(head) != (1, 0):
-        raise DataError(f"{path} is damaged: {info.filename} is not an array; prepare it again")
+        raise _Damaged(f"{info.filename} is not an array")
     shape, fortran_order, dtype = npy.read_array_header_1_0(head)
     numbers = content[head.tell() :]
     if dtype.hasobject or fortran_order or math.prod(shape) * dtype.itemsize != len(numbers):
-        raise DataError(f"{path} is damaged: {info.filename} does not hold what it declares; prepare it again")
+        raise _Damaged(f"{info.filename} does not hold what it declares")
     return numbers.view(dtype).reshape(shape)
 
 
@@ -134,5 +145,5 @@ def _mapped(info: zipfile.ZipInfo, file: IO[bytes], path: Path) -> NDArray[np.ui
     begin = info.header_offset + _LOCAL_HEADER + name_length + extra_length
     content = np.memmap(path, dtype=np.uint8, mode="r", offset=begin, shape=(info.file_size,)).view(np.ndarray)
     if zlib.crc32(content.data) != info.CRC:
-        raise DataError(f"{path} is damaged: the checksum of {info.filename} is wrong; prepare it again")
+        raise _Damaged(f"the checksum of {info.filename} is wrong")
     return content

@@ -6,6 +6,7 @@ q_k is the probability with which item k was drawn, I the number of items. γ = 
 are drawn often count less. With negatives drawn by popularity, a smaller γ leaves popular items pushed away.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -44,7 +45,7 @@ def softmin(triplets: Triplets, temperature: float, gamma: float) -> Tensor:
     """The softmin of each pair (B,); 0 where a pair has no negative."""
     exponent = (triplets.positive[:, None] - triplets.negative) / (2 * temperature)  # (B, N)
     if triplets.log_q is not None:
-        exponent = exponent - gamma * (triplets.log_q + torch.log(torch.tensor(triplets.n_items)))
+        exponent = exponent - gamma * (triplets.log_q + math.log(triplets.n_items))
     exponent = exponent.masked_fill(~triplets.valid, float("-inf"))
     zero = torch.zeros_like(triplets.positive)[:, None]  # (B, 1) the 1 in the logarithm
     return torch.cat((zero, exponent), dim=1).logsumexp(1)

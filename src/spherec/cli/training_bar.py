@@ -1,0 +1,65 @@
+"""Training in progress, in the terminal."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from spherec.cli.display import note
+from spherec.training import EpochRecord, History
+from spherec.training.trainer import Progress as ProgressCallback
+
+
+@contextmanager
+def training_bar(epochs: int, pairs: int, metric: str) -> Iterator[ProgressCallback]:
+    """A bar over all epochs on standard error, gone when done; a line an epoch where that is no terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines(metric)
+        return
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+        TextColumn("at most"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[state]}", markup=False),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("starting", total=epochs * pairs, state="")
+
+        def update(epoch: EpochRecord, history: History) -> None:
+            done = len(history.epochs) * pairs + epoch.pairs
+            bar.update(
+                task,
+                completed=done,
+                description=f"epoch {epoch.epoch} of {epochs}",
+                state=_state(epoch, history, metric),
+            )
+
+        yield update
+
+
+class _Lines:
+    """One line for each epoch that ended."""
+
+    def __init__(self, metric: str) -> None:
+        self._metric = metric
+        self._said: int | None = None
+
+    def __call__(self, epoch: EpochRecord, history: History) -> None:  # noqa: ARG002
+        """Say what has not been said yet."""
+        ended = len(history.epochs)
+        if self._said is not None and ended > self._said:
+            note(f"epoch {ended}: {_state(history.epochs[-1], history, self._metric)}")
+        self._said = ended
+
+
+def _state(epoch: EpochRecord, history: History, metric: str) -> str:
+    parts = [f"loss {epoch.loss:.4f}", f"active {epoch.active:.0%}", f"{epoch.triplets_per_second:,.0f} triplets/s"]
+    if history.best is not None:
+        parts.append(f"best {metric} {history.best.metric:.4f} in epoch {history.best.epoch}")
+    if epoch.masked:
+        parts.append(f"{epoch.masked:.1%} of negatives not found")
+    return ", ".join(parts)

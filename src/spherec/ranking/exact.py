@@ -1,0 +1,81 @@
+"""The nearest items of each user, exactly: all items are looked at, in blocks of users."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError
+from spherec.geometry import Constraint, Vectors
+
+_BLOCK = 1 << 24  # scores held at once: 64 MB of float32
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The best items of B users, best first."""
+
+    items: NDArray[np.int64]
+    "(B, K) item indices; -1 where a user has fewer than K items left."
+    scores: NDArray[np.float32]
+    "(B, K) the larger the nearer; -inf where there is no item."
+
+
+class ExactRanker:
+    """Ranks all items for users by squared distance; of items equally near, the one with the lower index comes first.
+
+    The score is u·v − |v|²/2, which falls as |u − v|² grows. On the sphere |v|² is the same for all and left out.
+    """
+
+    def __init__(self, vectors: Vectors, constraint: Constraint = "sphere") -> None:
+        self.vectors = vectors
+        items = vectors.item_table
+        self._offset = None if constraint == "sphere" else items.square().sum(1) / 2  # (I,)
+
+    def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
+        """The k best items for user indices (B,), those that the users have in `without` left out."""
+        if k < 1:
+            raise ArgumentError(f"k must be a whole number >= 1, got {k}")
+        n_items = len(self.vectors.item_table)
+        items = np.full((len(users), k), -1, dtype=np.int64)
+        scores = np.full((len(users), k), -np.inf, dtype=np.float32)
+        block = max(_BLOCK // max(n_items, 1), 1)
+        for first in range(0, len(users), block):
+            part = users[first : first + block]
+            best, found = _best(self._scores(part, without), min(k, n_items))  # (b, k)
+            items[first : first + block, : found.shape[1]] = np.where(np.isneginf(best), -1, found)
+            scores[first : first + block, : found.shape[1]] = best
+        return Ranking(items, scores)
+
+    def _scores(self, users: NDArray[np.int64], without: Interactions | None) -> Tensor:
+        """(b, I), -inf for items left out."""
+        table = self.vectors.item_table
+        index = torch.as_tensor(users, device=table.device)
+        scores = self.vectors.users(index) @ table.T  # (b, I)
+        if self._offset is not None:
+            scores -= self._offset
+        if without is not None:
+            lengths = without.items_per_user[users]  # (b,)
+            rows = np.repeat(np.arange(len(users)), lengths)  # (r,) all items of all these users
+            at = np.arange(len(rows)) + np.repeat(without.indptr[users] - np.cumsum(lengths) + lengths, lengths)
+            own = (torch.as_tensor(one, device=table.device) for one in (rows, without.indices[at].astype(np.int64)))
+            scores[tuple(own)] = float("-inf")
+        return scores
+
+
+def _best(scores: Tensor, k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """The k largest scores (b, k) of each row (b, I) and their columns; equal scores by ascending column."""
+    best, columns = scores.topk(k, dim=1)  # which of equal scores come in, and in which order, is left open by torch
+    columns, order = columns.sort(dim=1)
+    best, order = best.gather(1, order).sort(dim=1, descending=True, stable=True)
+    columns = columns.gather(1, order)
+    least = best[:, -1:]  # (b, 1)
+    tied = (((scores >= least).sum(1) > k) & (least[:, 0] > float("-inf"))).nonzero()[:, 0]  # more than k are that good
+    for row in tied.tolist():
+        enough = (scores[row] >= least[row]).nonzero()[:, 0]
+        values, order = scores[row, enough].sort(descending=True, stable=True)
+        best[row], columns[row] = values[:k], enough[order[:k]]
+    return best.cpu().numpy(), columns.cpu().numpy()

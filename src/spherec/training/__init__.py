@@ -1,0 +1,7 @@
+"""Training: the loop, what it remembers, and how it goes on after a stop."""
+
+from spherec.training.config import Training
+from spherec.training.history import EpochRecord, History
+from spherec.training.trainer import Trained, train
+
+__all__ = ["EpochRecord", "History", "Trained", "Training", "train"]

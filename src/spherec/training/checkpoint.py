@@ -1,0 +1,125 @@
+"""A run as one file, from which training goes on as if it had never stopped.
+
+An archive of arrays like a prepared data set: no pickle, checksums, there whole or not at all. It holds the tables with
+their moments as they are, rows not caught up: writing it changes nothing, so a run with checkpoints ends with the same
+vectors as one without.
+"""
+
+import zlib
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from spherec.data import archive
+from spherec.data.atomic import refuse_unwritable
+from spherec.data.interactions import Interactions
+from spherec.errors import DataError, SpherecError
+from spherec.model import MetricModel
+from spherec.training.config import Training
+from spherec.training.history import History
+from spherec.training.run import Run
+from spherec.training.standing import Standing
+
+FORMAT = "spherec-checkpoint"
+VERSION = 1
+
+
+class CheckpointFile:
+    """The checkpoint of one run at a path."""
+
+    def __init__(self, path: str | PathLike[str], identity: dict[str, Any]) -> None:
+        refuse_unwritable(path)
+        self.path = Path(path)
+        self._identity = identity
+
+    def save(self, run: Run, standing: Standing) -> None:
+        """Write the run as it is now in place of what was written before."""
+        tensors = _tensors(run) | {"generator": run.generator.get_state()}
+        if standing.best is not None:
+            tensors |= {"best_users": standing.best.user_rows, "best_items": standing.best.item_rows}
+        manifest = {
+            "format": FORMAT,
+            "version": VERSION,
+            "identity": self._identity,
+            "pairs": standing.pairs,
+            "places": standing.places,
+            "seconds": standing.seconds,
+            "history": standing.history.as_records(),
+        }
+        archive.write(self.path, {name: one.cpu().numpy() for name, one in tensors.items()}, manifest, compress=False)
+
+    def load(self, run: Run) -> Standing:
+        """Put the run where the file says, and tell where that is."""
+        arrays, manifest = archive.read(self.path, FORMAT, VERSION, remedy="start anew")
+        try:
+            _refuse_other(self.path, manifest["identity"], self._identity)
+            return _restore(run, arrays, manifest)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            if isinstance(error, SpherecError):
+                raise
+            raise DataError(f"{self.path} is damaged ({error}); start anew") from None
+
+
+def _restore(run: Run, arrays: dict[str, NDArray[Any]], manifest: dict[str, Any]) -> Standing:
+    """Put the run where the arrays say, and tell where that is."""
+    for name, tensor in _tensors(run).items():
+        tensor.copy_(_tensor(arrays[name]))
+    run.generator.set_state(_tensor(arrays["generator"]))
+    best = None
+    if "best_users" in arrays:
+        device = run.users.table.device
+        users, items = (_tensor(arrays[name]).to(device) for name in ("best_users", "best_items"))
+        best = MetricModel(users, items, run.config.constraint)
+    return Standing(
+        pairs=manifest["pairs"],
+        places=manifest["places"],
+        seconds=manifest["seconds"],
+        history=History.from_records(manifest["history"]),
+        best=best,
+    )
+
+
+def fingerprint(
+    data: Interactions, config: Training, initial: MetricModel | None, device: torch.device
+) -> dict[str, Any]:
+    """What must be the same for a run to go on: all but how long it may last."""
+    described = config.described()
+    for name in ("epochs", "patience"):
+        del described[name]
+    return {
+        **described,
+        "data": f"{data.n_users} users, {data.n_items} items, {len(data)} pairs, {_digest(data.indptr, data.indices)}",
+        "initial": initial and _digest(initial.user_rows.cpu().numpy(), initial.item_rows.cpu().numpy()),
+        "device": device.type,
+    }
+
+
+def _tensors(run: Run) -> dict[str, torch.Tensor]:
+    """The run's tensors by name; writing into them changes the run."""
+    tables = {"users": run.users, "items": run.items}
+    states = {f"{name}_{part}": one for name, table in tables.items() for part, one in table.state().items()}
+    return states | {"sums": run.sums}
+
+
+def _tensor(array: NDArray[Any]) -> torch.Tensor:
+    return torch.tensor(array)  # a copy, for the array is read-only
+
+
+def _refuse_other(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    for name in wanted:
+        if found.get(name) != wanted[name]:
+            raise DataError(
+                f"{path} is the checkpoint of another run: its {name} is {found.get(name)}, here it is {wanted[name]}; "
+                "train with the same settings and data, or start anew"
+            )
+
+
+def _digest(*arrays: NDArray[Any]) -> str:
+    checksum = 0
+    for array in arrays:
+        checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
+    return f"checksum {checksum:08x}"

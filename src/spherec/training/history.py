@@ -1,0 +1,65 @@
+"""What happened in a run, epoch by epoch, as data."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One pass over the training pairs."""
+
+    epoch: int
+    "Counted from 1."
+    pairs: int
+    "Pairs learned from."
+    seconds: float
+    "Spent in this epoch's steps."
+    loss: float
+    "Mean over the pairs."
+    active: float
+    "Share of pairs with something to learn from: for the hinge, a negative inside the margin."
+    masked: float
+    "Share of negatives' places for which none was found."
+    triplets_per_second: float
+    "Pairs with each of their negatives."
+    metric: float | None = None
+    "Of the validation after this epoch, if there was one; more is better."
+
+
+@dataclass(frozen=True)
+class History:
+    """The epochs of a run so far."""
+
+    epochs: tuple[EpochRecord, ...] = ()
+
+    def with_epoch(self, record: EpochRecord) -> "History":
+        """This and one more."""
+        return History((*self.epochs, record))
+
+    @property
+    def best(self) -> EpochRecord | None:
+        """The epoch with the best metric, the first of them; None without validation."""
+        validated = [record for record in self.epochs if record.metric is not None]
+        return max(validated, key=lambda record: record.metric or 0.0, default=None)
+
+    def is_best(self) -> bool:
+        """Whether the last epoch is the best so far."""
+        return self.best is not None and self.best is self.epochs[-1]
+
+    def should_stop(self, patience: int) -> bool:
+        """Whether that many validations have passed without a new best."""
+        best = self.best
+        if best is None:
+            return False
+        later = [record for record in self.epochs if record.metric is not None and record.epoch > best.epoch]
+        return len(later) >= patience
+
+    def as_records(self) -> list[dict[str, Any]]:
+        """Plain data, one dictionary an epoch."""
+        return [asdict(record) for record in self.epochs]
+
+    @classmethod
+    def from_records(cls, records: Sequence[dict[str, Any]]) -> "History":
+        """From what `as_records` gave."""
+        return cls(tuple(EpochRecord(**record) for record in records))

@@ -1,0 +1,155 @@
+"""The loop: epochs of batches of steps, with validation, early stopping and checkpoints around them."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Literal
+
+import torch
+
+from spherec import rng
+from spherec.data.interactions import Interactions
+from spherec.device import DeviceName, resolve
+from spherec.errors import ArgumentError, DataError, TrainingError
+from spherec.geometry import Vectors
+from spherec.model import MetricModel
+from spherec.training.checkpoint import CheckpointFile, fingerprint
+from spherec.training.config import Training
+from spherec.training.history import EpochRecord, History
+from spherec.training.interrupt import interruptible
+from spherec.training.run import Run
+from spherec.training.standing import Standing
+from spherec.training.timer import Timer
+
+Validate = Callable[[Vectors], float]
+"""How good the vectors are; more is better."""
+
+Ended = Literal["all epochs done", "no better for a while", "interrupted"]
+
+Progress = Callable[[EpochRecord, History], None]
+"""Told every so often how far the epoch in progress has come, with the epochs before it."""
+
+_SECONDS_BETWEEN_REPORTS = 0.2
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a run leaves."""
+
+    model: MetricModel
+    "The best by the validation metric; without one, the last."
+    history: History
+    "What happened, epoch by epoch."
+    ended: Ended
+    "Why the run ended."
+
+
+def train(
+    data: Interactions,
+    config: Training | None = None,
+    *,
+    validate: Validate | None = None,
+    device: DeviceName | torch.device = "auto",
+    initial: MetricModel | None = None,
+    checkpoint: str | PathLike[str] | None = None,
+    checkpoint_seconds: float = 300.0,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Trained:
+    """Train a model on `data`, starting from `initial`, or else from random vectors.
+
+    The same data, config and device give the same vectors. Ctrl-C ends the run after the step in progress, with the
+    best model so far. `checkpoint` names a file that is written every so many seconds and at the end; with `resume`,
+    training goes on from it as if it had never stopped.
+    """
+    config = config or Training()
+    where = resolve(device)
+    run, standing, file = Run(data, config, _start(data, config, initial, where)), Standing(), None
+    if checkpoint is not None:
+        file = CheckpointFile(checkpoint, fingerprint(data, config, initial, where))
+        standing = file.load(run) if resume else standing
+    elif resume:
+        raise ArgumentError("resume is True, but no checkpoint was named; give the path of one")
+
+    pairs = [torch.tensor(one, device=where) for one in (data.users, data.indices)]  # (E,), (E,)
+    report_timer, save_timer = Timer(_SECONDS_BETWEEN_REPORTS), Timer(checkpoint_seconds)
+    with interruptible() as interrupt:
+        while not (interrupt.is_wanted() or _is_over(standing.history, config)):
+            epoch = len(standing.history.epochs)
+            order = rng.permutation(len(data), rng.torch_stream(config.seed, "shuffle", epoch, device=where))  # (E,)
+            for first in range(standing.pairs, len(data), config.batch_size):
+                began = time.perf_counter()
+                batch = order[first : first + config.batch_size]  # (B,) the last one may be smaller
+                places = run.step(*(one[batch].long() for one in pairs))
+                standing.add(len(batch), places, time.perf_counter() - began)
+                if progress is not None and report_timer.is_due():
+                    progress(_record(run, standing), standing.history)
+                if file is not None and save_timer.is_due():
+                    file.save(run, standing)
+                if interrupt.is_wanted():
+                    break
+            if standing.pairs == len(data):
+                _end_epoch(run, standing, validate if (epoch + 1) % config.validate_every == 0 else None)
+    if file is not None:
+        file.save(run, standing)
+    ended: Ended = "interrupted"
+    if not interrupt.is_wanted() or _is_over(standing.history, config):
+        ended = "all epochs done" if len(standing.history.epochs) >= config.epochs else "no better for a while"
+    return Trained(standing.best or run.model(), standing.history, ended)
+
+
+def _start(data: Interactions, config: Training, initial: MetricModel | None, device: torch.device) -> MetricModel:
+    """The model before the first step, on the device."""
+    if not len(data):
+        raise DataError("there are no pairs to train on; give interactions with some")
+    if initial is None:  # drawn on the CPU, so that all devices start from the same vectors
+        generator = rng.torch_stream(config.seed, "initial vectors")
+        initial = MetricModel.initial(data.n_users, data.n_items, config.dim, generator)
+    for name, rows, count in (("user", initial.user_rows, data.n_users), ("item", initial.item_rows, data.n_items)):
+        if rows.shape != (count, config.dim):
+            raise ArgumentError(
+                f"initial {name} rows must be of shape {(count, config.dim)} for this data and dim, got "
+                f"{(*rows.shape,)}"
+            )
+    return MetricModel(initial.user_rows.to(device), initial.item_rows.to(device), config.constraint)
+
+
+def _is_over(history: History, config: Training) -> bool:
+    return len(history.epochs) >= config.epochs or history.should_stop(config.patience)
+
+
+def _end_epoch(run: Run, standing: Standing, validate: Validate | None) -> None:
+    """Write the epoch into the history, with the metric of the model after it; keep that model if it is the best."""
+    record = _record(run, standing)
+    if validate is None:
+        standing.history = standing.history.with_epoch(record)
+    else:
+        model = run.model()
+        metric = validate(model.vectors)
+        if not math.isfinite(metric):
+            raise TrainingError(f"validate gave {metric} after epoch {record.epoch}; it must give a finite number")
+        standing.history = standing.history.with_epoch(replace(record, metric=metric))
+        standing.best = model if standing.history.is_best() else standing.best
+    standing.begin_epoch()
+    run.sums.zero_()
+
+
+def _record(run: Run, standing: Standing) -> EpochRecord:
+    """The epoch so far. Reading the sums waits for the device, so this is for now and then."""
+    began = time.perf_counter()
+    loss, active, masked = run.sums.tolist()
+    standing.seconds += time.perf_counter() - began
+    epoch = len(standing.history.epochs) + 1
+    if not math.isfinite(loss):
+        raise TrainingError(f"the loss is {loss} in epoch {epoch}; lower learning_rate")
+    return EpochRecord(
+        epoch=epoch,
+        pairs=standing.pairs,
+        seconds=standing.seconds,
+        loss=loss / standing.pairs,
+        active=active / standing.pairs,
+        masked=masked / standing.places,
+        triplets_per_second=standing.places / standing.seconds,
+    )

@@ -1,0 +1,218 @@
+"""Every loss against its equation, and what holds for all of them."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.autograd import gradcheck
+
+from spherec.errors import ArgumentError
+from spherec.losses import Hinge, Softmin, Triplets, hinge, rank_weight, softmin
+from tests import oracles
+from tests.losses.batches import N_ITEMS, Batch, batch, each_size
+
+LOSSES = [Hinge(), Hinge(0.1), Hinge(0.1, rank_weight=True), Softmin(), Softmin(0.5, 0.5), Softmin(1.0, 0.0)]
+each_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
+both_precisions = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+
+
+def assert_same(found, expected, tolerance=1e-10):
+    """One number each, within the tolerance, or what single precision allows."""
+    tolerance = tolerance if found.dtype == torch.float64 else 5e-5
+    expected = torch.tensor(expected, dtype=torch.float64)
+    assert found.shape == expected.shape
+    torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=tolerance)
+
+
+@each_size
+@both_precisions
+@pytest.mark.parametrize("margin", [1.0, 0.05])
+def test_hinge_is_that_of_the_equation(b, n, d, dtype, margin):
+    pairs = batch(b, n, d)
+    expected = [oracles.hinge(positive, negatives, margin) for positive, negatives in pairs.distances()]
+    assert_same(hinge(pairs.to(dtype).triplets(), margin), expected)
+    assert_same(Hinge(margin)(pairs.to(dtype).triplets()), expected)
+
+
+@each_size
+@both_precisions
+@pytest.mark.parametrize("margin", [1.0, 0.05])
+def test_rank_weight_is_that_of_the_equation(b, n, d, dtype, margin):
+    pairs = batch(b, n, d)
+    weights = [oracles.rank_weight(positive, negatives, margin, N_ITEMS) for positive, negatives in pairs.distances()]
+    hinges = [oracles.hinge(positive, negatives, margin) for positive, negatives in pairs.distances()]
+    triplets = pairs.to(dtype).triplets()
+    assert_same(rank_weight(triplets, margin).to(dtype), weights, tolerance=1e-6)
+    weighted = [weight * one for weight, one in zip(weights, hinges, strict=True)]
+    assert_same(Hinge(margin, rank_weight=True)(triplets), weighted, tolerance=1e-6)
+
+
+@each_size
+@both_precisions
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0])
+def test_softmin_is_that_of_the_equation(b, n, d, dtype, gamma):
+    for pairs in (batch(b, n, d), batch(b, n, d).without_law()):
+        expected = [
+            oracles.softmin(positive, negatives, 0.1, gamma, N_ITEMS) for positive, negatives in pairs.similarities()
+        ]
+        assert_same(softmin(pairs.to(dtype).triplets(), 0.1, gamma), expected, tolerance=1e-6)
+        assert_same(Softmin(0.1, gamma)(pairs.to(dtype).triplets()), expected, tolerance=1e-6)
+
+
+@each_loss
+@pytest.mark.parametrize(("b", "n"), [(1, 1), (1, 7), (3, 2), (17, 7)])
+@both_precisions
+def test_losses_are_not_reduced(loss, b, n, dtype):
+    triplets = batch(b, n, 16).to(dtype).triplets()
+    assert loss(triplets).shape == (b,)
+    assert loss(triplets).dtype == dtype
+    assert loss.active(triplets).shape == (b,)
+    assert loss.active(triplets).dtype == torch.bool
+
+
+@each_loss
+@pytest.mark.parametrize("shared", [False, True])
+def test_gradients_are_those_of_the_loss(loss, shared):
+    pairs = batch(4, 3, 3, shared=shared, seed=1)
+
+    def of(*vectors):
+        return loss(Batch(*vectors, pairs.valid, pairs.log_q).triplets())
+
+    assert gradcheck(of, pairs.vectors_with_gradient()[1])
+
+
+@each_loss
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_pair_without_negatives_costs_nothing_and_pulls_nowhere(loss, shared):
+    pairs = batch(3, 2, 4, shared=shared)
+    valid = torch.tensor([[True, True], [False, False], [True, False]])
+    pairs, (users, positives, negatives) = replace(pairs, valid=valid).vectors_with_gradient()
+    loss(pairs.triplets()).sum().backward()
+    assert loss(pairs.triplets())[1] == 0
+    assert not loss.active(pairs.triplets())[1]
+    assert rank_weight(pairs.triplets(), 1.0)[1] == 0
+    assert all(one.grad.isfinite().all() for one in (users, positives, negatives))
+    assert not users.grad[1].any()
+    assert not positives.grad[1].any()
+    assert users.grad[0].any() or not loss(pairs.triplets())[0]
+
+
+@each_loss
+def test_a_batch_without_negatives_costs_nothing(loss):
+    pairs, vectors = replace(batch(3, 2, 4), valid=torch.zeros(3, 2, dtype=torch.bool)).vectors_with_gradient()
+    loss(pairs.triplets()).sum().backward()
+    assert loss(pairs.triplets()).tolist() == [0, 0, 0]
+    assert not any(one.grad.any() for one in vectors)
+
+
+@each_loss
+@pytest.mark.parametrize("law", [-3.0, 0.0, float("-inf")])
+def test_what_stands_in_places_that_are_not_valid_does_not_matter(loss, law):
+    pairs = batch(17, 7, 3)
+    other = replace(
+        pairs,
+        negatives=torch.where(pairs.valid[..., None], pairs.negatives, pairs.users[:, None]),
+        log_q=torch.where(pairs.valid, pairs.log_q, law),
+    )
+    other, (users, _, negatives) = other.vectors_with_gradient()
+    torch.testing.assert_close(loss(other.triplets()), loss(pairs.triplets()), rtol=0, atol=0)
+    torch.testing.assert_close(loss.active(other.triplets()), loss.active(pairs.triplets()))
+    loss(other.triplets()).sum().backward()
+    assert users.grad.isfinite().all()
+    assert not negatives.grad[~pairs.valid].any()
+
+
+@each_loss
+@both_precisions
+def test_negatives_shared_by_the_batch_are_the_same_as_repeated_ones(loss, dtype):
+    pairs = batch(17, 7, 16, shared=True).to(dtype)
+    repeated = replace(pairs, negatives=pairs.negatives.expand(17, -1, -1), log_q=pairs.log_q.expand(17, -1))
+    tolerance = 1e-12 if dtype == torch.float64 else 1e-5
+    torch.testing.assert_close(loss(pairs.triplets()), loss(repeated.triplets()), rtol=tolerance, atol=tolerance)
+    half_shared = replace(repeated, log_q=pairs.log_q)
+    torch.testing.assert_close(loss(half_shared.triplets()), loss(repeated.triplets()), rtol=0, atol=0)
+
+
+@each_loss
+def test_equal_distances_are_no_trouble(loss):
+    positive = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    negative = torch.tensor([[1.0, 1.0], [2.0, 2.0], [1.5, 1.5]], dtype=torch.float64, requires_grad=True)
+    triplets = Triplets(positive, negative, torch.ones(3, 2, dtype=torch.bool), N_ITEMS)
+    if isinstance(loss, Hinge):
+        expected = [oracles.hinge(1.0, row, loss.margin) for row in negative.tolist()]
+        if loss.rank_weight:
+            weights = [oracles.rank_weight(1.0, row, loss.margin, N_ITEMS) for row in negative.tolist()]
+            expected = [weight * one for weight, one in zip(weights, expected, strict=True)]
+    else:
+        similarities = [[(-distance / 2, None) for distance in row] for row in negative.tolist()]
+        expected = [oracles.softmin(-0.5, row, loss.temperature, loss.gamma, N_ITEMS) for row in similarities]
+    assert_same(loss(triplets), expected, tolerance=1e-6)
+    (gradient,) = torch.autograd.grad(loss(triplets)[0], negative)
+    assert gradient[0, 0] == gradient[0, 1] < 0
+    assert not gradient[1:].any()
+
+
+@pytest.mark.parametrize(("distance", "active"), [(0.5, True), (1.0, True), (1.99, True), (2.0, False), (3.0, False)])
+def test_hinge_is_active_where_a_negative_lies_inside_the_margin(distance, active):
+    triplets = Triplets(torch.ones(1), torch.tensor([[9.0, distance, 0.0]]), torch.tensor([[True, True, False]]), 5)
+    assert Hinge().active(triplets).tolist() == [active]
+    assert (Hinge()(triplets) > 0).tolist() == [active]
+    assert rank_weight(triplets, 1.0).item() == pytest.approx(oracles.rank_weight(1.0, [9.0, distance], 1.0, 5))
+
+
+@pytest.mark.parametrize(("distance", "active"), [(0.5, True), (0.99, True), (1.0, False), (1.5, False)])
+def test_softmin_is_active_where_a_negative_lies_nearer_than_the_positive(distance, active):
+    triplets = Triplets(torch.ones(1), torch.tensor([[9.0, distance, 0.0]]), torch.tensor([[True, True, False]]), 5)
+    assert Softmin().active(triplets).tolist() == [active]
+
+
+def test_the_nearest_negative_is_infinitely_far_where_there_is_none():
+    valid = torch.tensor([[True, True], [False, True], [False, False]])
+    triplets = Triplets(torch.ones(3), torch.tensor([[3.0, 2.0], [1.0, 4.0], [0.0, 0.0]]), valid, N_ITEMS)
+    assert triplets.nearest().tolist() == [2, 4, float("inf")]
+
+
+def test_the_rank_weight_is_a_constant_to_the_gradient():
+    pairs, _ = batch(3, 2, 4).vectors_with_gradient()
+    assert not rank_weight(pairs.triplets(), 1.0).requires_grad
+
+
+def test_softmin_stays_finite_where_its_exponentials_do_not():
+    positive = torch.tensor([4.0, 0.0], requires_grad=True)
+    negative = torch.tensor([[0.0, 4.0], [4.0, 4.0]], requires_grad=True)
+    loss = softmin(Triplets(positive, negative, torch.ones(2, 2, dtype=torch.bool), 5), 2**-10, 1.0)
+    loss.sum().backward()
+    assert loss.tolist() == [2048, 0]
+    assert positive.grad.isfinite().all()
+    assert negative.grad.tolist() == [[-512, 0], [0, 0]]
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0])
+def test_a_uniform_law_needs_no_correction(gamma):
+    pairs = batch(17, 7, 16)
+    uniform = replace(pairs, log_q=torch.full((1, 7), 1 / N_ITEMS, dtype=torch.float64).log())
+    expected = softmin(pairs.without_law().triplets(), 0.1, gamma)
+    torch.testing.assert_close(softmin(uniform.triplets(), 0.1, gamma), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_smaller_gamma_pushes_more_where_popular_items_are_drawn():
+    pairs = batch(17, 7, 16)
+    popular = replace(pairs, log_q=torch.full((1, 7), 30 / N_ITEMS, dtype=torch.float64).log())
+    full, half, none = (softmin(popular.triplets(), 0.1, gamma) for gamma in (1.0, 0.5, 0.0))
+    has_negatives = pairs.valid.any(1)
+    assert (full < half)[has_negatives].all()
+    assert (half < none)[has_negatives].all()
+
+
+@pytest.mark.parametrize(
+    ("make", "field", "values"),
+    [
+        (Hinge, "margin", [0.0, -0.5, float("nan"), float("inf")]),
+        (Softmin, "temperature", [0.0, -0.1, float("nan"), float("inf")]),
+        (Softmin, "gamma", [float("nan"), float("inf"), float("-inf")]),
+    ],
+)
+def test_a_value_out_of_range_is_refused_by_name(make, field, values):
+    for value in values:
+        with pytest.raises(ArgumentError, match=rf"{field} .*got {value}"):
+            make(**{field: value})

@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spherec.sampling import candidates
+from spherec.sampling.candidates import CandidateSource
+from spherec.sampling.popularity import popularity_weights
+from tests.oracles import image_law, independent_law, successive_law
+from tests.sampling.checks import CPU, FEWEST_DRAWS, assert_follows, generator, interactions, random_rows
+from tests.strategies import MATRICES
+
+WEIGHTS = np.array([4.0, 2.0, 0.0, 1.0, 1.0, 0.5])
+LAW = (WEIGHTS / WEIGHTS.sum()).tolist()
+TRAIN = interactions(np.eye(6))
+ALL_DRAWS = 1000  # for each candidate: then noise is never the cheaper way
+NO_DRAWS = 0  # then it always is
+
+
+def source(count, *, replacement=False, weights=WEIGHTS, train=TRAIN):
+    return CandidateSource(train, weights, count, CPU, replacement=replacement)
+
+
+def drawn(one, times=FEWEST_DRAWS, seed=0):
+    stream = generator(seed)
+    return [one.draw(stream) for _ in range(times)]
+
+
+@pytest.fixture(params=["first distinct of more draws", "noise over all items"])
+def only_way(request, monkeypatch):
+    """Takes one of the two ways to draw without replacement, and takes the other away."""
+    by_noise = request.param == "noise over all items"
+    monkeypatch.setattr(candidates, "_MOST_DRAWS", NO_DRAWS if by_noise else ALL_DRAWS)
+    monkeypatch.delattr(candidates, "_first_distinct" if by_noise else "distinct")
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.usefixtures("only_way")
+def test_sets_are_drawn_one_after_the_other_without_replacement(count):
+    sets = [frozenset(one.items.tolist()) for one in drawn(source(count), seed=count)]
+    assert_follows(sets, image_law(successive_law(LAW, count), frozenset))
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 5, 6, 2000])
+@pytest.mark.usefixtures("only_way")
+def test_candidates_are_distinct_and_as_many_as_there_are(count):
+    for one in drawn(source(count), times=100):
+        items = one.items[one.multiplicity > 0].tolist()
+        assert len(items) == len(set(items)) == min(count, 5)
+        assert set(items) <= {0, 1, 3, 4, 5}
+        assert set(one.multiplicity.tolist()) == {1.0}
+
+
+@pytest.mark.parametrize(("beta", "way"), [(0.5, "_first_distinct"), (30, "distinct")])
+def test_the_way_is_chosen_by_how_many_draws_the_law_would_take(beta, way, monkeypatch):
+    train = interactions(random_rows(60, 400, 0.2))
+    other = {"_first_distinct": "distinct", "distinct": "_first_distinct"}[way]
+    one = source(100, weights=popularity_weights(train, beta), train=train)
+    monkeypatch.delattr(candidates, other)
+    for each in drawn(one, times=50):
+        assert len(set(each.items.tolist())) == 100
+        assert each.multiplicity.eq(1).all()
+
+
+def test_items_with_hardly_any_weight_fill_the_set_where_no_others_are_left():
+    steep = np.array([1.0, 1e-12, 1e-13, 0.0, 1e-14, 0.0])
+    for one in drawn(source(3, weights=steep), times=100):
+        assert one.items[0] == 0
+        assert set(one.items.tolist()) <= {0, 1, 2, 4}
+        assert len(set(one.items.tolist())) == 3
+
+
+def test_draws_that_hold_too_few_distinct_items_leave_places_without_a_candidate(monkeypatch):
+    monkeypatch.setattr(candidates, "_SIGMAS", float("-inf"))  # as many draws as candidates, so some repeat
+    counts = set()
+    for one in drawn(source(4), times=200):
+        items = one.items[one.multiplicity > 0].tolist()
+        assert len(items) == len(set(items))
+        assert one.items.shape == (4,)
+        assert 0 <= one.items.min() <= one.items.max() < 6
+        counts.add(len(items))
+    assert counts == {1, 2, 3, 4}
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_with_replacement_multiplicities_are_multinomial(count):
+    def multiplicities(one):
+        counts = torch.zeros(6).index_add_(0, one.items, one.multiplicity)
+        return tuple(counts.int().tolist())
+
+    law = image_law(independent_law(LAW, count), lambda places: tuple(places.count(item) for item in range(6)))
+    assert_follows(map(multiplicities, drawn(source(count, replacement=True), seed=count)), law)
+
+
+@pytest.mark.parametrize("count", [1, 5, 2000])
+def test_with_replacement_multiplicities_sum_to_all_draws_and_stand_once(count):
+    for one in drawn(source(count, replacement=True), times=50):
+        assert one.items.shape == one.multiplicity.shape == (count,)
+        assert one.multiplicity.sum() == count
+        items = one.items[one.multiplicity > 0].tolist()
+        assert len(items) == len(set(items))
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_the_stated_law_is_that_of_the_first_draw(replacement):
+    stated = source(2, replacement=replacement).probabilities().double()
+    torch.testing.assert_close(stated, torch.tensor(LAW).double(), rtol=1e-6, atol=0)
+
+
+@given(MATRICES.filter(np.any), st.integers(1, 7), st.sampled_from([-2, -0.5, 0.7, 4]), st.booleans())
+def test_only_items_that_somebody_has_are_candidates(rows, count, beta, replacement):
+    train = interactions(rows)
+    one = source(count, replacement=replacement, weights=popularity_weights(train, beta), train=train)
+    for each in drawn(one, times=5):
+        items = each.items[each.multiplicity > 0].tolist()
+        assert items
+        assert set(items) <= set(np.flatnonzero(rows.any(0)))
+        assert len(items) == len(set(items))

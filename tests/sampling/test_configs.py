@@ -1,0 +1,84 @@
+import re
+from dataclasses import FrozenInstanceError, astuple
+
+import pytest
+
+from spherec.errors import ArgumentError
+from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform, build
+from spherec.sampling.two_stage import TwoStageSampler
+from tests.sampling.checks import CPU, interactions, space
+
+NAN, INF = float("nan"), float("inf")
+COUNTS = [0, -1, 2.5, "3", None]
+ALL = [Uniform, Popularity, TwoStage, Hard, SemiHard]
+WRONG = [
+    *((config, "negatives", value) for config in ALL for value in COUNTS),
+    *((config, "candidates", value) for config in (TwoStage, Hard, SemiHard) for value in COUNTS),
+    *((config, "beta", value) for config in (Popularity, TwoStage) for value in (INF, -INF, NAN)),
+    *((TwoStage, "sharpness", value) for value in (-0.1, INF, NAN)),
+    *((TwoStage, "cap", value) for value in (0, 1, -0.5, 1.5, NAN)),
+    *((TwoStage, "vectors", value) for value in ("Live", "", None)),
+    *((SemiHard, "margin", value) for value in (0, -1, INF, NAN)),
+]
+
+
+@pytest.mark.parametrize(("config", "field", "value"), WRONG, ids=lambda one: getattr(one, "__name__", repr(one)))
+def test_a_value_outside_its_range_is_refused_by_name(config, field, value):
+    with pytest.raises(ArgumentError, match=f"^{field} .*{re.escape(str(value))}"):
+        config(**{field: value})
+
+
+def test_more_negatives_than_candidates_are_refused():
+    with pytest.raises(ArgumentError, match=r"^negatives .*4 of 3"):
+        TwoStage(negatives=4, candidates=3)
+
+
+@pytest.mark.parametrize("config", ALL)
+def test_configs_cannot_be_changed(config):
+    with pytest.raises(FrozenInstanceError):
+        config().negatives = 2
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        TwoStage(negatives=1, candidates=1),
+        TwoStage(sharpness=0, cap=0.999, beta=-3),
+        TwoStage(replacement=True, vectors="frozen"),
+        Popularity(beta=0),
+        SemiHard(margin=1e-6),
+        Hard(candidates=1),
+    ],
+    ids=repr,
+)
+def test_the_ends_of_the_ranges_are_taken(config):
+    train = interactions()
+    sampler = build(config, train, CPU, initial_items=space(train).item_table)
+    assert callable(sampler.sample)
+
+
+def test_the_default_is_live_and_gentle():
+    assert astuple(TwoStage()) == (5, 0.4, 0.05, 2000, False, "live", 0.875)
+    assert TwoStage.tuned() == TwoStage()
+
+
+@pytest.mark.parametrize(
+    ("negatives", "beta"), [(1, 0.8), (2, 0.6), (3, 0.6), (4, 0.4), (5, 0.4), (10, 0.4), (100, 0.4)]
+)
+def test_more_negatives_are_tuned_to_a_smaller_beta(negatives, beta):
+    assert TwoStage.tuned(negatives) == TwoStage(negatives, beta, 0.05, vectors="live")
+
+
+@pytest.mark.parametrize(("preset", "vectors"), [(TwoStage.as_released, "frozen"), (TwoStage.as_written, "live")])
+def test_presets_of_the_paper_have_the_full_sharpness(preset, vectors):
+    assert preset() == TwoStage(1, 0.8, 1.0, 2000, False, vectors, 0.875)
+    assert preset(negatives=5, beta=1.0) == TwoStage(5, 1.0, 1.0, 2000, False, vectors, 0.875)
+
+
+def test_frozen_vectors_must_be_given():
+    with pytest.raises(ArgumentError, match=r"frozen.*initial_items"):
+        TwoStageSampler(interactions(), TwoStage.as_released(), CPU)
+
+
+def test_live_vectors_need_none():
+    TwoStageSampler(interactions(), TwoStage.as_written(), CPU)

@@ -1,0 +1,171 @@
+"""The samplers on a GPU: the same answers as on the CPU, the same laws, and no wait for the device."""
+
+import numpy as np
+import pytest
+import torch
+
+from spherec.geometry import Vectors
+from spherec.rng import torch_stream
+from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform, build
+from spherec.sampling.candidates import Candidates
+from spherec.sampling.membership import Membership
+from spherec.sampling.two_stage import TwoStageSampler
+from tests.oracles import law_without, popularity_law, successive_law
+from tests.sampling.checks import CPU, FEWEST_DRAWS, ROWS, assert_follows, interactions, pairs, random_rows, space
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
+    pytest.mark.filterwarnings("ignore:Synchronization debug mode"),
+]
+CUDA = torch.device("cuda")
+SAMPLERS = [
+    Uniform(7),
+    Uniform(500, shared=True),
+    Popularity(7, beta=0.8),
+    Popularity(7, beta=-0.7),
+    Popularity(500, beta=0.8, shared=True),
+    TwoStage(5, candidates=50),
+    TwoStage(5, candidates=50, replacement=True),
+    TwoStage(5, candidates=50, beta=-1),
+    TwoStage.tuned(2),
+    TwoStage.as_released(5),
+    TwoStage.as_written(5),
+    Hard(7),
+    SemiHard(7),
+]
+WIDE = random_rows(200, 300, 0.2)
+POSITIVES = torch.tensor(WIDE.argmax(1))
+
+each_sampler = pytest.mark.parametrize("config", SAMPLERS, ids=repr)
+
+
+def stream(seed=0):
+    return torch_stream(seed, "test", device=CUDA)
+
+
+def on(device, vectors):
+    return Vectors(vectors.user_table.to(device), vectors.item_table.to(device))
+
+
+def ready(config, rows=WIDE):
+    """A sampler on the GPU, and vectors there."""
+    train = interactions(rows)
+    at = on(CUDA, space(train, dim=16))
+    return build(config, train, CUDA, initial_items=at.item_table), at
+
+
+@pytest.fixture
+def no_waiting():
+    """Makes every wait of the host for the device an error, once it is called."""
+    yield lambda: torch.cuda.set_sync_debug_mode("error")
+    torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_membership_answers_as_on_the_cpu(seed):
+    train = interactions(random_rows(50, 80, 0.2, seed))
+    users = torch.tensor(np.random.default_rng(seed).integers(0, 50, 90))
+    items = torch.tensor(np.random.default_rng(seed + 1).integers(0, 80, 120))
+    expected = Membership(train, CPU).mask(users, items)
+    assert torch.equal(Membership(train, CUDA).mask(users.to(CUDA), items.to(CUDA)).cpu(), expected)
+
+
+@pytest.mark.parametrize("users", [[5], [4, 5, 0, 5, 7]])
+def test_membership_answers_for_users_with_nothing_and_with_everything(users):
+    train, items = interactions(ROWS), torch.tensor([0, 5, 5, 2])
+    expected = [[bool(ROWS[user][item]) for item in items.tolist()] for user in users]
+    assert Membership(train, CUDA).mask(torch.tensor(users, device=CUDA), items.to(CUDA)).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("dtype", "sharpness", "rtol"), [(torch.float64, 1, 1e-5), (torch.float32, 0.05, 1e-4), (torch.float32, 1, 2e-3)]
+)
+@pytest.mark.parametrize("dim", [3, 128])
+def test_stage_two_states_the_law_that_it_states_on_the_cpu(dim, dtype, sharpness, rtol):
+    train = interactions(WIDE)
+    at, users = space(train, dim=dim, dtype=dtype), torch.arange(200)
+    items, multiplicity = torch.arange(0, 300, 2), 1.0 + torch.arange(150) % 3
+
+    def law(device):
+        sampler = TwoStageSampler(train, TwoStage(sharpness=sharpness), device)
+        candidates = Candidates(items.to(device), multiplicity.to(device))
+        return sampler.probabilities(users.to(device), POSITIVES.to(device), candidates, on(device, at)).cpu()
+
+    torch.testing.assert_close(law(CUDA), law(CPU), rtol=rtol, atol=1e-5)
+
+
+@each_sampler
+@pytest.mark.parametrize("seed", range(3))
+def test_shape_range_and_support(config, seed):
+    sampler, at = ready(config)
+    users = torch.arange(200)
+    negatives = sampler.sample(users.to(CUDA), POSITIVES.to(CUDA), at, stream(seed))
+    assert negatives.items.is_cuda
+    assert negatives.valid.is_cuda
+    items, valid = negatives.items.cpu().expand(200, -1), negatives.valid.cpu()
+    assert items.shape == valid.shape == (200, config.negatives)
+    assert 0 <= items.min() <= items.max() < 300
+    assert valid.any()
+    assert not WIDE[users[:, None], items][valid.numpy()].any()
+
+
+@each_sampler
+def test_users_with_every_item_are_masked(config):
+    sampler, at = ready(config, np.array(ROWS))
+    users = torch.tensor([5, 0, 5, 4], device=CUDA)
+    valid = sampler.sample(users, users * 0, at, stream()).valid
+    assert not valid[[0, 2]].any()
+    assert valid[[1, 3]].any(1).all()
+
+
+@each_sampler
+def test_the_same_seed_draws_the_same(config):
+    sampler, at = ready(config)
+    users, positives = torch.arange(200, device=CUDA), POSITIVES.to(CUDA)
+    first, again, other = (sampler.sample(users, positives, at, stream(seed)) for seed in (1, 1, 2))
+    assert torch.equal(first.items, again.items)
+    assert torch.equal(first.valid, again.valid)
+    assert not torch.equal(first.items, other.items)
+
+
+@pytest.mark.parametrize("config", [Uniform(FEWEST_DRAWS), Popularity(FEWEST_DRAWS, 0.8), Popularity(FEWEST_DRAWS, -2)])
+@pytest.mark.parametrize("user", [0, 2, 4])
+def test_fixed_laws_are_followed(config, user):
+    sampler, at = ready(config, np.array(ROWS))
+    users, positives = (one.to(CUDA) for one in pairs(user, 0))
+    law = [1 / 6] * 6 if isinstance(config, Uniform) else popularity_law(ROWS, config.beta)
+    own = {item for item, has in enumerate(ROWS[user]) if has}
+    assert_follows(sampler.sample(users, positives, at, stream(user)).items[0].tolist(), law_without(law, own))
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("sharpness", [0.05, 1])
+def test_stage_two_is_followed(sharpness, n):
+    config = TwoStage(n, sharpness=sharpness)
+    sampler, at = ready(config, np.array(ROWS))
+    users, positives = (one.to(CUDA) for one in pairs(4, 0, FEWEST_DRAWS))
+    every = Candidates(torch.arange(6, device=CUDA), torch.ones(6, device=CUDA))
+    law = sampler.probabilities(users[:1], positives[:1], every, at)[0].double()
+    negatives = sampler.sample(users, positives, at, stream(n))
+    assert negatives.valid.all()
+    assert_follows(map(tuple, negatives.items.tolist()), successive_law((law / law.sum()).tolist(), n))
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_stage_one_is_followed(replacement):
+    sampler, _ = ready(TwoStage(1, candidates=1, beta=0.8, replacement=replacement), np.array(ROWS))
+    generator = stream()
+    drawn = torch.cat([sampler.candidates(generator).items for _ in range(FEWEST_DRAWS)])
+    assert_follows(drawn.tolist(), popularity_law(ROWS, 0.8))
+
+
+@each_sampler
+def test_sampling_never_waits_for_the_device(config, no_waiting):
+    sampler, at = ready(config)
+    users, positives, generator = torch.arange(200, device=CUDA), POSITIVES.to(CUDA), stream()
+    sampler.sample(users, positives, at, generator)
+    torch.cuda.synchronize()
+    no_waiting()
+    for _ in range(3):
+        sampler.sample(users, positives, at, generator)

@@ -1,0 +1,101 @@
+"""Which vectors two-stage sampling looks at, and that no vectors break it."""
+
+import pytest
+import torch
+
+from spherec.geometry import Vectors
+from spherec.sampling import TwoStage, build
+from tests.sampling.checks import CPU, directions, generator, interactions, random_rows, space
+
+ROWS = random_rows(40, 60, 0.15)
+TRAIN = interactions(ROWS)
+SPACE = space(TRAIN, dim=16)
+USERS = torch.arange(40)
+POSITIVES = torch.tensor(ROWS.argmax(1))
+
+
+def make(config, initial=SPACE.item_table):
+    return build(config, TRAIN, CPU, initial_items=initial)
+
+
+def drawn(sampler, at, seed=0):
+    return sampler.sample(USERS, POSITIVES, at, generator(seed)).items
+
+
+def moved(seed=50):
+    return space(TRAIN, dim=16, seed=seed)
+
+
+@pytest.mark.parametrize("config", [TwoStage.tuned(5), TwoStage.as_written(5), TwoStage(3, replacement=True)], ids=repr)
+def test_live_vectors_that_move_move_the_draws(config):
+    sampler = make(config)
+    assert not torch.equal(drawn(sampler, SPACE), drawn(sampler, moved()))
+
+
+@pytest.mark.parametrize("config", [TwoStage.as_written(5), TwoStage.tuned(5)], ids=repr)
+def test_live_vectors_that_move_in_place_move_the_draws(config):
+    sampler, at = make(config), moved()
+    before = drawn(sampler, at)
+    at.item_table.copy_(directions(60, 16, seed=99))
+    assert not torch.equal(before, drawn(sampler, at))
+
+
+def test_an_item_that_moves_to_the_positive_is_drawn_for_it():
+    near = SPACE.item_table.clone()
+    near[7] = near[POSITIVES[0]]
+    assert not ROWS[0][7]
+    sampler = make(TwoStage.as_written(1))
+    seeds = range(200)
+
+    def share(at):
+        return sum(drawn(sampler, at, seed)[0].item() == 7 for seed in seeds) / len(seeds)
+
+    assert share(Vectors(SPACE.user_table, near)) > 0.5 > 0.2 > share(SPACE)
+
+
+def test_frozen_vectors_are_the_initial_ones_wherever_the_others_go():
+    frozen, live = make(TwoStage.as_released(5)), make(TwoStage.as_written(5))
+    assert torch.equal(drawn(frozen, moved()), drawn(live, SPACE))
+    assert torch.equal(drawn(frozen, moved(70)), drawn(live, SPACE))
+
+
+def test_frozen_vectors_stay_where_the_tensor_they_came_from_is_changed():
+    initial = SPACE.item_table.clone()
+    sampler = make(TwoStage.as_released(5), initial)
+    before = drawn(sampler, SPACE)
+    initial.copy_(directions(60, 16, seed=99))
+    assert torch.equal(before, drawn(sampler, SPACE))
+
+
+def same(n, dim):
+    return directions(1, dim).repeat(n, 1)
+
+
+def opposite(n, dim):
+    return same(n, dim) * torch.where(torch.arange(n) % 2 == 0, 1.0, -1.0)[:, None]
+
+
+def zeros(n, dim):
+    return torch.zeros(n, dim)
+
+
+@pytest.mark.parametrize("table", [same, opposite, zeros])
+@pytest.mark.parametrize("sharpness", [0, 1, 1000])
+@pytest.mark.parametrize("dim", [1, 2, 3, 512])
+@pytest.mark.parametrize("cap", [0.875, 0.999999])
+def test_degenerate_vectors_still_give_negatives(table, sharpness, dim, cap):
+    sampler = make(TwoStage(4, sharpness=sharpness, cap=cap))
+    at = Vectors(torch.zeros(40, dim), table(60, dim))
+    law = sampler.probabilities(USERS, POSITIVES, sampler.candidates(generator()), at)
+    torch.testing.assert_close(law.sum(1), torch.ones(40))
+    negatives = sampler.sample(USERS, POSITIVES, at, generator())
+    assert negatives.valid.all()
+    assert not ROWS[USERS[:, None], negatives.items].any()
+
+
+def test_the_sampler_leaves_the_vectors_as_they_are():
+    at = moved()
+    before = at.item_table.clone()
+    drawn(make(TwoStage.as_written(5)), at)
+    drawn(make(TwoStage.as_released(5)), at)
+    assert torch.equal(at.item_table, before)

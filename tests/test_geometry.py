@@ -1,0 +1,129 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from spherec.geometry import Vectors, dots, gather, placed, projected, squared_distance, unit
+from tests import oracles
+
+_NUMBERS = st.just(0.0) | st.floats(2**-13, 2**13, width=32) | st.floats(-(2**13), -(2**-13), width=32)
+tables = arrays(np.float32, array_shapes(min_dims=1, max_dims=3, max_side=6), elements=_NUMBERS).map(torch.from_numpy)
+
+
+def directions(*shape, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return unit(torch.randn(*shape, generator=generator, dtype=torch.float64))
+
+
+@given(tables)
+def test_unit_rows_have_length_one_and_the_same_direction_unless_they_are_zero(rows):
+    lengths, units = rows.double().norm(dim=-1, keepdim=True), unit(rows)
+    assert units.dtype == rows.dtype
+    torch.testing.assert_close(units.double() * lengths, rows.double(), rtol=1e-6, atol=0)
+    torch.testing.assert_close(units.double().norm(dim=-1), (lengths[..., 0] > 0).double(), rtol=1e-6, atol=0)
+
+
+@given(tables)
+def test_scaling_to_length_one_twice_is_scaling_once(rows):
+    torch.testing.assert_close(unit(unit(rows)), unit(rows), rtol=1e-6, atol=0)
+
+
+@given(tables)
+def test_the_ball_takes_long_rows_to_its_surface_and_leaves_the_others_alone(rows):
+    held = projected(rows, "ball")
+    long = rows.norm(dim=-1) > 1
+    assert torch.equal(held[~long], rows[~long])
+    torch.testing.assert_close(held[long], unit(rows)[long], rtol=1e-6, atol=0)
+
+
+@given(tables)
+def test_projecting_twice_is_projecting_once(rows):
+    once = projected(rows, "ball")
+    torch.testing.assert_close(projected(once, "ball"), once, rtol=1e-6, atol=0)
+
+
+@given(tables)
+def test_the_sphere_stores_any_row_and_shows_it_at_length_one(rows):
+    assert torch.equal(projected(rows, "sphere"), rows)
+    assert torch.equal(placed(rows, "sphere"), unit(rows))
+
+
+@given(tables)
+def test_the_ball_shows_rows_as_they_are(rows):
+    assert torch.equal(placed(rows, "ball"), rows)
+
+
+@pytest.mark.parametrize("place", [unit, lambda rows: projected(rows, "ball")], ids=["unit", "ball"])
+def test_a_row_of_zeros_stays_one_with_finite_gradients(place):
+    rows = torch.tensor([[0.0, 0.0], [0.6, 0.8], [3.0, 4.0]], requires_grad=True)
+    vectors = place(rows)
+    (vectors * torch.tensor([1.0, 2.0])).sum().backward()
+    torch.testing.assert_close(vectors.detach(), torch.tensor([[0.0, 0.0], [0.6, 0.8], [0.6, 0.8]]))
+    assert rows.grad.isfinite().all()
+
+
+def test_the_gradient_of_a_unit_vector_points_along_the_sphere():
+    rows = torch.tensor([[3.0, 4.0]], dtype=torch.float64, requires_grad=True)
+    unit(rows)[0, 0].backward()
+    torch.testing.assert_close(rows.grad, torch.tensor([[16.0, -12.0]], dtype=torch.float64) / 125)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("d", [2, 3, 128])
+@pytest.mark.parametrize("b", [1, 4])
+def test_distances_one_to_one(b, d, dtype):
+    ones, others = directions(b, d), 0.5 * directions(b, d, seed=1)
+    expected = [oracles.squared_distance(*pair) for pair in zip(ones.tolist(), others.tolist(), strict=True)]
+    found = squared_distance(ones.to(dtype), others.to(dtype))
+    assert found.shape == (b,)
+    assert found.tolist() == pytest.approx(expected, abs=1e-12 if dtype == torch.float64 else 1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("n", [1, 5])
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("b", [1, 4])
+def test_distances_and_dot_products_one_to_many(b, n, shared, dtype):
+    ones, others = directions(b, 16), 0.5 * directions(1 if shared else b, n, 16, seed=1)
+    expanded = others.expand(b, -1, -1).tolist()
+    pairs = [[(one, other) for other in many] for one, many in zip(ones.tolist(), expanded, strict=True)]
+    tolerance = {"rtol": 0, "atol": 1e-12 if dtype == torch.float64 else 1e-6}
+    for measure, oracle in ((squared_distance, oracles.squared_distance), (dots, oracles.dot)):
+        expected = torch.tensor([[oracle(*pair) for pair in row] for row in pairs], dtype=torch.float64)
+        torch.testing.assert_close(measure(ones.to(dtype), others.to(dtype)).double(), expected, **tolerance)
+
+
+@given(tables)
+def test_a_vector_is_no_distance_from_itself(rows):
+    vectors = unit(rows).reshape(-1, rows.shape[-1])
+    assert not squared_distance(vectors, vectors).any()
+    assert (squared_distance(vectors, vectors[:, None]).abs() < 2e-6).all()
+
+
+def test_on_the_sphere_distance_and_dot_product_say_the_same():
+    ones, others = directions(7, 32), directions(7, 9, 32, seed=1)
+    torch.testing.assert_close(squared_distance(ones, others), 2 - 2 * dots(ones, others), rtol=0, atol=1e-12)
+    torch.testing.assert_close(squared_distance(ones, others[:, 0]), 2 - 2 * dots(ones, others)[:, 0])
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3), (2, 0), (2, 3, 4)], ids=str)
+def test_gathered_rows_are_those_of_the_indices(shape):
+    table = torch.arange(20.0).reshape(5, 4)
+    index = torch.randint(5, shape, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(gather(table, index), table[index])
+
+
+def test_gathering_a_row_twice_adds_its_gradients():
+    table = torch.zeros(3, 2, requires_grad=True)
+    gather(table, torch.tensor([[2, 2], [2, 0]])).sum().backward()
+    assert table.grad.tolist() == [[1, 1], [0, 0], [3, 3]]
+
+
+def test_vectors_tell_users_from_items():
+    space = Vectors(directions(5, 4), directions(7, 4, seed=1))
+    index = torch.tensor([[4, 0], [1, 1]])
+    assert torch.equal(space.users(index), space.user_table[index])
+    assert torch.equal(space.items(index), space.item_table[index])
+    assert torch.equal(space.items(torch.tensor(6)), space.item_table[6])

@@ -1,0 +1,294 @@
+"""Dense Adam at sparse cost: against torch's Adam, which moves every row at every step, and against plain loops."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spherec.errors import ArgumentError
+from spherec.geometry import projected, unit
+from spherec.optim import Adam, DenseAdam
+from tests import oracles
+
+STEPS = 2500
+MIXED = "1e-4 to 10"
+
+
+def table_of(n, dim, seed=0):
+    return unit(torch.randn(n, dim, generator=torch.Generator().manual_seed(seed)))
+
+
+def parts(n):
+    """Which rows are never touched, which once at step 1, which rarely; the others often."""
+    never, once, rarely = n // 10, n // 5, 2 * n // 5
+    return torch.arange(never), torch.arange(never, once), torch.arange(once, rarely)
+
+
+def batches(n, dim, scale, steps=STEPS, seed=1):
+    """(indices, gradients) of each step; every batch has indices that come more than once.
+
+    No gradient lies near 0, where epsilon decides.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    _, once, rarely = parts(n)
+    for step in range(steps):
+        often = torch.randint(2 * n // 5, n, (n // 5,), generator=generator)
+        now = rarely[torch.rand(len(rarely), generator=generator) < 1 / 200]
+        index = torch.cat((often, often[:3], now, once if step == 0 else once[:0]))
+        gradient = torch.randn(len(index), dim, generator=generator)  # (m, D)
+        gradient += 0.05 * gradient.sign()
+        mixed = 10 ** torch.empty(len(index), 1).uniform_(-4, 1, generator=generator)  # (m, 1)
+        yield index, gradient * (mixed if scale == MIXED else scale)
+
+
+def ours_and_dense(table, learning_rate):
+    """Our optimiser of a table, and the rows of torch's with a function that makes one step of both."""
+    ours = DenseAdam(table.clone(), Adam(learning_rate))
+    rows = torch.nn.Parameter(table.clone())
+    adam = torch.optim.Adam([rows], lr=learning_rate)
+
+    def step(index, gradient):
+        ours.step(index, gradient)
+        rows.grad = torch.zeros_like(rows).index_add_(0, index, gradient)
+        adam.step()
+
+    return ours, rows.detach(), step
+
+
+@pytest.mark.parametrize(
+    ("n", "dim", "learning_rate", "scale"),
+    [
+        *((60, 8, learning_rate, scale) for learning_rate in (1e-3, 1e-2) for scale in (1.0, 1e-3, MIXED)),
+        (200, 64, 1e-3, MIXED),
+        (200, 64, 1e-2, 1.0),
+        (200, 64, 1e-2, 1e-3),
+    ],
+)
+def test_all_rows_are_those_of_dense_adam(n, dim, learning_rate, scale):
+    table = table_of(n, dim)
+    ours, rows, step = ours_and_dense(table, learning_rate)
+    worst = torch.zeros(())
+    for number, (index, gradient) in enumerate(batches(n, dim, scale)):
+        if number % 5 == 0:
+            worst = torch.maximum(worst, (ours.rows(index) - rows[index]).abs().max())
+        step(index, gradient)
+        if number < 20 or number % 50 == 0 or number == STEPS - 1:
+            worst = torch.maximum(worst, (ours.everything() - rows).abs().max())
+    assert worst <= 1e-5
+    never = parts(n)[0]
+    assert torch.equal(ours.everything()[never], table[never])
+
+
+@pytest.mark.parametrize(("before", "bound"), [(0, 0.15), (100, 3e-3), (1000, 3e-4)])
+def test_gradients_as_small_as_epsilon_move_a_row_as_plain_loops_do_within_a_part_of_one_step(before, bound):
+    gradients = [10.0**-power for power in (4, 5, 6, 7, 8, 9, 10, 12, 20, 30)]
+    ours = DenseAdam(torch.zeros(1, len(gradients)), Adam(1e-2))
+    ours.steps += before
+    ours.step(torch.tensor([0]), torch.tensor([gradients]))
+    paths = [oracles.adam(0.0, [0.0] * before + [one] + [0.0] * 200, 1e-2)[before:] for one in gradients]
+    for places in zip(*paths, strict=True):
+        assert ours.everything()[0].tolist() == pytest.approx(places, abs=bound * 1e-2)
+        ours.steps += 1
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-8, 1e-10, 1e-25])
+def test_gradients_as_small_as_epsilon_stay_near_dense_adam(scale):
+    ours, rows, step = ours_and_dense(table_of(60, 8), 1e-2)
+    for index, gradient in batches(60, 8, scale, steps=300):
+        step(index, gradient)
+    torch.testing.assert_close(ours.everything(), rows, rtol=0, atol=0.15 * 1e-2)
+
+
+def test_lazy_adam_is_another_optimiser():
+    """Torch's SparseAdam moves a row only when it is touched, and so by far less: a tenth for one touch."""
+    table = table_of(60, 8)
+    ours, rows, step = ours_and_dense(table, 1e-2)
+    lazy = torch.nn.Parameter(table.clone())
+    lazy_adam = torch.optim.SparseAdam([lazy], lr=1e-2)
+    for index, gradient in batches(60, 8, 1.0, steps=500):
+        step(index, gradient)
+        lazy.grad = torch.sparse_coo_tensor(index[None], gradient, table.shape, check_invariants=True)
+        lazy_adam.step()
+    rarely = parts(60)[2]
+    moved, moved_lazily = ((one[rarely] - table[rarely]).norm() for one in (rows, lazy.detach()))
+    assert moved > 4 * moved_lazily
+    assert (ours.everything() - rows).abs().max() <= 1e-5
+    assert (lazy.detach() - rows).abs().max() > 0.1
+
+
+ACTIVE = st.floats(1e-3, 10) | st.floats(-10, -1e-3)
+
+
+@settings(max_examples=30)
+@given(
+    gradients=st.lists(st.just(0.0) | ACTIVE, min_size=1, max_size=60),
+    betas=st.sampled_from([(0.9, 0.999), (0.5, 0.9), (0.9, 0.99), (0.01, 0.5)]),
+    learning_rate=st.sampled_from([1e-4, 1e-2]),
+)
+def test_a_row_stands_where_plain_loops_put_it_at_every_step(gradients, betas, learning_rate):
+    ours = DenseAdam(torch.zeros(2, 1), Adam(learning_rate, *betas))
+    found = []
+    for gradient in gradients:
+        index = 0 if gradient else 1
+        ours.step(torch.tensor([index]), torch.tensor([[gradient or 1.0]]))
+        found.append(ours.rows(torch.tensor(0)).item())
+    expected = oracles.adam(0.0, gradients, learning_rate, *betas)
+    assert found == pytest.approx(expected, rel=1e-5, abs=1e-4 * learning_rate)
+
+
+def test_without_momentum_a_row_left_alone_stays():
+    ours = DenseAdam(torch.zeros(2, 1), Adam(beta1=0.0))
+    ours.step(torch.tensor([0]), torch.tensor([[2.0]]))
+    ours.steps += 3
+    assert ours.everything()[:, 0].tolist() == pytest.approx([oracles.adam(0.0, [2.0], 1e-3, 0.0)[0], 0.0])
+
+
+@pytest.mark.parametrize("gap", [1, 2, 10, 300, 10_000])
+@pytest.mark.parametrize("before", [0, 1, 100, 50_000])
+def test_a_row_left_alone_moves_on_as_plain_loops_have_it(before, gap):
+    gradients = [2.0, -1e-3]
+    ours = DenseAdam(torch.zeros(1, 2), Adam())
+    ours.steps += before
+    ours.step(torch.tensor([0]), torch.tensor([gradients]))
+    ours.steps += gap
+    expected = [oracles.adam(0.0, [0.0] * before + [one] + [0.0] * gap, 1e-3)[-1] for one in gradients]
+    assert ours.everything()[0].tolist() == pytest.approx(expected, rel=2e-6)
+
+
+def test_a_very_long_gap_ends_at_the_limit_and_the_next_touch_goes_on_from_there():
+    ours = DenseAdam(torch.zeros(1, 1), Adam())
+    ours.step(torch.tensor([0]), torch.tensor([[3.0]]))
+    ours.steps += 1000
+    limit = ours.everything().item()
+    ours.steps += 99_000
+    assert ours.everything().item() == pytest.approx(limit, rel=1e-6)
+    ours.step(torch.tensor([0]), torch.tensor([[-0.5]]))
+    ours.steps += 4
+    expected = oracles.adam(0.0, [3.0] + [0.0] * 100_000 + [-0.5] + [0.0] * 4, 1e-3)
+    assert limit == pytest.approx(expected[100_000], rel=2e-6)
+    assert ours.everything().item() == pytest.approx(expected[-1], rel=2e-6)
+
+
+def test_a_very_long_gap_does_not_move_rows_that_were_never_touched():
+    table = table_of(5, 3)
+    ours = DenseAdam(table.clone(), Adam())
+    ours.steps += 100_000
+    assert torch.equal(ours.everything(), table)
+
+
+def trained(table, steps=50, seed=1):
+    ours = DenseAdam(table.clone(), Adam(1e-2))
+    for index, gradient in batches(*table.shape, MIXED, steps, seed):
+        ours.step(index, gradient)
+    return ours
+
+
+def assert_same_state(one, other):
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_reading_changes_nothing():
+    ours = trained(table_of(60, 8))
+    before = {name: tensor.clone() for name, tensor in ours.state().items()}
+    ours.rows(torch.arange(60)).zero_()
+    ours.everything().zero_()
+    ours.rows(torch.tensor([[3, 3], [0, 59]]))
+    assert_same_state(ours.state(), before)
+
+
+@pytest.mark.parametrize("index", [7, [7, 7, 0], [[59, 1, 1], [2, 3, 4]], range(60)], ids=str)
+def test_rows_are_those_of_everything_in_the_shape_of_their_indices(index):
+    ours = trained(table_of(60, 8))
+    assert torch.equal(ours.rows(torch.tensor(index)), ours.everything()[torch.tensor(index)])
+
+
+def test_a_gradient_of_zero_is_as_none():
+    table = table_of(60, 8)
+    plain, touched = trained(table), trained(table)
+    for _ in range(30):
+        plain.step(torch.tensor([0]), torch.ones(1, 8))
+        touched.step(torch.tensor([9, 0, 30, 9]), torch.tensor([0.0, 1.0, 0.0, 0.0])[:, None].expand(-1, 8))
+    torch.testing.assert_close(touched.everything(), plain.everything(), rtol=0, atol=1e-6)
+
+
+def test_no_indices_give_no_rows():
+    assert trained(table_of(60, 8)).rows(torch.empty(0, 3, dtype=torch.int64)).shape == (0, 3, 8)
+
+
+def test_a_step_without_rows_is_still_a_step():
+    ours, other = trained(table_of(60, 8)), trained(table_of(60, 8))
+    ours.step(torch.tensor([], dtype=torch.int64), torch.empty(0, 8))
+    other.steps += 1
+    assert_same_state(ours.state(), other.state())
+
+
+def test_gradients_of_a_row_that_comes_more_than_once_add_up():
+    table = table_of(5, 3)
+    apart, together = DenseAdam(table.clone(), Adam()), DenseAdam(table.clone(), Adam())
+    gradient = torch.tensor([[1.0, 2.0, 4.0], [0.5, 0.0, -1.0], [8.0, -16.0, 0.25], [3.0, 1.0, 2.0]])
+    apart.step(torch.tensor([4, 0, 4, 2]), gradient)
+    together.step(torch.tensor([0, 2, 4]), torch.stack((gradient[1], gradient[3], gradient[0] + gradient[2])))
+    assert_same_state(apart.state(), together.state())
+
+
+def test_what_is_handed_in_stays_as_it_is():
+    index, gradient = torch.tensor([3, 1, 3]), torch.arange(6.0).reshape(3, 2)
+    DenseAdam(table_of(5, 2), Adam()).step(index, gradient)
+    assert index.tolist() == [3, 1, 3]
+    assert torch.equal(gradient, torch.arange(6.0).reshape(3, 2))
+
+
+def test_sums_of_many_gradients_are_the_same_bit_by_bit_at_every_run():
+    generator = torch.Generator().manual_seed(0)
+    index = torch.randint(4, (2000,), generator=generator)
+    gradient = torch.randn(2000, 16, generator=generator)
+    runs = [DenseAdam(table_of(5, 16), Adam()) for _ in range(5)]
+    for ours in runs:
+        ours.step(index, gradient)
+        assert_same_state(ours.state(), runs[0].state())
+
+
+def test_a_copy_of_the_state_goes_on_bit_by_bit_the_same():
+    ours = trained(table_of(60, 8))
+    other = DenseAdam(torch.zeros(60, 8), Adam(1e-2))
+    for name, tensor in ours.state().items():
+        other.state()[name].copy_(tensor)
+    for index, gradient in batches(60, 8, MIXED, steps=50, seed=2):
+        ours.step(index, gradient)
+        other.step(index, gradient)
+    assert torch.equal(ours.everything(), other.everything())
+    assert_same_state(ours.state(), other.state())
+
+
+def test_rows_with_a_gradient_are_projected_before_and_after_the_step():
+    ours = trained(3 * table_of(60, 8))
+    index = torch.tensor([30, 10, 30])
+    before, seen = ours.everything(), []
+
+    def project(rows):
+        seen.append(rows)
+        return projected(rows, "ball")
+
+    ours.step(index, torch.ones(3, 8), project)
+    assert len(seen) == 2
+    assert torch.equal(seen[0], before[[10, 30, 30]])
+    torch.testing.assert_close(seen[1], projected(seen[0], "ball"), rtol=0, atol=0.1)
+    assert torch.equal(ours.rows(index), projected(seen[1], "ball")[[1, 0, 1]])
+    others = [row for row in range(60) if row not in index]
+    torch.testing.assert_close(ours.everything()[others], before[others], rtol=0, atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("learning_rate", [0.0, -1e-3, float("nan"), float("inf")]),
+        ("beta1", [-0.1, 0.999, 1.0, float("nan")]),
+        ("beta2", [0.9, 0.0, 1.0, 1.5, float("nan")]),
+        ("epsilon", [0.0, -1e-8, float("nan"), float("inf")]),
+    ],
+)
+def test_a_value_out_of_range_is_refused_by_name(field, values):
+    for value in values:
+        with pytest.raises(ArgumentError, match=rf"{field} .*{value}"):
+            Adam(**{field: value})
