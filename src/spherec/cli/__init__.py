@@ -7,6 +7,7 @@ import typer
 from spherec._version import __version__
 from spherec.cli import data
 from spherec.cli.demo import demo
+from spherec.cli.presets import presets
 from spherec.cli.train import train
 from spherec.errors import SpherecError
 
@@ -23,6 +24,7 @@ app = typer.Typer(
 app.add_typer(data.app, name="data")
 app.command()(demo)
 app.command()(train)
+app.command()(presets)
 
 
 def _print_version(wanted: bool) -> None:

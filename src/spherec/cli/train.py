@@ -3,13 +3,14 @@
 import json
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from spherec import artifact
 from spherec.cli.display import note, show
+from spherec.cli.presets import PresetName
 from spherec.cli.source import Source, takes_source
 from spherec.cli.training_bar import training_bar
 from spherec.data import splits
@@ -28,10 +29,6 @@ _RUN = "Run"
 _INTERRUPTED = 130  # the exit code after Ctrl-C, as shells have it
 _METRIC = "NDCG@50"
 
-PresetName = Literal[
-    "two-stage", "two-stage-as-released", "two-stage-as-written", "uniform", "popularity", "softmin"
-]  # those of PRESETS
-
 
 @takes_source
 def train(
@@ -49,7 +46,7 @@ def train(
             "--set",
             metavar="NAME=VALUE",
             help="Any setting, as often as needed, e.g. sampler.beta=0.6, loss.kind=Softmin, sampler.kind=Hard. "
-            "--show-settings lists them.",
+            "`spherec presets two-stage` lists them.",
             rich_help_panel=_MODEL,
         ),
     ] = None,
@@ -75,9 +72,6 @@ def train(
         typer.Option("--resume", help="Go on where an interrupted run with this output stopped.", rich_help_panel=_RUN),
     ] = False,
     checkpoint_seconds: Annotated[float, typer.Option(help="Between two checkpoints.", rich_help_panel=_RUN)] = 300.0,
-    show_settings: Annotated[
-        bool, typer.Option("--show-settings", help="Print all settings as TOML and do nothing.", rich_help_panel=_MODEL)
-    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Train a model: vectors of users and items in one space, in which a user's nearest items are what to recommend.
@@ -95,9 +89,6 @@ def train(
         "seed": seed,
     }
     chosen = _chosen(preset, config, settings or [], flags)
-    if show_settings:
-        typer.echo(_as_toml(chosen.described()))
-        return
     refuse_unwritable(output)
     checkpoint = output.with_name(f"{output.name}.checkpoint")
     if checkpoint.exists() != resume:
@@ -129,7 +120,7 @@ def train(
 
 def _chosen(preset: PresetName, file: Path | None, settings: list[str], flags: dict[str, Any]) -> Training:
     """The preset, changed by the file, by --set and by the flags, in this order."""
-    chosen = PRESETS[preset]
+    chosen = PRESETS[preset].training
     if file is not None:
         chosen = configured(chosen, _read_toml(file))
     for setting in settings:
@@ -166,16 +157,6 @@ def _nested(name: str, value: Any) -> dict[str, Any]:
         value = {part: value}
     nested: dict[str, Any] = value
     return nested
-
-
-def _as_toml(described: dict[str, Any]) -> str:
-    """Scalars first, then a table for each part; JSON writes TOML's numbers, strings and booleans."""
-    scalars = {name: value for name, value in described.items() if not isinstance(value, dict)}
-    lines = [f"{name} = {json.dumps(value)}" for name, value in scalars.items()]
-    for name, part in described.items():
-        if isinstance(part, dict):
-            lines += ["", f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in part.items())]
-    return "\n".join(lines)
 
 
 def _held_out(data: Interactions, config: Training, share: float) -> tuple[Interactions, Validation | None]:

@@ -71,7 +71,7 @@ def _restore(run: Run, arrays: dict[str, NDArray[Any]], manifest: dict[str, Any]
     run.generator.set_state(_tensor(arrays["generator"]))
     best = None
     if "best_users" in arrays:
-        device = run.users.table.device
+        device = run.rows.table.device
         users, items = (_tensor(arrays[name]).to(device) for name in ("best_users", "best_items"))
         best = MetricModel(users, items, run.config.constraint)
     return Standing(
@@ -100,9 +100,7 @@ def fingerprint(
 
 def _tensors(run: Run) -> dict[str, torch.Tensor]:
     """The run's tensors by name; writing into them changes the run."""
-    tables = {"users": run.users, "items": run.items}
-    states = {f"{name}_{part}": one for name, table in tables.items() for part, one in table.state().items()}
-    return states | {"sums": run.sums}
+    return run.rows.state() | {"sums": run.sums}
 
 
 def _tensor(array: NDArray[Any]) -> torch.Tensor:

@@ -17,6 +17,7 @@ from spherec.geometry import Vectors
 from spherec.model import MetricModel
 from spherec.training.checkpoint import CheckpointFile, fingerprint
 from spherec.training.config import Training
+from spherec.training.graph import GraphedStep
 from spherec.training.history import EpochRecord, History
 from spherec.training.interrupt import interruptible
 from spherec.training.run import Run
@@ -58,7 +59,7 @@ def train(
     resume: bool = False,
     progress: Progress | None = None,
 ) -> Trained:
-    """Train a model on `data`, starting from `initial`, or else from random vectors.
+    """Train a model on `data`, beginning with `initial`, or with random vectors.
 
     The same data, config and device give the same vectors. Ctrl-C ends the run after the step in progress, with the
     best model so far. `checkpoint` names a file that is written every so many seconds and at the end; with `resume`,
@@ -74,6 +75,7 @@ def train(
         raise ArgumentError("resume is True, but no checkpoint was named; give the path of one")
 
     pairs = [torch.tensor(one, device=where) for one in (data.users, data.indices)]  # (E,), (E,)
+    step = GraphedStep(run, config.batch_size) if where.type == "cuda" else run.step
     report_timer, save_timer = Timer(_SECONDS_BETWEEN_REPORTS), Timer(checkpoint_seconds)
     with interruptible() as interrupt:
         while not (interrupt.is_wanted() or _is_over(standing.history, config)):
@@ -82,7 +84,7 @@ def train(
             for first in range(standing.pairs, len(data), config.batch_size):
                 began = time.perf_counter()
                 batch = order[first : first + config.batch_size]  # (B,) the last one may be smaller
-                places = run.step(*(one[batch].long() for one in pairs))
+                places = step(*(one[batch].long() for one in pairs))
                 standing.add(len(batch), places, time.perf_counter() - began)
                 if progress is not None and report_timer.is_due():
                     progress(_record(run, standing), standing.history)
