@@ -41,7 +41,7 @@ class CandidateSource:
         law = weights / weights.sum()  # (I,)
         drawable = int((law > 0).sum())
         self.count = count if replacement else min(count, drawable)
-        self._draws = _draws_for(law, self.count)
+        self._draws = count if replacement else _draws_for(law, self.count)
         self._log_law = torch.tensor(np.log(law, where=law > 0, out=np.full_like(law, -np.inf)), device=device).float()
 
     def probabilities(self) -> Tensor:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from spherec.data.interactions import Interactions
+from spherec.errors import DataError
 
 _FINEST = 1 << 44  # numbers that weights are spread over: relative errors of 1e-6 and less for all but extreme laws
 
@@ -21,6 +22,8 @@ class Draw:
     """Independent draws, with replacement, from the law of `weights` (I,); on request without a user's own items."""
 
     def __init__(self, train: Interactions, weights: NDArray[np.float64], device: torch.device) -> None:
+        if not np.any(weights > 0):
+            raise DataError("there is no item to draw as a negative; give interactions with some")
         whole = _whole_numbers(weights, train.n_users)  # (I,)
         owned = np.concatenate(([0], np.cumsum(whole[train.indices])))  # (E + 1,) numbers owned by all pairs before
         of_row = owned[train.indptr]  # (U + 1,)
@@ -37,11 +40,11 @@ class Draw:
 
     def probabilities(self) -> Tensor:
         """The law (I,), float64, before any user's items are left out."""
-        return self._weights / self.total
+        return self._weights.double() / self.total
 
     def log_probabilities(self, items: Tensor) -> Tensor:
         """The logarithm of the law at item indices (…), float32."""
-        return (self._weights[items] / self.total).log().float()
+        return (self._weights[items].double() / self.total).log().float()
 
     def probabilities_for(self, users: Tensor) -> Tensor:
         """The law (B, I) for each user (B,), without her items; all zero for one who has every item of the law."""

@@ -19,6 +19,8 @@ class Membership:
 
     def mask(self, users: Tensor, items: Tensor) -> Tensor:
         """(B, C) whether user b (B,) has item c (C,)."""
+        if not len(self.keys):
+            return torch.zeros(len(users), len(items), dtype=torch.bool, device=users.device)
         if users.device.type == "cpu":
             return self._mask_by_rows(users, items)
         wanted = users[:, None] * self.n_items + items  # (B, C)

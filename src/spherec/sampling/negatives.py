@@ -32,5 +32,5 @@ class Sampler(Protocol):
 
 def check_count(name: str, count: int) -> None:
     """Raises an `ArgumentError` unless the count is a whole number >= 1."""
-    if not isinstance(count, int) or count < 1:
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise ArgumentError(f"{name} must be a whole number >= 1, got {count!r}")

@@ -36,11 +36,10 @@ class Popularity:
 def popularity_weights(train: Interactions, beta: float) -> NDArray[np.float64]:
     """(I,) f^β, scaled so that the largest is 1; 0 where f is."""
     count = train.users_per_item  # (I,)
-    with np.errstate(divide="ignore"):
-        log_weights = beta * np.log(count)  # (I,) by logarithms, for f^β may be beyond any float
-    log_weights[count == 0] = -np.inf
-    weights: NDArray[np.float64] = np.exp(log_weights - log_weights.max())
-    return weights
+    drawable = count > 0
+    log_weights = beta * np.log(np.maximum(count, 1))  # (I,) by logarithms, for f^β may be beyond any float
+    highest = log_weights[drawable].max() if drawable.any() else 0.0
+    return np.where(drawable, np.exp(np.minimum(log_weights - highest, 0.0)), 0.0)
 
 
 def check_beta(beta: float) -> None:

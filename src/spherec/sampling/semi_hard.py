@@ -58,7 +58,7 @@ class SemiHardSampler:
 
     def _penalty(self, users: Tensor, positives: Tensor, geometry: Geometry) -> Penalty:
         """The distance, and on top of it more than any distance for what is not semi-hard."""
-        positive = squared_distance(geometry.users(users), geometry.items(positives))[:, None]  # (B, 1)
+        positive = squared_distance(geometry.users(users), geometry.items(positives[:, None]))  # (B, 1)
 
         def penalty(distance: Tensor) -> Tensor:  # (B, n)
             is_semi_hard = (distance > positive) & (distance < positive + self._margin)

@@ -91,7 +91,7 @@ class TwoStageSampler:
         if config.vectors == "frozen" and initial_items is None:
             raise ArgumentError("vectors is 'frozen', but no initial item vectors were given; give initial_items")
         self.config = config
-        self._frozen = initial_items if config.vectors == "frozen" else None  # (I, D)
+        self._frozen = None if initial_items is None or config.vectors == "live" else initial_items.clone()  # (I, D)
         self._source = CandidateSource(
             train,
             popularity_weights(train, config.beta),
