@@ -95,17 +95,27 @@ def test_in_function_imports_are_only_for_what_may_be_missing():
         for module, at_top in imports_of(path)
         if not at_top
     }
-    allowed = {"spherec.data.readers", "polars"}  # polars is absent where models are only trained
-    assert {module for _, module in late} <= allowed
+    # polars is absent where models are only trained; torch takes a second, and most commands do without.
+    allowed = {"spherec.data.readers", "polars", "torch", "spherec.cli.training", "spherec.training.presets"}
+    assert {module for path, module in late if path != "__init__.py"} <= allowed
+
+
+def test_preparing_data_does_not_wait_for_torch():
+    script = "import sys, spherec.cli; assert not {'torch', 'polars'} & set(sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    subprocess.run([sys.executable, "-c", script], env=environment, check=True)
 
 
 # A machine that only trains has neither polars nor pydantic: what was prepared elsewhere must load and split there.
 LIBRARY = """
 import spherec
+from spherec.training import Training, train
 data = spherec.datasets.book_crossing()
 fold = spherec.splits.k_fold(data, 4)[0]
 fold.train.save("train.npz")
 assert spherec.Interactions.load("train.npz") == fold.train
+small = spherec.Interactions.from_pairs([0, 0, 1, 1], [0, 1, 1, 2])
+assert len(train(small, Training(dim=2, epochs=1, sampler=spherec.Uniform())).history.epochs) == 1
 try:
     spherec.read("x.csv")
 except spherec.errors.MissingPackageError as error:

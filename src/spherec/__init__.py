@@ -1,12 +1,14 @@
 """spherec: recommendations from implicit feedback, by one metric space for users and items.
 
 import spherec
+from spherec.training import Training, train
 
 data = spherec.datasets.book_crossing()  # or spherec.read("events.csv", user="uid", item="sku")
-for fold in spherec.splits.k_fold(data, folds=4, seed=0):
-    fold.train, fold.test
+trained = train(data, Training(sampler=spherec.TwoStage(negatives=5), loss=spherec.Hinge(margin=1.0)))
+trained.model.vectors
 """
 
+import importlib as _importlib
 import typing as _typing
 
 from spherec import datasets, errors
@@ -14,19 +16,25 @@ from spherec._version import __version__
 from spherec.data import splits
 from spherec.data.filters import Cut
 from spherec.data.interactions import Interactions
-from spherec.data.splits import Fold
-from spherec.data.statistics import Statistics, statistics
+from spherec.data.statistics import statistics
 from spherec.errors import SpherecError
 
 if _typing.TYPE_CHECKING:
     from spherec.data.readers import read, read_names
+    from spherec.losses import Hinge, Softmin
+    from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
 
 __all__ = [
     "Cut",
-    "Fold",
+    "Hard",
+    "Hinge",
     "Interactions",
+    "Popularity",
+    "SemiHard",
+    "Softmin",
     "SpherecError",
-    "Statistics",
+    "TwoStage",
+    "Uniform",
     "__version__",
     "datasets",
     "errors",
@@ -36,13 +44,18 @@ __all__ = [
     "statistics",
 ]
 
+# These bring polars or torch with them, so they are imported when first asked for.
+_LATE = {
+    "spherec.data.readers": ("read", "read_names"),
+    "spherec.losses": ("Hinge", "Softmin"),
+    "spherec.sampling": ("Hard", "Popularity", "SemiHard", "TwoStage", "Uniform"),
+}
+
 
 def __getattr__(name: str) -> _typing.Any:
-    """`read` and `read_names` bring polars with them, so they are imported when first asked for."""
-    if name in ("read", "read_names"):
-        from spherec.data import readers
-
-        return getattr(readers, name)
+    for module, names in _LATE.items():
+        if name in names:
+            return getattr(_importlib.import_module(module), name)
     raise AttributeError(f"module 'spherec' has no attribute {name!r}")
 
 

@@ -1,11 +1,14 @@
 """One seed, many named streams: the only place that makes random generators."""
 
 import zlib
+from typing import TYPE_CHECKING, Union
 
 import numpy as np
-import torch
 
 from spherec.errors import ArgumentError
+
+if TYPE_CHECKING:
+    import torch  # imported where it is used: it takes a second, and preparing data does without
 
 
 def stream(seed: int, name: str, *indices: int) -> np.random.Generator:
@@ -21,13 +24,17 @@ def stream(seed: int, name: str, *indices: int) -> np.random.Generator:
     return np.random.default_rng([seed, zlib.crc32(name.encode()), len(indices), *indices])
 
 
-def torch_stream(seed: int, name: str, *indices: int, device: torch.device | str = "cpu") -> torch.Generator:
+def torch_stream(seed: int, name: str, *indices: int, device: Union["torch.device", str] = "cpu") -> "torch.Generator":
     """The same, as a generator of torch on `device`. A CPU and a CUDA device draw different numbers from one seed."""
+    import torch
+
     generator = torch.Generator(device)
     generator.manual_seed(int(stream(seed, name, *indices).integers(1 << 63)))
     return generator
 
 
-def permutation(n: int, generator: torch.Generator) -> torch.Tensor:
+def permutation(n: int, generator: "torch.Generator") -> "torch.Tensor":
     """0 … n - 1 in random order (n,), on the generator's device."""
+    import torch
+
     return torch.randperm(n, generator=generator, device=generator.device)

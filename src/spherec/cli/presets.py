@@ -7,7 +7,6 @@ import typer
 from rich.table import Table
 
 from spherec.cli.display import note, show
-from spherec.training.presets import PRESETS
 
 PresetName = Literal["two-stage", "two-stage-as-released", "two-stage-as-written", "uniform", "popularity", "softmin"]
 
@@ -19,6 +18,8 @@ def presets(
 
     For example: spherec presets two-stage > run.toml, change a line, spherec train DATA --config run.toml -o model.npz
     """
+    from spherec.training.presets import PRESETS  # brings torch, which takes a while
+
     if name is not None:
         typer.echo(_as_toml(PRESETS[name].training.described()))
         return

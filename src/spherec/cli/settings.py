@@ -1,0 +1,45 @@
+"""Settings of a model on the command line: a TOML file, NAME=VALUE, and options, as plain nested data."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from spherec.errors import ArgumentError, DataError
+
+
+def changes(file: Path | None, settings: Sequence[str], options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What the file, the settings and the options change, in this order; options that are None change nothing."""
+    found = [] if file is None else [_read_toml(file)]
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise ArgumentError(f"--set needs NAME=VALUE, e.g. sampler.beta=0.6, got {setting!r}")
+        found.append(_nested(name.strip(), _value(text.strip())))
+    return found + [_nested(name, value) for name, value in options.items() if value is not None]
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} is not TOML: {error}; mend it") from None
+
+
+def _value(text: str) -> Any:
+    """A value as TOML has it; a word without quotes is a string."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _nested(name: str, value: Any) -> dict[str, Any]:
+    """{"a": {"b": value}} for "a.b"."""
+    *outer, last = name.split(".")
+    nested = {last: value}
+    for part in reversed(outer):
+        nested = {part: nested}
+    return nested

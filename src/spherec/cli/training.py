@@ -1,0 +1,101 @@
+"""What `spherec train` does once its options are read. Apart from them, because it brings torch."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.table import Table
+
+from spherec import artifact
+from spherec.cli.display import note, show
+from spherec.cli.presets import PresetName
+from spherec.cli.source import Source
+from spherec.cli.training_bar import training_bar
+from spherec.data import splits
+from spherec.data.atomic import refuse_unwritable
+from spherec.data.interactions import Interactions
+from spherec.device import DeviceName, resolve
+from spherec.errors import ArgumentError
+from spherec.evaluation import Validation
+from spherec.training import History, Training, train
+from spherec.training.configure import configured
+from spherec.training.presets import PRESETS
+
+_INTERRUPTED = 130  # the exit code after Ctrl-C, as shells have it
+_METRIC = "NDCG@50"
+
+
+def run_training(
+    source: Source,
+    output: Path,
+    preset: PresetName,
+    changes: list[dict[str, Any]],
+    *,
+    validation: float,
+    device: DeviceName,
+    resume: bool,
+    checkpoint_seconds: float,
+    as_json: bool,
+) -> None:
+    """Train with a progress bar, write the model, say how it went."""
+    config = PRESETS[preset].training
+    for change in changes:
+        config = configured(config, change)
+    refuse_unwritable(output)
+    checkpoint = output.with_name(f"{output.name}.checkpoint")
+    if checkpoint.exists() != resume:
+        raise ArgumentError(
+            f"--resume needs {checkpoint}, which does not exist; leave it out to start anew"
+            if resume
+            else f"{checkpoint} is there from an interrupted run; go on with --resume, or remove it"
+        )
+    data = source.load()
+    learned, validate = _held_out(data, config, validation)
+    with training_bar(config.epochs, len(learned), _METRIC) as progress:
+        trained = train(
+            learned,
+            config,
+            validate=validate,
+            device=resolve(device),
+            checkpoint=checkpoint,
+            checkpoint_seconds=checkpoint_seconds,
+            resume=resume,
+            progress=progress,
+        )
+    artifact.save(output, trained, data, config)
+    _report(trained.history, trained.ended, output, as_json=as_json)
+    if trained.ended == "interrupted":
+        note(f"{checkpoint} holds all that --resume needs to go on")
+        raise typer.Exit(_INTERRUPTED)
+    checkpoint.unlink(missing_ok=True)
+
+
+def _held_out(data: Interactions, config: Training, share: float) -> tuple[Interactions, Validation | None]:
+    """What to learn from, and what to validate on."""
+    if share == 0:
+        return data, None
+    fold = splits.ratio(data, share, seed=config.seed)
+    if not len(fold.test):
+        raise ArgumentError(
+            f"--validation {share:g} holds nothing out, for no user has enough items; raise it, or give 0 to go without"
+        )
+    return fold.train, Validation(fold.train, fold.test, constraint=config.constraint)
+
+
+def _report(history: History, ended: str, output: Path, *, as_json: bool) -> None:
+    best = history.best
+    if as_json:
+        summary = {"output": str(output), "ended": ended, "best_epoch": best and best.epoch, "metric": _METRIC}
+        typer.echo(json.dumps({**summary, "history": history.as_records()}))
+        return
+    table = Table("epoch", "loss", "active", f"validation\n{_METRIC}", "triplets/s", title=f"Training: {ended}")
+    shown = [record for record in history.epochs if record.metric is not None] or list(history.epochs[-10:])
+    for record in shown:
+        metric = "" if record.metric is None else f"{record.metric:.4f}{' ★' if record is best else ''}"
+        speed = f"{record.triplets_per_second:,.0f}"
+        table.add_row(str(record.epoch), f"{record.loss:.4f}", f"{record.active:.1%}", metric, speed)
+    for column in table.columns:
+        column.justify = "right"
+    show(table)
+    note(f"{output} holds the vectors{f' of epoch {best.epoch}' if best else ''}")
