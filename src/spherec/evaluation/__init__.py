@@ -1,5 +1,8 @@
-"""How good recommendations are."""
+"""How good recommendations are: one way for all models, every user counted once."""
 
+from spherec.evaluation.evaluator import Ranker, evaluate, score
+from spherec.evaluation.scores import PerUser, Scores
+from spherec.evaluation.significance import Difference, difference
 from spherec.evaluation.validation import Validation
 
-__all__ = ["Validation"]
+__all__ = ["Difference", "PerUser", "Ranker", "Scores", "Validation", "difference", "evaluate", "score"]

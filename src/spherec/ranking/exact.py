@@ -68,14 +68,15 @@ class ExactRanker:
 
 def _best(scores: Tensor, k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """The k largest scores (b, k) of each row (b, I) and their columns; equal scores by ascending column."""
-    best, columns = scores.topk(k, dim=1)  # which of equal scores come in, and in which order, is left open by torch
-    columns, order = columns.sort(dim=1)
-    best, order = best.gather(1, order).sort(dim=1, descending=True, stable=True)
+    # One more than wanted, for torch leaves open which of equal scores come in, and in which order.
+    best, columns = scores.topk(min(k + 1, scores.shape[1]), dim=1)
+    last, next_one = best[:, k - 1], best[:, -1]  # (b,)
+    tied = (last == next_one) & (last > float("-inf")) & (best.shape[1] > k)  # (b,) more than k are that good
+    columns, order = columns[:, :k].sort(dim=1)
+    best, order = best[:, :k].gather(1, order).sort(dim=1, descending=True, stable=True)
     columns = columns.gather(1, order)
-    least = best[:, -1:]  # (b, 1)
-    tied = (((scores >= least).sum(1) > k) & (least[:, 0] > float("-inf"))).nonzero()[:, 0]  # more than k are that good
-    for row in tied.tolist():
-        enough = (scores[row] >= least[row]).nonzero()[:, 0]
+    for row in tied.nonzero()[:, 0].tolist():
+        enough = (scores[row] >= last[row]).nonzero()[:, 0]
         values, order = scores[row, enough].sort(descending=True, stable=True)
         best[row], columns[row] = values[:k], enough[order[:k]]
     return best.cpu().numpy(), columns.cpu().numpy()

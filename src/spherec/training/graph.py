@@ -1,10 +1,13 @@
 """A step on a GPU without the cost of launching its hundreds of small kernels one by one: a CUDA graph."""
 
+import threading
+
 import torch
 from torch import Tensor
 
 from spherec.training.run import Run
 
+_RECORDING = threading.Lock()
 _STEPS_BEFORE = 3  # done as usual, so that all that is set up at first use is set up
 
 
@@ -48,6 +51,7 @@ class GraphedStep:
         """The step as a graph; recording does not execute it."""
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self._run.generator)
-        with torch.cuda.graph(graph):
+        # One at a time, and minding this thread alone: other runs may be busy on the same device.
+        with _RECORDING, torch.cuda.graph(graph, capture_error_mode="thread_local"):
             self._places = self._run.step(self._users, self._positives)
         return graph

@@ -1,0 +1,64 @@
+"""The one way in which every model is evaluated: ours, and those of others by their lists."""
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError, DataError
+from spherec.evaluation import metrics
+from spherec.evaluation.scores import PerUser, Scores
+from spherec.model import MetricModel
+from spherec.ranking import ExactRanker, Ranking
+
+
+class Ranker(Protocol):
+    """Anything that lists items for users."""
+
+    def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
+        """The k best items for user indices (B,), those that the users have in `without` left out."""
+        ...
+
+
+def evaluate(model: MetricModel | Ranker, train: Interactions, test: Interactions, *, k: int = 50) -> Scores:
+    """Score the model's top k over all items, the users' training items excluded, against the held-out pairs of `test`.
+
+    `train` and `test` share their indices, as the parts of a split do. The popularity of an item is the number of users
+    who have it in `train`.
+    """
+    if train.user_ids != test.user_ids or train.item_ids != test.item_ids:
+        raise ArgumentError(
+            "train and test must share their users and items; use the parts of one split, or splits.given"
+        )
+    if not len(test):
+        raise DataError("there are no pairs to test on; give interactions with some")
+    ranker = ExactRanker(model.vectors, model.constraint) if isinstance(model, MetricModel) else model
+    users = np.flatnonzero(test.items_per_user)  # (B,)
+    ranking = ranker.top(users, k, without=train)
+    return score(ranking, users, train, test)
+
+
+def score(ranking: Ranking, users: NDArray[np.int64], train: Interactions, test: Interactions) -> Scores:
+    """The scores of a ranking (B, K) for users (B,) with at least one pair in `test` each."""
+    items = ranking.items
+    hit = metrics.hits(items, users, test)  # (B, K)
+    held_out = test.items_per_user[users]  # (B,)
+    per_user = PerUser(
+        users=users,
+        ap=metrics.average_precision(hit, held_out),
+        ndcg=metrics.ndcg(hit, held_out),
+        recall=metrics.recall(hit, held_out),
+        precision=metrics.precision(hit),
+        hit_rate=metrics.hit_rate(hit),
+        reciprocal_rank=metrics.reciprocal_rank(hit),
+        median_popularity=metrics.median_popularity(items, train.users_per_item),
+        mean_popularity=metrics.mean_popularity(items, train.users_per_item),
+    )
+    return Scores(
+        k=items.shape[1],
+        per_user=per_user,
+        coverage=metrics.coverage(items, train.n_items),
+        gini=metrics.gini(items, train.n_items),
+        users_without=test.n_users - len(users),
+    )
