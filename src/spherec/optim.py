@@ -13,8 +13,8 @@ missed step as ε · √(1 − β₂^{l+k}) · β₂^{−k/2}. Its mean over the
 exact to first order in ε/√v. A second table, B(s) = Σ_{k≥1} (β₁/β₂)^k c_{s+k} √(1 − β₂^{s+k}), gives that mean.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,6 +24,8 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from spherec.errors import ArgumentError
+from spherec.geometry import Constraint, projected
+from spherec.kernels import adam
 
 
 @dataclass(frozen=True)
@@ -55,11 +57,14 @@ class DenseAdam:
     """Adam on the rows of one table (n, D), which it changes in place.
 
     The table itself is behind: `rows` tells what some rows are by now, `everything` what all are. Reading changes
-    nothing.
+    nothing. In the ball, rows that have moved out are scaled back whenever they are read or moved.
     """
 
-    def __init__(self, table: Tensor, config: Adam) -> None:
+    def __init__(
+        self, table: Tensor, config: Adam, *, constraint: Constraint = "sphere", compiled: bool | None = None
+    ) -> None:
         self.config = config
+        self.constraint = constraint
         self.table = table  # (n, D) each row as of its own last step
         self.mean = torch.zeros_like(table)  # (n, D) m
         self.square = torch.zeros_like(table)  # (n, D) v
@@ -69,6 +74,8 @@ class DenseAdam:
         self._correction, self._ahead, self._ahead_epsilon = (
             torch.tensor(one, device=table.device) for one in _tables(config)
         )
+        # On a CPU compiled loops do the same without a temporary for every operation.
+        self._compiled = table.device.type == "cpu" if compiled is None else compiled
 
     def state(self) -> dict[str, Tensor]:
         """All that another run needs to go on exactly from here; views, not copies."""
@@ -77,32 +84,58 @@ class DenseAdam:
     def rows(self, index: Tensor) -> Tensor:
         """The rows (…, D) at indices (…), as of now."""
         flat = index.reshape(-1)
-        table, mean, square, last = (one.index_select(0, flat) for one in self._parts())
-        return (table - self._missed(mean, square, last)).reshape(*index.shape, self.table.shape[1])
+        if self._compiled:
+            rows = torch.empty(len(flat), self.table.shape[1])
+            rates, ahead, longest = self._constants()
+            adam.read_rows(self._arrays(), int(self.steps), flat.numpy(), rates, ahead, longest, rows.numpy())
+        else:
+            table, mean, square, last = (one.index_select(0, flat) for one in self._parts())
+            rows = projected(table - self._missed(mean, square, last), self.constraint)
+        return rows.reshape(*index.shape, self.table.shape[1])
 
     def everything(self) -> Tensor:
         """All rows (n, D), as of now."""
-        return self.table - self._missed(self.mean, self.square, self.last)
+        return self.rows(torch.arange(len(self.table), device=self.table.device))
 
-    def step(self, index: Tensor, gradient: Tensor, project: Callable[[Tensor], Tensor] = lambda rows: rows) -> None:
-        """One step of Adam: gradients (m, D) for the rows at indices (m,), none for all others.
+    def step(self, index: Tensor, gradient: Tensor) -> None:
+        """One step: gradients (m, D) for the rows at indices (m,), none for all others.
 
-        Gradients of a row that comes more than once add up. `project` is applied to the rows that have one, before and
-        after the step.
+        Gradients of a row that comes more than once add up.
         """
+        if self._compiled:
+            self._step_compiled(index, gradient)
+            return
         config = self.config
         index, gradient = _summed(index, gradient)
         table, mean, square, last = (one.index_select(0, index) for one in self._parts())
-        table = project(table - self._missed(mean, square, last))
+        table = projected(table - self._missed(mean, square, last), self.constraint)
         self.steps += 1
         gap = (self.steps - last).double()[:, None]  # (m, 1)
         mean = mean * _power(config.beta1, gap) + (1 - config.beta1) * gradient
         square = square * _power(config.beta2, gap) + (1 - config.beta2) * gradient.square()
         rate = config.learning_rate * _at(self._correction, self.steps)  # (1,)
         epsilon = config.epsilon * (1 - torch.pow(config.beta2, self.steps.double())).sqrt()  # (1,)
-        table = project(table - rate.float() * mean / (square.sqrt() + epsilon.float()))
+        table = projected(table - rate.float() * mean / (square.sqrt() + epsilon.float()), self.constraint)
         for whole, part in zip(self._parts(), (table, mean, square, self.steps.expand(len(index))), strict=True):
             whole.index_copy_(0, index, part)
+
+    def _step_compiled(self, index: Tensor, gradient: Tensor) -> None:
+        now = int(self.steps)
+        order = index.argsort(stable=True).numpy()
+        rates, ahead, longest = self._constants()
+        correction = float(_at(self._correction, self.steps + 1))
+        state, rows = self._arrays(), index.numpy()
+        adam.move_rows(state, now, rows, order, gradient.numpy(), rates, ahead, correction, longest)
+        self.steps += 1
+
+    def _arrays(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+        return self.table.numpy(), self.mean.numpy(), self.square.numpy(), self.last.numpy()
+
+    def _constants(self) -> tuple[NDArray[np.float64], tuple[NDArray[Any], NDArray[Any]], float]:
+        config = self.config
+        rates = np.array([config.learning_rate, config.epsilon, config.beta1, config.beta2])
+        longest = float("inf") if self.constraint == "sphere" else 1.0
+        return rates, (self._ahead.numpy(), self._ahead_epsilon.numpy()), longest
 
     def _parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return self.table, self.mean, self.square, self.last

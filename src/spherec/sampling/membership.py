@@ -1,42 +1,50 @@
 """Has a user an item? Answered for many at once on the tensors' device."""
 
+from functools import cached_property
+
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from spherec.data.interactions import Interactions
+from spherec.kernels.membership import mark_own
 
 
 class Membership:
     """The pairs of `train`, to be asked about."""
 
     def __init__(self, train: Interactions, device: torch.device) -> None:
-        self.n_items = train.n_items
-        self.starts = torch.tensor(train.indptr, device=device)  # (U + 1,)
-        self.items = torch.tensor(train.indices, device=device)  # (E,)
-        users = torch.tensor(train.users, dtype=torch.int64, device=device)
-        self.keys = users * train.n_items + self.items  # (E,) ascending
-        self._column = torch.full((train.n_items,), -1)  # (I,) where an item stands among those asked about
+        self._train = train
+        self._device = device
 
     def mask(self, users: Tensor, items: Tensor) -> Tensor:
         """(B, C) whether user b (B,) has item c (C,)."""
-        if not len(self.keys):
-            return torch.zeros(len(users), len(items), dtype=torch.bool, device=users.device)
-        if users.device.type == "cpu":
-            return self._mask_by_rows(users, items)
-        wanted = users[:, None] * self.n_items + items  # (B, C)
-        place = torch.searchsorted(self.keys, wanted).clamp_max_(len(self.keys) - 1)
-        return self.keys[place] == wanted
+        return self._by_rows(users, items) if users.device.type == "cpu" else self._by_keys(users, items)
 
-    def _mask_by_rows(self, users: Tensor, items: Tensor) -> Tensor:
-        """The same, going through the users' rows: far less to look at, but as many steps as the rows are long."""
-        distinct, place = torch.unique(items, return_inverse=True)  # (n,), (C,)
-        self._column[distinct] = torch.arange(len(distinct))
-        starts = self.starts[users]  # (B,)
-        lengths = self.starts[users + 1] - starts  # (B,)
-        row = torch.repeat_interleave(lengths)  # (R,) all items of all these users: which user,
-        at = torch.arange(len(row)) + (starts - lengths.cumsum(0) + lengths)[row]  # (R,) and where in `items`
-        column = self._column[self.items[at]]  # (R,)
-        mask = torch.zeros(len(users), len(distinct), dtype=torch.bool)
-        mask[row[column >= 0], column[column >= 0]] = True
-        self._column[distinct] = -1
-        return mask[:, place]
+    def _by_rows(self, users: Tensor, items: Tensor) -> Tensor:
+        """Going through the users' rows."""
+        mask = torch.zeros(len(users), len(items), dtype=torch.bool)
+        rows = self._train.indptr, self._train.indices
+        mark_own(users.numpy(), items.numpy(), *rows, self._column, mask.numpy())
+        return mask
+
+    def _by_keys(self, users: Tensor, items: Tensor) -> Tensor:
+        """Looking for each pair among all; far more to look at, but all at once."""
+        wanted = users[:, None] * self._train.n_items + items  # (B, C)
+        if not len(self._keys):
+            return torch.zeros_like(wanted, dtype=torch.bool)
+        place = torch.searchsorted(self._keys, wanted).clamp_max_(len(self._keys) - 1)
+        return self._keys[place] == wanted
+
+    @cached_property
+    def _column(self) -> NDArray[np.int32]:
+        """(I,) where an item stands among those asked for; -1 between two calls."""
+        return np.full(self._train.n_items, -1, dtype=np.int32)
+
+    @cached_property
+    def _keys(self) -> Tensor:
+        """(E,) ascending: a number for each pair."""
+        pairs = (self._train.users, self._train.indices)
+        users, items = (torch.tensor(one, dtype=torch.int64, device=self._device) for one in pairs)
+        return users * self._train.n_items + items

@@ -18,8 +18,9 @@ from torch.nn.functional import pad
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
 from spherec.geometry import Geometry, gather, unit
+from spherec.kernels import two_stage as kernels
 from spherec.sampling.candidates import Candidates, CandidateSource
-from spherec.sampling.gumbel import distinct
+from spherec.sampling.inverse import draw_distinct
 from spherec.sampling.membership import Membership
 from spherec.sampling.negatives import Negatives, check_count
 from spherec.sampling.popularity import check_beta, popularity_weights
@@ -116,27 +117,50 @@ class TwoStageSampler:
     def sample(self, users: Tensor, positives: Tensor, geometry: Geometry, generator: torch.Generator) -> Negatives:
         """N negatives for each of users (B,) with their positives (B,)."""
         candidates = self.candidates(generator)
-        log_weights = self._log_weights(users, positives, candidates, geometry)  # (B, C)
-        n = min(self.config.negatives, log_weights.shape[1])
-        chosen, valid = distinct(log_weights, n, generator)  # (B, n)
+        n = min(self.config.negatives, len(candidates.items))
+        uniform = torch.empty(len(users), n, device=users.device).uniform_(generator=generator)  # (B, n)
+        draw = self._draw_compiled if users.device.type == "cpu" else self._draw
+        chosen, valid = draw(users, positives, candidates, geometry, uniform)  # (B, n)
         missing = (0, self.config.negatives - n)  # places to add on either side: a small catalogue has fewer than N
         return Negatives(pad(candidates.items[chosen], missing), pad(valid, missing))
 
+    def _draw(
+        self, users: Tensor, positives: Tensor, candidates: Candidates, geometry: Geometry, uniform: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Stage two on any device: places among the candidates (B, n), and whether they count (B, n)."""
+        return draw_distinct(self._log_weights(users, positives, candidates, geometry), uniform)
+
+    def _draw_compiled(
+        self, users: Tensor, positives: Tensor, candidates: Candidates, geometry: Geometry, uniform: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The same on a CPU, with fewer passes over (B, C)."""
+        weights, exponent = self._similarity(positives, candidates, geometry)  # (B, C)
+        closed = self._membership.mask(users, candidates.items)  # (B, C)
+        highest = torch.empty(len(users))
+        multiplicity = candidates.multiplicity
+        kernels.prepare(weights.numpy(), multiplicity.numpy(), closed.numpy(), self.config.cap, highest.numpy())
+        weights.log1p_().sub_(highest.log1p_()[:, None]).mul_(exponent).exp_()
+        if self.config.replacement:
+            weights *= multiplicity
+        places, valid = torch.empty_like(uniform, dtype=torch.int64), torch.empty_like(uniform, dtype=torch.bool)
+        kernels.draw_distinct(weights.numpy(), closed.numpy(), uniform.numpy(), places.numpy(), valid.numpy())
+        return places, valid
+
     def _log_weights(self, users: Tensor, positives: Tensor, candidates: Candidates, geometry: Geometry) -> Tensor:
         """(B, C) of stage two, up to a constant for each row; -inf for what must not be chosen."""
-        own = self._membership.mask(users, candidates.items)  # (B, C)
-        base = candidates.multiplicity.log().expand(len(users), -1).masked_fill(own, float("-inf"))  # (B, C)
+        similarity, exponent = self._similarity(positives, candidates, geometry)  # (B, C)
+        closed = self._membership.mask(users, candidates.items) | (candidates.multiplicity == 0)  # (B, C)
+        far = closed | (similarity < 0)  # (B, C)
+        log_weights = exponent * torch.log1p(-similarity.clamp(0.0, self.config.cap).square())  # (B, C)
+        log_weights += candidates.multiplicity.clamp_min(1).log()
+        none_near = far.all(1, keepdim=True)  # (B, 1)
+        log_weights = torch.where(none_near, candidates.multiplicity.log(), log_weights)
+        return log_weights.masked_fill(torch.where(none_near, closed, far), float("-inf"))
+
+    def _similarity(self, positives: Tensor, candidates: Candidates, geometry: Geometry) -> tuple[Tensor, float]:
+        """S (B, C), and the exponent of 1 − s² in this space."""
         ones, others = self._items(positives, geometry), self._items(candidates.items, geometry)  # (B, D), (C, D)
-        similarity = unit(ones) @ unit(others).T  # (B, C)
-        near = base + log_inverse_density(similarity, ones.shape[1], self.config.sharpness, self.config.cap)  # (B, C)
-        none_near = (near == float("-inf")).all(1, keepdim=True)  # (B, 1)
-        return torch.where(none_near, base, near)
+        return unit(ones) @ unit(others).T, -self.config.sharpness * (ones.shape[1] - 3) / 2
 
     def _items(self, index: Tensor, geometry: Geometry) -> Tensor:
         return geometry.items(index) if self._frozen is None else gather(self._frozen, index)
-
-
-def log_inverse_density(similarity: Tensor, dim: int, sharpness: float, cap: float) -> Tensor:
-    """Log of (1 − s²)^(−κ(D−3)/2) at dot products s (…), those above the cap taken for it; -inf below 0."""
-    log_weights = torch.log1p(-similarity.clamp_max(cap).square()) * (-sharpness * (dim - 3) / 2)
-    return log_weights.masked_fill(similarity < 0, float("-inf"))

@@ -1,6 +1,5 @@
 """One run in progress: the rows, what moves them, and a step."""
 
-import functools
 from dataclasses import dataclass
 
 import torch
@@ -8,7 +7,7 @@ from torch import Tensor
 
 from spherec import rng, sampling
 from spherec.data.interactions import Interactions
-from spherec.geometry import Constraint, placed, projected, squared_distance
+from spherec.geometry import placed, squared_distance
 from spherec.losses import Triplets, covariance, spread_out
 from spherec.model import MetricModel
 from spherec.optim import DenseAdam
@@ -22,11 +21,10 @@ class LiveGeometry:
     rows: DenseAdam
     "Of users, then of items."
     n_users: int
-    constraint: Constraint
 
     def users(self, index: Tensor) -> Tensor:
         """The vectors (…, D) of user indices (…)."""
-        return placed(projected(self.rows.rows(index), self.constraint), self.constraint)
+        return placed(self.rows.rows(index), self.rows.constraint)
 
     def items(self, index: Tensor) -> Tensor:
         """The vectors (…, D) of item indices (…)."""
@@ -43,14 +41,15 @@ class Run:
         self.sampler = sampling.build(config.sampler, train, device, initial_items=initial.vectors.item_table)
         self.generator = rng.torch_stream(config.seed, "negatives", device=device)
         # One table for both, users first: half as many calls as with two.
-        self.rows = DenseAdam(torch.cat((initial.user_rows, initial.item_rows)), config.optimizer)  # (U + I, D)
-        self.geometry = LiveGeometry(self.rows, train.n_users, config.constraint)
+        rows = torch.cat((initial.user_rows, initial.item_rows))  # (U + I, D)
+        self.rows = DenseAdam(rows, config.optimizer, constraint=config.constraint)
+        self.geometry = LiveGeometry(self.rows, train.n_users)
         # Of this epoch: the loss, pairs with something to learn from, places for which no negative was found.
         self.sums = torch.zeros(3, dtype=torch.float64, device=device)
 
     def model(self) -> MetricModel:
         """The model by now; a copy."""
-        rows = projected(self.rows.everything(), self.config.constraint)  # (U + I, D)
+        rows = self.rows.everything()  # (U + I, D)
         return MetricModel(rows[: self.n_users], rows[self.n_users :], self.config.constraint)
 
     def step(self, users: Tensor, positives: Tensor) -> int:
@@ -60,12 +59,11 @@ class Run:
         """
         n = len(users)
         constraint = self.config.constraint
-        project = functools.partial(projected, constraint=constraint)
         with torch.no_grad():
             negatives = self.sampler.sample(users, positives, self.geometry, self.generator)  # (B | 1, N)
             items = torch.cat((positives, negatives.items.reshape(-1))) + self.n_users  # (B + M,) M negatives
             index = torch.cat((users, items))  # (2 B + M,)
-            rows = project(self.rows.rows(index)).requires_grad_()  # (2 B + M, D)
+            rows = self.rows.rows(index).requires_grad_()  # (2 B + M, D)
 
         vectors = placed(rows, constraint)
         anchors, positive, negative = vectors[:n], vectors[n : 2 * n], vectors[2 * n :]  # (B, D), (B, D), (M, D)
@@ -86,7 +84,7 @@ class Run:
         (gradient,) = torch.autograd.grad(objective, rows)
 
         with torch.no_grad():
-            self.rows.step(index, gradient, project)
+            self.rows.step(index, gradient)
             active = self.config.loss.active(triplets).sum()
             self.sums += torch.stack((loss.double(), active.double(), (~negatives.valid).sum().double()))
         return negatives.valid.numel()
