@@ -295,3 +295,95 @@ def stage_two_law(positive, others, sharpness, cap, multiplicity):
     if not any(weights):
         weights = multiplicity
     return [weight / sum(weights) if any(weights) else 0.0 for weight in weights]
+
+
+# --- Ranking and metrics ---------------------------------------------------------------------------------------------
+
+
+def nearest(user, items, own, k):
+    """[(item, squared distance)] of the k items nearest to a user's vector, the lower index first among equally near.
+
+    Those in `own` are left out.
+    """
+    near = []
+    for item, vector in enumerate(items):
+        if item not in own:
+            near.append((squared_distance(user, vector), item))
+    return [(item, distance) for distance, item in sorted(near)[:k]]
+
+
+def ndcg(ranked, held_out, k):
+    """NDCG@k of one user: Σ 1/log2(r + 1) over the ranks r of hits, over that of min(|held out|, k) hits on top."""
+    gain = ideal = 0.0
+    for rank, item in enumerate(ranked[:k], 1):
+        if item in held_out:
+            gain += 1 / math.log2(rank + 1)
+    for rank in range(1, min(len(held_out), k) + 1):
+        ideal += 1 / math.log2(rank + 1)
+    return gain / ideal
+
+
+def mean_ndcg(users, items, own, held_out, k):
+    """The mean over users with held-out items, from vectors and {user: set of items}; all but `own` are ranked."""
+    values = []
+    for user, vector in enumerate(users):
+        if held_out.get(user):
+            ranked = [item for item, _ in nearest(vector, items, own.get(user, ()), k)]
+            values.append(ndcg(ranked, held_out[user], k))
+    return mean(values)
+
+
+# --- Metrics of lists ------------------------------------------------------------------------------------------------
+# A list holds distinct items, best first, and -1 in the places that are left; `held_out` is a set with at least one.
+
+
+def average_precision(ranked, held_out, k):
+    """AP@k of one user: the sum over hits of the share of hits down to there, over min(|held out|, k)."""
+    found, total = 0, Fraction(0)
+    for rank, item in enumerate(ranked[:k], 1):
+        if item in held_out:
+            found += 1
+            total += Fraction(found, rank)
+    return total / min(len(held_out), k)
+
+
+def recall(ranked, held_out, k):
+    return Fraction(len(held_out.intersection(ranked[:k])), len(held_out))
+
+
+def precision(ranked, held_out, k):
+    """Of all k places, those without an item, too."""
+    return Fraction(len(held_out.intersection(ranked[:k])), k)
+
+
+def hit_rate(ranked, held_out, k):
+    return int(any(item in held_out for item in ranked[:k]))
+
+
+def reciprocal_rank(ranked, held_out, k):
+    for rank, item in enumerate(ranked[:k], 1):
+        if item in held_out:
+            return Fraction(1, rank)
+    return 0
+
+
+def median_popularity(ranked, popularity):
+    """What MMR is the mean of: the median over a user's list of the items' training counts; NaN of no items."""
+    counts = [popularity[item] for item in ranked if item != -1]
+    return median(counts) if counts else math.nan
+
+
+def mean_popularity(ranked, popularity):
+    counts = [popularity[item] for item in ranked if item != -1]
+    return Fraction(sum(counts), len(counts)) if counts else math.nan
+
+
+def coverage(lists, n_items):
+    return Fraction(len({item for ranked in lists for item in ranked if item != -1}), n_items)
+
+
+def gini(lists, n_items):
+    """The mean difference of how often two items are listed, over twice the mean; 0 where nothing is listed."""
+    times = Counter(item for ranked in lists for item in ranked if item != -1)
+    differences = sum(abs(times[one] - times[other]) for one in range(n_items) for other in range(n_items))
+    return Fraction(differences, 2 * n_items * times.total()) if times else 0

@@ -19,6 +19,7 @@ LEVELS = {
     "rng": 1,
     "device": 1,
     "geometry": 1,
+    "kernels": 1,
     "data": 2,
     "datasets": 3,
     "model": 3,

@@ -33,15 +33,16 @@ def evaluate(model: MetricModel | Ranker, train: Interactions, test: Interaction
         )
     if not len(test):
         raise DataError("there are no pairs to test on; give interactions with some")
-    ranker = ExactRanker(model.vectors, model.constraint) if isinstance(model, MetricModel) else model
     users = np.flatnonzero(test.items_per_user)  # (B,)
-    ranking = ranker.top(users, k, without=train)
-    return score(ranking, users, train, test)
+    return score(_ranker(model, train).top(users, k, without=train), users, train, test, k=k)
 
 
-def score(ranking: Ranking, users: NDArray[np.int64], train: Interactions, test: Interactions) -> Scores:
-    """The scores of a ranking (B, K) for users (B,) with at least one pair in `test` each."""
-    items = ranking.items
+def score(
+    ranking: Ranking, users: NDArray[np.int64], train: Interactions, test: Interactions, *, k: int | None = None
+) -> Scores:
+    """The scores of a ranking (B, K) for users (B,) with at least one pair in `test` each; at length k if it is given."""
+    k = ranking.items.shape[1] if k is None else k
+    items = _lists(ranking.items, len(users), train.n_items, k)  # (B, K)
     hit = metrics.hits(items, users, test)  # (B, K)
     held_out = test.items_per_user[users]  # (B,)
     per_user = PerUser(
@@ -56,9 +57,34 @@ def score(ranking: Ranking, users: NDArray[np.int64], train: Interactions, test:
         mean_popularity=metrics.mean_popularity(items, train.users_per_item),
     )
     return Scores(
-        k=items.shape[1],
+        k=k,
         per_user=per_user,
         coverage=metrics.coverage(items, train.n_items),
         gini=metrics.gini(items, train.n_items),
         users_without=test.n_users - len(users),
     )
+
+
+def _ranker(model: MetricModel | Ranker, train: Interactions) -> Ranker:
+    if not isinstance(model, MetricModel):
+        return model
+    for name, rows, count in (("users", model.user_rows, train.n_users), ("items", model.item_rows, train.n_items)):
+        if len(rows) != count:
+            raise ArgumentError(f"the model has {len(rows):,} {name}, the data {count:,}; evaluate it on its own data")
+    return ExactRanker(model.vectors, model.constraint)
+
+
+def _lists(items: NDArray[np.int64], n_users: int, n_items: int, k: int) -> NDArray[np.int64]:
+    """The first k of each list (B, K), filled up with -1; an error for lists that would be scored wrongly."""
+    if k < 1:
+        raise ArgumentError(f"k must be a whole number >= 1, got {k}")
+    if items.ndim != 2 or len(items) != n_users:
+        raise DataError(f"there must be one list for each of {n_users:,} users, got an array of shape {items.shape}")
+    lists = np.full((n_users, k), -1, dtype=np.int64)
+    lists[:, : items.shape[1]] = items[:, :k]
+    if lists.max() >= n_items:
+        raise DataError(f"items must be indices below {n_items:,}, got {lists.max():,}; use those of the training data")
+    ascending = np.sort(lists, axis=1)
+    if np.any((ascending[:, 1:] == ascending[:, :-1]) & (ascending[:, 1:] >= 0)):
+        raise DataError("an item comes twice in one list; keep it once")
+    return lists

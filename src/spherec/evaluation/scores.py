@@ -78,14 +78,20 @@ class Scores:
     @property
     def mmr(self) -> float:
         """MMR@K: mean over users of the median training count of what they are recommended; lower is less popular."""
-        return float(np.nanmean(self.per_user.median_popularity))
+        return _mean_of_listed(self.per_user.median_popularity)
 
     @property
     def popularity(self) -> float:
         """Mean training count of what is recommended, averaged over users."""
-        return float(np.nanmean(self.per_user.mean_popularity))
+        return _mean_of_listed(self.per_user.mean_popularity)
 
     def summary(self) -> dict[str, float]:
         """All numbers on the whole, by name."""
         names = ("map", "ndcg", "recall", "precision", "hit_rate", "mrr", "mmr", "popularity", "coverage", "gini")
         return {name: getattr(self, name) for name in names}
+
+
+def _mean_of_listed(values: NDArray[np.float64]) -> float:
+    """The mean (B,) over users whose list is not empty; NaN if all are."""
+    listed = values[~np.isnan(values)]
+    return float(listed.mean()) if len(listed) else float("nan")

@@ -3,6 +3,7 @@
 import numpy as np
 
 from spherec.data.interactions import Interactions
+from spherec.errors import DataError
 from spherec.evaluation.metrics import hits, ndcg
 from spherec.geometry import Constraint, Vectors
 from spherec.ranking import ExactRanker
@@ -14,6 +15,8 @@ class Validation:
     def __init__(
         self, train: Interactions, held_out: Interactions, *, k: int = 50, constraint: Constraint = "sphere"
     ) -> None:
+        if not len(held_out):
+            raise DataError("there are no pairs held out to validate on; hold out more")
         self._train = train
         self._held_out = held_out
         self._k = k

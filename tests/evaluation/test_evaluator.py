@@ -1,0 +1,259 @@
+"""From a model, or the lists of any other, to scores: who counts, what is listed, and what never leaks."""
+
+import math
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import torch
+
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError, DataError
+from spherec.evaluation import evaluate, score
+from spherec.model import MetricModel
+from spherec.ranking import ExactRanker, Ranking
+from tests import oracles
+from tests.sampling.checks import directions, interactions, random_rows
+
+NAMES = ["map", "ndcg", "recall", "precision", "hit_rate", "mrr", "mmr", "popularity", "coverage", "gini"]
+OF_HITS = {
+    "ap": oracles.average_precision,
+    "ndcg": oracles.ndcg,
+    "recall": oracles.recall,
+    "precision": oracles.precision,
+    "hit_rate": oracles.hit_rate,
+    "reciprocal_rank": oracles.reciprocal_rank,
+}
+OF_POPULARITY = {"median_popularity": oracles.median_popularity, "mean_popularity": oracles.mean_popularity}
+MEANS = {"ap": "map", "reciprocal_rank": "mrr", "median_popularity": "mmr", "mean_popularity": "popularity"}
+
+
+def circle(*degrees):
+    angles = torch.tensor(degrees, dtype=torch.float64).deg2rad()
+    return torch.stack((angles.cos(), angles.sin()), dim=1).float()
+
+
+TRAIN = [[1, 0, 0, 0, 0, 0], [0, 0, 0, 1, 0, 1], [0, 1, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0]]  # popularity 1 2 0 1 0 1
+TEST = [[0, 1, 0, 0, 1, 0], [1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]]
+PLANTED = MetricModel(circle(-5, 55, -5, 55), circle(0, 10, 20, 30, 40, 50))
+"""User 0 is recommended 1 2 3 …, the first of them rightly; user 1 gets 4 2 1 0, the last rightly."""
+
+
+class Listing:
+    """A model of somebody else that holds its lists {user: items} ready, and remembers what it is asked for."""
+
+    def __init__(self, lists):
+        self.lists = lists
+        self.asked = []
+
+    def top(self, users, k, *, without=None):
+        self.asked.append((users.tolist(), k, without))
+        items = np.array([(self.lists[user] + [-1] * k)[:k] for user in users.tolist()])
+        return Ranking(items, np.zeros(items.shape, np.float32))
+
+
+def parts(seed=0, n_users=30, n_items=25):
+    """Train and test rows, disjoint, some users without any in one of them."""
+    whole, held = random_rows(n_users, n_items, 0.5, seed), random_rows(n_users, n_items, 0.4, seed + 1)
+    held[[0, 9, -1]], held[4] = 0, whole[4]
+    return whole * (1 - held), whole * held
+
+
+def random_model(constraint, seed=0, n_users=30, n_items=25):
+    lengths = torch.linspace(0.2, 1, n_items)[:, None] if constraint == "ball" else 1.0
+    return MetricModel(directions(n_users, 5, seed), directions(n_items, 5, seed + 7) * lengths, constraint)
+
+
+def same(ones, others):
+    """Whether two scores agree in every number and every user's values."""
+    return ones.summary() == pytest.approx(others.summary(), nan_ok=True) and all(
+        np.array_equal(getattr(ones.per_user, field.name), getattr(others.per_user, field.name), equal_nan=True)
+        for field in fields(ones.per_user)
+    )
+
+
+def test_the_planted_model_by_hand():
+    scores = evaluate(PLANTED, interactions(TRAIN), interactions(TEST), k=3)
+    assert scores.summary() == pytest.approx(
+        {
+            "map": (1 / 2 + 0) / 2,
+            "ndcg": 1 / (1 + 1 / math.log2(3)) / 2,
+            "recall": (1 / 2 + 0) / 2,
+            "precision": (1 / 3 + 0) / 2,
+            "hit_rate": 1 / 2,
+            "mrr": 1 / 2,
+            "mmr": (1 + 0) / 2,  # medians of 2 0 1 and of 0 0 2
+            "popularity": (1 + 2 / 3) / 2,
+            "coverage": 4 / 6,
+            "gini": 16 / 36,  # 0 0 1 1 2 2 times: (-1·1 + 1·1 + 3·2 + 5·2) / (6·6)
+        }
+    )
+    assert (scores.k, scores.users_without) == (3, 2)
+    assert scores.per_user.users.tolist() == [0, 1]
+
+
+def test_a_longer_list_reaches_the_hit_further_down():
+    scores = evaluate(PLANTED, interactions(TRAIN), interactions(TEST), k=4)
+    assert scores.per_user.reciprocal_rank.tolist() == [1, 1 / 4]
+    assert scores.per_user.ap.tolist() == pytest.approx([(1 + 2 / 4) / 2, 1 / 4])
+
+
+@pytest.mark.parametrize("constraint", ["sphere", "ball"])
+@pytest.mark.parametrize("k", [1, 4, 25, 40])
+@pytest.mark.parametrize("seed", range(2))
+def test_scores_are_the_oracles(seed, k, constraint):
+    train, test = parts(seed)
+    model = random_model(constraint, seed)
+    user_table, item_table = (rows.double().tolist() for rows in (model.user_rows, model.item_rows))
+    popularity, users, lists = train.sum(0).tolist(), np.flatnonzero(test.any(1)).tolist(), []
+    for user in users:
+        own = set(np.flatnonzero(train[user]).tolist())
+        lists.append([item for item, _ in oracles.nearest(user_table[user], item_table, own, k)])
+    wanted = [set(np.flatnonzero(test[user]).tolist()) for user in users]
+    expected = {
+        name: [float(oracle(ranked, held, k)) for ranked, held in zip(lists, wanted, strict=True)]
+        for name, oracle in OF_HITS.items()
+    } | {name: [float(oracle(ranked, popularity)) for ranked in lists] for name, oracle in OF_POPULARITY.items()}
+    scores = evaluate(model, interactions(train), interactions(test), k=k)
+    assert (scores.k, scores.users_without) == (k, 30 - len(users))
+    assert scores.per_user.users.tolist() == users
+    for name, values in expected.items():
+        assert getattr(scores.per_user, name).tolist() == pytest.approx(values, abs=1e-12)
+        assert getattr(scores, MEANS.get(name, name)) == pytest.approx(sum(values) / len(users))
+    assert scores.coverage == pytest.approx(float(oracles.coverage(lists, 25)))
+    assert scores.gini == pytest.approx(float(oracles.gini(lists, 25)))
+
+
+def test_the_summary_has_every_number_by_name():
+    scores = evaluate(PLANTED, interactions(TRAIN), interactions(TEST), k=3)
+    assert list(scores.summary()) == NAMES
+    assert all(type(value) is float and value == getattr(scores, name) for name, value in scores.summary().items())
+
+
+def test_fifty_are_listed_unless_told_otherwise():
+    assert evaluate(PLANTED, interactions(TRAIN), interactions(TEST)).k == 50
+
+
+def test_training_items_take_no_place_and_are_no_hits():
+    train, test = interactions([[1, 1, 0]]), interactions([[1, 0, 1]])
+    scores = evaluate(MetricModel(circle(0), circle(0, 10, 20)), train, test, k=3)
+    assert scores.per_user.reciprocal_rank.tolist() == [1]
+    assert scores.per_user.recall.tolist() == [1 / 2]
+    assert scores.coverage == 1 / 3
+
+
+@pytest.mark.parametrize("k", [5, 60])
+def test_of_items_equally_near_the_lower_index_comes_first(k):
+    n_items = 60
+    model = MetricModel(torch.eye(2)[[0] * n_items], torch.eye(2)[[1] + [0] * (n_items - 1)])
+    scores = evaluate(model, interactions(np.zeros((n_items, n_items))), interactions(np.eye(n_items)), k=k)
+    ranks = [n_items, *range(1, n_items)]
+    expected = [1 / rank if rank <= k else 0 for rank in ranks]
+    assert scores.per_user.reciprocal_rank.tolist() == pytest.approx(expected)
+    assert scores.coverage == k / n_items
+
+
+def test_length_counts_in_the_ball_only():
+    users, items = torch.tensor([[0.4, 0.0]]), torch.tensor([[1.0, 0.0], [0.5, 0.1]])
+    train, test = interactions([[0, 0]]), interactions([[0, 1]])
+    assert evaluate(MetricModel(users, items, "sphere"), train, test, k=1).hit_rate == 0
+    assert evaluate(MetricModel(users, items, "ball"), train, test, k=1).hit_rate == 1
+
+
+@pytest.mark.parametrize("axis", ["user_ids", "item_ids"])
+def test_parts_with_different_ids_are_refused(axis):
+    other = Interactions.from_matrix(np.array(TEST), **{axis: list("fedcba")[: 4 if axis == "user_ids" else 6]})
+    with pytest.raises(ArgumentError, match="share their users and items"):
+        evaluate(PLANTED, interactions(TRAIN), other)
+
+
+def test_nothing_to_test_on_is_refused():
+    with pytest.raises(DataError, match="no pairs to test on"):
+        evaluate(PLANTED, interactions(TRAIN), interactions(np.zeros((4, 6))))
+
+
+@pytest.mark.parametrize("k", [0, -3])
+def test_lists_of_no_items_are_refused(k):
+    with pytest.raises(ArgumentError, match=f"got {k}"):
+        evaluate(PLANTED, interactions(TRAIN), interactions(TEST), k=k)
+
+
+def test_a_foreign_model_is_asked_once_for_the_users_who_count():
+    train, test = interactions(TRAIN), interactions(TEST)
+    foreign = Listing({0: [1, 2, 3], 1: [4, 2, 1]})
+    assert same(evaluate(foreign, train, test, k=3), evaluate(PLANTED, train, test, k=3))
+    assert foreign.asked == [([0, 1], 3, train)]
+
+
+def test_a_foreign_model_may_leave_places_and_whole_lists_empty():
+    scores = evaluate(Listing({0: [1], 1: []}), interactions(TRAIN), interactions(TEST), k=3)
+    assert scores.per_user.precision.tolist() == pytest.approx([1 / 3, 0])
+    assert scores.per_user.median_popularity.tolist() == pytest.approx([2, math.nan], nan_ok=True)
+    assert (scores.mmr, scores.popularity, scores.coverage) == (2, 2, 1 / 6)
+
+
+def test_a_model_that_lists_nothing_at_all_has_no_popularity():
+    summary = evaluate(Listing({0: [], 1: []}), interactions(TRAIN), interactions(TEST), k=3).summary()
+    assert [name for name, value in summary.items() if math.isnan(value)] == ["mmr", "popularity"]
+
+
+def test_users_are_scored_in_the_order_given():
+    train, test = interactions(TRAIN), interactions(TEST)
+    ranking = Ranking(np.array([[4, 0], [1, 2]]), np.zeros((2, 2), np.float32))
+    per_user = score(ranking, np.array([1, 0]), train, test).per_user
+    assert per_user.users.tolist() == [1, 0]
+    assert per_user.reciprocal_rank.tolist() == [1 / 2, 1]
+    assert per_user.recall.tolist() == [1, 1 / 2]
+
+
+@pytest.mark.parametrize("block", [1, 60, 256])
+def test_scores_do_not_depend_on_the_block(block, monkeypatch):
+    train, test = (interactions(rows) for rows in parts())
+    model = random_model("sphere")
+    whole = evaluate(model, train, test, k=6)
+    monkeypatch.setattr("spherec.ranking.exact._BLOCK", block)
+    assert same(evaluate(model, train, test, k=6), whole)
+
+
+class Recording(ExactRanker):
+    """The exact ranker, its lists kept."""
+
+    def top(self, users, k, *, without=None):
+        ranking = super().top(users, k, without=without)
+        self.lists = dict(zip(users.tolist(), ranking.items.tolist(), strict=True))
+        return ranking
+
+
+def shuffled_test(train, test, seed):
+    """As many held-out items for each user, but others: any that are not in training."""
+    random = np.random.default_rng(seed)
+    rows = np.zeros_like(test)
+    for row, own, held in zip(rows, train, test, strict=True):
+        row[random.choice(np.flatnonzero(own == 0), held.sum(), replace=False)] = 1
+    return rows
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_held_out_changes_the_metrics_but_no_list(seed):
+    train, test = parts(seed)
+    ranker = Recording(random_model("sphere", seed).vectors)
+    results = []
+    for rows in (test, shuffled_test(train, test, seed)):
+        scores = evaluate(ranker, interactions(train), interactions(rows), k=5)
+        results.append((ranker.lists, scores))
+    (lists, scores), (other_lists, other_scores) = results
+    assert lists == other_lists
+    for name in OF_POPULARITY:
+        assert np.array_equal(getattr(scores.per_user, name), getattr(other_scores.per_user, name), equal_nan=True)
+    assert (scores.coverage, scores.gini) == (other_scores.coverage, other_scores.gini)
+    assert not np.array_equal(scores.per_user.ndcg, other_scores.per_user.ndcg)
+
+
+def test_lists_are_those_of_a_ranker_that_never_saw_the_test_pairs():
+    train, test = parts()
+    ranker = Recording(random_model("ball").vectors, "ball")
+    evaluate(ranker, interactions(train), interactions(test), k=5)
+    seen = ranker.lists
+    ranker.top(np.arange(30), 5, without=interactions(train))
+    assert seen == {user: ranker.lists[user] for user in np.flatnonzero(test.any(1)).tolist()}
+    assert not any(train[user, item] for user, row in seen.items() for item in row if item >= 0)

@@ -1,0 +1,250 @@
+"""Metrics of ranked lists against plain loops."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spherec.evaluation import metrics
+from spherec.evaluation.metrics import hits, ndcg
+from tests import oracles
+from tests.sampling.checks import interactions, sparse
+
+N_ITEMS = 8
+POPULARITIES = st.lists(st.integers(0, 3), min_size=N_ITEMS, max_size=N_ITEMS)
+
+WITH_COUNTS = ("average_precision", "ndcg", "recall")
+OF_HITS_ALONE = ("precision", "hit_rate", "reciprocal_rank")
+OF_HITS = WITH_COUNTS + OF_HITS_ALONE
+OF_POPULARITY = ("median_popularity", "mean_popularity")
+
+
+def of_hits(name, hit, held_out):
+    """A metric by name of hits (B, K), with the counts of held-out items where it takes them."""
+    hit, held_out = np.asarray(hit, bool), np.asarray(held_out)
+    return getattr(metrics, name)(hit, held_out) if name in WITH_COUNTS else getattr(metrics, name)(hit)
+
+
+def of_popularity(name, items, popularity):
+    return getattr(metrics, name)(np.array(items), np.array(popularity))
+
+
+@st.composite
+def lists(draw):
+    """What was held out of each user, users with lists, and their lists: distinct items, then -1."""
+    rows = st.lists(st.booleans(), min_size=N_ITEMS, max_size=N_ITEMS)
+    held_out = np.array(draw(st.lists(rows, min_size=1, max_size=5)), dtype=int)
+    held_out[0, draw(st.integers(0, N_ITEMS - 1))] = 1
+    users = draw(st.lists(st.sampled_from(np.flatnonzero(held_out.any(1)).tolist()), min_size=1, max_size=6))
+    k = draw(st.integers(1, N_ITEMS + 2))
+    ranked = []
+    for _ in users:
+        items = draw(st.permutations(range(N_ITEMS)))[: draw(st.integers(0, min(k, N_ITEMS)))]
+        ranked.append(items + [-1] * (k - len(items)))
+    return held_out, np.array(users), np.array(ranked)
+
+
+@given(lists())
+def test_hits_and_ndcg_are_those_of_the_oracle(case):
+    held_out, users, ranked = case
+    hit = hits(ranked, users, interactions(held_out))
+    expected = [
+        [bool(item >= 0 and held_out[user, item]) for item in row] for user, row in zip(users, ranked, strict=True)
+    ]
+    assert hit.tolist() == expected
+    values = ndcg(hit, held_out.sum(1)[users])
+    wanted = [set(np.flatnonzero(held_out[user]).tolist()) for user in users]
+    k = ranked.shape[1]
+    assert values.tolist() == pytest.approx(
+        [oracles.ndcg(row, held, k) for row, held in zip(ranked.tolist(), wanted, strict=True)]
+    )
+    assert (values >= 0).all()
+    assert (values <= 1 + 1e-12).all()
+
+
+def test_ndcg_by_hand():
+    hit = np.array([[True, False, True], [False, True, False], [False, False, False], [True, True, True]])
+    second, third = 1 / np.log2(3), 1 / 2
+    expected = [(1 + third) / (1 + second), second, 0, 1]
+    assert ndcg(hit, np.array([2, 1, 4, 9])) == pytest.approx(expected)
+
+
+def test_no_place_is_a_hit_though_a_neighbour_has_the_last_item():
+    held_out = interactions([[0, 1], [1, 0]])  # -1 for user 1 is next to item 1 of user 0
+    assert not hits(np.array([[-1, -1]]), np.array([1]), held_out).any()
+
+
+def test_many_users_times_many_items_do_not_overflow():
+    n_users, n_items = 70_000, 70_000  # their product is beyond 32 bits
+    held_out = sparse(np.arange(n_users + 1), np.arange(n_users), n_items)
+    users = np.array([0, 65_000, 69_999])
+    assert hits(np.array([[0, 1], [65_000, 3], [0, 69_999]]), users, held_out).tolist() == [
+        [True, False],
+        [True, False],
+        [False, True],
+    ]
+
+
+@pytest.mark.parametrize("name", OF_HITS)
+@given(lists())
+def test_metrics_of_hits_are_the_oracles(name, case):
+    held_out, users, ranked = case
+    values = of_hits(name, hits(ranked, users, interactions(held_out)), held_out.sum(1)[users])
+    wanted = [set(np.flatnonzero(held_out[user]).tolist()) for user in users]
+    expected = [
+        float(getattr(oracles, name)(row, held, ranked.shape[1]))
+        for row, held in zip(ranked.tolist(), wanted, strict=True)
+    ]
+    assert values.dtype == np.float64
+    assert values.tolist() == pytest.approx(expected, abs=1e-12)
+    assert (values >= 0).all()
+    assert (values <= 1 + 1e-12).all()
+
+
+@pytest.mark.parametrize("name", OF_POPULARITY)
+@given(lists(), POPULARITIES)
+def test_metrics_of_popularity_are_the_oracles(name, case, popularity):
+    ranked = case[2].tolist()
+    expected = [float(getattr(oracles, name)(row, popularity)) for row in ranked]
+    assert of_popularity(name, ranked, popularity).tolist() == pytest.approx(expected, abs=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize("name", ["coverage", "gini"])
+@given(lists(), st.integers(0, 3))
+def test_metrics_of_the_catalogue_are_the_oracles(name, case, more):
+    ranked, n_items = case[2], N_ITEMS + more
+    value = getattr(metrics, name)(ranked, n_items)
+    assert type(value) is float
+    assert value == pytest.approx(float(getattr(oracles, name)(ranked.tolist(), n_items)), abs=1e-12)
+    assert 0 <= value <= 1
+
+
+@st.composite
+def hit_lists(draw):
+    """Hits (B, K), and as many held-out items as there are hits or more, at least 1."""
+    k = draw(st.integers(1, 9))
+    hit = np.array(draw(st.lists(st.lists(st.booleans(), min_size=k, max_size=k), min_size=1, max_size=6)))
+    more = draw(st.lists(st.integers(0, 12), min_size=len(hit), max_size=len(hit)))
+    return hit, np.maximum(hit.sum(1) + more, 1)
+
+
+@given(hit_lists(), st.randoms(use_true_random=False))
+def test_users_keep_their_values_in_any_order(case, random):
+    hit, held_out = case
+    order = random.sample(range(len(hit)), len(hit))
+    for name in OF_HITS:
+        assert of_hits(name, hit[order], held_out[order]).tolist() == of_hits(name, hit, held_out)[order].tolist()
+
+
+@given(lists(), POPULARITIES, st.randoms(use_true_random=False))
+def test_popularity_and_catalogue_know_no_order(case, popularity, random):
+    ranked = case[2]
+    order = random.sample(range(len(ranked)), len(ranked))
+    shuffled = np.array([random.sample(row, len(row)) for row in ranked[order].tolist()])
+    for name in OF_POPULARITY:
+        before, after = of_popularity(name, ranked, popularity), of_popularity(name, shuffled, popularity)
+        assert after == pytest.approx(before[order], nan_ok=True)
+    assert metrics.coverage(shuffled, N_ITEMS) == metrics.coverage(ranked, N_ITEMS)
+    assert metrics.gini(shuffled, N_ITEMS) == metrics.gini(ranked, N_ITEMS)
+
+
+@given(hit_lists())
+def test_a_miss_that_becomes_a_hit_never_costs(case):
+    hit, held_out = case
+    held_out = np.maximum(held_out, hit.sum(1) + 1)
+    for user, place in zip(*np.nonzero(~hit), strict=True):
+        improved = hit.copy()
+        improved[user, place] = True
+        for name in OF_HITS:
+            before, after = of_hits(name, hit, held_out), of_hits(name, improved, held_out)
+            assert after[user] >= before[user]
+            assert after[user] > before[user] or name in ("hit_rate", "reciprocal_rank")
+            assert np.array_equal(np.delete(after, user), np.delete(before, user))
+
+
+@given(hit_lists())
+def test_a_hit_that_moves_up_never_costs(case):
+    hit, held_out = case
+    for user, place in zip(*np.nonzero(hit[:, 1:] & ~hit[:, :-1]), strict=True):
+        moved = hit.copy()
+        moved[user, [place, place + 1]] = True, False
+        for name in OF_HITS:
+            before, after = of_hits(name, hit, held_out)[user], of_hits(name, moved, held_out)[user]
+            assert after == before if name in ("recall", "precision", "hit_rate") else after >= before
+            assert after > before or name not in ("average_precision", "ndcg")
+
+
+HIT = [
+    [1, 0, 1, 0],
+    [0, 0, 0, 1],
+    [0, 1, 1, 0],
+    [1, 1, 1, 1],
+    [0, 0, 0, 0],
+]
+HELD_OUT = [2, 1, 9, 4, 3]
+BY_HAND = {
+    "average_precision": ["5/6", "1/4", "7/24", "1", "0"],  # (1 + 2/3) / 2, (1/4) / 1, (1/2 + 2/3) / 4
+    "recall": ["1", "1", "2/9", "1", "0"],
+    "precision": ["1/2", "1/4", "1/2", "1", "0"],
+    "hit_rate": ["1", "1", "1", "1", "0"],
+    "reciprocal_rank": ["1", "1/4", "1/2", "1", "0"],
+}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_metrics_of_hits_by_hand(name):
+    assert of_hits(name, HIT, HELD_OUT).tolist() == pytest.approx([float(Fraction(one)) for one in BY_HAND[name]])
+
+
+@pytest.mark.parametrize("name", OF_HITS)
+@pytest.mark.parametrize("k", [1, 2, 7])
+@pytest.mark.parametrize("held_out", [7, 8, 50])
+def test_a_list_full_of_hits_is_perfect_unless_more_are_to_recall(name, k, held_out):
+    expected = k / held_out if name == "recall" else 1
+    assert of_hits(name, [[1] * k], [held_out]).tolist() == pytest.approx([expected])
+
+
+@pytest.mark.parametrize(
+    ("items", "middle", "average"),
+    [
+        ([0], 5, "5"),
+        ([0, 1], 3.5, "7/2"),
+        ([0, 1, 4], 2, "7/3"),
+        ([4, 0, 1, 2], 2, "9/4"),
+        ([0, 1, 2, 3, 4], 2, "109/5"),
+        ([3, 4, -1, -1], 50, "50"),
+        ([2, 0, 4, -1], 2, "7/3"),
+        ([4, -1, -1], 0, "0"),
+    ],
+)
+def test_popularity_by_hand(items, middle, average):
+    popularity = [5, 2, 2, 100, 0]
+    assert of_popularity("median_popularity", [items], popularity).tolist() == [middle]
+    assert of_popularity("mean_popularity", [items], popularity).tolist() == [float(Fraction(average))]
+
+
+@pytest.mark.parametrize("name", OF_POPULARITY)
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_a_list_of_nothing_has_no_popularity_and_leaves_its_neighbours_alone(name, k):
+    nothing, something = [-1] * k, [1] + [-1] * (k - 1)
+    values = of_popularity(name, [nothing, something, nothing], [4, 3]).tolist()
+    assert values == pytest.approx([math.nan, 3, math.nan], nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("lists_of_items", "covered", "uneven"),
+    [
+        ([[0, 1, 2, 3]], "1", "0"),
+        ([[0, 1], [3, 2]], "1", "0"),
+        ([[2, -1], [2, -1]], "1/4", "3/4"),
+        ([[0, 1], [0, 2]], "3/4", "3/8"),  # 0, 1, 1, 2 times: (-3·0 - 1·1 + 1·1 + 3·2) / (4·4)
+        ([[-1, -1]], "0", "0"),
+    ],
+)
+def test_catalogue_of_four_by_hand(lists_of_items, covered, uneven):
+    items = np.array(lists_of_items)
+    assert metrics.coverage(items, 4) == float(Fraction(covered))
+    assert metrics.gini(items, 4) == float(Fraction(uneven))

@@ -1,0 +1,117 @@
+"""The paired test: that of scipy, with an answer where scipy has none, and p-values that keep their promise."""
+
+import math
+from typing import get_args
+
+import numpy as np
+import pytest
+from scipy.stats import kstest, ttest_ind, ttest_rel
+
+from spherec.errors import ArgumentError
+from spherec.evaluation import PerUser, Scores, difference
+from spherec.evaluation.significance import Metric
+
+OF_USERS = (
+    "ap",
+    "ndcg",
+    "recall",
+    "precision",
+    "hit_rate",
+    "reciprocal_rank",
+    "median_popularity",
+    "mean_popularity",
+)
+
+
+def scores(values, *, metric="ndcg", users=None):
+    """Scores with these values of a metric; the others are drawn."""
+    users = np.arange(len(values)) if users is None else np.array(users)
+    columns = {name: np.random.default_rng(7).random(len(values)) for name in OF_USERS}
+    columns[metric] = np.array(values, dtype=np.float64)
+    return Scores(k=10, per_user=PerUser(users=users, **columns), coverage=0.5, gini=0.5, users_without=0)
+
+
+def made_up(seed, n=40, lead=0.05):
+    random = np.random.default_rng(seed)
+    users = random.random(n)  # how easy each is, for either model
+    return users + lead + 0.1 * random.normal(size=n), users + 0.1 * random.normal(size=n)
+
+
+@pytest.mark.parametrize("metric", get_args(Metric))
+@pytest.mark.parametrize("seed", range(3))
+def test_it_is_the_paired_test_of_scipy(metric, seed):
+    first, second = made_up(seed)
+    result = difference(scores(first, metric=metric), scores(second, metric=metric), metric)
+    assert result.p_value == pytest.approx(ttest_rel(first, second).pvalue)
+    assert result.mean == pytest.approx(first.mean() - second.mean())
+
+
+def test_ndcg_is_compared_unless_told_otherwise():
+    first, second = (scores(values) for values in made_up(0))
+    assert difference(first, second) == difference(first, second, "ndcg")
+    assert difference(first, second, "recall").mean == 0
+
+
+def test_by_hand():
+    result = difference(scores([1.0, 1.0, 0.0]), scores([0.0, 0.0, 0.5]))
+    assert (result.mean, result.better, result.worse) == (0.5, 2, 1)
+    assert result.p_value == pytest.approx(1 - 1 / math.sqrt(3))  # t = 1, for which Student's law has it in closed form
+
+
+def test_the_other_way_round_it_is_the_opposite():
+    first, second = (scores(values) for values in made_up(1))
+    one, other = difference(first, second), difference(second, first)
+    assert (one.mean, one.better, one.worse) == (-other.mean, other.worse, other.better)
+    assert one.p_value == pytest.approx(other.p_value)
+
+
+def test_a_small_lead_shows_because_users_are_paired():
+    first, second = made_up(2)
+    assert difference(scores(first), scores(second)).p_value < 0.05 < ttest_ind(first, second).pvalue
+
+
+@pytest.mark.parametrize("values", [[0.3, 0.7, 0.1], [0.0, 0.0]])
+def test_a_model_does_not_differ_from_itself(values):
+    result = difference(scores(values), scores(values))
+    assert (result.mean, result.p_value, result.better, result.worse) == (0, 1, 0, 0)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_same_lead_for_every_user_is_no_luck(sign):
+    first, second = scores(sign * np.array([0.5, 0.75, 1.0])), scores(sign * np.array([0.25, 0.5, 0.75]))
+    result = difference(first, second)
+    assert result.mean == sign * 0.25
+    assert 0 <= result.p_value < 1e-9
+    assert (result.better, result.worse) == ((3, 0) if sign > 0 else (0, 3))
+
+
+def test_the_same_lead_but_for_rounding_is_no_luck():
+    second = np.array([0.3, 0.4, 0.9, 0.123, 0.77])
+    assert difference(scores(second + 0.1), scores(second)).p_value < 1e-9
+
+
+def test_one_user_proves_nothing():
+    with pytest.raises(ArgumentError, match="at least 2 users"):
+        difference(scores([0.5]), scores([0.4]))
+
+
+@pytest.mark.parametrize("others", [[0, 1, 3], [0, 2, 1]])
+def test_models_on_different_users_are_refused(others):
+    with pytest.raises(ArgumentError, match="same users"):
+        difference(scores([0.1, 0.2, 0.3]), scores([0.1, 0.2, 0.4], users=others))
+
+
+def test_models_on_more_users_are_refused():
+    with pytest.raises(ArgumentError, match="same users"):
+        difference(scores([0.1, 0.2, 0.3]), scores([0.1, 0.2]))
+
+
+def test_p_values_are_uniform_where_models_do_not_differ():
+    random = np.random.default_rng(0)
+    p_values = []
+    for _ in range(1000):
+        users = random.random(50)
+        first, second = (np.clip(users + 0.2 * random.normal(size=50), 0, 1) for _ in range(2))
+        p_values.append(difference(scores(first), scores(second)).p_value)
+    assert 0.03 < np.mean(np.array(p_values) < 0.05) < 0.07
+    assert kstest(p_values, "uniform").pvalue > 1e-3

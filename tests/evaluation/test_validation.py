@@ -1,0 +1,62 @@
+"""One number for a model while it learns: the mean NDCG over users with something held out."""
+
+import numpy as np
+import pytest
+import torch
+
+from spherec.errors import SpherecError
+from spherec.evaluation import Validation
+from spherec.geometry import Vectors
+from tests.oracles import mean_ndcg
+from tests.sampling.checks import directions, interactions, random_rows
+
+
+def parts(seed=0, n_users=25, n_items=30):
+    """Rows to train on and rows held out, disjoint; some users have nothing held out, some nothing to train on."""
+    whole, held = random_rows(n_users, n_items, 0.4, seed), random_rows(n_users, n_items, 0.3, seed + 1)
+    held[:3], whole[3] = 0, held[3]
+    return whole * (1 - held), whole * held
+
+
+def baskets(rows):
+    return {user: set(np.flatnonzero(row).tolist()) for user, row in enumerate(rows)}
+
+
+@pytest.mark.parametrize("constraint", ["sphere", "ball"])
+@pytest.mark.parametrize("k", [1, 5, 30, 50])
+@pytest.mark.parametrize("seed", range(3))
+def test_it_is_the_oracles_mean(seed, k, constraint):
+    train, held_out = parts(seed)
+    lengths = torch.linspace(0.2, 1, 30)[:, None] if constraint == "ball" else 1.0
+    vectors = Vectors(directions(25, 6, seed), directions(30, 6, seed + 7) * lengths)
+    validation = Validation(interactions(train), interactions(held_out), k=k, constraint=constraint)
+    users, items = (table.double().tolist() for table in (vectors.user_table, vectors.item_table))
+    expected = mean_ndcg(users, items, baskets(train), baskets(held_out), k)
+    value = validation(vectors)
+    assert type(value) is float
+    assert value == pytest.approx(expected)
+
+
+def test_a_perfect_model_gets_one_and_a_hopeless_one_nothing():
+    train, held_out = interactions([[1, 0, 0, 0], [0, 0, 1, 0]]), interactions([[0, 1, 0, 0], [0, 0, 0, 1]])
+    users, items = torch.eye(2), torch.eye(2)[[0, 0, 1, 1]]
+    assert Validation(train, held_out, k=1)(Vectors(users, items)) == 1
+    assert Validation(train, held_out, k=1)(Vectors(users.flip(0), items)) == 0
+
+
+def test_training_items_take_no_place():
+    train, held_out = interactions([[1, 1, 0]]), interactions([[0, 0, 1]])
+    vectors = Vectors(torch.tensor([[1.0, 0]]), torch.tensor([[1.0, 0], [1, 0], [0, 1]]))
+    assert Validation(train, held_out, k=1)(vectors) == 1
+
+
+def test_users_without_held_out_items_do_not_count():
+    rows = [[0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
+    vectors = Vectors(torch.eye(4)[[1, 2, 3]], torch.eye(4))
+    assert Validation(interactions(np.zeros((3, 4))), interactions(rows), k=2)(vectors) == 1
+
+
+def test_nothing_held_out_is_refused():
+    train, nothing = interactions([[1, 0]]), interactions([[0, 0]])
+    with pytest.raises(SpherecError, match="held out"):
+        Validation(train, nothing)

@@ -1,0 +1,128 @@
+"""The exact ranker against plain loops: order, ties, items left out, lists that are too long, blocks."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spherec.errors import ArgumentError
+from spherec.geometry import Vectors
+from spherec.ranking import ExactRanker
+from tests.oracles import dot, nearest, squared_distance
+from tests.sampling.checks import directions, interactions, random_rows
+
+
+def ranked(users, items, k, *, own=None, constraint="sphere", of=None):
+    vectors = Vectors(torch.as_tensor(users).float(), torch.as_tensor(items).float())
+    of = np.arange(len(users)) if of is None else np.array(of)
+    return ExactRanker(vectors, constraint).top(of, k, without=None if own is None else interactions(own))
+
+
+def check(users, items, k, *, own=None, constraint="sphere", of=None):
+    """Compare lists and scores with the oracle's."""
+    users, items = (torch.as_tensor(table).double().tolist() for table in (users, items))
+    of = range(len(users)) if of is None else of
+    result = ranked(users, items, k, own=own, constraint=constraint, of=of)
+    assert result.items.shape == result.scores.shape == (len(of), k)
+    assert (result.items.dtype, result.scores.dtype) == (np.int64, np.float32)
+    for user, found, scores in zip(of, result.items.tolist(), result.scores.tolist(), strict=True):
+        excluded = set() if own is None else set(np.flatnonzero(own[user]).tolist())
+        expected = nearest(users[user], items, excluded, k)
+        missing = k - len(expected)
+        assert found == [item for item, _ in expected] + [-1] * missing
+        assert scores[len(expected) :] == [-np.inf] * missing
+        assert scores == sorted(scores, reverse=True)
+        for score, (item, distance) in zip(scores, expected, strict=False):
+            on_top = 0 if constraint == "ball" else squared_distance(items[item], [0] * len(items[item])) / 2
+            half = dot(users[user], users[user]) / 2
+            assert score == pytest.approx(half - distance / 2 + on_top, abs=1e-5)
+
+
+@pytest.fixture(params=[1, 7, 64, 1 << 24], ids=lambda size: f"block {size}")
+def block(request, monkeypatch):
+    monkeypatch.setattr("spherec.ranking.exact._BLOCK", request.param)
+
+
+@pytest.mark.parametrize("constraint", ["sphere", "ball"])
+@pytest.mark.parametrize("k", [1, 5, 40, 43])
+def test_vectors_are_ranked_by_distance(k, constraint, block):
+    lengths = torch.linspace(0.1, 1, 40)[:, None] if constraint == "ball" else 1
+    check(directions(20, 8), directions(40, 8, 1) * lengths, k, own=random_rows(20, 40, 0.3), constraint=constraint)
+
+
+@st.composite
+def cases(draw, rows):
+    """Users and items from few possible rows, so that most distances come more than once, and what users own."""
+    users = draw(st.lists(rows, min_size=1, max_size=5))
+    items = draw(st.lists(rows, min_size=1, max_size=9))
+    own = draw(
+        st.lists(
+            st.lists(st.booleans(), min_size=len(items), max_size=len(items)), min_size=len(users), max_size=len(users)
+        )
+    )
+    of = draw(st.lists(st.integers(0, len(users) - 1), min_size=1, max_size=6))
+    return users, items, draw(st.integers(1, 11)), np.array(own, dtype=int), of
+
+
+AXES = st.sampled_from([row for axis in torch.eye(3).tolist() for row in (axis, [-value for value in axis])])
+GRID = st.lists(st.integers(-2, 2), min_size=2, max_size=2)
+
+
+@given(cases(AXES))
+def test_ties_on_the_sphere(case):
+    users, items, k, own, of = case
+    check(users, items, k, own=own, of=of)
+
+
+@given(cases(GRID))
+def test_ties_off_the_sphere(case):
+    users, items, k, own, of = case
+    check(users, items, k, own=own, of=of, constraint="ball")
+
+
+def test_of_identical_items_the_first_come_first():
+    items = torch.ones(50, 4) / 2
+    assert ranked(items[:2], items, 5).items.tolist() == [[0, 1, 2, 3, 4]] * 2
+    items[40] = torch.tensor([1.0, 0, 0, 0])
+    assert ranked(items[40:41], items, 4).items.tolist() == [[40, 0, 1, 2]]
+    assert ranked(items[40:41], items, 4, own=[[1] * 30 + [0] * 20]).items.tolist() == [[40, 30, 31, 32]]
+
+
+def test_a_long_vector_is_no_advantage_in_the_ball():
+    users, items = [[0.4, 0.0]], [[1.0, 0.0], [0.5, 0.0]]
+    assert ranked(users, items, 2, constraint="ball").items.tolist() == [[1, 0]]
+
+
+def test_users_with_everything_get_nothing_and_users_with_nothing_all():
+    own = [[1, 1, 1], [0, 0, 0], [1, 0, 1]]
+    result = ranked(directions(3, 4), directions(3, 4, 1), 4, own=own)
+    assert result.items[0].tolist() == [-1] * 4
+    assert np.isneginf(result.scores[0]).all()
+    assert sorted(result.items[1].tolist()) == [-1, 0, 1, 2]
+    assert result.items[2].tolist() == [1, -1, -1, -1]
+
+
+def test_only_the_users_asked_for_are_ranked_in_their_order():
+    own = random_rows(9, 12, 0.3)
+    check(directions(9, 4), directions(12, 4, 1), 5, own=own, of=[7, 0, 7, 3])
+
+
+def test_no_users_is_no_lists():
+    for own in (None, random_rows(3, 4, 0.5)):
+        result = ranked(directions(3, 4), directions(4, 4), 2, own=own, of=np.zeros(0, np.int64))
+        assert result.items.shape == result.scores.shape == (0, 2)
+
+
+@pytest.mark.parametrize("k", [0, -1])
+def test_a_list_of_no_items_is_refused(k):
+    with pytest.raises(ArgumentError, match=f"k must be a whole number >= 1, got {k}"):
+        ranked(directions(2, 4), directions(3, 4), k)
+
+
+def test_vectors_stay_as_they_are():
+    users, items = directions(5, 4), directions(6, 4, 1)
+    before = users.clone(), items.clone()
+    ExactRanker(Vectors(users, items), "ball").top(np.arange(5), 3, without=interactions(random_rows(5, 6, 0.5)))
+    assert torch.equal(users, before[0])
+    assert torch.equal(items, before[1])
