@@ -40,7 +40,7 @@ def evaluate(model: MetricModel | Ranker, train: Interactions, test: Interaction
 def score(
     ranking: Ranking, users: NDArray[np.int64], train: Interactions, test: Interactions, *, k: int | None = None
 ) -> Scores:
-    """The scores of a ranking (B, K) for users (B,) with at least one pair in `test` each; at length k if it is given."""
+    """The scores of a ranking (B, K), cut to length k if one is given, for users (B,) with a pair in `test` each."""
     k = ranking.items.shape[1] if k is None else k
     items = _lists(ranking.items, len(users), train.n_items, k)  # (B, K)
     hit = metrics.hits(items, users, test)  # (B, K)
