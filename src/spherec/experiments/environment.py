@@ -1,0 +1,49 @@
+"""Where a result was made, so that it can be made again."""
+
+import os
+import platform
+import subprocess
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from spherec._version import __version__
+
+
+def environment_of(device: torch.device) -> dict[str, str]:
+    """Commit, device and versions."""
+    on_gpu = device.type == "cuda"
+    return {
+        "spherec": __version__,
+        "commit": _commit(),
+        "device": torch.cuda.get_device_name(device) if on_gpu else f"CPU, {torch.get_num_threads()} threads",
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "numpy": np.__version__,
+    }
+
+
+def checksum(*arrays: NDArray[Any]) -> str:
+    """Of the arrays' bytes, one after the other."""
+    value = 0
+    for array in arrays:
+        value = zlib.crc32(np.ascontiguousarray(array).data, value)
+    return f"{value:08x}"
+
+
+def _commit() -> str:
+    """The commit that the code is of, with a mark if it was changed since; SPHEREC_COMMIT where there is no clone."""
+    if given := os.environ.get("SPHEREC_COMMIT"):
+        return given
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        done = subprocess.run(
+            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True, timeout=10
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return done.stdout.strip()

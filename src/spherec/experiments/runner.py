@@ -1,0 +1,139 @@
+"""Runs of an experiment: several at once on a GPU that one alone cannot fill, and none that is recorded already."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from spherec.data import splits
+from spherec.data.interactions import Interactions
+from spherec.data.splits import Fold
+from spherec.evaluation import Validation, evaluate
+from spherec.experiments.environment import checksum, environment_of
+from spherec.experiments.records import Record, Records
+from spherec.experiments.spec import Experiment, Row
+from spherec.model import MetricModel
+from spherec.training import EpochRecord, History, train
+
+_WORKERS_ON_GPU = 6
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where a run is, for those who watch."""
+
+    row: str
+    fold: int
+    doing: str
+    "choosing the epochs, training, testing, or done"
+    epoch: int = 0
+    epochs: int = 0
+
+
+Watch = Callable[[Stage], None]
+
+
+def run(
+    experiment: Experiment,
+    data: Interactions,
+    records: Records,
+    *,
+    device: torch.device,
+    folds: Iterable[int] | None = None,
+    workers: int | None = None,
+    watch: Watch | None = None,
+) -> list[Record]:
+    """The records of all rows on all folds (or those named), running what is missing."""
+    tell = watch or (lambda _: None)
+    parts = splits.k_fold(data, experiment.folds, seed=experiment.seed)
+    wanted = range(experiment.folds) if folds is None else folds
+    known = {record.key: record for record in records}
+    environment = environment_of(device)
+    data_name = checksum(data.indptr, data.indices)
+    jobs = []
+    for fold in wanted:
+        for row in experiment.rows:
+            blank = _blank(experiment, row, fold, data_name, environment)
+            jobs.append((row, parts[fold], known.get(blank.key), blank))
+    workers = workers or (_WORKERS_ON_GPU if device.type == "cuda" else 1)
+
+    def do(row: Row, part: Fold, done: Record | None, blank: Record) -> Record:
+        if done is not None:
+            tell(Stage(row.name, blank.fold, "done"))
+            return done
+        # Runs on a GPU do not wait for each other: each has a stream of its own.
+        stream = torch.cuda.stream(torch.cuda.Stream()) if device.type == "cuda" else contextlib.nullcontext()  # type: ignore[no-untyped-call]
+        with stream:
+            record = _one(experiment, row, part, blank, device, tell)
+        records.add(record)
+        tell(Stage(row.name, blank.fold, "done"))
+        return record
+
+    if workers == 1:
+        return [do(*job) for job in jobs]
+    with ThreadPoolExecutor(workers) as pool:
+        return [future.result() for future in [pool.submit(do, *job) for job in jobs]]
+
+
+def _one(experiment: Experiment, row: Row, fold: Fold, blank: Record, device: torch.device, watch: Watch) -> Record:
+    """One run. Of the test pairs nothing is looked at before the last line but one."""
+    clock = [time.perf_counter()]
+    chosen = choose_epochs(experiment, row, fold.train, device, _told(watch, blank, "choosing the epochs", row))
+    clock.append(time.perf_counter())
+    best = chosen.best
+    final = replace(row.training, epochs=best.epoch if best else row.training.epochs)
+    progress = _told(watch, blank, "training", replace(row, training=final))
+    model = train(fold.train, final, device=device, progress=progress).model
+    clock.append(time.perf_counter())
+    watch(Stage(row.name, blank.fold, "testing"))
+    scores = evaluate(model, fold.train, fold.test, k=experiment.k)
+    clock.append(time.perf_counter())
+    return replace(
+        blank,
+        epochs=final.epochs,
+        scores=scores.summary(),
+        curve=chosen.as_records(),
+        seconds=dict(zip(("choosing", "training", "testing"), np.diff(clock).round(3).tolist(), strict=True)),
+        digest=digest_of(model),
+    )
+
+
+def choose_epochs(
+    experiment: Experiment,
+    row: Row,
+    train_part: Interactions,
+    device: torch.device,
+    progress: Callable[[EpochRecord, History], None] | None = None,
+) -> History:
+    """The history of training on all but a validation part of the training folds; its best epoch is the choice."""
+    inner = splits.ratio(train_part, experiment.validation, seed=experiment.seed)
+    validate = Validation(inner.train, inner.test, k=experiment.k, constraint=row.training.constraint)
+    return train(inner.train, row.training, validate=validate, device=device, progress=progress).history
+
+
+def digest_of(model: MetricModel) -> str:
+    """A checksum of the vectors."""
+    return checksum(model.user_rows.cpu().numpy(), model.item_rows.cpu().numpy())
+
+
+def _blank(experiment: Experiment, row: Row, fold: int, data: str, environment: dict[str, str]) -> Record:
+    """The record of a run before it has run."""
+    identity: dict[str, Any] = {
+        "training": row.training.described(),
+        "data": data,
+        "folds": experiment.folds,
+        "split_seed": experiment.seed,
+        "k": experiment.k,
+        "validation": experiment.validation,
+    }
+    return Record(experiment.name, row.name, fold, identity, 0, {}, [], {}, environment)
+
+
+def _told(watch: Watch, blank: Record, doing: str, row: Row) -> Callable[[EpochRecord, History], None]:
+    epochs = row.training.epochs
+    return lambda epoch, _: watch(Stage(row.name, blank.fold, doing, epoch.epoch, epochs))

@@ -1,0 +1,86 @@
+"""What to run: rows of settings, each on every fold of a data set."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from importlib import resources
+from typing import Any
+
+from spherec.errors import ArgumentError
+from spherec.training import Training
+from spherec.training.configure import configured
+from spherec.training.presets import PRESETS
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: a name, and how its models are trained."""
+
+    name: str
+    training: Training
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Rows, trained and tested on the folds of a cross-validation.
+
+    The number of epochs is chosen on a validation part of the training folds. Then a model is trained for so long on
+    the whole of them, and tested on the fold that is left: the test pairs are read once, at the very end.
+    """
+
+    name: str
+    rows: tuple[Row, ...]
+    folds: int = 4
+    "How many parts each user's items are dealt over."
+    seed: int = 0
+    "Of the split."
+    k: int = 50
+    "Length of the lists."
+    validation: float = 0.05
+    "Share of each user's training items that the number of epochs is chosen on."
+
+    def __post_init__(self) -> None:
+        names = [row.name for row in self.rows]
+        if len(set(names)) != len(names):
+            raise ArgumentError(f"two rows of {self.name} have the same name; rows: {', '.join(names)}")
+
+    def only(self, names: list[str]) -> "Experiment":
+        """The same with only the rows of these names."""
+        unknown = [name for name in names if name not in {row.name for row in self.rows}]
+        if unknown:
+            known = ", ".join(row.name for row in self.rows)
+            raise ArgumentError(f"{self.name} has no row {', '.join(unknown)}; it has {known}")
+        rest = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "rows"}
+        return Experiment(rows=tuple(row for row in self.rows if row.name in names), **rest)
+
+    @classmethod
+    def from_toml(cls, text: str) -> "Experiment":
+        """From a table with `name`, `folds`, `seed`, `k`, `validation`, and `[[rows]]`.
+
+        A row has a `name`, a `preset` to begin from, and settings as `spherec train` takes them.
+        """
+        try:
+            content = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise ArgumentError(f"the experiment is not TOML: {error}; mend it") from None
+        rows = tuple(_row(row) for row in content.pop("rows", ()))
+        unknown = content.keys() - {field.name for field in fields(cls)}
+        if unknown or "name" not in content or not rows:
+            raise ArgumentError(
+                "an experiment needs a name and [[rows]], and may have folds, seed, k and validation; "
+                f"got {', '.join(sorted(content)) or 'nothing'}"
+            )
+        return cls(rows=rows, **content)
+
+    @classmethod
+    def embedded(cls, name: str) -> "Experiment":
+        """One that ships with the package: "book-crossing", "amazon-movies", "echonest", "two-stage"."""
+        return cls.from_toml((resources.files("spherec.experiments") / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def _row(content: Mapping[str, Any]) -> Row:
+    settings = dict(content)
+    name, preset = settings.pop("name", None), settings.pop("preset", "two-stage")
+    if not isinstance(name, str) or preset not in PRESETS:
+        raise ArgumentError(f"a row needs a name, and a preset of {', '.join(PRESETS)}; got {name!r} and {preset!r}")
+    return Row(name, configured(PRESETS[preset].training, settings))
