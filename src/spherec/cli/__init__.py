@@ -8,6 +8,7 @@ from spherec._version import __version__
 from spherec.cli import data
 from spherec.cli.demo import demo
 from spherec.cli.presets import presets
+from spherec.cli.reproduce import reproduce
 from spherec.cli.train import train
 from spherec.errors import SpherecError
 
@@ -25,6 +26,7 @@ app.add_typer(data.app, name="data")
 app.command()(demo)
 app.command()(train)
 app.command()(presets)
+app.command()(reproduce)
 
 
 def _print_version(wanted: bool) -> None:

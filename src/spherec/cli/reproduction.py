@@ -1,0 +1,145 @@
+"""What `spherec reproduce` does once its options are read."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from spherec import datasets
+from spherec.cli.display import note, show
+from spherec.cli.reproduce import Dataset
+from spherec.cli.source import Source
+from spherec.data import archive
+from spherec.data.atomic import atomic_write
+from spherec.data.interactions import Interactions
+from spherec.device import DeviceName, resolve
+from spherec.errors import ArgumentError
+from spherec.experiments import Experiment, Record, Records, Row, paper_rows, run
+from spherec.experiments.report import COLUMNS, Line, Spread, as_csv, as_markdown, lines, mark
+from spherec.experiments.runner import Stage, Watch
+
+_QUICK_EPOCHS = 10
+
+
+def run_reproduction(
+    dataset: Dataset,
+    data: Path | None,
+    rows: list[str] | None,
+    folds: str | None,
+    *,
+    device: DeviceName,
+    workers: int | None,
+    quick: bool,
+    output: Path,
+    plots: bool,
+) -> None:
+    """Run what is not recorded yet, write the table and the plots, show both beside the paper's."""
+    experiment = Experiment.embedded(dataset)
+    experiment = experiment.only(rows) if rows else experiment
+    chosen = [0] if quick and folds is None else _folds(folds, experiment.folds)
+    if quick:
+        experiment = replace(experiment, name=f"{experiment.name}-quick", rows=tuple(map(_quick, experiment.rows)))
+    interactions = _data(dataset, data)
+    output.mkdir(parents=True, exist_ok=True)
+    records = Records(output / ("quick.jsonl" if quick else "records.jsonl"))
+    with _watched(len(experiment.rows) * len(chosen)) as watch:
+        done = run(
+            experiment, interactions, records, device=resolve(device), folds=chosen, workers=workers, watch=watch
+        )
+    table = lines(done)
+    paper = "book-crossing" if dataset == "two-stage" else dataset
+    _show(paper, table)
+    if quick:
+        note("a quick look: fold 0, few epochs; without --quick the runs are what the paper's are")
+        return
+    _write(paper, table, done, output, plots=plots)
+
+
+def _folds(text: str | None, count: int) -> list[int]:
+    if text is None:
+        return list(range(count))
+    try:
+        folds = [int(part) for part in text.split(",")]
+    except ValueError:
+        folds = []
+    if not folds or not all(0 <= fold < count for fold in folds):
+        raise ArgumentError(f"--folds must be numbers in 0 … {count - 1} with commas between, got {text!r}")
+    return folds
+
+
+def _quick(row: Row) -> Row:
+    few = min(row.training.epochs, _QUICK_EPOCHS)
+    return replace(row, training=replace(row.training, epochs=few, validate_every=max(few // 5, 1)))
+
+
+def _data(dataset: Dataset, path: Path | None) -> Interactions:
+    """The embedded data set, a prepared file, or a raw one read and cut as the paper did."""
+    if path is None:
+        if dataset not in ("book-crossing", "two-stage"):
+            raise ArgumentError(f"{dataset} is not embedded; give its published file with --data")
+        return datasets.book_crossing()
+    if archive.is_archive(path):
+        return Source(data=str(path)).load()
+    return Source(data=str(path), preset="book-crossing" if dataset == "two-stage" else dataset).load()
+
+
+@contextmanager
+def _watched(runs: int) -> Iterator[Watch]:
+    """A bar over all runs, with what is going on beside it; a line a run where that is no terminal."""
+    console = Console(stderr=True)
+    state = TextColumn("{task.description}", markup=False)
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("runs"), TimeElapsedColumn(), state)
+    lock, going = threading.Lock(), dict[tuple[str, int], str]()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=runs)
+
+        def watch(stage: Stage) -> None:
+            with lock:
+                key = (stage.row, stage.fold)
+                if stage.doing == "done":
+                    going.pop(key, None)
+                    bar.advance(task)
+                    if not console.is_terminal:
+                        note(f"{stage.row}, fold {stage.fold}: done")
+                else:
+                    going[key] = f"{stage.row} fold {stage.fold}: {stage.doing} {stage.epoch}/{stage.epochs}"
+                bar.update(task, description="; ".join(going.values()))
+
+        yield watch
+
+
+def _show(paper: str, table: Sequence[Line]) -> None:
+    """The table, ours above the paper's."""
+    theirs = paper_rows(paper)
+    shown = Table("row", "folds", "MAP %", "NDCG %", "MMR", "epochs", title=f"{paper}: ours, and the paper's below")
+    for line in table:
+        known = theirs.get(line.row)
+        ours, others = [], []
+        for name in COLUMNS:
+            spread: Spread = getattr(line, name)
+            other = known and Spread(getattr(known, f"{name}_mean"), getattr(known, f"{name}_std"))
+            ours.append(f"{spread} {mark(name, spread, other)}" if other else str(spread))
+            others.append(f"{other}  " if other else "")
+        shown.add_row(line.row, str(line.folds), *ours, f"{line.epochs:.0f}")
+        if known:
+            shown.add_row("", "", *others, "", style="dim")
+    for column in shown.columns[1:]:
+        column.justify = "right"
+    show(shown)
+    note("▲ better than the paper's mean, = within its deviation (MMR: within a tenth), ▼ worse")
+
+
+def _write(paper: str, table: Sequence[Line], records: Sequence[Record], output: Path, *, plots: bool) -> None:
+    for name, text in (("table.csv", as_csv(paper, table)), ("table.md", as_markdown(paper, table))):
+        with atomic_write(output / name) as file:
+            file.write(text.encode())
+    if plots:
+        from spherec.experiments.plots import draw_all
+
+        draw_all(paper, table, records, output)
+    note(f"{output} holds the table, the records{' and the plots' if plots else ''}")

@@ -1,0 +1,105 @@
+"""What the records of an experiment come to: a table beside the paper's."""
+
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from io import StringIO
+
+import numpy as np
+
+from spherec.experiments.paper import PaperRow, paper_rows
+from spherec.experiments.records import Record
+
+COLUMNS = ("map", "ndcg", "mmr")
+_IN_PERCENT = {"map", "ndcg"}
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean and standard deviation over folds; that of one fold is 0."""
+
+    mean: float
+    std: float
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f} ± {self.std:.2f}"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row over its folds, MAP and NDCG in percent."""
+
+    row: str
+    folds: int
+    map: Spread
+    ndcg: Spread
+    mmr: Spread
+    epochs: float
+    "Mean over folds."
+    seconds: float
+    "For choosing the epochs and training, mean over folds."
+
+
+def lines(records: Iterable[Record]) -> list[Line]:
+    """One line for each row, in the order in which rows first come."""
+    by_row: dict[str, list[Record]] = {}
+    for record in records:
+        by_row.setdefault(record.row, []).append(record)
+    return [
+        Line(
+            row=row,
+            folds=len(group),
+            epochs=float(np.mean([record.epochs for record in group])),
+            seconds=float(np.mean([record.seconds["choosing"] + record.seconds["training"] for record in group])),
+            **{name: _spread([record.scores[name] for record in group], name) for name in COLUMNS},
+        )
+        for row, group in by_row.items()
+    ]
+
+
+def as_csv(dataset: str, table: Sequence[Line]) -> str:
+    """With exactly the columns of the paper's table: a row's name gives sampler, negatives and batch size."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    spreads = [f"{name}_{part}" for name in COLUMNS for part in ("mean", "std")]
+    writer.writerow(["dataset", "sampler", "negatives", "batch", *spreads])
+    for line in table:
+        sampler, negatives, batch = line.row.rsplit("-", 2)
+        numbers = [getattr(getattr(line, name), part) for name in COLUMNS for part in ("mean", "std")]
+        writer.writerow([dataset, sampler, negatives, batch, *(f"{number:.3f}" for number in numbers)])
+    return text.getvalue()
+
+
+def as_markdown(dataset: str, table: Sequence[Line]) -> str:
+    """Ours beside the paper's: ▲ better than its mean, ▼ worse by more than one standard deviation, = in between."""
+    theirs = paper_rows(dataset)
+    head = "| row | MAP % | paper | NDCG % | paper | MMR | paper | epochs | seconds |"
+    rule = "|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+    body = [_markdown_line(line, theirs.get(line.row)) for line in table]
+    return "\n".join([head, rule, *body]) + "\n"
+
+
+def _markdown_line(line: Line, paper: PaperRow | None) -> str:
+    cells = []
+    for name in COLUMNS:
+        ours: Spread = getattr(line, name)
+        if paper is None:
+            cells += [str(ours), ""]
+            continue
+        theirs = Spread(getattr(paper, f"{name}_mean"), getattr(paper, f"{name}_std"))
+        cells += [f"{ours} {mark(name, ours, theirs)}", str(theirs)]
+    return f"| {line.row} | {' | '.join(cells)} | {line.epochs:.0f} | {line.seconds:.0f} |"
+
+
+def mark(name: str, ours: Spread, theirs: Spread) -> str:
+    """How ours compares: of MMR less is better, of all others more."""
+    ahead = (theirs.mean - ours.mean) if name == "mmr" else (ours.mean - theirs.mean)
+    if ahead >= 0:
+        return "▲"
+    allowed = 0.1 * theirs.mean if name == "mmr" else theirs.std
+    return "=" if -ahead <= allowed else "▼"
+
+
+def _spread(values: Sequence[float], name: str) -> Spread:
+    scaled = np.asarray(values) * (100 if name in _IN_PERCENT else 1)
+    return Spread(float(scaled.mean()), float(scaled.std(ddof=1)) if len(scaled) > 1 else 0.0)
