@@ -20,7 +20,7 @@ from spherec.errors import ArgumentError
 from spherec.geometry import Geometry, gather, unit
 from spherec.kernels import two_stage as kernels
 from spherec.sampling.candidates import Candidates, CandidateSource
-from spherec.sampling.inverse import draw_distinct
+from spherec.sampling.gumbel import distinct
 from spherec.sampling.membership import Membership
 from spherec.sampling.negatives import Negatives, check_count
 from spherec.sampling.popularity import check_beta, popularity_weights
@@ -118,22 +118,23 @@ class TwoStageSampler:
         """N negatives for each of users (B,) with their positives (B,)."""
         candidates = self.candidates(generator)
         n = min(self.config.negatives, len(candidates.items))
-        uniform = torch.empty(len(users), n, device=users.device).uniform_(generator=generator)  # (B, n)
-        draw = self._draw_compiled if users.device.type == "cpu" else self._draw
-        chosen, valid = draw(users, positives, candidates, geometry, uniform)  # (B, n)
+        if users.device.type == "cpu":
+            chosen, valid = self._draw_compiled(users, positives, candidates, geometry, n, generator)  # (B, n)
+        else:
+            chosen, valid = distinct(self._log_weights(users, positives, candidates, geometry), n, generator)  # (B, n)
         missing = (0, self.config.negatives - n)  # places to add on either side: a small catalogue has fewer than N
         return Negatives(pad(candidates.items[chosen], missing), pad(valid, missing))
 
-    def _draw(
-        self, users: Tensor, positives: Tensor, candidates: Candidates, geometry: Geometry, uniform: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Stage two on any device: places among the candidates (B, n), and whether they count (B, n)."""
-        return draw_distinct(self._log_weights(users, positives, candidates, geometry), uniform)
-
     def _draw_compiled(
-        self, users: Tensor, positives: Tensor, candidates: Candidates, geometry: Geometry, uniform: Tensor
+        self,
+        users: Tensor,
+        positives: Tensor,
+        candidates: Candidates,
+        geometry: Geometry,
+        n: int,
+        generator: torch.Generator,
     ) -> tuple[Tensor, Tensor]:
-        """The same on a CPU, with fewer passes over (B, C)."""
+        """Stage two on a CPU, with fewer passes over (B, C): n places among the candidates, and whether they count."""
         weights, exponent = self._similarity(positives, candidates, geometry)  # (B, C)
         closed = self._membership.mask(users, candidates.items)  # (B, C)
         highest = torch.empty(len(users))
@@ -142,7 +143,8 @@ class TwoStageSampler:
         weights.log1p_().sub_(highest.log1p_()[:, None]).mul_(exponent).exp_()
         if self.config.replacement:
             weights *= multiplicity
-        places, valid = torch.empty_like(uniform, dtype=torch.int64), torch.empty_like(uniform, dtype=torch.bool)
+        uniform = torch.empty(len(users), n).uniform_(generator=generator)  # (B, n)
+        places, valid = torch.empty(len(users), n, dtype=torch.int64), torch.empty(len(users), n, dtype=torch.bool)
         kernels.draw_distinct(weights.numpy(), closed.numpy(), uniform.numpy(), places.numpy(), valid.numpy())
         return places, valid
 
