@@ -106,6 +106,7 @@ def test_in_function_imports_are_only_for_what_may_be_missing():
         "torch",
         "spherec.cli.training",
         "spherec.cli.reproduction",
+        "spherec.cli.evaluation",
         "spherec.training.presets",
         "spherec.experiments.plots",
         "matplotlib",

@@ -1,13 +1,32 @@
 """A trained model as one file: vectors, ids, names, what each user has, and how it was made."""
 
+from dataclasses import dataclass
 from os import PathLike
+from typing import Any
+
+import torch
 
 from spherec.data import archive, text_arrays
+from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
+from spherec.errors import DataError
+from spherec.model import MetricModel
 from spherec.training import Trained, Training
 
 FORMAT = "spherec-model"
 VERSION = 1
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """What a model file holds."""
+
+    model: MetricModel
+    "On the CPU."
+    data: Interactions
+    "The users and items with their ids and names, and what each user had when the model was trained."
+    manifest: dict[str, Any]
+    "How it was made: config, history, why training ended."
 
 
 def save(path: str | PathLike[str], trained: Trained, data: Interactions, config: Training) -> None:
@@ -31,3 +50,20 @@ def save(path: str | PathLike[str], trained: Trained, data: Interactions, config
         "ended": trained.ended,
     }
     archive.write(path, arrays, manifest, compress=False)
+
+
+def load(path: str | PathLike[str]) -> Artifact:
+    """Read a file that `save` wrote."""
+    arrays, manifest = archive.read(path, FORMAT, VERSION, remedy="train it again")
+    try:
+        users, items = (torch.tensor(arrays[name]) for name in ("user_vectors", "item_vectors"))
+        data = Interactions(
+            indptr=arrays["indptr"],
+            indices=arrays["indices"],
+            user_ids=IdMap(text_arrays.decode_ids(arrays, "user_ids")),
+            item_ids=IdMap(text_arrays.decode_ids(arrays, "item_ids")),
+            item_names=text_arrays.decode_names(arrays, "item_names"),
+        )
+        return Artifact(MetricModel(users, items, manifest["config"]["constraint"]), data, manifest)
+    except (KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+        raise DataError(f"{path} is damaged ({error}); train it again") from None

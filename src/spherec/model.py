@@ -49,6 +49,10 @@ class MetricModel:
         rows = unit(rows.normal_(generator=generator))
         return cls(rows[:n_users].clone(), rows[n_users:].clone(), constraint)
 
+    def to(self, device: torch.device) -> "MetricModel":
+        """The same on another device."""
+        return MetricModel(self.user_rows.to(device), self.item_rows.to(device), self.constraint)
+
     @property
     def dim(self) -> int:
         """D."""

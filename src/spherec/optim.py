@@ -42,8 +42,8 @@ class Adam:
     "ε, added to the root of the mean squared gradient."
 
     def __post_init__(self) -> None:
-        if not 0 < self.learning_rate < float("inf"):
-            raise ArgumentError(f"learning_rate must be > 0, got {self.learning_rate}")
+        if not 0 < self.learning_rate <= 1:
+            raise ArgumentError(f"learning_rate must be > 0 and <= 1, got {self.learning_rate}; 0.001 is usual")
         if not (0 <= self.beta1 < 1 and 0 < self.beta2 < 1 and self.beta1 < self.beta2):
             raise ArgumentError(
                 f"beta1 and beta2 must lie between 0 and 1 with beta1 the smaller, got {self.beta1} and {self.beta2}; "

@@ -7,6 +7,7 @@ import typer
 from spherec._version import __version__
 from spherec.cli import data
 from spherec.cli.demo import demo
+from spherec.cli.evaluate import evaluate
 from spherec.cli.presets import presets
 from spherec.cli.reproduce import reproduce
 from spherec.cli.train import train
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.add_typer(data.app, name="data")
 app.command()(demo)
 app.command()(train)
+app.command()(evaluate)
 app.command()(presets)
 app.command()(reproduce)
 

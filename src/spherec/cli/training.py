@@ -43,6 +43,8 @@ def run_training(
     for change in changes:
         config = configured(config, change)
     refuse_unwritable(output)
+    if output.exists() and Path(source.data).exists() and output.samefile(source.data):
+        raise ArgumentError(f"--output would replace {source.data}, which is read; name another file")
     checkpoint = output.with_name(f"{output.name}.checkpoint")
     if checkpoint.exists() != resume:
         raise ArgumentError(

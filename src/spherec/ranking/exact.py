@@ -27,13 +27,17 @@ class Ranking:
 class ExactRanker:
     """Ranks all items for users by squared distance; of items equally near, the one with the lower index comes first.
 
+    Items for which `listed` (I,) is false are left out for everybody.
     The score is u·v − |v|²/2, which falls as |u − v|² grows. On the sphere |v|² is the same for all and left out.
     """
 
-    def __init__(self, vectors: Vectors, constraint: Constraint = "sphere") -> None:
+    def __init__(
+        self, vectors: Vectors, constraint: Constraint = "sphere", *, listed: NDArray[np.bool_] | None = None
+    ) -> None:
         self.vectors = vectors
         items = vectors.item_table
         self._offset = None if constraint == "sphere" else items.square().sum(1) / 2  # (I,)
+        self._unlisted = None if listed is None else torch.as_tensor(~listed, device=items.device)  # (I,)
 
     def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
         """The k best items for user indices (B,), those that the users have in `without` left out."""
@@ -57,6 +61,8 @@ class ExactRanker:
         scores = self.vectors.users(index) @ table.T  # (b, I)
         if self._offset is not None:
             scores -= self._offset
+        if self._unlisted is not None:
+            scores.masked_fill_(self._unlisted, float("-inf"))
         if without is not None:
             lengths = without.items_per_user[users]  # (b,)
             rows = np.repeat(np.arange(len(users)), lengths)  # (r,) all items of all these users

@@ -43,14 +43,19 @@ class Training:
         least = {"dim": 2, "batch_size": 1, "epochs": 1, "validate_every": 1, "patience": 1, "seed": 0}
         for name, bound in least.items():
             value = getattr(self, name)
-            if not isinstance(value, int) or value < bound:
+            if not isinstance(value, int) or isinstance(value, bool) or value < bound:
                 raise ArgumentError(f"{name} must be a whole number >= {bound}, got {value!r}")
         for name in ("covariance", "spread_out"):
             value = getattr(self, name)
-            if not 0 <= value < float("inf"):
-                raise ArgumentError(f"{name} must be >= 0, got {value}")
+            if not isinstance(value, int | float) or not 0 <= value < float("inf"):
+                raise ArgumentError(f"{name} must be a number >= 0, got {value!r}")
         if self.constraint not in get_args(Constraint):
             raise ArgumentError(f"constraint must be 'sphere' or 'ball', got {self.constraint!r}")
+        for name, kinds in (("loss", get_args(Loss)), ("sampler", get_args(Sampling)), ("optimizer", (Adam,))):
+            value = getattr(self, name)
+            if not isinstance(value, kinds):
+                known = ", ".join(kind.__name__ for kind in kinds)
+                raise ArgumentError(f"{name} must be a {known.replace(', ', ' or ')}, got {value!r}")
 
     def described(self) -> dict[str, Any]:
         """The config as plain data, each part beside the name of its kind."""

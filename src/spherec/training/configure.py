@@ -51,9 +51,9 @@ def _of_kind(part: Any, kind: object, where: str) -> Any:
     if kind is None or kind == type(part).__name__:
         return part
     kinds = KINDS.get(where, {type(part).__name__: type(part)})
-    if kind not in kinds:
+    if not isinstance(kind, str) or kind not in kinds:
         raise ArgumentError(f"{where}.kind must be one of {', '.join(kinds)}, got {kind!r}")
-    return kinds[str(kind)]()
+    return kinds[kind]()
 
 
 def _checked(value: Any, hint: Any, where: str) -> Any:

@@ -115,7 +115,7 @@ def _start(data: Interactions, config: Training, initial: MetricModel | None, de
                 f"initial {name} rows must be of shape {(count, config.dim)} for this data and dim, got "
                 f"{(*rows.shape,)}"
             )
-    return MetricModel(initial.user_rows.to(device), initial.item_rows.to(device), config.constraint)
+    return replace(initial, constraint=config.constraint).to(device)
 
 
 def _is_over(history: History, config: Training) -> bool:
@@ -129,7 +129,7 @@ def _end_epoch(run: Run, standing: Standing, validate: Validate | None) -> None:
         standing.history = standing.history.with_epoch(record)
     else:
         model = run.model()
-        metric = validate(model.vectors)
+        metric = float(validate(model.vectors))
         if not math.isfinite(metric):
             raise TrainingError(f"validate gave {metric} after epoch {record.epoch}; it must give a finite number")
         standing.history = standing.history.with_epoch(replace(record, metric=metric))

@@ -1,0 +1,79 @@
+"""What `spherec evaluate` does once its options are read."""
+
+import json
+from pathlib import Path
+
+import torch
+import typer
+from rich.table import Table
+
+from spherec import artifact, datasets
+from spherec.cli.display import note, show
+from spherec.cli.source import Source
+from spherec.data import archive, splits
+from spherec.data.interactions import Interactions
+from spherec.data.reading import Columns, Reading
+from spherec.data.splits import Fold
+from spherec.device import DeviceName, resolve
+from spherec.errors import DataError
+from spherec.evaluation import Ranker, evaluate
+from spherec.evaluation.foreign import Lists, aligned
+
+_NAMES = {
+    "map": "MAP@{k}",
+    "ndcg": "NDCG@{k}",
+    "recall": "Recall@{k}",
+    "precision": "Precision@{k}",
+    "hit_rate": "HitRate@{k}",
+    "mrr": "MRR@{k}",
+    "mmr": "MMR@{k}, median popularity of a list",
+    "popularity": "mean popularity of a list",
+    "coverage": "share of the catalogue in any list",
+    "gini": "Gini of the lists over the catalogue",
+}
+
+
+def run_evaluation(
+    model: Path,
+    train: str,
+    test: str,
+    *,
+    k: int,
+    columns: tuple[str, str, str],
+    device: DeviceName,
+    as_json: bool,
+) -> None:
+    """Score the model or the lists, and print what they come to."""
+    user, item, rank = columns
+    fold = splits.given(_load(train, user, item), _load(test, user, item))
+    scores = evaluate(_ranker(model, fold, Columns(user, item, rank), resolve(device)), fold.train, fold.test, k=k)
+    summary = scores.summary()
+    counts = {"k": k, "users": len(scores.per_user.users), "users_without_test_items": scores.users_without}
+    if as_json:
+        typer.echo(json.dumps({**summary, **counts}))
+        return
+    table = Table("metric", "", title=f"{model.name}: {counts['users']:,} users", title_justify="left")
+    for name, label in _NAMES.items():
+        table.add_row(label.format(k=k), f"{summary[name]:.4f}")
+    table.columns[1].justify = "right"
+    show(table)
+    if scores.users_without:
+        note(f"{scores.users_without:,} users have nothing held out and are not counted")
+
+
+def _load(data: str, user: str, item: str) -> Interactions:
+    """The embedded data set or a prepared file; any other is a table with these columns."""
+    is_table = data != datasets.BOOK_CROSSING.name and not archive.is_archive(data)
+    return (Source(data=data, user_column=user, item_column=item) if is_table else Source(data=data)).load()
+
+
+def _ranker(path: Path, fold: Fold, columns: Columns, device: torch.device) -> Ranker:
+    """The model, or the lists in a table."""
+    if not path.exists():
+        raise DataError(f"{path} does not exist; give a model or a table of user, item, rank")
+    if archive.is_archive(path):
+        loaded = artifact.load(path)
+        return aligned(loaded.model.to(device), loaded.data, fold.train)
+    from spherec.data.readers import read_events  # brings polars, which a machine that only trains may lack
+
+    return Lists.from_events(read_events(path, Reading(columns=columns)), fold.train)

@@ -1,0 +1,76 @@
+"""Models on data that is not quite their own, and lists that another program made: both under the data's indices."""
+
+from collections.abc import Hashable, Iterable
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from spherec.data.events import Events
+from spherec.data.ids import IdMap
+from spherec.data.interactions import Interactions
+from spherec.errors import DataError
+from spherec.geometry import Vectors
+from spherec.model import MetricModel
+from spherec.ranking import ExactRanker, Ranking
+
+
+class Lists:
+    """Ranked lists that someone made, for users and items of some data. Users without a list have an empty one."""
+
+    def __init__(self, items: NDArray[np.int64]) -> None:
+        self._items = items  # (U, K) -1 for items that the data does not know, and past the end
+
+    @classmethod
+    def from_events(cls, events: Events, data: Interactions) -> Self:
+        """From rows of user, item and rank (the value; 1 is the best), by external ids.
+
+        Users that the data does not know are passed over. Items that it does not know keep their rank, as misses.
+        """
+        if events.values is None:
+            raise DataError("the lists have no column of ranks; name it")
+        users = _indices(events.user_ids, data.user_ids)[events.users]  # (E,)
+        items = _indices(events.item_ids, data.item_ids)[events.items]  # (E,)
+        known = users >= 0
+        users, items, ranks = users[known], items[known], events.values[known]
+        order = np.lexsort((ranks, users))
+        users, items = users[order], items[order]
+        lengths = np.bincount(users, minlength=data.n_users)  # (U,)
+        place = np.arange(len(users)) - np.repeat(np.cumsum(lengths) - lengths, lengths)  # (E,) in the user's list
+        lists = np.full((data.n_users, max(int(lengths.max(initial=0)), 1)), -1, dtype=np.int64)
+        lists[users, place] = items
+        return cls(lists)
+
+    def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:  # noqa: ARG002
+        """The first k of each user's list (B, ≤ k), as they are."""
+        items = self._items[users, :k]
+        return Ranking(items, np.where(items >= 0, 0.0, -np.inf).astype(np.float32))
+
+
+def aligned(model: MetricModel, own: Interactions, data: Interactions) -> ExactRanker:
+    """A ranker of the model for users and items of `data`, by external ids; `own` has those of the model.
+
+    Items that the model does not know are never listed; users that it does not know are an error.
+    """
+    users, items = _indices(data.user_ids.array, own.user_ids), _indices(data.item_ids.array, own.item_ids)
+    strangers = np.flatnonzero(users < 0)
+    if len(strangers):
+        first = ", ".join(repr(data.user_ids[int(user)]) for user in strangers[:3])
+        raise DataError(
+            f"the model does not know {len(strangers):,} of the users, {first} among them; evaluate it on the data "
+            "that it was trained on"
+        )
+    vectors = model.vectors
+    tables = (
+        table.index_select(0, torch.as_tensor(np.maximum(index, 0), device=table.device))
+        for table, index in ((vectors.user_table, users), (vectors.item_table, items))
+    )
+    return ExactRanker(Vectors(*tables), model.constraint, listed=items >= 0)
+
+
+def _indices(ids: Iterable[Hashable] | NDArray[Any], among: IdMap) -> NDArray[np.int64]:
+    """The index of each id (n,) in the map, -1 where it has none."""
+    place = {one: index for index, one in enumerate(among)}
+    plain = ids.tolist() if isinstance(ids, np.ndarray) else ids
+    return np.fromiter((place.get(one, -1) for one in plain), dtype=np.int64)
