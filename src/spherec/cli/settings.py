@@ -13,7 +13,7 @@ def changes(file: Path | None, settings: Sequence[str], options: Mapping[str, An
     found = [] if file is None else [_read_toml(file)]
     for setting in settings:
         name, equals, text = setting.partition("=")
-        if not equals:
+        if not equals or not name.strip():
             raise ArgumentError(f"--set needs NAME=VALUE, e.g. sampler.beta=0.6, got {setting!r}")
         found.append(_nested(name.strip(), _value(text.strip())))
     return found + [_nested(name, value) for name, value in options.items() if value is not None]

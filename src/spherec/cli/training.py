@@ -16,7 +16,7 @@ from spherec.data import splits
 from spherec.data.atomic import refuse_unwritable
 from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, resolve
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, TrainingError
 from spherec.evaluation import Validation
 from spherec.training import History, Training, train
 from spherec.training.configure import configured
@@ -55,16 +55,20 @@ def run_training(
     data = source.load()
     learned, validate = _held_out(data, config, validation)
     with training_bar(config.epochs, len(learned), _METRIC) as progress:
-        trained = train(
-            learned,
-            config,
-            validate=validate,
-            device=resolve(device),
-            checkpoint=checkpoint,
-            checkpoint_seconds=checkpoint_seconds,
-            resume=resume,
-            progress=progress,
-        )
+        try:
+            trained = train(
+                learned,
+                config,
+                validate=validate,
+                device=resolve(device),
+                checkpoint=checkpoint,
+                checkpoint_seconds=checkpoint_seconds,
+                resume=resume,
+                progress=progress,
+            )
+        except TrainingError:  # going on would come to the same end
+            checkpoint.unlink(missing_ok=True)
+            raise
     artifact.save(output, trained, data, config)
     _report(trained.history, trained.ended, output, as_json=as_json)
     if trained.ended == "interrupted":

@@ -84,7 +84,7 @@ def _restore(run: Run, arrays: dict[str, NDArray[Any]], manifest: dict[str, Any]
 
 
 def fingerprint(
-    data: Interactions, config: Training, initial: MetricModel | None, device: torch.device
+    data: Interactions, config: Training, initial: MetricModel | None, device: torch.device, *, validated: bool
 ) -> dict[str, Any]:
     """What must be the same for a run to go on: all but how long it may last."""
     described = config.described()
@@ -95,6 +95,7 @@ def fingerprint(
         "data": f"{data.n_users} users, {data.n_items} items, {len(data)} pairs, {_digest(data.indptr, data.indices)}",
         "initial": initial and _digest(initial.user_rows.cpu().numpy(), initial.item_rows.cpu().numpy()),
         "device": device.type,
+        "validated": validated,
     }
 
 

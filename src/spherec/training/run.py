@@ -11,6 +11,7 @@ from spherec.geometry import placed, squared_distance
 from spherec.losses import Triplets, covariance, spread_out
 from spherec.model import MetricModel
 from spherec.optim import DenseAdam
+from spherec.sampling import Negatives
 from spherec.training.config import Training
 
 
@@ -57,20 +58,28 @@ class Run:
 
         Nothing in here waits for the device.
         """
-        n = len(users)
-        constraint = self.config.constraint
         with torch.no_grad():
             negatives = self.sampler.sample(users, positives, self.geometry, self.generator)  # (B | 1, N)
             items = torch.cat((positives, negatives.items.reshape(-1))) + self.n_users  # (B + M,) M negatives
             index = torch.cat((users, items))  # (2 B + M,)
-            rows = self.rows.rows(index).requires_grad_()  # (2 B + M, D)
+            rows = self.rows.rows(index)  # (2 B + M, D)
+        with torch.enable_grad():
+            triplets, loss, objective = self._objective(rows.requires_grad_(), negatives, len(users))
+            (gradient,) = torch.autograd.grad(objective, rows)  # (2 B + M, D)
+        with torch.no_grad():
+            self.rows.step(index, gradient)
+            active = self.config.loss.active(triplets).sum()
+            self.sums += torch.stack((loss.double(), active.double(), (~negatives.valid).sum().double()))
+        return negatives.valid.numel()
 
-        vectors = placed(rows, constraint)
-        anchors, positive, negative = vectors[:n], vectors[n : 2 * n], vectors[2 * n :]  # (B, D), (B, D), (M, D)
+    def _objective(self, rows: Tensor, negatives: Negatives, n: int) -> tuple[Triplets, Tensor, Tensor]:
+        """Of rows (2 n + M, D) of n users, n positives and M negatives: distances, the loss, and what to minimise."""
+        vectors = placed(rows, self.config.constraint)
+        users, positive, negative = vectors[:n], vectors[n : 2 * n], vectors[2 * n :]  # (B, D), (B, D), (M, D)
         negative = negative.reshape(*negatives.items.shape, -1)  # (B | 1, N, D)
         triplets = Triplets(
-            positive=squared_distance(anchors, positive),
-            negative=squared_distance(anchors, negative),
+            positive=squared_distance(users, positive),
+            negative=squared_distance(users, negative),
             valid=negatives.valid,
             n_items=self.n_items,
             log_q=negatives.log_q,
@@ -81,10 +90,4 @@ class Run:
             objective = objective + self.config.covariance * covariance(vectors)
         if self.config.spread_out:
             objective = objective + self.config.spread_out * spread_out(positive, negative, negatives.valid)
-        (gradient,) = torch.autograd.grad(objective, rows)
-
-        with torch.no_grad():
-            self.rows.step(index, gradient)
-            active = self.config.loss.active(triplets).sum()
-            self.sums += torch.stack((loss.double(), active.double(), (~negatives.valid).sum().double()))
-        return negatives.valid.numel()
+        return triplets, loss, objective

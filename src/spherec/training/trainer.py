@@ -67,9 +67,11 @@ def train(
     """
     config = config or Training()
     where = resolve(device)
+    if not checkpoint_seconds >= 0:
+        raise ArgumentError(f"checkpoint_seconds must be >= 0, got {checkpoint_seconds}")
     run, standing, file = Run(data, config, _start(data, config, initial, where)), Standing(), None
     if checkpoint is not None:
-        file = CheckpointFile(checkpoint, fingerprint(data, config, initial, where))
+        file = CheckpointFile(checkpoint, fingerprint(data, config, initial, where, validated=validate is not None))
         standing = file.load(run) if resume else standing
     elif resume:
         raise ArgumentError("resume is True, but no checkpoint was named; give the path of one")
@@ -89,6 +91,7 @@ def train(
                 if progress is not None and report_timer.is_due():
                     progress(_record(run, standing), standing.history)
                 if file is not None and save_timer.is_due():
+                    _record(run, standing)  # what has gone wrong is not worth keeping
                     file.save(run, standing)
                 if interrupt.is_wanted():
                     break
@@ -145,7 +148,7 @@ def _record(run: Run, standing: Standing) -> EpochRecord:
     standing.seconds += time.perf_counter() - began
     epoch = len(standing.history.epochs) + 1
     if not math.isfinite(loss):
-        raise TrainingError(f"the loss is {loss} in epoch {epoch}; lower learning_rate")
+        raise TrainingError(f"the loss is {loss} in epoch {epoch}; lower learning_rate, or the weights of penalties")
     return EpochRecord(
         epoch=epoch,
         pairs=standing.pairs,

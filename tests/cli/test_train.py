@@ -1,0 +1,293 @@
+"""`spherec train`, as a newcomer and as a script would call it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spherec import Interactions
+from spherec.cli.training_bar import training_bar
+from spherec.data import text_arrays
+from spherec.data.ids import IdMap
+from spherec.training import EpochRecord, History
+
+ROOT = Path(__file__).parents[2]
+QUICK = ("--device", "cpu", "--epochs", 3, "--dim", 8, "--batch-size", 64)
+
+
+@pytest.fixture
+def prepared(tmp_path):
+    """30 users, 40 items with names, under ids that are words."""
+    rows = (np.random.default_rng(0).random((30, 40)) < 0.3).astype(int)
+    data = Interactions.from_matrix(rows, user_ids=[f"u{n}" for n in range(30)], item_ids=[f"i{n}" for n in range(40)])
+    path = tmp_path / "data.npz"
+    data.with_item_names({f"i{n}": f"Item {n}" for n in range(39)}).save(path)
+    return path
+
+
+@pytest.fixture
+def train(spherec, prepared, tmp_path):
+    """Run `spherec train` on the prepared data, into model.npz."""
+    return lambda *options: spherec("train", prepared, "-o", tmp_path / "model.npz", *QUICK, *options)
+
+
+def model_at(path):
+    """The arrays and the manifest, read with NumPy alone."""
+    with np.load(path, allow_pickle=False) as archive:
+        arrays = dict(archive)
+    return arrays, json.loads(arrays.pop("manifest").tobytes())
+
+
+def settings_of(path):
+    return model_at(path)[1]["config"]
+
+
+def files(folder):
+    return sorted(file.name for file in folder.iterdir())
+
+
+def test_the_model_is_a_file_for_numpy(train, prepared, tmp_path):
+    done = train()
+    assert done.code == 0, done.err
+    arrays, manifest = model_at(tmp_path / "model.npz")
+    assert arrays["user_vectors"].shape == (30, 8)
+    assert arrays["item_vectors"].shape == (40, 8)
+    assert arrays["item_vectors"].dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(arrays["item_vectors"], axis=1), 1, rtol=1e-5)
+    data = Interactions.load(prepared)
+    assert np.array_equal(arrays["indptr"], data.indptr), "what users have: held-out pairs included"
+    assert np.array_equal(arrays["indices"], data.indices)
+    assert manifest["format"] == "spherec-model"
+    assert manifest["ended"] == "all epochs done"
+    assert [record["epoch"] for record in manifest["history"]] == [1, 2, 3]
+    assert files(tmp_path) == ["data.npz", "model.npz"]
+
+
+def test_ids_and_names_are_in_the_model(train, tmp_path):
+    train()
+    arrays, _ = model_at(tmp_path / "model.npz")
+    assert IdMap(text_arrays.decode_ids(arrays, "user_ids")) == IdMap([f"u{n}" for n in range(30)])
+    assert text_arrays.decode_names(arrays, "item_names") == (*(f"Item {n}" for n in range(39)), None)
+
+
+def test_it_says_how_it_went(train, tmp_path):
+    done = train("--set", "validate_every=1")
+    assert "all epochs done" in done.out
+    assert "NDCG@50" in done.out
+    assert done.out.count("★") == 1
+    assert f"{tmp_path / 'model.npz'} holds the vectors of epoch" in done.err
+
+
+def test_it_says_the_same_to_a_script(train, tmp_path):
+    told = json.loads(train("--json", "--set", "validate_every=1").out)
+    assert told["output"] == str(tmp_path / "model.npz")
+    assert told["ended"] == "all epochs done"
+    assert told["metric"] == "NDCG@50"
+    metrics = [record["metric"] for record in told["history"]]
+    assert told["best_epoch"] == 1 + metrics.index(max(metrics))
+    assert all(0 <= metric <= 1 for metric in metrics)
+
+
+def test_the_same_command_gives_the_same_vectors(train, tmp_path):
+    vectors = []
+    for seed in (5, 5, 6):
+        train("--seed", seed)
+        vectors.append(model_at(tmp_path / "model.npz")[0]["user_vectors"])
+    assert np.array_equal(vectors[0], vectors[1])
+    assert not np.array_equal(vectors[0], vectors[2])
+
+
+def test_settings_are_those_of_preset_file_set_and_flags_in_this_order(train, tmp_path):
+    config = tmp_path / "run.toml"
+    config.write_text('covariance = 0.5\nseed = 3\n[sampler]\nkind = "Popularity"\nbeta = 0.1\nnegatives = 2\n')
+    chosen = ("--set", "sampler.beta=0.3", "--set", "sampler.negatives=4", "--set", "seed=4")
+    done = train("--preset", "uniform", "--config", config, *chosen, "--negatives", 6, "--learning-rate", 0.02)
+    assert done.code == 0, done.err
+    settings = settings_of(tmp_path / "model.npz")
+    assert settings["sampler"] == {"kind": "Popularity", "negatives": 6, "beta": 0.3, "shared": False}
+    assert (settings["covariance"], settings["seed"]) == (0.5, 4)
+    assert settings["optimizer"]["learning_rate"] == 0.02
+    assert (settings["dim"], settings["batch_size"], settings["epochs"]) == (8, 64, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "part", "expected"),
+    [
+        (("--preset", "two-stage-as-released"), "sampler", {"kind": "TwoStage", "vectors": "frozen"}),
+        (("--preset", "softmin", "--negatives", 50), "loss", {"kind": "Softmin"}),
+        (("--set", "loss.kind=Softmin", "--set", "loss.temperature=0.2"), "loss", {"temperature": 0.2}),
+        (("--set", 'sampler.kind="Hard"'), "sampler", {"kind": "Hard"}),
+        (("--set", "sampler.kind=Uniform", "--set", "sampler.shared=true"), "sampler", {"shared": True}),
+        (("--set", "loss.rank_weight = true"), "loss", {"rank_weight": True}),
+    ],
+)
+def test_any_setting_can_be_set(train, tmp_path, options, part, expected):
+    assert train(*options).code == 0
+    assert expected.items() <= settings_of(tmp_path / "model.npz")[part].items()
+
+
+def test_the_ball_can_be_chosen(train, tmp_path):
+    assert train("--set", "constraint=ball").code == 0
+    arrays, manifest = model_at(tmp_path / "model.npz")
+    assert manifest["config"]["constraint"] == "ball"
+    assert np.linalg.norm(arrays["user_vectors"], axis=1).max() <= 1 + 1e-6
+
+
+def test_without_validation_it_trains_on_everything(train, prepared, tmp_path):
+    told = json.loads(train("--validation", 0, "--json").out)
+    assert told["best_epoch"] is None
+    assert [record["pairs"] for record in told["history"]] == [len(Interactions.load(prepared))] * 3
+    assert {record["metric"] for record in told["history"]} == {None}
+
+
+def test_a_raw_file_is_read_as_told(spherec, ratings, tmp_path):
+    columns = ("--user-column", "who", "--item-column", "what", "--value-column", "stars", "--min-value", 4)
+    done = spherec("train", ratings, *columns, "-o", tmp_path / "m.npz", *QUICK, "--validation", 0, "--negatives", 1)
+    assert done.code == 0, done.err
+    assert model_at(tmp_path / "m.npz")[0]["user_vectors"].shape == (2, 8)
+
+
+BAD = {
+    "unknown setting": (("--set", "dims=3"), ["dims is not a field", "did you mean 'dim'?"]),
+    "unknown setting of a part": (("--set", "sampler.bet=3"), ["sampler.bet is not a field of TwoStage"]),
+    "unknown kind": (("--set", "sampler.kind=Best"), ["sampler.kind", "Uniform", "'Best'"]),
+    "a list for a kind": (("--set", 'sampler.kind=["Hard"]'), ["sampler.kind", "Hard"]),
+    "a part for a setting": (("--set", "sampler=Hard"), ["sampler has fields of its own"]),
+    "a word for a number": (("--set", "dim=many"), ["dim must be a whole number", "'many'"]),
+    "no value": (("--set", "dim"), ["NAME=VALUE", "'dim'"]),
+    "out of range": (("--dim", 1), ["dim must be a whole number >= 2, got 1"]),
+    "no learning rate": (("--learning-rate", 0), ["learning_rate must be", "got 0"]),
+    "negatives of nothing": (("--negatives", 0), ["negatives must be a whole number >= 1"]),
+    "no config": (("--config", "no-such.toml"), ["cannot read no-such.toml", "No such file"]),
+    "config is a folder": (("--config", "."), ["cannot read ."]),
+    "broken config": (("--config", "{bad}"), ["bad.toml is not TOML", "mend it"]),
+    "binary config": (("--config", "{data}"), ["is not TOML"]),
+    "validation of everything": (("--validation", 1), ["share between 0 and 1", "got 1"]),
+    "negative validation": (("--validation", -0.1), ["share between 0 and 1"]),
+    "validation of nothing": (("--validation", 1e-9), ["holds nothing out"]),
+    "nothing to resume": (("--resume",), ["--resume needs", "model.npz.checkpoint", "does not exist"]),
+    "huge learning rate": (("--learning-rate", 1e300), ["learning_rate must be", "1e+300"]),
+    "loss that is no number": (
+        ("--set", "spread_out=1e300", "--checkpoint-seconds", 0),
+        ["the loss is nan in epoch 1"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("options", "words"), BAD.values(), ids=BAD)
+def test_what_cannot_be_is_one_sentence_and_leaves_nothing_behind(train, prepared, tmp_path, options, words):
+    bad = tmp_path / "bad.toml"
+    bad.write_text("dim = = 3")
+    before = files(tmp_path)
+    done = train(*(str(option).format(bad=bad, data=prepared) for option in options))
+    assert done.code == 2
+    assert done.out == ""
+    (line,) = [line for line in done.err.splitlines() if line.strip()]
+    assert line.startswith("error: ")
+    for word in words:
+        assert word in line
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "word"), [(("--preset", "best"), "best"), (("--device", "tpu"), "tpu"), (("--dim", "x"), "--dim")]
+)
+def test_options_outside_their_choices_are_refused(train, tmp_path, options, word):
+    done = train(*options)
+    assert (done.code, done.out) == (2, "")
+    assert word in done.err
+    assert files(tmp_path) == ["data.npz"]
+
+
+@pytest.mark.parametrize("output", ["no/such/folder/m.npz", ".", "data.npz"])
+def test_an_output_that_cannot_or_must_not_be_is_refused(spherec, prepared, tmp_path, output):
+    before = prepared.read_bytes()
+    done = spherec("train", prepared, "-o", tmp_path / output, *QUICK)
+    assert done.code == 2
+    assert files(tmp_path) == ["data.npz"]
+    assert prepared.read_bytes() == before
+
+
+def test_a_leftover_checkpoint_is_not_overwritten(train, tmp_path):
+    left = tmp_path / "model.npz.checkpoint"
+    left.write_bytes(b"precious")
+    done = train()
+    assert done.code == 2
+    assert "--resume, or remove it" in done.err
+    assert left.read_bytes() == b"precious"
+    assert "damaged" in train("--resume").err
+    assert files(tmp_path) == ["data.npz", "model.npz.checkpoint"]
+
+
+def test_a_full_disk_is_one_sentence(train, tmp_path, monkeypatch):
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    done = train()
+    assert done.code == 2
+    assert "No space left on device; make room" in done.err
+    assert files(tmp_path) == ["data.npz"]
+
+
+def test_ctrl_c_leaves_a_model_and_a_checkpoint_from_which_it_goes_on(spherec, prepared, tmp_path):
+    output, checkpoint = tmp_path / "model.npz", tmp_path / "model.npz.checkpoint"
+    options = [str(one) for one in (*QUICK, "--set", "validate_every=1", "--set", "patience=9999")]
+    command = [sys.executable, "-m", "spherec", "train", str(prepared), "-o", str(output), *options]
+    command += ["--epochs", "9999", "--checkpoint-seconds", "0"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while not checkpoint.exists():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate()
+    assert process.returncode == 130
+    assert b"Traceback" not in err
+    assert b"--resume" in err
+    assert b"interrupted" in out + err
+    assert files(tmp_path) == ["data.npz", "model.npz", "model.npz.checkpoint"]
+    _, manifest = model_at(output)
+    assert manifest["ended"] == "interrupted"
+
+    epochs = ("--epochs", len(manifest["history"]) + 2)
+    done = spherec("train", prepared, "-o", output, *options, *epochs, "--resume")
+    assert done.code == 0, done.err
+    assert files(tmp_path) == ["data.npz", "model.npz"]
+    resumed, manifest = model_at(output)
+    assert manifest["ended"] == "all epochs done"
+    spherec("train", prepared, "-o", tmp_path / "whole.npz", *options, *epochs)
+    whole, _ = model_at(tmp_path / "whole.npz")
+    assert np.array_equal(resumed["user_vectors"], whole["user_vectors"])
+    assert np.array_equal(resumed["item_vectors"], whole["item_vectors"])
+
+
+def record(epoch, **facts):
+    told = {"pairs": 50, "seconds": 1.0, "loss": 0.25, "active": 0.5, "masked": 0.0, "triplets_per_second": 1234.5}
+    return EpochRecord(epoch, **told | facts)
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_progress_is_a_bar_on_a_terminal_and_a_line_an_epoch_elsewhere(terminal, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    if terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    history = History((record(1, metric=0.125),))
+    with training_bar(3, 100, "NDCG@50") as progress:
+        progress(record(1), History())
+        progress(record(2, loss=0.2, masked=0.1), history)
+        time.sleep(0.2 if terminal else 0)
+        progress(record(2), history)
+    said = capsys.readouterr().err
+    assert ("epoch 2 of 3" if terminal else "epoch 1: loss 0.2500, active 50%, 1,234 triplets/s") in said
+    assert "best NDCG@50 0.1250 in epoch 1" in said
+    if not terminal:
+        assert len(said.splitlines()) == 1

@@ -1,0 +1,58 @@
+"""Every sampler with every loss finds planted clusters. A new one adds its line."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from spherec import rng
+from spherec.losses import Hinge, Softmin
+from spherec.model import MetricModel
+from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
+from spherec.training import train
+from tests.training.planted import GOOD, SETTINGS, TRAIN, quality
+
+SAMPLERS = {
+    "uniform": Uniform(5),
+    "uniform shared": Uniform(25, shared=True),
+    "popularity": Popularity(5),
+    "popularity shared": Popularity(25, shared=True),
+    "two-stage": TwoStage(candidates=60),
+    "two-stage as released": TwoStage.as_released(5),
+    "hard": Hard(3),
+    "semi-hard": SemiHard(3),
+}
+LOSSES = {"hinge": Hinge(), "rank weight": Hinge(rank_weight=True), "softmin": Softmin()}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def learned(**settings):
+    return quality(train(TRAIN, replace(SETTINGS, **settings), device="cpu").model.vectors)
+
+
+def test_random_vectors_find_nothing():
+    start = MetricModel.initial(TRAIN.n_users, TRAIN.n_items, SETTINGS.dim, rng.torch_stream(0, "initial vectors"))
+    assert quality(start.vectors) < 0.2
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+@pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
+def test_clusters_are_found(sampler, loss):
+    assert learned(sampler=sampler, loss=loss) >= GOOD
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Softmin()], ids=["hinge", "softmin"])
+def test_clusters_are_found_in_the_ball(loss):
+    assert learned(sampler=Uniform(5), loss=loss, constraint="ball") >= GOOD
+
+
+@pytest.mark.parametrize("penalty", ["covariance", "spread_out"])
+def test_clusters_are_found_under_penalties(penalty):
+    assert learned(sampler=TwoStage(candidates=60), **{penalty: 1.0}) >= GOOD

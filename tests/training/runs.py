@@ -1,0 +1,106 @@
+"""What tests of training share: small data, quick settings, and a look into the run through its sampler."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+import spherec.sampling
+from spherec.geometry import Vectors
+from spherec.model import MetricModel
+from spherec.optim import Adam
+from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
+from spherec.training import Training, train
+from tests.sampling.checks import CPU, directions, interactions, random_rows
+
+DATA = interactions(random_rows(20, 30, 0.2))
+"""More pairs than a multiple of the batch, so that the last batch is smaller."""
+
+QUICK = Training(dim=8, sampler=Uniform(2), optimizer=Adam(1e-2), batch_size=16, epochs=3, validate_every=1)
+STEPS = -(-len(DATA) // QUICK.batch_size)  # an epoch
+
+SAMPLERS = {
+    "uniform": Uniform(3),
+    "uniform shared": Uniform(12, shared=True),
+    "popularity": Popularity(3),
+    "popularity shared": Popularity(12, shared=True),
+    "two-stage live": TwoStage(3, candidates=15),
+    "two-stage frozen": TwoStage.as_released(3),
+    "hard": Hard(2),
+    "semi-hard": SemiHard(2),
+}
+
+
+def trained(data=DATA, validate=None, device=CPU, **options):
+    """A quick run; what `Training` has as a field goes there, the rest to `train`."""
+    settings = {name: options.pop(name) for name in list(options) if name in Training.__dataclass_fields__}
+    return train(data, replace(QUICK, **settings), validate=validate, device=device, **options)
+
+
+def start(data=DATA, dim=8, constraint="sphere"):
+    """A model to begin from."""
+    return MetricModel(directions(data.n_users, dim, 1), directions(data.n_items, dim, 2), constraint)
+
+
+def same(one, other):
+    """Whether two models have bitwise the same rows."""
+    return torch.equal(one.user_rows, other.user_rows) and torch.equal(one.item_rows, other.item_rows)
+
+
+def same_vectors(one, other):
+    return torch.equal(one.user_table, other.user_table) and torch.equal(one.item_table, other.item_table)
+
+
+def copied(vectors):
+    return Vectors(vectors.user_table.clone(), vectors.item_table.clone())
+
+
+def facts(history):
+    """What must not depend on the clock."""
+    clock = {"seconds", "triplets_per_second"}
+    return [{name: one for name, one in record.items() if name not in clock} for record in history.as_records()]
+
+
+def falling(vectors):
+    """A metric that is worse after each epoch: how far users are from their items, which training makes small."""
+    device = vectors.user_table.device
+    users, items = (torch.tensor(index, dtype=torch.int64, device=device) for index in (DATA.users, DATA.indices))
+    return float((vectors.users(users) - vectors.items(items)).square().sum(1).mean())
+
+
+def watch(monkeypatch, see):
+    """Call `see(users, positives, negatives)` at each step of the runs to come, after sampling."""
+    build = spherec.sampling.build
+
+    class Watched:
+        def __init__(self, *arguments, **options):
+            self._sampler = build(*arguments, **options)
+
+        def sample(self, users, positives, geometry, generator):
+            negatives = self._sampler.sample(users, positives, geometry, generator)
+            see(users, positives, negatives)
+            return negatives
+
+    monkeypatch.setattr(spherec.sampling, "build", Watched)
+
+
+def at_step(number, act):
+    """For `watch`: act at one step, counted from 1."""
+    steps = iter(range(1, 1_000_000))
+    return lambda *_: act() if next(steps) == number else None
+
+
+class Crash(Exception):
+    """What no handler expects."""
+
+
+def crash():
+    raise Crash
+
+
+def pairs_of(data):
+    return sorted(zip(data.users.tolist(), data.indices.tolist(), strict=True))
+
+
+def matrix(*rows):
+    return interactions(np.array(rows))

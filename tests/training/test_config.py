@@ -1,0 +1,143 @@
+"""Settings: what is refused, and how plain data changes them."""
+
+import json
+import math
+from dataclasses import fields, replace
+
+import pytest
+
+from spherec.errors import ArgumentError
+from spherec.losses import Hinge, Softmin
+from spherec.optim import Adam
+from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
+from spherec.training import Training
+from spherec.training.configure import configured
+from spherec.training.presets import PRESETS
+
+CONFIGS = [
+    *(preset.training for preset in PRESETS.values()),
+    Training(dim=2, constraint="ball", loss=Hinge(margin=0.5, rank_weight=True), sampler=Popularity(3, beta=-0.5)),
+    Training(loss=Softmin(gamma=0.5), sampler=SemiHard(2), covariance=1e-3, spread_out=10, seed=7),
+    Training(sampler=Hard(), optimizer=Adam(1e-4, epsilon=1e-7), batch_size=1, epochs=1, validate_every=9, patience=3),
+]
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: type(config.sampler).__name__)
+def test_a_description_is_plain_data_that_gives_the_config_back(config):
+    described = json.loads(json.dumps(config.described(), allow_nan=False))
+    assert configured(Training(), described) == config
+    assert set(described) == {field.name for field in fields(Training)}
+    assert described["sampler"]["kind"] == type(config.sampler).__name__
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("dim", value) for value in (1, 0, -5, 8.0, "8", None, True)),
+        *(("batch_size", value) for value in (0, -1, 2.5)),
+        *(("epochs", value) for value in (0, 1.5, True)),
+        *(("validate_every", value) for value in (0, None)),
+        *(("patience", value) for value in (0, math.inf)),
+        *(("seed", value) for value in (-1, 0.5, None)),
+        *(("covariance", value) for value in (-1e-9, math.nan, math.inf, "1")),
+        *(("spread_out", value) for value in (-1, math.nan, math.inf, None)),
+        *(("constraint", value) for value in ("cube", "Sphere", None)),
+        *(("loss", value) for value in ("Hinge", Uniform())),
+        *(("sampler", value) for value in (None, Hinge())),
+        *(("optimizer", value) for value in (1e-3, None)),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_name_and_value(name, value):
+    with pytest.raises(ArgumentError) as refused:
+        Training(**{name: value})
+    assert str(refused.value).startswith(name)
+    assert str(value) in str(refused.value) or repr(value) in str(refused.value)
+
+
+def test_presets_are_what_they_say():
+    config = {name: preset.training for name, preset in PRESETS.items()}
+    assert config["two-stage"] == Training()
+    assert config["two-stage-as-released"].sampler.vectors == "frozen"
+    assert config["two-stage-as-written"].sampler.sharpness == 1
+    assert config["softmin"].sampler.shared
+    assert all(preset.what for preset in PRESETS.values())
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, Training()),
+        ({"dim": 64}, Training(dim=64)),
+        ({"covariance": 1}, Training(covariance=1.0)),
+        ({"constraint": "ball", "seed": 3}, Training(constraint="ball", seed=3)),
+        ({"sampler": {"beta": 0.6}}, Training(sampler=TwoStage(beta=0.6))),
+        ({"sampler": {"beta": 1}}, Training(sampler=TwoStage(beta=1.0))),
+        ({"sampler": {"kind": "TwoStage", "vectors": "frozen"}}, Training(sampler=TwoStage(vectors="frozen"))),
+        ({"sampler": {"kind": "Uniform"}}, Training(sampler=Uniform())),
+        ({"sampler": {"kind": "Uniform", "negatives": 5, "shared": True}}, Training(sampler=Uniform(5, shared=True))),
+        ({"sampler": {"negatives": 4, "kind": "Hard"}}, Training(sampler=Hard(4))),
+        ({"loss": {"margin": 2}}, Training(loss=Hinge(margin=2.0))),
+        ({"loss": {"kind": "Softmin", "temperature": 0.2}}, Training(loss=Softmin(temperature=0.2))),
+        ({"optimizer": {"learning_rate": 1}}, Training(optimizer=Adam(learning_rate=1.0))),
+        ({"optimizer": {"kind": "Adam", "beta1": 0}}, Training(optimizer=Adam(beta1=0.0))),
+        (
+            {"dim": 9, "loss": {"kind": "Softmin"}, "sampler": {"kind": "SemiHard", "margin": 0.5}},
+            Training(dim=9, loss=Softmin(), sampler=SemiHard(margin=0.5)),
+        ),
+    ],
+    ids=str,
+)
+def test_plain_data_changes_settings(changes, expected):
+    assert configured(Training(), changes) == expected
+
+
+def test_whole_numbers_become_floats_where_floats_are_asked_for():
+    changed = configured(Training(), {"covariance": 1, "sampler": {"beta": 1}})
+    assert type(changed.covariance) is type(changed.sampler.beta) is float
+
+
+def test_changes_begin_from_the_base_and_leave_it_alone():
+    base = Training(dim=32, sampler=TwoStage(beta=0.9, candidates=77))
+    assert configured(base, {"sampler": {"negatives": 2}}).sampler == TwoStage(2, beta=0.9, candidates=77)
+    assert configured(base, {"sampler": {"kind": "Popularity"}}) == replace(base, sampler=Popularity())
+    assert base.sampler.negatives == 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"dims": 3}, ["dims is not a field of Training", "did you mean 'dim'?"]),
+        ({"sampler": {"candidate": 3}}, ["sampler.candidate is not a field of TwoStage", "'candidates'"]),
+        ({"sampler": {"kind": "Uniform", "beta": 0.5}}, ["sampler.beta is not a field of Uniform", "negatives"]),
+        ({"loss": {"marge": 3}}, ["loss.marge is not a field of Hinge", "'margin'"]),
+        ({"zzz": 3}, ["zzz is not a field of Training", "batch_size"]),
+        ({"sampler": {"kind": "uniform"}}, ["sampler.kind", "Uniform", "'uniform'"]),
+        ({"sampler": {"kind": "Hinge"}}, ["sampler.kind", "TwoStage", "'Hinge'"]),
+        ({"sampler": {"kind": 3}}, ["sampler.kind", "3"]),
+        ({"sampler": {"kind": ["Uniform"]}}, ["sampler.kind", "['Uniform']"]),
+        ({"optimizer": {"kind": "SGD"}}, ["optimizer.kind", "Adam", "'SGD'"]),
+        ({"sampler": "Uniform"}, ["sampler has fields of its own"]),
+        ({"optimizer": 0.1}, ["optimizer has fields of its own", "optimizer.learning_rate"]),
+        ({"dim": True}, ["dim must be a whole number", "True"]),
+        ({"dim": 8.0}, ["dim must be a whole number", "8.0"]),
+        ({"sampler": {"negatives": True}}, ["sampler.negatives must be a whole number", "True"]),
+        ({"dim": "8"}, ["dim must be a whole number", "'8'"]),
+        ({"dim": None}, ["dim must be a whole number", "None"]),
+        ({"dim": {"of": 8}}, ["dim must be a whole number"]),
+        ({"covariance": "0.1"}, ["covariance must be a number", "'0.1'"]),
+        ({"covariance": True}, ["covariance must be a number", "True"]),
+        ({"sampler": {"kind": "Uniform", "shared": 1}}, ["sampler.shared must be true or false", "1"]),
+        ({"loss": {"rank_weight": "yes"}}, ["loss.rank_weight must be true or false", "'yes'"]),
+        ({"constraint": "cube"}, ["constraint must be one of", "'sphere'", "'cube'"]),
+        ({"constraint": ["ball"]}, ["constraint must be one of", "['ball']"]),
+        ({"sampler": {"vectors": "cold"}}, ["sampler.vectors must be one of", "'frozen'", "'cold'"]),
+        ({"dim": 1}, ["dim must be a whole number >= 2, got 1"]),
+        ({"sampler": {"negatives": 0}}, ["negatives must be a whole number >= 1, got 0"]),
+    ],
+    ids=str,
+)
+def test_plain_data_that_does_not_fit_is_refused(changes, words):
+    with pytest.raises(ArgumentError) as refused:
+        configured(Training(), changes)
+    for word in words:
+        assert word in str(refused.value)

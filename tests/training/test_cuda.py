@@ -1,0 +1,191 @@
+"""Training on a GPU: it learns, agrees with the CPU, never waits for the device, and repeats itself bit by bit."""
+
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import spherec.sampling
+from spherec.errors import DataError
+from spherec.geometry import Vectors
+from spherec.losses import Hinge, Softmin
+from spherec.model import MetricModel
+from spherec.optim import Adam, DenseAdam
+from spherec.ranking import ExactRanker
+from spherec.sampling import Negatives, TwoStage, Uniform
+from spherec.training import train
+from spherec.training.run import Run
+from tests.sampling.checks import CPU, generator, interactions, random_rows
+from tests.training.planted import GOOD, SETTINGS, TRAIN, quality
+from tests.training.runs import DATA, QUICK, SAMPLERS, STEPS, facts, falling, same, start, trained
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
+    pytest.mark.filterwarnings("ignore:Synchronization debug mode"),
+]
+CUDA = torch.device("cuda")
+LOSSES = {"hinge": Hinge(), "rank weight": Hinge(rank_weight=True), "softmin": Softmin()}
+
+each_sampler = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
+each_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+
+
+@pytest.fixture
+def no_waiting():
+    """Makes every wait of the host for the device an error, once it is called."""
+    yield lambda: torch.cuda.set_sync_debug_mode("error")
+    torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.fixture
+def press_at(monkeypatch):
+    """For `progress`: Ctrl-C after some step, counted from 1."""
+    monkeypatch.setattr("spherec.training.trainer._SECONDS_BETWEEN_REPORTS", 0)
+
+    def press_at(step):
+        steps = iter(range(1, 1_000_000))
+        return lambda *_: signal.raise_signal(signal.SIGINT) if next(steps) == step else None
+
+    return press_at
+
+
+class SetNegatives:
+    """A sampler that gives the same negatives on every device."""
+
+    def __init__(self, *_, **__):
+        self._generator = generator(3)
+
+    def sample(self, users, positives, geometry, generator):
+        items = torch.randint(30, (len(users), 4), generator=self._generator)
+        valid = torch.rand(len(users), 4, generator=self._generator) < 0.9
+        return Negatives(items.to(users.device), valid.to(users.device), items.to(users.device) * 0.1 - 4)
+
+
+def run_on(device, **settings):
+    """A run before its first step."""
+    config = replace(QUICK, **settings)
+    model = start(constraint=config.constraint)
+    return Run(DATA, config, MetricModel(model.user_rows.to(device), model.item_rows.to(device), config.constraint))
+
+
+def batch_on(device, size=16):
+    """The first pairs."""
+    return [torch.tensor(one[:size].copy(), dtype=torch.int64, device=device) for one in (DATA.users, DATA.indices)]
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Softmin()], ids=["hinge", "softmin"])
+@pytest.mark.parametrize("sampler", [Uniform(5), TwoStage(candidates=60)], ids=["uniform", "two-stage"])
+def test_clusters_are_found(sampler, loss):
+    result = train(TRAIN, replace(SETTINGS, sampler=sampler, loss=loss), device="cuda")
+    assert result.model.user_rows.is_cuda
+    assert quality(result.model.vectors) >= GOOD
+
+
+@each_loss
+@pytest.mark.parametrize("penalties", [{}, {"covariance": 10.0, "spread_out": 10.0}], ids=["plain", "penalties"])
+@pytest.mark.parametrize("constraint", ["sphere", "ball"])
+@pytest.mark.parametrize(("steps", "tolerance"), [(1, 1e-5), (30, 1e-4)])
+def test_a_step_moves_rows_as_on_the_cpu(steps, tolerance, constraint, penalties, loss, monkeypatch):
+    monkeypatch.setattr(spherec.sampling, "build", SetNegatives)
+    runs = [run_on(device, loss=loss, constraint=constraint, **penalties) for device in (CPU, CUDA)]
+    for run, device in zip(runs, (CPU, CUDA), strict=True):
+        for _ in range(steps):
+            run.step(*batch_on(device))
+    expected, model = (run.model() for run in runs)
+    torch.testing.assert_close(model.user_rows.cpu(), expected.user_rows, atol=tolerance, rtol=0)
+    torch.testing.assert_close(model.item_rows.cpu(), expected.item_rows, atol=tolerance, rtol=0)
+    torch.testing.assert_close(runs[1].sums.cpu(), runs[0].sums, atol=1e-3, rtol=1e-5)
+
+
+def test_dense_adam_moves_rows_as_on_the_cpu():
+    random = generator(5)
+    table = torch.empty(40, 8).normal_(generator=random)
+    ours, theirs = DenseAdam(table.clone(), Adam()), DenseAdam(table.to(CUDA), Adam())
+    for _ in range(500):
+        index = torch.randint(30, (12,), generator=random)  # some come twice, some never
+        gradient = torch.empty(12, 8).normal_(generator=random)
+        ours.step(index, gradient)
+        theirs.step(index.to(CUDA), gradient.to(CUDA))
+    torch.testing.assert_close(theirs.everything().cpu(), ours.everything(), atol=1e-5, rtol=0)
+    rows = torch.arange(0, 40, 3)
+    torch.testing.assert_close(theirs.rows(rows.to(CUDA)).cpu(), ours.rows(rows), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("constraint", ["sphere", "ball"])
+@pytest.mark.parametrize("k", [1, 10, 59, 60, 70])
+def test_lists_are_those_of_the_cpu(k, constraint):
+    users, items = (torch.randint(-2, 3, (n, 3), generator=generator(n)).float() for n in (50, 60))
+    own = interactions(random_rows(50, 60, 0.3))
+    expected, result = (
+        ExactRanker(Vectors(users.to(device), items.to(device)), constraint).top(np.arange(50), k, without=own)
+        for device in (CPU, CUDA)
+    )
+    assert np.array_equal(result.items, expected.items)
+    assert np.array_equal(result.scores, expected.scores)
+
+
+@each_loss
+@each_sampler
+def test_a_step_never_waits_for_the_device(sampler, loss, no_waiting):
+    run = run_on(CUDA, sampler=sampler, loss=loss, covariance=0.1, spread_out=0.1)
+    batch = batch_on(CUDA)
+    run.step(*batch)
+    torch.cuda.synchronize()
+    no_waiting()
+    for _ in range(3):
+        run.step(*batch)
+
+
+@pytest.mark.parametrize("constraint", ["sphere", "ball"])
+@each_sampler
+def test_the_same_seed_gives_the_same_vectors_and_another_others(sampler, constraint):
+    settings = {"sampler": sampler, "constraint": constraint, "device": CUDA, "epochs": 6}
+    first, again, other = (trained(seed=seed, **settings) for seed in (4, 4, 5))
+    assert same(first.model, again.model)
+    assert facts(first.history) == facts(again.history)
+    assert not same(first.model, other.model)
+
+
+@each_sampler
+def test_recorded_steps_learn_what_plain_ones_do(sampler, monkeypatch):
+    recorded = trained(sampler=sampler, device=CUDA)
+    monkeypatch.setattr("spherec.training.trainer.GraphedStep", lambda run, _: run.step)
+    plain = trained(sampler=sampler, device=CUDA)
+    assert same(recorded.model, plain.model)
+    assert facts(recorded.history) == facts(plain.history)
+
+
+@each_sampler
+@pytest.mark.parametrize("step", [1, 2, 5, STEPS, STEPS + 1, 2 * STEPS + 6])
+def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(step, sampler, press_at, tmp_path):
+    settings = {"sampler": sampler, "device": CUDA, "validate": falling, "checkpoint": tmp_path / "run"}
+    stopped = trained(**settings, progress=press_at(step))
+    assert stopped.ended == "interrupted"
+    resumed = trained(**settings, resume=True)
+    whole = trained(sampler=sampler, device=CUDA, validate=falling)
+    assert same(resumed.model, whole.model)
+    assert facts(resumed.history) == facts(whole.history)
+
+
+def test_the_checkpoint_of_a_cpu_is_not_taken(tmp_path):
+    trained(epochs=1, checkpoint=tmp_path / "run")
+    with pytest.raises(DataError, match="its device is cpu, here it is cuda"):
+        trained(checkpoint=tmp_path / "run", resume=True, device=CUDA)
+
+
+def test_both_devices_start_from_the_same_vectors():
+    models = [trained(device=device, epochs=1, optimizer=Adam(1e-8)).model for device in (CPU, CUDA)]
+    torch.testing.assert_close(models[1].user_rows.cpu(), models[0].user_rows, atol=1e-5, rtol=0)
+    torch.testing.assert_close(models[1].item_rows.cpu(), models[0].item_rows, atol=1e-5, rtol=0)
+
+
+@each_sampler
+def test_global_generators_are_neither_used_nor_touched(sampler):
+    before = trained(sampler=sampler, device=CUDA).model
+    torch.cuda.manual_seed(7)
+    state = torch.cuda.get_rng_state()
+    assert same(trained(sampler=sampler, device=CUDA).model, before)
+    assert torch.equal(torch.cuda.get_rng_state(), state)

@@ -1,0 +1,132 @@
+"""Validation while training: when it is asked, when it ends the run, and which model comes back."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spherec.errors import TrainingError
+from spherec.training import EpochRecord, History
+from tests.training.runs import SAMPLERS, copied, facts, falling, same, same_vectors, trained
+
+
+class Script:
+    """A validation that gives set numbers, the last one for ever, and keeps what it was shown."""
+
+    def __init__(self, *metrics):
+        self.metrics = metrics
+        self.seen = []
+
+    def __call__(self, vectors):
+        self.seen.append(copied(vectors))
+        return self.metrics[min(len(self.seen), len(self.metrics)) - 1]
+
+
+CASES = [
+    # metrics, settings -> epochs, best epoch, why it ended
+    ((1, 2, 3), {"epochs": 3}, 3, 3, "all epochs done"),
+    ((3, 2, 1), {"epochs": 3}, 3, 1, "all epochs done"),
+    ((1, 3, 2, 2), {"epochs": 9, "patience": 2}, 4, 2, "no better for a while"),
+    ((1, 1), {"epochs": 9, "patience": 1}, 2, 1, "no better for a while"),
+    ((1, 0, 0, 2, 0, 0, 0), {"epochs": 9, "patience": 3}, 7, 4, "no better for a while"),
+    ((-3, -1, -2, -2), {"epochs": 9, "patience": 2}, 4, 2, "no better for a while"),
+    ((-1, 0, -1), {"epochs": 9, "patience": 1}, 3, 2, "no better for a while"),
+    ((0, 0, 0), {"epochs": 3}, 3, 1, "all epochs done"),
+    ((2, 1, 1), {"epochs": 3, "patience": 2}, 3, 1, "all epochs done"),
+    ((1, 2), {"epochs": 5, "validate_every": 2}, 5, 4, "all epochs done"),
+    ((2, 1, 1), {"epochs": 99, "validate_every": 3, "patience": 2}, 9, 3, "no better for a while"),
+    ((1,), {"epochs": 3, "validate_every": 4}, 3, None, "all epochs done"),
+]
+
+
+@pytest.mark.parametrize(("metrics", "settings", "epochs", "best", "ended"), CASES)
+def test_training_ends_when_it_should_with_the_best_model(metrics, settings, epochs, best, ended):
+    script = Script(*metrics)
+    result = trained(validate=script, **settings)
+    every = settings.get("validate_every", 1)
+    assert (len(result.history.epochs), result.ended) == (epochs, ended)
+    assert len(script.seen) == epochs // every
+    told = [record.metric for record in result.history.epochs]
+    assert told[every - 1 :: every] == list(metrics[: epochs // every])
+    assert sum(metric is not None for metric in told) == epochs // every
+    if best is None:
+        assert result.history.best is None
+    else:
+        assert result.history.best.epoch == best
+        assert same_vectors(result.model.vectors, script.seen[best // every - 1])
+
+
+@pytest.mark.parametrize("constraint", ["sphere", "ball"])
+def test_what_comes_after_does_not_change_the_best_model(constraint):
+    script = Script(2, 1, 1, 1)
+    best = trained(validate=script, epochs=4, constraint=constraint).model
+    assert same(best, trained(epochs=1, constraint=constraint).model)
+    assert not any(same_vectors(best.vectors, later) for later in script.seen[1:])
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_looking_changes_nothing_that_is_learned(name):
+    looks = {every: Script(*range(99)) for every in (1, 2, 4)}
+    for every, script in looks.items():
+        trained(validate=script, validate_every=every, epochs=4, sampler=SAMPLERS[name])
+    unseen = trained(epochs=4, sampler=SAMPLERS[name]).model.vectors
+    assert [len(script.seen) for script in looks.values()] == [4, 2, 1]
+    assert all(same_vectors(script.seen[-1], unseen) for script in looks.values())
+    assert same_vectors(looks[1].seen[1], looks[2].seen[0])
+
+
+def test_without_validation_the_last_model_comes_back_after_all_epochs():
+    result = trained(epochs=4, patience=1)
+    assert len(result.history.epochs) == 4
+    assert result.history.best is None
+    assert facts(result.history)[:2] == facts(trained(epochs=2).history)
+
+
+def test_vectors_shown_are_vectors_of_the_space():
+    script = Script(1)
+    trained(validate=script, epochs=1)
+    torch.testing.assert_close(script.seen[0].user_table.norm(dim=1), torch.ones(20))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_metric_that_is_no_finite_number_is_named(value):
+    with pytest.raises(TrainingError, match=f"validate gave {value} after epoch 2"):
+        trained(validate=Script(1, value))
+
+
+@pytest.mark.parametrize(
+    "number", [int, np.float64, np.float32, torch.tensor], ids=["int", "float64", "float32", "tensor"]
+)
+def test_a_metric_may_be_any_kind_of_number(number, tmp_path):
+    result = trained(validate=lambda vectors: number(falling(vectors)), checkpoint=tmp_path / "run")
+    assert all(isinstance(record.metric, float | int) for record in result.history.epochs)
+
+
+def history_of(metrics):
+    history = History()
+    for epoch, metric in enumerate(metrics, 1):
+        history = history.with_epoch(EpochRecord(epoch, 1, 1.0, 1.0, 1.0, 0.0, 1.0, metric))
+    return history
+
+
+@given(st.lists(st.none() | st.integers(-2, 2)), st.integers(1, 4))
+def test_history_knows_the_best_and_when_to_stop(metrics, patience):
+    best, since = None, 0
+    for epoch, metric in enumerate(metrics, 1):
+        if metric is not None:
+            since += 1
+            if best is None or metric > metrics[best - 1]:
+                best, since = epoch, 0
+    history = history_of(metrics)
+    assert (history.best and history.best.epoch) == best
+    assert history.is_best() == (best is not None and best == len(metrics))
+    assert history.should_stop(patience) == (best is not None and since >= patience)
+
+
+@given(st.lists(st.none() | st.floats(allow_nan=False)))
+def test_history_goes_through_plain_data(metrics):
+    history = history_of(metrics)
+    assert History.from_records(history.as_records()) == history

@@ -1,0 +1,83 @@
+"""Ctrl-C: the step in progress ends, the best model comes back, and the handler before is in place again."""
+
+import signal
+import threading
+
+import pytest
+
+from tests.training.runs import STEPS, Crash, at_step, crash, falling, same, trained, watch
+
+
+def press():
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.fixture(autouse=True)
+def handler():
+    """A handler of somebody else's, to be found again afterwards."""
+    before = signal.getsignal(signal.SIGINT)
+
+    def mine(*_):
+        raise AssertionError("not while training")
+
+    signal.signal(signal.SIGINT, mine)
+    yield mine
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("step", [1, 3, STEPS, STEPS + 1])
+def test_the_run_ends_after_the_step_in_progress(step, handler, monkeypatch):
+    seen = []
+    stop = at_step(step, press)
+    watch(monkeypatch, lambda *batch: (seen.append(batch), stop()))
+    result = trained()
+    assert result.ended == "interrupted"
+    assert len(seen) == step
+    assert len(result.history.epochs) == step // STEPS
+    assert result.model.vectors.item_table.isfinite().all()
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_the_model_is_the_one_after_that_step(monkeypatch):
+    whole = trained(epochs=1)
+    watch(monkeypatch, at_step(STEPS, press))
+    assert same(trained().model, whole.model)
+
+
+def test_in_the_last_step_there_is_nothing_left_to_interrupt(monkeypatch):
+    watch(monkeypatch, at_step(3 * STEPS, press))
+    result = trained()
+    assert result.ended == "all epochs done"
+    assert len(result.history.epochs) == 3
+
+
+def test_during_validation_the_epoch_is_still_written_down(handler):
+    result = trained(validate=lambda at: (press(), falling(at))[1])
+    assert result.ended == "interrupted"
+    assert [record.metric is not None for record in result.history.epochs] == [True]
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_pressed_twice_it_stops_at_once(handler, monkeypatch):
+    watch(monkeypatch, at_step(3, lambda: (press(), press())))
+    with pytest.raises(KeyboardInterrupt):
+        trained()
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_after_an_error_the_handler_is_back(handler, monkeypatch):
+    watch(monkeypatch, at_step(3, crash))
+    with pytest.raises(Crash):
+        trained()
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_in_another_thread_the_handler_is_left_alone(handler, monkeypatch):
+    handlers, results = [], []
+    watch(monkeypatch, lambda *_: handlers.append(signal.getsignal(signal.SIGINT)))
+    thread = threading.Thread(target=lambda: results.append(trained()))
+    thread.start()
+    thread.join()
+    assert set(handlers) == {handler}
+    assert results[0].ended == "all epochs done"
+    assert same(results[0].model, trained().model)

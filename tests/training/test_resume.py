@@ -1,0 +1,167 @@
+"""A run that was stopped, by whatever, goes on as if it had not been."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from spherec.errors import ArgumentError, DataError
+from spherec.losses import Softmin
+from tests.training.runs import SAMPLERS, STEPS, Crash, at_step, crash, facts, falling, same, trained, watch
+
+ROOT = Path(__file__).parents[2]
+EACH_STEP = {"checkpoint_seconds": 0}
+
+each_sampler = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
+
+
+def same_run(one, other):
+    return same(one.model, other.model) and facts(one.history) == facts(other.history) and one.ended == other.ended
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run.checkpoint"
+
+
+@each_sampler
+@pytest.mark.parametrize("step", [2, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS + 3, 3 * STEPS])
+def test_after_a_crash_it_goes_on_from_the_last_step(step, sampler, path, monkeypatch):
+    whole = trained(sampler=sampler, validate=falling)
+    with monkeypatch.context() as patch:
+        watch(patch, at_step(step, crash))
+        with pytest.raises(Crash):
+            trained(sampler=sampler, validate=falling, checkpoint=path, **EACH_STEP)
+    resumed_steps = []
+    watch(monkeypatch, lambda *_: resumed_steps.append(1))
+    resumed = trained(sampler=sampler, validate=falling, checkpoint=path, resume=True)
+    assert len(resumed_steps) == 3 * STEPS - (step - 1)
+    assert same_run(resumed, whole)
+    assert whole.history.best.epoch == 1
+
+
+@each_sampler
+def test_it_may_be_stopped_by_ctrl_c_again_and_again(sampler, path, monkeypatch):
+    whole = trained(sampler=sampler, validate=falling, constraint="ball", loss=Softmin())
+    watch(monkeypatch, at_step(5, lambda: signal.raise_signal(signal.SIGINT)))
+    parts = []
+    while not parts or parts[-1].ended == "interrupted":
+        assert len(parts) < 10
+        monkeypatch.undo()
+        watch(monkeypatch, at_step(5, lambda: signal.raise_signal(signal.SIGINT)))
+        options = {"checkpoint": path, "resume": bool(parts), "constraint": "ball", "loss": Softmin()}
+        parts.append(trained(sampler=sampler, validate=falling, **options))
+    assert len(parts) == -(-3 * STEPS // 5)
+    assert same_run(parts[-1], whole)
+
+
+@pytest.mark.parametrize("look", [1, 2, 3])
+def test_after_a_crash_of_the_validation_the_epoch_is_not_learned_again(look, path):
+    looks = iter(range(1, 9))
+    with pytest.raises(Crash):
+        trained(validate=lambda at: crash() if next(looks) == look else falling(at), checkpoint=path, **EACH_STEP)
+    assert same_run(trained(validate=falling, checkpoint=path, resume=True), trained(validate=falling))
+
+
+def test_the_best_model_survives(path, monkeypatch):
+    """The best epoch is the first; the run stops in the third."""
+    watch(monkeypatch, at_step(2 * STEPS + 2, lambda: signal.raise_signal(signal.SIGINT)))
+    stopped = trained(validate=falling, checkpoint=path)
+    first = trained(epochs=1).model
+    assert stopped.ended == "interrupted"
+    assert same(stopped.model, first)
+    assert same(trained(validate=falling, checkpoint=path, resume=True).model, first)
+
+
+def test_early_stopping_remembers_looks_before_the_stop(path, monkeypatch):
+    settings = {"validate": falling, "epochs": 50, "patience": 3}
+    whole = trained(**settings)
+    assert (whole.ended, len(whole.history.epochs)) == ("no better for a while", 4)
+    watch(monkeypatch, at_step(3 * STEPS + 2, lambda: signal.raise_signal(signal.SIGINT)))
+    trained(**settings, checkpoint=path)
+    assert same_run(trained(**settings, checkpoint=path, resume=True), whole)
+
+
+@each_sampler
+def test_checkpoints_change_nothing(sampler, path):
+    assert same_run(trained(sampler=sampler, checkpoint=path, **EACH_STEP), trained(sampler=sampler))
+
+
+def test_one_is_written_at_the_end_however_long_the_pause(path):
+    result = trained(checkpoint=path, checkpoint_seconds=1e9)
+    resumed = trained(checkpoint=path, resume=True)
+    assert same_run(resumed, result)
+    assert resumed.history == result.history
+
+
+@pytest.mark.parametrize("settings", [{"epochs": 6}, {"epochs": 6, "patience": 99}], ids=str)
+def test_a_finished_run_can_be_made_longer(settings, path):
+    trained(epochs=2, checkpoint=path)
+    assert same_run(trained(checkpoint=path, resume=True, **settings), trained(**settings))
+
+
+def test_a_run_that_lost_patience_can_be_given_more(path):
+    assert len(trained(validate=falling, epochs=9, patience=2, checkpoint=path).history.epochs) == 3
+    resumed = trained(validate=falling, epochs=9, patience=4, checkpoint=path, resume=True)
+    assert same_run(resumed, trained(validate=falling, epochs=9, patience=4))
+
+
+def test_without_resume_it_starts_anew(path):
+    trained(epochs=2, checkpoint=path)
+    assert same_run(trained(epochs=2, checkpoint=path), trained(epochs=2))
+
+
+def test_the_pauses_between_checkpoints_are_kept(path, monkeypatch):
+    now, written = [0.0], []
+    monkeypatch.setattr("spherec.training.timer.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("spherec.training.checkpoint.CheckpointFile.save", lambda *_: written.append(now[0]))
+
+    def tick(*_):
+        now[0] += 1
+
+    watch(monkeypatch, tick)
+    trained(checkpoint=path, checkpoint_seconds=10)
+    assert written == [10, 20, 24]
+
+
+def test_resume_needs_the_path_of_a_checkpoint():
+    with pytest.raises(ArgumentError, match="no checkpoint was named"):
+        trained(resume=True)
+
+
+def test_resume_needs_a_checkpoint(path):
+    with pytest.raises(DataError, match=r"cannot read .*run\.checkpoint"):
+        trained(checkpoint=path, resume=True)
+
+
+@pytest.mark.parametrize("place", ["no/such/folder", "."])
+def test_a_checkpoint_that_cannot_be_written_is_refused_before_the_first_step(place, tmp_path, monkeypatch):
+    watch(monkeypatch, lambda *_: crash())
+    with pytest.raises(DataError, match=r"cannot write|is a folder"):
+        trained(checkpoint=tmp_path / place)
+
+
+SCRIPT = """
+import sys, torch
+from tests.training.runs import falling, trained
+torch.set_num_threads(1)
+trained(epochs=60, validate=falling, patience=99, checkpoint=sys.argv[1], checkpoint_seconds=0)
+"""
+
+
+def test_a_run_that_was_killed_goes_on(path):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT)))}
+    process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(path)], env=environment, cwd=ROOT)
+    while not path.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    time.sleep(random.uniform(0, 0.3))
+    process.kill()
+    assert process.wait() == -signal.SIGKILL, "it was done before it could be killed"
+    settings = {"epochs": 60, "validate": falling, "patience": 99}
+    assert same_run(trained(**settings, checkpoint=path, resume=True), trained(**settings))

@@ -1,0 +1,252 @@
+"""The loop: what it looks at, what it remembers, and that only data, config and device decide what it learns."""
+
+import math
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from spherec.errors import ArgumentError
+from spherec.model import MetricModel
+from spherec.optim import Adam
+from spherec.sampling import TwoStage, Uniform
+from spherec.training import train
+from spherec.training.run import Run
+from tests.training.runs import (
+    DATA,
+    SAMPLERS,
+    STEPS,
+    Crash,
+    crash,
+    facts,
+    matrix,
+    pairs_of,
+    same,
+    start,
+    trained,
+    watch,
+)
+
+each_sampler = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
+
+
+@pytest.fixture
+def batches(monkeypatch):
+    """The batches of the runs to come, as lists of pairs."""
+    seen = []
+    watch(
+        monkeypatch, lambda users, positives, _: seen.append(list(zip(users.tolist(), positives.tolist(), strict=True)))
+    )
+    return seen
+
+
+@pytest.fixture
+def each_step(monkeypatch):
+    """Reports come after each step."""
+    monkeypatch.setattr("spherec.training.trainer._SECONDS_BETWEEN_REPORTS", 0)
+
+
+@pytest.mark.parametrize("batch_size", [1, 16, 23, len(DATA) - 1, len(DATA), len(DATA) + 1, 10_000])
+def test_an_epoch_is_one_pass_over_the_pairs(batches, batch_size):
+    trained(batch_size=batch_size, epochs=2)
+    steps = math.ceil(len(DATA) / batch_size)
+    assert len(batches) == 2 * steps
+    for epoch in (batches[:steps], batches[steps:]):
+        assert [len(batch) for batch in epoch[:-1]] == [batch_size] * (steps - 1)
+        assert sorted(pair for batch in epoch for pair in batch) == pairs_of(DATA)
+
+
+def test_each_epoch_and_each_seed_has_an_order_of_its_own(batches):
+    trained(batch_size=len(DATA), epochs=3)
+    trained(batch_size=len(DATA), epochs=1, seed=1)
+    orders = [tuple(batch) for batch in batches]
+    assert len({*orders, tuple(pairs_of(DATA))}) == 5
+
+
+@each_sampler
+def test_the_same_seed_gives_the_same_vectors_and_another_others(sampler):
+    first, again, other = (trained(sampler=sampler, seed=seed) for seed in (4, 4, 5))
+    assert same(first.model, again.model)
+    assert facts(first.history) == facts(again.history)
+    assert not same(first.model, other.model)
+
+
+@each_sampler
+def test_global_generators_are_neither_used_nor_touched(sampler):
+    before = trained(sampler=sampler).model
+    torch.manual_seed(7)
+    np.random.seed(7)  # noqa: NPY002
+    states = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    assert same(trained(sampler=sampler).model, before)
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert np.array_equal(np.random.get_state()[1], states[1])  # noqa: NPY002
+
+
+def test_a_run_before_it_changes_nothing():
+    alone = trained(epochs=2)
+    trained(epochs=1, seed=9)
+    assert same(trained(epochs=2).model, alone.model)
+
+
+def test_more_epochs_begin_with_the_same_ones():
+    short, long = (trained(epochs=epochs).history for epochs in (2, 4))
+    assert facts(long)[:2] == facts(short)
+
+
+@each_sampler
+def test_history_has_a_record_for_each_epoch(sampler):
+    history = trained(sampler=sampler, epochs=4).history
+    assert [record.epoch for record in history.epochs] == [1, 2, 3, 4]
+    for record in history.epochs:
+        assert record.pairs == len(DATA)
+        assert record.seconds > 0
+        assert 0 < record.loss < math.inf
+        assert 0 < record.active <= 1
+        assert 0 <= record.masked < 1
+        assert record.triplets_per_second == pytest.approx(len(DATA) * sampler.negatives / record.seconds)
+        assert record.metric is None
+    assert history.epochs[-1].loss < history.epochs[0].loss
+
+
+def test_masked_is_the_share_of_places_without_a_negative():
+    data = matrix([1, 1, 1], [1, 0, 0])  # the first user has every item
+    record = trained(data, epochs=1).history.epochs[0]
+    assert record.masked == 3 / 4
+    assert record.active <= 1 / 4
+
+
+def test_progress_tells_how_far_the_epoch_has_come(each_step):
+    reports = []
+    result = trained(progress=lambda *report: reports.append(report))
+    assert len(reports) == 3 * STEPS
+    for number, (record, history) in enumerate(reports):
+        epoch, step = divmod(number, STEPS)
+        assert record.epoch == epoch + 1
+        assert record.pairs == min((step + 1) * 16, len(DATA))
+        assert record.seconds > 0
+        assert 0 < record.loss < 10
+        assert history.epochs == result.history.epochs[:epoch]
+    for (last, _), told in zip(reports[STEPS - 1 :: STEPS], result.history.epochs, strict=True):
+        assert (last.loss, last.active, last.masked) == (told.loss, told.active, told.masked)
+
+
+def test_progress_changes_nothing(each_step):
+    assert same(trained(progress=lambda *_: None).model, trained().model)
+
+
+def test_what_progress_or_validate_raises_is_not_swallowed(each_step):
+    for options in ({"progress": lambda *_: crash()}, {"validate": lambda _: crash()}):
+        with pytest.raises(Crash):
+            trained(**options)
+
+
+@pytest.mark.parametrize("constraint", ["sphere", "ball"])
+def test_initial_vectors_are_where_it_starts(constraint):
+    initial, other = start(), start()
+    other.item_rows[0] *= -1
+    given = [initial.user_rows.clone(), initial.item_rows.clone()]
+    results = [trained(initial=one, constraint=constraint, optimizer=Adam(1e-6)).model for one in (initial, other)]
+    torch.testing.assert_close(results[0].user_rows, given[0], atol=1e-4, rtol=0)
+    torch.testing.assert_close(results[0].item_rows, given[1], atol=1e-4, rtol=0)
+    assert not same(*results)
+    assert torch.equal(initial.user_rows, given[0])
+    assert torch.equal(initial.item_rows, given[1])
+    assert results[0].constraint == constraint
+
+
+@pytest.mark.parametrize(
+    ("users", "items", "words"),
+    [
+        ((19, 8), (30, 8), r"initial user rows .* \(20, 8\) .* got \(19, 8\)"),
+        ((20, 8), (31, 8), r"initial item rows .* \(30, 8\) .* got \(31, 8\)"),
+        ((20, 9), (30, 9), r"initial user rows .* \(20, 8\) .* got \(20, 9\)"),
+    ],
+)
+def test_initial_vectors_of_another_shape_are_refused(users, items, words):
+    with pytest.raises(ArgumentError, match=words):
+        trained(initial=MetricModel(torch.ones(users), torch.ones(items)))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_initial_vectors_that_are_not_finite_are_refused(value):
+    initial = start()
+    initial.item_rows[7, 3] = value
+    with pytest.raises(ArgumentError, match=r"item rows must be finite.*row 7"):
+        trained(initial=initial)
+
+
+@pytest.mark.parametrize("learning_rate", [1e-2, 0.3, 1])
+def test_in_the_ball_no_vector_is_longer_than_one(learning_rate):
+    long = MetricModel(100 * start().user_rows, 100 * start().item_rows)
+    for initial in (None, long):
+        model = trained(constraint="ball", initial=initial, optimizer=Adam(learning_rate)).model
+        for rows in (model.user_rows, model.item_rows, model.vectors.user_table, model.vectors.item_table):
+            assert rows.norm(dim=1).max() <= 1 + 1e-6
+
+
+@pytest.mark.parametrize("constraint", ["sphere", "ball"])
+def test_samplers_see_the_space_as_it_is(constraint, monkeypatch):
+    step, longest = Run.step, []
+
+    def look(run, users, positives):
+        vectors = run.model().vectors
+        seen = run.geometry.users(torch.arange(20)), run.geometry.items(torch.arange(30))
+        torch.testing.assert_close(seen[0], vectors.user_table, atol=1e-6, rtol=0)
+        torch.testing.assert_close(seen[1], vectors.item_table, atol=1e-6, rtol=0)
+        longest.append(float(torch.cat(seen).norm(dim=1).max()))
+        return step(run, users, positives)
+
+    monkeypatch.setattr(Run, "step", look)
+    trained(constraint=constraint, optimizer=Adam(0.3))
+    assert len(longest) == 3 * STEPS
+    assert max(longest) <= 1 + 1e-6
+
+
+def test_frozen_vectors_are_those_before_the_first_step(monkeypatch):
+    drawn = {}
+    for vectors in ("live", "frozen"):
+        drawn[vectors] = []
+        with monkeypatch.context() as patch:
+            watch(patch, lambda *step, into=drawn[vectors]: into.append(step[2].items))
+            trained(sampler=TwoStage(3, sharpness=1, vectors=vectors), optimizer=Adam(0.1))
+    alike = [torch.equal(*both) for both in zip(*drawn.values(), strict=True)]
+    assert alike[0]
+    assert not any(alike[1:])
+
+
+def test_each_seed_has_negatives_of_its_own(monkeypatch):
+    drawn = []
+    watch(monkeypatch, lambda *step: drawn.append(step[2].items))
+    for seed in (0, 1):
+        trained(sampler=Uniform(12, shared=True), seed=seed)
+    assert not torch.equal(drawn[0], drawn[3 * STEPS])
+    assert len(torch.cat(drawn).unique(dim=0)) == 6 * STEPS
+
+
+def test_runs_in_threads_of_their_own_do_not_meddle_with_each_other():
+    seeds, results = range(3), {}
+    threads = [
+        threading.Thread(target=lambda seed=seed: results.update({seed: trained(seed=seed, sampler=TwoStage(3))}))
+        for seed in seeds
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(same(results[seed].model, trained(seed=seed, sampler=TwoStage(3)).model) for seed in seeds)
+
+
+def test_going_on_from_a_model_leaves_it_as_it_was():
+    model = trained(epochs=1).model
+    before = model.user_rows.clone()
+    trained(initial=model)
+    assert torch.equal(model.user_rows, before)
+    assert not model.user_rows.requires_grad
+
+
+def test_defaults_need_no_config():
+    result = train(matrix([1, 0, 1], [0, 1, 1]), device="cpu")
+    assert len(result.history.epochs) == 100
+    assert result.ended == "all epochs done"
+    assert result.model.dim == 128
