@@ -53,13 +53,16 @@ def press_at(monkeypatch):
 
 
 class SetNegatives:
-    """A sampler that gives the same negatives on every device."""
+    """A sampler that gives the same negatives on every device: distinct items that the user does not have."""
 
     def __init__(self, *_, **__):
         self._generator = generator(3)
 
     def sample(self, users, positives, geometry, generator):
-        items = torch.randint(30, (len(users), 4), generator=self._generator)
+        keys = torch.rand(len(users), DATA.n_items, generator=self._generator)
+        for row, user in enumerate(users.tolist()):
+            keys[row, DATA.items_of(user).tolist()] = 2
+        items = keys.argsort(1)[:, :4]
         valid = torch.rand(len(users), 4, generator=self._generator) < 0.9
         return Negatives(items.to(users.device), valid.to(users.device), items.to(users.device) * 0.1 - 4)
 

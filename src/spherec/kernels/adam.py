@@ -25,8 +25,7 @@ def read_rows(
     table, mean, square, last = state
     for at in range(len(index)):
         row = index[at]
-        out[at] = table[row]
-        _catch_up(out[at], mean[row], square[row], last[row], now, rates, ahead, longest)
+        _catch_up(table[row], mean[row], square[row], last[row], now, rates, ahead, longest, out[at])
 
 
 @njit(cache=True, nogil=True)
@@ -55,7 +54,7 @@ def move_rows(
             total += gradient[order[first]]
             first += 1
         weights, m, v = table[row], mean[row], square[row]
-        _catch_up(weights, m, v, last[row], now, rates, ahead, longest)
+        _catch_up(weights, m, v, last[row], now, rates, ahead, longest, weights)
         gap = now + 1 - last[row]
         old_mean, old_square = np.float32(rates[2] ** gap), np.float32(rates[3] ** gap)
         for d in range(len(total)):
@@ -76,17 +75,17 @@ def _catch_up(
     rates: Doubles,
     ahead: tuple[Doubles, Doubles],
     longest: float,
+    out: Floats,  # (D,)
 ) -> None:
-    """Move a row by what it missed between the steps `last` and `now`."""
+    """A row with what it missed between the steps `last` and `now`."""
     gap = now - last
     beta1, beta2 = rates[2], rates[3]
     moves = _at(ahead[0], last) - (beta1 / math.sqrt(beta2)) ** gap * _at(ahead[0], now)
-    if moves > 0:
-        epsilons = _at(ahead[1], last) - (beta1 / beta2) ** gap * _at(ahead[1], now)
-        scale, epsilon = np.float32(rates[0] * moves), np.float32(rates[1] * epsilons / moves)
-        for d in range(len(weights)):
-            weights[d] -= scale * mean[d] / (np.sqrt(square[d]) + epsilon)
-    _shorten(weights, longest)
+    epsilons = _at(ahead[1], last) - (beta1 / beta2) ** gap * _at(ahead[1], now)
+    scale, epsilon = np.float32(rates[0] * moves), np.float32(rates[1] * (epsilons / moves if moves > 0 else 1.0))
+    for d in range(len(weights)):
+        out[d] = weights[d] - scale * mean[d] / (np.sqrt(square[d]) + epsilon)
+    _shorten(out, longest)
 
 
 @njit(cache=True, nogil=True)

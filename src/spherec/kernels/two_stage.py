@@ -53,7 +53,7 @@ def draw_distinct(
         for b in range(len(sums)):
             total = np.float32(0)
             for c in range(b * block, min((b + 1) * block, count)):
-                w[c] = np.float32(0) if closed[row, c] else w[c]
+                w[c] *= np.float32(1 - closed[row, c])  # no branch: half of them are closed, and none can be foreseen
                 total += w[c]
             sums[b] = total
         for n in range(uniform.shape[1]):
