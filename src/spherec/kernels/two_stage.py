@@ -12,28 +12,33 @@ Flags = NDArray[np.bool_]
 
 @njit(cache=True, nogil=True)
 def prepare(
-    similarity: Floats,  # (B, C) s; becomes −s², s taken for 0 below it and for the cap above
+    similarity: Floats,  # (B, C) s; becomes −s², s taken for the cap above it
     multiplicity: Floats,  # (C,)
     closed: Flags,  # (B, C) the users' own; becomes all that must not be drawn
+    exponent: float,
     cap: float,
-    highest: Floats,  # (B,) becomes −s² of the nearest that may be drawn
+    heaviest: Floats,  # (B,) becomes −s² of the candidate with the largest weight
 ) -> None:
     """Close what is too far, unless nothing else is open: then all that is open counts alike."""
+    # No branches in the loops over candidates: half of them are closed, and which ones cannot be foreseen.
     rows, count = similarity.shape
     for row in range(rows):
         s, shut = similarity[row], closed[row]
-        nearest = np.float32(-1)
+        nearest, farthest = np.float32(-1), np.float32(2)
         for c in range(count):
             shut[c] |= multiplicity[c] == 0
-            if not shut[c] and s[c] > nearest:
-                nearest = s[c]
+            far = np.float32(shut[c] | (s[c] < 0))
+            nearest = max(nearest, (1 - far) * s[c] - far)
+            farthest = min(farthest, (1 - far) * s[c] + 2 * far)
         none_near = nearest < 0
+        best = min(nearest if exponent <= 0 else farthest, np.float32(cap))
+        best = np.float32(0) if none_near else -best * best
         for c in range(count):
             shut[c] |= (s[c] < 0) & (not none_near)
-            near = np.float32(0) if none_near else min(max(s[c], np.float32(0)), np.float32(cap))
-            s[c] = -near * near
-        nearest = min(max(nearest, np.float32(0)), np.float32(cap))
-        highest[row] = -nearest * nearest
+            skip = np.float32(shut[c] | none_near)  # what is closed gets a weight that does no harm
+            near = min(s[c], np.float32(cap))
+            s[c] = skip * best - (1 - skip) * near * near
+        heaviest[row] = best
 
 
 @njit(cache=True, nogil=True)

@@ -137,10 +137,11 @@ class TwoStageSampler:
         """Stage two on a CPU, with fewer passes over (B, C): n places among the candidates, and whether they count."""
         weights, exponent = self._similarity(positives, candidates, geometry)  # (B, C)
         closed = self._membership.mask(users, candidates.items)  # (B, C)
-        highest = torch.empty(len(users))
+        heaviest = torch.empty(len(users))  # (B,)
         multiplicity = candidates.multiplicity
-        kernels.prepare(weights.numpy(), multiplicity.numpy(), closed.numpy(), self.config.cap, highest.numpy())
-        weights.log1p_().sub_(highest.log1p_()[:, None]).mul_(exponent).exp_()
+        arrays = weights.numpy(), multiplicity.numpy(), closed.numpy()
+        kernels.prepare(*arrays, exponent, self.config.cap, heaviest.numpy())
+        weights.log1p_().sub_(heaviest.log1p_()[:, None]).mul_(exponent).exp_()  # at most 1
         if self.config.replacement:
             weights *= multiplicity
         uniform = torch.empty(len(users), n).uniform_(generator=generator)  # (B, n)
