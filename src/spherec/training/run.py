@@ -8,7 +8,8 @@ from torch import Tensor
 from spherec import rng, sampling
 from spherec.data.interactions import Interactions
 from spherec.geometry import placed, squared_distance
-from spherec.losses import Triplets, covariance, spread_out
+from spherec.kernels.hinge import hinge_gradient
+from spherec.losses import Hinge, Triplets, covariance, spread_out
 from spherec.model import MetricModel
 from spherec.optim import DenseAdam
 from spherec.sampling import Negatives
@@ -45,6 +46,8 @@ class Run:
         rows = torch.cat((initial.user_rows, initial.item_rows))  # (U + I, D)
         self.rows = DenseAdam(rows, config.optimizer, constraint=config.constraint)
         self.geometry = LiveGeometry(self.rows, train.n_users)
+        # On a CPU the hinge without penalties is one compiled pass; everything else goes through autograd.
+        self._compiled = device.type == "cpu" and not (config.covariance or config.spread_out)
         # Of this epoch: the loss, pairs with something to learn from, places for which no negative was found.
         self.sums = torch.zeros(3, dtype=torch.float64, device=device)
 
@@ -63,17 +66,27 @@ class Run:
             items = torch.cat((positives, negatives.items.reshape(-1))) + self.n_users  # (B + M,) M negatives
             index = torch.cat((users, items))  # (2 B + M,)
             rows = self.rows.rows(index)  # (2 B + M, D)
-        with torch.enable_grad():
-            triplets, loss, objective = self._objective(rows.requires_grad_(), negatives, len(users))
-            (gradient,) = torch.autograd.grad(objective, rows)  # (2 B + M, D)
-        with torch.no_grad():
+            gradient, loss, active = self._gradient(rows, negatives, len(users))  # (2 B + M, D)
             self.rows.step(index, gradient)
-            active = self.config.loss.active(triplets).sum()
             self.sums += torch.stack((loss.double(), active.double(), (~negatives.valid).sum().double()))
         return negatives.valid.numel()
 
+    def _gradient(self, rows: Tensor, negatives: Negatives, n: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Of rows (2 n + M, D) of n users, n positives, M negatives: the gradient, the loss, how many pairs learn."""
+        config = self.config
+        own_negatives = len(negatives.items) == n  # not shared by the batch
+        if self._compiled and isinstance(config.loss, Hinge) and own_negatives:
+            gradient = torch.zeros_like(rows)
+            weighing = config.loss.margin, config.loss.rank_weight, self.n_items, config.constraint == "sphere"
+            loss, active = hinge_gradient(rows.numpy(), negatives.valid.numpy(), *weighing, gradient.numpy())
+            return gradient, torch.tensor(loss, dtype=torch.float64), torch.tensor(active)
+        with torch.enable_grad():
+            triplets, plain_loss, objective = self._objective(rows.requires_grad_(), negatives, n)
+            (gradient,) = torch.autograd.grad(objective, rows)
+        return gradient, plain_loss.detach(), config.loss.active(triplets).sum()
+
     def _objective(self, rows: Tensor, negatives: Negatives, n: int) -> tuple[Triplets, Tensor, Tensor]:
-        """Of rows (2 n + M, D) of n users, n positives and M negatives: distances, the loss, and what to minimise."""
+        """The distances of such rows, the loss, and what to minimise."""
         vectors = placed(rows, self.config.constraint)
         users, positive, negative = vectors[:n], vectors[n : 2 * n], vectors[2 * n :]  # (B, D), (B, D), (M, D)
         negative = negative.reshape(*negatives.items.shape, -1)  # (B | 1, N, D)

@@ -1,0 +1,80 @@
+"""The hinge and its gradient in one pass. `spherec.losses.hinge` and autograd do the same."""
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def hinge_gradient(
+    rows: Floats,  # (2 B + B N, D) of B users, B positives, N negatives of the first pair, of the second …
+    valid: NDArray[np.bool_],  # (B, N)
+    margin: float,
+    ranked: bool,  # whether pairs are weighted by rank
+    n_items: int,
+    on_sphere: bool,
+    gradient: Floats,  # (2 B + B N, D) all 0
+) -> tuple[float, int]:
+    """Fill in the gradient; gives back the sum of the losses, and how many pairs have one."""
+    pairs, n = valid.shape
+    dim = rows.shape[1]
+    inverse = np.ones(len(rows), np.float32)  # 1 / length, or 1 in the ball
+    if on_sphere:
+        for row in range(len(rows)):
+            inverse[row] = 1 / max(math.sqrt(_dot(rows[row], rows[row])), 1e-12)
+    loss, active = 0.0, 0
+    for pair in range(pairs):
+        user, positive, first = pair, pairs + pair, 2 * pairs + pair * n
+        near = float(_distance(rows, inverse, user, positive, on_sphere))
+        nearest, chosen, inside, count = np.inf, -1, 0, 0
+        for k in range(n):
+            if valid[pair, k]:
+                far = float(_distance(rows, inverse, user, first + k, on_sphere))
+                count += 1
+                inside += int(near - far + margin > 0)
+                if far < nearest:
+                    nearest, chosen = far, first + k
+        if chosen < 0 or near - nearest + margin <= 0:
+            continue
+        weight = math.log1p(n_items * inside / count) if ranked else 1.0
+        loss += weight * (near - nearest + margin)
+        active += 1
+        scale = np.float32(2 * weight)
+        u, p, q = inverse[user], inverse[positive], inverse[chosen]
+        for d in range(dim):
+            gradient[user, d] = scale * (q * rows[chosen, d] - p * rows[positive, d])
+            gradient[positive, d] = scale * (p * rows[positive, d] - u * rows[user, d])
+            gradient[chosen, d] = scale * (u * rows[user, d] - q * rows[chosen, d])
+        if on_sphere:
+            for row in (user, positive, chosen):
+                _through_unit(rows[row], inverse[row], gradient[row])
+    return loss, active
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _dot(one: Floats, other: Floats) -> np.float32:
+    total = np.float32(0)
+    for d in range(len(one)):
+        total += one[d] * other[d]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _distance(rows: Floats, inverse: Floats, one: int, other: int, on_sphere: bool) -> np.float32:
+    """The squared distance of two vectors."""
+    dot = inverse[one] * inverse[other] * _dot(rows[one], rows[other])
+    squares = np.float32(2) if on_sphere else _dot(rows[one], rows[one]) + _dot(rows[other], rows[other])
+    distance: np.float32 = squares - np.float32(2) * dot
+    return distance
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _through_unit(row: Floats, inverse: float, gradient: Floats) -> None:
+    """From the gradient of a unit vector to that of its raw row: what points along the vector falls away."""
+    along = _dot(row, gradient) * inverse * inverse
+    for d in range(len(row)):
+        gradient[d] = (gradient[d] - along * row[d]) * inverse
