@@ -1,0 +1,196 @@
+"""`spherec evaluate`: our models and the lists of others, by the same numbers."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from spherec import Interactions, artifact, splits
+from spherec.evaluation import evaluate
+from spherec.model import MetricModel
+from spherec.ranking import ExactRanker
+from spherec.training import History, Trained, Training
+from tests.oracles import pairs_of
+from tests.sampling.checks import directions, random_rows
+
+USERS, ITEMS = [f"u{n}" for n in range(20)], [f"i{n}" for n in range(30)]
+DATA = Interactions.from_matrix(random_rows(20, 30, 0.3), user_ids=USERS, item_ids=ITEMS)
+FOLD = splits.ratio(DATA, 0.3, seed=1)
+MODEL = MetricModel(directions(20, 4, 1), directions(30, 4, 2))
+METRICS = ["map", "ndcg", "recall", "precision", "hit_rate", "mrr", "mmr", "popularity", "coverage", "gini"]
+COUNTS = ["k", "users", "users_without_test_items"]
+
+
+def write_pairs(path, data, names=("user", "item")):
+    rows = sorted(pairs_of(data))[::-1]
+    path.write_text("\n".join([",".join(names), *(",".join(pair) for pair in rows)]) + "\n")
+    return path
+
+
+def write_lists(path, k, names=("user", "item", "rank"), data=FOLD.train):
+    ranking = ExactRanker(MODEL.vectors).top(np.arange(20), k, without=data).items
+    rows = [
+        f"{USERS[user]},{ITEMS[item]},{rank}" for user, row in enumerate(ranking) for rank, item in enumerate(row, 1)
+    ]
+    path.write_text("\n".join([",".join(names), *rows[::-1]]) + "\n")
+    return path
+
+
+@pytest.fixture
+def files(tmp_path):
+    """model.npz, train.npz and test.npz."""
+    FOLD.train.save(tmp_path / "train.npz")
+    FOLD.test.save(tmp_path / "test.npz")
+    artifact.save(tmp_path / "model.npz", Trained(MODEL, History(), "all epochs done"), DATA, Training(dim=4))
+    return tmp_path
+
+
+@pytest.fixture
+def command(spherec, files):
+    """Run `spherec evaluate` on these files, others where they are named."""
+
+    def run(model="model.npz", train="train.npz", test="test.npz", *options):
+        return spherec("evaluate", files / model, "--train", files / train, "--test", files / test, *options)
+
+    return run
+
+
+def expected(k=50, model=MODEL):
+    scores = evaluate(model, FOLD.train, FOLD.test, k=k)
+    return scores.summary() | {
+        "k": k,
+        "users": len(scores.per_user.users),
+        "users_without_test_items": scores.users_without,
+    }
+
+
+@pytest.mark.parametrize("k", [1, 5, 50])
+def test_a_script_gets_all_numbers(command, k):
+    told = json.loads(command("model.npz", "train.npz", "test.npz", "-k", k, "--json").out)
+    assert list(told) == METRICS + COUNTS
+    assert told == pytest.approx(expected(k), abs=1e-6)
+
+
+def test_the_length_is_50_if_nothing_is_said(command):
+    assert json.loads(command("model.npz", "train.npz", "test.npz", "--json").out)["k"] == 50
+
+
+def test_a_reader_gets_a_table(command):
+    done = command("model.npz", "train.npz", "test.npz", "-k", 5)
+    assert done.code == 0
+    for label in ("MAP@5", "NDCG@5", "Recall@5", "Precision@5", "HitRate@5", "MRR@5", "MMR@5", "Gini", "catalogue"):
+        assert label in done.out
+    numbers = expected(5)
+    for name in METRICS:
+        assert f"{numbers[name]:.4f}" in done.out
+    assert f"model.npz: {numbers['users']} users" in done.out
+
+
+def test_users_with_nothing_held_out_are_mentioned(command, files):
+    few = FOLD.test.kept(FOLD.test.users < 3)
+    few.save(files / "few.npz")
+    done = command("model.npz", "train.npz", "few.npz")
+    assert f"{20 - len(set(few.users))} users have nothing held out" in done.err
+
+
+def test_tables_are_read_by_their_columns(command, files):
+    write_pairs(files / "train.csv", FOLD.train, ("who", "what"))
+    write_pairs(files / "test.csv", FOLD.test, ("who", "what"))
+    columns = ("--user-column", "who", "--item-column", "what")
+    done = command("model.npz", "train.csv", "test.csv", "-k", 5, "--json", *columns)
+    told = json.loads(done.out)
+    known = set(FOLD.train.indices) | set(FOLD.test.indices)
+    assert len(known) == 30, "all items are in the tables"
+    assert told == pytest.approx(expected(5), abs=1e-6)
+
+
+def test_a_prepared_file_goes_beside_a_table(command, files):
+    write_pairs(files / "test.csv", FOLD.test, ("who", "what"))
+    columns = ("--user-column", "who", "--item-column", "what")
+    told = json.loads(command("model.npz", "train.npz", "test.csv", "-k", 5, "--json", *columns).out)
+    assert told == pytest.approx(expected(5), abs=1e-6)
+
+
+def test_lists_from_elsewhere_are_scored_alike(command, files):
+    write_lists(files / "lists.csv", 5)
+    told = json.loads(command("lists.csv", "train.npz", "test.npz", "-k", 5, "--json").out)
+    assert told == pytest.approx(expected(5), abs=1e-6)
+
+
+def test_columns_of_lists_have_names_too(command, files):
+    names = ("who", "what", "place")
+    write_lists(files / "lists.csv", 5, names)
+    write_pairs(files / "train.csv", FOLD.train, names[:2])
+    write_pairs(files / "test.csv", FOLD.test, names[:2])
+    columns = ("--user-column", "who", "--item-column", "what", "--rank-column", "place")
+    told = json.loads(command("lists.csv", "train.csv", "test.csv", "-k", 3, "--json", *columns).out)
+    assert told == pytest.approx(expected(3), abs=1e-6)
+
+
+def test_a_model_that_was_trained_here_is_evaluated_here(spherec, files):
+    options = ("--device", "cpu", "--epochs", 2, "--dim", 4, "--batch-size", 64, "--validation", 0)
+    assert spherec("train", files / "train.npz", "-o", files / "own.npz", *options).code == 0
+    done = spherec(
+        "evaluate", files / "own.npz", "--train", files / "train.npz", "--test", files / "test.npz", "--json"
+    )
+    model = artifact.load(files / "own.npz").model
+    assert json.loads(done.out) == pytest.approx(expected(50, model), abs=1e-6)
+    assert torch.isfinite(model.item_rows).all()
+
+
+BAD = {
+    "no model": (("no.npz", "train.npz", "test.npz"), ["no.npz does not exist", "give a model or a table"]),
+    "no train": (("model.npz", "no.npz", "test.npz"), ["no.npz does not exist"]),
+    "no test": (("model.npz", "train.npz", "no.csv"), ["no.csv does not exist"]),
+    "model for train": (("model.npz", "model.npz", "test.npz"), ["'spherec-model'", "right file"]),
+    "train for model": (("train.npz", "train.npz", "test.npz"), ["'spherec-interactions'", "right file"]),
+    "truncated model": (("cut.npz", "train.npz", "test.npz"), ["cut.npz"]),
+    "wrong column of a table": (("model.npz", "pairs.csv", "test.npz"), ["'user'", "'who'"]),
+    "wrong column of lists": (
+        ("lists.csv", "train.npz", "test.npz", "--rank-column", "place"),
+        ["'place'", "'rank'"],
+    ),
+    "lists without ranks": (("pairs.csv", "train.npz", "test.npz", "--user-column", "who"), ["'rank'"]),
+    "lists with words for ranks": (("words.csv", "train.npz", "test.npz"), ["first", "not a number"]),
+    "an item twice": (("twice.csv", "train.npz", "test.npz"), ["twice in one list"]),
+    "train and test the same": (("model.npz", "train.npz", "train.npz"), ["in both train and test"]),
+    "strangers": (("model.npz", "train.npz", "strangers.csv"), ["does not know 1 of the users", "'zoe'"]),
+    "no length": (("model.npz", "train.npz", "test.npz", "-k", 0), ["k must be a whole number >= 1, got 0"]),
+    "no length of lists": (("lists.csv", "train.npz", "test.npz", "-k", -1), ["k must be", "got -1"]),
+    "a folder": ((".", "train.npz", "test.npz"), ["folder"]),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), BAD.values(), ids=BAD)
+def test_what_cannot_be_evaluated_is_one_sentence(command, files, arguments, words):
+    write_lists(files / "lists.csv", 5)
+    write_pairs(files / "pairs.csv", FOLD.train, ("who", "item"))
+    (files / "cut.npz").write_bytes((files / "model.npz").read_bytes()[:700])
+    (files / "words.csv").write_text("user,item,rank\nu1,i1,first\n")
+    (files / "twice.csv").write_text("user,item,rank\n" + "".join(f"{user},i1,1\n{user},i1,2\n" for user in USERS))
+    (files / "strangers.csv").write_text("user,item\nzoe,i1\n")
+    before = sorted(files.iterdir())
+    done = command(*arguments)
+    assert (done.code, done.out) == (2, "")
+    (line,) = [line for line in done.err.splitlines() if line.strip()]
+    assert line.startswith("error: ")
+    for word in words:
+        assert word in line
+    assert sorted(files.iterdir()) == before
+
+
+@pytest.mark.parametrize("missing", ["--train", "--test"])
+def test_both_parts_must_be_named(spherec, files, missing):
+    other = {"--train": "--test", "--test": "--train"}[missing]
+    done = spherec("evaluate", files / "model.npz", other, files / "train.npz")
+    assert (done.code, done.out) == (2, "")
+    assert missing in done.err
+
+
+def test_lists_of_strangers_make_json_that_others_can_read(command, files):
+    (files / "strangers.csv").write_text("user,item,rank\nzoe,i1,1\n")
+    done = command("strangers.csv", "train.npz", "test.npz", "--json")
+    assert done.code in (0, 2)
+    if done.code == 0:
+        json.loads(done.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))

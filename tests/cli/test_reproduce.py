@@ -1,0 +1,273 @@
+"""`spherec reproduce`, on data so small that the paper's rows take a moment."""
+
+import csv
+import json
+import sys
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from spherec import Interactions
+from spherec.experiments import Experiment, Records, paper_rows
+from spherec.experiments import runner as runner_module
+from tests.sampling.checks import random_rows
+
+ROW = "uniform-1-4096"
+WRITTEN = ["records.jsonl", "table.csv", "table.md"]
+PLOTS = ["accuracy-batch.png", "accuracy-popularity.png", "curves.png"]
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch):
+    """The paper's rows with few epochs and dimensions; data sets are cut and folds made as they are."""
+    embedded = Experiment.embedded.__func__
+
+    def shorter(row):
+        return replace(row, training=replace(row.training, epochs=12, validate_every=4, dim=4))
+
+    def cut(cls, name):
+        experiment = embedded(cls, name)
+        return replace(experiment, rows=tuple(map(shorter, experiment.rows)))
+
+    monkeypatch.setattr(Experiment, "embedded", classmethod(cut))
+
+
+@pytest.fixture
+def trainings(monkeypatch):
+    """The configs that were trained so far."""
+    calls, train = [], runner_module.train
+
+    def noted(data, config, **options):
+        calls.append(config)
+        return train(data, config, **options)
+
+    monkeypatch.setattr(runner_module, "train", noted)
+    return calls
+
+
+@pytest.fixture
+def prepared(tmp_path):
+    Interactions.from_matrix(random_rows(20, 30, 0.5)).save(tmp_path / "data.npz")
+    return tmp_path / "data.npz"
+
+
+@pytest.fixture
+def reproduce(spherec, prepared, tmp_path):
+    """Run `spherec reproduce` on the prepared data, into the folder out."""
+
+    def run(*options, dataset="book-crossing", data=prepared):
+        given = () if data is None else ("--data", data)
+        return spherec("reproduce", dataset, *given, "-o", tmp_path / "out", "--device", "cpu", *options)
+
+    return run
+
+
+def files(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def runs(path):
+    return Counter((record.row, record.fold) for record in Records(path))
+
+
+# --- What is run and written -----------------------------------------------------------------------------------------
+
+
+def test_the_table_stands_beside_the_papers(reproduce, tmp_path):
+    done = reproduce("--rows", f"popularity-1-256,{ROW}", "--folds", "0,2", "--no-plots")
+    assert done.code == 0, done.err
+    assert files(tmp_path / "out") == WRITTEN
+    assert runs(tmp_path / "out/records.jsonl") == {
+        (row, fold): 1 for row in (ROW, "popularity-1-256") for fold in (0, 2)
+    }
+    for text in (done.out, (tmp_path / "out/table.md").read_text()):
+        assert text.index(ROW) < text.index("popularity-1-256"), "in the paper's order"
+        for row in (ROW, "popularity-1-256"):
+            assert f"{paper_rows('book-crossing')[row].ndcg_mean:.2f} ± " in text
+    assert f"{ROW}, fold 2: done" in done.err
+    assert str(tmp_path / "out") in done.err
+    assert "plots" not in done.err
+
+
+def test_the_csv_holds_the_means_of_the_records(reproduce, tmp_path):
+    reproduce("--rows", ROW, "--folds", "1,3", "--no-plots")
+    (line,) = csv.DictReader((tmp_path / "out/table.csv").read_text().splitlines())
+    scores = [record.scores for record in Records(tmp_path / "out/records.jsonl")]
+    assert line["dataset"] == "book-crossing"
+    assert (line["sampler"], line["negatives"], line["batch"]) == ("uniform", "1", "4096")
+    for name, scale in (("map", 100), ("ndcg", 100), ("mmr", 1)):
+        values = [scale * one[name] for one in scores]
+        assert float(line[f"{name}_mean"]) == pytest.approx(np.mean(values), abs=6e-4)
+        assert float(line[f"{name}_std"]) == pytest.approx(np.std(values, ddof=1), abs=6e-4)
+
+
+def test_all_four_folds_are_run_if_nothing_is_said(reproduce, tmp_path):
+    assert reproduce("--rows", ROW, "--no-plots").code == 0
+    assert runs(tmp_path / "out/records.jsonl") == {(ROW, fold): 1 for fold in range(4)}
+
+
+def test_the_second_time_nothing_is_trained(reproduce, trainings, tmp_path):
+    options = ("--rows", ROW, "--folds", "0,1", "--no-plots")
+    first = reproduce(*options)
+    trained, written = len(trainings), (tmp_path / "out/records.jsonl").read_bytes()
+    again = reproduce(*options)
+    assert trained == 4
+    assert len(trainings) == trained
+    assert again.out == first.out
+    assert (tmp_path / "out/records.jsonl").read_bytes() == written
+    reproduce("--rows", ROW, "--folds", "0,1,2", "--no-plots")
+    assert len(trainings) == trained + 2
+
+
+@pytest.mark.parametrize("dataset", ["book-crossing", "two-stage"])
+def test_plots_are_drawn_too(reproduce, tmp_path, dataset):
+    pytest.importorskip("matplotlib")
+    row = ROW if dataset == "book-crossing" else "as-written-1-256"
+    done = reproduce("--rows", row, "--folds", "0", dataset=dataset)
+    assert done.code == 0, done.err
+    assert files(tmp_path / "out") == sorted(WRITTEN + PLOTS)
+    assert all((tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG") for name in PLOTS)
+    assert "the plots" in done.err
+
+
+def test_a_quick_look_is_kept_apart_from_results(reproduce, trainings, tmp_path):
+    done = reproduce("--rows", ROW, "--quick")
+    assert done.code == 0, done.err
+    assert "a quick look" in done.err
+    assert files(tmp_path / "out") == ["quick.jsonl"]
+    assert runs(tmp_path / "out/quick.jsonl") == {(ROW, 0): 1}
+    assert (trainings[0].epochs, trainings[0].validate_every) == (10, 2)
+    assert trainings[1].epochs in (2, 4, 6, 8, 10)
+    reproduce("--rows", ROW, "--quick")
+    assert len(trainings) == 2
+    reproduce("--rows", ROW, "--quick", "--folds", "1")
+    assert runs(tmp_path / "out/quick.jsonl") == {(ROW, 0): 1, (ROW, 1): 1}
+
+
+def test_workers_change_nothing(reproduce, tmp_path):
+    reproduce("--rows", ROW, "--folds", "0,1,2", "--no-plots", "--workers", 3)
+    together = (tmp_path / "out/table.csv").read_text()
+    (tmp_path / "out/records.jsonl").unlink()
+    reproduce("--rows", ROW, "--folds", "0,1,2", "--no-plots")
+    assert (tmp_path / "out/table.csv").read_text() == together
+
+
+def test_the_folder_is_called_after_the_data_set(spherec, prepared, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    spherec("reproduce", "two-stage", "--data", prepared, "--rows", "as-released-1-256", "--quick")
+    assert files(tmp_path / "results/two-stage") == ["quick.jsonl"]
+
+
+def test_progress_is_shown_on_a_terminal(reproduce, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    done = reproduce("--rows", ROW, "--quick")
+    assert done.code == 0
+    assert "1/1" in done.err
+
+
+def test_a_fold_that_is_named_twice_is_refused_or_counts_once(reproduce, tmp_path):
+    done = reproduce("--rows", ROW, "--folds", "1,1", "--no-plots")
+    assert done.code == 2 or runs(tmp_path / "out/records.jsonl") == {(ROW, 1): 1}
+
+
+def test_without_matplotlib_the_table_is_written_all_the_same(reproduce, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "spherec.experiments.plots", raising=False)
+    done = reproduce("--rows", ROW, "--folds", "0")
+    assert done.code == 2
+    assert done.err.splitlines()[-1] == "error: plots need matplotlib; install it with: pip install 'spherec[plots]'"
+    assert files(tmp_path / "out") == WRITTEN
+
+
+def test_a_file_of_records_that_is_not_ours_is_one_sentence(reproduce, trainings, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/records.jsonl").write_text('{"a": 1}\n')
+    done = reproduce("--rows", ROW, "--no-plots")
+    assert (done.code, done.out, trainings) == (2, "", [])
+    assert "records.jsonl, line 1 is not a record" in done.err
+
+
+# --- The published files ---------------------------------------------------------------------------------------------
+
+KEPT_USERS, KEPT_ITEMS = 25, 30
+
+
+def amazon(path):
+    """Users like 26 items or more; one likes too few, and one rates low."""
+    rows = [f"A{user},B{item},5.0,{item}" for user in range(KEPT_USERS) for item in range(KEPT_ITEMS - user % 5)]
+    rows += [f"AFEW,B{item},5.0,1" for item in range(19)] + [f"ALOW,B{item},4.0,1" for item in range(30)]
+    path.write_text("\n".join(rows) + "\n")
+
+
+def echonest(path):
+    """Users play 26 songs or more; one plays too few, one only now and then, and a song has too few users."""
+    rows = [f"u{user}\tS{song}\t5" for user in range(KEPT_USERS) for song in range(KEPT_ITEMS - user % 5)]
+    rows += [f"few\tS{song}\t9" for song in range(20)] + [f"now\tS{song}\t4" for song in range(30)]
+    rows += [f"u{user}\tRARE\t9" for user in range(4)]
+    path.write_text("\n".join(rows) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("dataset", "write", "name"),
+    [("amazon-movies", amazon, "ratings_Movies_and_TV.csv"), ("echonest", echonest, "train_triplets.txt")],
+)
+def test_the_published_file_is_cut_as_the_paper_did(reproduce, trainings, tmp_path, monkeypatch, dataset, write, name):
+    seen, run = [], runner_module.splits.k_fold
+    monkeypatch.setattr("spherec.data.splits.k_fold", lambda data, *_, **__: seen.append(data) or run(data, *_, **__))
+    write(tmp_path / name)
+    done = reproduce("--quick", "--rows", ROW, dataset=dataset, data=tmp_path / name)
+    assert done.code == 0, done.err
+    (data,) = seen
+    assert (data.n_users, data.n_items) == (KEPT_USERS, KEPT_ITEMS)
+    assert len(data) == sum(KEPT_ITEMS - user % 5 for user in range(KEPT_USERS))
+    theirs = paper_rows(dataset)[ROW]
+    assert f"{theirs.ndcg_mean:.2f} ± {theirs.ndcg_std:.2f}" in done.out
+    (line,) = (tmp_path / "out/quick.jsonl").read_text().splitlines()
+    assert json.loads(line)["experiment"] == f"{dataset}-quick"
+
+
+# --- What cannot be --------------------------------------------------------------------------------------------------
+
+BAD = {
+    "a fold too many": (("--folds", "0,4"), ["--folds must be numbers in 0 … 3", "'0,4'"]),
+    "a fold below": (("--folds=-1",), ["--folds must be", "'-1'"]),
+    "no fold": (("--folds", ""), ["--folds must be"]),
+    "a word for a fold": (("--folds", "first"), ["--folds must be", "'first'"]),
+    "unknown row": (("--rows", f"{ROW},best"), ["has no row best", "two-stage-5-256"]),
+    "fewer than no workers": (("--workers", "-1"), ["workers", "-1"]),
+    "no file": (("--data", "no-such.csv"), ["no-such.csv", "does not exist"]),
+    "a folder": (("--data", "."), ["folder"]),
+    "not the published file": (("--data", "{csv}"), ["User-ID"]),
+    "output is a file": (("-o", "{csv}"), ["a.csv"]),
+}
+
+
+@pytest.mark.parametrize(("options", "words"), BAD.values(), ids=BAD)
+def test_what_cannot_be_is_one_sentence_before_anything_is_trained(reproduce, trainings, tmp_path, options, words):
+    (tmp_path / "a.csv").write_text("user,item\nann,a\n")
+    row = () if "--rows" in options else ("--rows", ROW)
+    done = reproduce(*row, "--quick", *(option.format(csv=tmp_path / "a.csv") for option in options))
+    assert (done.code, done.out) == (2, "")
+    (line,) = [line for line in done.err.splitlines() if line.strip()]
+    assert line.startswith("error: ")
+    for word in words:
+        assert word in line
+    assert trainings == []
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("dataset", ["amazon-movies", "echonest"])
+def test_what_is_not_embedded_must_be_given(reproduce, tmp_path, dataset):
+    done = reproduce(dataset=dataset, data=None)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.strip() == f"error: {dataset} is not embedded; give its published file with --data"
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_data_set_is_refused(reproduce):
+    done = reproduce(dataset="gowalla")
+    assert (done.code, done.out) == (2, "")
+    assert "gowalla" in done.err

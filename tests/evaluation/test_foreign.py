@@ -1,0 +1,212 @@
+"""Lists from elsewhere, and models on data with other indices: both are scored as our own are."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spherec.data.events import Events
+from spherec.data.interactions import Interactions
+from spherec.errors import DataError
+from spherec.evaluation import evaluate
+from spherec.evaluation.foreign import Lists, aligned
+from spherec.model import MetricModel
+from spherec.ranking import ExactRanker
+from tests import oracles
+from tests.sampling.checks import directions, random_rows
+
+USERS, ITEMS = ["ann", "bob", "cem"], ["a", "b", "c", "d"]
+
+
+def interactions(rows, users=USERS, items=ITEMS):
+    return Interactions.from_matrix(np.array(rows), user_ids=users, item_ids=items)
+
+
+TRAIN = interactions([[1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]])
+TEST = interactions([[0, 1, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0]])
+EVERYONE = np.arange(3)
+
+
+def lists_of(*rows, data=TRAIN):
+    users, items, ranks = zip(*rows, strict=True)
+    return Lists.from_events(Events.from_columns(users, items, values=ranks), data)
+
+
+def top(lists, k=3, users=EVERYONE):
+    return lists.top(users, k).items.tolist()
+
+
+# --- Lists -----------------------------------------------------------------------------------------------------------
+
+
+def test_rows_in_any_order_are_sorted_by_user_and_rank():
+    lists = lists_of(("bob", "d", 2), ("ann", "c", 3), ("bob", "a", 1), ("ann", "b", 1), ("ann", "d", 2))
+    assert top(lists) == [[1, 3, 2], [0, 3, -1], [-1, -1, -1]]
+    assert top(lists, users=np.array([1, 0])) == [[0, 3, -1], [1, 3, 2]]
+
+
+def test_ranks_may_begin_anywhere_and_have_gaps():
+    assert top(lists_of(("ann", "b", 0), ("ann", "a", -7.5), ("ann", "d", 1e9)))[0] == [0, 1, 3]
+
+
+def test_no_more_than_k_are_listed():
+    lists = lists_of(("ann", "b", 1), ("ann", "c", 2), ("ann", "d", 3))
+    assert top(lists, k=2)[0] == [1, 2]
+    assert top(lists, k=9)[0][:3] == [1, 2, 3]
+    assert set(top(lists, k=9)[0][3:]) <= {-1}
+
+
+def test_unknown_users_are_passed_over():
+    lists = lists_of(("zoe", "a", 1), ("ann", "b", 1), ("yan", "c", 1), ("yan", "a", 2))
+    assert top(lists, k=1) == [[1], [-1], [-1]]
+
+
+def test_unknown_items_keep_their_rank_as_misses():
+    lists = lists_of(("ann", "new", 1), ("ann", "b", 2), ("ann", "newer", 3), ("ann", "c", 4))
+    assert top(lists, k=4)[0] == [-1, 1, -1, 2]
+    scores = evaluate(lists, TRAIN, TEST, k=4)
+    assert scores.per_user.ndcg[0] == pytest.approx(oracles.ndcg([-1, 1, -1, 2], {1, 2}, 4))
+    assert scores.per_user.reciprocal_rank[0] == 0.5
+
+
+def test_users_without_a_list_find_nothing():
+    scores = evaluate(lists_of(("ann", "b", 1), ("ann", "c", 2)), TRAIN, TEST, k=2)
+    assert scores.per_user.users.tolist() == [0, 1]
+    assert scores.per_user.ap.tolist() == [1.0, 0.0]
+    assert (scores.map, scores.hit_rate, scores.users_without) == (0.5, 0.5, 1)
+    assert scores.mmr == pytest.approx(1.0), "the median of 2 and 0; the empty list has none"
+
+
+def test_lists_of_strangers_only_are_worth_nothing():
+    scores = evaluate(lists_of(("zoe", "a", 1)), TRAIN, TEST, k=2)
+    assert (scores.ndcg, scores.coverage) == (0.0, 0.0)
+
+
+def test_training_items_in_a_list_stay_where_they_are():
+    assert top(lists_of(("ann", "a", 1), ("ann", "b", 2)), k=2)[0] == [0, 1]
+    scores = evaluate(lists_of(("ann", "a", 1), ("ann", "b", 2)), TRAIN, TEST, k=2)
+    assert scores.per_user.reciprocal_rank[0] == 0.5
+
+
+def test_an_item_twice_in_a_list_is_refused():
+    with pytest.raises(DataError, match="twice in one list"):
+        evaluate(lists_of(("ann", "b", 1), ("ann", "b", 2)), TRAIN, TEST, k=2)
+
+
+def test_lists_without_ranks_are_refused():
+    with pytest.raises(DataError, match="no column of ranks"):
+        Lists.from_events(Events.from_columns(["ann"], ["a"]), TRAIN)
+
+
+@given(st.data())
+def test_lists_are_scored_as_the_oracle_does(data):
+    items = st.lists(st.sampled_from([*ITEMS, "new", "newer"]), unique=True, max_size=6)
+    wanted = data.draw(st.fixed_dictionaries(dict.fromkeys([*USERS, "zoe"], items)))
+    rows = [(user, item, rank) for user, items in wanted.items() for rank, item in enumerate(items, start=1)]
+    if not rows:
+        return
+    scores = evaluate(lists_of(*data.draw(st.permutations(rows))), TRAIN, TEST, k=3)
+    for user, held_out, ndcg, ap in (
+        (USERS[0], {"b", "c"}, scores.per_user.ndcg[0], scores.per_user.ap[0]),
+        (USERS[1], {"d"}, scores.per_user.ndcg[1], scores.per_user.ap[1]),
+    ):
+        assert ndcg == pytest.approx(oracles.ndcg(wanted[user], held_out, 3))
+        assert ap == pytest.approx(float(oracles.average_precision(wanted[user], held_out, 3)))
+
+
+def test_lists_of_our_own_model_score_as_the_model():
+    train, test = random_rows(12, 15, 0.3), random_rows(12, 15, 0.3, seed=1)
+    parts = [interactions(rows, range(100, 112), range(15)) for rows in (train, test * (1 - train))]
+    model = MetricModel(directions(12, 4, 1), directions(15, 4, 2))
+    ranking = ExactRanker(model.vectors).top(np.arange(12), 5, without=parts[0]).items
+    rows = [(100 + user, item, rank) for user, items in enumerate(ranking.tolist()) for rank, item in enumerate(items)]
+    own, foreign = (evaluate(one, *parts, k=5) for one in (model, lists_of(*rows, data=parts[0])))
+    assert foreign.summary() == own.summary()
+
+
+# --- Models on data with other indices -------------------------------------------------------------------------------
+
+N_USERS, N_ITEMS = 10, 14
+OWN = interactions(random_rows(N_USERS, N_ITEMS, 0.3), [f"u{n}" for n in range(N_USERS)], range(N_ITEMS))
+
+
+@pytest.fixture(params=["sphere", "ball"])
+def model(request):
+    lengths = torch.linspace(0.2, 1, N_ITEMS)[:, None] if request.param == "ball" else 1
+    return MetricModel(directions(N_USERS, 4, 1), directions(N_ITEMS, 4, 2) * lengths, request.param)
+
+
+def shuffled(user_order, item_order):
+    """The same pairs under the same ids, with other indices."""
+    matrix = OWN.matrix.toarray()[user_order][:, item_order]
+    return interactions(
+        matrix, [OWN.user_ids[user] for user in user_order], [OWN.item_ids[item] for item in item_order]
+    )
+
+
+def by_id(ranker, data, k=6):
+    """{user id: [item ids]}."""
+    items = ranker.top(np.arange(data.n_users), k, without=data).items
+    return {
+        user: [data.item_ids[item] for item in row if item >= 0]
+        for user, row in zip(data.user_ids, items.tolist(), strict=True)
+    }
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ids_in_another_order_give_the_same_lists(model, seed):
+    random = np.random.default_rng(seed)
+    data = shuffled(random.permutation(N_USERS).tolist(), random.permutation(N_ITEMS).tolist())
+    expected = by_id(ExactRanker(model.vectors, model.constraint), OWN)
+    assert by_id(aligned(model, OWN, data), data) == expected
+
+
+def test_the_same_ids_change_nothing(model):
+    own, other = ExactRanker(model.vectors, model.constraint), aligned(model, OWN, OWN)
+    one, two = (ranker.top(np.arange(N_USERS), 5, without=OWN) for ranker in (own, other))
+    assert np.array_equal(one.items, two.items)
+    assert np.array_equal(one.scores, two.scores)
+
+
+def test_fewer_users_and_items_give_the_lists_without_them(model):
+    users, items = [7, 2, 4], [13, 1, 5, 6, 0, 9, 8, 2]
+    data = shuffled(users, items)
+    everything = by_id(ExactRanker(model.vectors, model.constraint), OWN, k=N_ITEMS)
+    found = by_id(aligned(model, OWN, data), data, k=N_ITEMS)
+    assert found == {f"u{user}": [item for item in everything[f"u{user}"] if item in items] for user in users}
+
+
+def test_items_that_the_model_does_not_know_are_never_listed(model):
+    matrix = np.zeros((N_USERS, 6), int)
+    data = interactions(matrix, OWN.user_ids, ["new", 3, "newer", 1, 4, "newest"])
+    lists = aligned(model, OWN, data).top(np.arange(N_USERS), 6).items
+    assert [sorted(row) for row in lists.tolist()] == [[-1, -1, -1, 1, 3, 4]] * N_USERS
+    assert (lists[:, 3:] == -1).all()
+
+
+def test_users_that_the_model_does_not_know_are_an_error(model):
+    data = interactions(np.zeros((6, 1), int), ["u1", "zoe", "yan", "u2", "xu", "wim"], [3])
+    with pytest.raises(DataError, match=r"4 of the users, 'zoe', 'yan', 'xu' among them; evaluate it on the data"):
+        aligned(model, OWN, data)
+
+
+def test_ids_that_look_alike_are_not_the_same(model):
+    data = interactions(np.zeros((1, 2), int), ["u0"], ["3", 3])
+    assert aligned(model, OWN, data).top(np.array([0]), 2).items.tolist() == [[1, -1]]
+
+
+# --- The ranker beneath ----------------------------------------------------------------------------------------------
+
+
+@given(listed=st.lists(st.booleans(), min_size=N_ITEMS, max_size=N_ITEMS), k=st.integers(1, N_ITEMS + 2))
+def test_what_is_not_listed_is_left_out_for_everybody(listed, k):
+    model = MetricModel(directions(N_USERS, 4, 1), directions(N_ITEMS, 4, 2))
+    ranking = ExactRanker(model.vectors, listed=np.array(listed)).top(np.arange(N_USERS), k, without=OWN)
+    hidden = {item for item, shown in enumerate(listed) if not shown}
+    for user, (items, scores) in enumerate(zip(ranking.items.tolist(), ranking.scores, strict=True)):
+        left_out = hidden | set(OWN.items_of(user).tolist())
+        vector = model.user_rows[user].tolist()
+        expected = [item for item, _ in oracles.nearest(vector, model.item_rows.tolist(), left_out, k)]
+        assert items == expected + [-1] * (k - len(expected))
+        assert np.isneginf(scores).tolist() == [item < 0 for item in items]

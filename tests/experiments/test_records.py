@@ -1,0 +1,66 @@
+"""Records on disk: whole lines are kept, half ones passed over, others refused."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from spherec.errors import DataError
+from spherec.experiments import Records
+from tests.experiments.tiny import record
+
+
+@pytest.fixture
+def two(records):
+    """A file with two records."""
+    records.add(record(fold=0))
+    records.add(record(fold=1, mmr=8.25))
+    return records
+
+
+def test_records_come_back_as_they_were(two):
+    assert list(Records(two.path)) == [record(fold=0), record(fold=1, mmr=8.25)]
+
+
+def test_a_record_is_a_line_of_json(two):
+    lines = two.path.read_text().splitlines()
+    assert [json.loads(line)["fold"] for line in lines] == [0, 1]
+
+
+def test_a_file_that_is_not_there_holds_nothing(records):
+    assert list(records) == []
+
+
+@pytest.mark.parametrize("left", [1, 10, 200])
+def test_a_line_that_a_kill_left_half_is_passed_over(two, left):
+    line = two.path.read_bytes().splitlines(keepends=True)[1]
+    with two.path.open("ab") as file:
+        file.write(line[:left])
+    assert [one.fold for one in two] == [0, 1]
+    two.add(record(fold=2))
+    assert [one.fold for one in two] == [0, 1, 2]
+
+
+def test_a_whole_line_without_its_end_counts_and_stays_whole(two):
+    two.path.write_bytes(two.path.read_bytes().rstrip(b"\n"))
+    two.add(record(fold=2))
+    assert [one.fold for one in two] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("line", ['{"row": "a"}', '{"colour": "red"}', "[1, 2]", "7", "null", '"text"'])
+def test_json_that_is_no_record_is_refused_with_its_line(two, line):
+    with two.path.open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(DataError, match=r"records\.jsonl, line 3 is not a record .*; remove the line"):
+        list(two)
+
+
+def test_lines_written_at_once_do_not_mix(records):
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda fold: records.add(record(fold=fold)), range(20)))
+    assert sorted(one.fold for one in records) == list(range(20))
+
+
+def test_the_key_is_what_decides_the_result_and_no_more():
+    assert record().key == record(epochs=9, choosing=5.0, mmr=1.0).key
+    assert len({record().key, record(fold=1).key, record(row="b").key}) == 3

@@ -1,0 +1,112 @@
+"""What records come to: means, deviations, and how they compare with the paper's."""
+
+import csv
+from statistics import mean, stdev
+
+import pytest
+
+from spherec.experiments import paper_rows
+from spherec.experiments.report import Line, Spread, as_csv, as_markdown, lines, mark
+from tests.experiments.tiny import record
+
+NDCG = (0.04, 0.05, 0.0525)
+
+
+def line(row="uniform-1-4096", map=1.12, ndcg=3.98, mmr=55.2):
+    return Line(row, 4, Spread(map, 0.1), Spread(ndcg, 0.2), Spread(mmr, 3.0), 20.0, 60.0)
+
+
+def test_means_and_deviations_are_those_over_folds():
+    (one,) = lines(record(fold=fold, ndcg=ndcg, mmr=10.0 * fold) for fold, ndcg in enumerate(NDCG))
+    assert one.folds == 3
+    assert one.ndcg.mean == pytest.approx(100 * mean(NDCG))
+    assert one.ndcg.std == pytest.approx(100 * stdev(NDCG))
+    assert (one.map.mean, one.map.std) == pytest.approx((1.0, 0.0))
+    assert (one.mmr.mean, one.mmr.std) == pytest.approx((10.0, 10.0)), "not in percent"
+
+
+def test_epochs_and_seconds_are_means_without_the_test():
+    (one,) = lines([record(fold=0, epochs=2, choosing=1.0, training=2.0), record(fold=1, epochs=5, choosing=4.0)])
+    assert (one.epochs, one.seconds) == (3.5, 4.5)
+
+
+def test_one_fold_deviates_by_nothing():
+    (one,) = lines([record(ndcg=0.125)])
+    assert (one.folds, one.ndcg) == (1, Spread(12.5, 0.0))
+
+
+def test_rows_keep_the_order_in_which_they_come():
+    table = lines(record(row, fold) for fold in range(2) for row in ("z-1-1", "a-1-1", "m-1-1"))
+    assert [one.row for one in table] == ["z-1-1", "a-1-1", "m-1-1"]
+    assert [one.folds for one in table] == [2, 2, 2]
+
+
+def test_no_records_make_no_lines():
+    assert lines([]) == []
+
+
+@pytest.mark.data
+def test_the_csv_has_the_columns_of_the_papers(shared):
+    head = (shared / "paper/table2_results.csv").read_text().splitlines()[0]
+    assert as_csv("book-crossing", [line()]).splitlines()[0] == head
+
+
+def test_the_csv_says_all_numbers():
+    text = as_csv("book-crossing", [line(), line("two-stage-5-256", map=1.23456)])
+    first, second = csv.DictReader(text.splitlines())
+    assert list(first.values())[:4] == ["book-crossing", "uniform", "1", "4096"]
+    assert (second["sampler"], second["negatives"], second["batch"]) == ("two-stage", "5", "256")
+    numbers = ["map_mean", "map_std", "ndcg_mean", "ndcg_std", "mmr_mean", "mmr_std"]
+    assert list(first)[4:] == numbers
+    assert [first[name] for name in numbers] == ["1.120", "0.100", "3.980", "0.200", "55.200", "3.000"]
+    assert second["map_mean"] == "1.235"
+    assert text.endswith("\n")
+    assert "\r" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "ours", "theirs", "expected"),
+    [
+        ("ndcg", 4.5, (4.0, 0.25), "▲"),
+        ("ndcg", 4.0, (4.0, 0.25), "▲"),
+        ("ndcg", 3.875, (4.0, 0.25), "="),
+        ("ndcg", 3.75, (4.0, 0.25), "="),
+        ("ndcg", 3.625, (4.0, 0.25), "▼"),
+        ("map", 1.5, (1.0, 0.5), "▲"),
+        ("map", 0.5, (1.0, 0.5), "="),
+        ("map", 0.25, (1.0, 0.5), "▼"),
+        ("mmr", 40.0, (50.0, 0.5), "▲"),
+        ("mmr", 50.0, (50.0, 0.5), "▲"),
+        ("mmr", 54.0, (50.0, 0.5), "="),
+        ("mmr", 56.0, (50.0, 0.5), "▼"),
+        ("mmr", 56.0, (50.0, 9.0), "▼"),
+    ],
+)
+def test_marks_say_how_ours_compares(name, ours, theirs, expected):
+    assert mark(name, Spread(ours, 99.0), Spread(*theirs)) == expected
+
+
+def test_the_table_stands_beside_the_papers():
+    text = as_markdown("book-crossing", [line(map=1.25, ndcg=3.9, mmr=70.0)])
+    head, rule, row = text.splitlines()
+    assert head.count("|") == rule.count("|") == row.count("|") == 10
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells == [
+        *("uniform-1-4096", "1.25 ± 0.10 ▲", "1.12 ± 0.07", "3.90 ± 0.20 =", "3.98 ± 0.11"),
+        *("70.00 ± 3.00 ▼", "55.20 ± 0.40", "20", "60"),
+    ]
+
+
+def test_a_row_outside_the_paper_stands_alone():
+    text = as_markdown("book-crossing", [line("as-released-1-256")])
+    assert not set("▲=▼") & set(text)
+    cells = [cell.strip() for cell in text.splitlines()[-1].strip("|").split("|")]
+    assert [cells[place] for place in (2, 4, 6)] == ["", "", ""]
+
+
+def test_the_papers_own_numbers_are_as_good_as_the_papers():
+    rows = paper_rows("echonest")
+    table = [line(name, row.map_mean, row.ndcg_mean, row.mmr_mean) for name, row in rows.items()]
+    text = as_markdown("echonest", table)
+    assert text.count("▲") == 3 * len(rows)
+    assert [row.split("|")[1].strip() for row in text.splitlines()[2:]] == list(rows)
