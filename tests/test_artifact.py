@@ -13,6 +13,7 @@ from spherec.data.interactions import Interactions
 from spherec.errors import DataError
 from spherec.evaluation import evaluate
 from spherec.model import MetricModel
+from spherec.ranking import ExactRanker
 from spherec.sampling import Uniform
 from spherec.training import EpochRecord, History, Trained, Training
 from tests.oracles import typed
@@ -33,33 +34,27 @@ def run(config):
 
 @pytest.fixture
 def saved(run, config, tmp_path):
-    artifact.save(tmp_path / "model.npz", run, DATA, config)
+    artifact.save(tmp_path / "model.npz", run, DATA)
     return tmp_path / "model.npz"
 
 
 def untrained(data, dim=4):
     model = MetricModel(directions(data.n_users, dim, 1), directions(data.n_items, dim, 2))
-    return Trained(model, History(), "all epochs done")
+    return Trained(model, Training(dim=dim), History(), "all epochs done")
 
 
 # --- What is written comes back --------------------------------------------------------------------------------------
 
 
 def test_vectors_come_back_bit_by_bit(saved, run, config):
-    model = artifact.load(saved).model
-    assert model.constraint == config.constraint
-    assert same_vectors(model.vectors, run.model.vectors)
-
-
-def test_a_loaded_model_can_be_saved_again_without_a_change(saved, run, config, tmp_path):
-    loaded = artifact.load(saved)
-    artifact.save(tmp_path / "again.npz", replace(run, model=loaded.model), loaded.data, config)
-    assert (tmp_path / "again.npz").read_bytes() == saved.read_bytes()
+    vectors = artifact.load(saved).vectors
+    assert vectors.constraint == config.constraint
+    assert same_vectors(vectors, run.model.vectors)
 
 
 def test_the_loaded_model_makes_the_same_lists(saved, run):
     held_out = Interactions.from_matrix(1 - DATA.matrix.toarray())
-    own, loaded = (evaluate(one, DATA, held_out, k=9) for one in (run.model, artifact.load(saved).model))
+    own, loaded = (evaluate(one, DATA, held_out, k=9) for one in (run.model, ExactRanker(artifact.load(saved).vectors)))
     assert loaded.summary() == own.summary()
 
 
@@ -73,7 +68,7 @@ def test_data_and_manifest_come_back(saved, run, config):
 
 def test_loading_gives_a_model_that_may_be_changed(saved):
     before = saved.read_bytes()
-    artifact.load(saved).model.user_rows.zero_()
+    artifact.load(saved).vectors.user_table.zero_()
     assert saved.read_bytes() == before
 
 
@@ -82,7 +77,7 @@ def test_loading_gives_a_model_that_may_be_changed(saved):
 def test_ids_of_any_kind_come_back(users, items, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "any_ids_model.npz"
     data = Interactions.from_matrix(np.ones((len(users), len(items))), user_ids=users, item_ids=items)
-    artifact.save(path, untrained(data), data, Training(dim=4))
+    artifact.save(path, untrained(data), data)
     loaded = artifact.load(path).data
     assert typed(list(loaded.user_ids)) == typed(users)
     assert typed(list(loaded.item_ids)) == typed(items)
@@ -93,13 +88,13 @@ def test_ids_of_any_kind_come_back(users, items, tmp_path_factory):
 )
 def test_names_come_back_where_there_are_any(names, tmp_path):
     data = replace(Interactions.from_matrix(random_rows(3, 4, 0.5)), item_names=names)
-    artifact.save(tmp_path / "m.npz", untrained(data), data, Training(dim=4))
+    artifact.save(tmp_path / "m.npz", untrained(data), data)
     assert artifact.load(tmp_path / "m.npz").data.item_names == names
 
 
 def test_times_are_left_out(tmp_path):
     data = Interactions.from_pairs("abc", "xyz", times=[1.0, 2.0, 3.0])
-    artifact.save(tmp_path / "m.npz", untrained(data), data, Training(dim=4))
+    artifact.save(tmp_path / "m.npz", untrained(data), data)
     assert artifact.load(tmp_path / "m.npz").data == replace(data, times=None)
 
 
@@ -107,7 +102,7 @@ def test_an_epoch_without_a_metric_comes_back(tmp_path):
     data = Interactions.from_matrix(np.eye(3))
     epochs = tuple(EpochRecord(n, 3, 0.5, 0.1, 1.0, 0.0, 9.5, metric) for n, metric in ((1, None), (2, 0.25)))
     config = Training(dim=4, sampler=Uniform(2))
-    artifact.save(tmp_path / "m.npz", replace(untrained(data), history=History(epochs)), data, config)
+    artifact.save(tmp_path / "m.npz", replace(untrained(data), history=History(epochs)), data)
     manifest = artifact.load(tmp_path / "m.npz").manifest
     assert History.from_records(manifest["history"]).epochs == epochs
     assert manifest["config"] == config.described()
@@ -132,7 +127,7 @@ def test_a_truncated_file_is_refused(saved, share):
 def test_a_flipped_byte_is_refused_or_changes_nothing(tmp_path):
     data = Interactions.from_matrix(random_rows(3, 4, 0.6))
     path = tmp_path / "model.npz"
-    artifact.save(path, untrained(data), data, Training(dim=4))
+    artifact.save(path, untrained(data), data)
     whole, before = path.read_bytes(), artifact.load(path)
     refused = 0
     for place in range(0, len(whole), max(len(whole) // 150, 1)):
@@ -143,7 +138,7 @@ def test_a_flipped_byte_is_refused_or_changes_nothing(tmp_path):
             refused += 1
         else:  # a date or a flag in the zip
             assert after.data == before.data
-            assert torch.equal(after.model.item_rows, before.model.item_rows)
+            assert torch.equal(after.vectors.item_table, before.vectors.item_table)
             assert after.manifest == before.manifest
     assert refused > 50
 
@@ -201,7 +196,7 @@ def test_parts_that_do_not_fit_are_refused(tmp_path, changes, monkeypatch):
         write(path, {name: array for name, array in changed.items() if array is not None}, manifest, **options)
 
     monkeypatch.setattr(artifact.archive, "write", wrongly)
-    artifact.save(tmp_path / "m.npz", untrained(data), data, Training(dim=4))
+    artifact.save(tmp_path / "m.npz", untrained(data), data)
     assert zipfile.is_zipfile(tmp_path / "m.npz")
     with pytest.raises(DataError, match=r"m\.npz is damaged .*; train it again"):
         artifact.load(tmp_path / "m.npz")

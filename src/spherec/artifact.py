@@ -10,8 +10,8 @@ from spherec.data import archive, text_arrays
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
-from spherec.model import MetricModel
-from spherec.training import Trained, Training
+from spherec.geometry import Vectors
+from spherec.training import Trained
 
 FORMAT = "spherec-model"
 VERSION = 1
@@ -21,15 +21,15 @@ VERSION = 1
 class Artifact:
     """What a model file holds."""
 
-    model: MetricModel
-    "On the CPU."
+    vectors: Vectors
+    "Of users and items, on the CPU."
     data: Interactions
     "The users and items with their ids and names, and what each user had when the model was trained."
     manifest: dict[str, Any]
     "How it was made: config, history, why training ended."
 
 
-def save(path: str | PathLike[str], trained: Trained, data: Interactions, config: Training) -> None:
+def save(path: str | PathLike[str], trained: Trained, data: Interactions) -> None:
     """Write the model, whole or not at all: an .npz archive that NumPy alone can read."""
     vectors = trained.model.vectors
     arrays = {
@@ -45,7 +45,7 @@ def save(path: str | PathLike[str], trained: Trained, data: Interactions, config
     manifest = {
         "format": FORMAT,
         "version": VERSION,
-        "config": config.described(),
+        "config": trained.config.described(),
         "history": trained.history.as_records(),
         "ended": trained.ended,
     }
@@ -64,6 +64,9 @@ def load(path: str | PathLike[str]) -> Artifact:
             item_ids=IdMap(text_arrays.decode_ids(arrays, "item_ids")),
             item_names=text_arrays.decode_names(arrays, "item_names"),
         )
-        return Artifact(MetricModel(users, items, manifest["config"]["constraint"]), data, manifest)
+        vectors = Vectors(users, items, manifest["config"]["constraint"])
+        if (len(users), len(items), users.shape[1]) != (data.n_users, data.n_items, items.shape[1]):
+            raise ValueError(f"{(*users.shape,)} and {(*items.shape,)} vectors for {data}")
+        return Artifact(vectors, data, manifest)
     except (KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
         raise DataError(f"{path} is damaged ({error}); train it again") from None

@@ -1,8 +1,9 @@
-"""The metric space: its two shapes and its distance. The only place with these formulas."""
+"""The metric space: its two shapes and its distance. What is compiled in `kernels` is held against these formulas."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+import torch
 from torch import Tensor
 
 Constraint = Literal["sphere", "ball"]
@@ -31,6 +32,12 @@ class Vectors:
     "(U, D)"
     item_table: Tensor
     "(I, D)"
+    constraint: Constraint = "sphere"
+    "Where they live."
+
+    def to(self, device: torch.device) -> "Vectors":
+        """The same on another device."""
+        return Vectors(self.user_table.to(device), self.item_table.to(device), self.constraint)
 
     def users(self, index: Tensor) -> Tensor:
         """The vectors (…, D) of user indices (…)."""

@@ -61,4 +61,5 @@ class MetricModel:
     @property
     def vectors(self) -> Vectors:
         """All users and items as vectors of the space."""
-        return Vectors(placed(self.user_rows, self.constraint), placed(self.item_rows, self.constraint))
+        users, items = (placed(rows, self.constraint) for rows in (self.user_rows, self.item_rows))
+        return Vectors(users, items, self.constraint)

@@ -27,6 +27,8 @@ from spherec.errors import ArgumentError
 from spherec.geometry import Constraint, projected
 from spherec.kernels import adam
 
+_LARGEST_BETA = 0.99999  # the tables below have about 37 / (1 - β₂) entries
+
 
 @dataclass(frozen=True)
 class Adam:
@@ -44,10 +46,10 @@ class Adam:
     def __post_init__(self) -> None:
         if not 0 < self.learning_rate <= 1:
             raise ArgumentError(f"learning_rate must be > 0 and <= 1, got {self.learning_rate}; 0.001 is usual")
-        if not (0 <= self.beta1 < 1 and 0 < self.beta2 < 1 and self.beta1 < self.beta2):
+        if not 0 <= self.beta1 < self.beta2 <= _LARGEST_BETA:
             raise ArgumentError(
-                f"beta1 and beta2 must lie between 0 and 1 with beta1 the smaller, got {self.beta1} and {self.beta2}; "
-                "0.9 and 0.999 are usual"
+                f"beta1 must be >= 0 and below beta2, and beta2 at most {_LARGEST_BETA}, got {self.beta1} and "
+                f"{self.beta2}; 0.9 and 0.999 are usual"
             )
         if not 0 < self.epsilon < float("inf"):
             raise ArgumentError(f"epsilon must be > 0, got {self.epsilon}")
@@ -95,7 +97,9 @@ class DenseAdam:
 
     def everything(self) -> Tensor:
         """All rows (n, D), as of now."""
-        return self.rows(torch.arange(len(self.table), device=self.table.device))
+        if self._compiled:
+            return self.rows(torch.arange(len(self.table)))
+        return projected(self.table - self._missed(self.mean, self.square, self.last), self.constraint)
 
     def step(self, index: Tensor, gradient: Tensor) -> None:
         """One step: gradients (m, D) for the rows at indices (m,), none for all others.
@@ -153,7 +157,7 @@ class DenseAdam:
 
 def _tables(config: Adam) -> tuple[NDArray[np.float64], ...]:
     """c_s, A(s) and B(s) for s = 0, 1, … until none of them changes any more; c_0 is not used."""
-    settled = int(np.ceil(np.log(1e-16) / np.log(max(config.beta1, config.beta2)))) + 1  # S
+    settled = int(np.ceil(np.log(1e-16) / np.log(config.beta2))) + 1  # S
     s = np.arange(1, settled + 1)
     correction = np.concatenate(([1.0], np.sqrt(1 - config.beta2**s) / (1 - config.beta1**s)))  # (S + 1,)
     epsilon = np.concatenate(([0.0], np.sqrt(1 - config.beta2**s)))  # (S + 1,)

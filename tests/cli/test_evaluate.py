@@ -42,7 +42,7 @@ def files(tmp_path):
     """model.npz, train.npz and test.npz."""
     FOLD.train.save(tmp_path / "train.npz")
     FOLD.test.save(tmp_path / "test.npz")
-    artifact.save(tmp_path / "model.npz", Trained(MODEL, History(), "all epochs done"), DATA, Training(dim=4))
+    artifact.save(tmp_path / "model.npz", Trained(MODEL, Training(dim=4), History(), "all epochs done"), FOLD.train)
     return tmp_path
 
 
@@ -134,9 +134,9 @@ def test_a_model_that_was_trained_here_is_evaluated_here(spherec, files):
     done = spherec(
         "evaluate", files / "own.npz", "--train", files / "train.npz", "--test", files / "test.npz", "--json"
     )
-    model = artifact.load(files / "own.npz").model
-    assert json.loads(done.out) == pytest.approx(expected(50, model), abs=1e-6)
-    assert torch.isfinite(model.item_rows).all()
+    vectors = artifact.load(files / "own.npz").vectors
+    assert json.loads(done.out) == pytest.approx(expected(50, ExactRanker(vectors)), abs=1e-6)
+    assert torch.isfinite(vectors.item_table).all()
 
 
 BAD = {

@@ -159,7 +159,7 @@ BAD = {
     "unknown kind": (("--set", "sampler.kind=Best"), ["sampler.kind", "Uniform", "'Best'"]),
     "a list for a kind": (("--set", 'sampler.kind=["Hard"]'), ["sampler.kind", "Hard"]),
     "a part for a setting": (("--set", "sampler=Hard"), ["sampler has fields of its own"]),
-    "a word for a number": (("--set", "dim=many"), ["dim must be a whole number", "'many'"]),
+    "a word for a number": (("--set", "patience=many"), ["patience must be a whole number", "'many'"]),
     "no value": (("--set", "dim"), ["NAME=VALUE", "'dim'"]),
     "out of range": (("--dim", 1), ["dim must be a whole number >= 2, got 1"]),
     "no learning rate": (("--learning-rate", 0), ["learning_rate must be", "got 0"]),

@@ -251,7 +251,7 @@ def test_what_is_held_out_changes_the_metrics_but_no_list(seed):
 
 def test_lists_are_those_of_a_ranker_that_never_saw_the_test_pairs():
     train, test = parts()
-    ranker = Recording(random_model("ball").vectors, "ball")
+    ranker = Recording(random_model("ball").vectors)
     evaluate(ranker, interactions(train), interactions(test), k=5)
     seen = ranker.lists
     ranker.top(np.arange(30), 5, without=interactions(train))

@@ -28,8 +28,8 @@ def baskets(rows):
 def test_it_is_the_oracles_mean(seed, k, constraint):
     train, held_out = parts(seed)
     lengths = torch.linspace(0.2, 1, 30)[:, None] if constraint == "ball" else 1.0
-    vectors = Vectors(directions(25, 6, seed), directions(30, 6, seed + 7) * lengths)
-    validation = Validation(interactions(train), interactions(held_out), k=k, constraint=constraint)
+    vectors = Vectors(directions(25, 6, seed), directions(30, 6, seed + 7) * lengths, constraint)
+    validation = Validation(interactions(train), interactions(held_out), k=k)
     users, items = (table.double().tolist() for table in (vectors.user_table, vectors.item_table))
     expected = mean_ndcg(users, items, baskets(train), baskets(held_out), k)
     value = validation(vectors)

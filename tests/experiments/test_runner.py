@@ -106,7 +106,7 @@ def test_the_validation_knows_the_list_length_and_the_space(records, monkeypatch
     row = Row("a-1-1", replace(TRAINING, constraint=constraint, epochs=1))
     ran(records, replace(ONE_ROW, rows=(row,)), folds=[0])
     ((ratio, options),) = told
-    assert options == {"k": EXPERIMENT.k, "constraint": constraint}
+    assert options == {"k": EXPERIMENT.k}
     assert ratio == pytest.approx(0.2 / 0.8, rel=0.2)
 
 

@@ -14,9 +14,9 @@ from tests.sampling.checks import directions, interactions, random_rows
 
 
 def ranked(users, items, k, *, own=None, constraint="sphere", of=None):
-    vectors = Vectors(torch.as_tensor(users).float(), torch.as_tensor(items).float())
+    vectors = Vectors(torch.as_tensor(users).float(), torch.as_tensor(items).float(), constraint)
     of = np.arange(len(users)) if of is None else np.array(of)
-    return ExactRanker(vectors, constraint).top(of, k, without=None if own is None else interactions(own))
+    return ExactRanker(vectors).top(of, k, without=None if own is None else interactions(own))
 
 
 def check(users, items, k, *, own=None, constraint="sphere", of=None):
@@ -123,6 +123,6 @@ def test_a_list_of_no_items_is_refused(k):
 def test_vectors_stay_as_they_are():
     users, items = directions(5, 4), directions(6, 4, 1)
     before = users.clone(), items.clone()
-    ExactRanker(Vectors(users, items), "ball").top(np.arange(5), 3, without=interactions(random_rows(5, 6, 0.5)))
+    ExactRanker(Vectors(users, items, "ball")).top(np.arange(5), 3, without=interactions(random_rows(5, 6, 0.5)))
     assert torch.equal(users, before[0])
     assert torch.equal(items, before[1])

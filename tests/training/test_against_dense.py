@@ -38,7 +38,7 @@ class Dense:
             kept = [item for item, counts in zip(row, is_valid, strict=True) if counts]
             loss = loss + self.loss(user_vectors[user], item_vectors[positive], item_vectors[kept], kept)
             similarities.append(item_vectors[kept] @ item_vectors[positive])
-        batch = torch.cat((user_vectors[touched[0]], item_vectors[touched[1]]))
+        batch = torch.cat((user_vectors[users], item_vectors[positives]))
         self.adam.zero_grad()
         (loss + self.config.covariance * covariance(batch) + self.config.spread_out * spread(similarities)).backward()
         self.adam.step()
@@ -105,7 +105,8 @@ def test_vectors_and_losses_agree_with_a_dense_trainer(case, constraint, monkeyp
         items = negatives.items.expand(len(users), -1)
         losses.append(dense.step(*(one.tolist() for one in (users, positives, items, negatives.valid))))
     dense.project(range(DATA.n_users), range(DATA.n_items))
-    for table, expected in zip(vars(result.model.vectors).values(), dense.vectors(), strict=True):
+    vectors = result.model.vectors
+    for table, expected in zip((vectors.user_table, vectors.item_table), dense.vectors(), strict=True):
         torch.testing.assert_close(table, expected.detach().float(), atol=1e-4, rtol=0)
     per_epoch = [sum(losses[first : first + STEPS]) / len(DATA) for first in range(0, EPOCHS * STEPS, STEPS)]
     assert [record.loss for record in result.history.epochs] == pytest.approx(per_epoch, abs=1e-4)

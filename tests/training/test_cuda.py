@@ -123,7 +123,7 @@ def test_lists_are_those_of_the_cpu(k, constraint):
     users, items = (torch.randint(-2, 3, (n, 3), generator=generator(n)).float() for n in (50, 60))
     own = interactions(random_rows(50, 60, 0.3))
     expected, result = (
-        ExactRanker(Vectors(users.to(device), items.to(device)), constraint).top(np.arange(50), k, without=own)
+        ExactRanker(Vectors(users.to(device), items.to(device), constraint)).top(np.arange(50), k, without=own)
         for device in (CPU, CUDA)
     )
     assert np.array_equal(result.items, expected.items)

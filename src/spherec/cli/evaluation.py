@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import torch
 import typer
 from rich.table import Table
@@ -50,13 +51,17 @@ def run_evaluation(
     summary = scores.summary()
     counts = {"k": k, "users": len(scores.per_user.users), "users_without_test_items": scores.users_without}
     if as_json:
-        typer.echo(json.dumps({**summary, **counts}))
+        known = {name: None if np.isnan(value) else value for name, value in summary.items()}  # JSON has no NaN
+        typer.echo(json.dumps({**known, **counts}))
         return
     table = Table("metric", "", title=f"{model.name}: {counts['users']:,} users", title_justify="left")
     for name, label in _NAMES.items():
         table.add_row(label.format(k=k), f"{summary[name]:.4f}")
     table.columns[1].justify = "right"
     show(table)
+    empty = int(np.isnan(scores.per_user.median_popularity).sum())
+    if empty:
+        note(f"{empty:,} users have an empty list: they count with no hit, but not for popularity")
     if scores.users_without:
         note(f"{scores.users_without:,} users have nothing held out and are not counted")
 
@@ -73,7 +78,16 @@ def _ranker(path: Path, fold: Fold, columns: Columns, device: torch.device) -> R
         raise DataError(f"{path} does not exist; give a model or a table of user, item, rank")
     if archive.is_archive(path):
         loaded = artifact.load(path)
-        return aligned(loaded.model.to(device), loaded.data, fold.train)
+        _refuse_leakage(path, loaded.data, fold.test)
+        return aligned(loaded.vectors.to(device), loaded.data, fold.train)
     from spherec.data.readers import read_events  # brings polars, which a machine that only trains may lack
 
     return Lists.from_events(read_events(path, Reading(columns=columns)), fold.train)
+
+
+def _refuse_leakage(path: Path, learned: Interactions, test: Interactions) -> None:
+    """A model that was trained on what is to test it would look too good."""
+    try:
+        splits.given(learned, test)
+    except DataError:
+        raise DataError(f"{path} was trained on pairs that are to test it; train it on --train alone") from None

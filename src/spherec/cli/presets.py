@@ -33,7 +33,11 @@ def presets(
 
 def _as_toml(described: dict[str, Any]) -> str:
     """Scalars first, then a table for each part; JSON writes numbers, strings and booleans as TOML does."""
-    lines = [f"{name} = {json.dumps(value)}" for name, value in described.items() if not isinstance(value, dict)]
+    scalars = {name: value for name, value in described.items() if not isinstance(value, dict)}
+    lines = [
+        f"# {name} goes by the size of the data" if value is None else f"{name} = {json.dumps(value)}"
+        for name, value in scalars.items()
+    ]
     for name, part in described.items():
         if isinstance(part, dict):
             lines += ["", f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in part.items())]

@@ -44,6 +44,10 @@ def run_reproduction(
     chosen = [0] if quick and folds is None else _folds(folds, experiment.folds)
     if quick:
         experiment = replace(experiment, name=f"{experiment.name}-quick", rows=tuple(map(_quick, experiment.rows)))
+    if workers is not None and workers < 1:
+        raise ArgumentError(f"--workers must be a whole number >= 1, got {workers}")
+    if output.exists() and not output.is_dir():
+        raise ArgumentError(f"--output must be a folder, and {output} is a file; name another")
     interactions = _data(dataset, data)
     output.mkdir(parents=True, exist_ok=True)
     records = Records(output / ("quick.jsonl" if quick else "records.jsonl"))
@@ -69,11 +73,11 @@ def _folds(text: str | None, count: int) -> list[int]:
         folds = []
     if not folds or not all(0 <= fold < count for fold in folds):
         raise ArgumentError(f"--folds must be numbers in 0 … {count - 1} with commas between, got {text!r}")
-    return folds
+    return sorted(set(folds))
 
 
 def _quick(row: Row) -> Row:
-    few = min(row.training.epochs, _QUICK_EPOCHS)
+    few = min(row.training.epochs or _QUICK_EPOCHS, _QUICK_EPOCHS)
     return replace(row, training=replace(row.training, epochs=few, validate_every=max(few // 5, 1)))
 
 

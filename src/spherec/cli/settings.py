@@ -8,15 +8,27 @@ from typing import Any
 from spherec.errors import ArgumentError, DataError
 
 
-def changes(file: Path | None, settings: Sequence[str], options: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What the file, the settings and the options change, in this order; options that are None change nothing."""
-    found = [] if file is None else [_read_toml(file)]
+def changes(file: Path | None, settings: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """What the file, the settings and the options change, the later over the earlier; options that are None do not."""
+    merged = {} if file is None else _read_toml(file)
     for setting in settings:
         name, equals, text = setting.partition("=")
         if not equals or not name.strip():
             raise ArgumentError(f"--set needs NAME=VALUE, e.g. sampler.beta=0.6, got {setting!r}")
-        found.append(_nested(name.strip(), _value(text.strip())))
-    return found + [_nested(name, value) for name, value in options.items() if value is not None]
+        merged = _merged(merged, _nested(name.strip(), _value(text.strip())))
+    for name, value in options.items():
+        if value is not None:
+            merged = _merged(merged, _nested(name, value))
+    return merged
+
+
+def _merged(one: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """The first with the second laid over it, table by table."""
+    both = dict(one)
+    for name, value in over.items():
+        inner = both.get(name)
+        both[name] = _merged(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
+    return both
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def run_training(
     source: Source,
     output: Path,
     preset: PresetName,
-    changes: list[dict[str, Any]],
+    changes: dict[str, Any],
     *,
     validation: float,
     device: DeviceName,
@@ -40,8 +40,7 @@ def run_training(
 ) -> None:
     """Train with a progress bar, write the model, say how it went."""
     config = PRESETS[preset].training
-    for change in changes:
-        config = configured(config, change)
+    config = configured(config, changes)
     refuse_unwritable(output)
     if output.exists() and Path(source.data).exists() and output.samefile(source.data):
         raise ArgumentError(f"--output would replace {source.data}, which is read; name another file")
@@ -54,7 +53,8 @@ def run_training(
         )
     data = source.load()
     learned, validate = _held_out(data, config, validation)
-    with training_bar(config.epochs, len(learned), _METRIC) as progress:
+    config = config.planned(len(learned))
+    with training_bar(config.epochs or 0, len(learned), _METRIC) as progress:
         try:
             trained = train(
                 learned,
@@ -69,7 +69,7 @@ def run_training(
         except TrainingError:  # going on would come to the same end
             checkpoint.unlink(missing_ok=True)
             raise
-    artifact.save(output, trained, data, config)
+    artifact.save(output, trained, data)
     _report(trained.history, trained.ended, output, as_json=as_json)
     if trained.ended == "interrupted":
         note(f"{checkpoint} holds all that --resume needs to go on")
@@ -81,12 +81,14 @@ def _held_out(data: Interactions, config: Training, share: float) -> tuple[Inter
     """What to learn from, and what to validate on."""
     if share == 0:
         return data, None
+    if not 0 < share < 1:
+        raise ArgumentError(f"--validation must be a share between 0 and 1, got {share:g}")
     fold = splits.ratio(data, share, seed=config.seed)
     if not len(fold.test):
         raise ArgumentError(
             f"--validation {share:g} holds nothing out, for no user has enough items; raise it, or give 0 to go without"
         )
-    return fold.train, Validation(fold.train, fold.test, constraint=config.constraint)
+    return fold.train, Validation(fold.train, fold.test)
 
 
 def _report(history: History, ended: str, output: Path, *, as_json: bool) -> None:

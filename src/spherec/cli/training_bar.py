@@ -50,10 +50,9 @@ class _Lines:
 
     def __call__(self, epoch: EpochRecord, history: History) -> None:  # noqa: ARG002
         """Say what has not been said yet."""
-        ended = len(history.epochs)
-        if self._said is not None and ended > self._said:
-            note(f"epoch {ended}: {_state(history.epochs[-1], history, self._metric)}")
-        self._said = ended
+        for ended in history.epochs[self._said if self._said is not None else len(history.epochs) :]:
+            note(f"epoch {ended.epoch}: {_state(ended, history, self._metric)}")
+        self._said = len(history.epochs)
 
 
 def _state(epoch: EpochRecord, history: History, metric: str) -> str:

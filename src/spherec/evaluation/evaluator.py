@@ -71,7 +71,7 @@ def _ranker(model: MetricModel | Ranker, train: Interactions) -> Ranker:
     for name, rows, count in (("users", model.user_rows, train.n_users), ("items", model.item_rows, train.n_items)):
         if len(rows) != count:
             raise ArgumentError(f"the model has {len(rows):,} {name}, the data {count:,}; evaluate it on its own data")
-    return ExactRanker(model.vectors, model.constraint)
+    return ExactRanker(model.vectors)
 
 
 def _lists(items: NDArray[np.int64], n_users: int, n_items: int, k: int) -> NDArray[np.int64]:

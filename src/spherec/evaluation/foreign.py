@@ -12,7 +12,6 @@ from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
 from spherec.geometry import Vectors
-from spherec.model import MetricModel
 from spherec.ranking import ExactRanker, Ranking
 
 
@@ -48,8 +47,8 @@ class Lists:
         return Ranking(items, np.where(items >= 0, 0.0, -np.inf).astype(np.float32))
 
 
-def aligned(model: MetricModel, own: Interactions, data: Interactions) -> ExactRanker:
-    """A ranker of the model for users and items of `data`, by external ids; `own` has those of the model.
+def aligned(vectors: Vectors, own: Interactions, data: Interactions) -> ExactRanker:
+    """A ranker of a model's vectors for users and items of `data`, by external ids; `own` has those of the model.
 
     Items that the model does not know are never listed; users that it does not know are an error.
     """
@@ -61,12 +60,11 @@ def aligned(model: MetricModel, own: Interactions, data: Interactions) -> ExactR
             f"the model does not know {len(strangers):,} of the users, {first} among them; evaluate it on the data "
             "that it was trained on"
         )
-    vectors = model.vectors
-    tables = (
+    user_table, item_table = (
         table.index_select(0, torch.as_tensor(np.maximum(index, 0), device=table.device))
         for table, index in ((vectors.user_table, users), (vectors.item_table, items))
     )
-    return ExactRanker(Vectors(*tables), model.constraint, listed=items >= 0)
+    return ExactRanker(Vectors(user_table, item_table, vectors.constraint), listed=items >= 0)
 
 
 def _indices(ids: Iterable[Hashable] | NDArray[Any], among: IdMap) -> NDArray[np.int64]:

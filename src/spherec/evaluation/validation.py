@@ -5,26 +5,23 @@ import numpy as np
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
 from spherec.evaluation.metrics import hits, ndcg
-from spherec.geometry import Constraint, Vectors
+from spherec.geometry import Vectors
 from spherec.ranking import ExactRanker
 
 
 class Validation:
     """NDCG@K on held-out pairs: the mean over the users who have any, all items ranked but their training items."""
 
-    def __init__(
-        self, train: Interactions, held_out: Interactions, *, k: int = 50, constraint: Constraint = "sphere"
-    ) -> None:
+    def __init__(self, train: Interactions, held_out: Interactions, *, k: int = 50) -> None:
         if not len(held_out):
             raise DataError("there are no pairs held out to validate on; hold out more")
         self._train = train
         self._held_out = held_out
         self._k = k
-        self._constraint = constraint
         self._users = np.flatnonzero(held_out.items_per_user)  # (B,)
 
     def __call__(self, vectors: Vectors) -> float:
         """The mean NDCG of these vectors."""
-        ranking = ExactRanker(vectors, self._constraint).top(self._users, self._k, without=self._train)
+        ranking = ExactRanker(vectors).top(self._users, self._k, without=self._train)
         hit = hits(ranking.items, self._users, self._held_out)
         return float(ndcg(hit, self._held_out.items_per_user[self._users]).mean())

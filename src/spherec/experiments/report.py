@@ -1,6 +1,7 @@
 """What the records of an experiment come to: a table beside the paper's."""
 
 import csv
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -16,13 +17,13 @@ _IN_PERCENT = {"map", "ndcg"}
 
 @dataclass(frozen=True)
 class Spread:
-    """Mean and standard deviation over folds; that of one fold is 0."""
+    """Mean and standard deviation over folds; that of one fold is NaN."""
 
     mean: float
     std: float
 
     def __str__(self) -> str:
-        return f"{self.mean:.2f} ± {self.std:.2f}"
+        return f"{self.mean:.2f}" if math.isnan(self.std) else f"{self.mean:.2f} ± {self.std:.2f}"
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,13 @@ def as_csv(dataset: str, table: Sequence[Line]) -> str:
 
 
 def as_markdown(dataset: str, table: Sequence[Line]) -> str:
-    """Ours beside the paper's: ▲ better than its mean, ▼ worse by more than one standard deviation, = in between."""
+    """Ours beside the paper's, with a legend."""
     theirs = paper_rows(dataset)
     head = "| row | MAP % | paper | NDCG % | paper | MMR | paper | epochs | seconds |"
     rule = "|---|--:|--:|--:|--:|--:|--:|--:|--:|"
     body = [_markdown_line(line, theirs.get(line.row)) for line in table]
-    return "\n".join([head, rule, *body]) + "\n"
+    legend = "▲ better than the paper's mean, = within its standard deviation (MMR: within a tenth), ▼ worse."
+    return "\n".join([head, rule, *body, "", legend]) + "\n"
 
 
 def _markdown_line(line: Line, paper: PaperRow | None) -> str:
@@ -102,4 +104,4 @@ def mark(name: str, ours: Spread, theirs: Spread) -> str:
 
 def _spread(values: Sequence[float], name: str) -> Spread:
     scaled = np.asarray(values) * (100 if name in _IN_PERCENT else 1)
-    return Spread(float(scaled.mean()), float(scaled.std(ddof=1)) if len(scaled) > 1 else 0.0)
+    return Spread(float(scaled.mean()), float(scaled.std(ddof=1)) if len(scaled) > 1 else math.nan)

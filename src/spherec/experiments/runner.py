@@ -13,12 +13,13 @@ import torch
 from spherec.data import splits
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
+from spherec.errors import ArgumentError
 from spherec.evaluation import Validation, evaluate
 from spherec.experiments.environment import checksum, environment_of
 from spherec.experiments.records import Record, Records
 from spherec.experiments.spec import Experiment, Row
 from spherec.model import MetricModel
-from spherec.training import EpochRecord, History, train
+from spherec.training import EpochRecord, History, Trained, train
 
 _WORKERS_ON_GPU = 6
 
@@ -54,12 +55,14 @@ def run(
     wanted = range(experiment.folds) if folds is None else folds
     known = {record.key: record for record in records}
     environment = environment_of(device)
-    data_name = checksum(data.indptr, data.indices)
+    data_name = f"{data.n_users} users, {data.n_items} items, {checksum(data.indptr, data.indices)}"
     jobs = []
     for fold in wanted:
         for row in experiment.rows:
             blank = _blank(experiment, row, fold, data_name, environment)
             jobs.append((row, parts[fold], known.get(blank.key), blank))
+    if workers is not None and workers < 1:
+        raise ArgumentError(f"workers must be a whole number >= 1, got {workers}")
     workers = workers or (_WORKERS_ON_GPU if device.type == "cuda" else 1)
 
     def do(row: Row, part: Fold, done: Record | None, blank: Record) -> Record:
@@ -77,25 +80,31 @@ def run(
     if workers == 1:
         return [do(*job) for job in jobs]
     with ThreadPoolExecutor(workers) as pool:
-        return [future.result() for future in [pool.submit(do, *job) for job in jobs]]
+        futures = [pool.submit(do, *job) for job in jobs]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:  # Ctrl-C or a failed run: those that have begun end, no other begins
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def _one(experiment: Experiment, row: Row, fold: Fold, blank: Record, device: torch.device, watch: Watch) -> Record:
     """One run. Of the test pairs nothing is looked at before the last line but one."""
     clock = [time.perf_counter()]
-    chosen = choose_epochs(experiment, row, fold.train, device, _told(watch, blank, "choosing the epochs", row))
+    progress = _told(watch, blank, "choosing the epochs", row)
+    chosen = choose_epochs(experiment, row, fold.train, device, progress)
     clock.append(time.perf_counter())
     best = chosen.best
-    final = replace(row.training, epochs=best.epoch if best else row.training.epochs)
+    final = replace(row.training, epochs=best.epoch if best else len(chosen.epochs))
     progress = _told(watch, blank, "training", replace(row, training=final))
-    model = train(fold.train, final, device=device, progress=progress).model
+    model = _whole(train(fold.train, final, device=device, progress=progress)).model
     clock.append(time.perf_counter())
     watch(Stage(row.name, blank.fold, "testing"))
     scores = evaluate(model, fold.train, fold.test, k=experiment.k)
     clock.append(time.perf_counter())
     return replace(
         blank,
-        epochs=final.epochs,
+        epochs=final.epochs or 0,
         scores=scores.summary(),
         curve=chosen.as_records(),
         seconds=dict(zip(("choosing", "training", "testing"), np.diff(clock).round(3).tolist(), strict=True)),
@@ -112,8 +121,15 @@ def choose_epochs(
 ) -> History:
     """The history of training on all but a validation part of the training folds; its best epoch is the choice."""
     inner = splits.ratio(train_part, experiment.validation, seed=experiment.seed)
-    validate = Validation(inner.train, inner.test, k=experiment.k, constraint=row.training.constraint)
-    return train(inner.train, row.training, validate=validate, device=device, progress=progress).history
+    validate = Validation(inner.train, inner.test, k=experiment.k)
+    return _whole(train(inner.train, row.training, validate=validate, device=device, progress=progress)).history
+
+
+def _whole(trained: Trained) -> Trained:
+    """The same, unless it was interrupted: what has not come to its end is no result."""
+    if trained.ended == "interrupted":
+        raise KeyboardInterrupt
+    return trained
 
 
 def digest_of(model: MetricModel) -> str:
@@ -135,5 +151,5 @@ def _blank(experiment: Experiment, row: Row, fold: int, data: str, environment: 
 
 
 def _told(watch: Watch, blank: Record, doing: str, row: Row) -> Callable[[EpochRecord, History], None]:
-    epochs = row.training.epochs
+    epochs = row.training.epochs or 0
     return lambda epoch, _: watch(Stage(row.name, blank.fold, doing, epoch.epoch, epochs))

@@ -38,8 +38,10 @@ def hinge_gradient(
                 inside += int(near - far + margin > 0)
                 if far < nearest:
                     nearest, chosen = far, first + k
-        if chosen < 0 or near - nearest + margin <= 0:
+        if count == 0 or near - nearest + margin <= 0:
             continue
+        if chosen < 0:  # there are negatives, but no nearest: something is not a number
+            return np.nan, active
         weight = math.log1p(n_items * inside / count) if ranked else 1.0
         loss += weight * (near - nearest + margin)
         active += 1

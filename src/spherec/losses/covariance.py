@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def covariance(vectors: Tensor) -> Tensor:
-    """The penalty of vectors (n, D): one number, 0 where the dimensions are uncorrelated."""
+    """The penalty of vectors (n, D), users and positive items of a batch: 0 where the dimensions are uncorrelated."""
     n = vectors.shape[0]
     centred = vectors - vectors.mean(0)  # (n, D)
     cov = centred.T @ centred / n  # (D, D)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
-from spherec.geometry import Constraint, Vectors
+from spherec.geometry import Vectors
 
 _BLOCK = 1 << 24  # scores held at once: 64 MB of float32
 
@@ -31,12 +31,10 @@ class ExactRanker:
     The score is u·v − |v|²/2, which falls as |u − v|² grows. On the sphere |v|² is the same for all and left out.
     """
 
-    def __init__(
-        self, vectors: Vectors, constraint: Constraint = "sphere", *, listed: NDArray[np.bool_] | None = None
-    ) -> None:
+    def __init__(self, vectors: Vectors, *, listed: NDArray[np.bool_] | None = None) -> None:
         self.vectors = vectors
         items = vectors.item_table
-        self._offset = None if constraint == "sphere" else items.square().sum(1) / 2  # (I,)
+        self._offset = None if vectors.constraint == "sphere" else items.square().sum(1) / 2  # (I,)
         self._unlisted = None if listed is None else torch.as_tensor(~listed, device=items.device)  # (I,)
 
     def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:

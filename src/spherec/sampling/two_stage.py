@@ -8,6 +8,7 @@ where p is the density of the dot product of two independent directions in D dim
 1/Beta((D−1)/2, ½), cancels. κ is ours: the paper has κ = 1, under which the nearest candidate nearly always wins.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,6 +26,7 @@ from spherec.sampling.membership import Membership
 from spherec.sampling.negatives import Negatives, check_count
 from spherec.sampling.popularity import check_beta, popularity_weights
 
+_WIDEST = 80.0  # between the logarithms of two weights; exp(-87) is about the smallest float32
 _TUNED_BETA = {1: 0.8, 2: 0.6, 5: 0.4}  # the more negatives, the harder popular items are pushed away already
 
 
@@ -118,12 +120,16 @@ class TwoStageSampler:
         """N negatives for each of users (B,) with their positives (B,)."""
         candidates = self.candidates(generator)
         n = min(self.config.negatives, len(candidates.items))
-        if users.device.type == "cpu":
+        if users.device.type == "cpu" and self._is_mild(geometry.items(positives[:1]).shape[1]):
             chosen, valid = self._draw_compiled(users, positives, candidates, geometry, n, generator)  # (B, n)
         else:
             chosen, valid = distinct(self._log_weights(users, positives, candidates, geometry), n, generator)  # (B, n)
         missing = (0, self.config.negatives - n)  # places to add on either side: a small catalogue has fewer than N
         return Negatives(pad(candidates.items[chosen], missing), pad(valid, missing))
+
+    def _is_mild(self, dim: int) -> bool:
+        """Whether float32 can hold the largest weight beside the smallest."""
+        return self.config.sharpness * abs(dim - 3) / 2 * -math.log1p(-(self.config.cap**2)) < _WIDEST
 
     def _draw_compiled(
         self,

@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
+from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from spherec.errors import ArgumentError
@@ -38,7 +39,10 @@ def _changed(base: _Config, changes: Mapping[str, Any], path: str) -> _Config:
         part = getattr(base, name)
         if is_dataclass(part):
             if not isinstance(value, Mapping):
-                raise ArgumentError(f"{where} has fields of its own; set {where}.{fields(part)[0].name} and so on")
+                first = f"{where}.{fields(part)[0].name}"
+                raise ArgumentError(
+                    f"{where} has fields of its own, got {value!r}; set {where}.kind, {first} and so on"
+                )
             rest = {key: one for key, one in value.items() if key != "kind"}
             values[name] = _changed(_of_kind(part, value.get("kind"), where), rest, f"{where}.")
         else:
@@ -58,6 +62,10 @@ def _of_kind(part: Any, kind: object, where: str) -> Any:
 
 def _checked(value: Any, hint: Any, where: str) -> Any:
     """The value, if it is what the field's type asks for."""
+    if isinstance(hint, UnionType):  # int | None
+        if value is None:
+            return None
+        hint = get_args(hint)[0]
     if get_origin(hint) is Literal:
         if value not in get_args(hint):
             raise ArgumentError(f"{where} must be one of {', '.join(map(repr, get_args(hint)))}, got {value!r}")

@@ -1,6 +1,7 @@
 """One run in progress: the rows, what moves them, and a step."""
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -47,7 +48,9 @@ class Run:
         self.rows = DenseAdam(rows, config.optimizer, constraint=config.constraint)
         self.geometry = LiveGeometry(self.rows, train.n_users)
         # On a CPU the hinge without penalties is one compiled pass; everything else goes through autograd.
-        self._compiled = device.type == "cpu" and not (config.covariance or config.spread_out)
+        plain = not (config.covariance or config.spread_out or getattr(config.sampler, "shared", False))
+        compiled = device.type == "cpu" and plain and isinstance(config.loss, Hinge)
+        self._gradient = self._compiled_gradient if compiled else self._autograd_gradient
         # Of this epoch: the loss, pairs with something to learn from, places for which no negative was found.
         self.sums = torch.zeros(3, dtype=torch.float64, device=device)
 
@@ -71,19 +74,20 @@ class Run:
             self.sums += torch.stack((loss.double(), active.double(), (~negatives.valid).sum().double()))
         return negatives.valid.numel()
 
-    def _gradient(self, rows: Tensor, negatives: Negatives, n: int) -> tuple[Tensor, Tensor, Tensor]:
+    def _autograd_gradient(self, rows: Tensor, negatives: Negatives, n: int) -> tuple[Tensor, Tensor, Tensor]:
         """Of rows (2 n + M, D) of n users, n positives, M negatives: the gradient, the loss, how many pairs learn."""
-        config = self.config
-        own_negatives = len(negatives.items) == n  # not shared by the batch
-        if self._compiled and isinstance(config.loss, Hinge) and own_negatives:
-            gradient = torch.zeros_like(rows)
-            weighing = config.loss.margin, config.loss.rank_weight, self.n_items, config.constraint == "sphere"
-            loss, active = hinge_gradient(rows.numpy(), negatives.valid.numpy(), *weighing, gradient.numpy())
-            return gradient, torch.tensor(loss, dtype=torch.float64), torch.tensor(active)
         with torch.enable_grad():
-            triplets, plain_loss, objective = self._objective(rows.requires_grad_(), negatives, n)
+            triplets, loss, objective = self._objective(rows.requires_grad_(), negatives, n)
             (gradient,) = torch.autograd.grad(objective, rows)
-        return gradient, plain_loss.detach(), config.loss.active(triplets).sum()
+        return gradient, loss.detach(), self.config.loss.active(triplets).sum()
+
+    def _compiled_gradient(self, rows: Tensor, negatives: Negatives, n: int) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ARG002
+        """The same for the hinge."""
+        hinge = cast("Hinge", self.config.loss)
+        gradient = torch.zeros_like(rows)
+        weighing = hinge.margin, hinge.rank_weight, self.n_items, self.config.constraint == "sphere"
+        loss, active = hinge_gradient(rows.numpy(), negatives.valid.numpy(), *weighing, gradient.numpy())
+        return gradient, torch.tensor(loss, dtype=torch.float64), torch.tensor(active)
 
     def _objective(self, rows: Tensor, negatives: Negatives, n: int) -> tuple[Triplets, Tensor, Tensor]:
         """The distances of such rows, the loss, and what to minimise."""
@@ -100,7 +104,7 @@ class Run:
         loss = self.config.loss(triplets).sum()
         objective = loss
         if self.config.covariance:
-            objective = objective + self.config.covariance * covariance(vectors)
+            objective = objective + self.config.covariance * covariance(vectors[: 2 * n])
         if self.config.spread_out:
             objective = objective + self.config.spread_out * spread_out(positive, negative, negatives.valid)
         return triplets, loss, objective

@@ -30,7 +30,7 @@ Validate = Callable[[Vectors], float]
 Ended = Literal["all epochs done", "no better for a while", "interrupted"]
 
 Progress = Callable[[EpochRecord, History], None]
-"""Told every so often how far the epoch in progress has come, with the epochs before it."""
+"""Told every so often how far the epoch in progress has come, with the epochs before it; and of each that ended."""
 
 _SECONDS_BETWEEN_REPORTS = 0.2
 
@@ -41,6 +41,8 @@ class Trained:
 
     model: MetricModel
     "The best by the validation metric; without one, the last."
+    config: Training
+    "How it was trained."
     history: History
     "What happened, epoch by epoch."
     ended: Ended
@@ -65,7 +67,9 @@ def train(
     best model so far. `checkpoint` names a file that is written every so many seconds and at the end; with `resume`,
     training goes on from it as if it had never stopped.
     """
-    config = config or Training()
+    if not len(data):
+        raise DataError("there are no pairs to train on; give interactions with some")
+    config = (config or Training()).planned(len(data))
     where = resolve(device)
     if not checkpoint_seconds >= 0:
         raise ArgumentError(f"checkpoint_seconds must be >= 0, got {checkpoint_seconds}")
@@ -96,19 +100,19 @@ def train(
                 if interrupt.is_wanted():
                     break
             if standing.pairs == len(data):
-                _end_epoch(run, standing, validate if (epoch + 1) % config.validate_every == 0 else None)
+                _end_epoch(run, standing, validate if (epoch + 1) % (config.validate_every or 1) == 0 else None)
+                if progress is not None:
+                    progress(standing.history.epochs[-1], standing.history)
     if file is not None:
         file.save(run, standing)
     ended: Ended = "interrupted"
     if not interrupt.is_wanted() or _is_over(standing.history, config):
-        ended = "all epochs done" if len(standing.history.epochs) >= config.epochs else "no better for a while"
-    return Trained(standing.best or run.model(), standing.history, ended)
+        ended = "all epochs done" if len(standing.history.epochs) >= (config.epochs or 0) else "no better for a while"
+    return Trained(standing.best or run.model(), config, standing.history, ended)
 
 
 def _start(data: Interactions, config: Training, initial: MetricModel | None, device: torch.device) -> MetricModel:
     """The model before the first step, on the device."""
-    if not len(data):
-        raise DataError("there are no pairs to train on; give interactions with some")
     if initial is None:  # drawn on the CPU, so that all devices start from the same vectors
         generator = rng.torch_stream(config.seed, "initial vectors")
         initial = MetricModel.initial(data.n_users, data.n_items, config.dim, generator)
@@ -122,7 +126,7 @@ def _start(data: Interactions, config: Training, initial: MetricModel | None, de
 
 
 def _is_over(history: History, config: Training) -> bool:
-    return len(history.epochs) >= config.epochs or history.should_stop(config.patience)
+    return len(history.epochs) >= (config.epochs or 0) or history.should_stop(config.patience)
 
 
 def _end_epoch(run: Run, standing: Standing, validate: Validate | None) -> None:
