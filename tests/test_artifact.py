@@ -102,7 +102,7 @@ def test_an_epoch_without_a_metric_comes_back(tmp_path):
     data = Interactions.from_matrix(np.eye(3))
     epochs = tuple(EpochRecord(n, 3, 0.5, 0.1, 1.0, 0.0, 9.5, metric) for n, metric in ((1, None), (2, 0.25)))
     config = Training(dim=4, sampler=Uniform(2))
-    artifact.save(tmp_path / "m.npz", replace(untrained(data), history=History(epochs)), data)
+    artifact.save(tmp_path / "m.npz", replace(untrained(data), config=config, history=History(epochs)), data)
     manifest = artifact.load(tmp_path / "m.npz").manifest
     assert History.from_records(manifest["history"]).epochs == epochs
     assert manifest["config"] == config.described()

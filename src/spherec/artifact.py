@@ -11,6 +11,7 @@ from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
 from spherec.geometry import Vectors
+from spherec.model import MetricModel
 from spherec.training import Trained
 
 FORMAT = "spherec-model"
@@ -65,6 +66,7 @@ def load(path: str | PathLike[str]) -> Artifact:
             item_names=text_arrays.decode_names(arrays, "item_names"),
         )
         vectors = Vectors(users, items, manifest["config"]["constraint"])
+        MetricModel(users, items, vectors.constraint)  # checks them
         if (len(users), len(items), users.shape[1]) != (data.n_users, data.n_items, items.shape[1]):
             raise ValueError(f"{(*users.shape,)} and {(*items.shape,)} vectors for {data}")
         return Artifact(vectors, data, manifest)

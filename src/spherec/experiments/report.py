@@ -67,7 +67,9 @@ def as_csv(dataset: str, table: Sequence[Line]) -> str:
     for line in table:
         sampler, negatives, batch = line.row.rsplit("-", 2)
         numbers = [getattr(getattr(line, name), part) for name in COLUMNS for part in ("mean", "std")]
-        writer.writerow([dataset, sampler, negatives, batch, *(f"{number:.3f}" for number in numbers)])
+        writer.writerow(
+            [dataset, sampler, negatives, batch, *("" if math.isnan(number) else f"{number:.3f}" for number in numbers)]
+        )
     return text.getvalue()
 
 
