@@ -5,7 +5,7 @@ from spherec.training import Training, train
 
 data = spherec.datasets.book_crossing()  # or spherec.read("events.csv", user="uid", item="sku")
 trained = train(data, Training(sampler=spherec.TwoStage(negatives=5), loss=spherec.Hinge(margin=1.0)))
-trained.model.vectors
+trained.model.vectors, spherec.evaluate(trained.model, train_part, test_part).ndcg
 """
 
 import importlib as _importlib
@@ -21,6 +21,7 @@ from spherec.errors import SpherecError
 
 if _typing.TYPE_CHECKING:
     from spherec.data.readers import read, read_names
+    from spherec.evaluation import evaluate
     from spherec.losses import Hinge, Softmin
     from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
 
@@ -38,6 +39,7 @@ __all__ = [
     "__version__",
     "datasets",
     "errors",
+    "evaluate",
     "read",
     "read_names",
     "splits",
@@ -47,6 +49,7 @@ __all__ = [
 # These bring polars or torch with them, so they are imported when first asked for.
 _LATE = {
     "spherec.data.readers": ("read", "read_names"),
+    "spherec.evaluation": ("evaluate",),
     "spherec.losses": ("Hinge", "Softmin"),
     "spherec.sampling": ("Hard", "Popularity", "SemiHard", "TwoStage", "Uniform"),
 }
