@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 from spherec.cli.display import note
 from spherec.training import EpochRecord, History
@@ -18,15 +19,14 @@ def training_bar(epochs: int, pairs: int, metric: str) -> Iterator[ProgressCallb
     if not console.is_terminal:
         yield _Lines(metric)
         return
+    whole, rest = Column(no_wrap=True), Column(no_wrap=True, overflow="ellipsis", ratio=1)
     columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=24),
-        TimeElapsedColumn(),
-        TextColumn("at most"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[state]}", markup=False),
+        TextColumn("{task.description}", markup=False, table_column=whole),
+        BarColumn(bar_width=8),
+        TimeElapsedColumn(table_column=whole),
+        TextColumn("{task.fields[state]}", markup=False, table_column=rest),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(*columns, console=console, transient=True, expand=True) as bar:
         task = bar.add_task("starting", total=epochs * pairs, state="")
 
         def update(epoch: EpochRecord, history: History) -> None:
@@ -34,7 +34,7 @@ def training_bar(epochs: int, pairs: int, metric: str) -> Iterator[ProgressCallb
             bar.update(
                 task,
                 completed=done,
-                description=f"epoch {epoch.epoch} of {epochs}",
+                description=f"epoch {epoch.epoch}/{epochs}",
                 state=_state(epoch, history, metric),
             )
 
@@ -56,7 +56,8 @@ class _Lines:
 
 
 def _state(epoch: EpochRecord, history: History, metric: str) -> str:
-    parts = [f"loss {epoch.loss:.4f}", f"active {epoch.active:.0%}", f"{epoch.triplets_per_second:,.0f} triplets/s"]
+    speed = f"{epoch.triplets_per_second / 1000:,.0f}k triplets/s"
+    parts = [f"loss {epoch.loss:.3f}", f"active {epoch.active:.0%}", speed]
     if history.best is not None:
         parts.append(f"best {metric} {history.best.metric:.4f} in epoch {history.best.epoch}")
     if epoch.masked:

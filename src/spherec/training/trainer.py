@@ -22,6 +22,7 @@ from spherec.training.history import EpochRecord, History
 from spherec.training.interrupt import interruptible
 from spherec.training.run import Run
 from spherec.training.standing import Standing
+from spherec.training.threads import threads_for
 from spherec.training.timer import Timer
 
 Validate = Callable[[Vectors], float]
@@ -87,18 +88,19 @@ def train(
         while not (interrupt.is_wanted() or _is_over(standing.history, config)):
             epoch = len(standing.history.epochs)
             order = rng.permutation(len(data), rng.torch_stream(config.seed, "shuffle", epoch, device=where))  # (E,)
-            for first in range(standing.pairs, len(data), config.batch_size):
-                began = time.perf_counter()
-                batch = order[first : first + config.batch_size]  # (B,) the last one may be smaller
-                places = step(*(one[batch].long() for one in pairs))
-                standing.add(len(batch), places, time.perf_counter() - began)
-                if progress is not None and report_timer.is_due():
-                    progress(_record(run, standing), standing.history)
-                if file is not None and save_timer.is_due():
-                    _record(run, standing)  # what has gone wrong is not worth keeping
-                    file.save(run, standing)
-                if interrupt.is_wanted():
-                    break
+            with threads_for(config.batch_size, where):
+                for first in range(standing.pairs, len(data), config.batch_size):
+                    began = time.perf_counter()
+                    batch = order[first : first + config.batch_size]  # (B,) the last one may be smaller
+                    places = step(*(one[batch].long() for one in pairs))
+                    standing.add(len(batch), places, time.perf_counter() - began)
+                    if progress is not None and report_timer.is_due():
+                        progress(_record(run, standing), standing.history)
+                    if file is not None and save_timer.is_due():
+                        _record(run, standing)  # what has gone wrong is not worth keeping
+                        file.save(run, standing)
+                    if interrupt.is_wanted():
+                        break
             if standing.pairs == len(data):
                 _end_epoch(run, standing, validate if (epoch + 1) % (config.validate_every or 1) == 0 else None)
                 if progress is not None:
