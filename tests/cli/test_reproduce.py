@@ -173,13 +173,14 @@ def test_a_fold_that_is_named_twice_is_refused_or_counts_once(reproduce, tmp_pat
     assert done.code == 2 or runs(tmp_path / "out/records.jsonl") == {(ROW, 1): 1}
 
 
-def test_without_matplotlib_the_table_is_written_all_the_same(reproduce, tmp_path, monkeypatch):
+def test_that_matplotlib_is_missing_is_said_before_anything_is_trained(reproduce, trainings, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.delitem(sys.modules, "spherec.experiments.plots", raising=False)
     done = reproduce("--rows", ROW, "--folds", "0")
     assert done.code == 2
     assert done.err.splitlines()[-1] == "error: plots need matplotlib; install it with: pip install 'spherec[plots]'"
-    assert files(tmp_path / "out") == WRITTEN
+    assert not (tmp_path / "out").exists()
+    assert trainings == []
 
 
 def test_a_file_of_records_that_is_not_ours_is_one_sentence(reproduce, trainings, tmp_path):

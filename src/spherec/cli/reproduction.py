@@ -1,7 +1,7 @@
 """What `spherec reproduce` does once its options are read."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +22,8 @@ from spherec.errors import ArgumentError
 from spherec.experiments import Experiment, Record, Records, Row, paper_rows, run
 from spherec.experiments.report import COLUMNS, Line, Spread, as_csv, as_markdown, lines, mark
 from spherec.experiments.runner import Stage, Watch
+
+Draw = Callable[[str, Sequence[Line], Sequence[Record], Path], object]
 
 _QUICK_EPOCHS = 10
 
@@ -48,6 +50,7 @@ def run_reproduction(
         raise ArgumentError(f"--workers must be a whole number >= 1, got {workers}")
     if output.exists() and not output.is_dir():
         raise ArgumentError(f"--output must be a folder, and {output} is a file; name another")
+    draw = _drawing() if plots and not quick else None
     interactions = _data(dataset, data)
     output.mkdir(parents=True, exist_ok=True)
     records = Records(output / ("quick.jsonl" if quick else "records.jsonl"))
@@ -61,7 +64,7 @@ def run_reproduction(
     if quick:
         note("a quick look: fold 0, few epochs; without --quick the runs are what the paper's are")
         return
-    _write(paper, table, done, output, plots=plots)
+    _write(paper, table, done, output, draw)
 
 
 def _folds(text: str | None, count: int) -> list[int]:
@@ -138,12 +141,17 @@ def _show(paper: str, table: Sequence[Line]) -> None:
     note("▲ better than the paper's mean, = within its deviation (MMR: within a tenth), ▼ worse")
 
 
-def _write(paper: str, table: Sequence[Line], records: Sequence[Record], output: Path, *, plots: bool) -> None:
+def _write(paper: str, table: Sequence[Line], records: Sequence[Record], output: Path, draw: Draw | None) -> None:
     for name, text in (("table.csv", as_csv(paper, table)), ("table.md", as_markdown(paper, table))):
         with atomic_write(output / name) as file:
             file.write(text.encode())
-    if plots:
-        from spherec.experiments.plots import draw_all
+    if draw is not None:
+        draw(paper, table, records, output)
+    note(f"{output} holds the table, the records{' and the plots' if draw else ''}")
 
-        draw_all(paper, table, records, output)
-    note(f"{output} holds the table, the records{' and the plots' if plots else ''}")
+
+def _drawing() -> Draw:
+    """What draws; asked for before long work, for it needs matplotlib."""
+    from spherec.experiments.plots import draw_all
+
+    return draw_all

@@ -40,6 +40,12 @@ class Experiment:
     "Share of each user's training items that the number of epochs is chosen on."
 
     def __post_init__(self) -> None:
+        for name, least in (("folds", 2), ("seed", 0), ("k", 1)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ArgumentError(f"{name} must be a whole number >= {least}, got {value!r}")
+        if not isinstance(self.validation, float) or not 0 < self.validation < 1:
+            raise ArgumentError(f"validation must be a share between 0 and 1, got {self.validation!r}")
         names = [row.name for row in self.rows]
         if len(set(names)) != len(names):
             raise ArgumentError(f"two rows of {self.name} have the same name; rows: {', '.join(names)}")
@@ -63,7 +69,10 @@ class Experiment:
             content = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise ArgumentError(f"the experiment is not TOML: {error}; mend it") from None
-        rows = tuple(_row(row) for row in content.pop("rows", ()))
+        tables = content.pop("rows", [])
+        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+            raise ArgumentError(f"rows must be tables, each under [[rows]], got {tables!r}")
+        rows = tuple(_row(table) for table in tables)
         unknown = content.keys() - {field.name for field in fields(cls)}
         if unknown or "name" not in content or not rows:
             raise ArgumentError(
@@ -75,12 +84,15 @@ class Experiment:
     @classmethod
     def embedded(cls, name: str) -> "Experiment":
         """One that ships with the package: "book-crossing", "amazon-movies", "echonest", "two-stage"."""
-        return cls.from_toml((resources.files("spherec.experiments") / f"{name}.toml").read_text(encoding="utf-8"))
+        file = resources.files("spherec.experiments") / f"{name}.toml"
+        if not file.is_file():
+            raise ArgumentError(f"there is no experiment called {name!r}; write one in TOML and use from_toml")
+        return cls.from_toml(file.read_text(encoding="utf-8"))
 
 
 def _row(content: Mapping[str, Any]) -> Row:
     settings = dict(content)
     name, preset = settings.pop("name", None), settings.pop("preset", "two-stage")
-    if not isinstance(name, str) or preset not in PRESETS:
+    if not isinstance(name, str) or not isinstance(preset, str) or preset not in PRESETS:
         raise ArgumentError(f"a row needs a name, and a preset of {', '.join(PRESETS)}; got {name!r} and {preset!r}")
     return Row(name, configured(PRESETS[preset].training, settings))
