@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from spherec import __version__
-from spherec.experiments.environment import checksum, environment_of
+from spherec.data.archive import checksum
+from spherec.experiments.environment import environment_of
 
 CPU = torch.device("cpu")
 

@@ -72,3 +72,10 @@ def test_only_the_nearest_negative_is_pushed():
     pushed = gradient[12:].reshape(6, 4, 8).any(2).sum(1)
     assert active == 6
     assert pushed.tolist() == [1] * 6
+
+
+def test_what_is_not_a_number_shows_in_the_loss():
+    rows, valid = batch(4, 3, 8)
+    rows[:] = float("nan")
+    valid[:] = True
+    assert np.isnan(compiled(rows, valid, Hinge(), "sphere")[1])

@@ -99,3 +99,12 @@ def test_the_sampler_leaves_the_vectors_as_they_are():
     drawn(make(TwoStage.as_written(5)), at)
     drawn(make(TwoStage.as_released(5)), at)
     assert torch.equal(at.item_table, before)
+
+
+@pytest.mark.parametrize("dim", [64, 192, 512])
+def test_however_much_the_nearest_outweighs_the_others_all_places_are_filled(dim):
+    at = space(TRAIN, dim=dim)
+    at.item_table[:] = at.item_table.abs()  # all of them near enough to be drawn
+    at.item_table[7] = at.item_table[POSITIVES[0]]
+    negatives = make(TwoStage.as_written(5)).sample(USERS, POSITIVES, at, generator())
+    assert negatives.valid.all()

@@ -84,6 +84,14 @@ def read(
         raise DataError(f"{path} is damaged or not made by spherec ({error}); {remedy}") from None
 
 
+def checksum(*arrays: NDArray[Any]) -> str:
+    """Of the arrays' bytes, one after the other, as eight digits."""
+    value = 0
+    for array in arrays:
+        value = zlib.crc32(np.ascontiguousarray(array).data, value)
+    return f"{value:08x}"
+
+
 def is_archive(path: str | os.PathLike[str]) -> bool:
     """Whether the path is a file, and a zip with a manifest in it."""
     if not Path(path).is_file():  # zipfile would read a device to its end

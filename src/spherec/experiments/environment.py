@@ -3,13 +3,10 @@
 import os
 import platform
 import subprocess
-import zlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from spherec._version import __version__
 
@@ -25,14 +22,6 @@ def environment_of(device: torch.device) -> dict[str, str]:
         "torch": str(torch.__version__),
         "numpy": np.__version__,
     }
-
-
-def checksum(*arrays: NDArray[Any]) -> str:
-    """Of the arrays' bytes, one after the other."""
-    value = 0
-    for array in arrays:
-        value = zlib.crc32(np.ascontiguousarray(array).data, value)
-    return f"{value:08x}"
 
 
 def _commit() -> str:

@@ -11,11 +11,12 @@ import numpy as np
 import torch
 
 from spherec.data import splits
+from spherec.data.archive import checksum
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.errors import ArgumentError
 from spherec.evaluation import Validation, evaluate
-from spherec.experiments.environment import checksum, environment_of
+from spherec.experiments.environment import environment_of
 from spherec.experiments.records import Record, Records
 from spherec.experiments.spec import Experiment, Row
 from spherec.model import MetricModel

@@ -167,7 +167,7 @@ class TwoStageSampler:
         return log_weights.masked_fill(torch.where(none_near, closed, far), float("-inf"))
 
     def _similarity(self, positives: Tensor, candidates: Candidates, geometry: Geometry) -> tuple[Tensor, float]:
-        """S (B, C), and the exponent of 1 − s² in this space."""
+        """Dot products s (B, C), and the exponent of 1 − s² in this space."""
         ones, others = self._items(positives, geometry), self._items(candidates.items, geometry)  # (B, D), (C, D)
         return unit(ones) @ unit(others).T, -self.config.sharpness * (ones.shape[1] - 3) / 2
 

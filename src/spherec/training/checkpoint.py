@@ -5,12 +5,10 @@ their moments as they are, rows not caught up: writing it changes nothing, so a 
 vectors as one without.
 """
 
-import zlib
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 
@@ -90,10 +88,11 @@ def fingerprint(
     described = config.described()
     for name in ("epochs", "patience"):
         del described[name]
+    pairs = f"{len(data)} pairs, checksum {archive.checksum(data.indptr, data.indices)}"
     return {
         **described,
-        "data": f"{data.n_users} users, {data.n_items} items, {len(data)} pairs, {_digest(data.indptr, data.indices)}",
-        "initial": initial and _digest(initial.user_rows.cpu().numpy(), initial.item_rows.cpu().numpy()),
+        "data": f"{data.n_users} users, {data.n_items} items, {pairs}",
+        "initial": initial and archive.checksum(initial.user_rows.cpu().numpy(), initial.item_rows.cpu().numpy()),
         "device": device.type,
         "validated": validated,
     }
@@ -115,10 +114,3 @@ def _refuse_other(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> 
                 f"{path} is the checkpoint of another run: its {name} is {found.get(name)}, here it is {wanted[name]}; "
                 "train with the same settings and data, or start anew"
             )
-
-
-def _digest(*arrays: NDArray[Any]) -> str:
-    checksum = 0
-    for array in arrays:
-        checksum = zlib.crc32(np.ascontiguousarray(array).data, checksum)
-    return f"checksum {checksum:08x}"
