@@ -88,11 +88,12 @@ def fingerprint(
     described = config.described()
     for name in ("epochs", "patience"):
         del described[name]
+    given = [] if initial is None else [rows.cpu().numpy() for rows in (initial.user_rows, initial.item_rows)]
     pairs = f"{len(data)} pairs, checksum {archive.checksum(data.indptr, data.indices)}"
     return {
         **described,
         "data": f"{data.n_users} users, {data.n_items} items, {pairs}",
-        "initial": initial and archive.checksum(initial.user_rows.cpu().numpy(), initial.item_rows.cpu().numpy()),
+        "initial": None if initial is None else f"checksum {archive.checksum(*given)}",
         "device": device.type,
         "validated": validated,
     }
