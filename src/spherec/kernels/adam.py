@@ -3,15 +3,16 @@
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from spherec.kernels.compiled import compiled
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def read_rows(
     state: tuple[Floats, Floats, Floats, Ints],  # table, mean, square (n, D), last (n,)
     now: int,
@@ -28,7 +29,7 @@ def read_rows(
         _catch_up(table[row], mean[row], square[row], last[row], now, rates, ahead, longest, out[at])
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def move_rows(
     state: tuple[Floats, Floats, Floats, Ints],
     now: int,
@@ -65,7 +66,7 @@ def move_rows(
         last[row] = now + 1
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _catch_up(
     weights: Floats,  # (D,)
     mean: Floats,
@@ -88,13 +89,13 @@ def _catch_up(
     _shorten(out, longest)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _at(table: Doubles, step: int) -> float:
     value: float = table[min(step, len(table) - 1)]
     return value
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _shorten(row: Floats, longest: float) -> None:
     """Scale the row back to length `longest` if it is longer."""
     if longest == np.inf:

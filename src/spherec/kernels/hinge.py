@@ -3,13 +3,14 @@
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from spherec.kernels.compiled import compiled
 
 Floats = NDArray[np.float32]
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@compiled(fastmath={"reassoc", "contract"})
 def hinge_gradient(
     rows: Floats,  # (2 B + B N, D) of B users, B positives, N negatives of the first pair, of the second …
     valid: NDArray[np.bool_],  # (B, N)
@@ -57,7 +58,7 @@ def hinge_gradient(
     return loss, active
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@compiled(fastmath={"reassoc", "contract"})
 def _dot(one: Floats, other: Floats) -> np.float32:
     total = np.float32(0)
     for d in range(len(one)):
@@ -65,7 +66,7 @@ def _dot(one: Floats, other: Floats) -> np.float32:
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _distance(rows: Floats, inverse: Floats, one: int, other: int, on_sphere: bool) -> np.float32:
     """The squared distance of two vectors."""
     dot = inverse[one] * inverse[other] * _dot(rows[one], rows[other])
@@ -74,7 +75,7 @@ def _distance(rows: Floats, inverse: Floats, one: int, other: int, on_sphere: bo
     return distance
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@compiled(fastmath={"reassoc", "contract"})
 def _through_unit(row: Floats, inverse: float, gradient: Floats) -> None:
     """From the gradient of a unit vector to that of its raw row: what points along the vector falls away."""
     along = _dot(row, gradient) * inverse * inverse

@@ -1,13 +1,14 @@
 """Who has which of some items."""
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from spherec.kernels.compiled import compiled
 
 Ints = NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def mark_own(
     users: Ints,  # (B,)
     items: Ints,  # (C,)

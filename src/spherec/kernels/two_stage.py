@@ -3,14 +3,15 @@
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from spherec.kernels.compiled import compiled
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def prepare(
     similarity: Floats,  # (B, C) s; becomes −s², s taken for the cap above it
     multiplicity: Floats,  # (C,)
@@ -41,7 +42,7 @@ def prepare(
         heaviest[row] = best
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def draw_distinct(
     weights: Floats,  # (B, C), changed
     closed: Flags,  # (B, C) whose weights count as 0
@@ -70,7 +71,7 @@ def draw_distinct(
             sums[b] = np.sum(w[b * block : (b + 1) * block])
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _place(weights: Floats, sums: NDArray[np.float64], block: int, wanted: float) -> int:
     """The first place at which the running sum of the weights is above `wanted`, which has a weight above 0."""
     b = 0
