@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-import torch
 
 from spherec import rng
 from spherec.losses import Hinge, Softmin
@@ -23,14 +22,6 @@ SAMPLERS = {
     "semi-hard": SemiHard(3),
 }
 LOSSES = {"hinge": Hinge(), "rank weight": Hinge(rank_weight=True), "softmin": Softmin()}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def learned(**settings):

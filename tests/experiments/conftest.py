@@ -5,7 +5,6 @@ import pytest
 from spherec.experiments import Records
 from spherec.experiments import runner as runner_module
 from tests.experiments.tiny import pairs_of
-from tests.training.conftest import one_thread  # noqa: F401
 
 
 @pytest.fixture

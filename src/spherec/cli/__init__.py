@@ -7,13 +7,12 @@ import typer
 from spherec._version import __version__
 from spherec.cli import data
 from spherec.cli.demo import demo
+from spherec.cli.display import INTERRUPTED
 from spherec.cli.evaluate import evaluate
 from spherec.cli.presets import presets
 from spherec.cli.reproduce import reproduce
 from spherec.cli.train import train
 from spherec.errors import SpherecError
-
-_INTERRUPTED = 130  # the exit code after Ctrl-C, as shells have it
 
 app = typer.Typer(
     name="spherec",
@@ -53,7 +52,7 @@ def main(arguments: list[str] | None = None) -> None:
         typer.secho(f"error: {error}", err=True, fg="red")
         sys.exit(2)
     except SystemExit as ended:
-        if ended.code == _INTERRUPTED:
+        if ended.code == INTERRUPTED:
             typer.echo("interrupted", err=True)
         raise
     finally:

@@ -16,6 +16,7 @@ from spherec.data.reading import Progress as ProgressCallback
 from spherec.data.statistics import Spread, Statistics, histogram
 from spherec.datasets import Preset, Table1
 
+INTERRUPTED = 130  # the exit code after Ctrl-C, as shells have it
 _BAR = 40  # characters of the longest bar
 
 

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from spherec import artifact
-from spherec.cli.display import note, show
+from spherec.cli.display import INTERRUPTED, note, show
 from spherec.cli.presets import PresetName
 from spherec.cli.source import Source
 from spherec.cli.training_bar import training_bar
@@ -22,7 +22,6 @@ from spherec.training import History, Training, train
 from spherec.training.configure import configured
 from spherec.training.presets import PRESETS
 
-_INTERRUPTED = 130  # the exit code after Ctrl-C, as shells have it
 _METRIC = "NDCG@50"
 
 
@@ -53,8 +52,7 @@ def run_training(
         )
     data = source.load()
     learned, validate = _held_out(data, config, validation)
-    config = config.planned(len(learned))
-    with training_bar(config.epochs or 0, len(learned), _METRIC) as progress:
+    with training_bar(config.plan(len(learned)).epochs, len(learned), _METRIC) as progress:
         try:
             trained = train(
                 learned,
@@ -73,7 +71,7 @@ def run_training(
     _report(trained.history, trained.ended, output, as_json=as_json)
     if trained.ended == "interrupted":
         note(f"{checkpoint} holds all that --resume needs to go on")
-        raise typer.Exit(_INTERRUPTED)
+        raise typer.Exit(INTERRUPTED)
     checkpoint.unlink(missing_ok=True)
 
 

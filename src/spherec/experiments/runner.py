@@ -92,12 +92,13 @@ def run(
 def _one(experiment: Experiment, row: Row, fold: Fold, blank: Record, device: torch.device, watch: Watch) -> Record:
     """One run. Of the test pairs nothing is looked at before the last line but one."""
     clock = [time.perf_counter()]
-    progress = _told(watch, blank, "choosing the epochs", row)
+    most = row.training.plan(len(fold.train)).epochs
+    progress = _told(watch, blank, "choosing the epochs", most)
     chosen = choose_epochs(experiment, row, fold.train, device, progress)
     clock.append(time.perf_counter())
-    best = chosen.best
-    final = replace(row.training, epochs=best.epoch if best else len(chosen.epochs))
-    progress = _told(watch, blank, "training", replace(row, training=final))
+    epochs = chosen.best.epoch if chosen.best else len(chosen.epochs)
+    progress = _told(watch, blank, "training", epochs)
+    final = replace(row.training, epochs=epochs)
     model = _whole(train(fold.train, final, device=device, progress=progress)).model
     clock.append(time.perf_counter())
     watch(Stage(row.name, blank.fold, "testing"))
@@ -105,7 +106,7 @@ def _one(experiment: Experiment, row: Row, fold: Fold, blank: Record, device: to
     clock.append(time.perf_counter())
     return replace(
         blank,
-        epochs=final.epochs or 0,
+        epochs=epochs,
         scores=scores.summary(),
         curve=chosen.as_records(),
         seconds=dict(zip(("choosing", "training", "testing"), np.diff(clock).round(3).tolist(), strict=True)),
@@ -151,6 +152,5 @@ def _blank(experiment: Experiment, row: Row, fold: int, data: str, environment: 
     return Record(experiment.name, row.name, fold, identity, 0, {}, [], {}, environment)
 
 
-def _told(watch: Watch, blank: Record, doing: str, row: Row) -> Callable[[EpochRecord, History], None]:
-    epochs = row.training.epochs or 0
-    return lambda epoch, _: watch(Stage(row.name, blank.fold, doing, epoch.epoch, epochs))
+def _told(watch: Watch, blank: Record, doing: str, epochs: int) -> Callable[[EpochRecord, History], None]:
+    return lambda epoch, _: watch(Stage(blank.row, blank.fold, doing, epoch.epoch, epochs))

@@ -1,7 +1,7 @@
 """All that decides what a run learns, but the data."""
 
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, get_args
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple, get_args
 
 from spherec.errors import ArgumentError
 from spherec.geometry import Constraint
@@ -67,11 +67,10 @@ class Training:
                 known = ", ".join(kind.__name__ for kind in kinds)
                 raise ArgumentError(f"{name} must be a {known.replace(', ', ' or ')}, got {value!r}")
 
-    def planned(self, pairs: int) -> "Training":
-        """The same for so many training pairs, with nothing left open."""
+    def plan(self, pairs: int) -> "Plan":
+        """How long to train on so many pairs, with nothing left open."""
         steps = -(-pairs // self.batch_size)  # in an epoch
-        return replace(
-            self,
+        return Plan(
             epochs=self.epochs or max(_EPOCHS, -(-_STEPS // steps)),
             validate_every=self.validate_every or max(_EPOCHS_BETWEEN_LOOKS, -(-_STEPS_BETWEEN_LOOKS // steps)),
         )
@@ -80,3 +79,12 @@ class Training:
         """The config as plain data, each part beside the name of its kind."""
         parts = {"loss": self.loss, "sampler": self.sampler, "optimizer": self.optimizer}
         return asdict(self) | {name: {"kind": type(part).__name__, **asdict(part)} for name, part in parts.items()}
+
+
+class Plan(NamedTuple):
+    """How long a run lasts."""
+
+    epochs: int
+    "At most."
+    validate_every: int
+    "Epochs between two looks."

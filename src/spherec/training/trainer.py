@@ -70,7 +70,8 @@ def train(
     """
     if not len(data):
         raise DataError("there are no pairs to train on; give interactions with some")
-    config = (config or Training()).planned(len(data))
+    config = config or Training()
+    plan = config.plan(len(data))
     where = resolve(device)
     if not checkpoint_seconds >= 0:
         raise ArgumentError(f"checkpoint_seconds must be >= 0, got {checkpoint_seconds}")
@@ -85,7 +86,7 @@ def train(
     step = GraphedStep(run, config.batch_size) if where.type == "cuda" else run.step
     report_timer, save_timer = Timer(_SECONDS_BETWEEN_REPORTS), Timer(checkpoint_seconds)
     with interruptible() as interrupt:
-        while not (interrupt.is_wanted() or _is_over(standing.history, config)):
+        while not (interrupt.is_wanted() or _is_over(standing.history, plan.epochs, config.patience)):
             epoch = len(standing.history.epochs)
             order = rng.permutation(len(data), rng.torch_stream(config.seed, "shuffle", epoch, device=where))  # (E,)
             with threads_for(config.batch_size, where):
@@ -102,14 +103,14 @@ def train(
                     if interrupt.is_wanted():
                         break
             if standing.pairs == len(data):
-                _end_epoch(run, standing, validate if (epoch + 1) % (config.validate_every or 1) == 0 else None)
+                _end_epoch(run, standing, validate if (epoch + 1) % plan.validate_every == 0 else None)
                 if progress is not None:
                     progress(standing.history.epochs[-1], standing.history)
     if file is not None:
         file.save(run, standing)
     ended: Ended = "interrupted"
-    if not interrupt.is_wanted() or _is_over(standing.history, config):
-        ended = "all epochs done" if len(standing.history.epochs) >= (config.epochs or 0) else "no better for a while"
+    if _is_over(standing.history, plan.epochs, config.patience):
+        ended = "all epochs done" if len(standing.history.epochs) >= plan.epochs else "no better for a while"
     return Trained(standing.best or run.model(), config, standing.history, ended)
 
 
@@ -127,8 +128,8 @@ def _start(data: Interactions, config: Training, initial: MetricModel | None, de
     return replace(initial, constraint=config.constraint).to(device)
 
 
-def _is_over(history: History, config: Training) -> bool:
-    return len(history.epochs) >= (config.epochs or 0) or history.should_stop(config.patience)
+def _is_over(history: History, epochs: int, patience: int) -> bool:
+    return len(history.epochs) >= epochs or history.should_stop(patience)
 
 
 def _end_epoch(run: Run, standing: Standing, validate: Validate | None) -> None:
