@@ -14,7 +14,7 @@ exact to first order in ε/√v. A second table, B(s) = Σ_{k≥1} (β₁/β₂)
 """
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -24,10 +24,11 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from spherec.errors import ArgumentError
-from spherec.geometry import Constraint, projected
+from spherec.geometry import Constraint, placed, projected
 from spherec.kernels import adam
 
 _LARGEST_BETA = 0.99999  # the tables below have about 37 / (1 - β₂) entries
+_SHORT_GAP = 4096  # steps; for longer gaps powers are computed anew
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class DenseAdam:
         )
         # On a CPU compiled loops do the same without a temporary for every operation.
         self._compiled = table.device.type == "cpu" if compiled is None else compiled
+        self._longest = float("inf") if constraint == "sphere" else 1.0
 
     def state(self) -> dict[str, Tensor]:
         """All that another run needs to go on exactly from here; views, not copies."""
@@ -85,15 +87,18 @@ class DenseAdam:
 
     def rows(self, index: Tensor) -> Tensor:
         """The rows (…, D) at indices (…), as of now."""
-        flat = index.reshape(-1)
         if self._compiled:
-            rows = torch.empty(len(flat), self.table.shape[1])
-            rates, ahead, longest = self._constants()
-            adam.read_rows(self._arrays(), int(self.steps), flat.numpy(), rates, ahead, longest, rows.numpy())
-        else:
-            table, mean, square, last = (one.index_select(0, flat) for one in self._parts())
-            rows = projected(table - self._missed(mean, square, last), self.constraint)
+            return self._read_compiled(index, to_unit=False)
+        flat = index.reshape(-1)
+        table, mean, square, last = (one.index_select(0, flat) for one in self._parts())
+        rows = projected(table - self._missed(mean, square, last), self.constraint)
         return rows.reshape(*index.shape, self.table.shape[1])
+
+    def vectors(self, index: Tensor) -> Tensor:
+        """The rows (…, D) at indices (…) as vectors of the space."""
+        if self._compiled:
+            return self._read_compiled(index, to_unit=self.constraint == "sphere")
+        return placed(self.rows(index), self.constraint)
 
     def everything(self) -> Tensor:
         """All rows (n, D), as of now."""
@@ -123,23 +128,28 @@ class DenseAdam:
         for whole, part in zip(self._parts(), (table, mean, square, self.steps.expand(len(index))), strict=True):
             whole.index_copy_(0, index, part)
 
+    def _read_compiled(self, index: Tensor, *, to_unit: bool) -> Tensor:
+        rows = torch.empty(*index.shape, self.table.shape[1])
+        state, constants, _ = self._arrays
+        where = index.reshape(-1).numpy(), constants, self._longest, to_unit, rows.view(-1, rows.shape[-1]).numpy()
+        adam.read_rows(state, int(self.steps), *where)
+        return rows
+
     def _step_compiled(self, index: Tensor, gradient: Tensor) -> None:
-        now = int(self.steps)
-        order = index.argsort(stable=True).numpy()
-        rates, ahead, longest = self._constants()
+        state, constants, place = self._arrays
         correction = float(_at(self._correction, self.steps + 1))
-        state, rows = self._arrays(), index.numpy()
-        adam.move_rows(state, now, rows, order, gradient.numpy(), rates, ahead, correction, longest)
+        what = index.numpy(), gradient.numpy(), constants, correction, self._longest, place
+        adam.move_rows(state, int(self.steps), *what)
         self.steps += 1
 
-    def _arrays(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-        return self.table.numpy(), self.mean.numpy(), self.square.numpy(), self.last.numpy()
-
-    def _constants(self) -> tuple[NDArray[np.float64], tuple[NDArray[Any], NDArray[Any]], float]:
-        config = self.config
-        rates = np.array([config.learning_rate, config.epsilon, config.beta1, config.beta2])
-        longest = float("inf") if self.constraint == "sphere" else 1.0
-        return rates, (self._ahead.numpy(), self._ahead_epsilon.numpy()), longest
+    @cached_property
+    def _arrays(self) -> tuple[adam.State, adam.Constants, NDArray[np.int32]]:
+        """What the compiled loops work on: the state (the same memory), constants, and their scratch (n,)."""
+        table, mean, square, last = (one.numpy() for one in self._parts())
+        rates = np.array([self.config.learning_rate, self.config.epsilon, self.config.beta1, self.config.beta2])
+        ahead = self._ahead.numpy(), self._ahead_epsilon.numpy()
+        constants = rates, *ahead, adam.powers_of(rates, _SHORT_GAP)
+        return (table, mean, square, last), constants, np.full(len(table), -1, np.int32)
 
     def _parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return self.table, self.mean, self.square, self.last

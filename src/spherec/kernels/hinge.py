@@ -10,7 +10,7 @@ from spherec.kernels.compiled import compiled
 Floats = NDArray[np.float32]
 
 
-@compiled(fastmath={"reassoc", "contract"})
+@compiled(error_model="numpy", fastmath={"reassoc", "contract"})
 def hinge_gradient(
     rows: Floats,  # (2 B + B N, D) of B users, B positives, N negatives of the first pair, of the second …
     valid: NDArray[np.bool_],  # (B, N)
@@ -58,7 +58,7 @@ def hinge_gradient(
     return loss, active
 
 
-@compiled(fastmath={"reassoc", "contract"})
+@compiled(error_model="numpy", fastmath={"reassoc", "contract"})
 def _dot(one: Floats, other: Floats) -> np.float32:
     total = np.float32(0)
     for d in range(len(one)):
@@ -66,7 +66,7 @@ def _dot(one: Floats, other: Floats) -> np.float32:
     return total
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _distance(rows: Floats, inverse: Floats, one: int, other: int, on_sphere: bool) -> np.float32:
     """The squared distance of two vectors."""
     dot = inverse[one] * inverse[other] * _dot(rows[one], rows[other])
@@ -75,7 +75,7 @@ def _distance(rows: Floats, inverse: Floats, one: int, other: int, on_sphere: bo
     return distance
 
 
-@compiled(fastmath={"reassoc", "contract"})
+@compiled(error_model="numpy", fastmath={"reassoc", "contract"})
 def _through_unit(row: Floats, inverse: float, gradient: Floats) -> None:
     """From the gradient of a unit vector to that of its raw row: what points along the vector falls away."""
     along = _dot(row, gradient) * inverse * inverse

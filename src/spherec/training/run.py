@@ -27,7 +27,7 @@ class LiveGeometry:
 
     def users(self, index: Tensor) -> Tensor:
         """The vectors (…, D) of user indices (…)."""
-        return placed(self.rows.rows(index), self.rows.constraint)
+        return self.rows.vectors(index)
 
     def items(self, index: Tensor) -> Tensor:
         """The vectors (…, D) of item indices (…)."""
