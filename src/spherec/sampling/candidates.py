@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from spherec.data.interactions import Interactions
+from spherec.kernels.draw import first_distinct
 from spherec.sampling.draw import Draw
 from spherec.sampling.gumbel import distinct
 
@@ -42,6 +43,7 @@ class CandidateSource:
         drawable = int((law > 0).sum())
         self.count = count if replacement else min(count, drawable)
         self._draws = count if replacement else _draws_for(law, self.count)
+        self._seen = np.zeros(train.n_items if device.type == "cpu" else 0, np.bool_)  # scratch
         self._log_law = torch.tensor(np.log(law, where=law > 0, out=np.full_like(law, -np.inf)), device=device).float()
 
     def probabilities(self) -> Tensor:
@@ -55,7 +57,14 @@ class CandidateSource:
         if self._draws > _MOST_DRAWS * self.count:
             items, _ = distinct(self._log_law, self.count, generator)  # (C,)
             return Candidates(items, torch.ones_like(items, dtype=torch.float32))
-        return _first_distinct(self._draw.any(self._draws, generator), self.count)
+        drawn = self._draw.any(self._draws, generator)
+        return _first_distinct(drawn, self.count) if len(self._seen) == 0 else self._first_distinct(drawn)
+
+    def _first_distinct(self, items: Tensor) -> Candidates:
+        """The same in one pass, on a CPU."""
+        found, multiplicity = torch.zeros(self.count, dtype=torch.int64), torch.zeros(self.count)
+        first_distinct(items.numpy(), self._seen, found.numpy(), multiplicity.numpy())
+        return Candidates(found, multiplicity)
 
 
 def _draws_for(law: NDArray[np.float64], count: int) -> int:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
+from spherec.kernels import draw as kernels
 
 _FINEST = 1 << 44  # numbers that weights are spread over: relative errors of 1e-6 and less for all but extreme laws
 
@@ -21,7 +22,9 @@ _FINEST = 1 << 44  # numbers that weights are spread over: relative errors of 1e
 class Draw:
     """Independent draws, with replacement, from the law of `weights` (I,); on request without a user's own items."""
 
-    def __init__(self, train: Interactions, weights: NDArray[np.float64], device: torch.device) -> None:
+    def __init__(
+        self, train: Interactions, weights: NDArray[np.float64], device: torch.device, *, compiled: bool | None = None
+    ) -> None:
         if not np.any(weights > 0):
             raise DataError("there is no item to draw as a negative; give interactions with some")
         whole = _whole_numbers(weights, train.n_users)  # (I,)
@@ -37,6 +40,10 @@ class Draw:
         self._starts = torch.tensor(train.indptr, device=device)  # (U + 1,)
         self._free = torch.tensor(self.total - np.diff(of_row), device=device)  # (U,)
         self._keys = torch.tensor(train.users * np.int64(self.total) + free_before, device=device)  # (E,) ascending
+        # On a CPU compiled loops do the same searches, in far fewer steps.
+        self._compiled = device.type == "cpu" if compiled is None else compiled
+        self._guide, self._shift = kernels.guide_of(np.cumsum(whole)) if self._compiled else (np.empty(0, np.int32), 0)
+        self._log_law = torch.tensor(whole, device=device).double().div_(self.total).log_().float()  # (I,)
 
     def probabilities(self) -> Tensor:
         """The law (I,), float64, before any user's items are left out."""
@@ -44,7 +51,7 @@ class Draw:
 
     def log_probabilities(self, items: Tensor) -> Tensor:
         """The logarithm of the law at item indices (…), float32."""
-        return (self._weights[items].double() / self.total).log().float()
+        return self._log_law[items]
 
     def probabilities_for(self, users: Tensor) -> Tensor:
         """The law (B, I) for each user (B,), without her items; all zero for one who has every item of the law."""
@@ -55,18 +62,32 @@ class Draw:
 
     def any(self, n: int, generator: torch.Generator) -> Tensor:
         """Items (n,)."""
-        numbers = torch.empty(n, dtype=torch.int64, device=self._ends.device).random_(generator=generator) % self.total
-        return torch.searchsorted(self._ends, numbers, right=True)
+        numbers = torch.empty(n, dtype=torch.int64, device=self._ends.device).random_(generator=generator)
+        if self._compiled:
+            ends, found = self._ends.numpy(), torch.empty_like(numbers)
+            kernels.name_items(numbers.numpy(), self.total, ends, self._guide, self._shift, found.numpy())
+            return found
+        return torch.searchsorted(self._ends, numbers % self.total, right=True)
 
     def without(self, users: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """For each user (B,), n items that she does not have (B, n), and whether there is any (B, n)."""
-        free = self._free[users][:, None]  # (B, 1)
         numbers = torch.empty(len(users), n, dtype=torch.int64, device=users.device).random_(generator=generator)
+        if self._compiled:
+            return self._free_items(users, numbers)
+        free = self._free[users][:, None]  # (B, 1)
         numbers %= free.clamp_min(1)
         place = torch.searchsorted(self._keys, users[:, None] * self.total + numbers, right=True)  # (B, n)
         numbers += self._owned[place] - self._owned[self._starts[users]][:, None]
         items = torch.searchsorted(self._ends, numbers, right=True).clamp_max_(self._train.n_items - 1)
         return items, (free > 0).expand(-1, n)
+
+    def _free_items(self, users: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor]:
+        """What numbers (B, n) name among the items that users (B,) do not have, and whether there is any."""
+        items, valid = torch.empty_like(numbers), torch.empty(numbers.shape, dtype=torch.bool)
+        rows = self._starts.numpy(), self._owned.numpy(), self._keys.numpy()
+        law = self._free.numpy(), (self._ends.numpy(), self._guide, self._shift)
+        kernels.name_free_items(users.numpy(), numbers.numpy(), rows, *law, items.numpy(), valid.numpy())
+        return items, valid
 
 
 def _whole_numbers(weights: NDArray[np.float64], n_users: int) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ where p is the density of the dot product of two independent directions in D dim
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import torch
@@ -25,6 +26,7 @@ from spherec.sampling.gumbel import distinct
 from spherec.sampling.membership import Membership
 from spherec.sampling.negatives import Negatives, check_count
 from spherec.sampling.popularity import check_beta, popularity_weights
+from spherec.sampling.rejection import Rejection
 
 _WIDEST = 80.0  # between the logarithms of two weights; exp(-87) is about the smallest float32
 _TUNED_BETA = {1: 0.8, 2: 0.6, 5: 0.4}  # the more negatives, the harder popular items are pushed away already
@@ -103,6 +105,7 @@ class TwoStageSampler:
             replacement=config.replacement,
         )
         self._membership = Membership(train, device)
+        self._rejection = cache(lambda dim: Rejection(train, self._exponent(dim), config.cap))
 
     def candidate_probabilities(self) -> Tensor:
         """The law of stage one (I,)."""
@@ -140,13 +143,37 @@ class TwoStageSampler:
         n: int,
         generator: torch.Generator,
     ) -> tuple[Tensor, Tensor]:
-        """Stage two on a CPU, with fewer passes over (B, C): n places among the candidates, and whether they count."""
-        weights, exponent = self._similarity(positives, candidates, geometry)  # (B, C)
+        """Stage two on a CPU: n places among the candidates, and whether they count."""
+        ones, others = self._items(positives, geometry), self._items(candidates.items, geometry)  # (B, D), (C, D)
+        rejection = self._rejection(ones.shape[1])
+        if not rejection.pays(candidates, n):
+            return self._draw_from_all(users, ones, candidates, others, users[:, None][:, :0], n, generator)
+        places, found = rejection.draw(users, ones, candidates, others, n, generator)
+        valid = torch.ones(len(users), n, dtype=torch.bool)
+        for had in sorted(set(found.tolist()) - {n}):
+            left = found == had  # few, if any
+            rest = users[left], ones[left], candidates, others, places[left, :had]
+            places[left, had:], valid[left, had:] = self._draw_from_all(*rest, n - had, generator)
+        return places, valid
+
+    def _draw_from_all(
+        self,
+        users: Tensor,
+        ones: Tensor,
+        candidates: Candidates,
+        others: Tensor,
+        had: Tensor,
+        n: int,
+        generator: torch.Generator,
+    ) -> tuple[Tensor, Tensor]:
+        """The same with few passes over (B, C), beside places (B, h) that were drawn before."""
+        weights, exponent = unit(ones) @ unit(others).T, self._exponent(ones.shape[1])  # (B, C)
         closed = self._membership.mask(users, candidates.items)  # (B, C)
         heaviest = torch.empty(len(users))  # (B,)
         multiplicity = candidates.multiplicity
         arrays = weights.numpy(), multiplicity.numpy(), closed.numpy()
         kernels.prepare(*arrays, exponent, self.config.cap, heaviest.numpy())
+        closed.scatter_(1, had, value=True)
         weights.log1p_().sub_(heaviest.log1p_()[:, None]).mul_(exponent).exp_()  # at most 1
         if self.config.replacement:
             weights *= multiplicity
@@ -169,7 +196,10 @@ class TwoStageSampler:
     def _similarity(self, positives: Tensor, candidates: Candidates, geometry: Geometry) -> tuple[Tensor, float]:
         """Dot products s (B, C), and the exponent of 1 − s² in this space."""
         ones, others = self._items(positives, geometry), self._items(candidates.items, geometry)  # (B, D), (C, D)
-        return unit(ones) @ unit(others).T, -self.config.sharpness * (ones.shape[1] - 3) / 2
+        return unit(ones) @ unit(others).T, self._exponent(ones.shape[1])
+
+    def _exponent(self, dim: int) -> float:
+        return -self.config.sharpness * (dim - 3) / 2
 
     def _items(self, index: Tensor, geometry: Geometry) -> Tensor:
         return geometry.items(index) if self._frozen is None else gather(self._frozen, index)
