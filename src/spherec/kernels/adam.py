@@ -39,7 +39,8 @@ def read_rows(
         for d in range(len(weights)):
             to[d] = weights[d] - scale * m[d] / (np.sqrt(v[d]) + epsilon)
     if to_unit or longest < np.inf:
-        _scale(out, longest, to_unit)
+        for at in range(len(out)):
+            _scale(out, at, longest, to_unit)
 
 
 @compiled(error_model="numpy")
@@ -80,13 +81,13 @@ def move_rows(
         for d in range(len(weights)):
             weights[d] -= scale * m[d] / (np.sqrt(v[d]) + old_epsilon)
         if longest < np.inf:
-            _scale(table[row : row + 1], longest, False)
+            _scale(table, row, longest, False)
         for d in range(len(total)):
             m[d] = m[d] * old_mean + new_mean * total[d]
             v[d] = v[d] * old_square + new_square * total[d] * total[d]
             weights[d] -= rate * m[d] / (np.sqrt(v[d]) + epsilon)
         if longest < np.inf:
-            _scale(table[row : row + 1], longest, False)
+            _scale(table, row, longest, False)
         last[row] = now + 1
 
 
@@ -164,14 +165,13 @@ def _at(table: Doubles, step: int) -> float:
 
 
 @compiled(error_model="numpy", fastmath={"reassoc", "contract"})
-def _scale(rows: Floats, longest: float, to_unit: bool) -> None:
-    """Scale all rows to length 1, or those that are longer to length `longest`."""
-    for at in range(len(rows)):
-        row, square = rows[at], np.float32(0)
-        for d in range(len(row)):
-            square += row[d] * row[d]
-        length = max(np.sqrt(square), np.float32(_SHORTEST))
-        if to_unit or length > longest:
-            factor = np.float32(1 if to_unit else longest) / length
-            for d in range(len(row)):
-                row[d] *= factor
+def _scale(rows: Floats, at: int, longest: float, to_unit: bool) -> None:
+    """Scale a row to length 1, or back to length `longest` if it is longer."""
+    square = np.float32(0)
+    for d in range(rows.shape[1]):
+        square += rows[at, d] * rows[at, d]
+    length = max(np.sqrt(square), np.float32(_SHORTEST))
+    if to_unit or length > longest:
+        factor = np.float32(1 if to_unit else longest) / length
+        for d in range(rows.shape[1]):
+            rows[at, d] *= factor

@@ -22,11 +22,13 @@ def guide_of(ends: Ints) -> tuple[Guide, int]:
 
 @compiled()
 def name_items(numbers: Ints, total: int, ends: Ints, guide: Guide, shift: int, items: Ints) -> None:
-    """The items that the numbers (n,) name, each taken modulo the total."""
+    """The items that the numbers (n,) name, each taken modulo the total, in place."""
+    for at in range(len(numbers)):  # in two loops, so that one need not wait for what the other has to load
+        numbers[at] %= total
+        items[at] = guide[numbers[at] >> shift]
     for at in range(len(numbers)):
-        number = numbers[at] % total
-        block = number >> shift
-        items[at] = _first_above(number, ends, guide[block], guide[block + 1])
+        if ends[items[at]] <= numbers[at]:
+            items[at] = _first_above(numbers[at], ends, items[at] + 1, guide[(numbers[at] >> shift) + 1])
 
 
 @compiled()

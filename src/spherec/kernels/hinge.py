@@ -58,7 +58,7 @@ def hinge_gradient(
     return loss, active
 
 
-@compiled(error_model="numpy", fastmath={"reassoc", "contract"})
+@compiled(error_model="numpy", fastmath={"reassoc", "contract"}, inline="always")
 def _dot(one: Floats, other: Floats) -> np.float32:
     total = np.float32(0)
     for d in range(len(one)):
@@ -66,7 +66,7 @@ def _dot(one: Floats, other: Floats) -> np.float32:
     return total
 
 
-@compiled(error_model="numpy")
+@compiled(error_model="numpy", inline="always")
 def _distance(rows: Floats, inverse: Floats, one: int, other: int, on_sphere: bool) -> np.float32:
     """The squared distance of two vectors."""
     dot = inverse[one] * inverse[other] * _dot(rows[one], rows[other])
@@ -75,7 +75,7 @@ def _distance(rows: Floats, inverse: Floats, one: int, other: int, on_sphere: bo
     return distance
 
 
-@compiled(error_model="numpy", fastmath={"reassoc", "contract"})
+@compiled(error_model="numpy", fastmath={"reassoc", "contract"}, inline="always")
 def _through_unit(row: Floats, inverse: float, gradient: Floats) -> None:
     """From the gradient of a unit vector to that of its raw row: what points along the vector falls away."""
     along = _dot(row, gradient) * inverse * inverse

@@ -3,6 +3,9 @@
 A candidate drawn at random is taken with the probability w(s)/w_max, else another one is drawn; so what is taken has
 the law of the weights w. How often nothing was taken says nothing about what will be: after many tries a pair may as
 well be drawn in another way.
+
+A try is a dot product and a comparison: u decides at once how large s must be at least, by a table. Only the few tries
+that pass it are worked out.
 """
 
 import math
@@ -15,19 +18,20 @@ from spherec.kernels.compiled import compiled
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
-_LEVELS = 1024
+_LEVEL_BITS = 10  # of the 32 of u, those that say where to look into the table
 _ROUNDING = np.float32(1e-4)  # far more than what sums of float32 may be wrong by
 
 
 def bounds(exponent: float, cap: float) -> tuple[Floats, float]:
-    """For each part of [0, 1) that u may lie in, an s below which w(s)/w_max < u for sure (L,); and log w_max.
+    """For each part of [0, 1) that u may lie in, an s >= 0 below which w(s)/w_max < u for sure (L,); and log w_max.
 
-    w(s) = (1 − min(s, cap)²)^exponent
+    w(s) = (1 − min(s, cap)²)^exponent for s >= 0, else 0
     """
+    levels = 1 << _LEVEL_BITS  # L
     log_most = max(exponent * math.log1p(-cap * cap), 0.0)
     if exponent >= 0:  # the largest weight is that of s = 0
-        return np.zeros(_LEVELS, np.float32), log_most
-    u = np.maximum(np.arange(_LEVELS), 1e-300) / _LEVELS  # the lower end of each part
+        return np.zeros(levels, np.float32), log_most
+    u = np.maximum(np.arange(levels), 1e-300) / levels  # the lower end of each part
     enough = -np.expm1(np.minimum((np.log(u) + log_most) / exponent, 0))  # s² at which the weight is u w_max
     return np.maximum(np.sqrt(np.minimum(enough, cap * cap)) - _ROUNDING, 0).astype(np.float32), log_most
 
@@ -66,7 +70,7 @@ def draw_by_rejection(
             s = np.float32(0)
             for d in range(dim):
                 s += ones[row, d] * others[c, d]
-            if s < least[np.int64(low >> np.uint64(22))]:  # as nearly always; also where s < 0
+            if s < least[np.int64(low >> np.uint64(32 - _LEVEL_BITS))]:  # as nearly always; also where s < 0
                 continue
             near = min(float(s), cap)
             share = math.exp(exponent * math.log1p(-near * near) - log_most) * times[c] / most

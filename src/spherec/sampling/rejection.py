@@ -57,4 +57,4 @@ class Rejection:
 
 def _most(candidates: Candidates) -> float:
     """How often the most frequent was drawn."""
-    return float(candidates.multiplicity.max())
+    return float(candidates.multiplicity.numpy().max())
