@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spherec.errors import ArgumentError
-from spherec.geometry import projected, unit
+from spherec.geometry import placed, projected, unit
 from spherec.optim import Adam, DenseAdam
 from tests import oracles
 
@@ -219,6 +219,41 @@ def test_a_gradient_of_zero_is_as_none():
         plain.step(torch.tensor([0]), torch.ones(1, 8))
         touched.step(torch.tensor([9, 0, 30, 9]), torch.tensor([0.0, 1.0, 0.0, 0.0])[:, None].expand(-1, 8))
     torch.testing.assert_close(touched.everything(), plain.everything(), rtol=0, atol=1e-6)
+
+
+def test_on_the_sphere_compiled_steps_leave_rows_without_a_gradient_alone():
+    ours = DenseAdam(table_of(6, 4), Adam(), compiled=True)
+    ours.step(torch.tensor([0, 1, 2]), torch.ones(3, 4))
+    gradient = torch.tensor([0.0, 1.0, 0.0, -1.0, 1.0, 0.0])[:, None].expand(-1, 4)
+    ours.step(torch.tensor([0, 1, 2, 3, 3, 1]), gradient.clone())
+    assert ours.last.tolist() == [1, 2, 1, 2, 0, 0]  # of row 3 the sum is 0, and it moves by nothing
+    assert torch.equal(ours.table[3], table_of(6, 4)[3])
+
+
+def test_a_gradient_that_is_not_a_number_is_not_passed_over():
+    ours = DenseAdam(table_of(6, 4), Adam())
+    ours.step(torch.tensor([5]), torch.tensor([[0.0, float("nan"), 0.0, 0.0]]))
+    assert ours.everything()[5, 1].isnan()
+
+
+def test_in_the_ball_rows_without_a_gradient_are_scaled_back_as_well():
+    ours = DenseAdam(3 * table_of(60, 8), Adam(), constraint="ball")
+    ours.step(torch.tensor([7]), torch.zeros(1, 8))
+    assert ours.table[7].norm() == pytest.approx(1)
+    assert ours.table[8].norm() == pytest.approx(3)
+
+
+@pytest.mark.parametrize("constraint", ["sphere", "ball"])
+def test_vectors_are_the_rows_placed_in_the_space(constraint):
+    ours = DenseAdam(2 * table_of(60, 8), Adam(1e-2), constraint=constraint)
+    for index, gradient in batches(60, 8, MIXED, 20):
+        ours.step(index, gradient)
+    index = torch.tensor([[3, 50, 50], [7, 0, 59]])
+    torch.testing.assert_close(ours.vectors(index), placed(ours.rows(index), constraint), rtol=1e-6, atol=1e-7)
+
+
+def test_a_row_of_zeros_has_no_direction_and_stays():
+    assert not DenseAdam(torch.zeros(2, 4), Adam()).vectors(torch.tensor([0, 1])).any()
 
 
 def test_no_indices_give_no_rows():

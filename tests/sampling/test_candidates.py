@@ -4,6 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spherec.kernels.draw import first_distinct
 from spherec.sampling import candidates
 from spherec.sampling.candidates import CandidateSource
 from spherec.sampling.popularity import popularity_weights
@@ -117,3 +118,15 @@ def test_only_items_that_somebody_has_are_candidates(rows, count, beta, replacem
         assert items
         assert set(items) <= set(np.flatnonzero(rows.any(0)))
         assert len(items) == len(set(items))
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=40), st.integers(1, 12))
+def test_one_pass_finds_the_same_distinct_items_as_sorting(items, count):
+    items = torch.tensor(items)
+    seen = np.zeros(10, np.bool_)
+    for _ in range(2):  # the scratch is left as it was
+        found, multiplicity = torch.zeros(count, dtype=torch.int64), torch.zeros(count)
+        first_distinct(items.numpy(), seen, found.numpy(), multiplicity.numpy())
+        expected = candidates._first_distinct(items, count)
+        assert torch.equal(found, expected.items)
+        assert torch.equal(multiplicity, expected.multiplicity)

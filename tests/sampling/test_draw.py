@@ -4,6 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spherec.kernels.draw import guide_of, name_items
 from spherec.sampling.draw import Draw
 from spherec.sampling.popularity import popularity_weights
 from tests.oracles import law_without
@@ -124,3 +125,36 @@ def test_what_is_drawn_has_a_weight_and_is_not_her_own(rows, data):
         possible = set(np.flatnonzero((weights > 0) & (rows[user] == 0)))
         assert found == [bool(possible)] * 20
         assert set(drawn) <= possible or not possible
+
+
+LAWS = {
+    "uniform": lambda popularity: np.ones(len(popularity)),
+    "some never": lambda popularity: (popularity > 1).astype(float),
+    "popular": lambda popularity: popularity**0.8,
+    "steep": lambda popularity: np.where(popularity > 0, 10.0 ** (5 * np.minimum(popularity, 3)), 0),
+}
+
+
+@given(MATRICES.filter(np.any), st.sampled_from(sorted(LAWS)), st.integers(1, 4), st.integers(0, 1000))
+def test_compiled_loops_name_the_same_items_as_searches_by_torch(rows, law, n, seed):
+    train = interactions(rows.astype(int))
+    weights = LAWS[law](train.users_per_item.astype(float))
+    if not weights.any():
+        return
+    users = torch.tensor(np.random.default_rng(seed).integers(train.n_users, size=9))
+    compiled, plain = (Draw(train, weights, CPU, compiled=which) for which in (True, False))
+    assert torch.equal(compiled.any(50, generator(seed)), plain.any(50, generator(seed)))
+    items, valid = compiled.without(users, n, generator(seed))
+    expected = plain.without(users, n, generator(seed))
+    assert torch.equal(valid, expected[1])
+    assert torch.equal(items[valid], expected[0][valid])
+
+
+@given(st.lists(st.integers(0, 5) | st.integers(0, 10**12), min_size=1, max_size=60).filter(any), st.data())
+def test_every_number_names_the_item_that_owns_it(owned, data):
+    ends = np.cumsum(owned)
+    numbers = np.array(data.draw(st.lists(st.integers(0, int(ends[-1]) - 1), min_size=1)))
+    borders = np.concatenate((ends[ends > 0] - 1, ends[ends < ends[-1]], numbers))
+    found = np.empty_like(borders)
+    name_items(borders + ends[-1], ends[-1], ends, *guide_of(ends), found)
+    assert found.tolist() == np.searchsorted(ends, borders, side="right").tolist()

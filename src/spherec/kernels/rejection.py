@@ -32,7 +32,8 @@ def bounds(exponent: float, cap: float) -> tuple[Floats, float]:
     if exponent >= 0:  # the largest weight is that of s = 0
         return np.zeros(levels, np.float32), log_most
     u = np.maximum(np.arange(levels), 1e-300) / levels  # the lower end of each part
-    enough = -np.expm1(np.minimum((np.log(u) + log_most) / exponent, 0))  # s² at which the weight is u w_max
+    with np.errstate(over="ignore"):
+        enough = -np.expm1(np.minimum((np.log(u) + log_most) / exponent, 0))  # s² at which the weight is u w_max
     return np.maximum(np.sqrt(np.minimum(enough, cap * cap)) - _ROUNDING, 0).astype(np.float32), log_most
 
 

@@ -33,6 +33,8 @@ class Rejection:
         others: Tensor,  # (C, D)
         n: int,
         generator: torch.Generator,
+        *,
+        tries: int | None = None,  # in a row, for one place; if nothing is said, as many as there are candidates
     ) -> tuple[Tensor, Tensor]:
         """Places among the candidates (B, n), and how many of the n were found (B,); the others need another way."""
         places = torch.zeros(len(users), n, dtype=torch.int64)
@@ -48,7 +50,7 @@ class Rejection:
             candidates.items.numpy(),
             self._rows,
             seed,
-            len(candidates.items),
+            len(candidates.items) if tries is None else tries,
             places.numpy(),
             found.numpy(),
         )

@@ -1,0 +1,62 @@
+"""How long a training step takes on one thread of a CPU, on Book-Crossing with the paper's loss and dimensions.
+
+    python benchmarks/step.py [--steps 200] [--batches 256 4096]
+
+Prints the median over the steps, and what that makes in triplets a second (batch times negatives). Seconds are those of
+the processor, so that other processes disturb little. The first steps, which compile and touch memory for the first
+time, are not counted.
+"""
+
+import argparse
+import statistics
+import time
+
+import torch
+
+from spherec import datasets, rng
+from spherec.data.interactions import Interactions
+from spherec.model import MetricModel
+from spherec.sampling import Popularity, Sampling, TwoStage, Uniform
+from spherec.training import Training
+from spherec.training.run import Run
+
+SAMPLERS: dict[str, tuple[Sampling, ...]] = {
+    "uniform": (Uniform(1), Uniform(5)),
+    "popularity": (Popularity(1), Popularity(5)),
+    "two-stage": (TwoStage.tuned(1), TwoStage.tuned(5)),
+}
+
+
+def seconds_of(steps: int, data: Interactions, config: Training) -> list[float]:
+    """Of each step, after as many again that are not counted."""
+    generator = rng.torch_stream(config.seed, "initial vectors")
+    run = Run(data, config, MetricModel.initial(data.n_users, data.n_items, config.dim, generator))
+    pairs = [torch.tensor(one) for one in (data.users, data.indices)]  # (E,), (E,)
+    shuffle, seconds = rng.torch_stream(config.seed, "shuffle", 0), []
+    for _ in range(2 * steps):
+        batch = torch.empty(config.batch_size).uniform_(0, len(data) - 1, generator=shuffle).long()  # (B,)
+        began = time.thread_time()
+        run.step(*(one[batch].long() for one in pairs))
+        seconds.append(time.thread_time() - began)
+    return seconds[steps:]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--batches", type=int, nargs="+", default=[256, 4096])
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    data = datasets.book_crossing()
+    print(f"{'sampler':<12}{'N':>3}{'batch':>7}{'ms a step':>12}{'triplets/s':>14}")
+    for size in options.batches:
+        for name, configs in SAMPLERS.items():
+            for sampler in configs:
+                took = statistics.median(seconds_of(options.steps, data, Training(sampler=sampler, batch_size=size)))
+                rate = size * sampler.negatives / took
+                print(f"{name:<12}{sampler.negatives:>3}{size:>7}{1000 * took:>12.2f}{rate:>14,.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
