@@ -24,8 +24,8 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from spherec.errors import ArgumentError
-from spherec.geometry import Constraint, projected
-from spherec.kernels import adam
+from spherec.geometry import Constraint, placed, projected
+from spherec.kernels import adam, cuda
 
 _LARGEST_BETA = 0.99999  # the tables below have about 37 / (1 - β₂) entries
 
@@ -76,8 +76,13 @@ class DenseAdam:
         self._correction, self._ahead, self._ahead_epsilon = (
             torch.tensor(one, device=table.device) for one in _tables(config)
         )
-        # On a CPU compiled loops do the same without a temporary for every operation.
-        self._compiled = table.device.type == "cpu" if compiled is None else compiled
+        # Compiled loops do the same without a temporary for every operation: numba's on a CPU, Triton's on a GPU.
+        self._triton = cuda.kernels("adam", table.device) if compiled is not False else None
+        self._compiled = table.device.type == "cpu" and not self._triton if compiled is None else compiled
+        if self._triton:
+            rates = self._triton.rates(config.learning_rate, config.epsilon, config.beta1, config.beta2)
+            tables = rates.to(table.device), self._correction, self._ahead, self._ahead_epsilon
+            self._state = self._triton.State(*self._parts(), self.steps, *tables)
 
     def state(self) -> dict[str, Tensor]:
         """All that another run needs to go on exactly from here; views, not copies."""
@@ -86,7 +91,9 @@ class DenseAdam:
     def rows(self, index: Tensor) -> Tensor:
         """The rows (…, D) at indices (…), as of now."""
         flat = index.reshape(-1)
-        if self._compiled:
+        if self._triton:
+            rows: Tensor = self._triton.read_rows(self._state, flat, ball=self.constraint == "ball", unit=False)
+        elif self._compiled:
             rows = torch.empty(len(flat), self.table.shape[1])
             rates, ahead, longest = self._constants()
             adam.read_rows(self._arrays(), int(self.steps), flat.numpy(), rates, ahead, longest, rows.numpy())
@@ -94,6 +101,14 @@ class DenseAdam:
             table, mean, square, last = (one.index_select(0, flat) for one in self._parts())
             rows = projected(table - self._missed(mean, square, last), self.constraint)
         return rows.reshape(*index.shape, self.table.shape[1])
+
+    def vectors(self, index: Tensor) -> Tensor:
+        """The vectors (…, D) of the rows at indices (…), as of now: on the sphere, of length 1."""
+        if self._triton:
+            on_sphere = self.constraint == "sphere"
+            rows: Tensor = self._triton.read_rows(self._state, index.reshape(-1), ball=not on_sphere, unit=on_sphere)
+            return rows.reshape(*index.shape, self.table.shape[1])
+        return placed(self.rows(index), self.constraint)
 
     def everything(self) -> Tensor:
         """All rows (n, D), as of now."""
@@ -106,6 +121,10 @@ class DenseAdam:
 
         Gradients of a row that comes more than once add up.
         """
+        if self._triton:
+            self._triton.move_rows(self._state, index, gradient, ball=self.constraint == "ball")
+            self.steps += 1
+            return
         if self._compiled:
             self._step_compiled(index, gradient)
             return

@@ -10,7 +10,7 @@ where p is the density of the dot product of two independent directions in D dim
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from torch.nn.functional import pad
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
 from spherec.geometry import Geometry, gather, unit
+from spherec.kernels import cuda
 from spherec.kernels import two_stage as kernels
 from spherec.sampling.candidates import Candidates, CandidateSource
 from spherec.sampling.gumbel import distinct
@@ -26,6 +27,7 @@ from spherec.sampling.membership import Membership
 from spherec.sampling.negatives import Negatives, check_count
 from spherec.sampling.popularity import check_beta, popularity_weights
 
+_MOST_AT_ONCE = 16384  # candidates that one program of a GPU can look at
 _WIDEST = 80.0  # between the logarithms of two weights; exp(-87) is about the smallest float32
 _TUNED_BETA = {1: 0.8, 2: 0.6, 5: 0.4}  # the more negatives, the harder popular items are pushed away already
 
@@ -94,7 +96,7 @@ class TwoStageSampler:
         if config.vectors == "frozen" and initial_items is None:
             raise ArgumentError("vectors is 'frozen', but no initial item vectors were given; give initial_items")
         self.config = config
-        self._frozen = None if initial_items is None or config.vectors == "live" else initial_items.clone()  # (I, D)
+        self._frozen = None if initial_items is None or config.vectors == "live" else unit(initial_items)  # (I, D)
         self._source = CandidateSource(
             train,
             popularity_weights(train, config.beta),
@@ -103,6 +105,11 @@ class TwoStageSampler:
             replacement=config.replacement,
         )
         self._membership = Membership(train, device)
+        is_usual = self._source.is_first_distinct and config.candidates <= _MOST_AT_ONCE
+        self._triton = cuda.kernels("two_stage", device) if is_usual else None
+        if self._triton:
+            self._rows = tuple(torch.tensor(one, device=device) for one in (train.indptr, train.indices))
+            self._column = torch.full((train.n_items,), self._triton.NOWHERE, dtype=torch.int32, device=device)
 
     def candidate_probabilities(self) -> Tensor:
         """The law of stage one (I,)."""
@@ -118,14 +125,39 @@ class TwoStageSampler:
 
     def sample(self, users: Tensor, positives: Tensor, geometry: Geometry, generator: torch.Generator) -> Negatives:
         """N negatives for each of users (B,) with their positives (B,)."""
+        missing = (0, max(self.config.negatives - self._source.count, 0))  # a small catalogue has fewer than N
+        if self._triton:
+            chosen, valid = self._draw_fused(users, positives, geometry, generator)  # (B, n)
+            return Negatives(pad(chosen, missing), pad(valid, missing))
         candidates = self.candidates(generator)
         n = min(self.config.negatives, len(candidates.items))
         if users.device.type == "cpu" and self._is_mild(geometry.items(positives[:1]).shape[1]):
             chosen, valid = self._draw_compiled(users, positives, candidates, geometry, n, generator)  # (B, n)
         else:
             chosen, valid = distinct(self._log_weights(users, positives, candidates, geometry), n, generator)  # (B, n)
-        missing = (0, self.config.negatives - n)  # places to add on either side: a small catalogue has fewer than N
         return Negatives(pad(candidates.items[chosen], missing), pad(valid, missing))
+
+    def _draw_fused(
+        self, users: Tensor, positives: Tensor, geometry: Geometry, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Both stages on a GPU in a few kernels: n items (B, n), and whether they count."""
+        fused, source = cast("Any", self._triton), self._source
+        numbers = source.law.numbers((source.draws + 1,), generator)  # the last is a seed
+        candidates = fused.first_distinct(numbers[:-1], source.law.ends, source.law.total, source.count, self._column)
+        directions = self._directions(torch.cat((positives, candidates[0])), geometry)  # (B + C, D)
+        ones, others = directions[: len(positives)], directions[len(positives) :]
+        drawn: tuple[Tensor, Tensor] = fused.draw_distinct(
+            ones @ others.T,
+            candidates,
+            users,
+            self._rows,
+            self._column,
+            numbers[-1:],
+            exponent=self._exponent(ones.shape[1]),
+            cap=self.config.cap,
+            n=min(self.config.negatives, source.count),
+        )
+        return drawn
 
     def _is_mild(self, dim: int) -> bool:
         """Whether float32 can hold the largest weight beside the smallest."""
@@ -168,8 +200,15 @@ class TwoStageSampler:
 
     def _similarity(self, positives: Tensor, candidates: Candidates, geometry: Geometry) -> tuple[Tensor, float]:
         """Dot products s (B, C), and the exponent of 1 − s² in this space."""
-        ones, others = self._items(positives, geometry), self._items(candidates.items, geometry)  # (B, D), (C, D)
-        return unit(ones) @ unit(others).T, -self.config.sharpness * (ones.shape[1] - 3) / 2
+        ones, others = (self._directions(one, geometry) for one in (positives, candidates.items))  # (B, D), (C, D)
+        return ones @ others.T, self._exponent(ones.shape[1])
 
-    def _items(self, index: Tensor, geometry: Geometry) -> Tensor:
-        return geometry.items(index) if self._frozen is None else gather(self._frozen, index)
+    def _directions(self, index: Tensor, geometry: Geometry) -> Tensor:
+        """Of items at indices (…), vectors of length 1 (…, D)."""
+        if self._frozen is not None:
+            return gather(self._frozen, index)
+        vectors = geometry.items(index)
+        return vectors if geometry.constraint == "sphere" else unit(vectors)
+
+    def _exponent(self, dim: int) -> float:
+        return -self.config.sharpness * (dim - 3) / 2
