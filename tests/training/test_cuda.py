@@ -154,8 +154,10 @@ def test_the_same_seed_gives_the_same_vectors_and_another_others(sampler, constr
     assert not same(first.model, other.model)
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 16])
 @each_sampler
-def test_recorded_steps_learn_what_plain_ones_do(sampler, monkeypatch):
+def test_recorded_steps_learn_what_plain_ones_do(sampler, at_once, monkeypatch):
+    monkeypatch.setattr("spherec.training.steps._AT_ONCE", at_once)
     recorded = trained(sampler=sampler, device=CUDA)
     monkeypatch.setattr("spherec.training.trainer.steps", Steps)
     plain = trained(sampler=sampler, device=CUDA)
