@@ -52,7 +52,7 @@ def test_lists_are_to_be_less_popular_than_the_papers():
     rows = [row for row in Experiment.embedded("book-crossing").rows if row.mmr_at_most]
     assert len(rows) == 6
     for row in rows:
-        assert row.mmr_at_most == pytest.approx(0.82 * paper_rows("book-crossing")[row.name].mmr_mean, abs=0.006)
+        assert row.mmr_at_most < paper_rows("book-crossing")[row.name].mmr_mean
 
 
 def test_the_two_stage_rows_are_what_the_code_did_and_what_the_text_says():

@@ -14,6 +14,7 @@ from spherec.data import splits
 from spherec.data.archive import checksum
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
+from spherec.device import stream_of_thread
 from spherec.errors import ArgumentError
 from spherec.evaluation import Validation, evaluate
 from spherec.experiments.environment import environment_of
@@ -22,7 +23,7 @@ from spherec.experiments.spec import Experiment, Row
 from spherec.model import MetricModel
 from spherec.training import EpochRecord, History, Trained, Training, train
 
-_WORKERS_ON_GPU = 6
+_WORKERS_ON_GPU = 8
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def run(
             tell(Stage(row.name, blank.fold, "done"))
             return done
         # Runs on a GPU do not wait for each other: each has a stream of its own.
-        stream = torch.cuda.stream(torch.cuda.Stream()) if device.type == "cuda" else contextlib.nullcontext()  # type: ignore[no-untyped-call]
+        stream = torch.cuda.stream(stream_of_thread("run")) if device.type == "cuda" else contextlib.nullcontext()
         with stream:
             record = _one(experiment, row, part, blank, device, tell)
         records.add(record)

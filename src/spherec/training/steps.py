@@ -5,6 +5,7 @@ import threading
 import torch
 from torch import Tensor
 
+from spherec.device import stream_of_thread
 from spherec.kernels import cuda
 from spherec.training.run import Run
 
@@ -89,7 +90,7 @@ class GraphedSteps(Steps):
 
     def _aside(self) -> None:
         """A step on a stream of its own, as recording will be."""
-        aside: torch.cuda.Stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        aside = stream_of_thread("recording")
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
             self._whole_batch()
@@ -100,7 +101,8 @@ class GraphedSteps(Steps):
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self._run.generator)
         # One at a time, and minding this thread alone: other runs may be busy on the same device.
-        with _RECORDING, torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        aside = stream_of_thread("recording")
+        with _RECORDING, torch.cuda.graph(graph, stream=aside, capture_error_mode="thread_local"):
             for _ in range(count):
                 self._whole_batch()
         return graph
