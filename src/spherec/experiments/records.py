@@ -29,7 +29,7 @@ class Record:
     scores: dict[str, float]
     "On the test fold, by the names of `Scores.summary`."
     curve: list[dict[str, Any]]
-    "The history of the run on which the number of epochs was chosen."
+    "The epochs at which the validation part was looked at, of the run that was chosen."
     seconds: dict[str, float]
     "Spent in choosing, training, testing."
     environment: dict[str, str]

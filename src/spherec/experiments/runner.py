@@ -115,7 +115,7 @@ def _one(experiment: Experiment, row: Row, fold: Fold, blank: Record, device: to
         training=chosen.training.described(),
         tried=[one.described() for one in tries],
         scores=scores.summary(),
-        curve=chosen.history.as_records(),
+        curve=[epoch for epoch in chosen.history.as_records() if epoch["metric"] is not None],
         seconds=dict(zip(("choosing", "training", "testing"), np.diff(clock).round(3).tolist(), strict=True)),
         digest=digest_of(model),
     )

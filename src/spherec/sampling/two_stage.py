@@ -29,7 +29,7 @@ from spherec.sampling.popularity import check_beta, popularity_weights
 
 _MOST_AT_ONCE = 16384  # candidates that one program of a GPU can look at
 _WIDEST = 80.0  # between the logarithms of two weights; exp(-87) is about the smallest float32
-_TUNED_BETA = {1: 0.8, 2: 0.6, 5: 0.4}  # the more negatives, the harder popular items are pushed away already
+_TUNED_BETA = {1: 0.8, 2: 0.7, 5: 0.5}  # the more negatives, the harder popular items are pushed away already
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class TwoStage:
 
     negatives: int = 5
     "N, negatives for each positive; no item twice."
-    beta: float = 0.4
+    beta: float = 0.5
     "β of stage one: above 0 favours popular items, below 0 rare ones. The more negatives, the smaller it should be."
-    sharpness: float = 0.05
+    sharpness: float = 0.02
     "κ of stage two: 0 draws uniformly among the candidates with s >= 0, 1 is the paper's text."
     candidates: int = 2000
     "C, items drawn in stage one, for a whole batch."
