@@ -23,8 +23,8 @@ class LiveGeometry:
     """The space as it is at this step: rows that were not touched for a while are caught up when they are read."""
 
     rows: DenseAdam
-    "Of users, then of items."
-    n_users: int
+    "Of items, then of users."
+    n_items: int
 
     @property
     def constraint(self) -> Constraint:
@@ -33,11 +33,11 @@ class LiveGeometry:
 
     def users(self, index: Tensor) -> Tensor:
         """The vectors (…, D) of user indices (…)."""
-        return self.rows.vectors(index)
+        return self.rows.vectors(index + self.n_items)
 
     def items(self, index: Tensor) -> Tensor:
         """The vectors (…, D) of item indices (…)."""
-        return self.users(index + self.n_users)
+        return self.rows.vectors(index)
 
 
 class Run:
@@ -46,13 +46,13 @@ class Run:
     def __init__(self, train: Interactions, config: Training, initial: MetricModel) -> None:
         device = initial.user_rows.device
         self.config = config
-        self.n_users, self.n_items = train.n_users, train.n_items
+        self.n_items = train.n_items
         self.sampler = sampling.build(config.sampler, train, device, initial_items=initial.vectors.item_table)
         self.generator = rng.torch_stream(config.seed, "negatives", device=device)
-        # One table for both, users first: half as many calls as with two.
-        rows = torch.cat((initial.user_rows, initial.item_rows))  # (U + I, D)
+        # One table for both, items first: half as many calls as with two.
+        rows = torch.cat((initial.item_rows, initial.user_rows))  # (I + U, D)
         self.rows = DenseAdam(rows, config.optimizer, constraint=config.constraint)
-        self.geometry = LiveGeometry(self.rows, train.n_users)
+        self.geometry = LiveGeometry(self.rows, train.n_items)
         # The hinge without penalties is one compiled pass; everything else goes through autograd.
         plain = not (config.covariance or config.spread_out or getattr(config.sampler, "shared", False))
         self._gradient = self._autograd_gradient
@@ -67,8 +67,8 @@ class Run:
 
     def model(self) -> MetricModel:
         """The model by now; a copy."""
-        rows = self.rows.everything()  # (U + I, D)
-        return MetricModel(rows[: self.n_users], rows[self.n_users :], self.config.constraint)
+        rows = self.rows.everything()  # (I + U, D)
+        return MetricModel(rows[self.n_items :], rows[: self.n_items], self.config.constraint)
 
     def step(self, users: Tensor, positives: Tensor) -> int:
         """Learn from pairs of users (B,) and positive items (B,); gives back how many places for negatives there were.
@@ -77,8 +77,7 @@ class Run:
         """
         with torch.no_grad():
             negatives = self.sampler.sample(users, positives, self.geometry, self.generator)  # (B | 1, N)
-            items = torch.cat((positives, negatives.items.reshape(-1))) + self.n_users  # (B + M,) M negatives
-            index = torch.cat((users, items))  # (2 B + M,)
+            index = torch.cat((users + self.n_items, positives, negatives.items.reshape(-1)))  # (2 B + M,) M negatives
             rows = self.rows.rows(index)  # (2 B + M, D)
             gradient, told = self._gradient(rows, negatives, len(users))  # (2 B + M, D), (3,)
             self.rows.step(index, gradient)
@@ -113,7 +112,7 @@ class Run:
             n_items=self.n_items,
             on_sphere=self.config.constraint == "sphere",
         )  # (2 n + M, D), (3, n)
-        return gradient, told.sum(1, dtype=torch.float64)
+        return gradient, told.sum(1)
 
     def _objective(self, rows: Tensor, negatives: Negatives, n: int) -> tuple[Triplets, Tensor, Tensor]:
         """The distances of such rows, the loss, and what to minimise."""

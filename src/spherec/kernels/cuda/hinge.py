@@ -19,7 +19,7 @@ def hinge_gradient(
     pairs, n = valid.shape
     dim = rows.shape[1]
     gradient = torch.empty_like(rows)
-    told = torch.empty(3, pairs, dtype=torch.float32, device=rows.device)
+    told = torch.empty(3, pairs, dtype=torch.float64, device=rows.device)
     shape = {"WIDTH": triton.next_power_of_2(dim), "num_warps": max(1, min(4, dim // 128))}
     arrays = rows, valid, gradient, told
     _pair[(pairs,)](*arrays, float(margin), float(n_items), pairs, ranked, on_sphere, n, dim, **shape)
@@ -54,7 +54,7 @@ def _pair(
     if RANKED:
         weight = tl.log(1 + n_items * within / tl.maximum(count, 1))
     tl.store(told + pair, tl.where(active, weight * violation, 0.0))
-    tl.store(told + pairs + pair, active.to(tl.float32))
+    tl.store(told + pairs + pair, active.to(tl.float64))
     tl.store(told + 2 * pairs + pair, 1.0 * (N - count))
     scale = tl.where(active, 2 * weight, 0.0)
     negative, negative_scale = _vector(rows, first + tl.maximum(chosen, 0), d, inside, ON_SPHERE, dim)
