@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test check bench clean
 
-demo: $(VENV)/installed  ## prepare the embedded data set and look at it
+demo: $(VENV)/installed  ## train the paper's model on the embedded data and recommend books
 	$(BIN)/spherec demo
 
 test: $(VENV)/installed  ## the fast tests

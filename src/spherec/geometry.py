@@ -15,6 +15,11 @@ _SHORTEST = 1e-12  # below it a row has no direction, and stays where it is
 class Geometry(Protocol):
     """The space at this moment, read-only: what a sampler may look at."""
 
+    @property
+    def constraint(self) -> Constraint:
+        """Where vectors live."""
+        ...
+
     def users(self, index: Tensor) -> Tensor:
         """The vectors (…, D) of user indices (…)."""
         ...

@@ -25,7 +25,7 @@ from torch.nn.functional import embedding_bag
 
 from spherec.errors import ArgumentError
 from spherec.geometry import Constraint, placed, projected
-from spherec.kernels import adam
+from spherec.kernels import adam, cuda
 
 _LARGEST_BETA = 0.99999  # the tables below have about 37 / (1 - β₂) entries
 _SHORT_GAP = 4096  # steps; for longer gaps powers are computed anew
@@ -77,8 +77,13 @@ class DenseAdam:
         self._correction, self._ahead, self._ahead_epsilon = (
             torch.tensor(one, device=table.device) for one in _tables(config)
         )
-        # On a CPU compiled loops do the same without a temporary for every operation.
-        self._compiled = table.device.type == "cpu" if compiled is None else compiled
+        # Compiled loops do the same without a temporary for every operation: numba's on a CPU, Triton's on a GPU.
+        self._triton = cuda.kernels("adam", table.device) if compiled is not False else None
+        self._compiled = table.device.type == "cpu" and not self._triton if compiled is None else compiled
+        if self._triton:
+            rates = self._triton.rates(config.learning_rate, config.epsilon, config.beta1, config.beta2)
+            tables = rates.to(table.device), self._correction, self._ahead, self._ahead_epsilon
+            self._state = self._triton.State(*self._parts(), self.steps, *tables)
         self._longest = float("inf") if constraint == "sphere" else 1.0
 
     def state(self) -> dict[str, Tensor]:
@@ -87,17 +92,24 @@ class DenseAdam:
 
     def rows(self, index: Tensor) -> Tensor:
         """The rows (…, D) at indices (…), as of now."""
+        if self._triton:
+            on_ball = self.constraint == "ball"
+            rows: Tensor = self._triton.read_rows(self._state, index.reshape(-1), ball=on_ball, unit=False)
+            return rows.reshape(*index.shape, self.table.shape[1])
         if self._compiled:
             return self._read_compiled(index, to_unit=False)
-        flat = index.reshape(-1)
-        table, mean, square, last = (one.index_select(0, flat) for one in self._parts())
+        table, mean, square, last = (one.index_select(0, index.reshape(-1)) for one in self._parts())
         rows = projected(table - self._missed(mean, square, last), self.constraint)
         return rows.reshape(*index.shape, self.table.shape[1])
 
     def vectors(self, index: Tensor) -> Tensor:
-        """The rows (…, D) at indices (…) as vectors of the space."""
+        """The vectors (…, D) of the rows at indices (…), as of now: on the sphere, of length 1."""
+        on_sphere = self.constraint == "sphere"
+        if self._triton:
+            rows: Tensor = self._triton.read_rows(self._state, index.reshape(-1), ball=not on_sphere, unit=on_sphere)
+            return rows.reshape(*index.shape, self.table.shape[1])
         if self._compiled:
-            return self._read_compiled(index, to_unit=self.constraint == "sphere")
+            return self._read_compiled(index, to_unit=on_sphere)
         return placed(self.rows(index), self.constraint)
 
     def everything(self) -> Tensor:
@@ -111,6 +123,10 @@ class DenseAdam:
 
         Gradients of a row that comes more than once add up.
         """
+        if self._triton:
+            self._triton.move_rows(self._state, index, gradient, ball=self.constraint == "ball")
+            self.steps += 1
+            return
         if self._compiled:
             self._step_compiled(index, gradient)
             return

@@ -132,13 +132,6 @@ def test_split_as_given_shares_indices(spherec, tmp_path):
     assert list(train.item_ids) == ["1", "2", "5"]
 
 
-def test_demo_shows_sizes_bestsellers_and_a_reader(spherec):
-    done = spherec("demo")
-    assert done.code == 0
-    for text in ("240,020", "The most read books", "The Lovely Bones", "Reader"):
-        assert text in done.out
-
-
 ODD = ["hello [live]", "[red]rose[/red]", "c[/b]", ":smile:"]
 
 

@@ -121,11 +121,23 @@ def test_the_second_time_nothing_is_trained(reproduce, trainings, tmp_path):
     assert len(trainings) == trained + 2
 
 
-@pytest.mark.parametrize("dataset", ["book-crossing", "two-stage"])
-def test_plots_are_drawn_too(reproduce, tmp_path, dataset):
+def test_faces_of_two_stage_stand_beside_the_tuned_one(reproduce, tmp_path):
+    assert reproduce("--rows", "two-stage-1-256", "--folds", "0,1", "--no-plots").code == 0
+    done = reproduce("--rows", "as-written-1-256,as-released-1-256", "--folds", "0,1", dataset="two-stage")
+    assert done.code == 0, done.err
+    assert files(tmp_path / "out") == sorted([*WRITTEN, "two-stage.csv", "two-stage.jsonl", "two-stage.md"])
+    rows = (tmp_path / "out/two-stage.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[1:4] for row in rows] == [
+        [face, "1", "256"] for face in ("as-released", "as-written", "tuned")
+    ]
+    tuned = (tmp_path / "out/table.csv").read_text().splitlines()[1]
+    assert rows[-1] == tuned.replace("two-stage", "tuned")
+    assert "10.10 ± 0.10" in (tmp_path / "out/two-stage.md").read_text(), "the paper's row"
+
+
+def test_plots_are_drawn_too(reproduce, tmp_path):
     pytest.importorskip("matplotlib")
-    row = ROW if dataset == "book-crossing" else "as-written-1-256"
-    done = reproduce("--rows", row, "--folds", "0", dataset=dataset)
+    done = reproduce("--rows", ROW, "--folds", "0")
     assert done.code == 0, done.err
     assert files(tmp_path / "out") == sorted(WRITTEN + PLOTS)
     assert all((tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG") for name in PLOTS)
@@ -157,7 +169,7 @@ def test_workers_change_nothing(reproduce, tmp_path):
 def test_the_folder_is_called_after_the_data_set(spherec, prepared, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     spherec("reproduce", "two-stage", "--data", prepared, "--rows", "as-released-1-256", "--quick")
-    assert files(tmp_path / "results/two-stage") == ["quick.jsonl"]
+    assert files(tmp_path / "results/book-crossing") == ["quick.jsonl"]
 
 
 def test_progress_is_shown_on_a_terminal(reproduce, monkeypatch):

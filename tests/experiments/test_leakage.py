@@ -38,8 +38,10 @@ def test_the_test_part_is_opened_by_the_evaluation_alone(records, monkeypatch):
     evaluate, opened = runner_module.evaluate, []
 
     def opening(model, train, test, **options):
-        opened.append(test)
-        return evaluate(model, train, test.part, **options)
+        if isinstance(test, Sealed):
+            opened.append(test)
+            test = test.part
+        return evaluate(model, train, test, **options)
 
     monkeypatch.setattr(runner_module, "evaluate", opening)
     ran(records)
@@ -50,7 +52,9 @@ def test_other_test_pairs_change_nothing_but_the_scores(records, tmp_path, monke
     own = ran(records)
     given_folds(monkeypatch, [others(fold(index)) for index in range(EXPERIMENT.folds)])
     other = ran(Records(tmp_path / "other.jsonl"))
-    assert [(one.digest, one.epochs) for one in own] == [(one.digest, one.epochs) for one in other]
+    assert [(one.digest, one.epochs, one.tried) for one in own] == [
+        (one.digest, one.epochs, one.tried) for one in other
+    ]
     assert [without_clock(one.curve) for one in own] == [without_clock(one.curve) for one in other]
     assert all(one.scores != two.scores for one, two in zip(own, other, strict=True))
 

@@ -90,7 +90,7 @@ def test_marks_say_how_ours_compares(name, ours, theirs, expected):
 
 
 def test_the_table_stands_beside_the_papers():
-    text = as_markdown("book-crossing", [line(map=1.25, ndcg=3.9, mmr=70.0)])
+    text = as_markdown([line(map=1.25, ndcg=3.9, mmr=70.0)], paper_rows("book-crossing"))
     head, rule, row, blank, legend = text.splitlines()
     assert blank == ""
     assert legend.startswith("▲ better")
@@ -103,7 +103,7 @@ def test_the_table_stands_beside_the_papers():
 
 
 def test_a_row_outside_the_paper_stands_alone():
-    text = as_markdown("book-crossing", [line("as-released-1-256")])
+    text = as_markdown([line("as-released-1-256")], paper_rows("book-crossing"))
     row = text.splitlines()[2]
     assert not set("▲=▼") & set(row)
     cells = [cell.strip() for cell in row.strip("|").split("|")]
@@ -113,7 +113,7 @@ def test_a_row_outside_the_paper_stands_alone():
 def test_the_papers_own_numbers_are_as_good_as_the_papers():
     rows = paper_rows("echonest")
     table = [line(name, row.map_mean, row.ndcg_mean, row.mmr_mean) for name, row in rows.items()]
-    text = as_markdown("echonest", table)
+    text = as_markdown(table, paper_rows("echonest"))
     body = text.splitlines()[2:-2]
     assert "".join(body).count("▲") == 3 * len(rows)
     assert [row.split("|")[1].strip() for row in body] == list(rows)

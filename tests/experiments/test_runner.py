@@ -9,12 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from spherec.data import splits
 from spherec.errors import DataError
 from spherec.evaluation import evaluate
 from spherec.experiments import Records, Row
 from spherec.experiments import runner as runner_module
-from spherec.experiments.runner import digest_of
-from spherec.training import train
+from spherec.experiments.runner import Attempt, best_of, digest_of
+from spherec.optim import Adam
+from spherec.training import History, train
 from tests.experiments.tiny import (
     CPU,
     DATA,
@@ -112,11 +114,33 @@ def test_the_validation_knows_the_list_length_and_the_space(records, monkeypatch
 
 def test_a_record_says_how_and_where_it_was_made(done):
     for record in done[0]:
-        assert record.identity["training"]["dim"] == 4
+        assert [choice["dim"] for choice in record.identity["choices"]] == [record.training["dim"]] == [4]
+        assert [(one["epochs"], one["training"]) for one in record.tried] == [(record.epochs, record.training)]
         assert record.environment["device"].startswith("CPU")
         assert set(record.seconds) == {"choosing", "training", "testing"}
         assert min(record.seconds.values()) >= 0
         assert record.scores.keys() >= {"map", "ndcg", "mmr"}
+
+
+def test_settings_are_chosen_on_the_validation_part(records):
+    grid = tuple(replace(TRAINING, optimizer=Adam(rate)) for rate in (1e-5, 0.05, 0.2))
+    (record,) = ran(records, replace(ONE_ROW, rows=(Row("uniform-1-32", TRAINING, grid),)), folds=[0])
+    best = max(record.tried, key=lambda one: one["scores"]["ndcg"])
+    assert (record.training, record.epochs) == (best["training"], best["epochs"])
+    part = fold(0)
+    inner = splits.ratio(part.train, EXPERIMENT.validation, seed=EXPERIMENT.seed)
+    for one, training in zip(record.tried, grid, strict=True):
+        again = train(inner.train, replace(training, epochs=one["epochs"]), device=CPU).model
+        assert evaluate(again, inner.train, inner.test, k=EXPERIMENT.k).summary() == one["scores"]
+    final = train(part.train, replace(grid[record.tried.index(best)], epochs=record.epochs), device=CPU).model
+    assert digest_of(final) == record.digest
+
+
+@pytest.mark.parametrize(("limit", "chosen"), [(None, 0), (9.0, 0), (8.0, 2), (5.0, 1), (1.0, 1)])
+def test_the_most_accurate_that_is_not_too_popular_is_chosen(limit, chosen):
+    scores = [{"ndcg": 0.3, "mmr": 9.0}, {"ndcg": 0.1, "mmr": 2.0}, {"ndcg": 0.2, "mmr": 6.0}]
+    tries = [Attempt(TRAINING, History(), 1, one) for one in scores]
+    assert best_of(tries, limit) is tries[chosen]
 
 
 def test_threads_give_the_same_results(done, records):

@@ -17,7 +17,7 @@ from spherec.training.presets import PRESETS
 from tests.experiments.tiny import EXPERIMENT
 
 OF_THE_PAPER = ["book-crossing", "amazon-movies", "echonest"]
-BETA = {"book-crossing": 0.8, "amazon-movies": 1.0, "echonest": 1.0}
+BETA = {"book-crossing": 0.8, "amazon-movies": 1.0, "echonest": 1.0}  # of the paper
 
 
 @pytest.mark.parametrize("name", OF_THE_PAPER)
@@ -33,17 +33,26 @@ def test_a_row_does_what_its_name_says(name):
     kinds = {"uniform": Uniform, "popularity": Popularity}
     for row in Experiment.embedded(name).rows:
         sampler, negatives, batch = row.name.rsplit("-", 2)
-        assert type(row.training.sampler) is kinds.get(sampler, TwoStage)
-        assert row.training.sampler.negatives == int(negatives)
-        assert row.training.batch_size == int(batch)
-        assert (row.training.dim, row.training.loss, row.training.constraint) == (128, Hinge(), "sphere")
-        assert row.training.epochs % row.training.validate_every == 0, "the last epoch is looked at"
+        for training in row.choices:
+            assert type(training.sampler) is kinds.get(sampler, TwoStage)
+            assert training.sampler.negatives == int(negatives)
+            assert training.batch_size == int(batch)
+            assert (training.dim, training.loss, training.constraint) == (128, Hinge(), "sphere")
+            assert training.epochs % training.validate_every == 0, "the last epoch is looked at"
 
 
 @pytest.mark.parametrize("name", OF_THE_PAPER)
-def test_popularity_is_sampled_with_the_papers_beta(name):
-    samplers = [row.training.sampler for row in Experiment.embedded(name).rows if row.name.startswith("popularity")]
-    assert [sampler.beta for sampler in samplers] == [BETA[name]] * 3
+def test_popularity_is_sampled_with_the_papers_beta_or_one_beside_it(name):
+    rows = [row for row in Experiment.embedded(name).rows if row.name.startswith("popularity")]
+    assert [row.training.sampler.beta for row in rows] == [BETA[name]] * 3
+    assert all(BETA[name] in [training.sampler.beta for training in row.choices] for row in rows)
+
+
+def test_lists_are_to_be_less_popular_than_the_papers():
+    rows = [row for row in Experiment.embedded("book-crossing").rows if row.mmr_at_most]
+    assert len(rows) == 6
+    for row in rows:
+        assert row.mmr_at_most < paper_rows("book-crossing")[row.name].mmr_mean
 
 
 def test_the_two_stage_rows_are_what_the_code_did_and_what_the_text_says():
@@ -89,6 +98,30 @@ def test_settings_reach_the_training():
     assert training.optimizer.learning_rate == 0.01
 
 
+GRID = """
+name = "mine"
+[all]
+dim = 16
+batch_size = 64
+[[rows]]
+name = "a"
+batch_size = 32
+grid = { "sampler.beta" = [0.5, 0.6], "sampler.sharpness" = [0.1, 0.2], epochs = [9] }
+mmr_at_most = 7
+[[rows]]
+name = "b"
+"""
+
+
+def test_a_grid_is_all_its_combinations():
+    mine, other = Experiment.from_toml(GRID).rows
+    assert (other.training.dim, other.training.batch_size, other.choices) == (16, 64, (other.training,))
+    samplers = [(training.sampler.beta, training.sampler.sharpness) for training in mine.choices]
+    assert samplers == [(0.5, 0.1), (0.5, 0.2), (0.6, 0.1), (0.6, 0.2)]
+    assert {(training.dim, training.batch_size, training.epochs) for training in mine.choices} == {(16, 32, 9)}
+    assert mine.mmr_at_most == 7
+
+
 ROW = '[[rows]]\nname = "a"\n'
 BAD = {
     "not TOML": ("name = = 3", ["not TOML", "mend it"]),
@@ -101,6 +134,10 @@ BAD = {
     "unknown preset": ('name = "x"\n' + ROW + 'preset = "best"', ["preset", "two-stage", "'best'"]),
     "unknown setting": ('name = "x"\n' + ROW + "dims = 3", ["dims is not a field", "did you mean 'dim'?"]),
     "unknown setting of a part": ('name = "x"\n' + ROW + "sampler = { bet = 1 }", ["sampler.bet is not a field"]),
+    "unknown setting of a grid": ('name = "x"\n' + ROW + "grid = { dims = [3] }", ["dims is not a field"]),
+    "grid without values": ('name = "x"\n' + ROW + "grid = { dim = [] }", ["grid of a", "sampler.beta"]),
+    "grid with one value": ('name = "x"\n' + ROW + "grid = { dim = 3 }", ["grid of a"]),
+    "limit that is no number": ('name = "x"\n' + ROW + 'mmr_at_most = "low"', ["mmr_at_most of a", "'low'"]),
     "setting out of range": ('name = "x"\n' + ROW + "epochs = 0", ["epochs", ">= 1"]),
 }
 

@@ -39,4 +39,17 @@ def record(row="uniform-1-4096", fold=0, epochs=3, choosing=1.0, training=2.0, m
     ]
     seconds = {"choosing": choosing, "training": training, "testing": 100.0}
     scores = {"map": 0.01, "ndcg": 0.04, "mmr": 50.0} | scores
-    return Record("tiny", row, fold, {"data": "1234"}, epochs, scores, curve, seconds, {"commit": "abc"}, "00ff00ff")
+    return Record(
+        "tiny",
+        row,
+        fold,
+        {"data": "1234"},
+        epochs,
+        {"dim": 4},
+        [],
+        scores,
+        curve,
+        seconds,
+        {"commit": "abc"},
+        "00ff00ff",
+    )

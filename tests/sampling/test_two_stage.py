@@ -1,6 +1,7 @@
 """Two-stage sampling against its equations: the law of stage two, what is drawn by it, and both stages together."""
 
 from collections import defaultdict
+from dataclasses import replace
 
 import pytest
 import torch
@@ -45,7 +46,9 @@ def law_of(config, items, own, candidates, multiplicity):
     """The sampler's law and the oracle's, for the pair (0, 0)."""
     sampler = TwoStageSampler(one_user(len(items), own), config, CPU)
     asked = Candidates(torch.tensor(candidates), torch.tensor(multiplicity, dtype=torch.float32))
-    stated = sampler.probabilities(torch.tensor([0]), torch.tensor([0]), asked, space(items))[0]
+    stated = sampler.probabilities(
+        torch.tensor([0]), torch.tensor([0]), asked, replace(space(items), constraint="ball")
+    )[0]
     allowed = [0 if item in own else times for item, times in zip(candidates, multiplicity, strict=True)]
     vectors = items.double().tolist()
     others = [vectors[item] for item in candidates]

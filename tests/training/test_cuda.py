@@ -17,6 +17,7 @@ from spherec.ranking import ExactRanker
 from spherec.sampling import Negatives, TwoStage, Uniform
 from spherec.training import train
 from spherec.training.run import Run
+from spherec.training.steps import Steps
 from tests.sampling.checks import CPU, generator, interactions, random_rows
 from tests.training.planted import GOOD, SETTINGS, TRAIN, quality
 from tests.training.runs import DATA, QUICK, SAMPLERS, STEPS, facts, falling, same, start, trained
@@ -130,10 +131,11 @@ def test_lists_are_those_of_the_cpu(k, constraint):
     assert np.array_equal(result.scores, expected.scores)
 
 
+@pytest.mark.parametrize("penalty", [0.0, 0.1])
 @each_loss
 @each_sampler
-def test_a_step_never_waits_for_the_device(sampler, loss, no_waiting):
-    run = run_on(CUDA, sampler=sampler, loss=loss, covariance=0.1, spread_out=0.1)
+def test_a_step_never_waits_for_the_device(sampler, loss, penalty, no_waiting):
+    run = run_on(CUDA, sampler=sampler, loss=loss, covariance=penalty, spread_out=penalty)
     batch = batch_on(CUDA)
     run.step(*batch)
     torch.cuda.synchronize()
@@ -152,10 +154,12 @@ def test_the_same_seed_gives_the_same_vectors_and_another_others(sampler, constr
     assert not same(first.model, other.model)
 
 
+@pytest.mark.parametrize("at_once", [1, 2, 16])
 @each_sampler
-def test_recorded_steps_learn_what_plain_ones_do(sampler, monkeypatch):
+def test_recorded_steps_learn_what_plain_ones_do(sampler, at_once, monkeypatch):
+    monkeypatch.setattr("spherec.training.steps._AT_ONCE", at_once)
     recorded = trained(sampler=sampler, device=CUDA)
-    monkeypatch.setattr("spherec.training.trainer.GraphedStep", lambda run, _: run.step)
+    monkeypatch.setattr("spherec.training.trainer.steps", Steps)
     plain = trained(sampler=sampler, device=CUDA)
     assert same(recorded.model, plain.model)
     assert facts(recorded.history) == facts(plain.history)

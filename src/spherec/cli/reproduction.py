@@ -1,7 +1,7 @@
 """What `spherec reproduce` does once its options are read."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError
 from spherec.experiments import Experiment, Record, Records, Row, paper_rows, run
+from spherec.experiments.paper import PaperRow
 from spherec.experiments.report import COLUMNS, Line, Spread, as_csv, as_markdown, lines, mark
 from spherec.experiments.runner import Stage, Watch
 
@@ -50,21 +51,47 @@ def run_reproduction(
         raise ArgumentError(f"--workers must be a whole number >= 1, got {workers}")
     if output.exists() and not output.is_dir():
         raise ArgumentError(f"--output must be a folder, and {output} is a file; name another")
-    draw = _drawing() if plots and not quick else None
+    draw = _drawing() if plots and not quick and dataset != "two-stage" else None
     interactions = _data(dataset, data)
     output.mkdir(parents=True, exist_ok=True)
-    records = Records(output / ("quick.jsonl" if quick else "records.jsonl"))
+    name = "two-stage" if dataset == "two-stage" else "table"
+    kept = {"table": "records.jsonl", "two-stage": "two-stage.jsonl"}[name]
+    records = Records(output / ("quick.jsonl" if quick else kept))
     with _watched(len(experiment.rows) * len(chosen)) as watch:
         done = run(
             experiment, interactions, records, device=resolve(device), folds=chosen, workers=workers, watch=watch
         )
+    of = "book-crossing" if dataset == "two-stage" else dataset
+    paper = paper_rows(of)
+    if dataset == "two-stage":
+        done = [*done, *_tuned(output)]
+        paper = {record.row: paper[_in_paper(record.row)] for record in done}
     table = lines(done)
-    paper = "book-crossing" if dataset == "two-stage" else dataset
-    _show(paper, table)
+    _show(of, table, paper)
     if quick:
         note("a quick look: fold 0, few epochs; without --quick the runs are what the paper's are")
         return
-    _write(paper, table, done, output, draw)
+    _write(name, {"csv": as_csv(of, table), "md": as_markdown(table, paper)}, output)
+    if draw is not None:
+        draw(of, table, done, output)
+    note(f"{output} holds the table, the records{' and the plots' if draw else ''}")
+
+
+def _tuned(output: Path) -> list[Record]:
+    """The two-stage rows of the paper's table, where they are recorded in the same folder."""
+    records = Records(output / "records.jsonl")
+    tuned = [
+        replace(record, row=record.row.replace("two-stage", "tuned"))
+        for record in records
+        if record.experiment == "book-crossing" and record.row.startswith("two-stage-")
+    ]
+    return sorted(tuned, key=lambda record: (record.row, record.fold))
+
+
+def _in_paper(face: str) -> str:
+    """What the paper's table calls the row that this is a face of."""
+    _, negatives, batch = face.rsplit("-", 2)
+    return f"two-stage-{negatives}-{batch}"
 
 
 def _folds(text: str | None, count: int) -> list[int]:
@@ -80,8 +107,9 @@ def _folds(text: str | None, count: int) -> list[int]:
 
 
 def _quick(row: Row) -> Row:
-    few = min(row.training.epochs or _QUICK_EPOCHS, _QUICK_EPOCHS)
-    return replace(row, training=replace(row.training, epochs=few, validate_every=max(few // 5, 1)))
+    training = row.choices[len(row.choices) // 2]
+    few = min(training.epochs or _QUICK_EPOCHS, _QUICK_EPOCHS)
+    return Row(row.name, replace(training, epochs=few, validate_every=max(few // 5, 1)))
 
 
 def _data(dataset: Dataset, path: Path | None) -> Interactions:
@@ -120,34 +148,33 @@ def _watched(runs: int) -> Iterator[Watch]:
         yield watch
 
 
-def _show(paper: str, table: Sequence[Line]) -> None:
+def _show(title: str, table: Sequence[Line], paper: Mapping[str, PaperRow]) -> None:
     """The table, ours above the paper's."""
-    theirs = paper_rows(paper)
-    shown = Table("row", "folds", "MAP %", "NDCG %", "MMR", "epochs", title=f"{paper}: ours, and the paper's below")
+    folds = max((line.folds for line in table), default=0)
+    over = f"mean ± deviation over {folds} folds" if folds > 1 else "one fold"
+    shown = Table("row", "MAP %", "NDCG %", "MMR", title=f"{title}: ours, {over}; the paper's below")
+    shown.columns[0].no_wrap = True
     for line in table:
-        known = theirs.get(line.row)
+        known = paper.get(line.row)
         ours, others = [], []
         for name in COLUMNS:
             spread: Spread = getattr(line, name)
             other = known and Spread(getattr(known, f"{name}_mean"), getattr(known, f"{name}_std"))
             ours.append(f"{spread} {mark(name, spread, other)}" if other else str(spread))
             others.append(f"{other}  " if other else "")
-        shown.add_row(line.row, str(line.folds), *ours, f"{line.epochs:.0f}")
+        shown.add_row(line.row, *ours)
         if known:
-            shown.add_row("", "", *others, "", style="dim")
+            shown.add_row("", *others, style="dim")
     for column in shown.columns[1:]:
         column.justify = "right"
     show(shown)
     note("▲ better than the paper's mean, = within its deviation (MMR: within a tenth), ▼ worse")
 
 
-def _write(paper: str, table: Sequence[Line], records: Sequence[Record], output: Path, draw: Draw | None) -> None:
-    for name, text in (("table.csv", as_csv(paper, table)), ("table.md", as_markdown(paper, table))):
-        with atomic_write(output / name) as file:
+def _write(name: str, texts: Mapping[str, str], output: Path) -> None:
+    for ending, text in texts.items():
+        with atomic_write(output / f"{name}.{ending}") as file:
             file.write(text.encode())
-    if draw is not None:
-        draw(paper, table, records, output)
-    note(f"{output} holds the table, the records{' and the plots' if draw else ''}")
 
 
 def _drawing() -> Draw:

@@ -19,13 +19,17 @@ class Record:
     row: str
     fold: int
     identity: dict[str, Any]
-    "All that decides the result: the config, the data, the split."
+    "All that decides the result: the configs to choose from, the data, the split."
     epochs: int
     "Chosen on the validation part."
+    training: dict[str, Any]
+    "The config, chosen on the validation part where there were several."
+    tried: list[dict[str, Any]]
+    "Of each config to choose from: the epochs that were best for it, and its scores on the validation part."
     scores: dict[str, float]
     "On the test fold, by the names of `Scores.summary`."
     curve: list[dict[str, Any]]
-    "The history of the run on which the number of epochs was chosen."
+    "The epochs at which the validation part was looked at, of the run that was chosen."
     seconds: dict[str, float]
     "Spent in choosing, training, testing."
     environment: dict[str, str]

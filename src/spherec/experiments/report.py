@@ -2,13 +2,13 @@
 
 import csv
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 
 import numpy as np
 
-from spherec.experiments.paper import PaperRow, paper_rows
+from spherec.experiments.paper import PaperRow
 from spherec.experiments.records import Record
 
 COLUMNS = ("map", "ndcg", "mmr")
@@ -73,12 +73,11 @@ def as_csv(dataset: str, table: Sequence[Line]) -> str:
     return text.getvalue()
 
 
-def as_markdown(dataset: str, table: Sequence[Line]) -> str:
-    """Ours beside the paper's, with a legend."""
-    theirs = paper_rows(dataset)
+def as_markdown(table: Sequence[Line], paper: Mapping[str, PaperRow]) -> str:
+    """Ours beside the paper's, known by the names of our rows, with a legend."""
     head = "| row | MAP % | paper | NDCG % | paper | MMR | paper | epochs | seconds |"
     rule = "|---|--:|--:|--:|--:|--:|--:|--:|--:|"
-    body = [_markdown_line(line, theirs.get(line.row)) for line in table]
+    body = [_markdown_line(line, paper.get(line.row)) for line in table]
     legend = "▲ better than the paper's mean, = within its standard deviation (MMR: within a tenth), ▼ worse."
     return "\n".join([head, rule, *body, "", legend]) + "\n"
 

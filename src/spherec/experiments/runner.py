@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,15 +14,16 @@ from spherec.data import splits
 from spherec.data.archive import checksum
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
+from spherec.device import stream_of_thread
 from spherec.errors import ArgumentError
 from spherec.evaluation import Validation, evaluate
 from spherec.experiments.environment import environment_of
 from spherec.experiments.records import Record, Records
 from spherec.experiments.spec import Experiment, Row
 from spherec.model import MetricModel
-from spherec.training import EpochRecord, History, Trained, train
+from spherec.training import EpochRecord, History, Trained, Training, train
 
-_WORKERS_ON_GPU = 6
+_WORKERS_ON_GPU = 8
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Stage:
     row: str
     fold: int
     doing: str
-    "choosing the epochs, training, testing, or done"
+    "choosing (settings and epochs), training, testing, or done"
     epoch: int = 0
     epochs: int = 0
 
@@ -71,7 +72,7 @@ def run(
             tell(Stage(row.name, blank.fold, "done"))
             return done
         # Runs on a GPU do not wait for each other: each has a stream of its own.
-        stream = torch.cuda.stream(torch.cuda.Stream()) if device.type == "cuda" else contextlib.nullcontext()  # type: ignore[no-untyped-call]
+        stream = torch.cuda.stream(stream_of_thread("run")) if device.type == "cuda" else contextlib.nullcontext()
         with stream:
             record = _one(experiment, row, part, blank, device, tell)
         records.add(record)
@@ -81,7 +82,10 @@ def run(
     if workers == 1:
         return [do(*job) for job in jobs]
     with ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(do, *job) for job in jobs]
+        # Those with the most to choose from begin first, lest the last to begin be the longest.
+        order = sorted(range(len(jobs)), key=lambda at: -len(jobs[at][0].choices))
+        begun = {at: pool.submit(do, *jobs[at]) for at in order}
+        futures = [begun[at] for at in range(len(jobs))]
         try:
             return [future.result() for future in futures]
         except BaseException:  # Ctrl-C or a failed run: those that have begun end, no other begins
@@ -92,13 +96,14 @@ def run(
 def _one(experiment: Experiment, row: Row, fold: Fold, blank: Record, device: torch.device, watch: Watch) -> Record:
     """One run. Of the test pairs nothing is looked at before the last line but one."""
     clock = [time.perf_counter()]
-    most = row.training.plan(len(fold.train)).epochs
-    progress = _told(watch, blank, "choosing the epochs", most)
-    chosen = choose_epochs(experiment, row, fold.train, device, progress)
+    tries = [
+        attempt(experiment, training, fold.train, device, _told(watch, blank, "choosing", training, len(fold.train)))
+        for training in row.choices
+    ]
+    chosen = best_of(tries, row.mmr_at_most)
     clock.append(time.perf_counter())
-    epochs = chosen.best.epoch if chosen.best else len(chosen.epochs)
-    progress = _told(watch, blank, "training", epochs)
-    final = replace(row.training, epochs=epochs)
+    final = replace(chosen.training, epochs=chosen.epochs)
+    progress = _told(watch, blank, "training", final, len(fold.train))
     model = _whole(train(fold.train, final, device=device, progress=progress)).model
     clock.append(time.perf_counter())
     watch(Stage(row.name, blank.fold, "testing"))
@@ -106,25 +111,55 @@ def _one(experiment: Experiment, row: Row, fold: Fold, blank: Record, device: to
     clock.append(time.perf_counter())
     return replace(
         blank,
-        epochs=epochs,
+        epochs=chosen.epochs,
+        training=chosen.training.described(),
+        tried=[one.described() for one in tries],
         scores=scores.summary(),
-        curve=chosen.as_records(),
+        curve=[epoch for epoch in chosen.history.as_records() if epoch["metric"] is not None],
         seconds=dict(zip(("choosing", "training", "testing"), np.diff(clock).round(3).tolist(), strict=True)),
         digest=digest_of(model),
     )
 
 
-def choose_epochs(
+@dataclass(frozen=True)
+class Attempt:
+    """What a config gave on the validation part."""
+
+    training: Training
+    history: History
+    epochs: int
+    "After which the validation metric was best."
+    scores: dict[str, float]
+    "Of the model after so many."
+
+    def described(self) -> dict[str, Any]:
+        """For the record."""
+        return {"training": self.training.described(), "epochs": self.epochs, "scores": self.scores}
+
+
+def attempt(
     experiment: Experiment,
-    row: Row,
+    training: Training,
     train_part: Interactions,
     device: torch.device,
     progress: Callable[[EpochRecord, History], None] | None = None,
-) -> History:
-    """The history of training on all but a validation part of the training folds; its best epoch is the choice."""
+) -> Attempt:
+    """Train on all but a validation part of the training folds."""
     inner = splits.ratio(train_part, experiment.validation, seed=experiment.seed)
     validate = Validation(inner.train, inner.test, k=experiment.k)
-    return _whole(train(inner.train, row.training, validate=validate, device=device, progress=progress)).history
+    trained = _whole(train(inner.train, training, validate=validate, device=device, progress=progress))
+    history = trained.history
+    scores = evaluate(trained.model, inner.train, inner.test, k=experiment.k).summary()
+    return Attempt(training, history, history.best.epoch if history.best else len(history.epochs), scores)
+
+
+def best_of(tries: Sequence[Attempt], mmr_at_most: float | None) -> Attempt:
+    """The most accurate whose lists are not too popular; where all are too popular, the least so."""
+    limit = float("inf") if mmr_at_most is None else mmr_at_most
+    allowed = [one for one in tries if one.scores["mmr"] <= limit]
+    if not allowed:
+        return min(tries, key=lambda one: one.scores["mmr"])
+    return max(allowed, key=lambda one: one.scores["ndcg"])
 
 
 def _whole(trained: Trained) -> Trained:
@@ -142,15 +177,19 @@ def digest_of(model: MetricModel) -> str:
 def _blank(experiment: Experiment, row: Row, fold: int, data: str, environment: dict[str, str]) -> Record:
     """The record of a run before it has run."""
     identity: dict[str, Any] = {
-        "training": row.training.described(),
+        "choices": [training.described() for training in row.choices],
+        "mmr_at_most": row.mmr_at_most,
         "data": data,
         "folds": experiment.folds,
         "split_seed": experiment.seed,
         "k": experiment.k,
         "validation": experiment.validation,
     }
-    return Record(experiment.name, row.name, fold, identity, 0, {}, [], {}, environment)
+    return Record(experiment.name, row.name, fold, identity, 0, {}, [], {}, [], {}, environment)
 
 
-def _told(watch: Watch, blank: Record, doing: str, epochs: int) -> Callable[[EpochRecord, History], None]:
+def _told(
+    watch: Watch, blank: Record, doing: str, training: Training, pairs: int
+) -> Callable[[EpochRecord, History], None]:
+    epochs = training.plan(pairs).epochs
     return lambda epoch, _: watch(Stage(blank.row, blank.fold, doing, epoch.epoch, epochs))

@@ -4,6 +4,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from importlib import resources
+from itertools import product
 from typing import Any
 
 from spherec.errors import ArgumentError
@@ -18,14 +19,24 @@ class Row:
 
     name: str
     training: Training
+    grid: tuple[Training, ...] = ()
+    "Where one is to be chosen for each fold, those to choose from; they stand for `training`."
+    mmr_at_most: float | None = None
+    "None whose lists for the validation part are more popular is chosen, unless all are."
+
+    @property
+    def choices(self) -> tuple[Training, ...]:
+        """What to choose from, on the validation part."""
+        return self.grid or (self.training,)
 
 
 @dataclass(frozen=True)
 class Experiment:
     """Rows, trained and tested on the folds of a cross-validation.
 
-    The number of epochs is chosen on a validation part of the training folds. Then a model is trained for so long on
-    the whole of them, and tested on the fold that is left: the test pairs are read once, at the very end.
+    The number of epochs, and the settings of a row that has several, are chosen on a validation part of the training
+    folds, for each fold anew. Then a model is trained for so long on the whole of them, and tested on the fold that is
+    left: the test pairs are read once, at the very end.
     """
 
     name: str
@@ -37,7 +48,7 @@ class Experiment:
     k: int = 50
     "Length of the lists."
     validation: float = 0.05
-    "Share of each user's training items that the number of epochs is chosen on."
+    "Share of each user's training items that choices are made on."
 
     def __post_init__(self) -> None:
         for name, least in (("folds", 2), ("seed", 0), ("k", 1)):
@@ -63,7 +74,8 @@ class Experiment:
     def from_toml(cls, text: str) -> "Experiment":
         """From a table with `name`, `folds`, `seed`, `k`, `validation`, and `[[rows]]`.
 
-        A row has a `name`, a `preset` to begin from, and settings as `spherec train` takes them.
+        A row has a `name`, a `preset` to begin from, and settings as `spherec train` takes them; those of `[all]` hold
+        for every row. It may have a `grid`, such as { "sampler.beta" = [0.7, 0.8] }, and with it `mmr_at_most`.
         """
         try:
             content = tomllib.loads(text)
@@ -72,7 +84,8 @@ class Experiment:
         tables = content.pop("rows", [])
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
             raise ArgumentError(f"rows must be tables, each under [[rows]], got {tables!r}")
-        rows = tuple(_row(table) for table in tables)
+        common = content.pop("all", {})
+        rows = tuple(_row({**common, **table}) for table in tables)
         unknown = content.keys() - {field.name for field in fields(cls)}
         if unknown or "name" not in content or not rows:
             raise ArgumentError(
@@ -95,4 +108,23 @@ def _row(content: Mapping[str, Any]) -> Row:
     name, preset = settings.pop("name", None), settings.pop("preset", "two-stage")
     if not isinstance(name, str) or not isinstance(preset, str) or preset not in PRESETS:
         raise ArgumentError(f"a row needs a name, and a preset of {', '.join(PRESETS)}; got {name!r} and {preset!r}")
-    return Row(name, configured(PRESETS[preset].training, settings))
+    grid, mmr_at_most = settings.pop("grid", {}), settings.pop("mmr_at_most", None)
+    if not isinstance(grid, dict) or not all(isinstance(values, list) and values for values in grid.values()):
+        raise ArgumentError(f'grid of {name} must name settings and their values, {{ "sampler.beta" = [0.7, 0.8] }}')
+    if mmr_at_most is not None and not isinstance(mmr_at_most, int | float):
+        raise ArgumentError(f"mmr_at_most of {name} must be a number, got {mmr_at_most!r}")
+    training = configured(PRESETS[preset].training, settings)
+    choices = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())] if grid else []
+    return Row(name, training, tuple(configured(training, _nested(choice)) for choice in choices), mmr_at_most)
+
+
+def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """{"sampler.beta": 1} as {"sampler": {"beta": 1}}."""
+    nested: dict[str, Any] = {}
+    for path, value in settings.items():
+        *parts, last = path.split(".")
+        table = nested
+        for part in parts:
+            table = table.setdefault(part, {})
+        table[last] = value
+    return nested

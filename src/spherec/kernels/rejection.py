@@ -39,8 +39,8 @@ def bounds(exponent: float, cap: float) -> tuple[Floats, float]:
 
 @compiled(error_model="numpy", fastmath={"reassoc", "contract"})
 def draw_by_rejection(
-    ones: Floats,  # (B, D) of the positives
-    others: Floats,  # (C, D) of the candidates
+    ones: Floats,  # (B, D) directions of the positives, of length 1
+    others: Floats,  # (C, D) and of the candidates
     multiplicity: tuple[Floats, float],  # (C,), the largest
     law: tuple[float, float, Floats, float],  # exponent, cap, their bounds
     users: Ints,  # (B,)
@@ -56,7 +56,6 @@ def draw_by_rejection(
     exponent, cap, least, log_most = law
     starts, held = rows
     count, dim = others.shape
-    ones, others = _unit(ones), _unit(others)
     state = np.uint64(seed)
     for row in range(len(ones)):
         n, left = 0, tries
@@ -87,20 +86,6 @@ def draw_by_rejection(
                 n += 1
                 left = tries
         found[row] = n
-
-
-@compiled(error_model="numpy", fastmath={"reassoc", "contract"})
-def _unit(vectors: Floats) -> Floats:
-    """The unit vectors (m, D) along the given ones."""
-    units = np.empty(vectors.shape, np.float32)
-    for row in range(len(vectors)):
-        vector, to, square = vectors[row], units[row], np.float32(0)
-        for d in range(len(vector)):
-            square += vector[d] * vector[d]
-        inverse = np.float32(1) / max(np.sqrt(square), np.float32(1e-12))
-        for d in range(len(vector)):
-            to[d] = vector[d] * inverse
-    return units
 
 
 @compiled(inline="always")

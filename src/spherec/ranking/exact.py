@@ -12,6 +12,7 @@ from spherec.errors import ArgumentError
 from spherec.geometry import Vectors
 
 _BLOCK = 1 << 24  # scores held at once: 64 MB of float32
+_TIMES_ON_GPU = 16
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class ExactRanker:
         n_items = len(self.vectors.item_table)
         items = np.full((len(users), k), -1, dtype=np.int64)
         scores = np.full((len(users), k), -np.inf, dtype=np.float32)
-        block = max(_BLOCK // max(n_items, 1), 1)
+        held = _BLOCK * (_TIMES_ON_GPU if self.vectors.item_table.is_cuda else 1)
+        block = max(held // max(n_items, 1), 1)
         for first in range(0, len(users), block):
             part = users[first : first + block]
             best, found = _best(self._scores(part, without), min(k, n_items))  # (b, k)

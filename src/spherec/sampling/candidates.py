@@ -37,27 +37,29 @@ class CandidateSource:
     def __init__(
         self, train: Interactions, weights: NDArray[np.float64], count: int, device: torch.device, *, replacement: bool
     ) -> None:
-        self._draw = Draw(train, weights, device)
+        self.law = Draw(train, weights, device)
         self._replacement = replacement
         law = weights / weights.sum()  # (I,)
         drawable = int((law > 0).sum())
         self.count = count if replacement else min(count, drawable)
-        self._draws = count if replacement else _draws_for(law, self.count)
+        self.draws = count if replacement else _draws_for(law, self.count)
+        self._by_noise = not replacement and self.draws > _MOST_DRAWS * self.count
+        self.is_first_distinct = not (replacement or self._by_noise)
         self._seen = np.zeros(train.n_items if device.type == "cpu" else 0, np.bool_)  # scratch
         self._log_law = torch.tensor(np.log(law, where=law > 0, out=np.full_like(law, -np.inf)), device=device).float()
 
     def probabilities(self) -> Tensor:
         """The law (I,) of the first draw."""
-        return self._draw.probabilities()
+        return self.law.probabilities()
 
     def draw(self, generator: torch.Generator) -> Candidates:
         """A new set."""
         if self._replacement:
-            return _counted(self._draw.any(self.count, generator))
-        if self._draws > _MOST_DRAWS * self.count:
+            return _counted(self.law.any(self.count, generator))
+        if self._by_noise:
             items, _ = distinct(self._log_law, self.count, generator)  # (C,)
             return Candidates(items, torch.ones_like(items, dtype=torch.float32))
-        drawn = self._draw.any(self._draws, generator)
+        drawn = self.law.any(self.draws, generator)
         return _first_distinct(drawn, self.count) if len(self._seen) == 0 else self._first_distinct(drawn)
 
     def _first_distinct(self, items: Tensor) -> Candidates:

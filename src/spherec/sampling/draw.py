@@ -14,6 +14,7 @@ from torch import Tensor
 
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
+from spherec.kernels import cuda
 from spherec.kernels import draw as kernels
 
 _FINEST = 1 << 44  # numbers that weights are spread over: relative errors of 1e-6 and less for all but extreme laws
@@ -34,12 +35,17 @@ class Draw:
         free_before = before[train.indices] - (owned[:-1] - of_row[train.users])  # (E,) of them, not her own
         self.total = int(whole.sum())  # T
         self._train = train
-        self._ends = torch.tensor(np.cumsum(whole), device=device)  # (I,)
+        self.ends = torch.tensor(np.cumsum(whole), device=device)  # (I,) past the numbers of each item
         self._weights = torch.tensor(whole, device=device)  # (I,)
+        self._log_law = (self._weights.double() / self.total).log().float()  # (I,)
         self._owned = torch.tensor(owned, device=device)  # (E + 1,)
         self._starts = torch.tensor(train.indptr, device=device)  # (U + 1,)
         self._free = torch.tensor(self.total - np.diff(of_row), device=device)  # (U,)
         self._keys = torch.tensor(train.users * np.int64(self.total) + free_before, device=device)  # (E,) ascending
+        self._triton = cuda.kernels("draw", device)
+        if self._triton:
+            tables = self.ends, self._owned, self._starts, self._free, self._keys
+            self._state = self._triton.State(self.total, *tables)
         # On a CPU compiled loops do the same searches, in far fewer steps.
         self._compiled = device.type == "cpu" if compiled is None else compiled
         self._guide, self._shift = kernels.guide_of(np.cumsum(whole)) if self._compiled else (np.empty(0, np.int32), 0)
@@ -62,30 +68,37 @@ class Draw:
 
     def any(self, n: int, generator: torch.Generator) -> Tensor:
         """Items (n,)."""
-        numbers = torch.empty(n, dtype=torch.int64, device=self._ends.device).random_(generator=generator)
+        numbers = self.numbers((n,), generator)
         if self._compiled:
-            ends, found = self._ends.numpy(), torch.empty_like(numbers)
+            ends, found = self.ends.numpy(), torch.empty_like(numbers)
             kernels.name_items(numbers.numpy(), self.total, ends, self._guide, self._shift, found.numpy())
             return found
-        return torch.searchsorted(self._ends, numbers % self.total, right=True)
+        return torch.searchsorted(self.ends, numbers % self.total, right=True)
+
+    def numbers(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
+        """Random whole numbers from 0 to 2^63 − 1."""
+        return torch.empty(shape, dtype=torch.int64, device=self.ends.device).random_(generator=generator)
 
     def without(self, users: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """For each user (B,), n items that she does not have (B, n), and whether there is any (B, n)."""
-        numbers = torch.empty(len(users), n, dtype=torch.int64, device=users.device).random_(generator=generator)
+        numbers = self.numbers((len(users), n), generator)
+        if self._triton:
+            items, valid = self._triton.without(self._state, users, numbers)
+            return items, valid
         if self._compiled:
             return self._free_items(users, numbers)
         free = self._free[users][:, None]  # (B, 1)
         numbers %= free.clamp_min(1)
         place = torch.searchsorted(self._keys, users[:, None] * self.total + numbers, right=True)  # (B, n)
         numbers += self._owned[place] - self._owned[self._starts[users]][:, None]
-        items = torch.searchsorted(self._ends, numbers, right=True).clamp_max_(self._train.n_items - 1)
+        items = torch.searchsorted(self.ends, numbers, right=True).clamp_max_(self._train.n_items - 1)
         return items, (free > 0).expand(-1, n)
 
     def _free_items(self, users: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor]:
         """What numbers (B, n) name among the items that users (B,) do not have, and whether there is any."""
         items, valid = torch.empty_like(numbers), torch.empty(numbers.shape, dtype=torch.bool)
         rows = self._starts.numpy(), self._owned.numpy(), self._keys.numpy()
-        law = self._free.numpy(), (self._ends.numpy(), self._guide, self._shift)
+        law = self._free.numpy(), (self.ends.numpy(), self._guide, self._shift)
         kernels.name_free_items(users.numpy(), numbers.numpy(), rows, *law, items.numpy(), valid.numpy())
         return items, valid
 

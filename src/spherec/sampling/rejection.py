@@ -28,7 +28,7 @@ class Rejection:
     def draw(
         self,
         users: Tensor,  # (B,)
-        ones: Tensor,  # (B, D) of the positives
+        ones: Tensor,  # (B, D) directions of the positives, of length 1
         candidates: Candidates,
         others: Tensor,  # (C, D)
         n: int,

@@ -11,7 +11,7 @@ where p is the density of the dot product of two independent directions in D dim
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ from torch.nn.functional import pad
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
 from spherec.geometry import Geometry, gather, unit
+from spherec.kernels import cuda
 from spherec.kernels import two_stage as kernels
 from spherec.sampling.candidates import Candidates, CandidateSource
 from spherec.sampling.gumbel import distinct
@@ -28,8 +29,9 @@ from spherec.sampling.negatives import Negatives, check_count
 from spherec.sampling.popularity import check_beta, popularity_weights
 from spherec.sampling.rejection import Rejection
 
+_MOST_AT_ONCE = 16384  # candidates that one program of a GPU can look at
 _WIDEST = 80.0  # between the logarithms of two weights; exp(-87) is about the smallest float32
-_TUNED_BETA = {1: 0.8, 2: 0.6, 5: 0.4}  # the more negatives, the harder popular items are pushed away already
+_TUNED_BETA = {1: 0.8, 2: 0.7, 5: 0.5}  # the more negatives, the harder popular items are pushed away already
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,9 @@ class TwoStage:
 
     negatives: int = 5
     "N, negatives for each positive; no item twice."
-    beta: float = 0.4
+    beta: float = 0.5
     "β of stage one: above 0 favours popular items, below 0 rare ones. The more negatives, the smaller it should be."
-    sharpness: float = 0.05
+    sharpness: float = 0.02
     "κ of stage two: 0 draws uniformly among the candidates with s >= 0, 1 is the paper's text."
     candidates: int = 2000
     "C, items drawn in stage one, for a whole batch."
@@ -96,7 +98,7 @@ class TwoStageSampler:
         if config.vectors == "frozen" and initial_items is None:
             raise ArgumentError("vectors is 'frozen', but no initial item vectors were given; give initial_items")
         self.config = config
-        self._frozen = None if initial_items is None or config.vectors == "live" else initial_items.clone()  # (I, D)
+        self._frozen = None if initial_items is None or config.vectors == "live" else unit(initial_items)  # (I, D)
         self._source = CandidateSource(
             train,
             popularity_weights(train, config.beta),
@@ -106,6 +108,11 @@ class TwoStageSampler:
         )
         self._membership = Membership(train, device)
         self._rejection = cache(lambda dim: Rejection(train, self._exponent(dim), config.cap))
+        is_usual = self._source.is_first_distinct and config.candidates <= _MOST_AT_ONCE
+        self._triton = cuda.kernels("two_stage", device) if is_usual else None
+        if self._triton:
+            self._rows = tuple(torch.tensor(one, device=device) for one in (train.indptr, train.indices))
+            self._column = torch.full((train.n_items,), self._triton.NOWHERE, dtype=torch.int32, device=device)
 
     def candidate_probabilities(self) -> Tensor:
         """The law of stage one (I,)."""
@@ -121,14 +128,39 @@ class TwoStageSampler:
 
     def sample(self, users: Tensor, positives: Tensor, geometry: Geometry, generator: torch.Generator) -> Negatives:
         """N negatives for each of users (B,) with their positives (B,)."""
+        missing = (0, max(self.config.negatives - self._source.count, 0))  # a small catalogue has fewer than N
+        if self._triton:
+            chosen, valid = self._draw_fused(users, positives, geometry, generator)  # (B, n)
+            return Negatives(pad(chosen, missing), pad(valid, missing))
         candidates = self.candidates(generator)
         n = min(self.config.negatives, len(candidates.items))
         if users.device.type == "cpu" and self._is_mild(geometry.items(positives[:1]).shape[1]):
             chosen, valid = self._draw_compiled(users, positives, candidates, geometry, n, generator)  # (B, n)
         else:
             chosen, valid = distinct(self._log_weights(users, positives, candidates, geometry), n, generator)  # (B, n)
-        missing = (0, self.config.negatives - n)  # places to add on either side: a small catalogue has fewer than N
         return Negatives(pad(candidates.items[chosen], missing), pad(valid, missing))
+
+    def _draw_fused(
+        self, users: Tensor, positives: Tensor, geometry: Geometry, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Both stages on a GPU in a few kernels: n items (B, n), and whether they count."""
+        fused, source = cast("Any", self._triton), self._source
+        numbers = source.law.numbers((source.draws + 1,), generator)  # the last is a seed
+        candidates = fused.first_distinct(numbers[:-1], source.law.ends, source.law.total, source.count, self._column)
+        directions = self._directions(torch.cat((positives, candidates[0])), geometry)  # (B + C, D)
+        ones, others = directions[: len(positives)], directions[len(positives) :]
+        drawn: tuple[Tensor, Tensor] = fused.draw_distinct(
+            ones @ others.T,
+            candidates,
+            users,
+            self._rows,
+            self._column,
+            numbers[-1:],
+            exponent=self._exponent(ones.shape[1]),
+            cap=self.config.cap,
+            n=min(self.config.negatives, source.count),
+        )
+        return drawn
 
     def _is_mild(self, dim: int) -> bool:
         """Whether float32 can hold the largest weight beside the smallest."""
@@ -144,7 +176,7 @@ class TwoStageSampler:
         generator: torch.Generator,
     ) -> tuple[Tensor, Tensor]:
         """Stage two on a CPU: n places among the candidates, and whether they count."""
-        ones, others = self._items(positives, geometry), self._items(candidates.items, geometry)  # (B, D), (C, D)
+        ones, others = (self._directions(one, geometry) for one in (positives, candidates.items))  # (B, D), (C, D)
         rejection = self._rejection(ones.shape[1])
         if not rejection.pays(candidates, n):
             return self._draw_from_all(users, ones, candidates, others, users[:, None][:, :0], n, generator)
@@ -167,7 +199,7 @@ class TwoStageSampler:
         generator: torch.Generator,
     ) -> tuple[Tensor, Tensor]:
         """The same with few passes over (B, C), beside places (B, h) that were drawn before."""
-        weights, exponent = unit(ones) @ unit(others).T, self._exponent(ones.shape[1])  # (B, C)
+        weights, exponent = ones @ others.T, self._exponent(ones.shape[1])  # (B, C)
         closed = self._membership.mask(users, candidates.items)  # (B, C)
         heaviest = torch.empty(len(users))  # (B,)
         multiplicity = candidates.multiplicity
@@ -195,11 +227,15 @@ class TwoStageSampler:
 
     def _similarity(self, positives: Tensor, candidates: Candidates, geometry: Geometry) -> tuple[Tensor, float]:
         """Dot products s (B, C), and the exponent of 1 − s² in this space."""
-        ones, others = self._items(positives, geometry), self._items(candidates.items, geometry)  # (B, D), (C, D)
-        return unit(ones) @ unit(others).T, self._exponent(ones.shape[1])
+        ones, others = (self._directions(one, geometry) for one in (positives, candidates.items))  # (B, D), (C, D)
+        return ones @ others.T, self._exponent(ones.shape[1])
+
+    def _directions(self, index: Tensor, geometry: Geometry) -> Tensor:
+        """Of items at indices (…), vectors of length 1 (…, D)."""
+        if self._frozen is not None:
+            return gather(self._frozen, index)
+        vectors = geometry.items(index)
+        return vectors if geometry.constraint == "sphere" else unit(vectors)
 
     def _exponent(self, dim: int) -> float:
         return -self.config.sharpness * (dim - 3) / 2
-
-    def _items(self, index: Tensor, geometry: Geometry) -> Tensor:
-        return geometry.items(index) if self._frozen is None else gather(self._frozen, index)

@@ -1,14 +1,15 @@
 """One run in progress: the rows, what moves them, and a step."""
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from spherec import rng, sampling
 from spherec.data.interactions import Interactions
-from spherec.geometry import placed, squared_distance
+from spherec.geometry import Constraint, placed, squared_distance
+from spherec.kernels import cuda
 from spherec.kernels.hinge import hinge_gradient
 from spherec.losses import Hinge, Triplets, covariance, spread_out
 from spherec.model import MetricModel
@@ -22,16 +23,21 @@ class LiveGeometry:
     """The space as it is at this step: rows that were not touched for a while are caught up when they are read."""
 
     rows: DenseAdam
-    "Of users, then of items."
-    n_users: int
+    "Of items, then of users."
+    n_items: int
+
+    @property
+    def constraint(self) -> Constraint:
+        """Where vectors live."""
+        return self.rows.constraint
 
     def users(self, index: Tensor) -> Tensor:
         """The vectors (…, D) of user indices (…)."""
-        return self.rows.vectors(index)
+        return self.rows.vectors(index + self.n_items)
 
     def items(self, index: Tensor) -> Tensor:
         """The vectors (…, D) of item indices (…)."""
-        return self.users(index + self.n_users)
+        return self.rows.vectors(index)
 
 
 class Run:
@@ -40,24 +46,29 @@ class Run:
     def __init__(self, train: Interactions, config: Training, initial: MetricModel) -> None:
         device = initial.user_rows.device
         self.config = config
-        self.n_users, self.n_items = train.n_users, train.n_items
+        self.n_items = train.n_items
         self.sampler = sampling.build(config.sampler, train, device, initial_items=initial.vectors.item_table)
         self.generator = rng.torch_stream(config.seed, "negatives", device=device)
-        # One table for both, users first: half as many calls as with two.
-        rows = torch.cat((initial.user_rows, initial.item_rows))  # (U + I, D)
+        # One table for both, items first: half as many calls as with two.
+        rows = torch.cat((initial.item_rows, initial.user_rows))  # (I + U, D)
         self.rows = DenseAdam(rows, config.optimizer, constraint=config.constraint)
-        self.geometry = LiveGeometry(self.rows, train.n_users)
-        # On a CPU the hinge without penalties is one compiled pass; everything else goes through autograd.
+        self.geometry = LiveGeometry(self.rows, train.n_items)
+        # The hinge without penalties is one compiled pass; everything else goes through autograd.
         plain = not (config.covariance or config.spread_out or getattr(config.sampler, "shared", False))
-        compiled = device.type == "cpu" and plain and isinstance(config.loss, Hinge)
-        self._gradient = self._compiled_gradient if compiled else self._autograd_gradient
+        self._gradient = self._autograd_gradient
+        if plain and isinstance(config.loss, Hinge):
+            self._triton = cuda.kernels("hinge", device)
+            if self._triton:
+                self._gradient = self._triton_gradient
+            elif device.type == "cpu":
+                self._gradient = self._compiled_gradient
         # Of this epoch: the loss, pairs with something to learn from, places for which no negative was found.
         self.sums = torch.zeros(3, dtype=torch.float64, device=device)
 
     def model(self) -> MetricModel:
         """The model by now; a copy."""
-        rows = self.rows.everything()  # (U + I, D)
-        return MetricModel(rows[: self.n_users], rows[self.n_users :], self.config.constraint)
+        rows = self.rows.everything()  # (I + U, D)
+        return MetricModel(rows[self.n_items :], rows[: self.n_items], self.config.constraint)
 
     def step(self, users: Tensor, positives: Tensor) -> int:
         """Learn from pairs of users (B,) and positive items (B,); gives back how many places for negatives there were.
@@ -66,28 +77,42 @@ class Run:
         """
         with torch.no_grad():
             negatives = self.sampler.sample(users, positives, self.geometry, self.generator)  # (B | 1, N)
-            items = torch.cat((positives, negatives.items.reshape(-1))) + self.n_users  # (B + M,) M negatives
-            index = torch.cat((users, items))  # (2 B + M,)
+            index = torch.cat((users + self.n_items, positives, negatives.items.reshape(-1)))  # (2 B + M,) M negatives
             rows = self.rows.rows(index)  # (2 B + M, D)
-            gradient, loss, active = self._gradient(rows, negatives, len(users))  # (2 B + M, D)
+            gradient, told = self._gradient(rows, negatives, len(users))  # (2 B + M, D), (3,)
             self.rows.step(index, gradient)
-            self.sums += torch.stack((loss.double(), active.double(), (~negatives.valid).sum().double()))
+            self.sums += told
         return negatives.valid.numel()
 
-    def _autograd_gradient(self, rows: Tensor, negatives: Negatives, n: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Of rows (2 n + M, D) of n users, n positives, M negatives: the gradient, the loss, how many pairs learn."""
+    def _autograd_gradient(self, rows: Tensor, negatives: Negatives, n: int) -> tuple[Tensor, Tensor]:
+        """Of rows (2 n + M, D) of n users, n positives, M negatives: the gradient, and what `sums` adds up (3,)."""
         with torch.enable_grad():
             triplets, loss, objective = self._objective(rows.requires_grad_(), negatives, n)
             (gradient,) = torch.autograd.grad(objective, rows)
-        return gradient, loss.detach(), self.config.loss.active(triplets).sum()
+        told = loss.detach(), self.config.loss.active(triplets).sum(), (~negatives.valid).sum()
+        return gradient, torch.stack([one.double() for one in told])
 
-    def _compiled_gradient(self, rows: Tensor, negatives: Negatives, n: int) -> tuple[Tensor, Tensor, Tensor]:  # noqa: ARG002
-        """The same for the hinge."""
+    def _compiled_gradient(self, rows: Tensor, negatives: Negatives, n: int) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+        """The same for the hinge on a CPU."""
         hinge = cast("Hinge", self.config.loss)
         gradient = torch.zeros_like(rows)
         weighing = hinge.margin, hinge.rank_weight, self.n_items, self.config.constraint == "sphere"
-        loss, active = hinge_gradient(rows.numpy(), negatives.valid.numpy(), *weighing, gradient.numpy())
-        return gradient, torch.tensor(loss, dtype=torch.float64), torch.tensor(active)
+        valid = negatives.valid.numpy()
+        loss, active = hinge_gradient(rows.numpy(), valid, *weighing, gradient.numpy())
+        return gradient, torch.tensor([loss, active, valid.size - valid.sum()], dtype=torch.float64)
+
+    def _triton_gradient(self, rows: Tensor, negatives: Negatives, n: int) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+        """The same for the hinge on a GPU."""
+        hinge, kernels = cast("Hinge", self.config.loss), cast("Any", self._triton)
+        gradient, told = kernels.hinge_gradient(
+            rows,
+            negatives.valid,
+            margin=hinge.margin,
+            ranked=hinge.rank_weight,
+            n_items=self.n_items,
+            on_sphere=self.config.constraint == "sphere",
+        )  # (2 n + M, D), (3, n)
+        return gradient, told.sum(1)
 
     def _objective(self, rows: Tensor, negatives: Negatives, n: int) -> tuple[Triplets, Tensor, Tensor]:
         """The distances of such rows, the loss, and what to minimise."""

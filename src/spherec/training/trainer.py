@@ -17,11 +17,11 @@ from spherec.geometry import Vectors
 from spherec.model import MetricModel
 from spherec.training.checkpoint import CheckpointFile, fingerprint
 from spherec.training.config import Training
-from spherec.training.graph import GraphedStep
 from spherec.training.history import EpochRecord, History
 from spherec.training.interrupt import interruptible
 from spherec.training.run import Run
 from spherec.training.standing import Standing
+from spherec.training.steps import steps
 from spherec.training.threads import threads_for
 from spherec.training.timer import Timer
 
@@ -82,19 +82,18 @@ def train(
     elif resume:
         raise ArgumentError("resume is True, but no checkpoint was named; give the path of one")
 
-    pairs = [torch.tensor(one, device=where) for one in (data.users, data.indices)]  # (E,), (E,)
-    step = GraphedStep(run, config.batch_size) if where.type == "cuda" else run.step
+    users, items = (torch.tensor(one, device=where) for one in (data.users, data.indices))  # (E,), (E,)
+    walk = steps(run, (users, items), config.batch_size)
     report_timer, save_timer = Timer(_SECONDS_BETWEEN_REPORTS), Timer(checkpoint_seconds)
     with interruptible() as interrupt:
         while not (interrupt.is_wanted() or _is_over(standing.history, plan.epochs, config.patience)):
             epoch = len(standing.history.epochs)
             order = rng.permutation(len(data), rng.torch_stream(config.seed, "shuffle", epoch, device=where))  # (E,)
             with threads_for(config.batch_size, where):
-                for first in range(standing.pairs, len(data), config.batch_size):
+                walk.begin(order, standing.pairs)
+                while standing.pairs < len(data):
                     began = time.perf_counter()
-                    batch = order[first : first + config.batch_size]  # (B,) the last one may be smaller
-                    places = step(*(one[batch].long() for one in pairs))
-                    standing.add(len(batch), places, time.perf_counter() - began)
+                    standing.add(*walk.step(), time.perf_counter() - began)
                     if progress is not None and report_timer.is_due():
                         progress(_record(run, standing), standing.history)
                     if file is not None and save_timer.is_due():

@@ -1,0 +1,26 @@
+"""The hot loops, compiled for GPUs by Triton, which comes with the CUDA builds of torch.
+
+What they replace stays beside their callers: as oracle, and for builds without Triton.
+"""
+
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+
+import torch
+
+
+def kernels(name: str, device: torch.device) -> ModuleType | None:
+    """The file `name` of this folder, or None where its kernels cannot work on tensors of this device."""
+    return import_module(f"{__name__}.{name}") if serves(device) else None
+
+
+def serves(device: torch.device) -> bool:
+    """Whether Triton is there, and compiles for this device."""
+    return device.type == "cuda" and _triton_is_there()
+
+
+@cache
+def _triton_is_there() -> bool:
+    return find_spec("triton") is not None

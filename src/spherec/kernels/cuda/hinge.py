@@ -1,0 +1,95 @@
+"""The hinge and its gradient in one pass, a program for each pair. `spherec.losses.hinge` and autograd do the same."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+
+def hinge_gradient(
+    rows: Tensor,  # (2 B + B N, D) of B users, B positives, N negatives of the first pair, of the second …
+    valid: Tensor,  # (B, N)
+    *,
+    margin: float,
+    ranked: bool,  # whether pairs are weighted by rank
+    n_items: int,
+    on_sphere: bool,
+) -> tuple[Tensor, Tensor]:
+    """The gradient (2 B + B N, D); and (3, B) of each pair its loss, whether it has one, what negatives it lacks."""
+    pairs, n = valid.shape
+    dim = rows.shape[1]
+    gradient = torch.empty_like(rows)
+    told = torch.empty(3, pairs, dtype=torch.float64, device=rows.device)
+    shape = {"WIDTH": triton.next_power_of_2(dim), "num_warps": max(1, min(4, dim // 128))}
+    arrays = rows, valid, gradient, told
+    _pair[(pairs,)](*arrays, float(margin), float(n_items), pairs, ranked, on_sphere, n, dim, **shape)
+    return gradient, told
+
+
+@triton.jit
+def _pair(
+    rows, valid, gradient, told, margin, n_items, pairs,
+    RANKED: tl.constexpr, ON_SPHERE: tl.constexpr, N: tl.constexpr, dim: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    pair = tl.program_id(0).to(tl.int64)
+    d = tl.arange(0, WIDTH)
+    inside = d < dim
+    user, user_scale = _vector(rows, pair, d, inside, ON_SPHERE, dim)
+    positive, positive_scale = _vector(rows, pairs + pair, d, inside, ON_SPHERE, dim)
+    near = _distance(user, positive, ON_SPHERE)
+    first = 2 * pairs + pair * N
+    nearest, chosen, within, count = float("inf"), -1, 0, 0
+    for k in range(N):
+        if tl.load(valid + pair * N + k) != 0:
+            negative, _ = _vector(rows, first + k, d, inside, ON_SPHERE, dim)
+            far = _distance(user, negative, ON_SPHERE)
+            count += 1
+            within += (near - far + margin > 0).to(tl.int32)
+            nearer = (far < nearest) | (far != far)  # what is not a number must show
+            chosen = tl.where(nearer, k, chosen)
+            nearest = tl.where(nearer, far, nearest)
+    violation = near - nearest + margin
+    active = (count > 0) & ~(violation <= 0)
+    weight = 1.0
+    if RANKED:
+        weight = tl.log(1 + n_items * within / tl.maximum(count, 1))
+    tl.store(told + pair, tl.where(active, weight * violation, 0.0))
+    tl.store(told + pairs + pair, active.to(tl.float64))
+    tl.store(told + 2 * pairs + pair, 1.0 * (N - count))
+    scale = tl.where(active, 2 * weight, 0.0)
+    negative, negative_scale = _vector(rows, first + tl.maximum(chosen, 0), d, inside, ON_SPHERE, dim)
+    of_user = _through_unit(scale * (negative - positive), user, user_scale, ON_SPHERE)
+    of_positive = _through_unit(scale * (positive - user), positive, positive_scale, ON_SPHERE)
+    of_negative = _through_unit(scale * (user - negative), negative, negative_scale, ON_SPHERE)
+    tl.store(gradient + pair * dim + d, of_user, mask=inside)
+    tl.store(gradient + (pairs + pair) * dim + d, of_positive, mask=inside)
+    for k in range(N):
+        mine = active & (chosen == k)
+        tl.store(gradient + (first + k) * dim + d, tl.where(mine, of_negative, 0.0), mask=inside)
+
+
+@triton.jit
+def _vector(rows, row, d, inside, ON_SPHERE: tl.constexpr, dim: tl.constexpr):
+    """The vector of a row, and by how much the row was scaled."""
+    vector = tl.load(rows + row * dim + d, mask=inside, other=0.0)
+    scale = 1.0
+    if ON_SPHERE:
+        scale = 1 / tl.maximum(tl.sqrt(tl.sum(vector * vector, 0)), 1e-12)
+        vector = vector * scale
+    return vector, scale
+
+
+@triton.jit
+def _distance(one, other, ON_SPHERE: tl.constexpr):
+    squares = 2.0
+    if not ON_SPHERE:
+        squares = tl.sum(one * one, 0) + tl.sum(other * other, 0)
+    return squares - 2 * tl.sum(one * other, 0)
+
+
+@triton.jit
+def _through_unit(gradient, vector, scale, ON_SPHERE: tl.constexpr):
+    """From the gradient of a vector to that of its raw row: on the sphere, what points along the vector falls away."""
+    if ON_SPHERE:
+        gradient = (gradient - tl.sum(gradient * vector, 0) * vector) * scale
+    return gradient

@@ -1,0 +1,23 @@
+"""`spherec demo`, on the data a newcomer gets, with a single epoch."""
+
+import re
+
+from spherec import datasets
+
+
+def test_demo_trains_scores_and_recommends(spherec):
+    done = spherec("demo", "--epochs", 1)
+    assert done.code == 0, done.err
+    assert "epoch 1:" in done.err
+    for text in ("240,020", "the paper, 4 folds", "4.12", "4.5", "Reader 247752 likes"):
+        assert text in done.out
+    before, after = done.out.split("and may like")
+    liked, offered = (re.findall(r"│ +(\d+) │ (\w{10}) │", part) for part in (before, after))
+    assert len(offered) == 10
+    data = datasets.book_crossing()
+    own = {data.item_ids[item] for item in data.items_of(int(data.user_ids.index_of(["247752"])[0]))}
+    assert {isbn for _, isbn in liked} <= own, "what a reader likes is hers"
+
+
+def test_a_demo_without_epochs_is_refused(spherec):
+    assert spherec("demo", "--epochs", 0).code == 2
