@@ -27,6 +27,7 @@ LEVELS = {
     "sampling": 3,
     "optim": 3,
     "ranking": 3,
+    "tensor_file": 3,
     "training": 4,
     "evaluation": 4,
     "artifact": 5,

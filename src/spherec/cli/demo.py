@@ -18,7 +18,7 @@ def demo() -> None:
     show(steps_table(data.steps), statistics_table(statistics(data), datasets.BOOK_CROSSING))
     note(datasets.BOOK_CROSSING.note)
     show(_most_popular(data), _books_of(data, _READER))
-    note("next: spherec train book-crossing -o books.npz")
+    note("next: spherec train book-crossing -o books.spherec")
 
 
 def _most_popular(data: Interactions) -> Table:

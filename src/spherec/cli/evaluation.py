@@ -19,6 +19,7 @@ from spherec.device import DeviceName, resolve
 from spherec.errors import DataError
 from spherec.evaluation import Ranker, evaluate
 from spherec.evaluation.foreign import Lists, aligned
+from spherec.tensor_file import is_tensor_file
 
 _NAMES = {
     "map": "MAP@{k}",
@@ -76,7 +77,7 @@ def _ranker(path: Path, fold: Fold, columns: Columns, device: torch.device) -> R
     """The model, or the lists in a table."""
     if not path.exists():
         raise DataError(f"{path} does not exist; give a model or a table of user, item, rank")
-    if archive.is_archive(path):
+    if archive.is_archive(path) or is_tensor_file(path):
         loaded = artifact.load(path)
         _refuse_leakage(path, loaded.data, fold.test)
         return aligned(loaded.vectors.to(device), loaded.data, fold.train)

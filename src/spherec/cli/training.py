@@ -67,7 +67,7 @@ def run_training(
         except TrainingError:  # going on would come to the same end
             checkpoint.unlink(missing_ok=True)
             raise
-    artifact.save(output, trained, data)
+    artifact.save(output, artifact.Artifact.of(trained, data))
     _report(trained.history, trained.ended, output, as_json=as_json)
     if trained.ended == "interrupted":
         note(f"{checkpoint} holds all that --resume needs to go on")
