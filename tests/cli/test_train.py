@@ -13,9 +13,9 @@ import pytest
 from safetensors import safe_open
 
 from spherec import Interactions
-from spherec.cli.training_bar import training_bar
 from spherec.data import text_arrays
 from spherec.data.ids import IdMap
+from spherec.recommender.progress import training_bar
 from spherec.training import EpochRecord, History
 
 ROOT = Path(__file__).parents[2]
