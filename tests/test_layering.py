@@ -137,6 +137,8 @@ fold.train.save("train.npz")
 assert spherec.Interactions.load("train.npz") == fold.train
 small = spherec.Interactions.from_pairs([0, 0, 1, 1], [0, 1, 1, 2])
 assert len(train(small, Training(dim=2, epochs=1, sampler=spherec.Uniform())).history.epochs) == 1
+spherec.CML(dim=2, epochs=1, sampler=spherec.Uniform()).fit(small, validation=0).save("model.spherec")
+assert len(spherec.load("model.spherec").recommend([0, 1], k=1)) == 2
 try:
     spherec.read("x.csv")
 except spherec.errors.MissingPackageError as error:

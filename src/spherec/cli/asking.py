@@ -93,13 +93,13 @@ def chosen_format(format: Format, as_json: bool) -> Format:
 
 def _print_table(title: str, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     shown = [place for place, name in enumerate(names) if name != "name" or any(row[place] for row in rows)]
-    table = Table(*(names[place] for place in shown), title=title, title_justify="left")
+    table = Table(*(names[place] for place in shown))
     for row in rows:
         table.add_row(*(_cell(row[place]) for place in shown))
     for column in table.columns:
         if column.header in ("rank", "score"):
             column.justify, column.no_wrap = "right", True
-    show(table)
+    show(title, table)
 
 
 def _cell(value: Any) -> str:
