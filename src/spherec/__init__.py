@@ -5,7 +5,7 @@ import spherec
 data = spherec.datasets.book_crossing()  # or spherec.read("events.csv", user="uid", item="sku")
 model = spherec.CML(dim=128, loss=spherec.Hinge(margin=1.0), sampler=spherec.TwoStage(negatives=5))
 model.fit(data, validation=0.05)
-model.recommend(["276747"], k=10)
+model.recommend(["247752"], k=10)
 model.recommend_for(items=["0345339703", "0439064872"], k=10)  # a user never seen
 model.save("books.spherec")
 """
