@@ -102,6 +102,11 @@ def test_validation_is_a_share(share):
         fitted(validation=share)
 
 
+def test_a_look_at_it():
+    assert repr(CML(**QUICK)) == "CML(Hinge, Uniform, dim=6: not trained)"
+    assert repr(fitted()) == "CML(Hinge, Uniform, dim=6: 12 users, 30 items)"
+
+
 def test_settings_are_those_of_training():
     model = CML(dim=16, loss=spherec.Softmin(0.2), sampler=spherec.Uniform(9, shared=True), seed=3, device="cpu")
     assert model.config == Training(dim=16, loss=spherec.Softmin(0.2), sampler=spherec.Uniform(9, shared=True), seed=3)

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -168,20 +168,12 @@ def test_folding_in_knows_what_it_does_not_know(tmp_path):
     assert spherec.load(tmp_path / "m.spherec", device="cpu").recommend("zoe", 3) == larger.recommend("zoe", 3)
 
 
-@settings(max_examples=20)
-@given(cluster=st.integers(0, CLUSTERS - 1), count=st.integers(1, 6), seed=st.integers(0, 99))
-def test_a_newcomer_finds_her_cluster(cluster, count, seed):
-    likes = [item for item in range(len(CLUSTERED.data.item_ids)) if item % CLUSTERS == cluster]
-    given_items = np.random.default_rng(seed).choice(likes, count, replace=False).tolist()
-    found = [record.item for record in CLUSTERED.recommend_for(given_items, 5)]
-    assert sum(item % CLUSTERS == cluster for item in found) >= 4
-
-
-CLUSTERED = spherec.CML(
-    dim=SETTINGS.dim,
-    optimizer=SETTINGS.optimizer,
-    batch_size=SETTINGS.batch_size,
-    epochs=30,
-    sampler=Uniform(5),
-    device="cpu",
-).fit(planted()[0], validation=0)
+def test_newcomers_find_their_cluster():
+    model = spherec.CML(
+        dim=SETTINGS.dim, optimizer=SETTINGS.optimizer, batch_size=64, epochs=30, sampler=Uniform(5), device="cpu"
+    ).fit(planted()[0], validation=0)
+    right = 0
+    for cluster in range(CLUSTERS):
+        likes = [item for item in range(model.data.n_items) if item % CLUSTERS == cluster]
+        right += sum(one.item % CLUSTERS == cluster for one in model.recommend_for(likes[:5], 5))
+    assert right / (5 * CLUSTERS) > 0.9

@@ -115,6 +115,11 @@ class CML(Answers):
         indices_of(used, known, "item", unknown)
         return self._of(with_users(self._made, joined(self.data, new), self._placing), self.device)
 
+    def __repr__(self) -> str:
+        loss, sampler = type(self.config.loss).__name__, type(self.config.sampler).__name__
+        knows = "not trained" if self._artifact is None else f"{self.data.n_users:,} users, {self.data.n_items:,} items"
+        return f"CML({loss}, {sampler}, dim={self.config.dim}: {knows})"
+
     @classmethod
     def load(cls, path: str | PathLike[str], *, device: DeviceName = "auto") -> Self:
         """The model in a file that `save` or `spherec train` wrote."""
