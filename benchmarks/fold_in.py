@@ -3,7 +3,7 @@
 A tenth of the Book-Crossing users is kept out of training altogether; half of each one's items is given when asked, the
 other half tests. Beside it, a model that was trained on the others and on those same half histories.
 
-    python benchmarks/fold_in.py [--preset two-stage] [--epochs 54] [--seed 0] [--models FOLDER]
+    python benchmarks/fold_in.py [--preset two-stage] [--dim 128] [--epochs 54] [--seed 0] [--models FOLDER]
 
 With --models, trained models are kept in that folder and used again.
 """
@@ -49,7 +49,7 @@ def trained(data: Interactions, folder: Path | None, name: str, options: argpars
     path = None if folder is None else folder / f"{options.preset}-{options.seed}-{name}.spherec"
     if path is not None and path.exists():
         return spherec.load(path)
-    model = CML(preset=options.preset, seed=options.seed, epochs=options.epochs)
+    model = CML(preset=options.preset, dim=options.dim, seed=options.seed, epochs=options.epochs)
     model.fit(data, validation=0, progress=True)
     if path is not None:
         model.save(path)
@@ -80,6 +80,7 @@ def milliseconds(model: CML, given: Interactions) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", default="two-stage")
+    parser.add_argument("--dim", type=int, default=128)
     parser.add_argument("--epochs", type=int, default=54)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--models", type=Path)
@@ -97,6 +98,7 @@ def main() -> None:
             ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True
         ).stdout.strip(),
         "preset": options.preset,
+        "dim": options.dim,
         "epochs": options.epochs,
         "seed": options.seed,
         "users": len(scores["folded in"].per_user.users),
