@@ -1,11 +1,13 @@
 """spherec: recommendations from implicit feedback, by one metric space for users and items.
 
 import spherec
-from spherec.training import Training, train
 
 data = spherec.datasets.book_crossing()  # or spherec.read("events.csv", user="uid", item="sku")
-trained = train(data, Training(sampler=spherec.TwoStage(negatives=5), loss=spherec.Hinge(margin=1.0)))
-trained.model.vectors, spherec.evaluate(trained.model, train_part, test_part).ndcg
+model = spherec.CML(dim=128, loss=spherec.Hinge(margin=1.0), sampler=spherec.TwoStage(negatives=5))
+model.fit(data, validation=0.05)
+model.recommend(["247752"], k=10)
+model.recommend_for(items=["0345339703", "0439064872"], k=10)  # a user never seen
+model.save("books.spherec")
 """
 
 import importlib as _importlib
@@ -23,9 +25,11 @@ if _typing.TYPE_CHECKING:
     from spherec.data.readers import read, read_names
     from spherec.evaluation import evaluate
     from spherec.losses import Hinge, Softmin
+    from spherec.recommender import CML, load
     from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
 
 __all__ = [
+    "CML",
     "Cut",
     "Hard",
     "Hinge",
@@ -40,6 +44,7 @@ __all__ = [
     "datasets",
     "errors",
     "evaluate",
+    "load",
     "read",
     "read_names",
     "splits",
@@ -51,6 +56,7 @@ _LATE = {
     "spherec.data.readers": ("read", "read_names"),
     "spherec.evaluation": ("evaluate",),
     "spherec.losses": ("Hinge", "Softmin"),
+    "spherec.recommender": ("CML", "load"),
     "spherec.sampling": ("Hard", "Popularity", "SemiHard", "TwoStage", "Uniform"),
 }
 

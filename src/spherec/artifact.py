@@ -1,18 +1,24 @@
-"""A trained model as one file: vectors, ids, names, what each user has, and how it was made."""
+"""A trained model as one self-contained file: vectors, ids, names, what each user has, and how it was made.
+
+A safetensors file without pickle, laid out in docs/artifact.md. Vectors are mapped from it, not copied.
+"""
 
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import get_args
 
 import torch
 
-from spherec.data import archive, text_arrays
+from spherec import tensor_file
+from spherec.data import text_arrays
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
 from spherec.geometry import Vectors
 from spherec.model import MetricModel
-from spherec.training import Trained
+from spherec.training import History, Trained, Training
+from spherec.training.configure import configured
+from spherec.training.trainer import Ended
 
 FORMAT = "spherec-model"
 VERSION = 1
@@ -26,16 +32,28 @@ class Artifact:
     "Of users and items, on the CPU."
     data: Interactions
     "The users and items with their ids and names, and what each user had when the model was trained."
-    manifest: dict[str, Any]
-    "How it was made: config, history, why training ended."
+    config: Training
+    "How it was trained."
+    history: History
+    "What happened, epoch by epoch."
+    ended: Ended
+    "Why training ended."
+    checksum: str | None = None
+    "Of the file that it was loaded from."
+
+    @classmethod
+    def of(cls, trained: Trained, data: Interactions) -> "Artifact":
+        """What a run on `data` left."""
+        vectors = trained.model.vectors.to(torch.device("cpu"))
+        return cls(vectors, data, trained.config, trained.history, trained.ended)
 
 
-def save(path: str | PathLike[str], trained: Trained, data: Interactions) -> None:
-    """Write the model, whole or not at all: an .npz archive that NumPy alone can read."""
-    vectors = trained.model.vectors
+def save(path: str | PathLike[str], artifact: Artifact) -> None:
+    """Write the model, whole or not at all. The same model gives the same bytes."""
+    data = artifact.data
     arrays = {
-        "user_vectors": vectors.user_table.cpu().numpy(),  # (U, D)
-        "item_vectors": vectors.item_table.cpu().numpy(),  # (I, D)
+        "item_vectors": artifact.vectors.item_table.numpy(),  # (I, D) first, where it is aligned best
+        "user_vectors": artifact.vectors.user_table.numpy(),  # (U, D)
         "indptr": data.indptr,
         "indices": data.indices,
     }
@@ -46,18 +64,18 @@ def save(path: str | PathLike[str], trained: Trained, data: Interactions) -> Non
     manifest = {
         "format": FORMAT,
         "version": VERSION,
-        "config": trained.config.described(),
-        "history": trained.history.as_records(),
-        "ended": trained.ended,
+        "config": artifact.config.described(),
+        "history": artifact.history.as_records(),
+        "ended": artifact.ended,
     }
-    archive.write(path, arrays, manifest, compress=False)
+    tensor_file.write(path, arrays, manifest)
 
 
 def load(path: str | PathLike[str]) -> Artifact:
     """Read a file that `save` wrote."""
-    arrays, manifest = archive.read(path, FORMAT, VERSION, remedy="train it again")
+    arrays, manifest = tensor_file.read(path, FORMAT, VERSION, remedy="train it again")
     try:
-        users, items = (torch.tensor(arrays[name]) for name in ("user_vectors", "item_vectors"))
+        users, items = (torch.from_numpy(arrays[name]) for name in ("user_vectors", "item_vectors"))
         data = Interactions(
             indptr=arrays["indptr"],
             indices=arrays["indices"],
@@ -65,10 +83,14 @@ def load(path: str | PathLike[str]) -> Artifact:
             item_ids=IdMap(text_arrays.decode_ids(arrays, "item_ids")),
             item_names=text_arrays.decode_names(arrays, "item_names"),
         )
-        vectors = Vectors(users, items, manifest["config"]["constraint"])
-        MetricModel(users, items, vectors.constraint)  # checks them
-        if (len(users), len(items), users.shape[1]) != (data.n_users, data.n_items, items.shape[1]):
+        config = configured(Training(), manifest["config"])
+        MetricModel(users, items, config.constraint)  # checks them
+        if (len(users), len(items), config.dim) != (data.n_users, data.n_items, items.shape[1]):
             raise ValueError(f"{(*users.shape,)} and {(*items.shape,)} vectors for {data}")
-        return Artifact(vectors, data, manifest)
-    except (KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+        if manifest["ended"] not in get_args(Ended):
+            raise ValueError(f"it ended with {manifest['ended']!r}")
+        history = History.from_records(manifest["history"])
+        vectors = Vectors(users, items, config.constraint)
+        return Artifact(vectors, data, config, history, manifest["ended"], manifest["checksum"])
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise DataError(f"{path} is damaged ({error}); train it again") from None

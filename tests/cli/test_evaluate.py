@@ -39,10 +39,11 @@ def write_lists(path, k, names=("user", "item", "rank"), data=FOLD.train):
 
 @pytest.fixture
 def files(tmp_path):
-    """model.npz, train.npz and test.npz."""
+    """model.spherec, train.npz and test.npz."""
     FOLD.train.save(tmp_path / "train.npz")
     FOLD.test.save(tmp_path / "test.npz")
-    artifact.save(tmp_path / "model.npz", Trained(MODEL, Training(dim=4), History(), "all epochs done"), FOLD.train)
+    trained = Trained(MODEL, Training(dim=4), History(), "all epochs done")
+    artifact.save(tmp_path / "model.spherec", artifact.Artifact.of(trained, FOLD.train))
     return tmp_path
 
 
@@ -50,7 +51,7 @@ def files(tmp_path):
 def command(spherec, files):
     """Run `spherec evaluate` on these files, others where they are named."""
 
-    def run(model="model.npz", train="train.npz", test="test.npz", *options):
+    def run(model="model.spherec", train="train.npz", test="test.npz", *options):
         return spherec("evaluate", files / model, "--train", files / train, "--test", files / test, *options)
 
     return run
@@ -67,30 +68,30 @@ def expected(k=50, model=MODEL):
 
 @pytest.mark.parametrize("k", [1, 5, 50])
 def test_a_script_gets_all_numbers(command, k):
-    told = json.loads(command("model.npz", "train.npz", "test.npz", "-k", k, "--json").out)
+    told = json.loads(command("model.spherec", "train.npz", "test.npz", "-k", k, "--json").out)
     assert list(told) == METRICS + COUNTS
     assert told == pytest.approx(expected(k), abs=1e-6)
 
 
 def test_the_length_is_50_if_nothing_is_said(command):
-    assert json.loads(command("model.npz", "train.npz", "test.npz", "--json").out)["k"] == 50
+    assert json.loads(command("model.spherec", "train.npz", "test.npz", "--json").out)["k"] == 50
 
 
 def test_a_reader_gets_a_table(command):
-    done = command("model.npz", "train.npz", "test.npz", "-k", 5)
+    done = command("model.spherec", "train.npz", "test.npz", "-k", 5)
     assert done.code == 0
     for label in ("MAP@5", "NDCG@5", "Recall@5", "Precision@5", "HitRate@5", "MRR@5", "MMR@5", "Gini", "catalogue"):
         assert label in done.out
     numbers = expected(5)
     for name in METRICS:
         assert f"{numbers[name]:.4f}" in done.out
-    assert f"model.npz: {numbers['users']} users" in done.out
+    assert f"model.spherec: {numbers['users']} users" in done.out
 
 
 def test_users_with_nothing_held_out_are_mentioned(command, files):
     few = FOLD.test.kept(FOLD.test.users < 3)
     few.save(files / "few.npz")
-    done = command("model.npz", "train.npz", "few.npz")
+    done = command("model.spherec", "train.npz", "few.npz")
     assert f"{20 - len(set(few.users))} users have nothing held out" in done.err
 
 
@@ -98,7 +99,7 @@ def test_tables_are_read_by_their_columns(command, files):
     write_pairs(files / "train.csv", FOLD.train, ("who", "what"))
     write_pairs(files / "test.csv", FOLD.test, ("who", "what"))
     columns = ("--user-column", "who", "--item-column", "what")
-    done = command("model.npz", "train.csv", "test.csv", "-k", 5, "--json", *columns)
+    done = command("model.spherec", "train.csv", "test.csv", "-k", 5, "--json", *columns)
     told = json.loads(done.out)
     known = set(FOLD.train.indices) | set(FOLD.test.indices)
     assert len(known) == 30, "all items are in the tables"
@@ -108,7 +109,7 @@ def test_tables_are_read_by_their_columns(command, files):
 def test_a_prepared_file_goes_beside_a_table(command, files):
     write_pairs(files / "test.csv", FOLD.test, ("who", "what"))
     columns = ("--user-column", "who", "--item-column", "what")
-    told = json.loads(command("model.npz", "train.npz", "test.csv", "-k", 5, "--json", *columns).out)
+    told = json.loads(command("model.spherec", "train.npz", "test.csv", "-k", 5, "--json", *columns).out)
     assert told == pytest.approx(expected(5), abs=1e-6)
 
 
@@ -130,23 +131,23 @@ def test_columns_of_lists_have_names_too(command, files):
 
 def test_a_model_that_was_trained_here_is_evaluated_here(spherec, files):
     options = ("--device", "cpu", "--epochs", 2, "--dim", 4, "--batch-size", 64, "--validation", 0)
-    assert spherec("train", files / "train.npz", "-o", files / "own.npz", *options).code == 0
+    assert spherec("train", files / "train.npz", "-o", files / "own.spherec", *options).code == 0
     done = spherec(
-        "evaluate", files / "own.npz", "--train", files / "train.npz", "--test", files / "test.npz", "--json"
+        "evaluate", files / "own.spherec", "--train", files / "train.npz", "--test", files / "test.npz", "--json"
     )
-    vectors = artifact.load(files / "own.npz").vectors
+    vectors = artifact.load(files / "own.spherec").vectors
     assert json.loads(done.out) == pytest.approx(expected(50, ExactRanker(vectors)), abs=1e-6)
     assert torch.isfinite(vectors.item_table).all()
 
 
 BAD = {
     "no model": (("no.npz", "train.npz", "test.npz"), ["no.npz does not exist", "give a model or a table"]),
-    "no train": (("model.npz", "no.npz", "test.npz"), ["no.npz does not exist"]),
-    "no test": (("model.npz", "train.npz", "no.csv"), ["no.csv does not exist"]),
-    "model for train": (("model.npz", "model.npz", "test.npz"), ["'spherec-model'", "right file"]),
-    "train for model": (("train.npz", "train.npz", "test.npz"), ["'spherec-interactions'", "right file"]),
+    "no train": (("model.spherec", "no.npz", "test.npz"), ["no.npz does not exist"]),
+    "no test": (("model.spherec", "train.npz", "no.csv"), ["no.csv does not exist"]),
+    "model for train": (("model.spherec", "model.spherec", "test.npz"), ["is a model, not interactions"]),
+    "train for model": (("train.npz", "train.npz", "test.npz"), ["prepared data, not a model", "right file"]),
     "truncated model": (("cut.npz", "train.npz", "test.npz"), ["cut.npz"]),
-    "wrong column of a table": (("model.npz", "pairs.csv", "test.npz"), ["'user'", "'who'"]),
+    "wrong column of a table": (("model.spherec", "pairs.csv", "test.npz"), ["'user'", "'who'"]),
     "wrong column of lists": (
         ("lists.csv", "train.npz", "test.npz", "--rank-column", "place"),
         ["'place'", "'rank'"],
@@ -154,9 +155,9 @@ BAD = {
     "lists without ranks": (("pairs.csv", "train.npz", "test.npz", "--user-column", "who"), ["'rank'"]),
     "lists with words for ranks": (("words.csv", "train.npz", "test.npz"), ["first", "not a number"]),
     "an item twice": (("twice.csv", "train.npz", "test.npz"), ["twice in one list"]),
-    "train and test the same": (("model.npz", "train.npz", "train.npz"), ["in both train and test"]),
-    "strangers": (("model.npz", "train.npz", "strangers.csv"), ["does not know 1 of the users", "'zoe'"]),
-    "no length": (("model.npz", "train.npz", "test.npz", "-k", 0), ["k must be a whole number >= 1, got 0"]),
+    "train and test the same": (("model.spherec", "train.npz", "train.npz"), ["in both train and test"]),
+    "strangers": (("model.spherec", "train.npz", "strangers.csv"), ["does not know 1 of the users", "'zoe'"]),
+    "no length": (("model.spherec", "train.npz", "test.npz", "-k", 0), ["k must be a whole number >= 1, got 0"]),
     "no length of lists": (("lists.csv", "train.npz", "test.npz", "-k", -1), ["k must be", "got -1"]),
     "a folder": ((".", "train.npz", "test.npz"), ["folder"]),
 }
@@ -166,7 +167,7 @@ BAD = {
 def test_what_cannot_be_evaluated_is_one_sentence(command, files, arguments, words):
     write_lists(files / "lists.csv", 5)
     write_pairs(files / "pairs.csv", FOLD.train, ("who", "item"))
-    (files / "cut.npz").write_bytes((files / "model.npz").read_bytes()[:700])
+    (files / "cut.npz").write_bytes((files / "model.spherec").read_bytes()[:700])
     (files / "words.csv").write_text("user,item,rank\nu1,i1,first\n")
     (files / "twice.csv").write_text("user,item,rank\n" + "".join(f"{user},i1,1\n{user},i1,2\n" for user in USERS))
     (files / "strangers.csv").write_text("user,item\nzoe,i1\n")
@@ -183,7 +184,7 @@ def test_what_cannot_be_evaluated_is_one_sentence(command, files, arguments, wor
 @pytest.mark.parametrize("missing", ["--train", "--test"])
 def test_both_parts_must_be_named(spherec, files, missing):
     other = {"--train": "--test", "--test": "--train"}[missing]
-    done = spherec("evaluate", files / "model.npz", other, files / "train.npz")
+    done = spherec("evaluate", files / "model.spherec", other, files / "train.npz")
     assert (done.code, done.out) == (2, "")
     assert missing in done.err
 

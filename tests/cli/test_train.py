@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 
 from spherec import Interactions
-from spherec.cli.training_bar import training_bar
 from spherec.data import text_arrays
 from spherec.data.ids import IdMap
+from spherec.recommender.progress import training_bar
 from spherec.training import EpochRecord, History
 
 ROOT = Path(__file__).parents[2]
@@ -33,15 +34,14 @@ def prepared(tmp_path):
 
 @pytest.fixture
 def train(spherec, prepared, tmp_path):
-    """Run `spherec train` on the prepared data, into model.npz."""
-    return lambda *options: spherec("train", prepared, "-o", tmp_path / "model.npz", *QUICK, *options)
+    """Run `spherec train` on the prepared data, into model.spherec."""
+    return lambda *options: spherec("train", prepared, "-o", tmp_path / "model.spherec", *QUICK, *options)
 
 
 def model_at(path):
-    """The arrays and the manifest, read with NumPy alone."""
-    with np.load(path, allow_pickle=False) as archive:
-        arrays = dict(archive)
-    return arrays, json.loads(arrays.pop("manifest").tobytes())
+    """The arrays and the manifest, read with safetensors alone."""
+    with safe_open(path, framework="numpy") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}, json.loads(file.metadata()["manifest"])  # noqa: SIM118
 
 
 def settings_of(path):
@@ -52,10 +52,10 @@ def files(folder):
     return sorted(file.name for file in folder.iterdir())
 
 
-def test_the_model_is_a_file_for_numpy(train, prepared, tmp_path):
+def test_the_model_is_a_safetensors_file(train, prepared, tmp_path):
     done = train()
     assert done.code == 0, done.err
-    arrays, manifest = model_at(tmp_path / "model.npz")
+    arrays, manifest = model_at(tmp_path / "model.spherec")
     assert arrays["user_vectors"].shape == (30, 8)
     assert arrays["item_vectors"].shape == (40, 8)
     assert arrays["item_vectors"].dtype == np.float32
@@ -66,12 +66,12 @@ def test_the_model_is_a_file_for_numpy(train, prepared, tmp_path):
     assert manifest["format"] == "spherec-model"
     assert manifest["ended"] == "all epochs done"
     assert [record["epoch"] for record in manifest["history"]] == [1, 2, 3]
-    assert files(tmp_path) == ["data.npz", "model.npz"]
+    assert files(tmp_path) == ["data.npz", "model.spherec"]
 
 
 def test_ids_and_names_are_in_the_model(train, tmp_path):
     train()
-    arrays, _ = model_at(tmp_path / "model.npz")
+    arrays, _ = model_at(tmp_path / "model.spherec")
     assert IdMap(text_arrays.decode_ids(arrays, "user_ids")) == IdMap([f"u{n}" for n in range(30)])
     assert text_arrays.decode_names(arrays, "item_names") == (*(f"Item {n}" for n in range(39)), None)
 
@@ -81,12 +81,12 @@ def test_it_says_how_it_went(train, tmp_path):
     assert "all epochs done" in done.out
     assert "NDCG@50" in done.out
     assert done.out.count("★") == 1
-    assert f"{tmp_path / 'model.npz'} holds the vectors of epoch" in done.err
+    assert f"{tmp_path / 'model.spherec'} holds the vectors of epoch" in done.err
 
 
 def test_it_says_the_same_to_a_script(train, tmp_path):
     told = json.loads(train("--json", "--set", "validate_every=1").out)
-    assert told["output"] == str(tmp_path / "model.npz")
+    assert told["output"] == str(tmp_path / "model.spherec")
     assert told["ended"] == "all epochs done"
     assert told["metric"] == "NDCG@50"
     metrics = [record["metric"] for record in told["history"]]
@@ -98,7 +98,7 @@ def test_the_same_command_gives_the_same_vectors(train, tmp_path):
     vectors = []
     for seed in (5, 5, 6):
         train("--seed", seed)
-        vectors.append(model_at(tmp_path / "model.npz")[0]["user_vectors"])
+        vectors.append(model_at(tmp_path / "model.spherec")[0]["user_vectors"])
     assert np.array_equal(vectors[0], vectors[1])
     assert not np.array_equal(vectors[0], vectors[2])
 
@@ -109,7 +109,7 @@ def test_settings_are_those_of_preset_file_set_and_flags_in_this_order(train, tm
     chosen = ("--set", "sampler.beta=0.3", "--set", "sampler.negatives=4", "--set", "seed=4")
     done = train("--preset", "uniform", "--config", config, *chosen, "--negatives", 6, "--learning-rate", 0.02)
     assert done.code == 0, done.err
-    settings = settings_of(tmp_path / "model.npz")
+    settings = settings_of(tmp_path / "model.spherec")
     assert settings["sampler"] == {"kind": "Popularity", "negatives": 6, "beta": 0.3, "shared": False}
     assert (settings["covariance"], settings["seed"]) == (0.5, 4)
     assert settings["optimizer"]["learning_rate"] == 0.02
@@ -129,12 +129,12 @@ def test_settings_are_those_of_preset_file_set_and_flags_in_this_order(train, tm
 )
 def test_any_setting_can_be_set(train, tmp_path, options, part, expected):
     assert train(*options).code == 0
-    assert expected.items() <= settings_of(tmp_path / "model.npz")[part].items()
+    assert expected.items() <= settings_of(tmp_path / "model.spherec")[part].items()
 
 
 def test_the_ball_can_be_chosen(train, tmp_path):
     assert train("--set", "constraint=ball").code == 0
-    arrays, manifest = model_at(tmp_path / "model.npz")
+    arrays, manifest = model_at(tmp_path / "model.spherec")
     assert manifest["config"]["constraint"] == "ball"
     assert np.linalg.norm(arrays["user_vectors"], axis=1).max() <= 1 + 1e-6
 
@@ -171,7 +171,7 @@ BAD = {
     "validation of everything": (("--validation", 1), ["share between 0 and 1", "got 1"]),
     "negative validation": (("--validation", -0.1), ["share between 0 and 1"]),
     "validation of nothing": (("--validation", 1e-9), ["holds nothing out"]),
-    "nothing to resume": (("--resume",), ["--resume needs", "model.npz.checkpoint", "does not exist"]),
+    "nothing to resume": (("--resume",), ["--resume needs", "model.spherec.checkpoint", "does not exist"]),
     "huge learning rate": (("--learning-rate", 1e300), ["learning_rate must be", "1e+300"]),
     "loss that is no number": (
         ("--set", "spread_out=1e300", "--checkpoint-seconds", 0),
@@ -215,14 +215,14 @@ def test_an_output_that_cannot_or_must_not_be_is_refused(spherec, prepared, tmp_
 
 
 def test_a_leftover_checkpoint_is_not_overwritten(train, tmp_path):
-    left = tmp_path / "model.npz.checkpoint"
+    left = tmp_path / "model.spherec.checkpoint"
     left.write_bytes(b"precious")
     done = train()
     assert done.code == 2
     assert "--resume, or remove it" in done.err
     assert left.read_bytes() == b"precious"
     assert "damaged" in train("--resume").err
-    assert files(tmp_path) == ["data.npz", "model.npz.checkpoint"]
+    assert files(tmp_path) == ["data.npz", "model.spherec.checkpoint"]
 
 
 def test_a_full_disk_is_one_sentence(train, tmp_path, monkeypatch):
@@ -237,7 +237,7 @@ def test_a_full_disk_is_one_sentence(train, tmp_path, monkeypatch):
 
 
 def test_ctrl_c_leaves_a_model_and_a_checkpoint_from_which_it_goes_on(spherec, prepared, tmp_path):
-    output, checkpoint = tmp_path / "model.npz", tmp_path / "model.npz.checkpoint"
+    output, checkpoint = tmp_path / "model.spherec", tmp_path / "model.spherec.checkpoint"
     options = [str(one) for one in (*QUICK, "--set", "validate_every=1", "--set", "patience=9999")]
     command = [sys.executable, "-m", "spherec", "train", str(prepared), "-o", str(output), *options]
     command += ["--epochs", "9999", "--checkpoint-seconds", "0"]
@@ -253,14 +253,14 @@ def test_ctrl_c_leaves_a_model_and_a_checkpoint_from_which_it_goes_on(spherec, p
     assert b"Traceback" not in err
     assert b"--resume" in err
     assert b"interrupted" in out + err
-    assert files(tmp_path) == ["data.npz", "model.npz", "model.npz.checkpoint"]
+    assert files(tmp_path) == ["data.npz", "model.spherec", "model.spherec.checkpoint"]
     _, manifest = model_at(output)
     assert manifest["ended"] == "interrupted"
 
     epochs = ("--epochs", len(manifest["history"]) + 2)
     done = spherec("train", prepared, "-o", output, *options, *epochs, "--resume")
     assert done.code == 0, done.err
-    assert files(tmp_path) == ["data.npz", "model.npz"]
+    assert files(tmp_path) == ["data.npz", "model.spherec"]
     resumed, manifest = model_at(output)
     assert manifest["ended"] == "all epochs done"
     spherec("train", prepared, "-o", tmp_path / "whole.npz", *options, *epochs)

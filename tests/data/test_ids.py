@@ -114,10 +114,32 @@ def test_unknown_ids_are_named_but_not_all_of_many():
     assert 77 not in held
 
 
-@pytest.mark.parametrize(("held", "asked"), [([276747], "276747"), (["276747"], 276747), ([date(2004, 6, 1)], 0)])
+@pytest.mark.parametrize(("held", "asked"), [([276747], "x"), (["276747"], 1), ([date(2004, 6, 1)], 0)])
 def test_an_id_of_the_wrong_type_gets_a_hint(held, asked):
     with pytest.raises(UnknownIdError, match=f"type {type(held[0]).__name__}, e.g. .*; got {type(asked).__name__}"):
         IdMap(held).index_of([asked])
+
+
+@pytest.mark.parametrize(
+    ("held", "asked", "told"),
+    [
+        ([276747], "276747", "the integer 276747"),
+        (["276747"], 276747, "the string '276747'"),
+        ([-5], " -5", "the integer -5"),
+    ],
+)
+def test_an_id_of_the_same_look_is_named(held, asked, told):
+    with pytest.raises(UnknownIdError, match=f"is not among the 1 known ids, but {told} is$"):
+        IdMap(held).index_of([asked])
+
+
+def test_find_gives_no_error():
+    held = IdMap(["a", "b", 7])
+    assert held.find(["b", "zoe", 7, None]).tolist() == [1, -1, 2, -1]
+    assert held.find(np.array([7, 8])).tolist() == [2, -1]
+    assert held.find([]).tolist() == []
+    with pytest.raises(UnknownIdError, match="hashable"):
+        held.find([[1]])
 
 
 def test_maps_are_equal_when_their_ids_are_in_order_and_type_changes_do_not_hide_a_difference():

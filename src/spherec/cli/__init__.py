@@ -10,7 +10,9 @@ from spherec.cli.demo import demo
 from spherec.cli.display import INTERRUPTED
 from spherec.cli.evaluate import evaluate
 from spherec.cli.presets import presets
+from spherec.cli.recommend import recommend
 from spherec.cli.reproduce import reproduce
+from spherec.cli.similar import explain, info, similar
 from spherec.cli.train import train
 from spherec.errors import SpherecError
 
@@ -26,6 +28,10 @@ app.add_typer(data.app, name="data")
 app.command()(demo)
 app.command()(train)
 app.command()(evaluate)
+app.command()(recommend)
+app.command()(similar)
+app.command()(explain)
+app.command()(info)
 app.command()(presets)
 app.command()(reproduce)
 

@@ -6,7 +6,6 @@ from rich.table import Table
 
 from spherec import datasets
 from spherec.cli.display import note, show, statistics_table
-from spherec.cli.training_bar import training_bar
 from spherec.data import splits
 from spherec.data.interactions import Interactions
 from spherec.data.statistics import statistics
@@ -14,6 +13,7 @@ from spherec.evaluation import Scores, evaluate
 from spherec.experiments import paper_rows
 from spherec.model import MetricModel
 from spherec.ranking import ExactRanker
+from spherec.recommender.progress import training_bar
 from spherec.sampling import TwoStage
 from spherec.training import Training, train
 

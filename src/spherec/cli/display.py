@@ -1,6 +1,6 @@
 """Tables and progress in the terminal."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import dropwhile, pairwise
 
@@ -8,7 +8,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from spherec.data.events import Step
@@ -41,6 +41,16 @@ def progress_bar(label: str) -> Iterator[ProgressCallback]:
     with bar:
         task = bar.add_task(label, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def users_bar(users: int) -> Iterator[Callable[[int], None]]:
+    """A bar over so many users on standard error, gone when done."""
+    console = Console(stderr=True)
+    columns = (TextColumn("ranking"), BarColumn(), MofNCompleteColumn(), TextColumn("users"), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=users)
+        yield lambda done: bar.update(task, completed=done)
 
 
 def steps_table(steps: Sequence[Step]) -> Table:

@@ -23,8 +23,8 @@ def evaluate(
 ) -> None:
     """Rank all items for every user with something held out, training items excluded, and score the lists.
 
-    For example: spherec data split movies.npz --by ratio -o split; spherec train split/train.npz -o model.npz;
-    spherec evaluate model.npz --train split/train.npz --test split/test.npz
+    For example: spherec data split movies.npz --by ratio -o split; spherec train split/train.npz -o model.spherec;
+    spherec evaluate model.spherec --train split/train.npz --test split/test.npz
     """
     from spherec.cli.evaluation import run_evaluation  # brings torch, which takes a while
 

@@ -1,6 +1,7 @@
 """What `spherec evaluate` does once its options are read."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,9 @@ from spherec.data.splits import Fold
 from spherec.device import DeviceName, resolve
 from spherec.errors import DataError
 from spherec.evaluation import Ranker, evaluate
-from spherec.evaluation.foreign import Lists, aligned
+from spherec.evaluation.foreign import Lists
+from spherec.recommender.answers import Answers
+from spherec.tensor_file import is_tensor_file
 
 _NAMES = {
     "map": "MAP@{k}",
@@ -76,18 +79,9 @@ def _ranker(path: Path, fold: Fold, columns: Columns, device: torch.device) -> R
     """The model, or the lists in a table."""
     if not path.exists():
         raise DataError(f"{path} does not exist; give a model or a table of user, item, rank")
-    if archive.is_archive(path):
-        loaded = artifact.load(path)
-        _refuse_leakage(path, loaded.data, fold.test)
-        return aligned(loaded.vectors.to(device), loaded.data, fold.train)
+    if archive.is_archive(path) or is_tensor_file(path):
+        made = artifact.load(path)
+        return Answers(replace(made, vectors=made.vectors.to(device))).ranker_for(fold.train, fold.test)
     from spherec.data.readers import read_events  # brings polars, which a machine that only trains may lack
 
     return Lists.from_events(read_events(path, Reading(columns=columns)), fold.train)
-
-
-def _refuse_leakage(path: Path, learned: Interactions, test: Interactions) -> None:
-    """A model that was trained on what is to test it would look too good."""
-    try:
-        splits.given(learned, test)
-    except DataError:
-        raise DataError(f"{path} was trained on pairs that are to test it; train it on --train alone") from None

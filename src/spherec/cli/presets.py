@@ -16,7 +16,7 @@ def presets(
 ) -> None:
     """List the ways to train that have a name; with a name, print its settings.
 
-    For example: spherec presets two-stage > run.toml, change a line, spherec train DATA --config run.toml -o model.npz
+    For example: spherec presets two-stage > run.toml, change a line, spherec train DATA --config run.toml -o my.spherec
     """
     from spherec.training.presets import PRESETS  # brings torch, which takes a while
 

@@ -18,6 +18,7 @@ from spherec.data.filters import Cut
 from spherec.data.interactions import Interactions
 from spherec.data.reading import Columns, Format, Missing, Reading
 from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning
+from spherec.tensor_file import is_tensor_file
 
 _TABLE = "Reading a table"
 CUT = "Cutting"
@@ -163,6 +164,8 @@ class Source:
         """The embedded data set or a prepared file, uncut; None for any other file."""
         if not self.is_embedded and not Path(self.data).exists():
             raise DataError(f"{self.data} does not exist; give a file, or 'book-crossing' for the embedded data set")
+        if not self.is_embedded and is_tensor_file(self.data):
+            raise DataError(f"{self.data} is a model, not interactions; give the data that it was trained on")
         if not self.is_embedded and not archive.is_archive(self.data):
             return None
         if given := self.options_given(_TABLE):

@@ -16,7 +16,7 @@ _RUN = "Run"
 @takes_source
 def train(
     source: Source,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model to write, e.g. books.npz.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model to write, e.g. books.spherec.")],
     preset: Annotated[
         PresetName, typer.Option(help="Where to begin; the options below change it.", rich_help_panel=_MODEL)
     ] = "two-stage",
@@ -60,7 +60,7 @@ def train(
 ) -> None:
     """Train a model: vectors of users and items in one space, in which a user's nearest items are what to recommend.
 
-    For example: spherec train book-crossing -o books.npz
+    For example: spherec train book-crossing -o books.spherec
 
     Ctrl-C ends the run with the best model so far, and --resume goes on later.
     """

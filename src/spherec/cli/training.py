@@ -11,18 +11,13 @@ from spherec import artifact
 from spherec.cli.display import INTERRUPTED, note, show
 from spherec.cli.presets import PresetName
 from spherec.cli.source import Source
-from spherec.cli.training_bar import training_bar
-from spherec.data import splits
 from spherec.data.atomic import refuse_unwritable
-from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, TrainingError
-from spherec.evaluation import Validation
-from spherec.training import History, Training, train
+from spherec.recommender.fitting import METRIC, held_out, watched
+from spherec.training import History, train
 from spherec.training.configure import configured
 from spherec.training.presets import PRESETS
-
-_METRIC = "NDCG@50"
 
 
 def run_training(
@@ -51,8 +46,8 @@ def run_training(
             else f"{checkpoint} is there from an interrupted run; go on with --resume, or remove it"
         )
     data = source.load()
-    learned, validate = _held_out(data, config, validation)
-    with training_bar(config.plan(len(learned)).epochs, len(learned), _METRIC) as progress:
+    learned, validate = held_out(data, config, validation)
+    with watched(True, config, len(learned)) as progress:
         try:
             trained = train(
                 learned,
@@ -67,7 +62,7 @@ def run_training(
         except TrainingError:  # going on would come to the same end
             checkpoint.unlink(missing_ok=True)
             raise
-    artifact.save(output, trained, data)
+    artifact.save(output, artifact.Artifact.of(trained, data))
     _report(trained.history, trained.ended, output, as_json=as_json)
     if trained.ended == "interrupted":
         note(f"{checkpoint} holds all that --resume needs to go on")
@@ -75,27 +70,13 @@ def run_training(
     checkpoint.unlink(missing_ok=True)
 
 
-def _held_out(data: Interactions, config: Training, share: float) -> tuple[Interactions, Validation | None]:
-    """What to learn from, and what to validate on."""
-    if share == 0:
-        return data, None
-    if not 0 < share < 1:
-        raise ArgumentError(f"--validation must be a share between 0 and 1, got {share:g}")
-    fold = splits.ratio(data, share, seed=config.seed)
-    if not len(fold.test):
-        raise ArgumentError(
-            f"--validation {share:g} holds nothing out, for no user has enough items; raise it, or give 0 to go without"
-        )
-    return fold.train, Validation(fold.train, fold.test)
-
-
 def _report(history: History, ended: str, output: Path, *, as_json: bool) -> None:
     best = history.best
     if as_json:
-        summary = {"output": str(output), "ended": ended, "best_epoch": best and best.epoch, "metric": _METRIC}
+        summary = {"output": str(output), "ended": ended, "best_epoch": best and best.epoch, "metric": METRIC}
         typer.echo(json.dumps({**summary, "history": history.as_records()}))
         return
-    table = Table("epoch", "loss", "active", f"validation\n{_METRIC}", "triplets/s", title=f"Training: {ended}")
+    table = Table("epoch", "loss", "active", f"validation\n{METRIC}", "triplets/s", title=f"Training: {ended}")
     shown = [record for record in history.epochs if record.metric is not None] or list(history.epochs[-10:])
     for record in shown:
         metric = "" if record.metric is None else f"{record.metric:.4f}{' ★' if record is best else ''}"

@@ -33,18 +33,38 @@ class IdMap(Sequence[Hashable]):
         if isinstance(ids, str | bytes):
             raise ArgumentError(f"ids must be a list of ids, got the single {ids!r}; write [{ids!r}]")
         wanted = list(ids)
-        lookup = self._lookup()
-        try:
-            found = [lookup.get(one, -1) for one in wanted]
-        except TypeError as error:
-            raise UnknownIdError(f"ids must be hashable: {error}") from None
-        unknown = [one for one, index in zip(wanted, found, strict=True) if index < 0]
+        found = self.find(wanted)  # (n,)
+        unknown = [wanted[place] for place in np.flatnonzero(found < 0)]
         if unknown:
             raise UnknownIdError(f"{_listed(unknown)} not among the {len(self):,} known ids{self._hint(unknown[0])}")
-        return np.array(found, dtype=np.int64)
+        return found
+
+    def find(self, ids: Iterable[Hashable]) -> NDArray[np.int64]:
+        """The dense indices of external ids, -1 for those that are not here."""
+        lookup = self._lookup()
+        plain = ids.tolist() if isinstance(ids, np.ndarray) else ids
+        try:
+            return np.fromiter((lookup.get(one, -1) for one in plain), dtype=np.int64)
+        except TypeError as error:
+            raise UnknownIdError(f"ids must be hashable: {error}") from None
+
+    def twin(self, one: Hashable) -> Hashable | None:
+        """What is here of the same look and another type: 7 for "7", "7" for 7; None where there is no such id."""
+        other: Hashable = None
+        if isinstance(one, str):
+            try:
+                other = int(one)
+            except ValueError:
+                return None
+        elif isinstance(one, int | np.integer):
+            other = str(one)
+        return other if other in self else None
 
     def _hint(self, unknown: Hashable) -> str:
         """Names the commonest mistake, an id of the wrong type, where it is the cause."""
+        twin = self.twin(unknown)
+        if twin is not None:
+            return f", but the {'string' if isinstance(twin, str) else 'integer'} {twin!r} is"
         known = self[0] if len(self) else unknown
         if type(known) is type(unknown):
             return ""

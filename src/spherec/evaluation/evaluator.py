@@ -1,6 +1,6 @@
 """The one way in which every model is evaluated: ours, and those of others by their lists."""
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,16 @@ class Ranker(Protocol):
         ...
 
 
-def evaluate(model: MetricModel | Ranker, train: Interactions, test: Interactions, *, k: int = 50) -> Scores:
+@runtime_checkable
+class Fitted(Protocol):
+    """A model that knows its users and items by their ids, such as `CML`."""
+
+    def ranker_for(self, train: Interactions, test: Interactions) -> Ranker:
+        """Itself under the indices of `train`; an error where it has learned from `test`."""
+        ...
+
+
+def evaluate(model: MetricModel | Ranker | Fitted, train: Interactions, test: Interactions, *, k: int = 50) -> Scores:
     """Score the model's top k over all items, the users' training items excluded, against the held-out pairs of `test`.
 
     `train` and `test` share their indices, as the parts of a split do. The popularity of an item is the number of users
@@ -34,7 +43,7 @@ def evaluate(model: MetricModel | Ranker, train: Interactions, test: Interaction
     if not len(test):
         raise DataError("there are no pairs to test on; give interactions with some")
     users = np.flatnonzero(test.items_per_user)  # (B,)
-    return score(_ranker(model, train).top(users, k, without=train), users, train, test, k=k)
+    return score(_ranker(model, train, test).top(users, k, without=train), users, train, test, k=k)
 
 
 def score(
@@ -65,7 +74,9 @@ def score(
     )
 
 
-def _ranker(model: MetricModel | Ranker, train: Interactions) -> Ranker:
+def _ranker(model: MetricModel | Ranker | Fitted, train: Interactions, test: Interactions) -> Ranker:
+    if isinstance(model, Fitted):
+        return model.ranker_for(train, test)
     if not isinstance(model, MetricModel):
         return model
     for name, rows, count in (("users", model.user_rows, train.n_users), ("items", model.item_rows, train.n_items)):

@@ -1,14 +1,12 @@
 """Models on data that is not quite their own, and lists that another program made: both under the data's indices."""
 
-from collections.abc import Hashable, Iterable
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from spherec.data.events import Events
-from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
 from spherec.geometry import Vectors
@@ -29,8 +27,8 @@ class Lists:
         """
         if events.values is None:
             raise DataError("the lists have no column of ranks; name it")
-        users = _indices(events.user_ids, data.user_ids)[events.users]  # (E,)
-        items = _indices(events.item_ids, data.item_ids)[events.items]  # (E,)
+        users = data.user_ids.find(events.user_ids)[events.users]  # (E,)
+        items = data.item_ids.find(events.item_ids)[events.items]  # (E,)
         known = users >= 0
         users, items, ranks = users[known], items[known], events.values[known]
         order = np.lexsort((ranks, users))
@@ -52,7 +50,7 @@ def aligned(vectors: Vectors, own: Interactions, data: Interactions) -> ExactRan
 
     Items that the model does not know are never listed; users that it does not know are an error.
     """
-    users, items = _indices(data.user_ids.array, own.user_ids), _indices(data.item_ids.array, own.item_ids)
+    users, items = own.user_ids.find(data.user_ids), own.item_ids.find(data.item_ids)
     strangers = np.flatnonzero(users < 0)
     if len(strangers):
         first = ", ".join(repr(data.user_ids[int(user)]) for user in strangers[:3])
@@ -65,10 +63,3 @@ def aligned(vectors: Vectors, own: Interactions, data: Interactions) -> ExactRan
         for table, index in ((vectors.user_table, users), (vectors.item_table, items))
     )
     return ExactRanker(Vectors(user_table, item_table, vectors.constraint), listed=items >= 0)
-
-
-def _indices(ids: Iterable[Hashable] | NDArray[Any], among: IdMap) -> NDArray[np.int64]:
-    """The index of each id (n,) in the map, -1 where it has none."""
-    place = {one: index for index, one in enumerate(among)}
-    plain = ids.tolist() if isinstance(ids, np.ndarray) else ids
-    return np.fromiter((place.get(one, -1) for one in plain), dtype=np.int64)

@@ -7,7 +7,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
-from spherec.cli.display import note
 from spherec.training import EpochRecord, History
 from spherec.training.trainer import Progress as ProgressCallback
 
@@ -50,8 +49,9 @@ class _Lines:
 
     def __call__(self, epoch: EpochRecord, history: History) -> None:  # noqa: ARG002
         """Say what has not been said yet."""
+        console = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
         for ended in history.epochs[self._said if self._said is not None else len(history.epochs) :]:
-            note(f"epoch {ended.epoch}: {_state(ended, history, self._metric)}")
+            console.print(f"epoch {ended.epoch}: {_state(ended, history, self._metric)}", style="dim")
         self._said = len(history.epochs)
 
 

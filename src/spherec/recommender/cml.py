@@ -1,0 +1,133 @@
+"""A model to work with: learn from interactions, go on with new ones, answer, save."""
+
+import difflib
+from dataclasses import fields, replace
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+
+from spherec import artifact
+from spherec.artifact import Artifact
+from spherec.device import DeviceName, resolve
+from spherec.errors import ArgumentError
+from spherec.recommender.answers import Answers
+from spherec.recommender.asking import Unknown, indices_of
+from spherec.recommender.fitting import Watching, held_out, watched
+from spherec.recommender.growing import joined, start_of, with_users
+from spherec.recommender.sources import Orientation, as_interactions
+from spherec.training import Training, train
+from spherec.training.presets import PRESETS
+
+
+class CML(Answers):
+    """Collaborative metric learning: users and items in one space, where a user's nearest items are recommended.
+
+    `CML(dim=64, loss=Hinge(), sampler=TwoStage(negatives=5), seed=1)`: settings are the fields of `training.Training`,
+    beginning from a preset ("two-stage" if nothing is said). `device` is where it trains.
+    """
+
+    def __init__(self, *, preset: str = "two-stage", device: DeviceName = "auto", **settings: Any) -> None:
+        if preset not in PRESETS:
+            raise ArgumentError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}")
+        names = [field.name for field in fields(Training)]
+        for name in settings:
+            if name not in names:
+                close = difflib.get_close_matches(name, names, n=1)
+                meant = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
+                raise ArgumentError(f"{name!r} is not a setting; {meant}")
+        super().__init__(None)
+        self.config = replace(PRESETS[preset].training, **settings)
+        self.device: DeviceName = device
+        resolve(device)  # a device that is not there is told now, not after the data is read
+
+    def fit(
+        self,
+        data: Any,
+        *,
+        user: str | None = None,
+        item: str | None = None,
+        orientation: Orientation | None = None,
+        validation: float = 0.05,
+        progress: Watching = None,
+    ) -> Self:
+        """Learn from Interactions, from the columns `user` and `item` of a data frame, or from a matrix.
+
+        What a matrix's rows and columns are must be said: orientation="users x items" or "items x users".
+
+        A share `validation` of each user's items is held out to choose the best epoch and to know when to stop; 0
+        trains on everything for all epochs. Ctrl-C ends training with the best model so far. `progress` shows a bar:
+        in a terminal if nothing is said.
+        """
+        interactions = as_interactions(data, user=user, item=item, orientation=orientation)
+        learned, validate = held_out(interactions, self.config, validation)
+        with watched(progress, self.config, len(learned)) as tell:
+            trained = train(learned, self.config, validate=validate, device=resolve(self.device), progress=tell)
+        self._set(Artifact.of(trained, interactions))
+        return self
+
+    def partial_fit(
+        self,
+        data: Any,
+        *,
+        user: str | None = None,
+        item: str | None = None,
+        orientation: Orientation | None = None,
+        validation: float = 0.05,
+        epochs: int | None = None,
+        progress: Watching = None,
+    ) -> Self:
+        """Go on learning, from all that the model has learned and from new interactions, with new users and items.
+
+        What the model knows begins where it is; new users are folded in, new items begin among their users. The share
+        `validation` is held out of the new pairs alone, for no vector has seen those. `epochs` bounds this run.
+        """
+        new = as_interactions(data, user=user, item=item, orientation=orientation)
+        config = self.config if epochs is None else replace(self.config, epochs=epochs)
+        growth = joined(self.data, new)
+        start = start_of(growth, self._made, self._placing)
+        learned, validate = growth.held_out(config, validation)
+        where = resolve(self.device)
+        with watched(progress, config, len(learned)) as tell:
+            trained = train(learned, config, validate=validate, device=where, initial=start, progress=tell)
+        self._set(Artifact.of(replace(trained, config=self.config), growth.data))
+        return self
+
+    def fold_in(
+        self,
+        data: Any,
+        *,
+        user: str | None = None,
+        item: str | None = None,
+        orientation: Orientation | None = None,
+        unknown: Unknown = "error",
+    ) -> "CML":
+        """Another model that knows the users of `data`, too, placed by their items. No item moves.
+
+        A user whom the model knows already is placed anew, by old and new items together. Items that the model does
+        not know are an error, or passed over with `unknown="skip"`.
+        """
+        new = as_interactions(data, user=user, item=item, orientation=orientation)
+        known = self.data.item_ids
+        if unknown == "skip":
+            new = new.kept(known.find(new.item_ids)[new.indices] >= 0)
+        used = [new.item_ids[int(index)] for index in np.flatnonzero(new.users_per_item)]
+        indices_of(used, known, "item", unknown)
+        return self._of(with_users(self._made, joined(self.data, new), self._placing), self.device)
+
+    def __repr__(self) -> str:
+        loss, sampler = type(self.config.loss).__name__, type(self.config.sampler).__name__
+        knows = "not trained" if self._artifact is None else f"{self.data.n_users:,} users, {self.data.n_items:,} items"
+        return f"CML({loss}, {sampler}, dim={self.config.dim}: {knows})"
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], *, device: DeviceName = "auto") -> Self:
+        """The model in a file that `save` or `spherec train` wrote."""
+        return cls._of(artifact.load(path), device)
+
+    @classmethod
+    def _of(cls, made: Artifact, device: DeviceName) -> Self:
+        model = cls(device=device)
+        model.config = made.config
+        model._set(made)
+        return model

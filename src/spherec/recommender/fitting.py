@@ -1,0 +1,45 @@
+"""A run as people start it: part of the pairs held out to know when to stop, and a bar to watch."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from spherec.data import splits
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError
+from spherec.evaluation import Validation
+from spherec.recommender.progress import training_bar
+from spherec.training import Training
+from spherec.training.trainer import Progress
+
+METRIC = "NDCG@50"
+"""What decides when training ends, on the pairs held out."""
+
+Watching = bool | Progress | None
+"""Whether to show a bar; None shows one in a terminal. Or what to tell instead."""
+
+
+def held_out(data: Interactions, config: Training, share: float) -> tuple[Interactions, Validation | None]:
+    """What to learn from, and what to validate on: a share of each user's items, or nothing if it is 0."""
+    if share == 0:
+        return data, None
+    if not 0 < share < 1:
+        raise ArgumentError(f"validation must be 0 or a share between 0 and 1, got {share:g}")
+    fold = splits.ratio(data, share, seed=config.seed)
+    if not len(fold.test):
+        raise ArgumentError(
+            f"validation {share:g} holds nothing out, for no user has enough items; raise it, or give 0 to go without"
+        )
+    return fold.train, Validation(fold.train, fold.test)
+
+
+@contextmanager
+def watched(watching: Watching, config: Training, pairs: int) -> Iterator[Progress | None]:
+    """What to tell the trainer about progress."""
+    if callable(watching):
+        yield watching
+    elif watching is False or (watching is None and not sys.stderr.isatty()):
+        yield None
+    else:
+        with training_bar(config.plan(pairs).epochs, pairs, METRIC) as progress:
+            yield progress

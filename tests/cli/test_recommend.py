@@ -1,0 +1,211 @@
+"""`spherec recommend`, `similar`, `explain` and `info`, as a newcomer and as a script would call them."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tests.recommender.models import ITEMS, USERS, model_of, small
+
+NAMES = {item: f"The {item}, or so" for item in ITEMS}
+MODEL = model_of(small().with_item_names(NAMES))
+
+
+@pytest.fixture
+def path(tmp_path):
+    MODEL.save(tmp_path / "m.spherec")
+    return tmp_path / "m.spherec"
+
+
+@pytest.fixture
+def command(spherec, path):
+    """Run a command on the model."""
+    return lambda name, *arguments: spherec(name, path, *arguments)
+
+
+def records(done):
+    assert done.code == 0, done.err
+    return json.loads(done.out)
+
+
+# --- What is printed -------------------------------------------------------------------------------------------------
+
+
+def test_a_script_gets_records(command):
+    assert records(command("recommend", "u1", "-k", 3, "--json")) == MODEL.recommend("u1", 3).as_dicts()
+    assert records(command("recommend", "u2", "u1", "--format", "json")) == MODEL.recommend(["u2", "u1"]).as_dicts()
+    assert records(command("similar", "i1", "--json")) == MODEL.similar_items("i1").as_dicts()
+    assert records(command("similar", "u1", "--users", "--json")) == MODEL.similar_users("u1").as_dicts()
+    assert records(command("explain", "u1", "i1", "--json")) == MODEL.explain("u1", "i1").as_dicts()
+
+
+def test_a_table_shows_names_beside_ids(command):
+    done = command("recommend", "u1", "u2", "-k", 2)
+    assert done.code == 0
+    for record in MODEL.recommend(["u1", "u2"], 2):
+        assert f"For user {record.user}" in done.out
+        assert str(record.item) in done.out
+        assert record.name in done.out
+        assert f"{record.score:.4f}" in done.out
+    assert "Like i1 (The i1, or so)" in command("similar", "i1").out
+    assert "Of the items of user u1, the nearest to i2 (The i2, or so)" in command("explain", "u1", "i2").out
+
+
+def test_a_table_without_names_has_no_column_for_them(spherec, tmp_path):
+    model_of(small()).save(tmp_path / "plain.spherec")
+    assert "name" not in spherec("recommend", tmp_path / "plain.spherec", "u1").out
+
+
+def test_csv(command):
+    rows = list(csv.DictReader(io.StringIO(command("recommend", "u1", "-k", 2, "--format", "csv").out)))
+    assert [row["name"] for row in rows] == [record.name for record in MODEL.recommend("u1", 2)]
+    assert list(rows[0]) == ["user", "rank", "item", "name", "score"]
+
+
+def test_names_that_look_like_markup(spherec, tmp_path):
+    model_of(small().with_item_names(dict.fromkeys(ITEMS, "[b]{x}[/b]"))).save(tmp_path / "odd.spherec")
+    assert "[b]{x}[/b]" in spherec("recommend", tmp_path / "odd.spherec", "u1").out
+    assert "[b]{x}[/b]" in spherec("similar", tmp_path / "odd.spherec", "i1").out
+
+
+# --- Who and what ----------------------------------------------------------------------------------------------------
+
+
+def test_lists_from_files(command, tmp_path):
+    (tmp_path / "users.txt").write_text("u3\n\n u1 \n")
+    (tmp_path / "items.txt").write_text("i5\ni6\ni7\ni8\n")
+    told = records(command("recommend", f"@{tmp_path}/users.txt", "--only", f"@{tmp_path}/items.txt", "--json"))
+    assert told == MODEL.recommend(["u3", "u1"], items=["i5", "i6", "i7", "i8"]).as_dicts()
+    told = records(command("recommend", "u1", "--exclude", "i5, i6", "--with-seen", "-k", 40, "--json"))
+    assert told == MODEL.recommend("u1", 40, exclude=["i5", "i6"], exclude_seen=False).as_dicts()
+
+
+def test_somebody_new(command):
+    told = records(command("recommend", "--items", "i1,i2,i3", "-k", 4, "--only", "i1,i4,i5,i6,i7", "--json"))
+    assert told == MODEL.recommend_for(["i1", "i2", "i3"], 4, among=["i1", "i4", "i5", "i6", "i7"]).as_dicts()
+    assert "For somebody with these items" in command("recommend", "--items", "i1,i2").out
+
+
+def test_unknown_ids_are_passed_over_on_request(command):
+    told = records(command("recommend", "zoe", "u1", "--only", "i1,x,i2,i3", "--skip-unknown", "--json"))
+    assert told == MODEL.recommend("u1", items=["i1", "i2", "i3"]).as_dicts()
+
+
+@pytest.mark.parametrize("users", [list(range(12)), [f"00{n}" for n in range(12)], [(n, "a") for n in range(12)]])
+def test_ids_that_are_no_words(spherec, tmp_path, users):
+    model = model_of(small(users=users, items=list(range(30))))
+    model.save(tmp_path / "m.spherec")
+    told = records(spherec("recommend", tmp_path / "m.spherec", str(users[3]), "--only", "1,2,3,4", "--json"))
+    assert [one["item"] for one in told] == [one.item for one in model.recommend([users[3]], items=[1, 2, 3, 4])]
+    assert records(spherec("similar", tmp_path / "m.spherec", 5, "--json")) == model.similar_items(5).as_dicts()
+
+
+# --- Everybody -------------------------------------------------------------------------------------------------------
+
+
+def test_everybody_as_parquet(command, tmp_path):
+    done = command("recommend", "--all", "-k", 5, "-o", tmp_path / "lists.parquet")
+    assert done.code == 0, done.err
+    assert "60 rows written to" in done.err
+    assert pl.read_parquet(tmp_path / "lists.parquet").equals(MODEL.recommend(USERS, 5).to_polars())
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["lists.parquet", "m.spherec"]
+
+
+def test_everybody_as_csv(command, tmp_path):
+    command("recommend", "--all", "-k", 5, "-o", tmp_path / "lists.csv")
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "lists.csv").read_text())))
+    assert [(row["user"], row["item"]) for row in rows] == [(one.user, one.item) for one in MODEL.recommend(USERS, 5)]
+
+
+def test_some_users_to_a_file(command, tmp_path):
+    command("recommend", "u3", "u1", "-k", 2, "-o", tmp_path / "lists.parquet", "--exclude", "i1,i2")
+    expected = MODEL.recommend(["u3", "u1"], 2, exclude=["i1", "i2"]).to_polars()
+    assert pl.read_parquet(tmp_path / "lists.parquet").equals(expected)
+
+
+def test_many_blocks_are_one_file(spherec, tmp_path):
+    users = list(range(2500))
+    model = model_of(small(0.1, users=users))
+    model.save(tmp_path / "m.spherec")
+    spherec("recommend", tmp_path / "m.spherec", "--all", "-k", 2, "-o", tmp_path / "lists.parquet")
+    frame = pl.read_parquet(tmp_path / "lists.parquet")
+    assert frame["user"].to_list() == np.repeat(users, 2).tolist()
+
+
+def test_ids_without_a_type_in_parquet_are_texts(spherec, tmp_path):
+    model_of(small(users=[("a", 1), 2, "b", 2**70])).save(tmp_path / "m.spherec")
+    assert spherec("recommend", tmp_path / "m.spherec", "--all", "-o", tmp_path / "lists.parquet").code == 0
+    users = pl.read_parquet(tmp_path / "lists.parquet")["user"]
+    assert users.unique(maintain_order=True).to_list() == ["('a', 1)", "2", "b", str(2**70)]
+
+
+# --- What a file holds -----------------------------------------------------------------------------------------------
+
+
+def test_info(command, path):
+    told = records(command("info", "--json"))
+    assert told["users"] == 12
+    assert told["items"] == told["items_with_a_name"] == 30
+    assert told["pairs"] == len(MODEL.data)
+    assert told["bytes"] == path.stat().st_size
+    assert told["config"] == MODEL.config.described()
+    assert (told["format_version"], told["best_epoch"]) == (1, None)
+    shown = command("info").out
+    assert told["checksum"] in shown
+    assert "Uniform(negatives=2, shared=False)" in shown
+
+
+# --- Bad input -------------------------------------------------------------------------------------------------------
+
+BAD = {
+    "nobody": (("recommend",), ["say for whom", "--all", "--items"]),
+    "somebody and everybody": (("recommend", "u1", "--all"), ["say for whom"]),
+    "an unknown user": (("recommend", "zoe", "max"), ["'zoe', 'max' are not among", "--items", "--skip-unknown"]),
+    "an unknown item": (("recommend", "u1", "--only", "x"), ["'x' is not among", "--skip-unknown"]),
+    "an unknown user to explain": (("explain", "zoe", "i1"), ["'zoe' is not among the 12 known ids"]),
+    "an unknown item to be like": (("similar", "x"), ["'x' is not among the 30 known ids"]),
+    "items that nobody knows": (("recommend", "--items", "x", "--skip-unknown"), ["at least one item"]),
+    "no items": (("recommend", "--items", ""), ["at least one item"]),
+    "no length": (("recommend", "u1", "-k", 0), ["k must be a whole number >= 1, got 0"]),
+    "everybody to nowhere": (("recommend", "--all"), ["--all needs -o"]),
+    "somebody new to a file": (("recommend", "--items", "i1", "-o", "x.csv"), ["leave out -o"]),
+    "an unknown kind of file": (("recommend", "--all", "-o", "lists.txt"), [".parquet or .csv"]),
+    "a folder that is not there": (("recommend", "--all", "-o", "no/such/x.csv"), ["cannot write", "make it first"]),
+    "no such file": (("recommend", "@none.txt"), ["cannot read none.txt"]),
+    "two formats": (("recommend", "u1", "--json", "--format", "csv"), ["exclude each other"]),
+}
+
+
+@pytest.mark.parametrize(("arguments", "told"), BAD.values(), ids=BAD)
+def test_bad_input_is_one_sentence(command, arguments, told, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = command(*arguments)
+    assert done.code == 2
+    assert done.out == ""
+    assert len(done.err.strip().splitlines()) == 1
+    for part in told:
+        assert part in done.err
+    assert [file.name for file in tmp_path.iterdir()] == ["m.spherec"]
+
+
+@pytest.mark.parametrize("command", [("recommend", "u1"), ("similar", "i1"), ("explain", "u1", "i1"), ("info",)])
+def test_what_is_no_model(spherec, tmp_path, command):
+    (tmp_path / "x.csv").write_text("user,item\nu1,i1\n")
+    small().save(tmp_path / "x.npz")
+    (tmp_path / "cut.spherec").write_bytes(b"")
+    name, *rest = command
+    for file, told in (("x.csv", "not made by spherec"), ("x.npz", "not a model"), ("no.spherec", "no such file")):
+        done = spherec(name, tmp_path / file, *rest)
+        assert done.code == 2
+        assert told in done.err
+    assert spherec(name, tmp_path / "cut.spherec", *rest).code == 2
+
+
+@pytest.mark.parametrize("name", ["recommend", "similar", "explain", "info"])
+def test_help_shows_an_example(spherec, name):
+    done = spherec(name, "--help")
+    assert done.code == 0
+    assert "MODEL" in done.out

@@ -1,0 +1,44 @@
+"""What tests of the model in use share: models without training, and what they must answer."""
+
+import numpy as np
+import torch
+
+from spherec.artifact import Artifact
+from spherec.data.interactions import Interactions
+from spherec.model import MetricModel
+from spherec.recommender import CML
+from spherec.sampling import Uniform
+from spherec.training import History, Trained, Training
+from tests.sampling.checks import directions
+
+USERS, ITEMS = [f"u{n}" for n in range(12)], [f"i{n}" for n in range(30)]
+
+
+def model_of(data, dim=6, constraint="sphere", seed=1):
+    """A model of the data with random vectors."""
+    users, items = directions(data.n_users, dim, seed), directions(data.n_items, dim, seed + 1)
+    if constraint == "ball":
+        users, items = (rows * torch.linspace(0.2, 1, len(rows))[:, None] for rows in (users, items))
+    config = Training(dim=dim, constraint=constraint, sampler=Uniform(2), epochs=2)
+    trained = Trained(MetricModel(users, items, constraint), config, History(), "all epochs done")
+    return CML._of(Artifact.of(trained, data), "cpu")
+
+
+def small(density=0.3, seed=0, users=USERS, items=ITEMS):
+    rows = np.random.default_rng(seed).random((len(users), len(items))) < density
+    return Interactions.from_matrix(rows, user_ids=users, item_ids=items)
+
+
+def expected(model, user, k, *, seen=True, only=None, exclude=()):
+    """The items of a user's list, by the distance alone, in plain loops."""
+    data, vectors = model.data, model.vectors
+    who = list(data.user_ids).index(user)
+    own = {list(data.item_ids)[item] for item in data.items_of(who)}
+    point = vectors.user_table[who].numpy().astype(np.float64)
+    found = []
+    for index, item in enumerate(data.item_ids):
+        if (seen and item in own) or (only is not None and item not in only) or item in exclude:
+            continue
+        place = vectors.item_table[index].numpy().astype(np.float64)
+        found.append((((point - place) ** 2).sum(), index, item))
+    return [item for _, _, item in sorted(found)[:k]]

@@ -1,0 +1,155 @@
+"""Learning through the model object: from anything, with a bar or without, the same as the trainer."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+
+import spherec
+from spherec.errors import ArgumentError, DataError
+from spherec.evaluation import Validation
+from spherec.recommender import CML
+from spherec.training import Training, train
+from tests.recommender.models import small
+from tests.training.runs import same_vectors
+
+DATA = small(density=0.4)
+QUICK = {"dim": 6, "sampler": spherec.Uniform(2), "batch_size": 32, "epochs": 3, "validate_every": 1, "device": "cpu"}
+
+
+def pairs():
+    users = [DATA.user_ids[int(user)] for user in DATA.users]
+    return {"who": users, "what": [DATA.item_ids[int(item)] for item in DATA.indices]}
+
+
+def fitted(data=DATA, **options):
+    return CML(**QUICK).fit(data, **options)
+
+
+# --- What it learns from ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_a_data_frame_goes_by_its_columns(frame):
+    model = fitted(frame(pairs()), user="who", item="what")
+    assert sorted(model.data.user_ids) == sorted(DATA.user_ids)
+    assert len(model.data) == len(DATA)
+    for given in ({}, {"user": "who"}, {"item": "what"}):
+        with pytest.raises(ArgumentError, match=r"needs the names of its columns, .*, two of 'who', 'what'"):
+            fitted(frame(pairs()), **given)
+    with pytest.raises(DataError, match="there is no column 'wo'"):
+        fitted(frame(pairs()), user="wo", item="what")
+
+
+@pytest.mark.parametrize("matrix", [sp.csr_matrix, sp.csr_array, sp.coo_matrix, np.asarray])
+def test_a_matrix_goes_by_its_orientation(matrix):
+    rows = DATA.matrix.toarray()
+    model = fitted(matrix(rows), orientation="users x items")
+    assert (model.data.n_users, model.data.n_items) == (12, 30)
+    turned = fitted(matrix(rows.T), orientation="items x users")
+    assert turned.data == model.data
+    assert same_vectors(turned.vectors, model.vectors)
+
+
+@pytest.mark.parametrize("orientation", [None, "rows", "items x user"])
+def test_a_matrix_without_orientation_is_refused_with_both_readings(orientation):
+    with pytest.raises(ArgumentError) as refused:
+        fitted(DATA.matrix, orientation=orientation)
+    assert "'users x items' (12 users, 30 items)" in str(refused.value)
+    assert "'items x users' (30 users, 12 items)" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "told"),
+    [
+        (DATA, {"user": "who"}, "leave out user"),
+        (DATA, {"orientation": "users x items"}, "leave out orientation"),
+        (pd.DataFrame(pairs()), {"orientation": "users x items"}, "leave out orientation"),
+        (DATA.matrix, {"user": "who", "item": "what"}, "leave out user, item"),
+        ([("a", 1)], {}, "cannot learn from list"),
+        ("events.csv", {}, "cannot learn from str"),
+    ],
+)
+def test_what_does_not_fit_is_refused(data, options, told):
+    with pytest.raises((ArgumentError, DataError), match=told):
+        fitted(data, **options)
+
+
+# --- How it learns ---------------------------------------------------------------------------------------------------
+
+
+def test_it_is_the_trainer_with_early_stopping():
+    settings = {name: one for name, one in QUICK.items() if name != "device"}
+    fold = spherec.splits.ratio(DATA, 0.2)
+    told = train(fold.train, Training(**settings), validate=Validation(fold.train, fold.test), device="cpu")
+    model = fitted(validation=0.2)
+    assert same_vectors(model.vectors, told.model.vectors)
+    assert model.history.best is not None
+    assert model.history.best.metric == told.history.best.metric
+    assert model.data == DATA, "held-out items are seen items all the same"
+
+
+def test_without_validation_it_learns_from_everything():
+    model = fitted(validation=0)
+    assert model.history.best is None
+    assert model.history.epochs[0].pairs == len(DATA)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1, 2])
+def test_validation_is_a_share(share):
+    with pytest.raises(ArgumentError, match="validation must be 0 or a share between 0 and 1"):
+        fitted(validation=share)
+
+
+def test_a_look_at_it():
+    assert repr(CML(**QUICK)) == "CML(Hinge, Uniform, dim=6: not trained)"
+    assert repr(fitted()) == "CML(Hinge, Uniform, dim=6: 12 users, 30 items)"
+
+
+def test_settings_are_those_of_training():
+    model = CML(dim=16, loss=spherec.Softmin(0.2), sampler=spherec.Uniform(9, shared=True), seed=3, device="cpu")
+    assert model.config == Training(dim=16, loss=spherec.Softmin(0.2), sampler=spherec.Uniform(9, shared=True), seed=3)
+    assert CML(device="cpu").config == Training()
+    assert CML(preset="uniform", dim=16, device="cpu").config.batch_size == 4096
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"dims": 3}, "'dims' is not a setting; did you mean 'dim'?"),
+        ({"x": 3}, "'x' is not a setting; there are dim, constraint"),
+        ({"dim": 0}, "dim must be a whole number >= 2, got 0"),
+        ({"loss": "hinge"}, "loss must be a Hinge or Softmin, got 'hinge'"),
+        ({"preset": "best"}, "preset must be one of two-stage, .*, got 'best'"),
+        ({"device": "tpu"}, "device must be one of auto, cpu, cuda, got 'tpu'"),
+    ],
+)
+def test_settings_that_are_none(settings, told):
+    with pytest.raises(ArgumentError, match=told.replace("?", r"\?")):
+        CML(**{"device": "cpu", **settings})
+
+
+# --- What it shows ---------------------------------------------------------------------------------------------------
+
+
+def test_it_is_quiet_where_there_is_no_terminal(capsys):
+    fitted()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_it_tells_on_request(capsys):
+    fitted(progress=True)
+    assert "epoch 3: loss" in capsys.readouterr().err
+    heard = []
+    fitted(progress=lambda epoch, history: heard.append(epoch.epoch))
+    assert heard[-1] == 3
+
+
+def test_a_terminal_gets_a_bar(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    fitted()
+    assert "epoch" in capsys.readouterr().err
+    fitted(progress=False)
+    assert capsys.readouterr().err == ""

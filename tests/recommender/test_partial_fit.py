@@ -1,0 +1,123 @@
+"""Going on with new interactions: what was learned is where training begins, what is new begins well."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import spherec
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError, DataError
+from spherec.recommender import CML
+from spherec.recommender.growing import joined, start_of
+from tests.oracles import pairs_of
+from tests.recommender.models import ITEMS, USERS, model_of, small
+
+DATA = small()
+PAIRS = st.lists(st.tuples(st.sampled_from([*USERS, "zoe", "max"]), st.sampled_from([*ITEMS, "new"])), min_size=1)
+
+
+def as_interactions(pairs):
+    return Interactions.from_pairs(*zip(*dict.fromkeys(pairs), strict=True))
+
+
+def quick(**options):
+    settings = {"dim": 6, "sampler": spherec.Uniform(2), "batch_size": 32, "epochs": 3, "device": "cpu"}
+    return CML(**settings | options)
+
+
+@given(pairs=PAIRS)
+def test_old_and_new_pairs_come_together(pairs):
+    growth = joined(DATA, as_interactions(pairs))
+    assert set(pairs_of(growth.data)) == set(pairs_of(DATA)) | set(pairs)
+    assert list(growth.data.user_ids)[: len(USERS)] == USERS
+    assert list(growth.data.item_ids)[: len(ITEMS)] == ITEMS
+    assert set(pairs_of(growth.data.kept(growth.fresh))) == set(pairs) - set(pairs_of(DATA))
+
+
+@given(pairs=PAIRS)
+def test_training_begins_where_the_model_is(pairs):
+    model = model_of(DATA)
+    growth = joined(DATA, as_interactions(pairs))
+    if not growth.fresh.any():
+        return
+    start = start_of(growth, model._made, model._placing)
+    assert torch.equal(start.user_rows[:12], model.vectors.user_table)
+    assert torch.equal(start.item_rows[:30], model.vectors.item_table)
+    assert torch.allclose(start.user_rows.norm(dim=1), torch.tensor(1.0))
+    for user in range(12, growth.data.n_users):
+        old = growth.data.items_of(user)[growth.data.items_of(user) < 30]
+        if len(old):
+            assert torch.equal(start.user_rows[user], model._placing.place(old)), "new users are folded in"
+    for item in range(30, growth.data.n_items):
+        users = growth.data.users[growth.data.indices == item].astype(np.int64)
+        middle = start.user_rows[users].sum(0)
+        assert torch.allclose(start.item_rows[item], middle / middle.norm(), atol=1e-6), "amid its users"
+
+
+def test_the_model_learns_the_new_and_keeps_the_old():
+    data = small(density=0.4)
+    model = quick(epochs=20).fit(data, validation=0)
+    before = model.vectors.item_table.clone()
+    new = as_interactions([("zoe", "i1"), ("zoe", "i2"), ("zoe", "new"), ("u1", "new"), ("u2", "new")])
+    model.partial_fit(new, validation=0, epochs=2)
+    assert model.data.n_users == 13
+    assert model.data.n_items == 31
+    assert len(model.history.epochs) == 2
+    assert model.config.epochs == 20, "the settings stay"
+    moved = (model.vectors.item_table[:30] - before).norm(dim=1)
+    assert 0 < moved.max() < 1, "a little, from where they were"
+    assert {"i1", "i2", "new"} & {record.item for record in model.recommend("zoe", 40)} == set()
+    assert "new" in {record.item for record in model.recommend("u3", 40)}
+
+
+def test_names_come_along():
+    old = DATA.with_item_names({"i1": "one"})
+    new = as_interactions([("zoe", "new"), ("zoe", "i1"), ("zoe", "i2")]).with_item_names({"new": "New", "i1": "other"})
+    model = model_of(old).partial_fit(new, validation=0)
+    names = dict(zip(model.data.item_ids, model.data.item_names, strict=True))
+    assert (names["i1"], names["i2"], names["new"]) == ("one", None, "New")
+
+
+def test_validation_is_held_out_of_the_new_pairs_alone():
+    new = as_interactions([(f"n{n}", item) for n in range(9) for item in ITEMS[n : n + 10]])
+    growth = joined(DATA, new)
+    learned, validation = growth.held_out(spherec.training.Training(), 0.2)
+    gone = set(pairs_of(growth.data)) - set(pairs_of(learned))
+    assert len(gone) == 18
+    assert gone <= set(pairs_of(new))
+    assert validation is not None
+    model = model_of(DATA).partial_fit(new, validation=0.2)
+    assert model.history.epochs[0].pairs == len(DATA) + len(new) - 18
+
+
+def test_it_goes_by_columns_and_matrices_too():
+    import polars as pl
+
+    frame = pl.DataFrame({"who": ["zoe", "zoe"], "what": ["i1", "i2"]})
+    model = model_of(DATA).partial_fit(frame, user="who", item="what", validation=0)
+    assert "zoe" in model.data.user_ids
+
+
+@pytest.mark.parametrize(
+    ("pairs", "options", "told"),
+    [
+        ([("zoe", "i1")], {}, "holds nothing out; raise it, or give 0, with epochs"),
+        ([("zoe", "i1")], {"validation": 2}, "share between 0 and 1, got 2"),
+    ],
+)
+def test_what_cannot_be_held_out(pairs, options, told):
+    with pytest.raises(ArgumentError, match=told):
+        model_of(DATA).partial_fit(as_interactions(pairs), **options)
+
+
+def test_nothing_new_is_told():
+    with pytest.raises(DataError, match="nothing new"):
+        model_of(DATA).partial_fit(DATA)
+
+
+def test_ids_of_another_type_are_not_taken_for_new():
+    model = model_of(small(users=list(range(12))))
+    with pytest.raises(DataError, match="the model knows the user 3, and the new interactions have '3'"):
+        model.partial_fit(Interactions.from_pairs(["3", "zoe"], ["i1", "i1"]))

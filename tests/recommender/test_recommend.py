@@ -1,0 +1,238 @@
+"""Recommendations: nothing that is seen, nothing that is closed, exactly k, and the nearest first."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import spherec
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError, TrainingError, UnknownIdError
+from spherec.evaluation import evaluate
+from spherec.recommender import CML
+from tests.oracles import typed
+from tests.recommender.models import ITEMS, USERS, expected, model_of, small
+from tests.strategies import distinct_ids
+
+DATA = small()
+MODEL = model_of(DATA)
+ITEM_SETS = st.none() | st.lists(st.sampled_from(ITEMS), unique=True)
+
+
+def owned(user, data=DATA):
+    return {data.item_ids[int(item)] for item in data.items_of(list(data.user_ids).index(user))}
+
+
+@pytest.fixture(params=["sphere", "ball"], scope="module")
+def model(request):
+    return model_of(DATA, constraint=request.param)
+
+
+# --- Properties ------------------------------------------------------------------------------------------------------
+
+
+@given(
+    users=st.lists(st.sampled_from(USERS), min_size=1, max_size=4, unique=True),
+    k=st.integers(1, 40),
+    seen=st.booleans(),
+    only=ITEM_SETS,
+    exclude=ITEM_SETS,
+    constraint=st.sampled_from(["sphere", "ball"]),
+)
+def test_lists_are_the_nearest_of_what_is_left(users, k, seen, only, exclude, constraint):
+    model = model_of(DATA, constraint=constraint)
+    answer = model.recommend(users, k, exclude_seen=seen, items=only, exclude=exclude)
+    for user in users:
+        found = [record for record in answer if record.user == user]
+        items = [record.item for record in found]
+        assert not (seen and owned(user) & set(items)), "seen items never come back"
+        assert only is None or set(items) <= set(only)
+        assert not set(items) & set(exclude or ())
+        left = set(ITEMS if only is None else only) - set(exclude or ()) - (owned(user) if seen else set())
+        assert len(items) == len(set(items)) == min(k, len(left)), "exactly k, or all that are left"
+        assert items == expected(model, user, k, seen=seen, only=only, exclude=exclude or ())
+        assert [record.rank for record in found] == list(range(1, len(found) + 1))
+        np.testing.assert_allclose(model.score(user, items), [record.score for record in found], atol=1e-6)
+    assert [record.user for record in answer] == sorted((r.user for r in answer), key=users.index), "in the order asked"
+
+
+@given(users=distinct_ids(min_size=1), items=distinct_ids(min_size=1), seed=st.integers(0, 99))
+def test_ids_of_any_kind(users, items, seed):
+    data = small(seed=seed, users=users, items=items)
+    model = model_of(data)
+    for user in users:
+        answer = model.recommend([user], k=3)
+        assert all(typed(record.user) == typed(user) for record in answer)
+        assert typed([record.item for record in answer]) == typed(expected(model, user, 3))
+
+
+@given(k=st.integers(1, 40), item=st.sampled_from(ITEMS), constraint=st.sampled_from(["sphere", "ball"]))
+def test_similar_items_are_the_nearest_without_itself(k, item, constraint):
+    model = model_of(DATA, constraint=constraint)
+    places = model.vectors.item_table.numpy().astype(np.float64)
+    distances = ((places - places[ITEMS.index(item)]) ** 2).sum(1)
+    order = [ITEMS[n] for n in np.argsort(distances, kind="stable") if ITEMS[n] != item]
+    found = model.similar_items(item, k)
+    assert [record.similar for record in found] == order[:k]
+    assert {record.item for record in found} == {item}
+    scores = [1 - distances[ITEMS.index(record.similar)] / 2 for record in found]
+    np.testing.assert_allclose([record.score for record in found], scores, atol=1e-6)
+
+
+@given(k=st.integers(1, 20), user=st.sampled_from(USERS))
+def test_similar_users_are_the_nearest_without_herself(k, user):
+    places = MODEL.vectors.user_table.numpy().astype(np.float64)
+    distances = ((places - places[USERS.index(user)]) ** 2).sum(1)
+    order = [USERS[n] for n in np.argsort(distances, kind="stable") if USERS[n] != user]
+    assert [record.similar for record in MODEL.similar_users(user, k)] == order[:k]
+
+
+@given(k=st.integers(1, 20), user=st.sampled_from(USERS), item=st.sampled_from(ITEMS))
+def test_reasons_are_the_users_own_items_nearest_to_it(k, user, item):
+    places = MODEL.vectors.item_table.numpy().astype(np.float64)
+    distances = ((places - places[ITEMS.index(item)]) ** 2).sum(1)
+    own = owned(user) - {item}
+    order = sorted(own, key=lambda one: distances[ITEMS.index(one)])
+    found = MODEL.explain(user, item, k)
+    assert [record.because for record in found] == order[:k]
+    assert {(record.user, record.item) for record in found} <= {(user, item)}
+
+
+# --- One id or several -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["u1", "u2"],
+        np.array(["u1", "u2"]),
+        np.array(["u1", "u2"], dtype=object),
+        pd.Series(["u1", "u2"], index=[7, 8]),
+        pl.Series(["u1", "u2"]),
+        (one for one in ("u1", "u2")),
+        {"u1": 0, "u2": 1}.keys(),
+    ],
+    ids=["list", "array", "objects", "pandas", "polars", "generator", "keys"],
+)
+def test_several_ids(asked):
+    assert [record.user for record in MODEL.recommend(asked, 1)] == ["u1", "u2"]
+
+
+@pytest.mark.parametrize("one", [7, np.int64(7), 7.0, [7], np.array([7])])
+def test_one_id(one):
+    model = model_of(small(users=[3, 7, 9]))
+    assert [record.user for record in model.recommend(one, 2)] == [7, 7]
+    assert all(type(record.user) is int for record in model.recommend(one, 2))
+
+
+def test_a_tuple_is_one_id():
+    model = model_of(small(users=[("a", 1), ("b", 2)]))
+    assert {record.user for record in model.recommend(("b", 2), 3)} == {("b", 2)}
+    with pytest.raises(UnknownIdError, match="a tuple is one id, so give several as a list"):
+        MODEL.recommend(("u1", "u2"))
+
+
+def test_nobody_gets_nothing():
+    assert list(MODEL.recommend([])) == []
+    assert MODEL.recommend([]).to_polars().columns == ["user", "rank", "item", "name", "score"]
+
+
+# --- Ids that are not known ------------------------------------------------------------------------------------------
+
+
+def test_unknown_ids_are_named():
+    with pytest.raises(UnknownIdError, match=r"user 'zoe', 'max' are not among the 12 known ids; place new users with"):
+        MODEL.recommend(["u1", "zoe", "max"])
+    for ask in (
+        lambda: MODEL.similar_items("zoe"),
+        lambda: MODEL.recommend("u1", items=["i1", "zoe"]),
+        lambda: MODEL.recommend("u1", exclude=["zoe"]),
+        lambda: MODEL.recommend_for(["zoe"]),
+        lambda: MODEL.score("u1", "zoe"),
+        lambda: MODEL.explain("u1", "zoe"),
+    ):
+        with pytest.raises(UnknownIdError, match=r"item 'zoe' is not among the 30 known ids; learn new items with"):
+            ask()
+
+
+def test_many_unknown_ids_are_not_all_named():
+    with pytest.raises(UnknownIdError, match="'n0', 'n1', 'n2', 'n3', 'n4' and 995 more are not among"):
+        MODEL.recommend([f"n{n}" for n in range(1000)])
+
+
+def test_an_id_of_the_wrong_type_is_told():
+    model = model_of(small(users=[276747, 1, 2]))
+    with pytest.raises(UnknownIdError, match="'276747' is not among the 3 known ids, but the integer 276747 is; give"):
+        model.recommend("276747")
+    model = model_of(small(users=["276747", "1", "2"]))
+    with pytest.raises(UnknownIdError, match="276747 is not among the 3 known ids, but the string '276747' is; give"):
+        model.recommend(276747)
+
+
+def test_unknown_ids_are_passed_over_on_request():
+    asked = MODEL.recommend(["zoe", "u1"], 40, items=["i1", "no", "i2"], exclude=["i2", "none"], unknown="skip")
+    assert {record.user for record in asked} <= {"u1"}
+    assert {record.item for record in asked} <= {"i1"}
+    assert list(MODEL.recommend("zoe", unknown="skip")) == []
+    assert list(MODEL.similar_items("zoe", unknown="skip")) == []
+    assert list(MODEL.similar_users("zoe", unknown="skip")) == []
+
+
+# --- What is not asked so --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [0, -1, 2.5, "3", None, True])
+def test_k_is_a_whole_number(k):
+    for ask in (MODEL.recommend, MODEL.similar_users):
+        with pytest.raises(ArgumentError, match=r"k must be a whole number >= 1, got"):
+            ask("u1", k)
+
+
+def test_other_mistakes():
+    with pytest.raises(ArgumentError, match="unknown must be 'error' or 'skip', got 'ignore'"):
+        MODEL.recommend("u1", unknown="ignore")
+    with pytest.raises(ArgumentError, match="one user and one item"):
+        MODEL.explain(["u1", "u2"], "i1")
+    with pytest.raises(ArgumentError, match="as many, or one of them single, got 2 and 3"):
+        MODEL.score(["u1", "u2"], ["i1", "i2", "i3"])
+    with pytest.raises(TrainingError, match=r"not trained yet; call fit, or spherec\.load"):
+        CML(device="cpu").recommend("u1")
+
+
+def test_scores_are_of_pairs():
+    assert MODEL.score("u1", "i1").shape == (1,)
+    assert np.array_equal(MODEL.score("u1", ["i1", "i2"]), MODEL.score(["u1", "u1"], ["i1", "i2"]))
+    assert np.array_equal(MODEL.score(["u1", "u2"], "i1"), MODEL.score(["u1", "u2"], ["i1", "i1"]))
+
+
+# --- Names and evaluation --------------------------------------------------------------------------------------------
+
+
+def test_names_stand_beside_ids():
+    model = model_of(DATA.with_item_names({item: f"The {item}" for item in ITEMS[:29]}))
+    for record in model.recommend("u1", 40):
+        assert record.name == (f"The {record.item}" if record.item != "i29" else None)
+    assert all(record.name == f"The {record.similar}" for record in model.similar_items("i1", 3) if record.name)
+    assert all(record.name == f"The {record.because}" for record in model.explain("u1", "i1") if record.name)
+
+
+def test_a_model_is_evaluated_by_its_ids():
+    fold = spherec.splits.ratio(DATA, 0.4, seed=3)
+    model = model_of(fold.train)
+    turned = Interactions.from_pairs(*zip(*_pairs(fold.train)[::-1], strict=True))
+    both = spherec.splits.given(turned, fold.test)
+    assert evaluate(model, both.train, both.test, k=5).ndcg == pytest.approx(
+        evaluate(model, fold.train, fold.test, k=5).ndcg
+    )
+
+
+def test_a_model_that_knows_the_answers_is_refused():
+    fold = spherec.splits.ratio(DATA, 0.4, seed=3)
+    with pytest.raises(spherec.errors.DataError, match="trained on pairs that are to test it"):
+        evaluate(MODEL, fold.train, fold.test)
+
+
+def _pairs(data):
+    return [(data.user_ids[int(u)], data.item_ids[int(i)]) for u, i in zip(data.users, data.indices, strict=True)]
