@@ -36,7 +36,7 @@ LEVELS = {
     "__init__": 9,
 }
 POLARS_ONLY_IN = "data/readers"
-EXTRAS_IN = {"matplotlib": "experiments/plots.py"}
+EXTRAS_IN = {"matplotlib": "experiments/plots.py", "usearch": "ranking/usearch.py"}
 HEAVY = {"pandas", "pyarrow", "matplotlib", "usearch", "fastapi", "uvicorn", "optuna", "implicit"}
 
 
@@ -111,6 +111,7 @@ def test_in_function_imports_are_only_for_what_may_be_missing():
         "spherec.experiments.plots",
         "matplotlib",
         "matplotlib.figure",
+        "usearch.index",
         "spherec.errors",
     }
     assert {module for path, module in late if path != "__init__.py"} <= allowed
