@@ -10,12 +10,9 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from os import PathLike
+from os import SEEK_END, PathLike
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, BinaryIO
 
 from spherec.data.archive import checksum
 from spherec.data.atomic import atomic_path
@@ -40,24 +37,19 @@ def write(path: str | PathLike[str], save: Callable[[Path], object], vectors: Ve
             file.write(text + struct.pack("<Q", len(text)) + _MARK)
 
 
-def read(path: str | PathLike[str], vectors: Vectors) -> tuple[dict[str, Any], NDArray[np.uint8]]:
-    """The config, and the index itself, mapped from the file; an error unless it is of these vectors."""
+def read(path: str | PathLike[str], vectors: Vectors) -> dict[str, Any]:
+    """The config of the index in the file; an error unless it is of these vectors."""
     if not Path(path).is_file():
         raise DataError(f"cannot read {path}: there is no such file; {_REMEDY}")
     try:
-        content: NDArray[np.uint8] = np.memmap(path, dtype=np.uint8, mode="r")
+        with open(path, "rb") as file:
+            content = _end(file)
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
-    except ValueError:  # nothing can be mapped of an empty file
-        content = np.zeros(0, dtype=np.uint8)
     with damage(path):
-        end = len(content) - 16
-        if end < 0 or content[end + 8 :].tobytes() != _MARK:
+        if content is None:
             raise ValueError("its end is missing")
-        (length,) = struct.unpack("<Q", content[end : end + 8].tobytes())
-        if length > end:
-            raise ValueError("its end is wrong")
-        told = json.loads(content[end - length : end].tobytes())
+        told = json.loads(content)
         config, of = dict(told["config"]), dict(told["vectors"])
     here = _described(vectors)
     differs = [name for name in here if of.get(name) != here[name]]
@@ -66,7 +58,7 @@ def read(path: str | PathLike[str], vectors: Vectors) -> tuple[dict[str, Any], N
         raise DataError(
             f"{path} is the index of other vectors: {name} {of.get(name)!r}, of this model {here[name]!r}; {_REMEDY}"
         )
-    return config, content[: end - length]
+    return config
 
 
 @contextmanager
@@ -74,8 +66,20 @@ def damage(path: str | PathLike[str]) -> Iterator[None]:
     """What goes wrong with the content of a file, in one sentence."""
     try:
         yield
-    except (ValueError, KeyError, TypeError, RuntimeError, struct.error) as error:
+    except (ValueError, KeyError, TypeError, RuntimeError) as error:
         raise DataError(f"{path} is damaged or no index of spherec ({error}); {_REMEDY}") from None
+
+
+def _end(file: BinaryIO) -> bytes | None:
+    """What stands behind the index, None where nothing does."""
+    size = file.seek(0, SEEK_END)
+    file.seek(max(size - 16, 0))
+    tail = file.read()
+    (length,) = struct.unpack("<Q", tail[:8]) if len(tail) == 16 and tail[8:] == _MARK else (size,)
+    if length > size - 16:
+        return None
+    file.seek(size - 16 - length)
+    return file.read(length)
 
 
 def _described(vectors: Vectors) -> dict[str, Any]:

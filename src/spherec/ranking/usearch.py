@@ -70,11 +70,10 @@ class UsearchRanker:
     (users with very long histories, very long lists, small catalogues) all items are looked at.
     """
 
-    def __init__(self, index: Index, vectors: Vectors, config: Hnsw, mapped: NDArray[np.uint8] | None = None) -> None:
+    def __init__(self, index: Index, vectors: Vectors, config: Hnsw) -> None:
         self.vectors = vectors.to(torch.device("cpu"))
         self.config = config
         self._index = index
-        self._mapped = mapped  # what the index is a view of, and does not keep alive itself
         self._exact = ExactRanker(self.vectors)
 
     @classmethod
@@ -102,16 +101,16 @@ class UsearchRanker:
     @classmethod
     def load(cls, path: str | PathLike[str], vectors: Vectors, *, expansion_search: int | None = None) -> Self:
         """The index of these vectors, mapped from the file: what a search needs comes into memory, not more."""
-        described, content = index_file.read(path, vectors)
+        described = index_file.read(path, vectors)
         config = Hnsw(**described)
         if expansion_search is not None:
             config = Hnsw(**(described | {"expansion_search": expansion_search}))
         index = _empty(vectors.item_table.shape[1], vectors, config)
         with index_file.damage(path):
-            index.view(content.data)
+            index.view(path)
             if len(index) != len(vectors.item_table):
                 raise RuntimeError(f"{len(index):,} items")
-        return cls(index, vectors, config, content)
+        return cls(index, vectors, config)
 
     def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
         """The k best items for user indices (B,), those that the users have in `without` left out."""
@@ -161,6 +160,7 @@ class UsearchRanker:
         items = found.keys.reshape(len(queries), -1).astype(np.int64)  # (b, c)
         counts = np.reshape(getattr(found, "counts", items.shape[1]), (-1, 1))  # (b, 1); of one query: all are found
         absent = np.arange(items.shape[1]) >= counts  # (b, c)
+        items[absent] = 0  # whatever stood there
         rows = np.arange(len(queries))[:, None]  # (b, 1)
         absent |= np.isin(rows * n_items + items, left_out.queries * n_items + left_out.items)
         scores = self._scores(queries, items)  # (b, c)
