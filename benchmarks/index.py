@@ -5,9 +5,9 @@
 Two sets of vectors (D = 128, on the sphere) are generated:
 
 - clustered: 4,000 places, around each of them about 250 items that scatter in 20 directions of the place's own, and a
-  little in all others; users are drawn like items. Trained vectors look so. Recorded for comparison: the local intrinsic
-  dimension around users (`lid`) and the cosines of the nearest and the 50th item. In the two-stage model of Book-Crossing
-  (127,339 items) they are 6.8, 0.79 and 0.43 around users, 15.8, 0.71 and 0.49 around items.
+  little in all others; users are drawn like items. Trained vectors look so. Recorded for comparison: the local
+  intrinsic dimension around users (`lid`) and the cosines of the nearest and the 50th item. In the two-stage model of
+  Book-Crossing (127,339 items) they are 6.8, 0.79 and 0.43 around users, 15.8, 0.71 and 0.49 around items.
 - uniform: no structure at all, every item is about as far as every other. The hardest case there is, and no model's.
 
 Both rankers answer the same users, who have nothing yet, in the same number of threads, by turns; of several passes the

@@ -9,6 +9,7 @@ from spherec.cli import data
 from spherec.cli.demo import demo
 from spherec.cli.display import INTERRUPTED
 from spherec.cli.evaluate import evaluate
+from spherec.cli.export import export
 from spherec.cli.presets import presets
 from spherec.cli.reproduce import reproduce
 from spherec.cli.train import train
@@ -26,6 +27,7 @@ app.add_typer(data.app, name="data")
 app.command()(demo)
 app.command()(train)
 app.command()(evaluate)
+app.command()(export)
 app.command()(presets)
 app.command()(reproduce)
 
