@@ -16,6 +16,7 @@ fastest counts. Finished indexes stay in --folder, if one is given, and are not 
 
 import argparse
 import json
+import math
 import os
 import platform
 import subprocess
@@ -37,7 +38,7 @@ from spherec.ranking import ExactRanker, Ranker
 from spherec.ranking.usearch import Hnsw, UsearchRanker
 
 DIM, PLACES, DIRECTIONS, K, PASSES, CHUNK = 128, 4000, 20, 50, 5, 5000
-EXPANSIONS = (64, 96, 128, 192, 256, 384, 512, 1024)
+WIDTHS = (1.5, 2, 3, 4, 5, 6, 8, 12, 16)
 
 
 def main() -> None:
@@ -107,14 +108,15 @@ def measured(name: str, vectors: Vectors, folder: Path) -> dict[str, object]:
     exact = ExactRanker(vectors)
     true, _ = _passes(exact, len(vectors.user_table), 1)
     rows = []
-    for expansion in EXPANSIONS:
-        ranker = UsearchRanker.load(path, vectors, expansion_search=expansion)
+    for width in WIDTHS:
+        ranker = UsearchRanker.load(path, vectors, width=width)
         _passes(ranker, len(vectors.user_table), 1)  # brings the file into memory
         found, index_ms = _passes(ranker, len(vectors.user_table), PASSES)
         _, exact_ms = _passes(exact, len(vectors.user_table), 2)
         rows.append(
             {
-                "expansion_search": expansion,
+                "width": width,
+                "expansion_search": math.ceil(width * K),
                 "recall_at_50": round(_recall(found, true), 4),
                 "index_ms_per_user": round(index_ms, 3),
                 "exact_ms_per_user": round(exact_ms, 3),
@@ -122,7 +124,7 @@ def measured(name: str, vectors: Vectors, folder: Path) -> dict[str, object]:
             }
         )
         print(name, rows[-1], file=sys.stderr)
-    config = {key: value for key, value in asdict(ranker.config).items() if key != "expansion_search"}
+    config = {key: value for key, value in asdict(ranker.config).items() if key != "width"}
     return {
         "set": name,
         **_shape(vectors, true),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spherec.errors import ArgumentError
@@ -15,9 +15,9 @@ from tests.sampling.checks import directions, interactions, random_rows
 pytest.importorskip("usearch")
 from spherec.ranking.usearch import Hnsw, UsearchRanker
 
-WIDE = Hnsw(expansion_search=512, exact_beyond=1.0)
+WIDE = Hnsw(width=50, exact_beyond=1.0)
 """Looks at everything in small data, through the graph."""
-NARROW = Hnsw(connectivity=2, expansion_add=2, expansion_search=2, exact_beyond=1.0)
+NARROW = Hnsw(connectivity=2, expansion_add=2, width=1, exact_beyond=1.0)
 """Misses much."""
 
 RANKERS = {
@@ -77,8 +77,13 @@ def matrix_of(lists, n_items):
     return interactions(matrix)
 
 
+@pytest.fixture(autouse=True)
+def few_in_view(monkeypatch):
+    monkeypatch.setattr("spherec.ranking.usearch._LEAST", 2)
+
+
 @pytest.mark.parametrize("name", RANKERS)
-@settings(max_examples=40)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=cases())
 def test_promises(name, case):
     vectors, lists, k = case

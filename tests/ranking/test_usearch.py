@@ -74,24 +74,24 @@ def test_what_users_have_is_never_in_the_way(vectors, ranker):
 
 
 def test_the_graph_is_asked_until_there_is_enough(vectors, monkeypatch):
-    ranker = UsearchRanker.build(vectors, GRAPH)
+    ranker = UsearchRanker.build(vectors, replace(GRAPH, width=2))
     search, asked = ranker._index.search, []
 
     def stingy(queries, count, **options):
-        """Finds half of what it is asked for, as a graph in pieces may."""
+        """Finds a quarter of what it is asked for, as a graph in pieces may."""
         asked.append(count)
         found = search(queries, count, **options)
-        found.counts[:] = count // 2
+        found.counts[:] = count // 4
         return found
 
     monkeypatch.setattr(ranker._index, "search", stingy)
     found = ranker.top(np.arange(40), 20).items
-    assert asked == [32, 64]
+    assert asked == [64, 128]
     assert (found >= 0).all()
     assert recall(found, ExactRanker(vectors).top(np.arange(40), 20).items) > 0.98
 
 
-@pytest.mark.parametrize(("share", "through_the_graph"), [(0.0, 0), (20 / 3000, 0), (33 / 3000, 20), (1.0, 40)])
+@pytest.mark.parametrize(("share", "through_the_graph"), [(0.0, 0), (99 / 3000, 0), (100 / 3000, 20), (1.0, 40)])
 def test_beyond_a_share_of_the_catalogue_all_items_are_looked_at(vectors, share, through_the_graph, monkeypatch):
     ranker = UsearchRanker.build(vectors, replace(GRAPH, exact_beyond=share))
     search, asked = ranker._index.search, []
@@ -110,7 +110,7 @@ def test_beyond_a_share_of_the_catalogue_all_items_are_looked_at(vectors, share,
     [
         ({"connectivity": 1}, "connectivity must be a whole number >= 2, got 1"),
         ({"expansion_add": 0}, "expansion_add"),
-        ({"expansion_search": -3}, "got -3"),
+        ({"width": 0.5}, "width must be >= 1, got 0.5"),
         ({"exact_beyond": 1.5}, "exact_beyond must be between 0 and 1, got 1.5"),
         ({"dtype": "f64"}, "dtype must be one of f32, f16, bf16, got 'f64'"),
     ],
@@ -139,13 +139,10 @@ def path(ranker, tmp_path):
 def test_the_loaded_index_gives_the_same_lists(path, ranker, vectors):
     loaded = UsearchRanker.load(path, vectors)
     assert loaded.config == ranker.config
-    for one in (loaded, UsearchRanker.load(path, vectors, expansion_search=GRAPH.expansion_search)):
-        ours, theirs = (each.top(np.arange(40), 30) for each in (one, ranker))
-        assert np.array_equal(ours.items, theirs.items)
-        assert np.array_equal(ours.scores, theirs.scores)
-    wide = UsearchRanker.load(path, vectors, expansion_search=999)
-    assert wide.config == replace(ranker.config, expansion_search=999)
-    assert wide._index.expansion_search == 999
+    ours, theirs = (each.top(np.arange(40), 30) for each in (loaded, ranker))
+    assert np.array_equal(ours.items, theirs.items)
+    assert np.array_equal(ours.scores, theirs.scores)
+    assert UsearchRanker.load(path, vectors, width=9.5).config == replace(ranker.config, width=9.5)
 
 
 def test_one_thread_builds_the_same_file_twice(path, vectors, tmp_path):

@@ -32,6 +32,7 @@ except ImportError as error:
 
 _ADDED = 10_000  # items between two calls of `progress`
 _QUERIES = 1024  # asked at once
+_LEAST = 64  # items in view, however few are wanted
 _BLOCK = 1 << 20  # numbers of candidates' vectors held at once: 4 MB of float32, which stay in the cache
 _Dtype = Literal["f32", "f16", "bf16"]
 _METRICS = {"sphere": "ip", "ball": "l2sq"}
@@ -45,17 +46,20 @@ class Hnsw:
     "Neighbours that an item keeps (M). More find more, and take more memory."
     expansion_add: int = 128
     "Items held in view when one is added (efConstruction). More make a better graph, more slowly."
-    expansion_search: int = 256
-    "Items held in view in a search (ef). More find more, more slowly. The one setting to change on a finished index."
+    width: float = 5.0
+    """Items held in view in a search for each one wanted: ef = width · (k + items left out). More find more, more
+    slowly. The one setting that a finished index can change."""
     dtype: _Dtype = "bf16"
     "How the graph stores vectors. It names candidates only, so half the precision costs next to nothing."
     exact_beyond: float = 1 / 400
-    "Share of the catalogue: a query that must look at more candidates is ranked exactly, which is faster then."
+    "Share of the catalogue: a query with more items in view than that is ranked exactly, which is faster then."
 
     def __post_init__(self) -> None:
-        for name in ("connectivity", "expansion_add", "expansion_search"):
+        for name in ("connectivity", "expansion_add"):
             if (value := getattr(self, name)) < 2:
                 raise ArgumentError(f"{name} must be a whole number >= 2, got {value}")
+        if not self.width >= 1:
+            raise ArgumentError(f"width must be >= 1, got {self.width}")
         if self.dtype not in get_args(_Dtype):
             raise ArgumentError(f"dtype must be one of {', '.join(get_args(_Dtype))}, got {self.dtype!r}")
         if not 0 <= self.exact_beyond <= 1:
@@ -65,9 +69,9 @@ class Hnsw:
 class UsearchRanker:
     """A `Ranker` that asks a graph of the items for candidates.
 
-    Always gives as many items as there are: a user's own items take up places among the nearest, so more are asked for
-    by as many as the user has; where still too few are left, twice as many; and beyond `exact_beyond` of the catalogue
-    (users with very long histories, very long lists, small catalogues) all items are looked at.
+    Always gives as many items as there are: a user's own items take up places among the nearest, so that many more are
+    asked for; where still too few are left, twice as many; and beyond `exact_beyond` of the catalogue (users with very
+    long histories, very long lists, small catalogues) all items are looked at.
     """
 
     def __init__(self, index: Index, vectors: Vectors, config: Hnsw) -> None:
@@ -99,12 +103,11 @@ class UsearchRanker:
         index_file.write(path, self._index.save, self.vectors, self.config)
 
     @classmethod
-    def load(cls, path: str | PathLike[str], vectors: Vectors, *, expansion_search: int | None = None) -> Self:
+    def load(cls, path: str | PathLike[str], vectors: Vectors, *, width: float | None = None) -> Self:
         """The index of these vectors, mapped from the file: what a search needs comes into memory, not more."""
-        described = index_file.read(path, vectors)
-        config = Hnsw(**described)
-        if expansion_search is not None:
-            config = Hnsw(**(described | {"expansion_search": expansion_search}))
+        described = index_file.read(path, vectors) | ({} if width is None else {"width": width})
+        with index_file.damage(path):
+            config = Hnsw(**described)
         index = _empty(vectors.item_table.shape[1], vectors, config)
         with index_file.damage(path):
             index.view(path)
@@ -134,13 +137,13 @@ class UsearchRanker:
         items = np.full((len(queries), k), -1, dtype=np.int64)
         scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
         possible = np.minimum(k, n_items - left_out.counts)  # (b,)
-        ask = _rounded_up(k + left_out.counts)  # (b,) candidates
+        ask = np.minimum(self._in_view(k, left_out.counts), n_items)  # (b,) candidates
         pending = np.arange(len(queries))
         while len(pending):
             beyond = ask[pending] > self.config.exact_beyond * n_items
             rows = pending[beyond]
-            exact = self._exact.top_without(queries[rows], k, left_out.of(rows)) if len(rows) else None
-            if exact is not None:
+            if len(rows):
+                exact = self._exact.top_without(queries[rows], k, left_out.of(rows))
                 items[rows], scores[rows] = exact.items, exact.scores
             few = []  # those who got too few
             for count in np.unique(ask[pending[~beyond]]):
@@ -151,12 +154,17 @@ class UsearchRanker:
             ask[pending] *= 2
         return Ranking(items, scores)
 
+    def _in_view(self, k: int, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many items to look at (b,), so that k are left of them; few different numbers, to search many at once."""
+        rounded_up = np.where(counts > 0, 2 ** np.ceil(np.log2(np.maximum(counts, 1))), 0)  # to powers of two
+        return np.maximum(np.ceil(self.config.width * (k + rounded_up)), _LEAST).astype(np.int64)
+
     def _searched(
         self, queries: NDArray[np.float32], count: int, k: int, left_out: LeftOut
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """The k best (b, k) of `count` candidates each, and their scores."""
         n_items = len(self.vectors.item_table)
-        found = self._index.search(queries, min(count, n_items), threads=torch.get_num_threads())
+        found = self._index.search(queries, count, threads=torch.get_num_threads())  # looks at `count`, too
         items = found.keys.reshape(len(queries), -1).astype(np.int64)  # (b, c)
         counts = np.reshape(getattr(found, "counts", items.shape[1]), (-1, 1))  # (b, 1); of one query: all are found
         absent = np.arange(items.shape[1]) >= counts  # (b, c)
@@ -192,10 +200,5 @@ def _empty(dim: int, vectors: Vectors, config: Hnsw) -> Index:
         dtype=config.dtype,
         connectivity=config.connectivity,
         expansion_add=config.expansion_add,
-        expansion_search=config.expansion_search,
+        expansion_search=_LEAST,
     )
-
-
-def _rounded_up(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """To powers of two, so that many queries can be asked at once."""
-    return 1 << np.ceil(np.log2(counts)).astype(np.int64)
