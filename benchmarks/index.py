@@ -65,7 +65,7 @@ def main() -> None:
         path = built(folder / f"uniform-{arguments.uniform_items}.usearch", vectors)
         sets.append(measured("uniform", vectors, path))
     record = {
-        "command": " ".join(["python", *sys.argv]),
+        "command": " ".join(["python", *sys.argv]).replace(str(arguments.folder), "DIR"),
         "commit": _output("git", "describe", "--always", "--dirty"),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
