@@ -51,7 +51,7 @@ class Hnsw:
     slowly. The one setting that a finished index can change."""
     dtype: _Dtype = "bf16"
     "How the graph stores vectors. It names candidates only, so half the precision costs next to nothing."
-    exact_beyond: float = 1 / 400
+    exact_beyond: float = 1 / 500
     "Share of the catalogue: a query with more items in view than that is ranked exactly, which is faster then."
 
     def __post_init__(self) -> None:
