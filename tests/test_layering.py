@@ -30,6 +30,7 @@ LEVELS = {
     "tensor_file": 3,
     "training": 4,
     "evaluation": 4,
+    "export": 4,
     "artifact": 5,
     "experiments": 5,
     "recommender": 6,
@@ -37,8 +38,12 @@ LEVELS = {
     "__main__": 9,
     "__init__": 9,
 }
-POLARS_ONLY_IN = ("data/readers", "recommender/lists.py", "recommender/table_file.py")
-EXTRAS_IN = {"matplotlib": "experiments/plots.py", "pandas": "recommender/lists.py"}
+POLARS_ONLY_IN = ("data/readers", "export/parquet.py", "recommender/lists.py", "recommender/table_file.py")
+EXTRAS_IN = {
+    "matplotlib": "experiments/plots.py",
+    "pandas": "recommender/lists.py",
+    "usearch": "ranking/usearch.py",
+}
 HEAVY = {"pandas", "pyarrow", "matplotlib", "usearch", "fastapi", "uvicorn", "optuna", "implicit"}
 
 
@@ -106,6 +111,7 @@ def test_in_function_imports_are_only_for_what_may_be_missing():
         "spherec.data.readers",
         "polars",
         "pandas",
+        "polars.io.plugins",
         "torch",
         "spherec.cli.training",
         "spherec.cli.answering",
@@ -113,11 +119,14 @@ def test_in_function_imports_are_only_for_what_may_be_missing():
         "spherec.cli.reproduction",
         "spherec.cli.evaluation",
         "spherec.cli.demonstration",
+        "spherec.cli.exporting",
+        "spherec.export",  # its parts that bring polars or usearch
         "spherec.training.presets",
         "spherec.experiments.plots",
         "matplotlib",
         "matplotlib.figure",
         "matplotlib.ticker",
+        "usearch.index",
         "spherec.errors",
     }
     assert {module for path, module in late if path != "__init__.py"} <= allowed

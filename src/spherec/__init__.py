@@ -59,12 +59,15 @@ _LATE = {
     "spherec.recommender": ("CML", "load"),
     "spherec.sampling": ("Hard", "Popularity", "SemiHard", "TwoStage", "Uniform"),
 }
+_PARTS = ("export",)  # reached as spherec.export without an import of their own
 
 
 def __getattr__(name: str) -> _typing.Any:
     for module, names in _LATE.items():
         if name in names:
             return getattr(_importlib.import_module(module), name)
+    if name in _PARTS:
+        return _importlib.import_module(f"spherec.{name}")
     raise AttributeError(f"module 'spherec' has no attribute {name!r}")
 
 

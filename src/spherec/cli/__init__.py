@@ -9,6 +9,7 @@ from spherec.cli import data
 from spherec.cli.demo import demo
 from spherec.cli.display import INTERRUPTED
 from spherec.cli.evaluate import evaluate
+from spherec.cli.export import export
 from spherec.cli.presets import presets
 from spherec.cli.recommend import recommend
 from spherec.cli.reproduce import reproduce
@@ -32,6 +33,7 @@ app.command()(recommend)
 app.command()(similar)
 app.command()(explain)
 app.command()(info)
+app.command()(export)
 app.command()(presets)
 app.command()(reproduce)
 

@@ -14,16 +14,23 @@ from spherec.errors import DataError
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A binary file that takes its name only when the block ends without an error."""
+    with atomic_path(path) as temporary, open(temporary, "wb") as file:
+        yield file
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """The same for what writes files by name: an empty file beside `path`, to be filled before the block ends."""
     refuse_unwritable(path)
     target = Path(path).resolve()  # a link stays a link
     temporary: Path | None = None
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
         temporary = Path(name)
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
+        os.close(handle)
+        yield temporary
+        with open(temporary, "rb+") as written:
+            os.fsync(written.fileno())
         temporary.chmod(0o666 & ~_umask())  # mkstemp makes it private
         temporary.replace(target)
     except OSError as error:

@@ -35,7 +35,7 @@ def encode_ids(ids: IdMap, name: str) -> dict[str, NDArray[Any]]:
         return _join(list(map(_utf8, values)), name, "str")
     if kinds == {bytes}:
         return _join(list(values), name, "bytes")
-    return _join([json.dumps(_tagged(one)).encode() for one in values], name, "json")
+    return _join([json_text(one).encode() for one in values], name, "json")
 
 
 def decode_ids(arrays: Arrays, name: str) -> NDArray[Any]:
@@ -65,6 +65,11 @@ def decode_names(arrays: Arrays, name: str) -> tuple[str | None, ...] | None:
     if f"{name}.str" not in arrays:
         return None
     return tuple(_text(text) or None for text in _split(arrays, name, "str"))
+
+
+def json_text(one: Hashable) -> str:
+    """Any id as JSON that carries its type; equal for equal ids only."""
+    return json.dumps(_tagged(one))
 
 
 def _utf8(text: str) -> bytes:

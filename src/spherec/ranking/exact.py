@@ -1,6 +1,7 @@
-"""The nearest items of each user, exactly: all items are looked at, in blocks of users."""
+"""The nearest items, exactly: all items are looked at, in blocks of queries."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -8,25 +9,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError
 from spherec.geometry import Vectors
+from spherec.ranking.ranker import LeftOut, Ranking, check_queries, in_blocks
 
 _BLOCK = 1 << 24  # scores held at once: 64 MB of float32
 _TIMES_ON_GPU = 16
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """The best items of B users, best first."""
-
-    items: NDArray[np.int64]
-    "(B, K) item indices; -1 where a user has fewer than K items left."
-    scores: NDArray[np.float32]
-    "(B, K) the larger the nearer; -inf where there is no item."
-
-
 class ExactRanker:
-    """Ranks all items for users by squared distance; of items equally near, the one with the lower index comes first.
+    """Ranks all items by squared distance; of items equally near, the one with the lower index comes first.
 
     Items for which `listed` (I,) is false are left out for everybody.
     The score is u·v − |v|²/2, which falls as |u − v|² grows. On the sphere |v|² is the same for all and left out.
@@ -40,34 +31,50 @@ class ExactRanker:
 
     def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
         """The k best items for user indices (B,), those that the users have in `without` left out."""
-        if k < 1:
-            raise ArgumentError(f"k must be a whole number >= 1, got {k}")
-        n_items = len(self.vectors.item_table)
-        items = np.full((len(users), k), -1, dtype=np.int64)
-        scores = np.full((len(users), k), -np.inf, dtype=np.float32)
-        held = _BLOCK * (_TIMES_ON_GPU if self.vectors.item_table.is_cuda else 1)
-        block = max(held // max(n_items, 1), 1)
-        for first in range(0, len(users), block):
-            part = users[first : first + block]
-            best, found = _best(self._scores(part, without), min(k, n_items))  # (b, k)
-            items[first : first + block, : found.shape[1]] = np.where(np.isneginf(best), -1, found)
-            scores[first : first + block, : found.shape[1]] = best
-        return Ranking(items, scores)
 
-    def _scores(self, users: NDArray[np.int64], without: Interactions | None) -> Tensor:
+        def rank(part: slice) -> Ranking:
+            index = torch.as_tensor(users[part], device=self.vectors.user_table.device)
+            return self._rank(self.vectors.users(index), k, LeftOut.of_users(users[part], without))
+
+        return in_blocks(len(users), k, self._block, rank)
+
+    def top_of(
+        self, queries: NDArray[np.float32], k: int, *, without: Sequence[NDArray[np.integer[Any]]] | None = None
+    ) -> Ranking:
+        """The k best items for vectors (B, D), those in a query's list of item indices left out."""
+        check_queries(queries, self.vectors.item_table.shape[1])
+        left_out = LeftOut.of_lists(without, len(queries), len(self.vectors.item_table))
+        return self.top_without(queries, k, left_out)
+
+    def top_without(self, queries: NDArray[np.float32], k: int, left_out: LeftOut) -> Ranking:
+        """The same, for what is left out in one piece."""
+        device = self.vectors.item_table.device
+
+        def rank(part: slice) -> Ranking:
+            return self._rank(torch.as_tensor(queries[part], device=device), k, left_out.of(part))
+
+        return in_blocks(len(queries), k, self._block, rank)
+
+    @property
+    def _block(self) -> int:
+        """Queries at a time."""
+        held = _BLOCK * (_TIMES_ON_GPU if self.vectors.item_table.is_cuda else 1)
+        return max(held // max(len(self.vectors.item_table), 1), 1)
+
+    def _rank(self, queries: Tensor, k: int, left_out: LeftOut) -> Ranking:
+        best, found = _best(self._scores(queries, left_out), min(k, len(self.vectors.item_table)))  # (b, k)
+        return Ranking(np.where(np.isneginf(best), -1, found), best)
+
+    def _scores(self, queries: Tensor, left_out: LeftOut) -> Tensor:
         """(b, I), -inf for items left out."""
         table = self.vectors.item_table
-        index = torch.as_tensor(users, device=table.device)
-        scores = self.vectors.users(index) @ table.T  # (b, I)
+        scores = queries @ table.T  # (b, I)
         if self._offset is not None:
             scores -= self._offset
         if self._unlisted is not None:
             scores.masked_fill_(self._unlisted, float("-inf"))
-        if without is not None:
-            lengths = without.items_per_user[users]  # (b,)
-            rows = np.repeat(np.arange(len(users)), lengths)  # (r,) all items of all these users
-            at = np.arange(len(rows)) + np.repeat(without.indptr[users] - np.cumsum(lengths) + lengths, lengths)
-            own = (torch.as_tensor(one, device=table.device) for one in (rows, without.indices[at].astype(np.int64)))
+        if len(left_out.items):
+            own = (torch.as_tensor(one, device=table.device) for one in (left_out.queries, left_out.items))
             scores[tuple(own)] = float("-inf")
         return scores
 

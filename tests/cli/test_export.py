@@ -1,0 +1,121 @@
+"""`spherec export`: a file that the next program opens, or one sentence."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+from spherec import Interactions, artifact
+from spherec.artifact import Artifact
+from spherec.model import MetricModel
+from spherec.training import History, Trained, Training
+from tests.export.models import read_copy
+from tests.sampling.checks import directions, random_rows
+
+USERS, ITEMS = [f"u{n}" for n in range(20)], [f"i{n}" for n in range(30)]
+MATRIX = random_rows(20, 30, 0.3)
+DATA = Interactions.from_matrix(MATRIX, user_ids=USERS, item_ids=ITEMS).with_item_names({"i3": "Three"})
+
+
+def save(path, constraint="sphere"):
+    model = MetricModel(directions(20, 4, 1), directions(30, 4, 2), constraint)
+    trained = Trained(model, Training(dim=4, constraint=constraint), History(), "all epochs done")
+    artifact.save(path, Artifact.of(trained, DATA))
+    return artifact.load(path).vectors
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    return save(tmp_path / "model.spherec")
+
+
+@pytest.fixture
+def command(spherec, tmp_path, vectors):
+    def run(output, *options):
+        return spherec("export", tmp_path / "model.spherec", "-o", tmp_path / output, *options)
+
+    return run
+
+
+def test_items_come_by_the_ending_of_the_file(command, tmp_path, vectors):
+    done = command("out.parquet")
+    assert done.code == 0
+    assert done.out == f"{tmp_path / 'out.parquet'} holds the vectors of 30 items, 4 dimensions\n"
+    assert "cosine, dot product or Euclidean distance" in done.err
+    frame = pl.read_parquet(tmp_path / "out.parquet")
+    assert frame["id"].to_list() == ITEMS
+    assert frame["name"].to_list() == [None] * 3 + ["Three"] + [None] * 26
+    assert np.array_equal(frame["vector"].to_numpy(), vectors.item_table.numpy())
+
+
+def test_a_script_gets_json(command, tmp_path):
+    told = json.loads(command("out.bin", "--format", "pgvector", "--what", "both", "--json").out)
+    assert told == {
+        "output": str(tmp_path / "out.bin"),
+        "format": "pgvector",
+        "items": 30,
+        "users": 20,
+        "dim": 4,
+        "constraint": "sphere",
+    }
+    tables = read_copy((tmp_path / "out.bin").read_bytes())
+    assert {name: len(rows) for name, (_, rows) in tables.items()} == {"spherec_items": 30, "spherec_users": 20}
+
+
+def test_users_and_no_names(command, tmp_path, vectors):
+    assert command("out.npz", "--what", "both", "--no-names").code == 0
+    with np.load(tmp_path / "out.npz") as arrays:
+        assert sorted(arrays) == ["constraint", "item_ids", "item_vectors", "user_ids", "user_vectors"]
+        assert np.array_equal(arrays["user_vectors"], vectors.user_table.numpy())
+    told = json.loads(command("out.npz", "--what", "users", "--json").out)
+    assert (told["users"], "items" in told) == (20, False)
+
+
+def test_an_index_and_its_ids(command, tmp_path, vectors):
+    pytest.importorskip("usearch")
+    from spherec.ranking.usearch import UsearchRanker
+
+    assert command("model.usearch").code == 0
+    assert UsearchRanker.load(tmp_path / "model.usearch", vectors).top(np.arange(20), 5).items.shape == (20, 5)
+    lines = (tmp_path / "model.ids.jsonl").read_text().splitlines()
+    assert json.loads(lines[3]) == {"key": 3, "id": "i3", "name": "Three"}
+
+
+def test_in_the_ball_only_one_distance_is_right(spherec, tmp_path):
+    save(tmp_path / "ball.npz", "ball")
+    done = spherec("export", tmp_path / "ball.npz", "-o", tmp_path / "out.npz")
+    assert "Euclidean distance, not by cosine or dot product" in done.err
+
+
+BAD = {
+    "an ending that says nothing": (("out.txt",), ["the ending of out.txt says no format", "parquet"]),
+    "no folder": (("nowhere/out.npz",), ["nowhere does not exist"]),
+    "the model itself": (("model.spherec",), ["would replace", "name another file"]),
+    "both in an index": (("out.usearch", "--what", "both"), ["items or users, not both"]),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), BAD.values(), ids=BAD)
+def test_what_cannot_be_exported_is_one_sentence(command, tmp_path, arguments, words):
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    done = command(*arguments)
+    assert (done.code, done.out) == (2, "")
+    (line,) = [line for line in done.err.splitlines() if line.strip()]
+    assert line.startswith("error: ")
+    for word in words:
+        assert word in line
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_what_is_no_model_is_refused(spherec, tmp_path):
+    DATA.save(tmp_path / "data.npz")
+    for name in ("data.npz", "no-such.npz"):
+        done = spherec("export", tmp_path / name, "-o", tmp_path / "out.npz")
+        assert (done.code, done.out) == (2, "")
+        assert name in done.err
+
+
+def test_unknown_words_are_refused(command):
+    assert command("out.npz", "--format", "csv").code == 2
+    assert command("out.npz", "--what", "everything").code == 2

@@ -1,0 +1,93 @@
+"""Small models to export, and a reader of the scripts that psql runs."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import torch
+from hypothesis import strategies as st
+
+from spherec.data.interactions import Interactions
+from spherec.geometry import Vectors
+from tests.sampling.checks import directions
+from tests.strategies import distinct_ids
+
+ODD = ["", "\\.", "\\N", "a\tb", "a\nb", "a\r\nb", "a\\tb", "\\", "'quoted' \"twice\"", "é — 漢字 🦉", "\x85\u2028\x1c"]
+"""Texts with which careless writers stumble."""
+
+
+def model(user_ids, item_ids, names=None, *, dim=5, constraint="sphere"):
+    """Vectors with awkward numbers, and whose they are."""
+    users, items = directions(len(user_ids), dim, 1), directions(len(item_ids), dim, 2)
+    if len(items) > 1:
+        items[0] = torch.tensor([-0.0, 1e-45, 1 / 3, -1.1754944e-38, 0.99999994][:dim])
+    data = Interactions.from_matrix(np.ones((len(users), len(items))), user_ids=user_ids, item_ids=item_ids)
+    return Vectors(users, items, constraint), replace(data, item_names=None if names is None else tuple(names))
+
+
+def whole_text():
+    """Text that UTF-8 can hold, NUL left out."""
+    return st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")) | st.sampled_from(ODD)
+
+
+@st.composite
+def models(draw):
+    """Ids of every kind that any format can hold, names with anything in them."""
+    users, items = (
+        draw(distinct_ids(min_size=1).filter(lambda ids: ids and all(map(holdable, ids)))) for _ in range(2)
+    )
+    if draw(st.booleans()):
+        items = draw(st.lists(whole_text(), unique=True, min_size=1, max_size=8))
+    names = draw(st.none() | st.lists(st.none() | whole_text(), min_size=len(items), max_size=len(items)))
+    return model(users, items, names, constraint=draw(st.sampled_from(["sphere", "ball"])))
+
+
+def holdable(one):
+    """No half characters and no NUL, wherever they are."""
+    if isinstance(one, tuple | frozenset):
+        return all(map(holdable, one))
+    return not isinstance(one, str) or not re.search("[\0\ud800-\udfff]", one)
+
+
+def expected_ids(ids):
+    """What the docs promise of each id, where it is simple; None where the ids are of several kinds or nested."""
+    ids = list(ids)
+    kinds = set(map(type, ids))
+    if kinds == {int} and all(-(2**63) <= one < 2**63 for one in ids):
+        return ids
+    if len(kinds) == 1 and not kinds & {bytes, tuple, frozenset}:
+        return list(map(str, ids))
+    return None
+
+
+def read_copy(script):
+    """{table: (column names, rows of str or None)} of a script, by the rules of COPY's text format."""
+    tables = {}
+    lines = iter(script.split(b"\n"))
+    for line in lines:
+        if head := re.fullmatch(rb"COPY (\w+) \(([\w, ]+)\) FROM STDIN;", line):
+            rows = []
+            for data in iter(lambda: next(lines), b"\\."):
+                assert b"\r" not in data, "psql would take it for the end of a line"
+                rows.append([_unescaped(field) for field in data.split(b"\t")])
+            tables[head[1].decode()] = head[2].decode().split(", "), rows
+    return tables
+
+
+_LETTERS = {b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
+
+
+def _unescaped(field):
+    """A field as the server reads it."""
+    if field == b"\\N":
+        return None
+
+    def one(match):
+        sign = match[1]
+        if re.fullmatch(rb"[0-7]{1,3}", sign):
+            return bytes([int(sign, 8) & 0xFF])
+        if sign[:1] == b"x" and len(sign) > 1:
+            return bytes([int(sign[1:], 16)])
+        return _LETTERS.get(sign, sign)
+
+    return re.sub(rb"\\([0-7]{1,3}|x[0-9a-fA-F]{1,2}|.)", one, field, flags=re.DOTALL).decode()

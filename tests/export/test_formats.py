@@ -1,0 +1,314 @@
+"""Every format, read back by the library that it is meant for: the same bits under the same ids and names."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+
+import spherec
+from spherec.errors import ArgumentError, DataError
+from spherec.export import format_of, write
+from tests.export.models import ODD, expected_ids, model, models, read_copy
+
+FORMATS = {"parquet": "x.parquet", "npz": "x.npz", "pgvector": "x.sql", "usearch": "x.usearch"}
+
+
+def bits(vectors):
+    return np.asarray(vectors, dtype=np.float32).view(np.uint32).tolist()
+
+
+def numbers(text):
+    """Of pgvector's way to write a vector."""
+    assert text[0] + text[-1] == "[]"
+    return [float(number) for number in text[1:-1].split(",")]
+
+
+def check_ids(found, ids):
+    """As promised; and where nothing simple is promised, distinct texts."""
+    expected = expected_ids(ids)
+    assert len(set(found)) == len(ids) == len(found)
+    if expected is None:
+        assert all(isinstance(json.loads(one), list) for one in found)
+    else:
+        assert list(found) == expected
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return tmp_path_factory.mktemp("export") / "x"
+
+
+# --- Parquet ---------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40)
+@given(case=models())
+def test_parquet_comes_back_in_polars_pandas_and_pyarrow(case, path):
+    vectors, data = case
+    items = vectors.item_table.numpy()
+    write(path, vectors, data, format="parquet")
+    names = [None] * data.n_items if data.item_names is None else list(data.item_names)
+
+    frame = pl.read_parquet(path)
+    assert frame.columns == ["id", "name", "vector"]
+    assert frame.schema["vector"] == pl.Array(pl.Float32, 5)
+    assert bits(frame["vector"].to_numpy()) == bits(items)
+    assert frame["name"].to_list() == names
+    check_ids(frame["id"].to_list(), data.item_ids)
+
+    table = pq.read_table(path)
+    assert pa.types.is_fixed_size_list(table.schema.field("vector").type)
+    assert table.schema.field("vector").type.value_type == pa.float32()
+    assert bits(table["vector"].combine_chunks().flatten().to_numpy().reshape(-1, 5)) == bits(items)
+    assert table["id"].to_pylist() == frame["id"].to_list()
+    assert table["name"].to_pylist() == names
+
+    frame = pd.read_parquet(path)
+    assert bits(np.stack(frame["vector"])) == bits(items)
+    assert frame["id"].tolist() == table["id"].to_pylist()
+
+
+def test_users_and_items_in_one_parquet_are_told_apart(path):
+    vectors, data = model([7, 8], ["a", "b", "c"], ["A", None, "C"])
+    write(path, vectors, data, format="parquet", what="both")
+    frame = pl.read_parquet(path)
+    assert frame.columns == ["kind", "id", "name", "vector"]
+    assert frame["kind"].to_list() == ["item"] * 3 + ["user"] * 2
+    assert frame["id"].to_list() == ["a", "b", "c", "7", "8"]
+    assert frame["name"].to_list() == ["A", None, "C", None, None]
+    assert bits(frame["vector"].to_numpy()) == bits(vectors.item_table) + bits(vectors.user_table)
+    write(path, vectors, data, format="parquet", what="users")
+    frame = pl.read_parquet(path)
+    assert frame.schema == {"id": pl.Int64, "vector": pl.Array(pl.Float32, 5)}
+    assert frame["id"].to_list() == [7, 8]
+
+
+# --- npz -------------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40)
+@given(case=models())
+def test_npz_comes_back_in_numpy(case, path):
+    vectors, data = case
+    write(path, vectors, data, format="npz", what="both")
+    with np.load(path, allow_pickle=False) as arrays:
+        assert str(arrays["constraint"]) == vectors.constraint
+        for kind, ids, table in (
+            ("item", data.item_ids, vectors.item_table),
+            ("user", data.user_ids, vectors.user_table),
+        ):
+            assert arrays[f"{kind}_vectors"].dtype == np.float32
+            assert bits(arrays[f"{kind}_vectors"]) == bits(table)
+            check_ids(arrays[f"{kind}_ids"].tolist(), ids)
+        assert ("item_names" in arrays) == (data.item_names is not None)
+        if data.item_names is not None:
+            assert arrays["item_names"].tolist() == [name or "" for name in data.item_names]
+
+
+def test_half_characters_come_back_in_numpy(path):
+    vectors, data = model(["u"], ["\ud800", "a\0b"], ["\udfff", None])
+    write(path, vectors, data, format="npz")
+    with np.load(path) as arrays:
+        assert arrays["item_ids"].tolist() == ["\ud800", "a\0b"]
+        assert arrays["item_names"].tolist() == ["\udfff", ""]
+
+
+def test_a_name_that_would_blow_up_all_others_is_refused(path, monkeypatch):
+    monkeypatch.setattr("spherec.export.npz._LARGEST", 4000)
+    vectors, data = model(["u"], ["a", "b", "c"], ["x" * 400, None, None])
+    with pytest.raises(DataError, match="item_names are up to 400 characters long"):
+        write(path, vectors, data, format="npz")
+    write(path, vectors, data, format="npz", names=False)
+    with np.load(path) as arrays:
+        assert "item_names" not in arrays
+
+
+# --- pgvector --------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40)
+@given(case=models())
+def test_pgvector_comes_back_by_the_rules_of_copy(case, path):
+    vectors, data = case
+    write(path, vectors, data, format="pgvector", what="both")
+    tables = read_copy(path.read_bytes())
+    assert list(tables) == ["spherec_items", "spherec_users"]
+    for columns, rows in tables.values():
+        assert {len(row) for row in rows} == {len(columns)}
+    columns, rows = tables["spherec_items"]
+    named = data.item_names is not None
+    assert columns == (["id", "name", "embedding"] if named else ["id", "embedding"])
+    if named:
+        assert [row[1] for row in rows] == list(data.item_names)
+    assert bits([numbers(row[-1]) for row in rows]) == bits(vectors.item_table)
+    expected = expected_ids(data.item_ids)
+    if expected is not None:
+        assert [row[0] for row in rows] == list(map(str, expected))
+    _, rows = tables["spherec_users"]
+    assert bits([numbers(row[-1]) for row in rows]) == bits(vectors.user_table)
+
+
+HEAD = """\
+-- The vectors of 2 items, 5 dimensions, {words}. Load them with: psql -f THIS_FILE
+-- Nearest first: ORDER BY embedding {operator} '[0.1, ...]' LIMIT 10
+\\set ON_ERROR_STOP on
+SET client_encoding = 'UTF8';
+BEGIN;
+CREATE EXTENSION IF NOT EXISTS vector;
+CREATE TABLE spherec_items (id {type} PRIMARY KEY, name text, embedding vector(5) NOT NULL);
+COPY spherec_items (id, name, embedding) FROM STDIN;
+"""
+
+
+@pytest.mark.parametrize(
+    ("constraint", "words", "operator", "operators"),
+    [
+        ("sphere", "on the unit sphere", "<#>", "vector_ip_ops"),
+        ("ball", "in the unit ball", "<->", "vector_l2_ops"),
+    ],
+)
+@pytest.mark.parametrize(("ids", "kind"), [([3, -4], "bigint"), (["a", "b"], "text")])
+def test_the_script_makes_table_and_index(path, constraint, words, operator, operators, ids, kind):
+    vectors, data = model(["u"], ids, ["A", None], constraint=constraint)
+    write(path, vectors, data, format="pgvector")
+    script = path.read_text()
+    assert script.startswith(HEAD.format(words=words, operator=operator, type=kind))
+    assert script.endswith(f"\n\\.\nCREATE INDEX ON spherec_items USING hnsw (embedding {operators});\nCOMMIT;\n")
+
+
+def test_long_vectors_have_no_index_and_longer_ones_no_table(path):
+    write(path, *model(["u"], ["a"], dim=2001), format="pgvector")
+    assert b"CREATE INDEX" not in path.read_bytes()
+    with pytest.raises(DataError, match="up to 16,000 dimensions, these have 16,001"):
+        write(path, *model(["u"], ["a"], dim=16_001), format="pgvector")
+
+
+# --- usearch ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("constraint", ["sphere", "ball"])
+@pytest.mark.parametrize("what", ["items", "users"])
+def test_usearch_comes_back_in_usearch(path, constraint, what):
+    pytest.importorskip("usearch")
+    from usearch.index import Index
+
+    vectors, data = model([f"u{n}" for n in range(300)], ODD, ODD, constraint=constraint)
+    table, ids = (vectors.item_table, ODD) if what == "items" else (vectors.user_table, list(data.user_ids))
+    write(path.with_suffix(".usearch"), vectors, data, what=what)
+    index = Index.restore(path.with_suffix(".usearch"), view=True)
+    assert len(index) == len(ids)
+    assert index.search(table.numpy()[1:], 1).keys[:, 0].tolist() == list(range(1, len(ids)))
+    lines = [json.loads(line) for line in path.with_suffix(".ids.jsonl").read_bytes().split(b"\n")[:-1]]
+    assert [line["key"] for line in lines] == list(range(len(ids)))
+    assert [line["id"] for line in lines] == ids
+    assert [line.get("name") for line in lines] == (ODD if what == "items" else [None] * 300)
+
+
+def test_the_exported_index_serves_the_model(path):
+    pytest.importorskip("usearch")
+    from spherec.ranking.usearch import UsearchRanker
+
+    vectors, data = model(["u", "v"], list(range(50)))
+    write(path.with_suffix(".usearch"), vectors, data)
+    assert UsearchRanker.load(path.with_suffix(".usearch"), vectors).top(np.arange(2), 7).items.shape == (2, 7)
+
+
+def test_an_index_holds_one_kind(path):
+    with pytest.raises(ArgumentError, match="items or users, not both"):
+        write(path, *model(["u"], ["a"]), format="usearch", what="both")
+
+
+# --- All of them -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_many_blocks_make_one_file_and_tell_how_far_they_are(format, path, monkeypatch):
+    monkeypatch.setattr("spherec.export.rows._BLOCK", 3)
+    vectors, data = model(["u", "v"], [f"i{n}" for n in range(10)], [f"n{n}" for n in range(10)])
+    told = []
+    write(path.with_name("whole"), vectors, data, format=format)
+    write(path.with_name("blocks"), vectors, data, format=format, progress=lambda *numbers: told.append(numbers))
+    assert told[-1] == (10, 10)
+    assert told == sorted(told)
+    if format == "parquet":
+        assert pl.read_parquet(path.with_name("blocks")).equals(pl.read_parquet(path.with_name("whole")))
+    else:
+        assert path.with_name("blocks").read_bytes() == path.with_name("whole").read_bytes()
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_fails_leaves_the_old_file(format, tmp_path, monkeypatch):
+    vectors, data = model(["u"], ["a", "b"], ["A", "B"])
+    target = tmp_path / FORMATS[format]
+    target.write_bytes(b"old")
+
+    def crash(self, part):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("spherec.export.rows.Rows.names_of", crash)
+    with pytest.raises((ZeroDivisionError, pl.exceptions.ComputeError)):
+        write(target, vectors, data)
+    assert target.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+UNWRITABLE = {
+    "half a character in Parquet": (
+        "parquet",
+        "a\ud800",
+        r"the item id 'a\\ud800' has a character that Parquet",
+    ),
+    "half a character in PostgreSQL": ("pgvector", "a\ud800", "PostgreSQL cannot hold; export to npz instead"),
+    "NUL in PostgreSQL": ("pgvector", "a\0", r"the item id 'a\\x00' has a character that PostgreSQL cannot hold"),
+    "NUL at the end in NumPy": ("npz", "a\0", r"the item id 'a\\x00' ends with NUL, which NumPy cuts off"),
+}
+
+
+@pytest.mark.parametrize(("format", "bad", "words"), UNWRITABLE.values(), ids=UNWRITABLE)
+def test_ids_that_a_format_cannot_hold_are_refused(format, bad, words, tmp_path):
+    with pytest.raises(DataError, match=words):
+        write(tmp_path / "x", *model(["u"], ["fine", bad]), format=format)
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_lose_what_a_format_cannot_hold(path):
+    vectors, data = model(["u"], ["a"], ["x\ud800y\0z"])
+    write(path, vectors, data, format="parquet")
+    assert pl.read_parquet(path)["name"].to_list() == ["x\ufffdy\0z"]
+    write(path, vectors, data, format="pgvector")
+    assert read_copy(path.read_bytes())["spherec_items"][1][0][1] == "x\ufffdy\ufffdz"
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_names_can_be_left_out(format, path):
+    vectors, data = model(["u"], ["a", "b"], ["secret", "title"])
+    write(path.with_suffix(".x"), vectors, data, format=format, names=False)
+    for file in path.parent.iterdir():
+        if file.stem.startswith("x") and file.suffix in (".x", ".jsonl"):
+            assert b"secret" not in file.read_bytes()
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_the_ending_says_the_format(format):
+    assert format_of(FORMATS[format]) == format
+
+
+def test_what_cannot_be_asked(path):
+    case = model(["u"], ["a"])
+    with pytest.raises(ArgumentError, match=r"the ending of x\.txt says no format; name one of parquet, npz, usearch"):
+        write("x.txt", *case)
+    with pytest.raises(ArgumentError, match="format must be one of parquet, npz, usearch, pgvector, got 'csv'"):
+        write(path, *case, format="csv")
+    with pytest.raises(ArgumentError, match="what must be 'items', 'users' or 'both', got 'item'"):
+        write(path, *case, format="npz", what="item")
+    with pytest.raises(ArgumentError, match="vectors of 1 users and 1 items, but ids of 2 and 1"):
+        write(path, case[0], model(["u", "v"], ["a"])[1], format="npz")
+
+
+def test_it_is_reached_from_the_top():
+    assert spherec.export.write is write

@@ -1,0 +1,234 @@
+"""The index of usearch: what it finds, when it gives way to exact ranking, and its file."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from spherec.errors import ArgumentError, DataError
+from spherec.geometry import Vectors, unit
+from spherec.ranking import ExactRanker, index_file
+from tests.sampling.checks import directions, generator, interactions, sparse
+
+pytest.importorskip("usearch")
+from usearch.index import Index
+
+from spherec.ranking.usearch import Hnsw, UsearchRanker
+
+GRAPH = Hnsw(exact_beyond=1.0)
+
+
+def clustered(n_users=40, n_items=3000, dim=16, constraint="sphere"):
+    """Items around 60 places, and users among them."""
+    places = directions(60, dim)
+    rows = (places[torch.arange(n) % 60] for n in (n_users, n_items))
+    users, items = (unit(one + 0.15 * torch.empty(one.shape).normal_(generator=generator(2))) for one in rows)
+    if constraint == "ball":
+        items = items * torch.empty(n_items, 1).uniform_(0.2, 1, generator=generator(3))
+    return Vectors(users, items, constraint)
+
+
+def recall(found, true):
+    return np.mean([len(set(a) & set(b)) / len(b) for a, b in zip(found.tolist(), true.tolist(), strict=True)])
+
+
+@pytest.fixture(scope="module", params=["sphere", "ball"])
+def vectors(request):
+    return clustered(constraint=request.param)
+
+
+@pytest.fixture(scope="module")
+def ranker(vectors):
+    return UsearchRanker.build(vectors, GRAPH)
+
+
+# --- What it finds ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+def test_nearly_all_is_found_and_scored_exactly(vectors, dtype):
+    ranker = UsearchRanker.build(vectors, replace(GRAPH, dtype=dtype))
+    found, true = (one.top(np.arange(40), 20) for one in (ranker, ExactRanker(vectors)))
+    assert recall(found.items, true.items) > 0.98
+    same = found.items == true.items
+    assert same.mean() > 0.95
+    assert found.scores[same] == pytest.approx(true.scores[same], abs=1e-6)
+
+
+def test_what_users_have_is_never_in_the_way(vectors, ranker):
+    """Histories from nothing to nearly everything, always the nearest items first."""
+    order = ExactRanker(vectors).top(np.arange(40), 3000).items
+    lengths = np.linspace(0, 2990, 40).astype(int)
+    own = [np.sort(row[:length]) for row, length in zip(order, lengths, strict=True)]
+    without = sparse(np.concatenate(([0], np.cumsum(lengths))), np.concatenate(own), 3000)
+    found = ranker.top(np.arange(40), 20, without=without).items
+    for row, length in enumerate(lengths):
+        expected = order[row, length : length + 20]
+        assert (found[row, : len(expected)] >= 0).all()
+        assert (found[row, len(expected) :] == -1).all()
+        assert not set(found[row]) & set(own[row])
+        assert len(set(found[row]) & set(expected)) >= 0.9 * len(expected)
+
+
+def test_the_graph_is_asked_until_there_is_enough(vectors, monkeypatch):
+    ranker = UsearchRanker.build(vectors, replace(GRAPH, width=2))
+    search, asked = ranker._index.search, []
+
+    def stingy(queries, count, **options):
+        """Finds a quarter of what it is asked for, as a graph in pieces may."""
+        asked.append(count)
+        found = search(queries, count, **options)
+        found.counts[:] = count // 4
+        return found
+
+    monkeypatch.setattr(ranker._index, "search", stingy)
+    found = ranker.top(np.arange(40), 20).items
+    assert asked == [64, 128]
+    assert (found >= 0).all()
+    assert recall(found, ExactRanker(vectors).top(np.arange(40), 20).items) > 0.98
+
+
+@pytest.mark.parametrize(("share", "through_the_graph"), [(0.0, 0), (99 / 3000, 0), (100 / 3000, 20), (1.0, 40)])
+def test_beyond_a_share_of_the_catalogue_all_items_are_looked_at(vectors, share, through_the_graph, monkeypatch):
+    ranker = UsearchRanker.build(vectors, replace(GRAPH, exact_beyond=share))
+    search, asked = ranker._index.search, []
+    monkeypatch.setattr(
+        ranker._index, "search", lambda queries, *a, **o: asked.append(len(queries)) or search(queries, *a, **o)
+    )
+    own = np.zeros((40, 3000), int)
+    own[:20, :50] = 1
+    found = ranker.top(np.arange(40), 20, without=interactions(own)).items
+    assert sum(asked) == through_the_graph
+    assert (found >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ({"connectivity": 1}, "connectivity must be a whole number >= 2, got 1"),
+        ({"expansion_add": 0}, "expansion_add"),
+        ({"width": 0.5}, "width must be >= 1, got 0.5"),
+        ({"exact_beyond": 1.5}, "exact_beyond must be between 0 and 1, got 1.5"),
+        ({"dtype": "f64"}, "dtype must be one of f32, f16, bf16, got 'f64'"),
+    ],
+)
+def test_settings_out_of_range(setting, words):
+    with pytest.raises(ArgumentError, match=words):
+        Hnsw(**setting)
+
+
+def test_building_tells_how_far_it_is(vectors, monkeypatch):
+    monkeypatch.setattr("spherec.ranking.usearch._ADDED", 1400)
+    told = []
+    UsearchRanker.build(vectors, progress=lambda *numbers: told.append(numbers))
+    assert told == [(1400, 3000), (2800, 3000), (3000, 3000)]
+
+
+# --- Its file --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def path(ranker, tmp_path):
+    ranker.save(tmp_path / "model.usearch")
+    return tmp_path / "model.usearch"
+
+
+def test_the_loaded_index_gives_the_same_lists(path, ranker, vectors):
+    loaded = UsearchRanker.load(path, vectors)
+    assert loaded.config == ranker.config
+    ours, theirs = (each.top(np.arange(40), 30) for each in (loaded, ranker))
+    assert np.array_equal(ours.items, theirs.items)
+    assert np.array_equal(ours.scores, theirs.scores)
+    assert UsearchRanker.load(path, vectors, width=9.5).config == replace(ranker.config, width=9.5)
+
+
+def test_one_thread_builds_the_same_file_twice(path, vectors, tmp_path):
+    assert torch.get_num_threads() == 1
+    UsearchRanker.build(vectors, GRAPH).save(tmp_path / "again.usearch")
+    assert path.read_bytes() == (tmp_path / "again.usearch").read_bytes()
+
+
+def test_the_index_outlives_its_maker_and_its_file(path, vectors):
+    before = UsearchRanker.load(path, vectors).top(np.arange(40), 30).items
+    loaded = UsearchRanker.load(path, vectors)
+    path.unlink()
+    assert np.array_equal(loaded.top(np.arange(40), 30).items, before)
+
+
+def test_usearch_alone_reads_the_file(path, vectors):
+    index = Index.restore(path, view=True)
+    assert len(index) == 3000
+    found = index.search(vectors.user_table.numpy(), 20).keys
+    assert recall(found, ExactRanker(vectors).top(np.arange(40), 20).items) > 0.9
+
+
+def test_an_index_is_looked_for_beside_its_model():
+    assert str(index_file.beside("models/books.v2.spherec")) == "models/books.v2.usearch"
+
+
+def other_vectors(vectors):
+    items = vectors.item_table
+    changed = items.clone()
+    changed[1234, 5] += 1e-6
+    return {
+        "items 3000, of this model 2999": replace(vectors, item_table=items[:-1]),
+        "dim 16, of this model 15": Vectors(vectors.user_table[:, :-1], items[:, :-1], vectors.constraint),
+        "constraint": replace(vectors, constraint={"sphere": "ball", "ball": "sphere"}[vectors.constraint]),
+        "checksum": replace(vectors, item_table=changed),
+    }
+
+
+def test_the_index_of_other_vectors_is_refused(path, vectors):
+    for words, others in other_vectors(vectors).items():
+        with pytest.raises(DataError, match=rf"is the index of other vectors: {words}.*; build it again"):
+            UsearchRanker.load(path, others)
+
+
+def test_other_users_do_not_matter(path, vectors):
+    UsearchRanker.load(path, replace(vectors, user_table=vectors.user_table[:3]))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.99, 0.9999])
+def test_a_truncated_file_is_refused(path, vectors, share):
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    with pytest.raises(DataError, match=r"model\.usearch is damaged or no index of spherec .*; build it again"):
+        UsearchRanker.load(path, vectors)
+
+
+def test_an_index_that_lost_its_middle_is_refused(path, vectors):
+    content = path.read_bytes()
+    path.write_bytes(content[:100_000] + content[150_000:])
+    with pytest.raises(DataError, match="damaged"):
+        UsearchRanker.load(path, vectors)
+
+
+def test_an_index_from_elsewhere_is_refused(tmp_path, vectors):
+    index = Index(ndim=16)
+    index.add(np.arange(3000), vectors.item_table.numpy())
+    index.save(tmp_path / "x.usearch")
+    with pytest.raises(DataError, match="no index of spherec"):
+        UsearchRanker.load(tmp_path / "x.usearch", vectors)
+
+
+@pytest.mark.parametrize("name", ["no-such.usearch", "."])
+def test_what_is_not_there_is_an_error(tmp_path, vectors, name):
+    with pytest.raises(DataError, match="there is no such file; build it again"):
+        UsearchRanker.load(tmp_path / name, vectors)
+
+
+def test_a_save_that_fails_leaves_the_old_file(path, ranker, monkeypatch):
+    before = path.read_bytes()
+    monkeypatch.setattr("spherec.ranking.index_file.checksum", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        ranker.save(path)
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_without_usearch_the_error_names_the_remedy():
+    script = "import sys; sys.modules['usearch'] = None\nimport spherec.ranking\nimport spherec.ranking.usearch"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "MissingPackageError: an index needs usearch; install it with: pip install 'spherec[ann]'" in done.stderr
