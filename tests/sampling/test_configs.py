@@ -58,12 +58,12 @@ def test_the_ends_of_the_ranges_are_taken(config):
 
 
 def test_the_default_is_live_and_gentle():
-    assert astuple(TwoStage()) == (5, 0.5, 0.02, 2000, False, "live", 0.875)
+    assert astuple(TwoStage()) == (5, 0.525, 0.02, 2000, False, "live", 0.875)
     assert TwoStage.tuned() == TwoStage()
 
 
 @pytest.mark.parametrize(
-    ("negatives", "beta"), [(1, 0.8), (2, 0.7), (3, 0.7), (4, 0.5), (5, 0.5), (10, 0.5), (100, 0.5)]
+    ("negatives", "beta"), [(1, 0.8), (2, 0.7), (3, 0.7), (4, 0.525), (5, 0.525), (10, 0.525), (100, 0.525)]
 )
 def test_more_negatives_are_tuned_to_a_smaller_beta(negatives, beta):
     assert TwoStage.tuned(negatives) == TwoStage(negatives, beta, 0.02, vectors="live")

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-EPOCHS = 40
+EPOCHS = 100
 
 
 def demo(

@@ -31,7 +31,7 @@ from spherec.sampling.rejection import Rejection
 
 _MOST_AT_ONCE = 16384  # candidates that one program of a GPU can look at
 _WIDEST = 80.0  # between the logarithms of two weights; exp(-87) is about the smallest float32
-_TUNED_BETA = {1: 0.8, 2: 0.7, 5: 0.5}  # the more negatives, the harder popular items are pushed away already
+_TUNED_BETA = {1: 0.8, 2: 0.7, 5: 0.525}  # the more negatives, the harder popular items are pushed away already
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class TwoStage:
 
     negatives: int = 5
     "N, negatives for each positive; no item twice."
-    beta: float = 0.5
+    beta: float = 0.525
     "β of stage one: above 0 favours popular items, below 0 rare ones. The more negatives, the smaller it should be."
     sharpness: float = 0.02
     "κ of stage two: 0 draws uniformly among the candidates with s >= 0, 1 is the paper's text."
