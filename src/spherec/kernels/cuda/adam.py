@@ -14,6 +14,9 @@ from torch import Tensor
 from spherec.kernels.cuda.order import ascending
 
 
+_LOG_OF_NOTHING = -1e6  # 2 to the power of it is 0, and of 0 times it, 1
+
+
 class State(NamedTuple):
     """What the kernels need to know of the optimiser; the tensors are its own."""
 
@@ -30,7 +33,8 @@ class State(NamedTuple):
 
 def rates(learning_rate: float, epsilon: float, beta1: float, beta2: float) -> Tensor:
     """What `State.rates` holds."""
-    logs = [math.log2(base) if base else -math.inf for base in (beta1 / beta2**0.5, beta1 / beta2, beta1, beta2)]
+    bases = beta1 / beta2**0.5, beta1 / beta2, beta1, beta2
+    logs = [math.log2(base) if base else _LOG_OF_NOTHING for base in bases]
     return torch.tensor([learning_rate, epsilon, beta1, beta2, *logs], dtype=torch.float64)
 
 
