@@ -49,7 +49,6 @@ class Draw:
         # On a CPU compiled loops do the same searches, in far fewer steps.
         self._compiled = device.type == "cpu" if compiled is None else compiled
         self._guide, self._shift = kernels.guide_of(np.cumsum(whole)) if self._compiled else (np.empty(0, np.int32), 0)
-        self._log_law = torch.tensor(whole, device=device).double().div_(self.total).log_().float()  # (I,)
 
     def probabilities(self) -> Tensor:
         """The law (I,), float64, before any user's items are left out."""

@@ -21,6 +21,11 @@ def serves(device: torch.device) -> bool:
     return device.type == "cuda" and _triton_is_there()
 
 
+def warps(dim: int) -> int:
+    """How many groups of 32 threads for a row: a power of 2, as Triton wants it."""
+    return 1 << min(2, max(0, (dim // 128).bit_length() - 1))
+
+
 @cache
 def _triton_is_there() -> bool:
     return find_spec("triton") is not None

@@ -11,8 +11,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from spherec.kernels.cuda import warps
 from spherec.kernels.cuda.order import ascending
-
 
 _LOG_OF_NOTHING = -1e6  # 2 to the power of it is 0, and of 0 times it, 1
 
@@ -40,7 +40,7 @@ def rates(learning_rate: float, epsilon: float, beta1: float, beta2: float) -> T
 
 def read_rows(state: State, index: Tensor, *, ball: bool, unit: bool) -> Tensor:
     """The rows (m, D) at `index` (m,) as of now; in the ball none longer than 1, if `unit` all of length 1."""
-    dim = state.table.shape[1]
+    dim, index = state.table.shape[1], index.contiguous()
     out = torch.empty(len(index), dim, dtype=state.table.dtype, device=index.device)
     if len(index):
         _read[(len(index),)](*state, index, out, len(state.ahead) - 1, ball, unit, dim, **_shape(dim))
@@ -50,12 +50,12 @@ def read_rows(state: State, index: Tensor, *, ball: bool, unit: bool) -> Tensor:
 def move_rows(state: State, index: Tensor, gradient: Tensor, *, ball: bool) -> None:
     """The step after this one, not yet counted: each row at `index` (m,) moves once, by the sum of its gradients."""
     dim, count = state.table.shape[1], len(index)
-    index, order = ascending(index)
-    _move[(count,)](*state, index, order, gradient, len(state.ahead) - 1, ball, count, dim, **_shape(dim))
+    index, order = ascending(index.contiguous())
+    _move[(count,)](*state, index, order, gradient.contiguous(), len(state.ahead) - 1, ball, count, dim, **_shape(dim))
 
 
 def _shape(dim: int) -> dict[str, Any]:
-    return {"WIDTH": triton.next_power_of_2(dim), "num_warps": max(1, min(4, dim // 128))}
+    return {"WIDTH": triton.next_power_of_2(dim), "num_warps": warps(dim)}
 
 
 @triton.jit

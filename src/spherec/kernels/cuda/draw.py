@@ -24,11 +24,24 @@ class State(NamedTuple):
 def without(state: State, users: Tensor, random: Tensor) -> tuple[Tensor, Tensor]:
     """For users (B,) and random whole numbers (B, n): items (B, n), and whether there is any (B, n)."""
     total, *tables = state
-    items, valid = torch.empty_like(random), torch.empty_like(random, dtype=torch.bool)
+    items, valid = (torch.empty(random.shape, dtype=kind, device=users.device) for kind in (torch.int64, torch.bool))
     count, n, n_items = random.numel(), random.shape[1], len(state.ends)
     rounds = n_items.bit_length(), len(state.keys).bit_length()
     grid = (triton.cdiv(count, _BLOCK),)
-    _without[grid](*tables, users, random, items, valid, total, n_items, count, n, *rounds, _BLOCK, num_warps=4)
+    _without[grid](
+        *tables,
+        users.contiguous(),
+        random.contiguous(),
+        items,
+        valid,
+        total,
+        n_items,
+        count,
+        n,
+        *rounds,
+        _BLOCK,
+        num_warps=4,
+    )
     return items, valid
 
 

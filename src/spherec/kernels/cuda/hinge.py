@@ -5,6 +5,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from spherec.kernels.cuda import warps
+
 
 def hinge_gradient(
     rows: Tensor,  # (2 B + B N, D) of B users, B positives, N negatives of the first pair, of the second …
@@ -18,10 +20,10 @@ def hinge_gradient(
     """The gradient (2 B + B N, D); and (3, B) of each pair its loss, whether it has one, what negatives it lacks."""
     pairs, n = valid.shape
     dim = rows.shape[1]
-    gradient = torch.empty_like(rows)
+    gradient = torch.empty(rows.shape, dtype=rows.dtype, device=rows.device)
     told = torch.empty(3, pairs, dtype=torch.float64, device=rows.device)
-    shape = {"WIDTH": triton.next_power_of_2(dim), "num_warps": max(1, min(4, dim // 128))}
-    arrays = rows, valid, gradient, told
+    shape = {"WIDTH": triton.next_power_of_2(dim), "num_warps": warps(dim)}
+    arrays = rows.contiguous(), valid.contiguous(), gradient, told
     _pair[(pairs,)](*arrays, float(margin), float(n_items), pairs, ranked, on_sphere, n, dim, **shape)
     return gradient, told
 
