@@ -31,12 +31,13 @@ LEVELS = {
     "evaluation": 4,
     "artifact": 5,
     "experiments": 5,
+    "bench": 6,
     "cli": 8,
     "__main__": 9,
     "__init__": 9,
 }
 POLARS_ONLY_IN = "data/readers"
-EXTRAS_IN = {"matplotlib": "experiments/plots.py"}
+EXTRAS_IN = {"matplotlib": "experiments/plots.py", "pandas": "bench/reading.py"}
 HEAVY = {"pandas", "pyarrow", "matplotlib", "usearch", "fastapi", "uvicorn", "optuna", "implicit"}
 
 
@@ -108,8 +109,10 @@ def test_in_function_imports_are_only_for_what_may_be_missing():
         "spherec.cli.reproduction",
         "spherec.cli.evaluation",
         "spherec.cli.demonstration",
+        "spherec.cli.benchmarking",
         "spherec.training.presets",
         "spherec.experiments.plots",
+        "pandas",
         "matplotlib",
         "matplotlib.figure",
         "matplotlib.ticker",
