@@ -17,8 +17,8 @@ def generated(users: int, items: int, pairs: int, *, seed: int = 0) -> Interacti
     random = rng.stream(seed, "generated")
     popular = random.permutation(items)[(items * random.random(pairs) ** 2).astype(np.int64)]  # (pairs,)
     active = (users * random.random(pairs) ** 1.5).astype(np.int64)  # (pairs,)
-    keys = np.unique(active * items + popular)  # (E,) ascending by user, then item
-    user, item = np.divmod(keys, items)
+    keys = np.sort(active * items + popular)  # (pairs,) by user, then item
+    user, item = np.divmod(keys[np.append(True, keys[1:] != keys[:-1])], items)  # (E,)
     return Interactions(
         indptr=row_starts(user.astype(np.int32), users),
         indices=item.astype(np.int32),
