@@ -36,6 +36,7 @@ class Comparison:
         return {
             f"{self.unit}_per_second": speed.per_second,
             "ms_per_step": speed.ms_per_step,
+            "fastest_ms_per_step": speed.fastest_ms_per_step,
             "steps_measured": speed.steps,
         }
 
