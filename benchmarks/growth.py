@@ -217,6 +217,7 @@ def draw(path: Path) -> None:
         return
     mpl.use("Agg")  # files, no windows
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import LogLocator
 
     record = json.loads(path.read_text())
     names = {"items": "items", "pairs": "interactions", "dim": "dimensions", "batch": "batch"}
@@ -230,6 +231,10 @@ def draw(path: Path) -> None:
         below.plot(x, [one["tables_mb"] for one in points], ":k", label="tables and moments")
         for axes in (above, below):
             axes.set(xscale="log", yscale="log", xlabel=label)
+            axes.set_xticks(x, [f"{value:g}" for value in x], fontsize=8)
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.minorticks_off()
             axes.grid(alpha=0.3)
     rows[0][0].set_ylabel("ms a step, best chunk")
     rows[1][0].set_ylabel("MB at the peak")

@@ -82,7 +82,7 @@ def _others(record: Record) -> Table:
     table.add_section()
     table.add_row("import spherec, s", f"{loading.import_spherec:.2f}", "", "")
     imports = f"{loading.import_training:.2f}", f"{loading.import_torch:.2f}", ""
-    table.add_row("import spherec.training, s (plain: import torch)", *imports)
+    table.add_row("import spherec.training, s (plain: torch)", *imports)
     if loading.data is not None:
         table.add_row("loading the data set, s", f"{loading.data:.2f}", "", "")
     for column in table.columns[1:]:
