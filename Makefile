@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench growth clean
 
 demo: $(VENV)/installed  ## train the paper's model on the embedded data and recommend books
 	$(BIN)/spherec demo
@@ -17,8 +17,14 @@ check: $(VENV)/installed  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-bench: $(VENV)/installed  ## time and memory of preparing 48 million rows; writes results/bench/prepare.json
+DEVICE ?= cpu
+
+bench: $(VENV)/installed  ## steps, lists, reading beside a plain baseline; preparing 48 million rows; into results/bench
+	$(BIN)/spherec bench --device $(DEVICE) -o results/bench/speed-$(DEVICE).json
 	$(BIN)/python benchmarks/prepare_echonest.py
+
+growth: $(VENV)/installed  ## how a step grows with items, interactions, dimensions, batch; into results/bench
+	$(BIN)/python benchmarks/growth.py --device $(DEVICE)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

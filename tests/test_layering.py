@@ -34,6 +34,7 @@ LEVELS = {
     "artifact": 5,
     "experiments": 5,
     "recommender": 6,
+    "bench": 6,
     "cli": 8,
     "__main__": 9,
     "__init__": 9,
@@ -41,7 +42,7 @@ LEVELS = {
 POLARS_ONLY_IN = ("data/readers", "export/parquet.py", "recommender/lists.py", "recommender/table_file.py")
 EXTRAS_IN = {
     "matplotlib": "experiments/plots.py",
-    "pandas": "recommender/lists.py",
+    "pandas": ("recommender/lists.py", "bench/reading.py"),
     "usearch": "ranking/usearch.py",
 }
 HEAVY = {"pandas", "pyarrow", "matplotlib", "usearch", "fastapi", "uvicorn", "optuna", "implicit"}
@@ -121,6 +122,7 @@ def test_in_function_imports_are_only_for_what_may_be_missing():
         "spherec.cli.demonstration",
         "spherec.cli.exporting",
         "spherec.export",  # its parts that bring polars or usearch
+        "spherec.cli.benchmarking",
         "spherec.training.presets",
         "spherec.experiments.plots",
         "matplotlib",

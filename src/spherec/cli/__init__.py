@@ -6,6 +6,7 @@ import typer
 
 from spherec._version import __version__
 from spherec.cli import data
+from spherec.cli.bench import bench
 from spherec.cli.demo import demo
 from spherec.cli.display import INTERRUPTED
 from spherec.cli.evaluate import evaluate
@@ -36,6 +37,7 @@ app.command()(info)
 app.command()(export)
 app.command()(presets)
 app.command()(reproduce)
+app.command()(bench)
 
 
 def _print_version(wanted: bool) -> None:

@@ -201,12 +201,18 @@ def _objects(values: Sequence[Hashable]) -> NDArray[Any]:
 def _checked(values: NDArray[Any]) -> NDArray[Any]:
     refuse_missing(values, "id")
     try:
-        distinct = len(np.unique(values)) if values.dtype != object else len(set(values.tolist()))
+        distinct = _count_distinct(values) if values.dtype != object else len(set(values.tolist()))
     except TypeError as error:
         raise DataError(f"ids must be hashable: {error}; make them strings, numbers or tuples") from None
     if distinct < len(values):
         raise DataError(f"ids must be distinct, but {len(values) - distinct:,} of {len(values):,} repeat another")
     return values if _is_frozen(values) else values.copy()
+
+
+def _count_distinct(values: NDArray[Any]) -> int:
+    """Of numbers (n,). By sorting: what `np.unique` does alone takes ten times as long for millions of integers."""
+    ascending = np.sort(values)
+    return int(np.count_nonzero(ascending[1:] != ascending[:-1])) + min(len(values), 1)
 
 
 def _is_frozen(values: NDArray[Any]) -> bool:

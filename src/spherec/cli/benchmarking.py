@@ -1,0 +1,118 @@
+"""What `spherec bench` does once its options are read."""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import typer
+from rich import box
+from rich.table import Table
+
+from spherec.bench import QUICK, Record, Scope, measure
+from spherec.bench.record import Comparison
+from spherec.cli.display import note, show
+from spherec.cli.source import Source
+from spherec.data.atomic import atomic_write, refuse_unwritable
+from spherec.device import DeviceName, resolve
+
+_UNKNOWN = "–"
+
+
+def run_benchmark(
+    data: str, *, device: DeviceName, quick: bool, seconds: float | None, output: Path | None, as_json: bool
+) -> None:
+    """Measure, show, write."""
+    where = resolve(device)
+    scope = QUICK if quick else Scope()
+    scope = scope if seconds is None else replace(scope, seconds=seconds)
+    if output is not None:
+        refuse_unwritable(output)
+    began = time.perf_counter()
+    interactions = Source(data=data).load()
+    loaded_in = time.perf_counter() - began
+    record = measure(interactions, scope, device=where, loaded_in=loaded_in, tell=note)
+    text = json.dumps(record.as_json(), indent=2)
+    if output is not None:
+        with atomic_write(output) as file:
+            file.write(f"{text}\n".encode())
+    if as_json:
+        typer.echo(text)
+        return
+    show(_steps(record), _others(record), _machine(record))
+    if quick:
+        note("a quick look: few and short measurements; without --quick they are steadier")
+
+
+def _steps(record: Record) -> Table:
+    title = f"Training steps, D = {record.steps[0].dim}, on {record.environment['device']}"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("sampler-N-batch", no_wrap=True)
+    for name in ("k/s", "plain", "times", "ms", "plain", "floor", "MB", "plain"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in record.steps:
+        speed, plain = one.speed.ours, one.speed.baseline
+        table.add_row(
+            f"{one.sampler}-{one.negatives}-{one.batch}",
+            f"{speed.per_second / 1e3:,.0f}",
+            f"{plain.per_second / 1e3:,.1f}" if plain else _UNKNOWN,
+            _times(one.speed),
+            f"{speed.ms_per_step:,.3f}",
+            f"{plain.ms_per_step:,.1f}" if plain else _UNKNOWN,
+            f"{one.floor_ms:,.3f}",
+            _mb(one.peak_mb),
+            _mb(one.baseline_peak_mb),
+        )
+    table.caption = (
+        "k/s: thousand triplets a second; ms: of a step; MB: memory at the peak. plain: the same model written the "
+        "obvious way. floor: how long what a step must move and multiply takes this machine"
+    )
+    table.caption_justify = "left"
+    return table
+
+
+def _others(record: Record) -> Table:
+    table = Table("", "spherec", "plain", "times", title="Around training", title_justify="left")
+    ranking, reading, loading = record.ranking, record.reading, record.loading
+    table.add_row(f"exact lists of {ranking.k}, users/s", *_speeds(ranking.speed))
+    if isinstance(reading, str):
+        table.add_row("reading a CSV", "skipped", "", "")
+    else:
+        table.add_row(f"reading a CSV of {reading.rows:,} rows, rows/s", *_speeds(reading.speed))
+    table.add_section()
+    table.add_row("import spherec, s", f"{loading.import_spherec:.2f}", "", "")
+    imports = f"{loading.import_training:.2f}", f"{loading.import_torch:.2f}", ""
+    table.add_row("import spherec.training, s (plain: torch)", *imports)
+    if loading.data is not None:
+        table.add_row("loading the data set, s", f"{loading.data:.2f}", "", "")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    why = reading if isinstance(reading, str) else reading.skipped
+    if why:
+        note(f"reading: {why}")
+    return table
+
+
+def _machine(record: Record) -> str:
+    can = record.machine
+    parts = [
+        f"copies {can.copy_gb_per_second:,.1f} GB/s",
+        f"gathers rows at {can.gather_gb_per_second:,.1f} GB/s",
+        f"multiplies {can.gflops:,.0f} GFLOP/s",
+    ]
+    if can.launch_us is not None and can.graph_launch_us is not None:
+        parts.append(f"begins a kernel every {can.launch_us:.1f} µs, {can.graph_launch_us:.1f} µs in a graph")
+    return f"The machine {', '.join(parts)}."
+
+
+def _speeds(speed: Comparison) -> tuple[str, str, str]:
+    plain = f"{speed.baseline.per_second:,.0f}" if speed.baseline else _UNKNOWN
+    return f"{speed.ours.per_second:,.0f}", plain, _times(speed)
+
+
+def _times(speed: Comparison) -> str:
+    return _UNKNOWN if speed.ratio is None else f"{speed.ratio:,.1f}"
+
+
+def _mb(size: float | None) -> str:
+    return _UNKNOWN if size is None else f"{size:,.0f}"

@@ -1,0 +1,104 @@
+"""The plain model: it must be right, or being faster than it would say nothing."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spherec import rng
+from spherec.bench.baseline import PlainTraining, plain_top
+from spherec.bench.generated import generated
+from spherec.errors import ArgumentError
+from spherec.losses import Softmin
+from spherec.model import MetricModel
+from spherec.ranking import ExactRanker
+from spherec.sampling import Hard, Popularity, TwoStage, Uniform
+from spherec.training import Training, train
+from tests.oracles import law_without, popularity_law, stage_two_law
+from tests.sampling.checks import FEWEST_DRAWS, assert_follows, interactions
+from tests.training.planted import GOOD, SETTINGS, TRAIN, quality
+
+SAMPLERS = {"uniform": Uniform(5), "popularity": Popularity(5), "two-stage": TwoStage(5, candidates=60)}
+each_sampler = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
+
+
+def start(data, dim):
+    return MetricModel.initial(data.n_users, data.n_items, dim, rng.torch_stream(0, "initial vectors"))
+
+
+def plain(data, sampler, dim=8, **settings):
+    return PlainTraining(data, Training(dim=dim, sampler=sampler, **settings), start(data, dim))
+
+
+@each_sampler
+def test_it_learns_what_ours_learns(sampler):
+    config = replace(SETTINGS, sampler=sampler)
+    baseline = PlainTraining(TRAIN, config, start(TRAIN, config.dim))
+    for _ in range(config.epochs * -(-len(TRAIN) // config.batch_size)):
+        baseline.step()
+    ours = quality(train(TRAIN, config, device="cpu").model.vectors)
+    assert quality(baseline.vectors) >= GOOD
+    assert ours >= GOOD
+    assert abs(quality(baseline.vectors) - ours) < 0.05
+
+
+@each_sampler
+@settings(max_examples=15)
+@given(seed=st.integers(0, 1000))
+def test_no_user_gets_what_she_has(sampler, seed):
+    data = generated(30, 80, 300, seed=seed)
+    users, positives = data.users.astype(np.int64), data.indices.astype(np.int64)
+    drawn = plain(data, sampler).negatives(users, positives)
+    assert drawn.shape == (len(data), 5)
+    for user, row in zip(users, drawn, strict=True):
+        assert not set(row.tolist()) & set(data.items_of(user).tolist())
+        assert all(0 <= item < data.n_items for item in row)
+        if isinstance(sampler, TwoStage):
+            assert len(set(row.tolist())) == 5
+        if not isinstance(sampler, Uniform):
+            assert np.all(data.users_per_item[row] > 0)
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.8, -0.5])
+def test_popularity_follows_its_law(beta):
+    data = interactions()
+    user = 0
+    law = law_without(popularity_law(data.matrix.toarray().tolist(), beta), data.items_of(user).tolist())
+    drawn = plain(data, Popularity(1, beta=beta)).negatives(np.full(FEWEST_DRAWS, user), np.zeros(FEWEST_DRAWS, int))
+    assert_follows(drawn[:, 0].tolist(), law)
+
+
+@pytest.mark.parametrize("sharpness", [0.0, 0.5, 1.0])
+def test_two_stage_follows_its_law(sharpness):
+    data, user, positive = interactions(), 0, 0
+    baseline = plain(data, TwoStage(1, sharpness=sharpness, candidates=6), dim=4)  # all items are candidates
+    items = baseline.vectors.item_table.tolist()
+    allowed = [item not in data.items_of(user) for item in range(data.n_items)]
+    law = stage_two_law(items[positive], items, sharpness, 0.875, allowed)
+    drawn = baseline.negatives(np.full(FEWEST_DRAWS, user), np.full(FEWEST_DRAWS, positive))
+    assert_follows(drawn[:, 0].tolist(), law)
+
+
+def test_an_epoch_is_every_pair_once():
+    data = generated(20, 50, 200)
+    baseline = plain(data, Uniform(1), batch_size=64)
+    pairs = [baseline.step() for _ in range(-(-len(data) // 64))]
+    assert sum(pairs) == len(data)
+    assert pairs[:-1] == [64] * (len(pairs) - 1)
+    assert baseline.step() == 64
+
+
+@pytest.mark.parametrize("settings", [{"sampler": Hard(1)}, {"loss": Softmin(), "sampler": Uniform(5)}])
+def test_what_it_does_not_know_it_says(settings):
+    data = generated(20, 50, 200)
+    with pytest.raises(ArgumentError, match="the baseline knows the hinge"):
+        PlainTraining(data, Training(dim=8, **settings), start(data, 8))
+
+
+def test_its_lists_are_ours():
+    data = generated(40, 300, 800)
+    vectors, users = start(data, 16).vectors, np.arange(40)
+    expected = ExactRanker(vectors).top(users, 10, without=data).items
+    assert plain_top(vectors, users, 10, data).tolist() == expected.tolist()

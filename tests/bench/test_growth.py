@@ -1,0 +1,77 @@
+"""The growth curves, on sizes that take no time."""
+
+import importlib.util
+import json
+import sys
+from argparse import Namespace
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from spherec.bench.machine import Machine
+
+PATH = Path(__file__).parents[2] / "benchmarks/growth.py"
+MACHINE = Machine(20.0, 10.0, 90.0, None, None)
+
+
+@pytest.fixture(scope="module")
+def growth():
+    """The script as a module."""
+    spec = importlib.util.spec_from_file_location("growth", PATH)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["growth"] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["growth"]
+
+
+@pytest.fixture(scope="module")
+def points(growth):
+    base = growth.Size(items=200, pairs=1000, dim=4, batch=16)
+    curves = {"items": [base, replace(base, items=2000)], "dim": [base, replace(base, dim=8)]}
+    return list(growth.measured(curves, MACHINE, torch.device("cpu"), 0.001))
+
+
+def test_every_size_with_every_sampler(points):
+    assert [(point.curve, point.sampler, point.size.items, point.size.dim) for point in points] == [
+        *(("items", sampler, items, 4) for sampler in ("uniform", "popularity", "two-stage") for items in (200, 2000)),
+        *(("dim", sampler, 200, dim) for sampler in ("uniform", "popularity", "two-stage") for dim in (4, 8)),
+    ]
+    for point in points:
+        assert 0 < point.fastest_ms_per_step <= point.ms_per_step
+        assert point.users == 20
+        assert 0 < point.pairs <= 1000
+        assert point.tables_mb == pytest.approx(3 * 4 * (20 + point.size.items) * point.size.dim / 1e6)
+
+
+def test_curves_change_one_size_and_end_where_they_are_told(growth):
+    base = growth.Size(dim=32)
+    curves = growth.curves(base, Namespace(most_items=10**6, most_pairs=10**8, most_batch=1024))
+    assert [size.items for size in curves["items"]] == [10**4, 10**5, 10**6]
+    assert [size.pairs for size in curves["pairs"]] == [10**6, 10**7, 10**8]
+    assert [size.dim for size in curves["dim"]] == [32, 64, 128, 256, 512]
+    assert [size.batch for size in curves["batch"]] == [64, 256, 1024]
+    for name, sizes in curves.items():
+        others = [{key: value for key, value in asdict(size).items() if key != name} for size in sizes]
+        assert all(one == others[0] for one in others)
+
+
+def test_the_claim_compares_many_items_with_few(growth, points):
+    one = points[0]
+    at = {10**5: 1.0, 10**7: 2.5}
+    made = [replace(one, size=replace(one.size, items=items), fastest_ms_per_step=ms) for items, ms in at.items()]
+    assert growth.claim(made)["uniform"]["ratio"] == 2.5
+    assert growth.claim(made)["uniform"]["holds"] is False
+    assert growth.claim(points) == {}
+
+
+def test_the_picture_is_drawn_from_the_record(growth, points, tmp_path):
+    pytest.importorskip("matplotlib")
+    made = [*points, *(replace(point, curve=curve) for point in points[:6] for curve in ("pairs", "batch"))]
+    record = {"environment": {"device": "a machine"}, "points": [asdict(point) for point in made]}
+    path = tmp_path / "growth-cpu.json"
+    path.write_text(json.dumps(record))
+    growth.draw(path)
+    assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
