@@ -244,6 +244,7 @@ def draw(path: Path) -> None:
     figure.suptitle(f"{record['environment']['device']}: D = {size.dim}, batch {size.batch}, N = {size.negatives}")
     figure.tight_layout()
     figure.savefig(path.with_suffix(".png"), dpi=100)
+    plt.close(figure)
 
 
 if __name__ == "__main__":

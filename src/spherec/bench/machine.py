@@ -23,7 +23,7 @@ class Machine:
     copy_gb_per_second: float
     "A large array onto another; read and written bytes both count."
     gather_gb_per_second: float
-    "Rows of 512 bytes from random places of a large table; read and written bytes both count."
+    "Rows of 512 bytes at random places of a large table; read and written bytes both count."
     gflops: float
     "Products of float32 matrices (1024, 128) x (128, 4096), as a sampler multiplies; a product and a sum are two."
     launch_us: float | None
