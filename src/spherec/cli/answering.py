@@ -97,7 +97,7 @@ def run_info(path: Path, *, as_json: bool) -> None:
         "items": data.n_items,
         "items with a name": sum(map(bool, data.item_names or ())),
         "pairs": len(data),
-        "epochs": len(made.history.epochs),
+        "epochs trained": len(made.history.epochs),
         "ended": made.ended,
         "best epoch": best and best.epoch,
         f"validation {METRIC}": best and best.metric,
@@ -108,11 +108,22 @@ def run_info(path: Path, *, as_json: bool) -> None:
         return
     table = Table("", "", show_header=False, title=path.name, title_justify="left")
     for name, fact in facts.items():
-        table.add_row(name, "" if fact is None else f"{fact:,}" if isinstance(fact, int) else str(fact))
+        table.add_row(name, _shown(fact))
     table.add_section()
     for name, value in config.items():
-        table.add_row(name, _part(value) if isinstance(value, dict) else str(value))
+        table.add_row(name, _part(value) if isinstance(value, dict) else "automatic" if value is None else str(value))
     show(table)
+
+
+def _shown(fact: Any) -> str:
+    match fact:
+        case None:
+            return "none"
+        case int():
+            return f"{fact:,}"
+        case float():
+            return f"{fact:.4f}"
+    return str(fact)
 
 
 def _part(part: dict[str, Any]) -> str:

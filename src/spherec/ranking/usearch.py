@@ -46,7 +46,7 @@ class Hnsw:
     "Neighbours that an item keeps (M). More find more, and take more memory."
     expansion_add: int = 128
     "Items held in view when one is added (efConstruction). More make a better graph, more slowly."
-    width: float = 4.0
+    width: float = 5.0
     """Items held in view in a search for each one wanted: ef = width · (k + items left out). More find more, more
     slowly. The one setting that a finished index can change."""
     dtype: _Dtype = "bf16"
