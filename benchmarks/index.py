@@ -16,7 +16,8 @@ nearest and the 50th item. In the two-stage model of Book-Crossing (127,339 item
 
 Both rankers answer the same users, who have nothing yet, in the same number of threads, by turns. The fastest pass
 counts, for exact ranking that of all passes over a set, by the clock and by the processor's time (`cpu_ms`, which other
-programs on the machine disturb less); `one_cpu_ms` is that of users asked for one at a time, the mean of 32. Finished indexes stay in --folder, if one is given, and are not built again.
+programs on the machine disturb less); `one_cpu_ms` is that of users asked for one at a time, the mean of 32. Finished
+indexes stay in --folder, if one is given, and are not built again.
 """
 
 import argparse

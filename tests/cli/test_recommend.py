@@ -148,7 +148,10 @@ def test_ids_without_a_type_in_parquet_are_texts(spherec, tmp_path):
 @pytest.fixture
 def index(spherec, path):
     pytest.importorskip("usearch")
-    assert spherec("export", path, "-o", path.with_suffix(".usearch")).code == 0
+    done = spherec("export", path, "-o", path.with_suffix(".usearch"))
+    assert done.code == 0, done.err
+    assert f"--index {path.with_suffix('.usearch')}" in done.err
+    assert "m.ids.jsonl has their ids" in done.err
     return path.with_suffix(".usearch")
 
 

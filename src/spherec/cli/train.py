@@ -80,7 +80,7 @@ def train(
         "seed": seed,
     }
     run_training(
-        source,
+        (source.data, names),
         lambda: load_with_names(source, names, names_id_column, names_column),
         output,
         preset,

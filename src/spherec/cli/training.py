@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ from rich.table import Table
 from spherec import artifact
 from spherec.cli.display import INTERRUPTED, note, show
 from spherec.cli.presets import PresetName
-from spherec.cli.source import Source
 from spherec.data.atomic import refuse_unwritable
 from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, resolve
@@ -24,7 +23,7 @@ from spherec.training.presets import PRESETS
 
 
 def run_training(
-    source: Source,
+    files: Sequence[str | Path | None],
     load: Callable[[], Interactions],
     output: Path,
     preset: PresetName,
@@ -36,12 +35,13 @@ def run_training(
     checkpoint_seconds: float,
     as_json: bool,
 ) -> None:
-    """Train with a progress bar, write the model, say how it went."""
+    """Train on what `load` reads from files, with a progress bar, write the model, say how it went."""
     config = PRESETS[preset].training
     config = configured(config, changes)
     refuse_unwritable(output)
-    if output.exists() and Path(source.data).exists() and output.samefile(source.data):
-        raise ArgumentError(f"--output would replace {source.data}, which is read; name another file")
+    for file in files:
+        if file is not None and output.exists() and Path(file).exists() and output.samefile(file):
+            raise ArgumentError(f"--output would replace {file}, which is read; name another file")
     checkpoint = output.with_name(f"{output.name}.checkpoint")
     if checkpoint.exists() != resume:
         raise ArgumentError(

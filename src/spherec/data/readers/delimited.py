@@ -158,7 +158,7 @@ def _layout(path: Path, first: Block, roles: Mapping[str, str], dialect: Dialect
         wanted = ", ".join(dialect.header)
         raise DataError(f"{path}, line {first.line}: {record[:_SHOWN]!r} is not {wanted}; name the right format")
     hint = (
-        "columns are named by --user-column, --item-column, …; if the first line has no names, give header= (--header)"
+        "columns are named by --user-column, --item-column, …, or all by header= (--header) if the first line has none"
     )
     raise DataError(f"{path}: {no_such_column(absent[0], best)} ({hint})")
 
