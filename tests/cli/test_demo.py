@@ -8,7 +8,7 @@ from spherec import datasets
 def test_demo_trains_scores_and_recommends(spherec):
     done = spherec("demo", "--epochs", 1)
     assert done.code == 0, done.err
-    assert "epoch 1:" in done.err
+    assert "training on fold 0" in done.err
     for text in ("240,020", "the paper, 4 folds", "4.12", "4.5", "Reader 247752 likes"):
         assert text in done.out
     before, after = done.out.split("and may like")

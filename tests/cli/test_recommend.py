@@ -142,6 +142,39 @@ def test_ids_without_a_type_in_parquet_are_texts(spherec, tmp_path):
     assert users.unique(maintain_order=True).to_list() == ["('a', 1)", "2", "b", str(2**70)]
 
 
+# --- Through an index ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def index(spherec, path):
+    pytest.importorskip("usearch")
+    done = spherec("export", path, "-o", path.with_suffix(".usearch"))
+    assert done.code == 0, done.err
+    assert f"--index {path.with_suffix('.usearch')}" in done.err
+    assert "m.ids.jsonl has their ids" in done.err
+    return path.with_suffix(".usearch")
+
+
+def test_an_index_gives_the_same_answers(command, index, tmp_path):
+    for arguments in (("recommend", "u1", "u2"), ("recommend", "--items", "i1,i2"), ("similar", "i1", "i2")):
+        assert records(command(*arguments, "--index", index, "--json")) == records(command(*arguments, "--json"))
+    done = command("recommend", "--all", "-k", 5, "-o", tmp_path / "lists.parquet", "--index", index)
+    assert done.code == 0, done.err
+    assert pl.read_parquet(tmp_path / "lists.parquet").equals(MODEL.recommend(USERS, 5).to_polars())
+
+
+def test_an_index_that_does_not_fit_is_refused(spherec, command, index, tmp_path):
+    model_of(small(), seed=7).save(tmp_path / "other.spherec")
+    for name, word in (("recommend", "u1"), ("similar", "i1")):
+        done = spherec(name, tmp_path / "other.spherec", word, "--index", index)
+        assert (done.code, done.out) == (2, "")
+        assert "m.usearch is the index of other vectors" in done.err
+        assert "build it again" in done.err
+    done = command("similar", "u1", "--users", "--index", index)
+    assert done.code == 2
+    assert "--index is of items" in done.err
+
+
 # --- What a file holds -----------------------------------------------------------------------------------------------
 
 

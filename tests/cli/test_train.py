@@ -274,6 +274,25 @@ def record(epoch, **facts):
     return EpochRecord(epoch, **told | facts)
 
 
+def test_names_come_from_a_table(spherec, tmp_path):
+    table = tmp_path / "plays.csv"
+    rows = [f"u{user},{item},Record {item}" for user in range(12) for item in range(9) if (user + item) % 3]
+    table.write_text("who,what,title\n" + "\n".join(rows) + "\n")
+    columns = ("--user-column", "who", "--item-column", "what")
+    named = ("--names", table, "--names-id-column", "what", "--names-column", "title")
+    done = spherec("train", table, "-o", tmp_path / "m.spherec", *columns, *named, *QUICK, "--validation", 0)
+    assert done.code == 0, done.err
+    assert "9 of 9 items have a name" in done.err
+    assert f"try it: spherec recommend {tmp_path}/m.spherec u0" in done.err
+    told = json.loads(spherec("recommend", tmp_path / "m.spherec", "u0", "--json").out)
+    assert told
+    assert all(one["name"] == f"Record {one['item']}" for one in told)
+    names = tmp_path / "names.csv"
+    names.write_text("id,name\n1,One\n")
+    done = spherec("train", table, "-o", names, *columns, "--names", names, *QUICK)
+    assert (done.code, names.read_text()) == (2, "id,name\n1,One\n")
+
+
 @pytest.mark.parametrize("terminal", [False, True])
 def test_progress_is_a_bar_on_a_terminal_and_a_line_an_epoch_elsewhere(terminal, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
@@ -291,3 +310,17 @@ def test_progress_is_a_bar_on_a_terminal_and_a_line_an_epoch_elsewhere(terminal,
     assert "best NDCG@50 0.1250 in epoch 1" in said
     if not terminal:
         assert len(said.splitlines()) == 1
+
+
+def test_a_log_has_lines_where_there_is_something_to_say(capsys, monkeypatch):
+    """When an epoch was validated, or when nothing was said for a while."""
+    clock = iter(range(1000))
+    monkeypatch.setattr("spherec.recommender.progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setenv("COLUMNS", "200")
+    epochs = [record(n, metric=0.5 if n == 4 else None) for n in range(1, 21)]
+    with training_bar(20, 100, "NDCG@50") as progress:
+        for many in range(21):
+            progress(record(many + 1), History(tuple(epochs[:many])))
+    said = [int(line.split()[1].rstrip(":")) for line in capsys.readouterr().err.splitlines()]
+    assert 4 in said
+    assert 3 <= len(said) <= 5

@@ -39,9 +39,11 @@ def check(users, items, k, *, own=None, constraint="sphere", of=None):
             assert score == pytest.approx(half - distance / 2 + on_top, abs=1e-5)
 
 
-@pytest.fixture(params=[1, 7, 64, 1 << 24], ids=lambda size: f"block {size}")
+@pytest.fixture(params=[(1, 1024), (7, 5), (64, 1024), (1 << 24, 7)], ids=lambda sizes: f"{sizes[0]} by {sizes[1]}")
 def block(request, monkeypatch):
-    monkeypatch.setattr("spherec.ranking.exact._BLOCK", request.param)
+    """Scores held at once, and items multiplied at once."""
+    for name, value in zip(("_BLOCK", "_COLUMNS", "_FEW"), (*request.param, 2), strict=True):
+        monkeypatch.setattr(f"spherec.ranking.exact.{name}", value)
 
 
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])
@@ -87,6 +89,15 @@ def test_of_identical_items_the_first_come_first():
     items[40] = torch.tensor([1.0, 0, 0, 0])
     assert ranked(items[40:41], items, 4).items.tolist() == [[40, 0, 1, 2]]
     assert ranked(items[40:41], items, 4, own=[[1] * 30 + [0] * 20]).items.tolist() == [[40, 30, 31, 32]]
+
+
+@pytest.mark.parametrize("n_items", [1023, 1024, 1025, 4097, 9999])
+def test_identical_items_tie_wherever_they_are_multiplied(n_items):
+    users, items = directions(70, 128), directions(1, 128, 1).repeat(n_items, 1)
+    assert ranked(users, items, 9).items.tolist() == [list(range(9))] * 70
+    own = np.zeros((70, n_items), int)
+    own[:, : n_items - 20] = 1
+    assert ranked(users, items, 9, own=own).items.tolist() == [list(range(n_items - 20, n_items - 11))] * 70
 
 
 def test_a_long_vector_is_no_advantage_in_the_ball():

@@ -93,7 +93,7 @@ def test_the_graph_is_asked_until_there_is_enough(vectors, monkeypatch):
 
 @pytest.mark.parametrize(("share", "through_the_graph"), [(0.0, 0), (99 / 3000, 0), (100 / 3000, 20), (1.0, 40)])
 def test_beyond_a_share_of_the_catalogue_all_items_are_looked_at(vectors, share, through_the_graph, monkeypatch):
-    ranker = UsearchRanker.build(vectors, replace(GRAPH, exact_beyond=share))
+    ranker = UsearchRanker.build(vectors, replace(GRAPH, width=5, exact_beyond=share))
     search, asked = ranker._index.search, []
     monkeypatch.setattr(
         ranker._index, "search", lambda queries, *a, **o: asked.append(len(queries)) or search(queries, *a, **o)

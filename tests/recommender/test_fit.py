@@ -35,6 +35,10 @@ def test_a_data_frame_goes_by_its_columns(frame):
     model = fitted(frame(pairs()), user="who", item="what")
     assert sorted(model.data.user_ids) == sorted(DATA.user_ids)
     assert len(model.data) == len(DATA)
+    twice = {name: values * 2 for name, values in pairs().items()}
+    assert fitted(frame(twice), user="who", item="what").data == model.data, (
+        "repeated pairs count once, and are no news"
+    )
     for given in ({}, {"user": "who"}, {"item": "what"}):
         with pytest.raises(ArgumentError, match=r"needs the names of its columns, .*, two of 'who', 'what'"):
             fitted(frame(pairs()), **given)

@@ -29,6 +29,7 @@ def run_recommend(
     with_seen: bool,
     skip_unknown: bool,
     output: Path | None,
+    index: Path | None,
     format: Format,
 ) -> None:
     """Print or write the lists of these users, of everybody, or of somebody who has these items."""
@@ -41,7 +42,7 @@ def run_recommend(
         raise ArgumentError("--all needs -o, e.g. -o lists.parquet")
     if output is not None and items is not None:
         raise ArgumentError("--items prints one list; leave out -o, or redirect --format csv")
-    model = load(path, device="cpu")
+    model = load(path, index=index or False, device="cpu")
     known = model.data.item_ids
     new = "for somebody new give --items; --skip-unknown passes over unknown ids"
     remedy = "" if skip_unknown else "check the ids; --skip-unknown passes over unknown ones"
@@ -61,9 +62,11 @@ def run_recommend(
     print_answer(answer, format, ["user"], lambda record: f"For user {record.user}")
 
 
-def run_similar(path: Path, ids: list[str], k: int, *, users: bool, format: Format) -> None:
+def run_similar(path: Path, ids: list[str], k: int, *, users: bool, index: Path | None, format: Format) -> None:
     """Print what lies nearest to these items or users."""
-    model = load(path, device="cpu")
+    if users and index is not None:
+        raise ArgumentError("--index is of items, and --users lists users; leave out one of them")
+    model = load(path, index=index or False, device="cpu")
     if users:
         found = model.similar_users(ids_from(ids, model.data.user_ids), k)
         print_answer(found, format, ["user"], lambda record: f"Like user {record.user}")
@@ -94,7 +97,7 @@ def run_info(path: Path, *, as_json: bool) -> None:
         "items": data.n_items,
         "items with a name": sum(map(bool, data.item_names or ())),
         "pairs": len(data),
-        "epochs": len(made.history.epochs),
+        "epochs trained": len(made.history.epochs),
         "ended": made.ended,
         "best epoch": best and best.epoch,
         f"validation {METRIC}": best and best.metric,
@@ -105,11 +108,22 @@ def run_info(path: Path, *, as_json: bool) -> None:
         return
     table = Table("", "", show_header=False, title=path.name, title_justify="left")
     for name, fact in facts.items():
-        table.add_row(name, "" if fact is None else f"{fact:,}" if isinstance(fact, int) else str(fact))
+        table.add_row(name, _shown(fact))
     table.add_section()
     for name, value in config.items():
-        table.add_row(name, _part(value) if isinstance(value, dict) else str(value))
+        table.add_row(name, _part(value) if isinstance(value, dict) else "automatic" if value is None else str(value))
     show(table)
+
+
+def _shown(fact: Any) -> str:
+    match fact:
+        case None:
+            return "none"
+        case int():
+            return f"{fact:,}"
+        case float():
+            return f"{fact:.4f}"
+    return str(fact)
 
 
 def _part(part: dict[str, Any]) -> str:

@@ -22,6 +22,15 @@ Format = Literal["table", "json", "csv"]
 
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `spherec train` wrote.")]
 Count = Annotated[int, typer.Option("-k", help="Length of a list.")]
+IndexPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--index",
+        metavar="FILE",
+        help="Answer through an index of the items that `spherec export MODEL -o FILE.usearch` wrote: sooner where "
+        "there are hundreds of thousands of items, and nearly the same lists. --only is answered without it.",
+    ),
+]
 AsFormat = Annotated[Format, typer.Option("--format", help="What to print.")]
 AsJson = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
 

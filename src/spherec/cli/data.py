@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from spherec.cli.display import histogram_table, note, show, statistics_table, steps_table
+from spherec.cli.names import IdColumn, NameColumn, NamesPath, load_with_names
 from spherec.cli.source import CUT, Source, takes_source
 from spherec.cli.split import split
 from spherec.data.atomic import refuse_unwritable
@@ -26,9 +27,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tabl
 def prepare(
     source: Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, e.g. movies.npz.")],
-    names: Annotated[Path | None, typer.Option(help="A table with item names.")] = None,
-    names_id_column: Annotated[str, typer.Option(help="Its column with item ids.")] = "id",
-    names_column: Annotated[str, typer.Option(help="Its column with names.")] = "name",
+    names: NamesPath = None,
+    names_id_column: IdColumn = "id",
+    names_column: NameColumn = "name",
     compress: Annotated[bool, typer.Option("--compress", help="Smaller, but slower to load.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -41,11 +42,7 @@ def prepare(
         if given is not None and output.exists() and Path(given).exists() and output.samefile(given):
             raise ArgumentError(f"--output would replace {given}, which is read; name another file")
     refuse_unwritable(output)
-    found = None if names is None else _read_names(source, names, names_id_column, names_column)
-    data = source.load()
-    if found is not None:
-        data = data.with_item_names(found)
-        note(f"{sum(map(bool, data.item_names or ())):,} of {data.n_items:,} items have a name in {names}")
+    data = load_with_names(source, names, names_id_column, names_column)
     data.save(output, compress=compress)
     _describe(source, data, output=str(output), as_json=as_json)
 
@@ -118,14 +115,6 @@ def _first_events(source: Source, rows: int) -> dict[str, list[Any]]:
     if prepared is not None and prepared.item_names is not None:
         columns["name"] = [prepared.item_names[item] for item in items]
     return columns
-
-
-def _read_names(source: Source, path: Path, id_column: str, name_column: str) -> dict[str, str]:
-    from spherec.data.readers import read_book_crossing_names, read_names
-
-    if source.format_of_file == "book-crossing":
-        return read_book_crossing_names(path)
-    return read_names(path, id=id_column, name=name_column, encoding=source.encoding)
 
 
 def _cell(value: Any) -> str:

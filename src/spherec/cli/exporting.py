@@ -1,6 +1,7 @@
 """What `spherec export` does once its options are read."""
 
 import json
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,6 +42,12 @@ def run_export(model: Path, output: Path, *, format: Format | None, what: What, 
     many = " and ".join(f"{count:,} {kind}" for kind, count in written.items())
     typer.echo(f"{output} holds the vectors of {many}, {dim} dimensions")
     note(_NEAREST[constraint])
+    if chosen == "usearch":
+        from spherec.export import index  # brings usearch, an extra
+
+        note(f"its keys are positions; {index.ids_path(output)} has their ids")
+        if what == "items":
+            note(f"spherec recommend and similar answer through it with --index {shlex.quote(str(output))}")
 
 
 @contextmanager

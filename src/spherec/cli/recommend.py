@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from spherec.cli.asking import AsFormat, AsJson, Count, ModelPath, chosen_format
+from spherec.cli.asking import AsFormat, AsJson, Count, IndexPath, ModelPath, chosen_format
 
 _WHO = "For whom"
 _WHAT = "What may come"
@@ -44,6 +44,7 @@ def recommend(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write a table here: lists.parquet or lists.csv.")
     ] = None,
+    index: IndexPath = None,
     format: AsFormat = "table",
     as_json: AsJson = False,
 ) -> None:
@@ -65,5 +66,6 @@ def recommend(
         with_seen=with_seen,
         skip_unknown=skip_unknown,
         output=output,
+        index=index,
         format=chosen_format(format, as_json),
     )

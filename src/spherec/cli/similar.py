@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from spherec.cli.asking import AsFormat, AsJson, Count, ModelPath, chosen_format
+from spherec.cli.asking import AsFormat, AsJson, Count, IndexPath, ModelPath, chosen_format
 
 
 def similar(
@@ -12,6 +12,7 @@ def similar(
     ids: Annotated[list[str], typer.Argument(metavar="ITEM...", help="Item ids, or @FILE with an id in each line.")],
     k: Count = 10,
     users: Annotated[bool, typer.Option("--users", help="The ids are users; list users like them.")] = False,
+    index: IndexPath = None,
     format: AsFormat = "table",
     as_json: AsJson = False,
 ) -> None:
@@ -21,7 +22,7 @@ def similar(
     """
     from spherec.cli.answering import run_similar  # brings torch, which takes a while
 
-    run_similar(model, ids, k, users=users, format=chosen_format(format, as_json))
+    run_similar(model, ids, k, users=users, index=index, format=chosen_format(format, as_json))
 
 
 def explain(

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from spherec.cli.names import IdColumn, NameColumn, NamesPath, load_with_names
 from spherec.cli.presets import PresetName
 from spherec.cli.settings import changes
 from spherec.cli.source import Source, takes_source
@@ -17,6 +18,9 @@ _RUN = "Run"
 def train(
     source: Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model to write, e.g. books.spherec.")],
+    names: NamesPath = None,
+    names_id_column: IdColumn = "id",
+    names_column: NameColumn = "name",
     preset: Annotated[
         PresetName, typer.Option(help="Where to begin; the options below change it.", rich_help_panel=_MODEL)
     ] = "two-stage",
@@ -60,7 +64,8 @@ def train(
 ) -> None:
     """Train a model: vectors of users and items in one space, in which a user's nearest items are what to recommend.
 
-    For example: spherec train book-crossing -o books.spherec
+    For example: spherec train book-crossing -o books.spherec; a table of your own: spherec train plays.csv -o
+    music.spherec --user-column listener --item-column record --names records.csv
 
     Ctrl-C ends the run with the best model so far, and --resume goes on later.
     """
@@ -75,7 +80,8 @@ def train(
         "seed": seed,
     }
     run_training(
-        source,
+        (source.data, names),
+        lambda: load_with_names(source, names, names_id_column, names_column),
         output,
         preset,
         changes(config, settings or [], flags),

@@ -1,6 +1,8 @@
 """What `spherec train` does once its options are read. Apart from them, because it brings torch."""
 
 import json
+import shlex
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,8 @@ from rich.table import Table
 from spherec import artifact
 from spherec.cli.display import INTERRUPTED, note, show
 from spherec.cli.presets import PresetName
-from spherec.cli.source import Source
 from spherec.data.atomic import refuse_unwritable
+from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, TrainingError
 from spherec.recommender.fitting import METRIC, held_out, watched
@@ -21,7 +23,8 @@ from spherec.training.presets import PRESETS
 
 
 def run_training(
-    source: Source,
+    files: Sequence[str | Path | None],
+    load: Callable[[], Interactions],
     output: Path,
     preset: PresetName,
     changes: dict[str, Any],
@@ -32,12 +35,13 @@ def run_training(
     checkpoint_seconds: float,
     as_json: bool,
 ) -> None:
-    """Train with a progress bar, write the model, say how it went."""
+    """Train on what `load` reads from files, with a progress bar, write the model, say how it went."""
     config = PRESETS[preset].training
     config = configured(config, changes)
     refuse_unwritable(output)
-    if output.exists() and Path(source.data).exists() and output.samefile(source.data):
-        raise ArgumentError(f"--output would replace {source.data}, which is read; name another file")
+    for file in files:
+        if file is not None and output.exists() and Path(file).exists() and output.samefile(file):
+            raise ArgumentError(f"--output would replace {file}, which is read; name another file")
     checkpoint = output.with_name(f"{output.name}.checkpoint")
     if checkpoint.exists() != resume:
         raise ArgumentError(
@@ -45,7 +49,7 @@ def run_training(
             if resume
             else f"{checkpoint} is there from an interrupted run; go on with --resume, or remove it"
         )
-    data = source.load()
+    data = load()
     learned, validate = held_out(data, config, validation)
     with watched(True, config, len(learned)) as progress:
         try:
@@ -68,6 +72,8 @@ def run_training(
         note(f"{checkpoint} holds all that --resume needs to go on")
         raise typer.Exit(INTERRUPTED)
     checkpoint.unlink(missing_ok=True)
+    if data.n_users and not as_json:
+        note(f"try it: spherec recommend {shlex.quote(str(output))} {shlex.quote(str(data.user_ids[0]))}")
 
 
 def _report(history: History, ended: str, output: Path, *, as_json: bool) -> None:

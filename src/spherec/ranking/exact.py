@@ -14,6 +14,8 @@ from spherec.ranking.ranker import LeftOut, Ranking, check_queries, in_blocks
 
 _BLOCK = 1 << 24  # scores held at once: 64 MB of float32
 _TIMES_ON_GPU = 16
+_COLUMNS = 1024  # multiplied at once
+_FEW = 32  # queries, for which that does not pay
 
 
 class ExactRanker:
@@ -31,12 +33,13 @@ class ExactRanker:
 
     def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
         """The k best items for user indices (B,), those that the users have in `without` left out."""
+        held = self._held(len(users))
 
         def rank(part: slice) -> Ranking:
-            index = torch.as_tensor(users[part], device=self.vectors.user_table.device)
-            return self._rank(self.vectors.users(index), k, LeftOut.of_users(users[part], without))
+            index = torch.as_tensor(users[part], device=held.device)
+            return self._rank(self.vectors.users(index), k, LeftOut.of_users(users[part], without), held)
 
-        return in_blocks(len(users), k, self._block, rank)
+        return in_blocks(len(users), k, len(held), rank)
 
     def top_of(
         self, queries: NDArray[np.float32], k: int, *, without: Sequence[NDArray[np.integer[Any]]] | None = None
@@ -48,27 +51,28 @@ class ExactRanker:
 
     def top_without(self, queries: NDArray[np.float32], k: int, left_out: LeftOut) -> Ranking:
         """The same, for what is left out in one piece."""
-        device = self.vectors.item_table.device
+        held = self._held(len(queries))
 
         def rank(part: slice) -> Ranking:
-            return self._rank(torch.as_tensor(queries[part], device=device), k, left_out.of(part))
+            return self._rank(torch.as_tensor(queries[part], device=held.device), k, left_out.of(part), held)
 
-        return in_blocks(len(queries), k, self._block, rank)
+        return in_blocks(len(queries), k, len(held), rank)
 
-    @property
-    def _block(self) -> int:
-        """Queries at a time."""
-        held = _BLOCK * (_TIMES_ON_GPU if self.vectors.item_table.is_cuda else 1)
-        return max(held // max(len(self.vectors.item_table), 1), 1)
+    def _held(self, n_queries: int) -> Tensor:
+        """Room for the scores (b, I) of so many queries at a time, used again for every block."""
+        n_items = len(self.vectors.item_table)
+        size = _BLOCK * (_TIMES_ON_GPU if self.vectors.item_table.is_cuda else 1)
+        return self.vectors.item_table.new_empty(min(max(size // max(n_items, 1), 1), max(n_queries, 1)), n_items)
 
-    def _rank(self, queries: Tensor, k: int, left_out: LeftOut) -> Ranking:
-        best, found = _best(self._scores(queries, left_out), min(k, len(self.vectors.item_table)))  # (b, k)
+    def _rank(self, queries: Tensor, k: int, left_out: LeftOut, held: Tensor) -> Ranking:
+        scores = self._scores(queries, left_out, held[: len(queries)])  # (b, I)
+        best, found = _best(scores, min(k, len(self.vectors.item_table)))  # (b, k)
         return Ranking(np.where(np.isneginf(best), -1, found), best)
 
-    def _scores(self, queries: Tensor, left_out: LeftOut) -> Tensor:
-        """(b, I), -inf for items left out."""
+    def _scores(self, queries: Tensor, left_out: LeftOut, scores: Tensor) -> Tensor:
+        """Fills in `scores` (b, I): -inf for items left out."""
         table = self.vectors.item_table
-        scores = queries @ table.T  # (b, I)
+        _multiply(queries, table, scores)
         if self._offset is not None:
             scores -= self._offset
         if self._unlisted is not None:
@@ -77,6 +81,17 @@ class ExactRanker:
             own = (torch.as_tensor(one, device=table.device) for one in (left_out.queries, left_out.items))
             scores[tuple(own)] = float("-inf")
         return scores
+
+
+def _multiply(queries: Tensor, table: Tensor, products: Tensor) -> None:
+    """Write the dot products of queries (b, D) with all of a table (n, D) into `products` (b, n).
+
+    On a CPU some columns at a time, so that they stay in the cache; all parts about as wide, for a narrow one would be
+    rounded in another way, and equal rows should give equal products.
+    """
+    parts = 1 if table.is_cuda or len(queries) < _FEW else len(table) // _COLUMNS + 1
+    for rows, columns in zip(table.tensor_split(parts), products.tensor_split(parts, dim=1), strict=True):
+        torch.mm(queries, rows.T, out=columns)
 
 
 def _best(scores: Tensor, k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:

@@ -20,7 +20,7 @@ from spherec.errors import DataError
 from spherec.geometry import Vectors
 
 _MARK = b"spherec1"
-_REMEDY = "build it again: spherec export MODEL --format usearch"
+_REMEDY = "build it again, with model.build_index(path) or `spherec export MODEL -o FILE.usearch`"
 
 
 def beside(model: str | PathLike[str]) -> Path:

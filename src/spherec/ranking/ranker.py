@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
+from spherec.geometry import Vectors
 
 Rows = slice | NDArray[np.integer[Any]]
 """Some of the queries: a block of them, or their positions."""
@@ -26,6 +27,11 @@ class Ranking:
 
 class Ranker(Protocol):
     """Lists the nearest items. On the sphere the score is u·v, in the ball u·v − |v|²/2: the same in every ranker."""
+
+    @property
+    def vectors(self) -> Vectors:
+        """What it ranks."""
+        ...
 
     def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
         """The k best items for user indices (B,), those that the users have in `without` left out."""

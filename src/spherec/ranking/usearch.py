@@ -132,15 +132,24 @@ class UsearchRanker:
         left_out = LeftOut.of_lists(without, len(queries), len(self.vectors.item_table))
         return in_blocks(len(queries), k, _QUERIES, lambda part: self._rank(queries[part], k, left_out.of(part)))
 
+    def searches(self, k: int, left_out: int) -> bool:
+        """Whether the graph is asked for k items where so many are left out, or all items are looked at."""
+        return bool(self._in_view(k, np.array([left_out]))[0] <= self._most)
+
+    @property
+    def _most(self) -> float:
+        """Items in view, beyond which exact ranking is faster."""
+        return self.config.exact_beyond * len(self.vectors.item_table)
+
     def _rank(self, queries: NDArray[np.float32], k: int, left_out: LeftOut) -> Ranking:
         n_items = len(self.vectors.item_table)
         items = np.full((len(queries), k), -1, dtype=np.int64)
         scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
         possible = np.minimum(k, n_items - left_out.counts)  # (b,)
-        ask = np.minimum(self._in_view(k, left_out.counts), n_items)  # (b,) candidates
+        ask = self._in_view(k, left_out.counts)  # (b,) candidates
         pending = np.arange(len(queries))
         while len(pending):
-            beyond = ask[pending] > self.config.exact_beyond * n_items
+            beyond = ask[pending] > self._most
             rows = pending[beyond]
             if len(rows):
                 exact = self._exact.top_without(queries[rows], k, left_out.of(rows))
@@ -157,7 +166,8 @@ class UsearchRanker:
     def _in_view(self, k: int, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many items to look at (b,), so that k are left of them; few different numbers, to search many at once."""
         rounded_up = np.where(counts > 0, 2 ** np.ceil(np.log2(np.maximum(counts, 1))), 0)  # to powers of two
-        return np.maximum(np.ceil(self.config.width * (k + rounded_up)), _LEAST).astype(np.int64)
+        wanted = np.maximum(np.ceil(self.config.width * (k + rounded_up)), _LEAST)
+        return np.minimum(wanted, len(self.vectors.item_table)).astype(np.int64)
 
     def _searched(
         self, queries: NDArray[np.float32], count: int, k: int, left_out: LeftOut

@@ -1,18 +1,17 @@
 """What a trained model is asked: recommend, similar, explain, score. External ids in and out."""
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from spherec import artifact
 from spherec.artifact import Artifact
 from spherec.data import splits
-from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.evaluation.foreign import aligned
@@ -22,6 +21,7 @@ from spherec.recommender.asking import Ids, Unknown, check_k, indices_of, is_sev
 from spherec.recommender.lists import Lists, Reason, Recommended, SimilarItem, SimilarUser
 from spherec.recommender.neighbours import Neighbours, nearest
 from spherec.recommender.placing import Placing
+from spherec.recommender.searching import ItemSearch
 from spherec.training import History
 
 
@@ -49,14 +49,12 @@ class Answers:
         """
         check_k(k)
         index = indices_of(users, self.data.user_ids, "user", unknown)  # (B,)
-        near = nearest(
+        near = self._search.nearest(
             self.vectors.users(torch.from_numpy(index)),
-            self.vectors.item_table,
-            self.data.item_ids,
-            self.vectors.constraint,
             k,
             without=[self.data.items_of(user) for user in index] if exclude_seen else None,
-            listed=self._listed(items, exclude, unknown),
+            only=self._indices_if(items, unknown),
+            exclude=self._indices_if(exclude, unknown),
         )
         return Lists(Recommended, self._of_items(near, "item") | {"user": self._ids_of_users(index[near.point])})
 
@@ -78,14 +76,12 @@ class Answers:
         own = np.unique(indices_of(items, self.data.item_ids, "item", unknown)).astype(np.int32)  # (n,)
         if not len(own):
             raise ArgumentError("recommend_for needs at least one item that the model knows, got none")
-        near = nearest(
+        near = self._search.nearest(
             self._placing.place(own)[None],
-            self.vectors.item_table,
-            self.data.item_ids,
-            self.vectors.constraint,
             k,
             without=[own] if exclude_seen else None,
-            listed=self._listed(among, exclude, unknown),
+            only=self._indices_if(among, unknown),
+            exclude=self._indices_if(exclude, unknown),
         )
         return Lists(Recommended, self._of_items(near, "item") | {"user": [None] * len(near.index)})
 
@@ -93,14 +89,15 @@ class Answers:
         """The k items nearest to an item, or to each of several; itself is not among them."""
         check_k(k)
         index = indices_of(items, self.data.item_ids, "item", unknown)  # (B,)
-        near = self._near_its_like(self.vectors.item_table, index, self.data.item_ids, k)
+        near = self._search.nearest(self.vectors.items(torch.from_numpy(index)), k, without=list(index[:, None]))
         return Lists(SimilarItem, self._of_items(near, "similar") | {"item": self._ids_of_items(index[near.point])})
 
     def similar_users(self, users: Ids, k: int = 10, *, unknown: Unknown = "error") -> Lists[SimilarUser]:
         """The k users nearest to a user, or to each of several; the user herself is not among them."""
         check_k(k)
         index = indices_of(users, self.data.user_ids, "user", unknown)  # (B,)
-        near = self._near_its_like(self.vectors.user_table, index, self.data.user_ids, k)
+        everybody = ExactRanker(replace(self.vectors, item_table=self.vectors.user_table))
+        near = nearest(everybody, self.vectors.users(torch.from_numpy(index)), k, without=list(index[:, None]))
         columns = {"user": self._ids_of_users(index[near.point]), "similar": self._ids_of_users(near.index)}
         return Lists(SimilarUser, columns | {"rank": near.rank.tolist(), "score": near.score.tolist()})
 
@@ -114,8 +111,7 @@ class Answers:
         own = np.zeros(self.data.n_items, dtype=bool)
         own[self.data.items_of(who)] = True
         own[what] = False
-        table = self.vectors.item_table
-        near = nearest(table[what], table, self.data.item_ids, self.vectors.constraint, k, listed=own)
+        near = nearest(ExactRanker(self.vectors, listed=own), self.vectors.items(torch.from_numpy(what)), k)
         same = {"user": self._ids_of_users(np.full(len(near.index), who)), "item": self._ids_of_items(what[near.point])}
         return Lists(Reason, self._of_items(near, "because") | same)
 
@@ -170,28 +166,22 @@ class Answers:
         return self._artifact
 
     def _set(self, made: Artifact) -> None:
+        """Answer by another model; an index of the one before no longer fits."""
         self._artifact = made
-        self.__dict__.pop("_placing", None)
+        for derived in ("_placing", "_search"):
+            self.__dict__.pop(derived, None)
+
+    @cached_property
+    def _search(self) -> ItemSearch:
+        return ItemSearch(self.vectors)
 
     @cached_property
     def _placing(self) -> Placing:
         return Placing(self.vectors, self.data, self._made.config)
 
-    def _near_its_like(self, table: Tensor, index: NDArray[np.int64], ids: IdMap, k: int) -> Neighbours:
-        """The k rows of a table nearest to some of its own rows (B,), themselves left out."""
-        own = [np.array([one], dtype=np.int32) for one in index]
-        return nearest(table[index], table, ids, self.vectors.constraint, k, without=own)
-
-    def _listed(self, items: Ids | None, exclude: Ids | None, unknown: Unknown) -> NDArray[np.bool_] | None:
-        """Which items (I,) may come; None for all."""
-        if items is None and exclude is None:
-            return None
-        listed = np.full(self.data.n_items, items is None)
-        if items is not None:
-            listed[indices_of(items, self.data.item_ids, "item", unknown)] = True
-        if exclude is not None:
-            listed[indices_of(exclude, self.data.item_ids, "item", unknown)] = False
-        return listed
+    def _indices_if(self, items: Ids | None, unknown: Unknown) -> NDArray[np.int64] | None:
+        """The indices of item ids, where some are given."""
+        return None if items is None else indices_of(items, self.data.item_ids, "item", unknown)
 
     def _of_items(self, near: Neighbours, role: str) -> dict[str, Sequence[object]]:
         """The columns of neighbours that are items; `role` is what to call their ids."""

@@ -1,23 +1,30 @@
 """A model to work with: learn from interactions, go on with new ones, answer, save."""
 
 import difflib
+from collections.abc import Callable
 from dataclasses import fields, replace
 from os import PathLike
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from spherec import artifact
 from spherec.artifact import Artifact
+from spherec.data.atomic import refuse_unwritable
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError
+from spherec.ranking import index_file
 from spherec.recommender.answers import Answers
 from spherec.recommender.asking import Unknown, indices_of
 from spherec.recommender.fitting import Watching, held_out, watched
 from spherec.recommender.growing import joined, start_of, with_users
+from spherec.recommender.searching import ItemSearch
 from spherec.recommender.sources import Orientation, as_interactions
 from spherec.training import Training, train
 from spherec.training.presets import PRESETS
+
+if TYPE_CHECKING:
+    from spherec.ranking.usearch import Hnsw  # an extra
 
 
 class CML(Answers):
@@ -113,7 +120,46 @@ class CML(Answers):
             new = new.kept(known.find(new.item_ids)[new.indices] >= 0)
         used = [new.item_ids[int(index)] for index in np.flatnonzero(new.users_per_item)]
         indices_of(used, known, "item", unknown)
-        return self._of(with_users(self._made, joined(self.data, new), self._placing), self.device)
+        model = self._of(with_users(self._made, joined(self.data, new), self._placing), self.device)
+        model._search = ItemSearch(model.vectors, self._search.index)
+        return model
+
+    def build_index(
+        self,
+        path: str | PathLike[str] | None = None,
+        config: "Hnsw | None" = None,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Self:
+        """Build an index of the items and answer through it; saved at `path`, if one is given.
+
+        For catalogues of hundreds of thousands of items and more; needs the extra "ann". `config` says how it is built
+        and searched, `progress` is called with (done, all).
+        """
+        from spherec.ranking.usearch import UsearchRanker  # an extra
+
+        if path is not None:
+            refuse_unwritable(path)
+        index = UsearchRanker.build(self.vectors, config, progress=progress)
+        if path is not None:
+            index.save(path)
+        self._search = ItemSearch(self.vectors, index)
+        return self
+
+    def use_index(self, path: str | PathLike[str] | None, *, width: float | None = None) -> Self:
+        """Answer through the index in a file; None: look at all items again, as a model does by itself.
+
+        `recommend`, `recommend_for` and `similar_items` go through it, with the same scores; an item may be missed,
+        the fewer the larger the `width` of the search. The index of other items than the model's is an error, and
+        `fit` and `partial_fit` drop the one in use.
+        """
+        if path is None:
+            self._search = ItemSearch(self.vectors)
+            return self
+        from spherec.ranking.usearch import UsearchRanker  # an extra
+
+        self._search = ItemSearch(self.vectors, UsearchRanker.load(path, self.vectors, width=width))
+        return self
 
     def __repr__(self) -> str:
         loss, sampler = type(self.config.loss).__name__, type(self.config.sampler).__name__
@@ -121,9 +167,18 @@ class CML(Answers):
         return f"CML({loss}, {sampler}, dim={self.config.dim}: {knows})"
 
     @classmethod
-    def load(cls, path: str | PathLike[str], *, device: DeviceName = "auto") -> Self:
-        """The model in a file that `save` or `spherec train` wrote."""
-        return cls._of(artifact.load(path), device)
+    def load(
+        cls, path: str | PathLike[str], *, index: bool | str | PathLike[str] = False, device: DeviceName = "auto"
+    ) -> Self:
+        """The model in a file that `save` or `spherec train` wrote.
+
+        It answers through an `index` in a file, if one is named, as `use_index` says; True is the file beside the
+        model, books.usearch for books.spherec.
+        """
+        model = cls._of(artifact.load(path), device)
+        if index is not False:
+            model.use_index(index_file.beside(path) if index is True else index)
+        return model
 
     @classmethod
     def _of(cls, made: Artifact, device: DeviceName) -> Self:

@@ -1,5 +1,6 @@
 """Training in progress, in the terminal."""
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -10,10 +11,12 @@ from rich.table import Column
 from spherec.training import EpochRecord, History
 from spherec.training.trainer import Progress as ProgressCallback
 
+_QUIET = 5.0  # seconds without a line
+
 
 @contextmanager
 def training_bar(epochs: int, pairs: int, metric: str) -> Iterator[ProgressCallback]:
-    """A bar over all epochs on standard error, gone when done; a line an epoch where that is no terminal."""
+    """A bar over all epochs on standard error, gone when done; a line now and then where that is no terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _Lines(metric)
@@ -41,17 +44,20 @@ def training_bar(epochs: int, pairs: int, metric: str) -> Iterator[ProgressCallb
 
 
 class _Lines:
-    """One line for each epoch that ended."""
+    """A line for each epoch that was validated, and for others when nothing was said for a while."""
 
     def __init__(self, metric: str) -> None:
         self._metric = metric
         self._said: int | None = None
+        self._when = time.monotonic()
 
     def __call__(self, epoch: EpochRecord, history: History) -> None:  # noqa: ARG002
         """Say what has not been said yet."""
         console = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
         for ended in history.epochs[self._said if self._said is not None else len(history.epochs) :]:
-            console.print(f"epoch {ended.epoch}: {_state(ended, history, self._metric)}", style="dim")
+            if ended.metric is not None or time.monotonic() - self._when > _QUIET:
+                console.print(f"epoch {ended.epoch}: {_state(ended, history, self._metric)}", style="dim")
+                self._when = time.monotonic()
         self._said = len(history.epochs)
 
 

@@ -26,7 +26,7 @@ def as_interactions(
         if user is None or item is None:
             names = ", ".join(map(repr, list(data.columns)[:12]))
             raise ArgumentError(f"a data frame needs the names of its columns, user=… and item=…, two of {names}")
-        return Interactions.from_frame(data, user=user, item=item)
+        return Interactions.from_frame(data, user=user, item=item, duplicates="sum")  # how often does not matter here
     if sp.issparse(data) or hasattr(data, "__array__"):
         _refuse("a matrix has no column names", user=user, item=item)
         return _from_matrix(data, orientation)

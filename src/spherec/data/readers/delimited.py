@@ -157,8 +157,10 @@ def _layout(path: Path, first: Block, roles: Mapping[str, str], dialect: Dialect
     if dialect.header is not None and not absent:
         wanted = ", ".join(dialect.header)
         raise DataError(f"{path}, line {first.line}: {record[:_SHOWN]!r} is not {wanted}; name the right format")
-    hint = "(--user-column, --item-column, …), or all columns with header= (--header) if the first line has no names"
-    raise DataError(f"{path}: {no_such_column(absent[0], best)} {hint}")
+    hint = (
+        "columns are named by --user-column, --item-column, …, or all by header= (--header) if the first line has none"
+    )
+    raise DataError(f"{path}: {no_such_column(absent[0], best)} ({hint})")
 
 
 def _table(path: Path, block: Block, layout: _Layout) -> Table:

@@ -1,0 +1,205 @@
+"""A model that answers through an index: the same lists with the same scores, and never by an index of other items."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import spherec
+from spherec.errors import DataError, TrainingError
+from spherec.evaluation import evaluate
+from tests.oracles import pairs_of
+from tests.recommender.models import ITEMS, USERS, expected, model_of, small
+
+pytest.importorskip("usearch")
+from spherec.ranking.usearch import Hnsw, UsearchRanker
+
+WIDE = Hnsw(width=50, exact_beyond=1.0)
+"""Looks at everything in small data, through the graph."""
+NARROW = Hnsw(connectivity=2, expansion_add=2, width=1, exact_beyond=1.0)
+"""Misses much."""
+
+DATA = small()
+MODELS = {constraint: model_of(DATA, constraint=constraint) for constraint in ("sphere", "ball")}
+INDEXED = {
+    (constraint, config): model_of(DATA, constraint=constraint).build_index(config=config)
+    for constraint in MODELS
+    for config in (WIDE, NARROW, Hnsw())
+}
+ITEM_SETS = st.none() | st.lists(st.sampled_from(ITEMS), unique=True)
+
+
+def calls(model, monkeypatch):
+    """How many queries the graph of a model is asked from now on."""
+    index, asked = model._search.index._index, []
+    search = index.search
+    monkeypatch.setattr(index, "search", lambda of, *a, **o: asked.append(len(of)) or search(of, *a, **o))
+    return asked
+
+
+def same(found, true):
+    """Whether two answers agree in all but the rounding of scores."""
+    for name, column in true.columns.items():
+        if name == "score":
+            np.testing.assert_allclose(found.columns[name], column, atol=1e-6)
+        else:
+            assert found.columns[name] == column
+
+
+# --- What it answers -------------------------------------------------------------------------------------------------
+
+
+@given(
+    users=st.lists(st.sampled_from(USERS), min_size=1, max_size=4, unique=True),
+    k=st.integers(1, 40),
+    seen=st.booleans(),
+    only=ITEM_SETS,
+    exclude=ITEM_SETS,
+    which=st.sampled_from(list(INDEXED)),
+)
+def test_lists_keep_all_promises(users, k, seen, only, exclude, which):
+    constraint, config = which
+    exact, model = MODELS[constraint], INDEXED[which]
+    answer = model.recommend(users, k, exclude_seen=seen, items=only, exclude=exclude)
+    if config is not NARROW:
+        same(answer, exact.recommend(users, k, exclude_seen=seen, items=only, exclude=exclude))
+    for user in users:
+        found = [record for record in answer if record.user == user]
+        items = [record.item for record in found]
+        left = expected(exact, user, 40, seen=seen, only=only, exclude=exclude or ())
+        assert set(items) <= set(left), "nothing seen, nothing closed"
+        assert len(items) == len(set(items)) == min(k, len(left)), "exactly k, or all that are left"
+        np.testing.assert_allclose(exact.score(user, items), [record.score for record in found], atol=1e-6)
+
+
+@given(own=st.lists(st.sampled_from(ITEMS), min_size=1, unique=True), exclude=ITEM_SETS, seen=st.booleans())
+def test_users_never_seen_and_similar_items_go_through_it(own, exclude, seen):
+    for constraint, exact in MODELS.items():
+        model = INDEXED[constraint, WIDE]
+        asked = {"exclude_seen": seen, "exclude": exclude}
+        same(model.recommend_for(own, 5, **asked), exact.recommend_for(own, 5, **asked))
+        same(model.recommend_for(own, 5, among=ITEMS[:9]), exact.recommend_for(own, 5, among=ITEMS[:9]))
+        same(model.similar_items(own, 6), exact.similar_items(own, 6))
+
+
+def test_who_is_asked(monkeypatch):
+    model = model_of(DATA).build_index(config=WIDE)
+    asked = calls(model, monkeypatch)
+    model.recommend(USERS)
+    model.recommend_for(["i1"])
+    model.similar_items("i1")
+    model.recommend("u1", exclude=["i1"])
+    assert sum(asked) == 15, "the graph"
+    model.recommend("u1", items=["i1"])
+    model.similar_users("u1")
+    model.explain("u1", "i1")
+    assert sum(asked) == 15, "not the graph"
+
+
+def test_a_long_block_list_is_left_out_by_looking_at_all_items(monkeypatch):
+    items = list(range(2000))
+    model = model_of(small(0.01, items=items)).build_index(config=Hnsw(exact_beyond=0.1))
+    asked = calls(model, monkeypatch)
+    found = model.recommend("u1", 5, exclude=items[:1000])
+    assert not asked
+    assert min(record.item for record in found) >= 1000
+    model.recommend("u1", 5, exclude=items[:3])
+    assert asked == [1]
+
+
+def test_evaluation_looks_at_all_items(monkeypatch):
+    fold = spherec.splits.ratio(DATA, 0.4, seed=3)
+    model = model_of(fold.train)
+    exact = evaluate(model, fold.train, fold.test, k=5)
+    asked = calls(model.build_index(config=NARROW), monkeypatch)
+    assert evaluate(model, fold.train, fold.test, k=5).ndcg == exact.ndcg
+    assert not asked
+
+
+# --- Its file --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def books(tmp_path):
+    """A model in a file, and its index beside it."""
+    model = model_of(DATA)
+    model.save(tmp_path / "books.spherec")
+    model.build_index(tmp_path / "books.usearch", WIDE)
+    return tmp_path / "books.spherec"
+
+
+def test_built_once_and_saved_beside_the_model(books, monkeypatch):
+    true = MODELS["sphere"].recommend(USERS)
+    monkeypatch.setattr(UsearchRanker, "build", lambda *_, **__: 1 / 0)
+    for index in (True, books.with_suffix(".usearch"), str(books.with_suffix(".usearch"))):
+        model = spherec.load(books, index=index, device="cpu")
+        assert model._search.index.config == WIDE
+        same(model.recommend(USERS), true)
+    model.use_index(books.with_suffix(".usearch"), width=7)
+    assert model._search.index.config.width == 7
+    assert model.use_index(None)._search.index is None
+    assert model.recommend(USERS) == true
+    assert spherec.load(books, device="cpu")._search.index is None, "only if it is asked for"
+
+
+def test_the_index_of_another_model_is_refused(books):
+    model_of(DATA, seed=5).save(books)
+    with pytest.raises(DataError, match=r"books\.usearch is the index of other vectors: checksum .*; build it again"):
+        spherec.load(books, index=True, device="cpu")
+    model = model_of(DATA).build_index(config=WIDE)
+    with pytest.raises(DataError, match="other vectors"):
+        model_of(small(items=ITEMS[:20])).use_index(books.with_suffix(".usearch"))
+    with pytest.raises(DataError, match="no such file; build it again"):
+        model.use_index(books.with_name("none.usearch"))
+    assert model._search.index is not None, "the one in use stays"
+
+
+def test_an_index_cannot_be_saved_nowhere(tmp_path, monkeypatch):
+    monkeypatch.setattr(UsearchRanker, "build", lambda *_, **__: pytest.fail("told before it is built"))
+    with pytest.raises(DataError, match="make it first"):
+        model_of(DATA).build_index(tmp_path / "no" / "books.usearch")
+
+
+# --- A model that changes --------------------------------------------------------------------------------------------
+
+
+def test_learning_drops_the_index():
+    model = spherec.CML(dim=6, sampler=spherec.Uniform(2), epochs=1, device="cpu")
+    with pytest.raises(TrainingError, match="not trained yet"):
+        model.build_index()
+    model.fit(DATA, validation=0).build_index(config=WIDE)
+    assert model._search.index is not None
+    model.partial_fit(spherec.Interactions.from_pairs(["zoe"], ["i1"]), validation=0)
+    assert model._search.index is None
+    model.build_index(config=WIDE).fit(DATA, validation=0)
+    assert model._search.index is None
+    assert len(model.recommend("u1", 3)) == 3
+
+
+def test_users_folded_in_are_answered_through_it():
+    model = model_of(DATA)
+    new = spherec.Interactions.from_pairs(["zoe", "zoe", "u1"], ["i1", "i2", "i3"])
+    true = model.fold_in(new).recommend([*USERS, "zoe"])
+    grown = model.build_index(config=WIDE).fold_in(new)
+    assert grown._search.index is model._search.index
+    same(grown.recommend([*USERS, "zoe"]), true)
+    assert not {(one.user, one.item) for one in grown.recommend("zoe", 40)} & set(pairs_of(new))
+
+
+def test_without_usearch_the_error_names_the_remedy(books):
+    script = f"""
+import sys
+sys.modules["usearch"] = None
+import spherec
+model = spherec.load({str(books)!r}, device="cpu")
+for ask in (model.build_index, lambda: spherec.load({str(books)!r}, index=True, device="cpu")):
+    try:
+        ask()
+    except spherec.errors.MissingPackageError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout == "an index needs usearch; install it with: pip install 'spherec[ann]'\n" * 2, done.stderr
