@@ -16,6 +16,7 @@ SOURCES = sorted((ROOT / "src/spherec").rglob("*.py"))
 LEVELS = {
     "_version": 0,
     "errors": 0,
+    "nested": 0,
     "rng": 1,
     "device": 1,
     "geometry": 1,

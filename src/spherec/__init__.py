@@ -59,7 +59,7 @@ _LATE = {
     "spherec.recommender": ("CML", "load"),
     "spherec.sampling": ("Hard", "Popularity", "SemiHard", "TwoStage", "Uniform"),
 }
-_PARTS = ("export",)  # reached as spherec.export without an import of their own
+_PARTS = ("artifact", "evaluation", "export", "ranking", "training")  # reached without an import of their own
 
 
 def __getattr__(name: str) -> _typing.Any:
@@ -72,4 +72,4 @@ def __getattr__(name: str) -> _typing.Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, *_PARTS]

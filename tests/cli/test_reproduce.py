@@ -135,6 +135,29 @@ def test_faces_of_two_stage_stand_beside_the_tuned_one(reproduce, tmp_path):
     assert "10.10 ± 0.10" in (tmp_path / "out/two-stage.md").read_text(), "the paper's row"
 
 
+def test_a_part_of_the_rows_leaves_the_others_in_the_table(reproduce, tmp_path):
+    assert reproduce("--rows", f"{ROW},uniform-5-256", "--folds", "0,1", "--no-plots").code == 0
+    whole = (tmp_path / "out/table.csv").read_bytes()
+    done = reproduce("--rows", ROW, "--folds", "0", "--no-plots")
+    assert done.code == 0, done.err
+    assert "uniform-5-256" not in done.out
+    assert (tmp_path / "out/table.csv").read_bytes() == whole
+
+
+def test_records_of_other_settings_do_not_count(reproduce, tmp_path):
+    assert reproduce("--rows", "two-stage-1-256", "--folds", "0", "--no-plots").code == 0
+    records = tmp_path / "out/records.jsonl"
+    other = json.loads(records.read_text())
+    other["identity"]["k"], other["scores"]["ndcg"] = 7, 1.0
+    records.write_text(records.read_text() + json.dumps(other) + "\n")
+    for dataset, row, name in (
+        ("book-crossing", "two-stage-1-256", "table"),
+        ("two-stage", "as-written-1-256", "two-stage"),
+    ):
+        assert reproduce("--rows", row, "--folds", "0", "--no-plots", dataset=dataset).code == 0
+        assert "100.0" not in (tmp_path / f"out/{name}.csv").read_text()
+
+
 def test_plots_are_drawn_too(reproduce, tmp_path):
     pytest.importorskip("matplotlib")
     done = reproduce("--rows", ROW, "--folds", "0")

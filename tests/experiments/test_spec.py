@@ -113,6 +113,13 @@ name = "b"
 """
 
 
+def test_settings_of_a_row_are_laid_over_those_of_all():
+    (row,) = Experiment.from_toml(
+        'name = "x"\n[all]\nsampler = { beta = 0.3, candidates = 9 }\n[[rows]]\nname = "a"\nsampler = { beta = 0.4 }'
+    ).rows
+    assert (row.training.sampler.beta, row.training.sampler.candidates) == (0.4, 9)
+
+
 def test_a_grid_is_all_its_combinations():
     mine, other = Experiment.from_toml(GRID).rows
     assert (other.training.dim, other.training.batch_size, other.choices) == (16, 64, (other.training,))
@@ -135,6 +142,7 @@ BAD = {
     "unknown setting": ('name = "x"\n' + ROW + "dims = 3", ["dims is not a field", "did you mean 'dim'?"]),
     "unknown setting of a part": ('name = "x"\n' + ROW + "sampler = { bet = 1 }", ["sampler.bet is not a field"]),
     "unknown setting of a grid": ('name = "x"\n' + ROW + "grid = { dims = [3] }", ["dims is not a field"]),
+    "all that is no table": ('name = "x"\nall = 3\n' + ROW, ["all must be a table", "3"]),
     "grid without values": ('name = "x"\n' + ROW + "grid = { dim = [] }", ["grid of a", "sampler.beta"]),
     "grid with one value": ('name = "x"\n' + ROW + "grid = { dim = 3 }", ["grid of a"]),
     "limit that is no number": ('name = "x"\n' + ROW + 'mmr_at_most = "low"', ["mmr_at_most of a", "'low'"]),

@@ -36,9 +36,10 @@ CASES = [
     ((-1, 0, -1), {"epochs": 9, "patience": 1}, 3, 2, "no better for a while"),
     ((0, 0, 0), {"epochs": 3}, 3, 1, "all epochs done"),
     ((2, 1, 1), {"epochs": 3, "patience": 2}, 3, 1, "all epochs done"),
-    ((1, 2), {"epochs": 5, "validate_every": 2}, 5, 4, "all epochs done"),
+    ((1, 3, 2), {"epochs": 5, "validate_every": 2}, 5, 4, "all epochs done"),
+    ((1, 2, 3), {"epochs": 5, "validate_every": 2}, 5, 5, "all epochs done"),
     ((2, 1, 1), {"epochs": 99, "validate_every": 3, "patience": 2}, 9, 3, "no better for a while"),
-    ((1,), {"epochs": 3, "validate_every": 4}, 3, None, "all epochs done"),
+    ((1,), {"epochs": 3, "validate_every": 4}, 3, 3, "all epochs done"),
 ]
 
 
@@ -47,16 +48,13 @@ def test_training_ends_when_it_should_with_the_best_model(metrics, settings, epo
     script = Script(*metrics)
     result = trained(validate=script, **settings)
     every = settings.get("validate_every", 1)
+    looks = [epoch for epoch in range(1, epochs + 1) if epoch % every == 0 or epoch == settings["epochs"]]
     assert (len(result.history.epochs), result.ended) == (epochs, ended)
-    assert len(script.seen) == epochs // every
-    told = [record.metric for record in result.history.epochs]
-    assert told[every - 1 :: every] == list(metrics[: epochs // every])
-    assert sum(metric is not None for metric in told) == epochs // every
-    if best is None:
-        assert result.history.best is None
-    else:
-        assert result.history.best.epoch == best
-        assert same_vectors(result.model.vectors, script.seen[best // every - 1])
+    told = {record.epoch: record.metric for record in result.history.epochs if record.metric is not None}
+    assert told == dict(zip(looks, metrics[: len(looks)], strict=True)), "the last epoch is looked at, too"
+    assert len(script.seen) == len(looks)
+    assert result.history.best.epoch == best
+    assert same_vectors(result.model.vectors, script.seen[looks.index(best)])
 
 
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])

@@ -50,7 +50,7 @@ def recommend(
 ) -> None:
     """List the k nearest items of users, without those that they have.
 
-    For example: spherec recommend books.spherec 276747; everybody: spherec recommend books.spherec --all -k 50 -o
+    For example: spherec recommend books.spherec 247752; everybody: spherec recommend books.spherec --all -k 50 -o
     lists.parquet; somebody new: spherec recommend books.spherec --items 0345339703,0439064872
     """
     from spherec.cli.answering import run_recommend  # brings torch, which takes a while

@@ -46,7 +46,7 @@ def reproduce(
     run_reproduction(
         dataset,
         data,
-        rows.split(",") if rows else None,
+        [row.strip() for row in rows.split(",")] if rows else None,
         folds,
         device=device,
         workers=workers,

@@ -21,8 +21,8 @@ from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError
 from spherec.experiments import Experiment, Record, Records, Row, paper_rows, run
 from spherec.experiments.paper import PaperRow
-from spherec.experiments.report import COLUMNS, Line, Spread, as_csv, as_markdown, lines, mark
-from spherec.experiments.runner import Stage, Watch
+from spherec.experiments.report import COLUMNS, Line, Spread, as_csv, as_markdown, lines, made_by, mark
+from spherec.experiments.runner import Stage, Watch, recorded
 
 Draw = Callable[[str, Sequence[Line], Sequence[Record], Path], object]
 
@@ -62,36 +62,34 @@ def run_reproduction(
             experiment, interactions, records, device=resolve(device), folds=chosen, workers=workers, watch=watch
         )
     of = "book-crossing" if dataset == "two-stage" else dataset
-    paper = paper_rows(of)
-    if dataset == "two-stage":
-        done = [*done, *_tuned(output)]
-        paper = {record.row: paper[_in_paper(record.row)] for record in done}
-    table = lines(done)
-    _show(of, table, paper)
+    _show(of, lines(done), _of_paper(of, done))
     if quick:
         note("a quick look: fold 0, few epochs; without --quick the runs are what the paper's are")
         return
-    _write(name, {"csv": as_csv(of, table), "md": as_markdown(table, paper)}, output)
+    # What is written holds all that is recorded, not only the rows and folds that were asked for this time.
+    whole = recorded(Experiment.embedded(dataset), interactions, records)
+    if dataset == "two-stage":
+        whole += _tuned(interactions, Records(output / "records.jsonl"))
+    table = lines(whole)
+    _write(name, {"csv": as_csv(of, table), "md": as_markdown(table, _of_paper(of, whole), made_by(whole))}, output)
     if draw is not None:
-        draw(of, table, done, output)
+        draw(of, table, whole, output)
     note(f"{output} holds the table, the records{' and the plots' if draw else ''}")
 
 
-def _tuned(output: Path) -> list[Record]:
+def _tuned(interactions: Interactions, records: Records) -> list[Record]:
     """The two-stage rows of the paper's table, where they are recorded in the same folder."""
-    records = Records(output / "records.jsonl")
-    tuned = [
-        replace(record, row=record.row.replace("two-stage", "tuned"))
-        for record in records
-        if record.experiment == "book-crossing" and record.row.startswith("two-stage-")
-    ]
-    return sorted(tuned, key=lambda record: (record.row, record.fold))
+    experiment = Experiment.embedded("book-crossing")
+    tuned = experiment.only([row.name for row in experiment.rows if row.name.startswith("two-stage-")])
+    found = recorded(tuned, interactions, records)
+    return [replace(record, row=record.row.replace("two-stage", "tuned")) for record in found]
 
 
-def _in_paper(face: str) -> str:
-    """What the paper's table calls the row that this is a face of."""
-    _, negatives, batch = face.rsplit("-", 2)
-    return f"two-stage-{negatives}-{batch}"
+def _of_paper(dataset: str, records: Sequence[Record]) -> dict[str, PaperRow]:
+    """The paper's row for each of ours; of the faces of two-stage sampling, the one they are faces of."""
+    rows = paper_rows(dataset)
+    faces = {record.row: f"two-stage-{'-'.join(record.row.rsplit('-', 2)[1:])}" for record in records}
+    return {name: rows[name if name in rows else face] for name, face in faces.items()}
 
 
 def _folds(text: str | None, count: int) -> list[int]:

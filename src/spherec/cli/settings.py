@@ -6,29 +6,21 @@ from pathlib import Path
 from typing import Any
 
 from spherec.errors import ArgumentError, DataError
+from spherec.nested import merged, nested
 
 
 def changes(file: Path | None, settings: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
     """What the file, the settings and the options change, the later over the earlier; options that are None do not."""
-    merged = {} if file is None else _read_toml(file)
+    table = {} if file is None else _read_toml(file)
     for setting in settings:
         name, equals, text = setting.partition("=")
         if not equals or not name.strip():
             raise ArgumentError(f"--set needs NAME=VALUE, e.g. sampler.beta=0.6, got {setting!r}")
-        merged = _merged(merged, _nested(name.strip(), _value(text.strip())))
+        table = merged(table, nested(name.strip(), _value(text.strip())))
     for name, value in options.items():
         if value is not None:
-            merged = _merged(merged, _nested(name, value))
-    return merged
-
-
-def _merged(one: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """The first with the second laid over it, table by table."""
-    both = dict(one)
-    for name, value in over.items():
-        inner = both.get(name)
-        both[name] = _merged(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
-    return both
+            table = merged(table, nested(name, value))
+    return table
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -46,12 +38,3 @@ def _value(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
-
-
-def _nested(name: str, value: Any) -> dict[str, Any]:
-    """{"a": {"b": value}} for "a.b"."""
-    *outer, last = name.split(".")
-    nested = {last: value}
-    for part in reversed(outer):
-        nested = {part: nested}
-    return nested

@@ -35,7 +35,7 @@ def explain(
 ) -> None:
     """Say why a user would be recommended an item: which of the user's own items lie nearest to it.
 
-    For example: spherec explain books.spherec 276747 0345339703
+    For example: spherec explain books.spherec 247752 0345339703
     """
     from spherec.cli.answering import run_explain  # brings torch, which takes a while
 

@@ -2,6 +2,7 @@
 
 import csv
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -73,13 +74,20 @@ def as_csv(dataset: str, table: Sequence[Line]) -> str:
     return text.getvalue()
 
 
-def as_markdown(table: Sequence[Line], paper: Mapping[str, PaperRow]) -> str:
-    """Ours beside the paper's, known by the names of our rows, with a legend."""
+def made_by(records: Sequence[Record]) -> str:
+    """Which commits, devices and versions the records come from, with how many runs each."""
+    named = ("commit", "device", "torch")
+    counts = Counter(", ".join(f"{name} {record.environment.get(name, '?')}" for name in named) for record in records)
+    return "; ".join(f"{count} runs: {where}" for where, count in counts.most_common())
+
+
+def as_markdown(table: Sequence[Line], paper: Mapping[str, PaperRow], made: str = "") -> str:
+    """Ours beside the paper's, known by the names of our rows, with a legend and where it was made."""
     head = "| row | MAP % | paper | NDCG % | paper | MMR | paper | epochs | seconds |"
     rule = "|---|--:|--:|--:|--:|--:|--:|--:|--:|"
     body = [_markdown_line(line, paper.get(line.row)) for line in table]
     legend = "▲ better than the paper's mean, = within its standard deviation (MMR: within a tenth), ▼ worse."
-    return "\n".join([head, rule, *body, "", legend]) + "\n"
+    return "\n".join([head, rule, *body, "", legend, *(["", f"{made}."] if made else [])]) + "\n"
 
 
 def _markdown_line(line: Line, paper: PaperRow | None) -> str:

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -54,15 +54,11 @@ def run(
     """The records of all rows on all folds (or those named), running what is missing."""
     tell = watch or (lambda _: None)
     parts = splits.k_fold(data, experiment.folds, seed=experiment.seed)
-    wanted = range(experiment.folds) if folds is None else folds
     known = {record.key: record for record in records}
-    environment = environment_of(device)
-    data_name = f"{data.n_users} users, {data.n_items} items, {checksum(data.indptr, data.indices)}"
-    jobs = []
-    for fold in wanted:
-        for row in experiment.rows:
-            blank = _blank(experiment, row, fold, data_name, environment)
-            jobs.append((row, parts[fold], known.get(blank.key), blank))
+    jobs = [
+        (row, parts[blank.fold], known.get(blank.key), blank)
+        for row, blank in _blanks(experiment, data, folds, environment_of(device))
+    ]
     if workers is not None and workers < 1:
         raise ArgumentError(f"workers must be a whole number >= 1, got {workers}")
     workers = workers or (_WORKERS_ON_GPU if device.type == "cuda" else 1)
@@ -91,6 +87,13 @@ def run(
         except BaseException:  # Ctrl-C or a failed run: those that have begun end, no other begins
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def recorded(experiment: Experiment, data: Interactions, records: Records) -> list[Record]:
+    """What is there of all rows on all folds; runs nothing."""
+    known = {record.key: record for record in records}
+    blanks = (blank for _, blank in _blanks(experiment, data, None, {}))
+    return [known[blank.key] for blank in blanks if blank.key in known]
 
 
 def _one(experiment: Experiment, row: Row, fold: Fold, blank: Record, device: torch.device, watch: Watch) -> Record:
@@ -172,6 +175,16 @@ def _whole(trained: Trained) -> Trained:
 def digest_of(model: MetricModel) -> str:
     """A checksum of the vectors."""
     return checksum(model.user_rows.cpu().numpy(), model.item_rows.cpu().numpy())
+
+
+def _blanks(
+    experiment: Experiment, data: Interactions, folds: Iterable[int] | None, environment: dict[str, str]
+) -> Iterator[tuple[Row, Record]]:
+    """Each row with its record before it has run, fold after fold."""
+    name = f"{data.n_users} users, {data.n_items} items, {checksum(data.indptr, data.indices)}"
+    for fold in range(experiment.folds) if folds is None else folds:
+        for row in experiment.rows:
+            yield row, _blank(experiment, row, fold, name, environment)
 
 
 def _blank(experiment: Experiment, row: Row, fold: int, data: str, environment: dict[str, str]) -> Record:

@@ -3,11 +3,13 @@
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import reduce
 from importlib import resources
 from itertools import product
 from typing import Any
 
 from spherec.errors import ArgumentError
+from spherec.nested import merged, nested
 from spherec.training import Training
 from spherec.training.configure import configured
 from spherec.training.presets import PRESETS
@@ -85,7 +87,9 @@ class Experiment:
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
             raise ArgumentError(f"rows must be tables, each under [[rows]], got {tables!r}")
         common = content.pop("all", {})
-        rows = tuple(_row({**common, **table}) for table in tables)
+        if not isinstance(common, dict):
+            raise ArgumentError(f"all must be a table of settings, under [all], got {common!r}")
+        rows = tuple(_row(merged(common, table)) for table in tables)
         unknown = content.keys() - {field.name for field in fields(cls)}
         if unknown or "name" not in content or not rows:
             raise ArgumentError(
@@ -114,17 +118,8 @@ def _row(content: Mapping[str, Any]) -> Row:
     if mmr_at_most is not None and not isinstance(mmr_at_most, int | float):
         raise ArgumentError(f"mmr_at_most of {name} must be a number, got {mmr_at_most!r}")
     training = configured(PRESETS[preset].training, settings)
-    choices = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())] if grid else []
-    return Row(name, training, tuple(configured(training, _nested(choice)) for choice in choices), mmr_at_most)
-
-
-def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """{"sampler.beta": 1} as {"sampler": {"beta": 1}}."""
-    nested: dict[str, Any] = {}
-    for path, value in settings.items():
-        *parts, last = path.split(".")
-        table = nested
-        for part in parts:
-            table = table.setdefault(part, {})
-        table[last] = value
-    return nested
+    choices = []
+    for values in product(*grid.values()) if grid else ():
+        changes = [nested(path, value) for path, value in zip(grid, values, strict=True)]
+        choices.append(configured(training, reduce(merged, changes)))
+    return Row(name, training, tuple(choices), mmr_at_most)

@@ -81,7 +81,7 @@ class TwoStage:
 
     @classmethod
     def as_released(cls, negatives: int = 1, beta: float = 0.8) -> "TwoStage":
-        """What the paper's public code does, and its published figures show: κ = 1 on the initial vectors for ever."""
+        """What the paper's public code does: κ = 1 on the initial vectors for ever."""
         return cls(negatives=negatives, beta=beta, sharpness=1.0, vectors="frozen")
 
 

@@ -40,8 +40,8 @@ class Training:
     epochs: int | None = None
     "Passes over the training pairs, at most. If nothing is said, 100, or as many as make 10,000 steps."
     validate_every: int | None = None
-    """Epochs between two looks at the validation metric, where there is one. If nothing is said, 2, or as many as make
-    500 steps: within fewer a new model has learned nothing, and one look is as good as another."""
+    """Epochs between two looks at the validation metric, where there is one; the last epoch gets one, too. If nothing
+    is said, 2, or as many as make 500 steps: within fewer a new model has learned nothing."""
     patience: int = 5
     "Looks without a new best after which training ends; the best vectors are kept."
     seed: int = 0

@@ -23,9 +23,13 @@ PRESETS = {
     "two-stage-as-written": Preset(
         Training(sampler=TwoStage.as_written()), "what the paper's text says; training collapses"
     ),
-    "uniform": Preset(Training(sampler=Uniform(negatives=5), batch_size=4096), "the original CML, on the sphere"),
+    "uniform": Preset(
+        Training(sampler=Uniform(negatives=5), batch_size=4096),
+        "uniform negatives in large batches, the paper's baseline",
+    ),
     "popularity": Preset(Training(sampler=Popularity(negatives=5)), "the paper's sampling by popularity"),
     "softmin": Preset(
-        Training(loss=Softmin(), sampler=Uniform(negatives=2000, shared=True)), "beyond the paper: the most accurate"
+        Training(loss=Softmin(), sampler=Uniform(negatives=2000, shared=True)),
+        "beyond the paper: softmin against 2,000 shared negatives",
     ),
 }

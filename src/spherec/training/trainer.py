@@ -102,7 +102,8 @@ def train(
                     if interrupt.is_wanted():
                         break
             if standing.pairs == len(data):
-                _end_epoch(run, standing, validate if (epoch + 1) % plan.validate_every == 0 else None)
+                is_due = (epoch + 1) % plan.validate_every == 0 or epoch + 1 == plan.epochs
+                _end_epoch(run, standing, validate if is_due else None)
                 if progress is not None:
                     progress(standing.history.epochs[-1], standing.history)
     if file is not None:
