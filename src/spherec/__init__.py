@@ -72,4 +72,4 @@ def __getattr__(name: str) -> _typing.Any:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *_PARTS]
+    return __all__

@@ -313,7 +313,7 @@ def test_progress_is_a_bar_on_a_terminal_and_a_line_an_epoch_elsewhere(terminal,
 
 
 def test_a_log_has_lines_where_there_is_something_to_say(capsys, monkeypatch):
-    """When an epoch was validated, or when nothing was said for a while."""
+    """After the first epoch, when one was validated, and when nothing was said for a while."""
     clock = iter(range(1000))
     monkeypatch.setattr("spherec.recommender.progress.time.monotonic", lambda: next(clock))
     monkeypatch.setenv("COLUMNS", "200")
@@ -322,5 +322,5 @@ def test_a_log_has_lines_where_there_is_something_to_say(capsys, monkeypatch):
         for many in range(21):
             progress(record(many + 1), History(tuple(epochs[:many])))
     said = [int(line.split()[1].rstrip(":")) for line in capsys.readouterr().err.splitlines()]
-    assert 4 in said
+    assert {1, 4} <= set(said)
     assert 3 <= len(said) <= 5

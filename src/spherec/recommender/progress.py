@@ -44,12 +44,12 @@ def training_bar(epochs: int, pairs: int, metric: str) -> Iterator[ProgressCallb
 
 
 class _Lines:
-    """A line for each epoch that was validated, and for others when nothing was said for a while."""
+    """A line for the first epoch, for each that was validated, and for others when nothing was said for a while."""
 
     def __init__(self, metric: str) -> None:
         self._metric = metric
         self._said: int | None = None
-        self._when = time.monotonic()
+        self._when = float("-inf")
 
     def __call__(self, epoch: EpochRecord, history: History) -> None:  # noqa: ARG002
         """Say what has not been said yet."""
