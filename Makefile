@@ -9,8 +9,8 @@ BIN := $(VENV)/bin
 demo: $(VENV)/installed  ## train the paper's model on the embedded data and recommend books
 	$(BIN)/spherec demo
 
-test: $(VENV)/installed  ## the fast tests
-	$(BIN)/python -m pytest
+test: $(VENV)/installed  ## the fast tests, two at a time
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 check: $(VENV)/installed  ## style and types
 	$(BIN)/ruff format --check .
