@@ -89,6 +89,12 @@ def test_somebody_new(command):
     assert "For somebody with these items" in command("recommend", "--items", "i1,i2").out
 
 
+def test_a_list_that_is_empty_says_so(command):
+    done = command("recommend", "zoe", "--skip-unknown")
+    assert (done.code, done.out) == (0, "")
+    assert "nothing to list" in done.err
+
+
 def test_unknown_ids_are_passed_over_on_request(command):
     told = records(command("recommend", "zoe", "u1", "--only", "i1,x,i2,i3", "--skip-unknown", "--json"))
     assert told == MODEL.recommend("u1", items=["i1", "i2", "i3"]).as_dicts()

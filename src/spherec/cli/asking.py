@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.table import Table
 
-from spherec.cli.display import show
+from spherec.cli.display import note, show
 from spherec.data.ids import IdMap
 from spherec.errors import ArgumentError, DataError, UnknownIdError
 
@@ -85,6 +85,8 @@ def print_answer(answer: "Lists[Any]", format: Format, by: Sequence[str], title:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(answer.columns)
         writer.writerows(answer)
+    elif not answer:
+        note("nothing to list: no id is known, or no item is left")
     else:
         names = [name for name in answer.columns if name not in by]
         for _, group in groupby(answer, key=lambda record: [getattr(record, name) for name in by]):
