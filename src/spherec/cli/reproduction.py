@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -52,29 +53,43 @@ def run_reproduction(
     if output.exists() and not output.is_dir():
         raise ArgumentError(f"--output must be a folder, and {output} is a file; name another")
     draw = _drawing() if plots and not quick and dataset != "two-stage" else None
-    interactions = _data(dataset, data)
+    files = _files(dataset)
+    interactions = _data(files.dataset, data)
     output.mkdir(parents=True, exist_ok=True)
-    name = "two-stage" if dataset == "two-stage" else "table"
-    kept = {"table": "records.jsonl", "two-stage": "two-stage.jsonl"}[name]
-    records = Records(output / ("quick.jsonl" if quick else kept))
+    records = Records(output / ("quick.jsonl" if quick else files.records))
     with _watched(len(experiment.rows) * len(chosen)) as watch:
         done = run(
             experiment, interactions, records, device=resolve(device), folds=chosen, workers=workers, watch=watch
         )
-    of = "book-crossing" if dataset == "two-stage" else dataset
-    _show(of, lines(done), _of_paper(of, done))
+    _show(files.dataset, lines(done), _of_paper(files.dataset, done))
     if quick:
         note("a quick look: fold 0, few epochs; without --quick the runs are what the paper's are")
         return
     # What is written holds all that is recorded, not only the rows and folds that were asked for this time.
     whole = recorded(Experiment.embedded(dataset), interactions, records)
     if dataset == "two-stage":
-        whole += _tuned(interactions, Records(output / "records.jsonl"))
+        whole += _tuned(interactions, Records(output / _files("book-crossing").records))
     table = lines(whole)
-    _write(name, {"csv": as_csv(of, table), "md": as_markdown(table, _of_paper(of, whole), made_by(whole))}, output)
+    text = as_markdown(table, _of_paper(files.dataset, whole), made_by(whole))
+    _write(files.table, {"csv": as_csv(files.dataset, table), "md": text}, output)
     if draw is not None:
-        draw(of, table, whole, output)
+        draw(files.dataset, table, whole, output)
     note(f"{output} holds the table, the records{' and the plots' if draw else ''}")
+
+
+class Files(NamedTuple):
+    """Which data an experiment runs on, and what its files are called."""
+
+    dataset: Literal["book-crossing", "amazon-movies", "echonest"]
+    records: str
+    table: str
+
+
+def _files(dataset: Dataset) -> Files:
+    """The faces of two-stage sampling stand beside the table of the data set that they run on."""
+    if dataset == "two-stage":
+        return Files("book-crossing", "two-stage.jsonl", "two-stage")
+    return Files(dataset, "records.jsonl", "table")
 
 
 def _tuned(interactions: Interactions, records: Records) -> list[Record]:
@@ -110,15 +125,15 @@ def _quick(row: Row) -> Row:
     return Row(row.name, replace(training, epochs=few, validate_every=max(few // 5, 1)))
 
 
-def _data(dataset: Dataset, path: Path | None) -> Interactions:
+def _data(dataset: Literal["book-crossing", "amazon-movies", "echonest"], path: Path | None) -> Interactions:
     """The embedded data set, a prepared file, or a raw one read and cut as the paper did."""
     if path is None:
-        if dataset not in ("book-crossing", "two-stage"):
+        if dataset != "book-crossing":
             raise ArgumentError(f"{dataset} is not embedded; give its published file with --data")
         return datasets.book_crossing()
     if archive.is_archive(path):
         return Source(data=str(path)).load()
-    return Source(data=str(path), preset="book-crossing" if dataset == "two-stage" else dataset).load()
+    return Source(data=str(path), preset=dataset).load()
 
 
 @contextmanager
