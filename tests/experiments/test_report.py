@@ -7,7 +7,7 @@ from statistics import mean, stdev
 import pytest
 
 from spherec.experiments import paper_rows
-from spherec.experiments.report import Line, Spread, as_csv, as_markdown, lines, mark
+from spherec.experiments.report import Line, Spread, as_csv, as_markdown, beside, lines, mark
 from tests.experiments.tiny import record
 
 NDCG = (0.04, 0.05, 0.0525)
@@ -87,6 +87,12 @@ def test_the_csv_says_all_numbers():
 )
 def test_marks_say_how_ours_compares(name, ours, theirs, expected):
     assert mark(name, Spread(ours, 99.0), Spread(*theirs)) == expected
+
+
+def test_of_worse_lists_nothing_is_said_about_their_popularity():
+    paper = paper_rows("book-crossing")["uniform-1-4096"]
+    assert [ours[-1] for ours, _ in beside(line(map=1.25, ndcg=3.9, mmr=1.0), paper)] == ["▲", "=", "▲"]
+    assert [ours[-1] for ours, _ in beside(line(map=1.25, ndcg=0.9, mmr=1.0), paper)][1:] == ["▼", "0"]
 
 
 def test_the_table_stands_beside_the_papers():

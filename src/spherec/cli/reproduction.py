@@ -22,7 +22,7 @@ from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError
 from spherec.experiments import Experiment, Record, Records, Row, paper_rows, run
 from spherec.experiments.paper import PaperRow
-from spherec.experiments.report import COLUMNS, Line, Spread, as_csv, as_markdown, lines, made_by, mark
+from spherec.experiments.report import Line, as_csv, as_markdown, beside, lines, made_by
 from spherec.experiments.runner import Stage, Watch, recorded
 
 Draw = Callable[[str, Sequence[Line], Sequence[Record], Path], object]
@@ -168,16 +168,10 @@ def _show(title: str, table: Sequence[Line], paper: Mapping[str, PaperRow]) -> N
     shown = Table("row", "MAP %", "NDCG %", "MMR", title=f"{title}: ours, {over}; the paper's below")
     shown.columns[0].no_wrap = True
     for line in table:
-        known = paper.get(line.row)
-        ours, others = [], []
-        for name in COLUMNS:
-            spread: Spread = getattr(line, name)
-            other = known and Spread(getattr(known, f"{name}_mean"), getattr(known, f"{name}_std"))
-            ours.append(f"{spread} {mark(name, spread, other)}" if other else str(spread))
-            others.append(f"{other}  " if other else "")
+        ours, theirs = zip(*beside(line, paper.get(line.row)), strict=True)
         shown.add_row(line.row, *ours)
-        if known:
-            shown.add_row("", *others, style="dim")
+        if any(theirs):
+            shown.add_row("", *(f"{one}  " for one in theirs), style="dim")
     for column in shown.columns[1:]:
         column.justify = "right"
     show(shown)

@@ -91,15 +91,23 @@ def as_markdown(table: Sequence[Line], paper: Mapping[str, PaperRow], made: str 
 
 
 def _markdown_line(line: Line, paper: PaperRow | None) -> str:
-    cells = []
+    cells = [cell for pair in beside(line, paper) for cell in pair]
+    return f"| {line.row} | {' | '.join(cells)} | {line.epochs:.0f} | {line.seconds:.0f} |"
+
+
+def beside(line: Line, paper: PaperRow | None) -> list[tuple[str, str]]:
+    """For each column, ours with how it compares, and the paper's; nothing is said for MMR where NDCG is worse."""
+    cells, marks = [], dict[str, str]()
     for name in COLUMNS:
         ours: Spread = getattr(line, name)
         if paper is None:
-            cells += [str(ours), ""]
+            cells.append((str(ours), ""))
             continue
         theirs = Spread(getattr(paper, f"{name}_mean"), getattr(paper, f"{name}_std"))
-        cells += [f"{ours} {mark(name, ours, theirs)}", str(theirs)]
-    return f"| {line.row} | {' | '.join(cells)} | {line.epochs:.0f} | {line.seconds:.0f} |"
+        marks[name] = mark(name, ours, theirs)
+        is_moot = name == "mmr" and marks["ndcg"] == "▼"  # lists that are no good are easily unpopular
+        cells.append((str(ours) if is_moot else f"{ours} {marks[name]}", str(theirs)))
+    return cells
 
 
 def mark(name: str, ours: Spread, theirs: Spread) -> str:
