@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 import spherec.experiments
+from spherec import datasets
 from spherec.data.filters import Cut
 from spherec.datasets import PRESETS as DATASETS
 from spherec.errors import ArgumentError
-from spherec.experiments import Experiment, Row, paper_rows
+from spherec.experiments import Experiment, Records, Row, paper_rows
+from spherec.experiments.runner import recorded
 from spherec.losses import Hinge
 from spherec.sampling import Popularity, TwoStage, Uniform
 from spherec.training import Training
@@ -187,3 +189,12 @@ def test_the_papers_table_is_the_published_one(shared):
 
 def test_a_data_set_outside_the_paper_has_no_rows():
     assert paper_rows("gowalla") == {}
+
+
+@pytest.mark.parametrize("name", ["book-crossing", "two-stage"])
+def test_every_recorded_result_belongs_to_its_experiment(name):
+    """Otherwise a change of a default has made the records those of another experiment."""
+    file = {"book-crossing": "records.jsonl", "two-stage": "two-stage.jsonl"}[name]
+    records = Records(Path(__file__).parents[2] / "results/book-crossing" / file)
+    experiment = Experiment.embedded(name)
+    assert len(recorded(experiment, datasets.book_crossing(), records)) == 4 * len(experiment.rows)

@@ -42,7 +42,7 @@ class Training:
     validate_every: int | None = None
     """Epochs between two looks at the validation metric, where there is one; the last epoch gets one, too. If nothing
     is said, 2, or as many as make 500 steps: within fewer a new model has learned nothing."""
-    patience: int = 5
+    patience: int = 10
     "Looks without a new best after which training ends; the best vectors are kept."
     seed: int = 0
     "Of everything random."
