@@ -1,0 +1,91 @@
+"""The optimiser's kernels against plain torch."""
+
+import numpy as np
+import pytest
+import torch
+
+from spherec.geometry import unit
+from spherec.kernels import cuda
+from spherec.optim import Adam, DenseAdam
+from spherec.sampling.draw import Draw
+from tests.kernels.cuda.conftest import DEVICE, assert_close
+from tests.sampling.checks import ROWS, generator, interactions
+
+
+def optimisers(both, dim, constraint, config, length=1.0):
+    table = length * unit(torch.randn(12, dim, generator=torch.Generator().manual_seed(0))).to(DEVICE)
+    table[3] = 0
+    kinds = {True: None, False: False}  # of `compiled`: Triton's, and plain torch
+    return both(lambda: DenseAdam(table.clone(), config, constraint=constraint, compiled=kinds[cuda.serves(DEVICE)]))
+
+
+def assert_same_rows(ours, theirs):
+    index = torch.tensor([[11, 0, 3], [5, 5, 7]], device=DEVICE)
+    assert_close(ours.rows(index), theirs.rows(index))
+    assert_close(ours.vectors(index), theirs.vectors(index))
+    for name, part in theirs.state().items():
+        assert_close(ours.state()[name], part)
+
+
+@pytest.mark.parametrize(
+    ("dim", "constraint", "config"),
+    [
+        (5, "sphere", Adam(1e-2)),
+        (24, "ball", Adam(1e-2, beta2=0.99)),
+        (130, "sphere", Adam(0.1, beta1=0.5, beta2=0.9)),
+        (128, "ball", Adam(0.1)),
+    ],
+)
+def test_rows_move_as_without_triton(both, dim, constraint, config):
+    ours, theirs = optimisers(both, dim, constraint, config, length=1.2)
+    random = torch.Generator().manual_seed(1)
+    for missed in (0, 0, 1, 40, 0, 10_000, 3, 0):  # by 10,000 steps, tables of all but the last have come to their end
+        index = torch.randint(9, (7,), generator=random)  # some come twice, rows 9 … never
+        gradient = torch.randn(7, dim, generator=random) * 10 ** torch.empty(7, 1).uniform_(-4, 1, generator=random)
+        for one in (ours, theirs):
+            one.step(index.to(DEVICE), gradient.to(DEVICE))
+            one.steps += missed
+        assert_same_rows(ours, theirs)
+
+
+@pytest.mark.parametrize("constraint", ["sphere", "ball"])
+def test_rows_move_as_without_triton_where_no_mean_is_kept(both, constraint):
+    ours, theirs = optimisers(both, 6, constraint, Adam(1e-2, beta1=0))
+    for seed in range(3):
+        index, gradient = torch.tensor([1, 2, 1], device=DEVICE), torch.randn(3, 6, generator=generator(seed))
+        for one in (ours, theirs):
+            one.step(index, gradient.to(DEVICE))
+        assert_same_rows(ours, theirs)
+
+
+def test_gradients_of_one_row_all_add_up_and_none_is_a_step_too(both):
+    ours, theirs = optimisers(both, 5, "sphere", Adam())
+    gradient = torch.randn(40, 5, generator=generator()).to(DEVICE)
+    for one in (ours, theirs):
+        one.step(torch.full((40,), 7, device=DEVICE), gradient)
+        one.step(torch.empty(0, dtype=torch.int64, device=DEVICE), torch.empty(0, 5, device=DEVICE))
+    assert_same_rows(ours, theirs)
+
+
+def test_rows_and_vectors_have_the_lengths_of_the_space(both):
+    on_sphere, in_ball = (optimisers(both, 24, kind, Adam(), length=3.0)[0] for kind in ("sphere", "ball"))
+    everything = torch.arange(12, device=DEVICE)
+    not_3 = everything != 3  # which is 0, and stays
+    assert_close(on_sphere.vectors(everything).norm(dim=1), not_3.float())
+    assert_close(on_sphere.rows(everything).norm(dim=1), 3 * not_3.float())
+    assert_close(in_ball.vectors(everything).norm(dim=1), not_3.float())
+    assert on_sphere.rows(everything[:0]).shape == (0, 24)
+
+
+def test_indices_gradients_and_users_may_be_every_other_of_a_tensor(both):
+    ours, theirs = optimisers(both, 5, "sphere", Adam())
+    index = torch.arange(12, device=DEVICE)[::2]
+    gradient = torch.randn(5, 6, generator=generator()).to(DEVICE).T
+    for one in (ours, theirs):
+        one.step(index, gradient)
+    assert_close(ours.rows(index), theirs.rows(index))
+    assert_same_rows(ours, theirs)
+    some, same = both(lambda: Draw(interactions(ROWS), np.ones(6), DEVICE, compiled=False))
+    users = torch.arange(8, device=DEVICE)[::2]
+    drawn, expected = (one.without(users, 9, generator(device=DEVICE))[0] for one in (some, same))
+    assert torch.equal(drawn, expected)

@@ -1,0 +1,172 @@
+"""The two stages of candidates and negatives against their laws, and against what they replace."""
+
+import numpy as np
+import pytest
+import torch
+import triton
+import triton.language as tl
+from scipy.stats import kstest
+
+from spherec.kernels import cuda
+from spherec.kernels.cuda import two_stage
+from spherec.sampling import TwoStage
+from spherec.sampling.candidates import _first_distinct
+from spherec.sampling.two_stage import TwoStageSampler
+from tests.kernels.cuda.conftest import DEVICE, INTERPRETED
+from tests.oracles import successive_law
+from tests.sampling.checks import assert_follows, generator, interactions, random_rows, space
+
+LAW_PAIRS = 200 if INTERPRETED else 20_000
+
+
+def empty_column(n_items):
+    return torch.full((n_items,), two_stage.NOWHERE, dtype=torch.int32, device=DEVICE)
+
+
+@pytest.mark.parametrize(
+    ("n_items", "draws", "count"),
+    [(1, 1, 1), (50, 200, 20), (10, 300, 10), (10, 300, 12), (40, 5, 30), (3000, 2500, 700), (9000, 1025, 1025)],
+)
+def test_the_first_distinct_are_those_without_triton(n_items, draws, count):
+    weights = np.maximum(10**6 // np.arange(1, n_items + 1), 1)
+    ends = torch.tensor(np.cumsum(weights), device=DEVICE)
+    total, column = int(ends[-1]), empty_column(n_items)
+    random = torch.empty(draws, dtype=torch.int64, device=DEVICE).random_(generator=generator(device=DEVICE))
+    found, known = two_stage.first_distinct(random, ends, total, count, column)
+    expected = _first_distinct(torch.searchsorted(ends, random % total, right=True), count)
+    assert torch.equal(found, expected.items)
+    assert known.tolist() == [expected.multiplicity.sum()]
+    stands = {item: place for place, item in enumerate(found[: known.item()].tolist())}
+    assert column.tolist() == [stands.get(item, two_stage.NOWHERE) for item in range(n_items)]
+
+
+@triton.jit
+def _noise(seed, out, size: tl.constexpr):
+    at = tl.arange(0, size)
+    tl.store(out + at, tl.rand(tl.load(seed), at))
+
+
+def noise(seed, shape):
+    """What the kernel draws under this seed."""
+    size = triton.next_power_of_2(int(np.prod(shape)))
+    out = torch.empty(size, device=DEVICE)
+    _noise[(1,)](torch.tensor([seed], device=DEVICE), out, size)
+    return out[: np.prod(shape)].reshape(shape).cpu()
+
+
+SEED = 7_000_000_000_000_000_003
+HELD = np.vstack((random_rows(6, 40, 0.3), np.zeros((1, 40)), np.ones((1, 40)), np.arange(40) >= 5)).astype(int)
+NO_ITEM, EVERY_ITEM, MOST_ITEMS = 6, 7, 8
+
+
+class Asked:
+    """What stage two was asked for, and what it drew: for 27 pairs, of 30 places for candidates with 23 in them."""
+
+    exponent, cap, n, known = -1.3, 0.875, 4, 23
+    users = torch.tensor([*range(9), *range(9), *[NO_ITEM] * 9])
+    candidates = torch.cat((torch.randperm(40, generator=generator(1))[:23], torch.zeros(7, dtype=torch.int64)))
+
+    def __init__(self):
+        self.similarity = torch.empty(27, 30).uniform_(-1, 1, generator=generator(2))
+        self.own = torch.tensor(HELD)[self.users][:, self.candidates[:23]] > 0  # (27, 23)
+        self.similarity[9:12].abs_().neg_()  # none is near
+        self.similarity[12:14, :23] = torch.where(self.own[12:14], 0.9, -0.5)  # none but her own
+        self.similarity[20, 5:] = -0.1
+        self.similarity[21] = torch.where(torch.arange(30) % 3 == 0, 0.0, -0.5)
+        self.near = ~self.own & (self.similarity[:, :23] >= 0)  # (27, 23)
+        self.open = torch.where(self.near.any(1, keepdim=True), self.near, ~self.own)  # (27, 23)
+
+    def drawn(self, seed=SEED):
+        train, column = interactions(HELD), empty_column(40)
+        column[self.candidates[:23]] = torch.arange(23, dtype=torch.int32, device=DEVICE)
+        items, valid = two_stage.draw_distinct(
+            self.similarity.to(DEVICE, copy=True),
+            (self.candidates.to(DEVICE), torch.tensor([self.known], device=DEVICE)),
+            self.users.to(DEVICE),
+            tuple(torch.tensor(one, device=DEVICE) for one in (train.indptr, train.indices)),
+            column,
+            torch.tensor([seed], device=DEVICE),
+            exponent=self.exponent,
+            cap=self.cap,
+            n=self.n,
+        )
+        assert (column == two_stage.NOWHERE).all(), "the column forgets"
+        return items.cpu(), valid.cpu()
+
+
+@pytest.fixture(scope="module")
+def asked():
+    asked = Asked()
+    asked.items, asked.valid = asked.drawn()
+    return asked
+
+
+def test_what_is_drawn_is_distinct_and_open_until_nothing_is_left(asked):
+    assert 0 <= asked.items.min() <= asked.items.max() < 40
+    places = {item: place for place, item in enumerate(asked.candidates[:23].tolist())}
+    for row, (items, valid) in enumerate(zip(asked.items.tolist(), asked.valid.tolist(), strict=True)):
+        left = int(asked.open[row].sum())
+        assert valid == [place < left for place in range(4)]
+        chosen = items[: min(left, 4)]
+        assert len(set(chosen)) == len(chosen)
+        assert all(asked.open[row, places[item]] for item in chosen)
+    assert not asked.valid[asked.users == EVERY_ITEM].any()
+    assert asked.valid[asked.users == NO_ITEM].any(1).all()
+    assert ((asked.open.sum(1) > 0) & (asked.open.sum(1) < 4)).any(), "to some, few are left"
+
+
+def test_what_is_drawn_has_the_largest_of_weight_and_noise(asked):
+    s = asked.similarity[:, :23].double().clamp(0, asked.cap)
+    log_weights = torch.where(asked.near.any(1, keepdim=True), asked.exponent * torch.log1p(-s.square()), 0.0)
+    keys = log_weights - (-noise(SEED, (27, 30))[:, :23].double().log()).log()
+    best, places = keys.masked_fill(~asked.open, float("-inf")).topk(4)
+    assert torch.equal(asked.valid, best > float("-inf"))
+    assert torch.equal(asked.items[asked.valid], asked.candidates[places][asked.valid])
+
+
+def test_noise_is_uniform_and_another_under_every_seed(asked):
+    ones = noise(SEED, (64, 128))
+    assert kstest(ones.flatten(), "uniform").pvalue > 1e-4
+    for seed in (SEED + 1, SEED - (1 << 40)):  # the upper half of a seed counts, too
+        others = noise(seed, (64, 128))
+        assert abs(np.corrcoef(ones.flatten(), others.flatten())[0, 1]) < 0.05
+    assert not torch.equal(asked.drawn(SEED - (1 << 40))[0], asked.items)
+
+
+def test_draws_follow_the_law_of_stage_two(monkeypatch):
+    monkeypatch.setattr("tests.sampling.checks.FEWEST_DRAWS", LAW_PAIRS)
+    train, column = interactions([[1, 0, 0, 0, 0, 0]]), empty_column(6)
+    column[:] = torch.arange(6, device=DEVICE)
+    s = torch.tensor([0.9, 0.8, -0.2, 0.5, 0.0, 0.95])
+    items, valid = two_stage.draw_distinct(
+        s.repeat(LAW_PAIRS, 1).to(DEVICE),
+        (torch.arange(6, device=DEVICE), torch.tensor([6], device=DEVICE)),
+        torch.zeros(LAW_PAIRS, dtype=torch.int64, device=DEVICE),
+        tuple(torch.tensor(one, device=DEVICE) for one in (train.indptr, train.indices)),
+        column,
+        torch.tensor([SEED], device=DEVICE),
+        exponent=-1.5,
+        cap=0.875,
+        n=2,
+    )
+    assert valid.all()
+    weights = [0, (1 - 0.8**2) ** -1.5, 0, (1 - 0.5**2) ** -1.5, 1, (1 - 0.875**2) ** -1.5]
+    assert_follows(map(tuple, items.tolist()), successive_law(weights, 2))
+
+
+@pytest.mark.parametrize(("negatives", "candidates"), [(3, 10), (20, 20)], ids=["some", "more than there are"])
+def test_the_sampler_draws_what_users_do_not_have_batch_after_batch(monkeypatch, negatives, candidates):
+    monkeypatch.setattr(cuda, "serves", lambda _: True)
+    monkeypatch.setattr("spherec.sampling.candidates._MOST_DRAWS", 1000)  # else noise would find all items sooner
+    rows = np.vstack((random_rows(4, 16, 0.4), np.ones((1, 16)))).astype(int)
+    train, stream = interactions(rows), generator(device=DEVICE)
+    sampler = TwoStageSampler(train, TwoStage(negatives, candidates=candidates), DEVICE)
+    users = torch.tensor([4, 0, 1, 2, 3, 3], device=DEVICE)
+    for _ in range(3):
+        drawn = sampler.sample(users, users * 0, space(train).to(DEVICE), stream)
+        items, valid = drawn.items.cpu(), drawn.valid.cpu()
+        assert items.shape == valid.shape == (6, negatives)
+        assert not rows[users.cpu()[:, None], items][valid.numpy()].any()
+        assert valid.any(1).tolist() == [False] + [True] * 5
+        assert all(len(set(one[found].tolist())) == found.sum() for one, found in zip(items, valid, strict=True))
+        assert (sampler._column == two_stage.NOWHERE).all()
