@@ -37,3 +37,7 @@ class MissingPackageError(SpherecError, ImportError):
 
 class DuplicatePairsWarning(UserWarning):
     """(user, item) pairs came more than once and were merged by a rule that the caller did not choose."""
+
+
+class UnreadValuesWarning(UserWarning):
+    """A file has a column of ratings or counts that the caller did not name: every row counts as a positive."""

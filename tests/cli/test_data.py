@@ -29,6 +29,28 @@ def test_prepare_says_all_of_it_in_json(spherec, ratings, tmp_path):
     assert told["output"] == str(tmp_path / "out.npz")
 
 
+UNREAD = "column 'stars' is not read, and every row counts as a positive"
+
+
+def test_values_that_nobody_asked_for_are_told_beside_the_result(spherec, ratings, tmp_path):
+    columns = COLUMNS[:4]
+    for command in (("stats", "--json"), ("prepare", "-o", tmp_path / "all.npz", "--json")):
+        done = spherec("data", command[0], ratings, *columns, *command[1:])
+        (line,) = done.err.splitlines()
+        assert line.startswith(f"{ratings}: {UNREAD}; ")
+        assert line.endswith(" with e.g. --value-column stars --min-value 4")
+        assert json.loads(done.out)["pairs"] == 6
+    for options in (COLUMNS, (*columns, "--min-value", 1), (*COLUMNS, "--min-value", 4)):
+        assert spherec("data", "stats", ratings, *options, "--json").err == ""
+    assert spherec("data", "stats", tmp_path / "all.npz", "--json").err == ""
+
+
+def test_the_advice_can_be_pasted(spherec, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("user,item,User Rating\nann,a,5\nbob,b,1\n")
+    assert "--value-column 'User Rating' --min-value 4" in spherec("data", "stats", path).err
+
+
 def test_prepare_adds_names(spherec, ratings, tmp_path):
     names = tmp_path / "names.tsv"
     names.write_text('sku\ttitle\na\tThe "A"\nc\tSea\n')

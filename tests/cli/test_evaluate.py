@@ -113,6 +113,14 @@ def test_a_prepared_file_goes_beside_a_table(command, files):
     assert told == pytest.approx(expected(5), abs=1e-6)
 
 
+def test_values_in_a_table_are_left_to_prepare(command, files):
+    rows = "".join(f"{user},{item},3\n" for user, item in pairs_of(FOLD.test))
+    (files / "test.csv").write_text("user,item,rating\n" + rows)
+    done = command("model.spherec", "train.npz", "test.csv", "-k", 5, "--json")
+    assert json.loads(done.out) == pytest.approx(expected(5), abs=1e-6)
+    assert "with spherec data prepare and e.g. --value-column rating --min-value 4" in done.err
+
+
 def test_lists_from_elsewhere_are_scored_alike(command, files):
     write_lists(files / "lists.csv", 5)
     told = json.loads(command("lists.csv", "train.npz", "test.npz", "-k", 5, "--json").out)

@@ -29,7 +29,7 @@ def run_benchmark(
     if output is not None:
         refuse_unwritable(output)
     began = time.perf_counter()
-    interactions = Source(data=data).load()
+    interactions = Source(data=data).load(by_options=False)
     loaded_in = time.perf_counter() - began
     record = measure(interactions, scope, device=where, loaded_in=loaded_in, tell=note)
     text = json.dumps(record.as_json(), indent=2)

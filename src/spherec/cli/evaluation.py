@@ -72,7 +72,9 @@ def run_evaluation(
 def _load(data: str, user: str, item: str) -> Interactions:
     """The embedded data set or a prepared file; any other is a table with these columns."""
     is_table = data != datasets.BOOK_CROSSING.name and not archive.is_archive(data)
-    return (Source(data=data, user_column=user, item_column=item) if is_table else Source(data=data)).load()
+    return (Source(data=data, user_column=user, item_column=item) if is_table else Source(data=data)).load(
+        by_options=False
+    )
 
 
 def _ranker(path: Path, fold: Fold, columns: Columns, device: torch.device) -> Ranker:

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import shlex
 import warnings
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, replace
@@ -11,7 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from spherec import datasets
-from spherec.cli.display import progress_bar
+from spherec.cli.display import note, progress_bar
 from spherec.data import archive
 from spherec.data.events import Duplicates, Events
 from spherec.data.filters import Cut
@@ -142,17 +143,27 @@ class Source:
             and getattr(self, field.name) != field.default
         ]
 
-    def load(self) -> Interactions:
-        """The interactions, read with a progress bar and cut."""
+    def load(self, *, by_options: bool = True) -> Interactions:
+        """The interactions, read with a progress bar and cut; `by_options`: whether the command has these options."""
         prepared = self.prepared()
         if prepared is not None:
             return prepared if self.cut() == Cut() else prepared.cut(self.cut())
         from spherec.data.readers import read_interactions  # brings polars, which a machine that only trains may lack
 
+        unread: list[str] = []
         with progress_bar(f"reading {Path(self.data).name}") as progress, warnings.catch_warnings():
             warnings.simplefilter("ignore", DuplicatePairsWarning)  # the table of steps says what was merged
             reading = replace(self._reading(), progress=progress)
-            return read_interactions(self.data, reading, duplicates=self.duplicates, cut=self.cut())
+            data = read_interactions(
+                self.data, reading, duplicates=self.duplicates, cut=self.cut(), tell_unread=unread.append
+            )
+        for column in unread:
+            how = "" if by_options else "spherec data prepare and "
+            note(
+                f"{self.data}: column {column!r} is not read, and every row counts as a positive; "
+                f"keep only the high ones with {how}e.g. --value-column {shlex.quote(column)} --min-value 4"
+            )
+        return data
 
     def first_events(self, limit: int) -> Events:
         """The first raw events of a file that is not prepared."""

@@ -54,6 +54,8 @@ class Events:
     "(E,) when it happened, in any one unit; dates become seconds since 1970."
     steps: tuple[Step, ...] = ()
     "What was done so far."
+    unread_value: str | None = None
+    "The column of ratings or counts, by its name, that the file has but nobody asked for."
 
     @classmethod
     def from_columns(
@@ -145,7 +147,7 @@ class Events:
             warnings.warn(
                 f"{told}; merged: {_RULES[rule]}. Pass duplicates='{rule}' to say that this is meant",
                 DuplicatePairsWarning,
-                stacklevel=_level_of_caller(),
+                stacklevel=level_of_caller(),
             )
 
 
@@ -171,7 +173,7 @@ def _summed(
     return np.add.reduceat(values[order], starts)
 
 
-def _level_of_caller() -> int:
+def level_of_caller() -> int:
     """How many frames up the stack is the first that is not in spherec, for a warning that points there."""
     level, frame = 0, inspect.currentframe()
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):

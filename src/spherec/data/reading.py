@@ -1,6 +1,7 @@
 """What can be said about a raw file before it is opened. Free of polars, so that every part may import it."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -27,6 +28,13 @@ Missing = Literal["error", "drop"]
 Progress = Callable[[int, int], None]
 """Called with how much of a file is done, and how much there is."""
 
+_VALUES = {
+    *("rating", "ratings", "score", "stars", "overall", "value", "weight", "count", "plays", "listens"),
+    *("userrating", "bookrating", "movierating", "starrating", "reviewrating", "reviewscore", "userscore"),
+    *("playcount", "listencount"),
+}
+"""What columns of ratings or counts are called, in small letters and without anything between words."""
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -50,6 +58,13 @@ class Columns:
         """The named columns by role."""
         roles = {"user": self.user, "item": self.item, "value": self.value, "time": self.time}
         return {role: name for role, name in roles.items() if name is not None}
+
+    def unread_value(self, present: Iterable[str]) -> str | None:
+        """The first of a table's columns that by its name holds ratings or counts; None where a value is read."""
+        if self.value is not None:
+            return None
+        others = (name for name in present if name not in self.names.values())
+        return next((name for name in others if re.sub(r"[\W_]", "", name).lower() in _VALUES), None)
 
 
 @dataclass(frozen=True)

@@ -320,6 +320,7 @@ FILES = {name: text.encode() for name, text in TEXTS.items()} | {"auto": GZIPPED
 NOISE = st.binary(max_size=60) | st.text(',;|:\t"\r\n\\{}[]0a\x0c\x1f\u2028', max_size=60).map(str.encode)
 
 
+@pytest.mark.filterwarnings("ignore::spherec.errors.UnreadValuesWarning")
 @pytest.mark.parametrize("format", get_args(Format))
 @settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 @given(

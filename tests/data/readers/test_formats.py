@@ -226,7 +226,7 @@ def test_amazons_files_of_2018_are_not_read_transposed(write):
     path = write("Movies_and_TV.csv", "0001527665,A3478QRKQDOPQ2,5.0,1362960000\n")
     with pytest.raises(DataError, match=r"'0001527665' is an item .*header=\['item', 'user', 'rating', 'timestamp'\]"):
         read(path, format="amazon-ratings")
-    data = read(path, format="delimited", header=["item", "user", "rating", "timestamp"])
+    data = read(path, format="delimited", header=["item", "user", "rating", "timestamp"], value="rating")
     assert list(data.user_ids) == ["A3478QRKQDOPQ2"]
 
 

@@ -1,5 +1,6 @@
 """Frames of raw columns, one after the other, into `Events`: strings become numbers at once, so memory stays small."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ class Collector:
     """Takes frames with the columns user, item and perhaps value and time, and makes `Events` of them all."""
 
     def __init__(self, reading: Reading) -> None:
+        self.present: Iterable[str] = ()  # all columns of the table
         self._reading = reading
         self._users, self._items = _IdColumn(), _IdColumn()
         self._values: list[NDArray[np.float64]] = []
@@ -95,6 +97,7 @@ class Collector:
             item_ids,
             values=np.concatenate(self._values) if self._values else None,
             times=np.concatenate(self._times) if self._times else None,
+            unread_value=self._reading.columns.unread_value(self.present),
         )
         return events.noted(f"read, without {dropped:,} rows that have no user or item" if dropped else "read")
 

@@ -44,6 +44,7 @@ def read_delimited(path: Path, dialect: Dialect, reading: Reading) -> Events:
     collector = Collector(reading)
     roles = reading.columns.names
     for table in read_tables(path, roles, dialect, progress=reading.progress):
+        collector.present = table.layout.names
         try:
             collector.add(table.frame)
         except BadCellError as bad:
@@ -95,8 +96,13 @@ class _Layout:
     separator: str
     quoted: bool
     escape: bytes
-    width: int = 0
+    names: tuple[str, ...] = ()
     positions: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def width(self) -> int:
+        """How many columns there are."""
+        return len(self.names)
 
     @property
     def one_character(self) -> str:
@@ -151,7 +157,7 @@ def _layout(path: Path, first: Block, roles: Mapping[str, str], dialect: Dialect
                 if names.count(name) > 1:
                     raise DataError(f"{path}: {names.count(name)} columns are called {name!r}; rename all but one")
             positions = {role: names.index(name) for role, name in roles.items()}
-            return replace(layout, width=len(names), positions=positions)
+            return replace(layout, names=tuple(names), positions=positions)
         best = names if len(names) > len(best) else best
     absent = [name for name in roles.values() if name not in best]
     if dialect.header is not None and not absent:

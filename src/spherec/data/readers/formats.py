@@ -1,14 +1,15 @@
 """The formats of the field by name, and `read`, which takes any of them."""
 
 import re
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import assert_never
 
 from spherec.data import archive
-from spherec.data.events import Duplicates, Events
+from spherec.data.events import Duplicates, Events, level_of_caller
 from spherec.data.filters import Cut
 from spherec.data.interactions import Interactions
 from spherec.data.readers.adjacency import read_adjacency
@@ -17,7 +18,7 @@ from spherec.data.readers.delimited import Dialect, read_delimited
 from spherec.data.readers.json_lines import read_json_lines
 from spherec.data.readers.parquet import read_parquet
 from spherec.data.reading import Columns, Format, Missing, Progress, Reading
-from spherec.errors import ArgumentError, DataError
+from spherec.errors import ArgumentError, DataError, UnreadValuesWarning
 
 BOOK_CROSSING = Dialect(separator=";", quotes=True, encoding="latin-1", escape=b"\\")
 _ECHONEST = Dialect(header=("user", "song", "plays"), separator="\t", quotes=False)
@@ -56,7 +57,8 @@ def read(
         path: CSV, TSV or JSON lines, plain or gzipped; Parquet; or a file that `Interactions.save` wrote.
         user: The column with the external ids of users. Ids in text files are strings: "007" is not 7.
         item: The column with the external ids of items.
-        value: A column with ratings or counts, looked at by `cut`. What passes the cut is an interaction.
+        value: A column with ratings or counts, looked at by `cut`. What passes the cut is an interaction. If the
+            table seems to have such a column, but it is not named here, a warning says so.
         time: A column with numbers or dates, for splits by time.
         time_format: How dates are written where they are not ISO, as for strptime: "%m %d, %Y".
         format: "auto" goes by the file's name and content. The formats of the field ("book-crossing", "echonest",
@@ -85,13 +87,31 @@ def read(
         missing=missing,
         progress=progress,
     )
-    return read_interactions(path, reading, duplicates=duplicates, cut=cut or Cut())
+
+    def warn(column: str) -> None:
+        warnings.warn(
+            f"{path}: column {column!r} is not read, and every row counts as a positive; keep only the high ones with "
+            f"e.g. value={column!r}, cut=Cut(min_value=4), or say that all are meant with value={column!r} alone",
+            UnreadValuesWarning,
+            stacklevel=level_of_caller(),
+        )
+
+    return read_interactions(path, reading, duplicates=duplicates, cut=cut or Cut(), tell_unread=warn)
 
 
 def read_interactions(
-    path: str | PathLike[str], reading: Reading, *, duplicates: Duplicates | None, cut: Cut
+    path: str | PathLike[str],
+    reading: Reading,
+    *,
+    duplicates: Duplicates | None,
+    cut: Cut,
+    tell_unread: Callable[[str], None],
 ) -> Interactions:
-    """Read, merge and cut a file; one that is prepared is loaded and cut."""
+    """Read, merge and cut a file; one that is prepared is loaded and cut.
+
+    `tell_unread` is called with the column of ratings or counts that a table has, if neither it nor a least value was
+    asked for.
+    """
     if reading.format == "auto" and archive.is_archive(path):
         _refuse_column_options(reading, f"{path} is prepared and", duplicates)
         data = Interactions.load(path)
@@ -103,6 +123,8 @@ def read_interactions(
         counted = cut.min_value is not None and events.values is None
         hint = " (no value column was named, so events were counted)" if counted else ""
         raise DataError(f"{path}: {error}{hint}") from None
+    if events.unread_value is not None and cut.min_value is None:
+        tell_unread(events.unread_value)
     return Interactions.from_events(events)
 
 
@@ -198,5 +220,5 @@ def _refuse_items_first(path: Path) -> None:
     if re.fullmatch(r"[B\d][A-Z\d]{9}", first) and re.fullmatch(r"A[A-Z\d]{8,20}", second):
         raise DataError(
             f"{path}, line 1: {first!r} is an item and {second!r} a user, as in Amazon's files of 2018; read it with "
-            "format='delimited' and header=['item', 'user', 'rating', 'timestamp']"
+            "format='delimited', header=['item', 'user', 'rating', 'timestamp'] and value='rating'"
         )

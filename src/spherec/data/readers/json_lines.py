@@ -28,7 +28,9 @@ def read_json_lines(path: Path, reading: Reading) -> Events:
     schema: dict[str, pl.DataType] | None = None
     for block in read_blocks(path, encoding=reading.encoding, progress=reading.progress):
         if schema is None:
-            schema = _schema(path, block, roles)
+            firsts = _firsts(path, block, roles)
+            schema = _schema(firsts, roles)
+            collector.present = firsts
         frame = parsed(path, block, schema).select(**{role: pl.col(name) for role, name in roles.items()})
         _refuse_nested_ids(path, block, frame, roles)
         try:
@@ -42,8 +44,8 @@ def read_json_lines(path: Path, reading: Reading) -> Events:
     return collector.finish(path)
 
 
-def _schema(path: Path, block: Block, roles: dict[str, str]) -> dict[str, pl.DataType]:
-    """The wanted keys; ids are whole numbers where the first of them in the file is one."""
+def _firsts(path: Path, block: Block, roles: dict[str, str]) -> dict[str, object]:
+    """The keys of the first objects with the first that each holds, until all wanted ones are found."""
     firsts: dict[str, object] = {}
     for line, found in _objects(block):
         if not isinstance(found, dict):
@@ -54,6 +56,11 @@ def _schema(path: Path, block: Block, roles: dict[str, str]) -> dict[str, pl.Dat
     for name in roles.values():
         if name not in firsts:
             raise DataError(f"{path}: {no_such_column(name, list(firsts))} (--user-column, --item-column, …)")
+    return firsts
+
+
+def _schema(firsts: dict[str, object], roles: dict[str, str]) -> dict[str, pl.DataType]:
+    """The wanted keys; ids are whole numbers where the first of them in the file is one."""
     return {
         name: pl.Int64() if role in ("user", "item") and type(firsts[name]) is int else pl.String()
         for role, name in roles.items()

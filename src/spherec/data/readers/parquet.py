@@ -21,6 +21,7 @@ def read_parquet(path: Path, reading: Reading) -> Events:
     roles = reading.columns.names
     collector = Collector(reading)
     with parquet_columns(path, roles.values()) as table:
+        collector.present = table.collect_schema().names()
         wanted = table.select(**{role: pl.col(name) for role, name in roles.items()})
         total = table.select(pl.len()).collect().item()
         for begin in range(0, total, _ROWS):
