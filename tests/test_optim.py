@@ -19,7 +19,7 @@ MIXED = "1e-4 to 10"
 def compiled(request):
     """Every test runs with both implementations."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DenseAdam.__init__, "__kwdefaults__", {"constraint": "sphere", "compiled": request.param})
+        patch.setattr(DenseAdam.__init__, "__kwdefaults__", {"constraint": "sphere", "planned": 1, "compiled": request.param})
         yield
 
 
@@ -50,16 +50,23 @@ def batches(n, dim, scale, steps=STEPS, seed=1):
         yield index, gradient * (mixed if scale == MIXED else scale)
 
 
-def ours_and_dense(table, learning_rate):
-    """Our optimiser of a table, and the rows of torch's with a function that makes one step of both."""
-    ours = DenseAdam(table.clone(), Adam(learning_rate))
+def ours_and_dense(table, learning_rate, planned=None):
+    """Our optimiser of a table, and the rows of torch's with a function that makes one step of both.
+
+    With a schedule if steps are planned.
+    """
+    schedule = "constant" if planned is None else "cosine"
+    ours = DenseAdam(table.clone(), Adam(learning_rate, schedule=schedule), planned=planned or 1)
     rows = torch.nn.Parameter(table.clone())
     adam = torch.optim.Adam([rows], lr=learning_rate)
+    falling = torch.optim.lr_scheduler.CosineAnnealingLR(adam, planned) if planned else None
 
     def step(index, gradient):
         ours.step(index, gradient)
         rows.grad = torch.zeros_like(rows).index_add_(0, index, gradient)
         adam.step()
+        if falling:
+            falling.step()
 
     return ours, rows.detach(), step
 
@@ -86,6 +93,31 @@ def test_all_rows_are_those_of_dense_adam(n, dim, learning_rate, scale):
     assert worst <= 1e-5
     never = parts(n)[0]
     assert torch.equal(ours.everything()[never], table[never])
+
+
+@pytest.mark.parametrize("scale", [1.0, MIXED])
+def test_under_a_schedule_all_rows_are_those_of_dense_adam_under_torchs(scale):
+    table = table_of(60, 8)
+    ours, rows, step = ours_and_dense(table, 1e-2, planned=STEPS)
+    worst = torch.zeros(())
+    for number, (index, gradient) in enumerate(batches(60, 8, scale)):
+        step(index, gradient)
+        if number < 20 or number % 50 == 0 or number == STEPS - 1:
+            worst = torch.maximum(worst, (ours.everything() - rows).abs().max())
+    assert worst <= 1e-5
+
+
+def test_a_schedule_longer_than_the_bias_corrections_need_is_followed_to_its_end():
+    ours, rows, step = ours_and_dense(table_of(10, 4), 1e-2, planned=100)
+    short, _, _ = ours_and_dense(table_of(10, 4), 1e-2, planned=100_000)
+    assert len(short._correction) == 100_001
+    index = torch.arange(5)
+    for _ in range(100):
+        step(index, torch.ones(5, 4))
+    torch.testing.assert_close(ours.everything(), rows, atol=1e-5, rtol=0)
+    before = ours.everything()
+    ours.step(index, torch.ones(5, 4))  # one more than was planned: as little as the last
+    assert (ours.everything() - before).abs().max() < 1e-2 * 1e-3
 
 
 @pytest.mark.parametrize(("before", "bound"), [(0, 0.15), (100, 3e-3), (1000, 3e-4)])

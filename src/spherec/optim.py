@@ -11,10 +11,14 @@ A(s) = r · (c_{s+1} + A(s + 1)).
 That is without Adam's ε. Beside √v, which decays and is not corrected for its beginning at 0, ε stands in the k-th
 missed step as ε · √(1 − β₂^{l+k}) · β₂^{−k/2}. Its mean over the missed steps, weighted as they are, is added to √v:
 exact to first order in ε/√v. A second table, B(s) = Σ_{k≥1} (β₁/β₂)^k c_{s+k} √(1 − β₂^{s+k}), gives that mean.
+
+A learning rate that changes from step to step needs nothing more: c_s is multiplied by its share of lr at step s, and
+the tables are as long as the run.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -26,6 +30,9 @@ from torch.nn.functional import embedding_bag
 from spherec.errors import ArgumentError
 from spherec.geometry import Constraint, placed, projected
 from spherec.kernels import adam, cuda
+
+Schedule = Literal["constant", "cosine"]
+"""constant: the learning rate stays. cosine: it falls along half a cosine, to nothing when the run ends."""
 
 _LARGEST_BETA = 0.99999  # the tables below have about 37 / (1 - β₂) entries
 _SHORT_GAP = 4096  # steps; for longer gaps powers are computed anew
@@ -43,6 +50,8 @@ class Adam:
     "β₂, how much of the mean squared gradient is kept at each step; more than β₁."
     epsilon: float = 1e-8
     "ε, added to the root of the mean squared gradient."
+    schedule: Schedule = "constant"
+    "How the learning rate goes on: stays, or falls along half a cosine, to nothing at the last of the planned epochs."
 
     def __post_init__(self) -> None:
         if not 0 < self.learning_rate <= 1:
@@ -54,17 +63,26 @@ class Adam:
             )
         if not 0 < self.epsilon < float("inf"):
             raise ArgumentError(f"epsilon must be > 0, got {self.epsilon}")
+        if self.schedule not in get_args(Schedule):
+            raise ArgumentError(f"schedule must be 'constant' or 'cosine', got {self.schedule!r}")
 
 
 class DenseAdam:
     """Adam on the rows of one table (n, D), which it changes in place.
 
     The table itself is behind: `rows` tells what some rows are by now, `everything` what all are. Reading changes
-    nothing. In the ball, rows that have moved out are scaled back whenever they are read or moved.
+    nothing. In the ball, rows that have moved out are scaled back whenever they are read or moved. `planned` is how
+    many steps a schedule spans.
     """
 
     def __init__(
-        self, table: Tensor, config: Adam, *, constraint: Constraint = "sphere", compiled: bool | None = None
+        self,
+        table: Tensor,
+        config: Adam,
+        *,
+        constraint: Constraint = "sphere",
+        planned: int = 1,
+        compiled: bool | None = None,
     ) -> None:
         self.config = config
         self.constraint = constraint
@@ -75,7 +93,7 @@ class DenseAdam:
         # A tensor, for reading a number from a GPU would mean waiting for it.
         self.steps = torch.zeros(1, dtype=torch.int64, device=table.device)
         self._correction, self._ahead, self._ahead_epsilon = (
-            torch.tensor(one, device=table.device) for one in _tables(config)
+            torch.tensor(one, device=table.device) for one in _tables(config, planned)
         )
         # Compiled loops do the same without a temporary for every operation: numba's on a CPU, Triton's on a GPU.
         self._triton = cuda.kernels("adam", table.device) if compiled is not False else None
@@ -181,14 +199,25 @@ class DenseAdam:
         return scale.float()[:, None] * mean / (square.sqrt() + epsilon.float()[:, None])
 
 
-def _tables(config: Adam) -> tuple[NDArray[np.float64], ...]:
+def _tables(config: Adam, planned: int) -> tuple[NDArray[np.float64], ...]:
     """c_s, A(s) and B(s) for s = 0, 1, … until none of them changes any more; c_0 is not used."""
     settled = int(np.ceil(np.log(1e-16) / np.log(config.beta2))) + 1  # S
+    if config.schedule != "constant":
+        settled = max(settled, planned)
     s = np.arange(1, settled + 1)
-    correction = np.concatenate(([1.0], np.sqrt(1 - config.beta2**s) / (1 - config.beta1**s)))  # (S + 1,)
+    correction = np.sqrt(1 - config.beta2**s) / (1 - config.beta1**s) * _shares(config.schedule, s, planned)  # (S,)
+    correction = np.concatenate(([1.0], correction))  # (S + 1,)
     epsilon = np.concatenate(([0.0], np.sqrt(1 - config.beta2**s)))  # (S + 1,)
     ahead = _sum_ahead(config.beta1 / config.beta2**0.5, correction)
     return correction, ahead, _sum_ahead(config.beta1 / config.beta2, correction * epsilon)
+
+
+def _shares(schedule: Schedule, steps: NDArray[np.int64], planned: int) -> NDArray[np.float64]:
+    """What share of the learning rate is left at steps (S,), the first of which is 1; after the last, as at it."""
+    if schedule == "constant":
+        return np.ones(len(steps))
+    done = np.minimum(steps - 1, planned - 1) / planned
+    return (1 + np.cos(np.pi * done)) / 2
 
 
 def _sum_ahead(ratio: float, terms: NDArray[np.float64]) -> NDArray[np.float64]:

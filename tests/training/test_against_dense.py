@@ -25,6 +25,13 @@ class Dense:
         self.users, self.items = (torch.nn.Parameter(one.double()) for one in (initial.user_rows, initial.item_rows))
         betas = config.optimizer.beta1, config.optimizer.beta2
         self.adam = torch.optim.Adam([self.users, self.items], config.optimizer.learning_rate, betas, eps=1e-8)
+        steps = config.epochs * STEPS
+        falls = config.optimizer.schedule == "cosine"
+        share = (lambda done: (1 + math.cos(math.pi * done / steps)) / 2) if falls else (lambda _: 1.0)
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.adam, share)
+        counts = [max(sum(row), 1) for row in ROWS]
+        total = sum(sum(row) * count**-config.balance for row, count in zip(ROWS, counts, strict=True))
+        self.weights = [count**-config.balance * len(DATA) / total for count in counts]
         if isinstance(config.loss, Softmin):
             self.law = popularity_law(ROWS, config.sampler.beta)
 
@@ -36,12 +43,14 @@ class Dense:
         loss, similarities = 0.0, []
         for user, positive, row, is_valid in zip(users, positives, negatives, valid, strict=True):
             kept = [item for item, counts in zip(row, is_valid, strict=True) if counts]
-            loss = loss + self.loss(user_vectors[user], item_vectors[positive], item_vectors[kept], kept)
+            one = self.loss(user_vectors[user], item_vectors[positive], item_vectors[kept], kept)
+            loss = loss + self.weights[user] * one
             similarities.append(item_vectors[kept] @ item_vectors[positive])
         batch = torch.cat((user_vectors[users], item_vectors[positives]))
         self.adam.zero_grad()
         (loss + self.config.covariance * covariance(batch) + self.config.spread_out * spread(similarities)).backward()
         self.adam.step()
+        self.schedule.step()
         self.project(*touched)
         return loss.item()
 
@@ -87,6 +96,13 @@ CASES = {
     "shared softmin": {"sampler": Popularity(9, beta=-0.5, shared=True), "loss": Softmin(temperature=0.3)},
     "covariance": {"sampler": Hard(2), "covariance": 300.0},
     "spread out": {"sampler": Uniform(9, shared=True), "spread_out": 30.0},
+    "balance": {"sampler": Uniform(3), "balance": 0.5},
+    "schedule": {
+        "sampler": Popularity(9, shared=True),
+        "loss": Softmin(),
+        "optimizer": Adam(1e-2, schedule="cosine"),
+        "balance": 1.0,
+    },
     "other moments": {"sampler": Uniform(2), "optimizer": Adam(3e-2, beta1=0.5, beta2=0.9)},
 }
 

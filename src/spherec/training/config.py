@@ -35,6 +35,9 @@ class Training:
     "Weight of the covariance penalty of the original CML."
     spread_out: float = 0.0
     "λ_g, weight of the global orthogonal regularisation (equation 3 of the paper)."
+    balance: float = 0.0
+    """ρ: the loss of a pair weighs n^−ρ, with n the number of items that its user has, scaled to 1 on average. 0 counts
+    all pairs alike, 1 all users, as the metrics do."""
     batch_size: int = 256
     "B, positive pairs in a step."
     epochs: int | None = None
@@ -55,7 +58,7 @@ class Training:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < bound:
                 raise ArgumentError(f"{name} must be a whole number >= {bound}, got {value!r}")
-        for name in ("covariance", "spread_out"):
+        for name in ("covariance", "spread_out", "balance"):
             value = getattr(self, name)
             if not isinstance(value, int | float) or not 0 <= value < float("inf"):
                 raise ArgumentError(f"{name} must be a number >= 0, got {value!r}")
@@ -70,9 +73,11 @@ class Training:
     def plan(self, pairs: int) -> "Plan":
         """How long to train on so many pairs, with nothing left open."""
         steps = -(-pairs // self.batch_size)  # in an epoch
+        epochs = self.epochs or max(_EPOCHS, -(-_STEPS // steps))
         return Plan(
-            epochs=self.epochs or max(_EPOCHS, -(-_STEPS // steps)),
+            epochs=epochs,
             validate_every=self.validate_every or max(_EPOCHS_BETWEEN_LOOKS, -(-_STEPS_BETWEEN_LOOKS // steps)),
+            steps=epochs * steps,
         )
 
     def described(self) -> dict[str, Any]:
@@ -88,3 +93,5 @@ class Plan(NamedTuple):
     "At most."
     validate_every: int
     "Epochs between two looks."
+    steps: int
+    "At most."

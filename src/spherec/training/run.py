@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -51,10 +52,13 @@ class Run:
         self.generator = rng.torch_stream(config.seed, "negatives", device=device)
         # One table for both, items first: half as many calls as with two.
         rows = torch.cat((initial.item_rows, initial.user_rows))  # (I + U, D)
-        self.rows = DenseAdam(rows, config.optimizer, constraint=config.constraint)
+        planned = config.plan(len(train)).steps
+        self.rows = DenseAdam(rows, config.optimizer, constraint=config.constraint, planned=planned)
         self.geometry = LiveGeometry(self.rows, train.n_items)
+        self._weights = _weights(train, config.balance, device) if config.balance else None  # (U,) of pairs, by user
         # The hinge without penalties is one compiled pass; everything else goes through autograd.
-        plain = not (config.covariance or config.spread_out or getattr(config.sampler, "shared", False))
+        weighted = config.covariance or config.spread_out or config.balance
+        plain = not (weighted or getattr(config.sampler, "shared", False))
         self._gradient = self._autograd_gradient
         if plain and isinstance(config.loss, Hinge):
             self._triton = cuda.kernels("hinge", device)
@@ -79,20 +83,20 @@ class Run:
             negatives = self.sampler.sample(users, positives, self.geometry, self.generator)  # (B | 1, N)
             index = torch.cat((users + self.n_items, positives, negatives.items.reshape(-1)))  # (2 B + M,) M negatives
             rows = self.rows.rows(index)  # (2 B + M, D)
-            gradient, told = self._gradient(rows, negatives, len(users))  # (2 B + M, D), (3,)
+            gradient, told = self._gradient(rows, negatives, users)  # (2 B + M, D), (3,)
             self.rows.step(index, gradient)
             self.sums += told
         return negatives.valid.numel()
 
-    def _autograd_gradient(self, rows: Tensor, negatives: Negatives, n: int) -> tuple[Tensor, Tensor]:
-        """Of rows (2 n + M, D) of n users, n positives, M negatives: the gradient, and what `sums` adds up (3,)."""
+    def _autograd_gradient(self, rows: Tensor, negatives: Negatives, users: Tensor) -> tuple[Tensor, Tensor]:
+        """Of rows (2 B + M, D) of B users, B positives, M negatives: the gradient, and what `sums` adds up (3,)."""
         with torch.enable_grad():
-            triplets, loss, objective = self._objective(rows.requires_grad_(), negatives, n)
+            triplets, loss, objective = self._objective(rows.requires_grad_(), negatives, users)
             (gradient,) = torch.autograd.grad(objective, rows)
         told = loss.detach(), self.config.loss.active(triplets).sum(), (~negatives.valid).sum()
         return gradient, torch.stack([one.double() for one in told])
 
-    def _compiled_gradient(self, rows: Tensor, negatives: Negatives, n: int) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+    def _compiled_gradient(self, rows: Tensor, negatives: Negatives, users: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG002
         """The same for the hinge on a CPU."""
         hinge = cast("Hinge", self.config.loss)
         gradient = torch.zeros_like(rows)
@@ -101,7 +105,7 @@ class Run:
         loss, active = hinge_gradient(rows.numpy(), valid, *weighing, gradient.numpy())
         return gradient, torch.tensor([loss, active, valid.size - valid.sum()], dtype=torch.float64)
 
-    def _triton_gradient(self, rows: Tensor, negatives: Negatives, n: int) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+    def _triton_gradient(self, rows: Tensor, negatives: Negatives, users: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG002
         """The same for the hinge on a GPU."""
         hinge, kernels = cast("Hinge", self.config.loss), cast("Any", self._triton)
         gradient, told = kernels.hinge_gradient(
@@ -111,25 +115,35 @@ class Run:
             ranked=hinge.rank_weight,
             n_items=self.n_items,
             on_sphere=self.config.constraint == "sphere",
-        )  # (2 n + M, D), (3, n)
+        )  # (2 B + M, D), (3, B)
         return gradient, told.sum(1)
 
-    def _objective(self, rows: Tensor, negatives: Negatives, n: int) -> tuple[Triplets, Tensor, Tensor]:
+    def _objective(self, rows: Tensor, negatives: Negatives, users: Tensor) -> tuple[Triplets, Tensor, Tensor]:
         """The distances of such rows, the loss, and what to minimise."""
-        vectors = placed(rows, self.config.constraint)
-        users, positive, negative = vectors[:n], vectors[n : 2 * n], vectors[2 * n :]  # (B, D), (B, D), (M, D)
+        vectors, n = placed(rows, self.config.constraint), len(users)
+        user, positive, negative = vectors[:n], vectors[n : 2 * n], vectors[2 * n :]  # (B, D), (B, D), (M, D)
         negative = negative.reshape(*negatives.items.shape, -1)  # (B | 1, N, D)
         triplets = Triplets(
-            positive=squared_distance(users, positive),
-            negative=squared_distance(users, negative),
+            positive=squared_distance(user, positive),
+            negative=squared_distance(user, negative),
             valid=negatives.valid,
             n_items=self.n_items,
             log_q=negatives.log_q,
         )
-        loss = self.config.loss(triplets).sum()
+        losses = self.config.loss(triplets)  # (B,)
+        if self._weights is not None:
+            losses = losses * self._weights[users]
+        loss = losses.sum()
         objective = loss
         if self.config.covariance:
             objective = objective + self.config.covariance * covariance(vectors[: 2 * n])
         if self.config.spread_out:
             objective = objective + self.config.spread_out * spread_out(positive, negative, negatives.valid)
         return triplets, loss, objective
+
+
+def _weights(train: Interactions, balance: float, device: torch.device) -> Tensor:
+    """What pairs of each user weigh (U,): n^−ρ of her n items, 1 on average over pairs."""
+    count = np.maximum(train.items_per_user, 1)  # (U,)
+    weights = count**-balance
+    return torch.tensor(weights * len(train) / (weights @ train.items_per_user), dtype=torch.float32, device=device)

@@ -105,4 +105,6 @@ class GraphedSteps(Steps):
         with _RECORDING, torch.cuda.graph(graph, stream=aside, capture_error_mode="thread_local"):
             for _ in range(count):
                 self._whole_batch()
+        # What recording itself did there, such as setting the generator's place to 0, must be over before "again".
+        torch.cuda.current_stream().wait_stream(aside)
         return graph

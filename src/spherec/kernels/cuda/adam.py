@@ -111,6 +111,7 @@ def _move(
     tl.store(table + place, weights, mask=inside)
     tl.store(mean + place, m, mask=inside)
     tl.store(square + place, v, mask=inside)
+    tl.debug_barrier()  # all threads of the row have read it by now
     tl.store(last + row, now + 1)
 
 
