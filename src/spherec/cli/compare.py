@@ -15,8 +15,8 @@ def compare(
         str | None,
         typer.Option(
             help="Which, with commas between: presets of ours (`spherec presets`), and the peers ease, als, bpr, knn, "
-            "most-popular. If nothing is said, our main presets and all peers. als, bpr and knn come from implicit: "
-            "pip install 'spherec[compare]'."
+            "most-popular. If nothing is said, our main presets and all peers. als, bpr and knn need the package "
+            "implicit."
         ),
     ] = None,
     folds: Annotated[

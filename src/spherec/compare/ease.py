@@ -19,12 +19,12 @@ from spherec.compare.contender import How, Peer, Settings, Space
 from spherec.compare.scored import ScoredRanker
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
-from spherec.ranking.ranker import LeftOut
+from spherec.ranking.ranker import LeftOut, ranges
 
 LARGEST = 50_000
 """Rows of the matrix to invert, at most: in float32 that is 10 GB, and three are held."""
 _IN_DOUBLE = 20_000  # rows up to which the inverse is made in float64
-_BLOCK = 1 << 24  # numbers held at once
+_BLOCK = 1 << 22  # numbers held at once
 
 
 class Ease(Peer):
@@ -46,30 +46,40 @@ class Ease(Peer):
 
 def _by_users(train: Interactions, regularization: float, device: torch.device) -> ScoredRanker:
     """Fewer users than items: M (U, U) and the diagonal of P (I,) are all that is kept."""
+    items_first = train.matrix.T.tocsr()  # Xᵀ (I, U)
     inverse = _inverse(train.matrix, regularization, device)  # M (U, U)
-    items_first = _tensor(train.matrix.T.tocsr(), device)  # Xᵀ (I, U)
-
-    def products(users: NDArray[np.int64]) -> Tensor:
-        """The rows (b, I) of M X for these users."""
-        rows = inverse[torch.as_tensor(users, device=device)]  # (b, U)
-        found: Tensor = torch.sparse.mm(items_first.to(rows.dtype), rows.T)  # (I, b)
-        return found.T
-
-    explained = torch.zeros(train.n_items, dtype=inverse.dtype, device=device)  # (I,) x_jᵀ M x_j
-    size = max(_BLOCK // max(train.n_items, 1), 1)
-    for first in range(0, train.n_users, size):
-        users = np.arange(first, min(first + size, train.n_users))
-        own = _own(train, users, device)
-        explained.index_add_(0, own[1], products(users)[own])
-    diagonal = ((1 - explained) / regularization).float()  # (I,) of P
+    diagonal = (1 - _explained(items_first, inverse)) / regularization  # (I,) of P
+    scaled = _tensor(items_first, device, 1 / diagonal)  # diag(P)⁻¹ Xᵀ (I, U)
     inverse = inverse.float()
 
     def scores(users: NDArray[np.int64]) -> Tensor:
-        found = products(users) / -diagonal  # (b, I)
-        found[_own(train, users, device)] += 1
+        rows = inverse[torch.as_tensor(users, device=device)]  # (b, U)
+        found: Tensor = -torch.sparse.mm(scaled, rows.T).T.contiguous()  # (b, I)
+        own = LeftOut.of_users(users, train)
+        found[torch.as_tensor(own.queries, device=device), torch.as_tensor(own.items, device=device)] += 1
         return found
 
     return ScoredRanker(scores, train.n_items)
+
+
+def _explained(items_first: "sparse.csr_matrix", inverse: Tensor) -> Tensor:
+    """x_jᵀ M x_j (I,): for each item, the sum of M over all pairs of its users."""
+    counts = np.diff(items_first.indptr).astype(np.int64)  # (I,)
+    items = np.repeat(np.arange(len(counts)), counts)  # (E,) beside the users in `indices`
+    ends = np.cumsum(counts[items])  # (E,) of the pairs that each entry is the first of
+    found = torch.zeros(len(counts), dtype=inverse.dtype, device=inverse.device)
+    first = 0
+    while first < len(items):
+        done = ends[first - 1] if first else 0
+        last = max(int(np.searchsorted(ends, done + _BLOCK, side="right")), first + 1)
+        some = items[first:last]
+        partners = items_first.indices[ranges(items_first.indptr[some].astype(np.int64), counts[some])]
+        entries = (items_first.indices[first:last], some)
+        users, of = (torch.as_tensor(np.repeat(one, counts[some]).astype(np.int64)) for one in entries)
+        pairs = (users.to(inverse.device), torch.as_tensor(partners.astype(np.int64), device=inverse.device))
+        found.index_add_(0, of.to(inverse.device), inverse[pairs])
+        first = last
+    return found
 
 
 def _by_items(train: Interactions, regularization: float, device: torch.device) -> ScoredRanker:
@@ -98,15 +108,10 @@ def _inverse(rows: "sparse.csr_matrix", regularization: float, device: torch.dev
     return torch.cholesky_inverse(torch.linalg.cholesky(gram))
 
 
-def _tensor(matrix: "sparse.csr_matrix", device: torch.device) -> Tensor:
-    """The same as a sparse tensor."""
+def _tensor(matrix: "sparse.csr_matrix", device: torch.device, scale: Tensor | None = None) -> Tensor:
+    """The same as a sparse tensor, row by row times `scale` (n,)."""
     found = matrix.tocoo()
-    index = torch.as_tensor(np.stack((found.row, found.col)).astype(np.int64))
-    values = torch.as_tensor(found.data)
-    return torch.sparse_coo_tensor(index, values, found.shape, device=device, check_invariants=False).coalesce()
-
-
-def _own(train: Interactions, users: NDArray[np.int64], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Where a block (b, I) holds what these users have."""
-    own = LeftOut.of_users(users, train)
-    return torch.as_tensor(own.queries, device=device), torch.as_tensor(own.items, device=device)
+    index = torch.as_tensor(np.stack((found.row, found.col)).astype(np.int64), device=device)
+    values = torch.as_tensor(found.data, device=device)
+    values = values if scale is None else (values * scale[index[0]]).float()
+    return torch.sparse_coo_tensor(index, values, found.shape, check_invariants=False).coalesce()

@@ -8,13 +8,14 @@ from io import StringIO
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spherec.compare.record import Folder, Result
 from spherec.evaluation import paired
 from spherec.experiments.report import Spread, spread
 
 METRICS = ("map", "ndcg", "recall", "mmr")
+_SPREADS = tuple(f"{name}_{part}" for name in METRICS for part in ("mean", "std"))
+COLUMNS = ("model", *_SPREADS, "fit_seconds", "peak_mb", "p_value_vs_best_peer")
 
 
 @dataclass(frozen=True)
@@ -69,20 +70,18 @@ def best_peer(results: Sequence[Result]) -> str | None:
 def as_csv(table: Sequence[Line]) -> str:
     """A row for each line; what is not known is empty."""
     text = StringIO()
-    writer = csv.DictWriter(text, list(as_row(table[0])) if table else ["model"], lineterminator="\n")
-    writer.writeheader()
-    for line in table:
-        row = as_row(line)
-        writer.writerow({name: _shown(value) for name, value in row.items()})
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows([_shown(value) for value in as_row(line).values()] for line in table)
     return text.getvalue()
 
 
 def as_row(line: Line) -> dict[str, Any]:
-    """The numbers of a line by the names of the columns; None where one is not known."""
-    spreads = {f"{name}_{part}": getattr(getattr(line, name), part) for name in METRICS for part in ("mean", "std")}
-    rest = {"fit_seconds": line.fit_seconds, "peak_mb": line.peak_mb, "p_value_vs_best_peer": line.p_value}
-    row = {"model": line.model, **spreads, **rest}
-    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
+    """The values of a line by the names of the columns; None where one is not known."""
+    numbers = [getattr(getattr(line, name), part) for name in METRICS for part in ("mean", "std")]
+    values = [None if math.isnan(number) else number for number in numbers]
+    row = (line.model, *values, line.fit_seconds, line.peak_mb, line.p_value)
+    return dict(zip(COLUMNS, row, strict=True))
 
 
 def _p_value(ours: Sequence[Result], theirs: Sequence[Result], folder: Folder) -> float | None:
@@ -95,15 +94,11 @@ def _p_value(ours: Sequence[Result], theirs: Sequence[Result], folder: Folder) -
         pair = folder.load_users(one), folder.load_users(peers[one.fold])
         if pair[0] is None or pair[1] is None or not np.array_equal(pair[0]["users"], pair[1]["users"]):
             return None
-        first.append(_ndcg(pair[0]))
-        second.append(_ndcg(pair[1]))
+        first.append(pair[0]["ndcg"])
+        second.append(pair[1]["ndcg"])
     if not first or sum(map(len, first)) < 2:
         return None
     return paired(np.concatenate(first), np.concatenate(second)).p_value
-
-
-def _ndcg(users: dict[str, NDArray[Any]]) -> NDArray[Any]:
-    return users["ndcg"]
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
