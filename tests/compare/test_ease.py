@@ -1,7 +1,10 @@
 """EASE by either side, against the equation with dense matrices in float64."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -97,3 +100,12 @@ def test_a_trained_fold_is_ranked_whole():
     ranking = Ease().fit(fold.train, {"regularization": 10.0}, HOW).top(np.arange(30), 5, without=fold.train)
     assert ranking.items.shape == (30, 5)
     assert np.all(np.diff(ranking.scores, axis=1) <= 0)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", [(30, 90), (90, 30)])
+def test_on_a_gpu(shape):
+    rows = random_rows(*shape, 0.3)
+    how = replace(HOW, device=torch.device("cuda"))
+    found = scores_of(Ease().fit(interactions(rows), {"regularization": 10.0}, how), *shape)
+    np.testing.assert_allclose(found, oracle(rows, 10.0), rtol=1e-3, atol=1e-5)

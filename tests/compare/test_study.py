@@ -5,8 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
-from spherec.compare import PEERS, Study, contenders, default_models, known_models
+import spherec
+from spherec.compare import PEERS, Folder, Study, contenders, default_models, known_models, lines, run
+from spherec.compare import ease as ease_module
 from spherec.compare import study as study_module
 from spherec.compare.ease import Ease
 from spherec.compare.most_popular import MostPopular
@@ -231,6 +234,33 @@ def test_the_space_of_ours_begins_with_the_preset():
                 ours._configured({path: value}, HOW)  # all are values that the setting takes
 
 
+def test_what_cannot_be_fit_is_said_before_long_work(tmp_path, monkeypatch, fits):
+    monkeypatch.setattr(ease_module, "LARGEST", 3)
+    with pytest.raises(DataError, match="at most 3 rows; these are 24 users and 20 items"):
+        comparison(tmp_path / "out", "most-popular", "ease").run(device=CPU)
+    assert not (tmp_path / "out").exists()
+
+
+def test_one_call_does_it_all(tmp_path):
+    table = run(DATA, ["ease", "most-popular"], folder=tmp_path, folds=2, k=5, trials=2, validation=0.2, device="cpu")
+    assert table == lines(comparison(tmp_path, "ease").results(), Folder(tmp_path))
+    assert {line.model for line in table} == {"ease", "most-popular"}
+    assert spherec.compare.run is run
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_as_on_a_cpu(tmp_path):
+    models = ("two-stage", "ease", "most-popular")
+    there = comparison(tmp_path / "gpu", *models, trials=4).run(device=torch.device("cuda"))
+    here = {(one.model, one.fold): one for one in comparison(tmp_path / "cpu", *models, trials=4).run(device=CPU)}
+    for one in there:
+        assert one.peak_of == "allocated on the GPU"
+        if one.model != "two-stage":  # the GPU draws other negatives
+            other = here[one.model, one.fold]
+            assert one.settings == other.settings
+            assert one.scores == pytest.approx(other.scores, rel=1e-4)
+
+
 def test_names():
     assert [one.name for one in contenders(known_models())] == known_models()
     assert set(PEERS) <= set(default_models()) <= set(known_models())
@@ -250,8 +280,6 @@ def test_a_study_is_checked(wrong):
 
 
 def test_peers_of_implicit_stay_on_the_cpu():
-    import torch
-
     cuda = torch.device("cuda")
     assert [PEERS[name].device(cuda).type for name in ("als", "bpr", "knn", "ease")] == ["cpu"] * 3 + ["cuda"]
     assert MostPopular().device(cuda) == cuda

@@ -76,8 +76,12 @@ def run_comparison(
     where = resolve(device)
     data, test = _data(source, options.test)
     comparison = Comparison(study, data, output / name, test=test)
-    with watched(comparison.runs_left(folds)) as watch:
-        results = comparison.run(device=where, folds=folds, workers=workers, watch=watch)
+    try:
+        with watched(comparison.runs_left(folds)) as watch:
+            results = comparison.run(device=where, folds=folds, workers=workers, watch=watch)
+    except KeyboardInterrupt:
+        note("what was done is kept; the same command goes on from there")
+        raise
     table = lines(results, comparison.folder)
     sizes = {"users": data.n_users, "items": data.n_items, "pairs": len(data)}
     sizes |= {} if test is None else {"test pairs": len(test)}

@@ -3,6 +3,7 @@
 from spherec.compare.contender import Contender, How, Peer
 from spherec.compare.contenders import PEERS, contenders, default_models, known_models
 from spherec.compare.record import Folder, Result, Trial
+from spherec.compare.running import run
 from spherec.compare.study import Comparison, Study
 from spherec.compare.table import Line, as_csv, lines
 
@@ -22,4 +23,5 @@ __all__ = [
     "default_models",
     "known_models",
     "lines",
+    "run",
 ]

@@ -60,8 +60,8 @@ class Contender(Protocol):
         """Whether a GPU has room for several trials at a time."""
         ...
 
-    def refuse_missing(self) -> None:
-        """Raise a `MissingPackageError` where a package is not installed; worth a call before long work."""
+    def refuse(self, train: Interactions) -> None:
+        """Raise an error where it cannot be fit here: a package is missing, the data is too large. Before long work."""
         ...
 
     def device(self, wanted: torch.device) -> torch.device:
@@ -88,8 +88,8 @@ class Peer:
     at_once = False
     base: Mapping[str, Any] = {}
 
-    def refuse_missing(self) -> None:
-        """Nothing can be missing."""
+    def refuse(self, train: Interactions) -> None:
+        """It takes any data and needs no package."""
 
     def device(self, wanted: torch.device) -> torch.device:
         """As wanted."""

@@ -33,13 +33,17 @@ class Ease(Peer):
     name = "ease"
     space: ClassVar[Space] = {"regularization": (500.0, 10.0, 20.0, 50.0, 100.0, 200.0, 300.0, 1000.0, 2000.0, 5000.0)}
 
-    def fit(self, train: Interactions, settings: Settings, how: How) -> ScoredRanker:
-        """Invert the smaller Gram matrix."""
+    def refuse(self, train: Interactions) -> None:
+        """Raise a `DataError` where the matrix to invert would be too large."""
         if min(train.n_users, train.n_items) > LARGEST:
             raise DataError(
                 f"EASE inverts a matrix of users or items, whichever are fewer, of at most {LARGEST:,} rows; these are "
                 f"{train.n_users:,} users and {train.n_items:,} items: leave 'ease' out, or cut the data"
             )
+
+    def fit(self, train: Interactions, settings: Settings, how: How) -> ScoredRanker:
+        """Invert the smaller Gram matrix."""
+        self.refuse(train)
         fit = _by_users if train.n_users < train.n_items else _by_items
         return fit(train, float(settings["regularization"]), how.device)
 

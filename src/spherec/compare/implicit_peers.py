@@ -25,7 +25,7 @@ class _OfImplicit(Peer):
 
     name: str
 
-    def refuse_missing(self) -> None:
+    def refuse(self, train: Interactions) -> None:  # noqa: ARG002
         """Raise a `MissingPackageError` where implicit is not installed."""
         try:
             import implicit  # noqa: F401
@@ -56,7 +56,7 @@ class Als(_OfImplicit):
 
     def fit(self, train: Interactions, settings: Settings, how: How) -> Ranker:
         """By the library."""
-        self.refuse_missing()
+        self.refuse(train)
         from implicit.als import AlternatingLeastSquares
 
         return _Lists(_fitted(AlternatingLeastSquares, train, settings, how))
@@ -75,7 +75,7 @@ class Bpr(_OfImplicit):
 
     def fit(self, train: Interactions, settings: Settings, how: How) -> Ranker:
         """By the library."""
-        self.refuse_missing()
+        self.refuse(train)
         from implicit.bpr import BayesianPersonalizedRanking
 
         return _Lists(_fitted(BayesianPersonalizedRanking, train, settings, how))
@@ -89,7 +89,7 @@ class Knn(_OfImplicit):
 
     def fit(self, train: Interactions, settings: Settings, how: How) -> Ranker:  # noqa: ARG002
         """By the library."""
-        self.refuse_missing()
+        self.refuse(train)
         from implicit.nearest_neighbours import BM25Recommender, CosineRecommender, TFIDFRecommender
 
         kinds = {"cosine": CosineRecommender, "tfidf": TFIDFRecommender, "bm25": BM25Recommender}

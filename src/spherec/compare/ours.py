@@ -73,8 +73,8 @@ class Ours:
         """The whole config; the seed is the comparison's."""
         return {name: value for name, value in self.training.described().items() if name != "seed"}
 
-    def refuse_missing(self) -> None:
-        """Nothing can be missing."""
+    def refuse(self, train_part: Interactions) -> None:
+        """It takes any data and needs no package."""
 
     def device(self, wanted: torch.device) -> torch.device:
         """As wanted."""

@@ -104,7 +104,7 @@ class Comparison:
         left = self.left(folds)
         workers = workers_for(workers, device)
         for contender, _ in left:
-            contender.refuse_missing()
+            contender.refuse(self.parts[0].train)
         self.folder.path.mkdir(parents=True, exist_ok=True)
         tell = watch or (lambda _: None)
         for contender, some in left:
