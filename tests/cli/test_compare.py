@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from spherec import Interactions
+from spherec.compare.ease import Ease
 from tests.compare.tiny import tiny_preset
 from tests.sampling.checks import random_rows
 
@@ -112,6 +113,24 @@ def test_an_output_that_is_a_file(compare, tmp_path):
     done = compare()
     assert done.code == 2
     assert "must be a folder, and it is a file" in done.err
+
+
+def test_ctrl_c_keeps_what_was_done(compare, monkeypatch, tmp_path):
+    fit, fits = Ease.fit, []
+
+    def interrupted(self, train, settings, how):
+        fits.append(settings)
+        if len(fits) == 2:
+            raise KeyboardInterrupt
+        return fit(self, train, settings, how)
+
+    monkeypatch.setattr(Ease, "fit", interrupted)
+    done = compare(models="most-popular,ease")
+    assert done.code == 130
+    assert "what was done is kept; the same command goes on from there" in done.err
+    assert len((tmp_path / "out/tiny/records.jsonl").read_text().splitlines()) == 2
+    assert compare(models="most-popular,ease").code == 0
+    assert len(fits) == 2 + 3 + 2  # the first trial was kept; three more, and two tests
 
 
 def test_no_plot_without_matplotlib(compare, monkeypatch, tmp_path):
