@@ -27,11 +27,11 @@ from spherec.bench.floor import floor_of, least_ms
 from spherec.bench.generated import generated
 from spherec.bench.interleaved import interleaved
 from spherec.bench.machine import Machine, machine
-from spherec.bench.memory import watched
 from spherec.bench.steps import SAMPLERS, Steps, compile_steps
 from spherec.data.interactions import Interactions
 from spherec.device import resolve
 from spherec.experiments.environment import environment_of
+from spherec.memory import watched
 from spherec.model import MetricModel
 from spherec.training import Training
 

@@ -21,6 +21,7 @@ LEVELS = {
     "device": 1,
     "geometry": 1,
     "kernels": 1,
+    "memory": 1,
     "data": 2,
     "datasets": 3,
     "model": 3,
@@ -36,13 +37,15 @@ LEVELS = {
     "experiments": 5,
     "recommender": 6,
     "bench": 6,
+    "compare": 6,
     "cli": 8,
     "__main__": 9,
     "__init__": 9,
 }
 POLARS_ONLY_IN = ("data/readers", "export/parquet.py", "recommender/lists.py", "recommender/table_file.py")
 EXTRAS_IN = {
-    "matplotlib": "experiments/plots.py",
+    "implicit": "compare/implicit_peers.py",
+    "matplotlib": ("experiments/plots.py", "compare/plot.py"),
     "pandas": ("recommender/lists.py", "bench/reading.py"),
     "usearch": "ranking/usearch.py",
 }
@@ -124,6 +127,14 @@ def test_in_function_imports_are_only_for_what_may_be_missing():
         "spherec.cli.exporting",
         "spherec.export",  # its parts that bring polars or usearch
         "spherec.cli.benchmarking",
+        "spherec.cli.comparing",
+        "spherec.compare.plot",
+        "implicit",
+        "implicit.als",
+        "implicit.bpr",
+        "implicit.nearest_neighbours",
+        "implicit.recommender_base",
+        "threadpoolctl",  # comes with implicit
         "spherec.training.presets",
         "spherec.experiments.plots",
         "matplotlib",

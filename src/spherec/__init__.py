@@ -59,7 +59,8 @@ _LATE = {
     "spherec.recommender": ("CML", "load"),
     "spherec.sampling": ("Hard", "Popularity", "SemiHard", "TwoStage", "Uniform"),
 }
-_PARTS = ("artifact", "evaluation", "export", "ranking", "training")  # reached without an import of their own
+# Reached without an import of their own.
+_PARTS = ("artifact", "compare", "evaluation", "export", "ranking", "training")
 
 
 def __getattr__(name: str) -> _typing.Any:

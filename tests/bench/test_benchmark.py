@@ -13,10 +13,10 @@ from spherec.bench.generated import generated
 from spherec.bench.interleaved import Done, interleaved
 from spherec.bench.loading import measure_loading
 from spherec.bench.machine import Machine
-from spherec.bench.memory import watched
 from spherec.bench.record import LoadingResult
 from spherec.bench.steps import Steps
 from spherec.errors import ArgumentError, DataError
+from spherec.memory import watched
 from spherec.model import MetricModel
 from spherec.sampling import TwoStage, Uniform
 from spherec.training import Training

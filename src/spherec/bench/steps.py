@@ -10,9 +10,9 @@ from spherec.bench.floor import floor_of, least_ms
 from spherec.bench.generated import generated
 from spherec.bench.interleaved import Done, interleaved
 from spherec.bench.machine import Machine
-from spherec.bench.memory import watched
 from spherec.bench.record import Comparison, StepResult
 from spherec.data.interactions import Interactions
+from spherec.memory import watched
 from spherec.model import MetricModel
 from spherec.sampling import Popularity, Sampling, TwoStage, Uniform
 from spherec.training import Training

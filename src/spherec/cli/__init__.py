@@ -7,6 +7,7 @@ import typer
 from spherec._version import __version__
 from spherec.cli import data
 from spherec.cli.bench import bench
+from spherec.cli.compare import compare
 from spherec.cli.demo import demo
 from spherec.cli.display import INTERRUPTED
 from spherec.cli.evaluate import evaluate
@@ -37,6 +38,7 @@ app.command()(info)
 app.command()(export)
 app.command()(presets)
 app.command()(reproduce)
+app.command()(compare)
 app.command()(bench)
 
 

@@ -1,19 +1,16 @@
 """What `spherec reproduce` does once its options are read."""
 
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from spherec import datasets
 from spherec.cli.display import note, show
 from spherec.cli.reproduce import Dataset
+from spherec.cli.runs import folds_of, watched
 from spherec.cli.source import Source
 from spherec.data import archive
 from spherec.data.atomic import atomic_write
@@ -23,7 +20,7 @@ from spherec.errors import ArgumentError
 from spherec.experiments import Experiment, Record, Records, Row, paper_rows, run
 from spherec.experiments.paper import PaperRow
 from spherec.experiments.report import Line, as_csv, as_markdown, beside, lines, made_by
-from spherec.experiments.runner import Stage, Watch, recorded
+from spherec.experiments.runner import recorded
 
 Draw = Callable[[str, Sequence[Line], Sequence[Record], Path], object]
 
@@ -45,7 +42,7 @@ def run_reproduction(
     """Run what is not recorded yet, write the table and the plots, show both beside the paper's."""
     experiment = Experiment.embedded(dataset)
     experiment = experiment.only(rows) if rows else experiment
-    chosen = [0] if quick and folds is None else _folds(folds, experiment.folds)
+    chosen = [0] if quick and folds is None else folds_of(folds, experiment.folds)
     if quick:
         experiment = replace(experiment, name=f"{experiment.name}-quick", rows=tuple(map(_quick, experiment.rows)))
     if workers is not None and workers < 1:
@@ -57,7 +54,7 @@ def run_reproduction(
     interactions = _data(files.dataset, data)
     output.mkdir(parents=True, exist_ok=True)
     records = Records(output / ("quick.jsonl" if quick else files.records))
-    with _watched(len(experiment.rows) * len(chosen)) as watch:
+    with watched(len(experiment.rows) * len(chosen)) as watch:
         done = run(
             experiment, interactions, records, device=resolve(device), folds=chosen, workers=workers, watch=watch
         )
@@ -107,18 +104,6 @@ def _of_paper(dataset: str, records: Sequence[Record]) -> dict[str, PaperRow]:
     return {name: rows[name if name in rows else face] for name, face in faces.items()}
 
 
-def _folds(text: str | None, count: int) -> list[int]:
-    if text is None:
-        return list(range(count))
-    try:
-        folds = [int(part) for part in text.split(",")]
-    except ValueError:
-        folds = []
-    if not folds or not all(0 <= fold < count for fold in folds):
-        raise ArgumentError(f"--folds must be numbers in 0 … {count - 1} with commas between, got {text!r}")
-    return sorted(set(folds))
-
-
 def _quick(row: Row) -> Row:
     training = row.choices[len(row.choices) // 2]
     few = min(training.epochs or _QUICK_EPOCHS, _QUICK_EPOCHS)
@@ -134,31 +119,6 @@ def _data(dataset: Literal["book-crossing", "amazon-movies", "echonest"], path: 
     if archive.is_archive(path):
         return Source(data=str(path)).load()
     return Source(data=str(path), preset=dataset).load()
-
-
-@contextmanager
-def _watched(runs: int) -> Iterator[Watch]:
-    """A bar over all runs, with what is going on beside it; a line a run where that is no terminal."""
-    console = Console(stderr=True)
-    state = TextColumn("{task.description}", markup=False)
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("runs"), TimeElapsedColumn(), state)
-    lock, going = threading.Lock(), dict[tuple[str, int], str]()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=runs)
-
-        def watch(stage: Stage) -> None:
-            with lock:
-                key = (stage.row, stage.fold)
-                if stage.doing == "done":
-                    going.pop(key, None)
-                    bar.advance(task)
-                    if not console.is_terminal:
-                        note(f"{stage.row}, fold {stage.fold}: done")
-                else:
-                    going[key] = f"{stage.row} fold {stage.fold}: {stage.doing} {stage.epoch}/{stage.epochs}"
-                bar.update(task, description="; ".join(going.values()))
-
-        yield watch
 
 
 def _show(title: str, table: Sequence[Line], paper: Mapping[str, PaperRow]) -> None:

@@ -2,7 +2,7 @@
 
 from spherec.evaluation.evaluator import Ranker, evaluate, score
 from spherec.evaluation.scores import PerUser, Scores
-from spherec.evaluation.significance import Difference, difference
+from spherec.evaluation.significance import Difference, difference, paired
 from spherec.evaluation.validation import Validation
 
-__all__ = ["Difference", "PerUser", "Ranker", "Scores", "Validation", "difference", "evaluate", "score"]
+__all__ = ["Difference", "PerUser", "Ranker", "Scores", "Validation", "difference", "evaluate", "paired", "score"]

@@ -1,9 +1,10 @@
 """Is one model better than another, or was it luck? A paired test over users."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import t as student_t
 
 from spherec.errors import ArgumentError
@@ -34,7 +35,12 @@ def difference(first: Scores, second: Scores, metric: Metric = "ndcg") -> Differ
         raise ArgumentError(f"metric must be one of {', '.join(get_args(Metric))}, got {metric!r}")
     if first.k != second.k or not np.array_equal(first.per_user.users, second.per_user.users):
         raise ArgumentError("the two must be evaluated on the same users and at the same k; evaluate both alike")
-    delta = getattr(first.per_user, metric) - getattr(second.per_user, metric)  # (B,)
+    return paired(getattr(first.per_user, metric), getattr(second.per_user, metric))
+
+
+def paired(first: NDArray[np.floating[Any]], second: NDArray[np.floating[Any]]) -> Difference:
+    """The difference of values (B,) that stand beside each other; pairs with a NaN are left out."""
+    delta = np.subtract(first, second, dtype=np.float64)  # (B,)
     delta = delta[~np.isnan(delta)]
     if len(delta) < 2:
         raise ArgumentError(f"a paired test needs at least 2 users, got {len(delta)}")

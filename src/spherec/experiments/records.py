@@ -1,14 +1,11 @@
 """What runs gave, one line of JSON each: written when a run ends, read to skip what is done."""
 
 import json
-import os
-import threading
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from spherec.errors import DataError
+from spherec.experiments.json_lines import JsonLines
 
 
 @dataclass(frozen=True)
@@ -43,35 +40,8 @@ class Record:
         return json.dumps([self.experiment, self.row, self.fold, self.identity], sort_keys=True)
 
 
-@dataclass
-class Records:
-    """A file of records. A line that a killed run left half is passed over."""
+class Records(JsonLines[Record]):
+    """The records of an experiment."""
 
-    path: Path
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
-
-    def __iter__(self) -> Iterator[Record]:
-        if not self.path.exists():
-            return
-        for number, line in enumerate(self.path.read_text(encoding="utf-8").splitlines(), start=1):
-            try:
-                yield Record(**json.loads(line))
-            except json.JSONDecodeError:
-                continue
-            except TypeError as error:
-                raise DataError(f"{self.path}, line {number} is not a record ({error}); remove the line") from None
-
-    def add(self, record: Record) -> None:
-        """Append a line; when this returns, it is on disk."""
-        line = json.dumps(asdict(record), sort_keys=True) + "\n"
-        with self._lock, open(self.path, "a+b") as file:
-            if file.tell() and not _ends_with_newline(file):
-                file.write(b"\n")  # after a line that was left half
-            file.write(line.encode())
-            file.flush()
-            os.fsync(file.fileno())
-
-
-def _ends_with_newline(file: Any) -> bool:
-    file.seek(-1, os.SEEK_END)
-    return bool(file.read(1) == b"\n")
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, Record)

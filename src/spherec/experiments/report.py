@@ -13,7 +13,7 @@ from spherec.experiments.paper import PaperRow
 from spherec.experiments.records import Record
 
 COLUMNS = ("map", "ndcg", "mmr")
-_IN_PERCENT = {"map", "ndcg"}
+_IN_PERCENT = {"map", "ndcg", "recall"}
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def lines(records: Iterable[Record]) -> list[Line]:
             folds=len(group),
             epochs=float(np.mean([record.epochs for record in group])),
             seconds=float(np.mean([record.seconds["choosing"] + record.seconds["training"] for record in group])),
-            **{name: _spread([record.scores[name] for record in group], name) for name in COLUMNS},
+            **{name: spread([record.scores[name] for record in group], name) for name in COLUMNS},
         )
         for row, group in by_row.items()
     ]
@@ -119,6 +119,7 @@ def mark(name: str, ours: Spread, theirs: Spread) -> str:
     return "=" if -ahead <= allowed else "▼"
 
 
-def _spread(values: Sequence[float], name: str) -> Spread:
+def spread(values: Sequence[float], name: str) -> Spread:
+    """Of the values of a metric on the folds; MAP, NDCG and Recall in percent."""
     scaled = np.asarray(values) * (100 if name in _IN_PERCENT else 1)
     return Spread(float(scaled.mean()), float(scaled.std(ddof=1)) if len(scaled) > 1 else math.nan)

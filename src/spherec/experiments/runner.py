@@ -1,10 +1,9 @@
 """Runs of an experiment: several at once on a GPU that one alone cannot fill, and none that is recorded already."""
 
-import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,16 +13,13 @@ from spherec.data import splits
 from spherec.data.archive import checksum
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
-from spherec.device import stream_of_thread
-from spherec.errors import ArgumentError
 from spherec.evaluation import Validation, evaluate
 from spherec.experiments.environment import environment_of
+from spherec.experiments.pool import run_all, workers_for
 from spherec.experiments.records import Record, Records
 from spherec.experiments.spec import Experiment, Row
 from spherec.model import MetricModel
 from spherec.training import EpochRecord, History, Trained, Training, train
-
-_WORKERS_ON_GPU = 8
 
 
 @dataclass(frozen=True)
@@ -59,34 +55,17 @@ def run(
         (row, parts[blank.fold], known.get(blank.key), blank)
         for row, blank in _blanks(experiment, data, folds, environment_of(device))
     ]
-    if workers is not None and workers < 1:
-        raise ArgumentError(f"workers must be a whole number >= 1, got {workers}")
-    workers = workers or (_WORKERS_ON_GPU if device.type == "cuda" else 1)
+    workers = workers_for(workers, device)
 
     def do(row: Row, part: Fold, done: Record | None, blank: Record) -> Record:
-        if done is not None:
-            tell(Stage(row.name, blank.fold, "done"))
-            return done
-        # Runs on a GPU do not wait for each other: each has a stream of its own.
-        stream = torch.cuda.stream(stream_of_thread("run")) if device.type == "cuda" else contextlib.nullcontext()
-        with stream:
-            record = _one(experiment, row, part, blank, device, tell)
-        records.add(record)
+        if done is None:
+            done = _one(experiment, row, part, blank, device, tell)
+            records.add(done)
         tell(Stage(row.name, blank.fold, "done"))
-        return record
+        return done
 
-    if workers == 1:
-        return [do(*job) for job in jobs]
-    with ThreadPoolExecutor(workers) as pool:
-        # Those with the most to choose from begin first, lest the last to begin be the longest.
-        order = sorted(range(len(jobs)), key=lambda at: -len(jobs[at][0].choices))
-        begun = {at: pool.submit(do, *jobs[at]) for at in order}
-        futures = [begun[at] for at in range(len(jobs))]
-        try:
-            return [future.result() for future in futures]
-        except BaseException:  # Ctrl-C or a failed run: those that have begun end, no other begins
-            pool.shutdown(cancel_futures=True)
-            raise
+    tasks = [partial(do, *job) for job in jobs]
+    return run_all(tasks, workers, device, longest_first=lambda at: len(jobs[at][0].choices))
 
 
 def recorded(experiment: Experiment, data: Interactions, records: Records) -> list[Record]:
@@ -107,7 +86,7 @@ def _one(experiment: Experiment, row: Row, fold: Fold, blank: Record, device: to
     clock.append(time.perf_counter())
     final = replace(chosen.training, epochs=chosen.epochs)
     progress = _told(watch, blank, "training", final, len(fold.train))
-    model = _whole(train(fold.train, final, device=device, progress=progress)).model
+    model = whole(train(fold.train, final, device=device, progress=progress)).model
     clock.append(time.perf_counter())
     watch(Stage(row.name, blank.fold, "testing"))
     scores = evaluate(model, fold.train, fold.test, k=experiment.k)
@@ -149,11 +128,27 @@ def attempt(
 ) -> Attempt:
     """Train on all but a validation part of the training folds."""
     inner = splits.ratio(train_part, experiment.validation, seed=experiment.seed)
-    validate = Validation(inner.train, inner.test, k=experiment.k)
-    trained = _whole(train(inner.train, training, validate=validate, device=device, progress=progress))
-    history = trained.history
+    trained = validated(inner, training, k=experiment.k, device=device, progress=progress)
     scores = evaluate(trained.model, inner.train, inner.test, k=experiment.k).summary()
-    return Attempt(training, history, history.best.epoch if history.best else len(history.epochs), scores)
+    return Attempt(training, trained.history, best_epochs(trained.history), scores)
+
+
+def validated(
+    part: Fold,
+    training: Training,
+    *,
+    k: int,
+    device: torch.device,
+    progress: Callable[[EpochRecord, History], None] | None = None,
+) -> Trained:
+    """Trained on the one part with early stopping by NDCG@k on the other."""
+    validate = Validation(part.train, part.test, k=k)
+    return whole(train(part.train, training, validate=validate, device=device, progress=progress))
+
+
+def best_epochs(history: History) -> int:
+    """After how many epochs the validation metric was best; all where nothing was validated."""
+    return history.best.epoch if history.best else len(history.epochs)
 
 
 def best_of(tries: Sequence[Attempt], mmr_at_most: float | None) -> Attempt:
@@ -165,7 +160,7 @@ def best_of(tries: Sequence[Attempt], mmr_at_most: float | None) -> Attempt:
     return max(allowed, key=lambda one: one.scores["ndcg"])
 
 
-def _whole(trained: Trained) -> Trained:
+def whole(trained: Trained) -> Trained:
     """The same, unless it was interrupted: what has not come to its end is no result."""
     if trained.ended == "interrupted":
         raise KeyboardInterrupt
@@ -181,10 +176,15 @@ def _blanks(
     experiment: Experiment, data: Interactions, folds: Iterable[int] | None, environment: dict[str, str]
 ) -> Iterator[tuple[Row, Record]]:
     """Each row with its record before it has run, fold after fold."""
-    name = f"{data.n_users} users, {data.n_items} items, {checksum(data.indptr, data.indices)}"
+    name = name_of(data)
     for fold in range(experiment.folds) if folds is None else folds:
         for row in experiment.rows:
             yield row, _blank(experiment, row, fold, name, environment)
+
+
+def name_of(data: Interactions) -> str:
+    """What tells data apart in a record."""
+    return f"{data.n_users} users, {data.n_items} items, {checksum(data.indptr, data.indices)}"
 
 
 def _blank(experiment: Experiment, row: Row, fold: int, data: str, environment: dict[str, str]) -> Record:

@@ -66,7 +66,7 @@ class ExactRanker:
 
     def _rank(self, queries: Tensor, k: int, left_out: LeftOut, held: Tensor) -> Ranking:
         scores = self._scores(queries, left_out, held[: len(queries)])  # (b, I)
-        best, found = _best(scores, min(k, len(self.vectors.item_table)))  # (b, k)
+        best, found = best_columns(scores, min(k, len(self.vectors.item_table)))  # (b, k)
         return Ranking(np.where(np.isneginf(best), -1, found), best)
 
     def _scores(self, queries: Tensor, left_out: LeftOut, scores: Tensor) -> Tensor:
@@ -94,7 +94,7 @@ def _multiply(queries: Tensor, table: Tensor, products: Tensor) -> None:
         torch.mm(queries, rows.T, out=columns)
 
 
-def _best(scores: Tensor, k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+def best_columns(scores: Tensor, k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """The k largest scores (b, k) of each row (b, I) and their columns; equal scores by ascending column."""
     # One more than wanted, for torch leaves open which of equal scores come in, and in which order.
     best, columns = scores.topk(min(k + 1, scores.shape[1]), dim=1)

@@ -64,7 +64,7 @@ class LeftOut:
         if without is None:
             return cls.nothing(len(users))
         counts = without.items_per_user[users]  # (B,)
-        return cls(counts, without.indices[_ranges(without.indptr[users], counts)].astype(np.int64))
+        return cls(counts, without.indices[ranges(without.indptr[users], counts)].astype(np.int64))
 
     @classmethod
     def of_lists(cls, lists: Sequence[NDArray[np.integer[Any]]] | None, n_queries: int, n_items: int) -> Self:
@@ -88,7 +88,7 @@ class LeftOut:
     def of(self, rows: Rows) -> "LeftOut":
         """The same for some of the queries."""
         starts = np.cumsum(self.counts) - self.counts  # (B,)
-        return LeftOut(self.counts[rows], self.items[_ranges(starts[rows], self.counts[rows])])
+        return LeftOut(self.counts[rows], self.items[ranges(starts[rows], self.counts[rows])])
 
 
 def in_blocks(n_queries: int, k: int, size: int, rank: Callable[[slice], Ranking]) -> Ranking:
@@ -111,6 +111,6 @@ def check_queries(queries: NDArray[np.float32], dim: int) -> None:
         raise ArgumentError(f"queries must be float32 of shape (B, {dim}), got {queries.dtype} {queries.shape}")
 
 
-def _ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """start, start + 1, … of each range (n,), one after the other."""
     return np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts)

@@ -1,0 +1,108 @@
+"""What a comparison asks of a model: values of its settings to search, and to be fit with some of them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from spherec.data.interactions import Interactions
+from spherec.data.splits import Fold
+from spherec.evaluation import Ranker
+from spherec.model import MetricModel
+
+Settings = Mapping[str, Any]
+"""A value for each setting."""
+
+Space = Mapping[str, Sequence[Any]]
+"""The values to search of each setting; the first is the default."""
+
+
+@dataclass(frozen=True)
+class How:
+    """What all models are told alike."""
+
+    k: int
+    "Length of the lists."
+    seed: int
+    "Of everything random."
+    device: torch.device
+    "Where to compute; models of libraries that know no GPU stay on the CPU."
+    told: Callable[[int, int], None] = lambda *_: None
+    "Called with how many epochs are done, and of how many."
+
+
+class Contender(Protocol):
+    """A model that is compared with others."""
+
+    @property
+    def name(self) -> str:
+        """As `--models` has it."""
+        ...
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is a preset of spherec; all others are peers."""
+        ...
+
+    @property
+    def space(self) -> Space:
+        """What is searched."""
+        ...
+
+    @property
+    def base(self) -> Mapping[str, Any]:
+        """All else that decides the result, as plain data."""
+        ...
+
+    @property
+    def at_once(self) -> bool:
+        """Whether a GPU has room for several trials at a time."""
+        ...
+
+    def refuse(self, train: Interactions) -> None:
+        """Raise an error where it cannot be fit here: a package is missing, the data is too large. Before long work."""
+        ...
+
+    def device(self, wanted: torch.device) -> torch.device:
+        """Where it computes if it may compute there."""
+        ...
+
+    def versions(self) -> dict[str, str]:
+        """Of the packages behind it."""
+        ...
+
+    def tried(self, part: Fold, settings: Settings, how: How) -> tuple[MetricModel | Ranker, Settings]:
+        """Fit on the one part, knowing the other; with the settings to fit it again, epochs among them where chosen."""
+        ...
+
+    def fit(self, train: Interactions, settings: Settings, how: How) -> MetricModel | Ranker:
+        """Fit on all of these."""
+        ...
+
+
+class Peer:
+    """What most peers share: they are fit in one go, one at a time, and look at no validation part."""
+
+    is_ours = False
+    at_once = False
+    base: Mapping[str, Any] = {}
+
+    def refuse(self, train: Interactions) -> None:
+        """It takes any data and needs no package."""
+
+    def device(self, wanted: torch.device) -> torch.device:
+        """As wanted."""
+        return wanted
+
+    def versions(self) -> dict[str, str]:
+        """Those of the environment say all."""
+        return {}
+
+    def tried(self, part: Fold, settings: Settings, how: How) -> tuple[Ranker, Settings]:
+        """Fit on the training part; the settings stay as they are."""
+        return self.fit(part.train, settings, how), settings
+
+    def fit(self, train: Interactions, settings: Settings, how: How) -> Ranker:
+        """Fit on all of these."""
+        raise NotImplementedError

@@ -1,0 +1,39 @@
+"""Lists from scores of all items, in blocks of users: for models that are no metric space."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from spherec.data.interactions import Interactions
+from spherec.ranking import Ranking
+from spherec.ranking.exact import best_columns
+from spherec.ranking.ranker import LeftOut, in_blocks
+
+_BLOCK = 1 << 22  # scores held at once: 16 MB of float32; larger blocks are slower on a CPU
+
+
+class ScoredRanker:
+    """Ranks all I items by scores that a function gives for user indices (b,) as a new tensor (b, I).
+
+    Of items with equal scores the one with the lower index comes first.
+    """
+
+    def __init__(self, scores: Callable[[NDArray[np.int64]], Tensor], n_items: int) -> None:
+        self._scores = scores
+        self._n_items = n_items
+
+    def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
+        """The k best items for user indices (B,), those that the users have in `without` left out."""
+
+        def rank(part: slice) -> Ranking:
+            scores = self._scores(users[part])  # (b, I)
+            left_out = LeftOut.of_users(users[part], without)
+            own = (torch.as_tensor(one, device=scores.device) for one in (left_out.queries, left_out.items))
+            scores[tuple(own)] = float("-inf")
+            best, found = best_columns(scores, min(k, self._n_items))  # (b, k)
+            return Ranking(np.where(np.isneginf(best), -1, found), best.astype(np.float32))
+
+        return in_blocks(len(users), k, max(_BLOCK // max(self._n_items, 1), 1), rank)

@@ -1,0 +1,171 @@
+"""`spherec compare`, on data so small that it takes a moment."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spherec import Interactions
+from spherec.compare.ease import Ease
+from tests.compare.tiny import tiny_preset
+from tests.sampling.checks import random_rows
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    tiny_preset(monkeypatch)
+
+
+@pytest.fixture
+def prepared(tmp_path):
+    Interactions.from_matrix(random_rows(24, 20, 0.4)).save(tmp_path / "tiny.npz")
+    return tmp_path / "tiny.npz"
+
+
+@pytest.fixture
+def compare(spherec, prepared, tmp_path):
+    def run(*options, data=prepared, models="two-stage,ease,als,most-popular"):
+        folder = ("-o", tmp_path / "out", "-k", 5, "--folds", 2, "--trials", 2, "--device", "cpu")
+        return spherec("compare", data, "--models", models, *folder, *options)
+
+    return run
+
+
+def test_from_data_to_table(compare, tmp_path):
+    done = compare()
+    assert done.code == 0
+    for model in ("two-stage", "ease", "als", "most-popular"):
+        assert model in done.out
+    assert "the best peer" in done.err
+    out = tmp_path / "out"
+    rows = list(csv.DictReader((out / "tiny.csv").read_text().splitlines()))
+    assert len(rows) == 4
+    ndcg = [float(row["ndcg_mean"]) for row in rows]
+    assert ndcg == sorted(ndcg, reverse=True)
+    assert [row["p_value_vs_best_peer"] for row in rows].count("") == 1
+    page = (out / "tiny.md").read_text()
+    assert "--models two-stage,ease,als,most-popular --folds 2 -k 5 --trials 2" in page
+    assert "implicit 0." in page
+    assert (out / "tiny.png").read_bytes()[1:4] == b"PNG"
+    assert len((out / "tiny/records.jsonl").read_text().splitlines()) == 8
+
+
+def test_a_second_call_only_reports(compare, tmp_path):
+    compare("--json")
+    records = (tmp_path / "out/tiny/records.jsonl").read_bytes()
+    again = compare("--json", "--no-plots")
+    assert (tmp_path / "out/tiny/records.jsonl").read_bytes() == records
+    told = json.loads(again.out)
+    assert told["data"] == {"users": 24, "items": 20, "pairs": told["data"]["pairs"]}
+    assert {model["model"]: model["folds"] for model in told["models"]}["als"] == 2
+    assert told["best_peer"] in ("ease", "als", "most-popular")
+    assert set(told["models"][0]["settings"]) == {"0", "1"}
+
+
+def test_folds_one_by_one(compare):
+    assert json.loads(compare("--only-folds", 1, "--json", models="ease").out)["models"][0]["folds"] == 1
+    done = compare("--only-folds", 0, models="most-popular")
+    assert "one split" in done.out
+    told = json.loads(compare("--json", models="ease").out)
+    assert {model["model"]: model["folds"] for model in told["models"]} == {"ease": 2, "most-popular": 1}
+
+
+def test_a_test_part_of_its_own(spherec, prepared, tmp_path):
+    spherec("data", "split", prepared, "--by", "ratio", "-o", tmp_path / "split")
+    split = tmp_path / "split"
+    options = ("--models", "ease,most-popular", "-k", 5, "--trials", 2, "-o", tmp_path / "out", "--name", "mine")
+    done = spherec("compare", split / "train.npz", "--test", split / "test.npz", *options)
+    assert done.code == 0, done.err
+    assert "one split" in done.out
+    row = next(csv.DictReader((tmp_path / "out/mine.csv").read_text().splitlines()))
+    assert row["ndcg_std"] == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--models", "eese"), "there is no model called 'eese' (did you mean 'ease'?)"),
+        (("--models", ","), "no models to compare"),
+        (("--folds", 1), "folds must be a whole number >= 2, got 1"),
+        (("--only-folds", "2"), "--only-folds must be numbers in 0 … 1 with commas between, got '2'"),
+        (("--trials", 0), "trials must be a whole number >= 1, got 0"),
+        (("--validation", 2), "validation must be a share between 0 and 1, got 2.0"),
+        (("--workers", 0), "--workers must be a whole number >= 1, got 0"),
+        (("--test", "x.npz"), "leave out --folds and --only-folds"),
+        (("--name", "a/b"), "--name must be a name for files, without folders, got 'a/b'"),
+    ],
+)
+def test_bad_options_are_one_sentence(compare, options, said):
+    done = compare(*options)
+    assert done.code == 2
+    assert said in done.err
+    assert len(done.err.strip().splitlines()) == 1
+
+
+def test_an_output_that_is_a_file(compare, tmp_path):
+    (tmp_path / "out").write_text("")
+    done = compare()
+    assert done.code == 2
+    assert "must be a folder, and it is a file" in done.err
+
+
+def test_ctrl_c_keeps_what_was_done(compare, monkeypatch, tmp_path):
+    fit, fits = Ease.fit, []
+
+    def interrupted(self, train, settings, how):
+        fits.append(settings)
+        if len(fits) == 2:
+            raise KeyboardInterrupt
+        return fit(self, train, settings, how)
+
+    monkeypatch.setattr(Ease, "fit", interrupted)
+    done = compare(models="most-popular,ease")
+    assert done.code == 130
+    assert "what was done is kept; the same command goes on from there" in done.err
+    assert len((tmp_path / "out/tiny/records.jsonl").read_text().splitlines()) == 2
+    assert compare(models="most-popular,ease").code == 0
+    assert len(fits) == 2 + 3 + 2  # the first trial was kept; three more, and two tests
+
+
+def test_no_plot_without_matplotlib(compare, monkeypatch, tmp_path):
+    monkeypatch.delitem(sys.modules, "spherec.compare.plot", raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = compare(models="most-popular")
+    assert done.code == 0
+    assert "pip install 'spherec[plots]'" in done.err
+    assert not (tmp_path / "out/tiny.png").exists()
+
+
+def bare(prepared, tmp_path, models, *options):
+    """Where there is neither implicit nor polars nor pydantic."""
+    absent = ["implicit", "polars", "pandas", "matplotlib"]  # some versions of typer bring pydantic
+    arguments = ["compare", str(prepared), "--models", models, "--folds", "2", "--trials", "1", "-k", "5", *options]
+    script = (
+        f"import sys; sys.modules.update(dict.fromkeys({absent!r}))\nfrom spherec.cli import main\nmain({arguments!r})"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    return subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_machine_without_implicit_and_polars(prepared, tmp_path, compare):
+    done = bare(prepared, tmp_path, "ease,most-popular", "--no-plots")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "results/compare/tiny.csv").exists()
+    refused = bare(prepared, tmp_path, "ease,als")
+    assert refused.returncode == 2
+    assert refused.stderr.strip() == "error: als needs implicit; install it with: pip install 'spherec[compare]'"
+
+
+def test_what_was_recorded_elsewhere_is_reported_without_implicit(prepared, tmp_path, compare):
+    compare("-o", tmp_path / "there", "--trials", 1, models="als")
+    done = bare(prepared, tmp_path, "als", "-o", str(tmp_path / "there"))
+    assert done.returncode == 0, done.stderr
+    assert "als" in done.stdout

@@ -1,0 +1,285 @@
+"""A comparison is fair, keeps what it did, and never does it twice."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import spherec
+from spherec.compare import PEERS, Folder, Study, contenders, default_models, known_models, lines, run
+from spherec.compare import ease as ease_module
+from spherec.compare import study as study_module
+from spherec.compare.ease import Ease
+from spherec.compare.most_popular import MostPopular
+from spherec.compare.ours import EPOCHS, SEARCHED_BY_PRESET, Ours
+from spherec.compare.record import Trial
+from spherec.compare.study import best_of
+from spherec.data import splits
+from spherec.errors import ArgumentError, DataError, TrainingError
+from spherec.evaluation import evaluate
+from spherec.training.presets import PRESETS
+from tests.compare.tiny import CPU, DATA, HOW, TRAINING, comparison, tiny_preset
+from tests.experiments.tiny import pairs_of
+
+MODELS = ("two-stage", "ease", "most-popular")
+
+
+@pytest.fixture
+def fits(monkeypatch):
+    """What EASE was fit on so far: [(pairs, settings)]."""
+    calls, fit = [], Ease.fit
+
+    def noted(self, train, settings, how):
+        calls.append((pairs_of(train), dict(settings)))
+        return fit(self, train, settings, how)
+
+    monkeypatch.setattr(Ease, "fit", noted)
+    return calls
+
+
+def test_a_record_for_each_model_and_fold(tmp_path):
+    done = comparison(tmp_path, *MODELS).run(device=CPU)
+    assert sorted((one.model, one.fold) for one in done) == sorted((model, fold) for model in MODELS for fold in (0, 1))
+    for one in done:
+        assert one.is_ours == (one.model == "two-stage")
+        assert len(one.trials) == (1 if one.model == "most-popular" else 2)
+        assert one.settings in [trial["refit"] for trial in one.trials]
+        assert one.fit_seconds > 0
+        assert one.peak_of == "resident in the process"
+        assert one.environment["device"].startswith("CPU")
+    assert {path.name for path in tmp_path.iterdir()} == {"records.jsonl", "trials.jsonl"} | {
+        f"{model}-{fold}.npz" for model in MODELS for fold in (0, 1)
+    }
+
+
+def test_the_result_is_what_doing_it_by_hand_gives(tmp_path):
+    (result,) = (one for one in comparison(tmp_path, "ease", trials=10).run(device=CPU) if one.fold == 1)
+    fold = splits.k_fold(DATA, 2, seed=0)[1]
+    inner = splits.ratio(fold.train, 0.2, seed=0)
+    values = Ease.space["regularization"]
+
+    def scores(train, test, value):
+        return evaluate(Ease().fit(train, {"regularization": value}, HOW), train, test, k=5)
+
+    best = max(values, key=lambda value: scores(inner.train, inner.test, value).ndcg)
+    found = scores(inner.train, inner.test, result.settings["regularization"])
+    assert found.ndcg == scores(inner.train, inner.test, best).ndcg
+    assert result.scores == pytest.approx(scores(fold.train, fold.test, result.settings["regularization"]).summary())
+
+
+def test_choosing_never_sees_a_test_pair(tmp_path, fits):
+    comparison(tmp_path, "ease").run(device=CPU)
+    for index in (0, 1):
+        fold = splits.k_fold(DATA, 2, seed=0)[index]
+        train, test = pairs_of(fold.train), pairs_of(fold.test)
+        own = [pairs for pairs, _ in fits if not pairs & test]
+        assert [pairs < train for pairs in own] == [True, True, False]  # two trials on less, then all of it
+        assert own[-1] == train
+
+
+def test_every_model_is_chosen_on_the_same_part(tmp_path, monkeypatch):
+    asked = []
+    evaluate_ = study_module.evaluate
+
+    def noted(model, train, test, *, k):
+        asked.append((frozenset(pairs_of(train)), frozenset(pairs_of(test)), k))
+        return evaluate_(model, train, test, k=k)
+
+    monkeypatch.setattr(study_module, "evaluate", noted)
+    comparison(tmp_path, *MODELS).run(device=CPU, folds=[0])
+    assert len(asked) == (2 + 1) + (2 + 1) + (1 + 1)
+    assert len(set(asked)) == 2  # the validation part and the test part
+
+
+def test_ours_are_fit_again_for_the_epochs_that_were_best(tmp_path, monkeypatch):
+    tiny_preset(monkeypatch, training=replace(TRAINING, epochs=7))
+    done = comparison(tmp_path, "two-stage").run(device=CPU)
+    for one in done:
+        assert 1 <= one.settings[EPOCHS] <= 7
+        assert all(EPOCHS not in trial["settings"] for trial in one.trials)
+
+
+def test_what_is_recorded_is_not_run_again(tmp_path, fits):
+    first = comparison(tmp_path, "ease").run(device=CPU)
+    count = len(fits)
+    again = comparison(tmp_path, "ease")
+    assert again.left() == []
+    assert again.runs_left() == 0
+    assert again.run(device=CPU) == first
+    assert len(fits) == count
+
+
+def test_parts_run_one_by_one_make_the_whole(tmp_path):
+    whole = comparison(tmp_path / "whole", *MODELS).run(device=CPU)
+    for model, fold in (("ease", 1), ("two-stage", 0), ("ease", 0), ("most-popular", 0), ("two-stage", 1)):
+        comparison(tmp_path / "parts", model).run(device=CPU, folds=[fold])
+    parts = comparison(tmp_path / "parts", *MODELS)
+    assert parts.runs_left() == 2
+    done = parts.run(device=CPU)
+    assert [(one.model, one.fold, one.settings, one.scores) for one in done] == [
+        (one.model, one.fold, one.settings, one.scores) for one in whole
+    ]
+
+
+def test_trials_survive_what_ends_a_run(tmp_path, monkeypatch, fits):
+    def broken(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(study_module.Comparison, "_test", broken)
+        with pytest.raises(KeyboardInterrupt):
+            comparison(tmp_path, "ease").run(device=CPU)
+    assert len(fits) == 4
+    comparison(tmp_path, "ease").run(device=CPU)
+    assert len(fits) == 4 + 2  # only the last fits
+
+
+def test_more_trials_use_those_that_were_done(tmp_path, fits):
+    comparison(tmp_path, "ease", trials=2).run(device=CPU)
+    comparison(tmp_path, "ease", trials=3).run(device=CPU)
+    assert len(fits) == 2 * (2 + 1) + 2 * (1 + 1)
+
+
+@pytest.mark.parametrize("change", [{"k": 4}, {"seed": 1}, {"validation": 0.3}, {"folds": 3}])
+def test_another_study_is_another_result(tmp_path, change):
+    comparison(tmp_path, "most-popular").run(device=CPU)
+    assert comparison(tmp_path, "most-popular", **change).results() == []
+
+
+def test_a_changed_preset_or_space_is_another_result(tmp_path, monkeypatch):
+    comparison(tmp_path, "two-stage").run(device=CPU)
+    with monkeypatch.context() as patch:
+        patch.setitem(SEARCHED_BY_PRESET, "two-stage", {"dim": (4, 8)})
+        assert comparison(tmp_path, "two-stage").results() == []
+    tiny_preset(monkeypatch, training=replace(TRAINING, dim=8))
+    assert comparison(tmp_path, "two-stage").results() == []
+
+
+def test_all_that_is_recorded_is_given_back(tmp_path):
+    comparison(tmp_path, "most-popular").run(device=CPU)
+    done = comparison(tmp_path, "ease").run(device=CPU)
+    assert {one.model for one in done} == {"ease", "most-popular"}
+
+
+def test_a_given_test_part(tmp_path):
+    fold = splits.k_fold(DATA, 3)[0]
+    given = comparison(tmp_path, "ease", data=fold.train, test=fold.test)
+    (result,) = given.run(device=CPU)
+    assert result.fold == 0
+    expected = evaluate(Ease().fit(fold.train, result.settings, HOW), fold.train, fold.test, k=5)
+    assert result.scores == pytest.approx(expected.summary())
+    assert comparison(tmp_path, "ease").results() == []  # folds are something else
+
+
+def test_several_at_once_give_the_same(tmp_path):
+    one = comparison(tmp_path / "one", "two-stage", trials=3).run(device=CPU, workers=1)
+    several = comparison(tmp_path / "several", "two-stage", trials=3).run(device=CPU, workers=3)
+    assert [(a.settings, a.scores) for a in one] == [(b.settings, b.scores) for b in several]
+
+
+def test_users_values_are_those_of_the_means(tmp_path):
+    compared = comparison(tmp_path, "ease")
+    for result in compared.run(device=CPU):
+        users = compared.folder.load_users(result)
+        assert users["ndcg"].dtype == np.float32
+        for name, metric in (("ap", "map"), ("ndcg", "ndcg"), ("recall", "recall"), ("median_popularity", "mmr")):
+            assert users[name].mean() == pytest.approx(result.scores[metric], rel=1e-5)
+    other = comparison(tmp_path, "ease", seed=1)
+    other.run(device=CPU)
+    assert compared.folder.load_users(result) is None  # the file holds those of another result by now
+
+
+def test_settings_that_cannot_be_fit_are_not_chosen(tmp_path, monkeypatch):
+    fit = Ease.fit
+
+    def fails(self, train, settings, how):
+        if settings["regularization"] == 500:
+            raise TrainingError("no")
+        return fit(self, train, settings, how)
+
+    monkeypatch.setattr(Ease, "fit", fails)
+    for one in comparison(tmp_path, "ease").run(device=CPU):
+        assert one.settings["regularization"] != 500
+        assert [trial["failed"] for trial in one.trials] == ["no", ""]
+    with pytest.raises(TrainingError, match="ease learned nothing with any of its settings: no"):
+        comparison(tmp_path, "ease", trials=1).run(device=CPU)
+
+
+def test_of_equal_trials_the_first_is_chosen():
+    trials = [Trial("x", 0, {}, {"a": a}, {}, {"ndcg": ndcg}, 0, {}) for a, ndcg in enumerate((0.1, 0.3, 0.3))]
+    assert best_of(trials).settings == {"a": 1}
+
+
+def test_a_line_left_half_is_passed_over_and_a_foreign_one_named(tmp_path):
+    compared = comparison(tmp_path, "most-popular")
+    compared.run(device=CPU, folds=[0])
+    path = tmp_path / "records.jsonl"
+    path.write_text(path.read_text() + path.read_text()[:50])
+    assert len(compared.run(device=CPU)) == 2
+    path.write_text(json.dumps({"a": 1}))
+    with pytest.raises(DataError, match=r"records.jsonl, line 1 is not a record"):
+        compared.results()
+
+
+def test_the_space_of_ours_begins_with_the_preset():
+    for name, preset in PRESETS.items():
+        ours = Ours(name, preset.training)
+        default = {path: values[0] for path, values in ours.space.items()}
+        assert ours._configured(default, HOW) == replace(preset.training, seed=HOW.seed)
+        for path, values in ours.space.items():
+            assert len(set(values)) == len(values)
+            for value in values:
+                ours._configured({path: value}, HOW)  # all are values that the setting takes
+
+
+def test_what_cannot_be_fit_is_said_before_long_work(tmp_path, monkeypatch, fits):
+    monkeypatch.setattr(ease_module, "LARGEST", 3)
+    with pytest.raises(DataError, match="at most 3 rows; these are 24 users and 20 items"):
+        comparison(tmp_path / "out", "most-popular", "ease").run(device=CPU)
+    assert not (tmp_path / "out").exists()
+
+
+def test_one_call_does_it_all(tmp_path):
+    table = run(DATA, ["ease", "most-popular"], folder=tmp_path, folds=2, k=5, trials=2, validation=0.2, device="cpu")
+    assert table == lines(comparison(tmp_path, "ease").results(), Folder(tmp_path))
+    assert {line.model for line in table} == {"ease", "most-popular"}
+    assert spherec.compare.run is run
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_as_on_a_cpu(tmp_path):
+    models = ("two-stage", "ease", "most-popular")
+    there = comparison(tmp_path / "gpu", *models, trials=4).run(device=torch.device("cuda"))
+    here = {(one.model, one.fold): one for one in comparison(tmp_path / "cpu", *models, trials=4).run(device=CPU)}
+    for one in there:
+        assert one.peak_of == "allocated on the GPU"
+        if one.model != "two-stage":  # the GPU draws other negatives
+            other = here[one.model, one.fold]
+            assert one.settings == other.settings
+            assert one.scores == pytest.approx(other.scores, rel=1e-4)
+
+
+def test_names():
+    assert [one.name for one in contenders(known_models())] == known_models()
+    assert set(PEERS) <= set(default_models()) <= set(known_models())
+    assert all(one.is_ours == (one.name in PRESETS) for one in contenders(known_models()))
+    assert len(contenders(["ease", "ease"])) == 1
+    with pytest.raises(ArgumentError, match=r"no model called 'eas' \(did you mean 'ease'\?\); there are .*, als, "):
+        contenders(["eas"])
+    with pytest.raises(ArgumentError, match="no models to compare"):
+        contenders([])
+
+
+@pytest.mark.parametrize("wrong", [{"folds": 1}, {"k": 0}, {"trials": 0}, {"seed": -1}, {"validation": 1.0}])
+def test_a_study_is_checked(wrong):
+    (name,) = wrong
+    with pytest.raises(ArgumentError, match=f"^{name} must be "):
+        Study(("ease",), **wrong)
+
+
+def test_peers_of_implicit_stay_on_the_cpu():
+    cuda = torch.device("cuda")
+    assert [PEERS[name].device(cuda).type for name in ("als", "bpr", "knn", "ease")] == ["cpu"] * 3 + ["cuda"]
+    assert MostPopular().device(cuda) == cuda

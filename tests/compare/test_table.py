@@ -1,0 +1,125 @@
+"""What results come to: means, deviations, the best peer, the p-value against it."""
+
+import csv
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_rel
+
+from spherec.compare import Folder, Result, as_csv, lines
+from spherec.compare.page import as_markdown
+from spherec.compare.table import as_row, best_peer
+from spherec.evaluation import PerUser
+from tests.compare.tiny import study
+
+COLUMNS = (
+    "model,map_mean,map_std,ndcg_mean,ndcg_std,recall_mean,recall_std,mmr_mean,mmr_std,"
+    "fit_seconds,peak_mb,p_value_vs_best_peer"
+)
+
+
+def result(model, fold, ndcg, *, is_ours=False, peak_mb=10.0, **scores):
+    return Result(
+        model=model,
+        is_ours=is_ours,
+        fold=fold,
+        identity={},
+        settings={"a": 1},
+        trials=[{"settings": {"a": 1}, "refit": {"a": 1}, "scores": {"ndcg": 0.5}, "failed": ""}],
+        scores={"map": 0.01, "ndcg": ndcg, "recall": 0.1, "mmr": 20.0} | scores,
+        fit_seconds=1.0 + fold,
+        peak_mb=peak_mb,
+        peak_of="resident in the process",
+        choosing_seconds=3.0,
+        environment={"commit": "abc", "device": "CPU, 1 threads"},
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return Folder(tmp_path)
+
+
+def kept(folder, results, users=30):
+    """Every user's values for these results, drawn; gives back the NDCG of each."""
+    drawn = {}
+    for at, one in enumerate(results):
+        values = np.random.default_rng(at).random(users)
+        rest = dict.fromkeys(
+            ("ap", "recall", "precision", "hit_rate", "reciprocal_rank", "median_popularity", "mean_popularity"), values
+        )
+        folder.save_users(one, PerUser(users=np.arange(users), ndcg=values, **rest))
+        drawn[one.model, one.fold] = values.astype(np.float32).astype(np.float64)
+    return drawn
+
+
+def test_means_and_deviations_in_percent(folder):
+    results = [result("a", 0, 0.1, mmr=10.0, map=0.02), result("a", 1, 0.3, mmr=20.0, map=0.04)]
+    (line,) = lines(results, folder)
+    assert (line.ndcg.mean, line.ndcg.std) == pytest.approx((20, math.sqrt(200)))
+    assert (line.map.mean, line.recall.mean) == pytest.approx((3, 10))
+    assert (line.mmr.mean, line.mmr.std) == pytest.approx((15, math.sqrt(50)))
+    assert (line.fit_seconds, line.peak_mb, line.folds) == (1.5, 10, 2)
+
+
+def test_the_most_accurate_comes_first(folder):
+    made = lines([result("a", 0, 0.1), result("b", 0, 0.3), result("c", 0, 0.2, is_ours=True)], folder)
+    assert [line.model for line in made] == ["b", "c", "a"]
+
+
+def test_the_best_peer_is_no_model_of_ours():
+    results = [result("a", 0, 0.1), result("a", 1, 0.4), result("b", 0, 0.3), result("c", 0, 0.9, is_ours=True)]
+    assert best_peer(results) == "b"
+    assert best_peer(results[-1:]) is None
+    assert best_peer([]) is None
+
+
+def test_p_values_pool_the_users_of_all_folds(folder):
+    results = [result(model, fold, ndcg) for model, ndcg in (("a", 0.3), ("b", 0.2)) for fold in (0, 1)]
+    drawn = kept(folder, results)
+    best, other = lines(results, folder)
+    assert best.p_value is None
+    expected = ttest_rel(*(np.concatenate([drawn[model, fold] for fold in (0, 1)]) for model in "ba")).pvalue
+    assert other.p_value == pytest.approx(expected)
+
+
+def test_p_values_are_over_the_folds_that_both_have(folder):
+    results = [result("a", 0, 0.3), result("a", 1, 0.3), result("b", 1, 0.2, is_ours=True)]
+    drawn = kept(folder, results)
+    assert lines(results, folder)[1].p_value == pytest.approx(ttest_rel(drawn["b", 1], drawn["a", 1]).pvalue)
+    apart = [result("a", 0, 0.3), result("b", 1, 0.2)]
+    assert lines(apart, folder)[1].p_value is None
+
+
+def test_without_users_values_there_is_no_p_value(folder):
+    results = [result("a", 0, 0.3), result("b", 0, 0.2)]
+    kept(folder, results[:1])
+    assert lines(results, folder)[1].p_value is None
+
+
+def test_csv_has_exactly_these_columns(folder):
+    results = [result("a", 0, 0.3), result("b", 0, 0.2, peak_mb=None)]
+    kept(folder, results)
+    text = as_csv(lines(results, folder))
+    assert text.splitlines()[0] == COLUMNS
+    first, second = csv.DictReader(text.splitlines())
+    assert (first["model"], first["ndcg_mean"], first["ndcg_std"], first["peak_mb"]) == ("a", "30", "", "10")
+    assert first["p_value_vs_best_peer"] == ""
+    assert 0 <= float(second["p_value_vs_best_peer"]) <= 1
+    assert second["peak_mb"] == ""
+    assert as_csv([]).splitlines() == [COLUMNS]
+
+
+def test_rows_for_json_have_no_nan(folder):
+    (line,) = lines([result("a", 0, 0.3)], folder)
+    assert as_row(line)["ndcg_std"] is None
+
+
+def test_a_page_says_how_it_was_made(folder):
+    results = [result("a", 0, 0.3), result("a", 1, 0.3), result("mine", 0, 0.2, is_ours=True)]
+    kept(folder, results)
+    table = lines(results, folder)
+    page = as_markdown("x", table, results, study("ease"), command="spherec compare x", sizes={"users": 3000})
+    for said in ("3,000 users", "spherec compare x", "| **mine** |", "a 1", "commit abc", "against a", "mine has 1"):
+        assert said in page
