@@ -19,7 +19,8 @@ MIXED = "1e-4 to 10"
 def compiled(request):
     """Every test runs with both implementations."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DenseAdam.__init__, "__kwdefaults__", {"constraint": "sphere", "planned": 1, "compiled": request.param})
+        defaults = {"constraint": "sphere", "planned": 1, "compiled": request.param}
+        patch.setattr(DenseAdam.__init__, "__kwdefaults__", defaults)
         yield
 
 

@@ -48,10 +48,10 @@ class Als(_OfImplicit):
 
     name = "als"
     space: ClassVar[Space] = {
-        "factors": (100, 64, 128, 256),
-        "regularization": (0.01, 0.001, 0.1, 1.0),
+        "factors": (100, 200),
+        "regularization": (0.01, 0.1, 1.0),
         "alpha": (1.0, 5.0, 10.0, 20.0, 40.0),
-        "iterations": (15, 10, 30),
+        "iterations": (15,),
     }
 
     def fit(self, train: Interactions, settings: Settings, how: How) -> Ranker:
@@ -67,10 +67,10 @@ class Bpr(_OfImplicit):
 
     name = "bpr"
     space: ClassVar[Space] = {
-        "factors": (100, 64, 128, 256),
-        "learning_rate": (0.01, 0.003, 0.03, 0.1),
-        "regularization": (0.01, 0.001, 0.003, 0.03, 0.1),
-        "iterations": (100, 50, 200, 400),
+        "factors": (100, 200),
+        "learning_rate": (0.01, 0.03, 0.1),
+        "regularization": (0.01, 0.003, 0.03),
+        "iterations": (100, 200),
     }
 
     def fit(self, train: Interactions, settings: Settings, how: How) -> Ranker:

@@ -84,9 +84,9 @@ def _restore(run: Run, arrays: dict[str, NDArray[Any]], manifest: dict[str, Any]
 def fingerprint(
     data: Interactions, config: Training, initial: MetricModel | None, device: torch.device, *, validated: bool
 ) -> dict[str, Any]:
-    """What must be the same for a run to go on: all but how long it may last."""
+    """What must be the same for a run to go on: all but how long it may last, unless a schedule goes by that."""
     described = config.described()
-    for name in ("epochs", "patience"):
+    for name in ("patience", *(("epochs",) if config.optimizer.schedule == "constant" else ())):
         del described[name]
     given = [] if initial is None else [rows.cpu().numpy() for rows in (initial.user_rows, initial.item_rows)]
     pairs = f"{len(data)} pairs, checksum {archive.checksum(data.indptr, data.indices)}"

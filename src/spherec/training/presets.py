@@ -1,8 +1,9 @@
 """Ways to train, by name."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spherec.losses import Softmin
+from spherec.optim import Adam
 from spherec.sampling import Popularity, TwoStage, Uniform
 from spherec.training.config import Training
 
@@ -15,7 +16,26 @@ class Preset:
     what: str
 
 
+_ACCURATE = Training(
+    dim=512,
+    loss=Softmin(temperature=0.09, gamma=1.0),
+    sampler=Popularity(negatives=2000, beta=0.5, shared=True),
+    optimizer=Adam(learning_rate=3e-3, schedule="cosine"),
+    balance=0.25,
+    batch_size=1024,
+    epochs=30,
+)
+
 PRESETS = {
+    "accurate": Preset(_ACCURATE, "the best lists: softmin in 512 dimensions, as mainstream as people are"),
+    "balanced": Preset(
+        replace(_ACCURATE, loss=Softmin(temperature=0.09, gamma=0.5)),
+        "softmin with popular items pushed back half-way: nearly as accurate, half as mainstream",
+    ),
+    "niche": Preset(
+        replace(_ACCURATE, loss=Softmin(temperature=0.09, gamma=0.0)),
+        "softmin with popular items pushed back: the long tail, for those who know the bestsellers",
+    ),
     "two-stage": Preset(Training(), "the default: the paper's two-stage sampling on live vectors, tuned"),
     "two-stage-as-released": Preset(
         Training(sampler=TwoStage.as_released()), "what the paper's public code does: stage two on the initial vectors"
