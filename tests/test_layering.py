@@ -36,6 +36,7 @@ LEVELS = {
     "experiments": 5,
     "recommender": 6,
     "bench": 6,
+    "tuning": 6,
     "cli": 8,
     "__main__": 9,
     "__init__": 9,
@@ -45,6 +46,7 @@ EXTRAS_IN = {
     "matplotlib": "experiments/plots.py",
     "pandas": ("recommender/lists.py", "bench/reading.py"),
     "usearch": "ranking/usearch.py",
+    "optuna": "tuning/package.py",
 }
 HEAVY = {"pandas", "pyarrow", "matplotlib", "usearch", "fastapi", "uvicorn", "optuna", "implicit"}
 
@@ -124,13 +126,17 @@ def test_in_function_imports_are_only_for_what_may_be_missing():
         "spherec.cli.exporting",
         "spherec.export",  # its parts that bring polars or usearch
         "spherec.cli.benchmarking",
+        "spherec.cli.tuning",
         "spherec.training.presets",
+        "spherec.training.toml",
         "spherec.experiments.plots",
         "matplotlib",
         "matplotlib.figure",
         "matplotlib.ticker",
         "usearch.index",
         "spherec.ranking.usearch",  # an extra
+        "optuna",
+        "sqlalchemy.exc",
         "spherec.errors",
     }
     assert {module for path, module in late if path != "__init__.py"} <= allowed

@@ -59,7 +59,7 @@ _LATE = {
     "spherec.recommender": ("CML", "load"),
     "spherec.sampling": ("Hard", "Popularity", "SemiHard", "TwoStage", "Uniform"),
 }
-_PARTS = ("artifact", "evaluation", "export", "ranking", "training")  # reached without an import of their own
+_PARTS = ("artifact", "evaluation", "export", "ranking", "training", "tuning")  # reached without an import of their own
 
 
 def __getattr__(name: str) -> _typing.Any:
