@@ -87,7 +87,7 @@ def tune(
     book-crossing --config best.toml -o books.spherec
 
     DATA is what models learn from; keep test data out of it. The study is kept: Ctrl-C loses nothing, and the same
-    command goes on. Needs optuna: pip install 'spherec[tune]'
+    command goes on. Needs optuna, which spherec's extra "tune" brings.
     """
     from spherec.cli.tuning import run_tuning  # brings torch, which takes a while
 

@@ -64,7 +64,7 @@ def run_tuning(
             minutes=minutes,
             storage=storage,
             study=study,
-            device=where.type,  # type: ignore[arg-type]
+            device=where,
             watcher=watcher,
         )
     if tuned.best is not None:
@@ -108,6 +108,7 @@ def _report(tuned: Tuned, goal: Goal, output: Path, *, as_json: bool) -> None:
             "ended": tuned.ended,
             "metric": goal.name,
             "best": best and best.described(),
+            "config": tuned.config and tuned.config.described(),
             "within_limit": None if best is None else goal.allows(best.mmr),
             "importance": dict(tuned.importance),
             "trials": [one.described() for one in tuned.tried],

@@ -8,4 +8,11 @@ except ImportError as error:
 
     raise MissingPackageError("tuning needs optuna; install it with: pip install 'spherec[tune]'") from error
 
+if not hasattr(optuna.Trial, "set_constraint"):
+    from spherec.errors import MissingPackageError
+
+    raise MissingPackageError(
+        f"tuning needs optuna 5 or newer, and {optuna.__version__} is installed; pip install --upgrade 'spherec[tune]'"
+    )
+
 __all__ = ["SQLAlchemyError", "optuna"]

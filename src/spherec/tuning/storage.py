@@ -41,16 +41,21 @@ def opened(
         if known is None and not study.get_trials(deepcopy=False):
             study.set_user_attr(_IDENTITY, dict(identity))
             return study
-    except (SQLAlchemyError, ImportError, RuntimeError, optuna.exceptions.OptunaError) as error:
-        (reason,) = str(error).splitlines()[:1] or [type(error).__name__]
-        raise DataError(f"cannot open the study in {shown(storage)}: {reason}; check --storage") from None
+    except ImportError as error:  # optuna's own words do not name the package
+        missing = _first_line(error.__cause__ or error)
+        raise DataError(
+            f"cannot open the study in {shown(storage)}: its driver is missing ({missing}); install that package with pip"
+        ) from None
+    except (SQLAlchemyError, RuntimeError, optuna.exceptions.OptunaError) as error:
+        raise DataError(f"cannot open the study in {shown(storage)}: {_first_line(error)}; check --storage") from None
     _refuse_other(study, known, identity, storage)
     return study
 
 
 def shown(storage: str | PathLike[str] | None) -> str:
     """The place without its password."""
-    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", str(storage)) if storage else "memory"
+    hidden = re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", str(storage)) if storage else "memory"
+    return re.sub(r"(password=)[^&]*", r"\1***", hidden)
 
 
 def _storage(storage: str | PathLike[str] | None) -> "optuna.storages.BaseStorage | None":
@@ -90,3 +95,7 @@ def _refuse_other(
         before, after = (facts.get(name, "not given") for facts in (known, now))
         if before != after:
             raise DataError(f"{where} cannot go on: {name} was {before}, now it is {after}; {remedy}")
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

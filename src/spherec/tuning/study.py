@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from os import PathLike
 from typing import Any, cast
 
+import torch
+
 from spherec.data.archive import checksum
 from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, resolve
@@ -44,7 +46,7 @@ def tune(
     minutes: float | None = None,
     storage: str | PathLike[str] | None = None,
     study: str = "spherec",
-    device: DeviceName = "auto",
+    device: DeviceName | torch.device = "auto",
     watcher: Watcher | None = None,
 ) -> Tuned:
     """Try configs until the study has so many trials, those of earlier calls included, or so many minutes are over.
@@ -93,7 +95,9 @@ class _Runner:
                 try:
                     if interrupt.is_wanted():
                         raise KeyboardInterrupt
-                    self._study.optimize(self._attempt, n_trials=1, catch=(TrainingError, ArgumentError))
+                    # What a trial leaves behind is freed before the next: tables may fill half a GPU.
+                    failures = (TrainingError, ArgumentError)
+                    self._study.optimize(self._attempt, n_trials=1, catch=failures, gc_after_trial=True)
                 except KeyboardInterrupt:
                     if self._trial is not None:
                         self._study.enqueue_trial(self._trial.params)
