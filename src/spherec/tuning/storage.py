@@ -44,7 +44,7 @@ def opened(
     except ImportError as error:  # optuna's own words do not name the package
         missing = _first_line(error.__cause__ or error)
         raise DataError(
-            f"cannot open the study in {shown(storage)}: its driver is missing ({missing}); install that package with pip"
+            f"cannot open the study in {shown(storage)}: {missing}; install that driver of the database with pip"
         ) from None
     except (SQLAlchemyError, RuntimeError, optuna.exceptions.OptunaError) as error:
         raise DataError(f"cannot open the study in {shown(storage)}: {_first_line(error)}; check --storage") from None
