@@ -238,6 +238,29 @@ def test_ctrl_c_at_the_end_of_a_trial_is_not_lost():
     assert (stopped.ended, len(stopped.tried)) == ("interrupted", 1)
 
 
+@pytest.mark.parametrize("is_written", [False, True])
+def test_ctrl_c_while_the_end_of_a_trial_is_written(monkeypatch, tmp_path, is_written):
+    plant(monkeypatch, lambda config: [(0.1, 1.0)])
+    write, calls = optuna.storages.RDBStorage.set_trial_state_values, []
+
+    def pressed(self, trial_id, state, values=None):
+        calls.append(state)
+        if calls.count(optuna.trial.TrialState.COMPLETE) == 2 and state == optuna.trial.TrialState.COMPLETE:
+            if is_written:
+                write(self, trial_id, state, values)
+            raise KeyboardInterrupt
+        return write(self, trial_id, state, values)
+
+    monkeypatch.setattr(optuna.storages.RDBStorage, "set_trial_state_values", pressed)
+    place = {"storage": tmp_path / "study.db", "trials": 3}
+    stopped = tuned(**place)
+    assert (stopped.ended, len(stopped.tried)) == ("interrupted", 2 if is_written else 1)
+    done = tuned(**place)
+    assert len(done.tried) == 3
+    assert done.tried[1].values == tuned(trials=3).tried[1].values
+    assert len({str(one.values) for one in done.tried}) == 3
+
+
 def test_a_trial_whose_process_was_killed_is_run_again(monkeypatch, tmp_path):
     monkeypatch.setattr(storage_of, "_HEARTBEAT", 1)
     monkeypatch.setattr(storage_of, "_GRACE", 1)

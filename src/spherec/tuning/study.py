@@ -62,14 +62,15 @@ def tune(
         raise ArgumentError(f"minutes must be > 0, got {minutes:g}")
     if not study.strip():
         raise ArgumentError("a study needs a name, got an empty one")
-    attempts = Attempts(data, goal, seed=space.base.seed, device=resolve(device))
+    where = resolve(device)
+    attempts = Attempts(data, goal, seed=space.base.seed, device=where)
     with _quiet():
         epochs = space.base.plan(len(attempts.learned)).epochs
         pruner = optuna.pruners.MedianPruner(
             _COMPLETE_BEFORE_PRUNING, round(_NEVER_PRUNED * epochs), n_min_trials=_JUDGED_IN_EPOCH
         )
         kept = opened(storage, study, _identity(data, space, goal), SeededTPE(space.base.seed), pruner)
-        runner = _Runner(kept, space, goal, attempts, watcher or Watcher())
+        runner = _Runner(kept, space, goal, attempts, watcher or Watcher(), frees=where.type == "cuda")
         ended = runner.run(trials, None if minutes is None else time.monotonic() + 60 * minutes)
         tried = _tried(kept)
         best = best_of(tried, goal)
@@ -79,9 +80,12 @@ def tune(
 class _Runner:
     """Runs one trial after the other."""
 
-    def __init__(self, study: "optuna.Study", space: Space, goal: Goal, attempts: Attempts, watcher: Watcher) -> None:
+    def __init__(
+        self, study: "optuna.Study", space: Space, goal: Goal, attempts: Attempts, watcher: Watcher, *, frees: bool
+    ) -> None:
         self._study, self._space, self._goal = study, space, goal
         self._attempts, self._watcher = attempts, watcher
+        self._frees = frees  # what a trial leaves, before the next begins: tables may fill half a GPU
         self._trial: optuna.Trial | None = None  # in progress
 
     def run(self, trials: int, deadline: float | None) -> Reason:
@@ -92,20 +96,27 @@ class _Runner:
             while len(_tried(self._study)) < trials:
                 if deadline is not None and time.monotonic() >= deadline:
                     return "out of time"
+                if interrupt.is_wanted():
+                    return "interrupted"
                 try:
-                    if interrupt.is_wanted():
-                        raise KeyboardInterrupt
-                    # What a trial leaves behind is freed before the next: tables may fill half a GPU.
                     failures = (TrainingError, ArgumentError)
-                    self._study.optimize(self._attempt, n_trials=1, catch=failures, gc_after_trial=True)
-                except KeyboardInterrupt:
-                    if self._trial is not None:
-                        self._study.enqueue_trial(self._trial.params)
+                    self._study.optimize(self._attempt, n_trials=1, catch=failures, gc_after_trial=self._frees)
+                except BaseException as error:  # optuna makes another error of Ctrl-C where it comes while it writes
+                    if KeyboardInterrupt not in (type(error), type(error.__context__)):
+                        raise
+                    self._put_back()
                     return "interrupted"
                 if self._trial is not None:
                     self._tell(self._trial.number)
                     self._trial = None
         return "all trials done"
+
+    def _put_back(self) -> None:
+        """Let the trial in progress wait for the next call, unless its end was written."""
+        if self._trial is not None:
+            ended = self._study.tell(self._trial, state=_States.FAIL, skip_if_finished=True)
+            if ended.state == _States.FAIL:
+                self._study.enqueue_trial(self._trial.params)
 
     def _attempt(self, trial: "optuna.Trial") -> float:
         """The objective: the best validation metric of a config."""
@@ -164,7 +175,7 @@ def _tried(study: "optuna.Study") -> list[Tried]:
             seconds=0.0 if trial.duration is None else trial.duration.total_seconds(),
         )
         for trial in study.get_trials(deepcopy=False, states=tuple(states))
-        if {"value", "why"} & set(trial.user_attrs)
+        if trial.state != _States.FAIL or "why" in trial.user_attrs
     ]
 
 
