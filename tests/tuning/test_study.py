@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import optuna
 import pytest
+import sqlalchemy.exc
 
 from spherec.data import splits
 from spherec.data.interactions import Interactions
@@ -104,6 +105,7 @@ def test_the_study_of_another_program_does_not_go_on(tmp_path):
         ("{tmp}/text.db", ["cannot open the study", "text.db", "--storage"]),
         ("redis://me:secret@host/1", ["sqlite:///", "postgresql://", "redis://me:***@host"]),
         ("redis://host/1?user=me&password=secret&x=1", ["user=me&password=***&x=1"]),
+        ("redis://me:sec@ret@host/1", ["redis://me:***@host"]),
         ("postgresql+nosuch://me:secret@host/db", ["cannot open the study in postgresql+nosuch://me:***@host/db"]),
     ],
 )
@@ -115,6 +117,19 @@ def test_a_place_that_cannot_be_is_one_sentence_without_passwords(tmp_path, stor
         assert word in str(refused.value)
     assert "secret" not in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_database_that_fails_is_one_sentence(monkeypatch, tmp_path):
+    def full(*_, **__):
+        raise sqlalchemy.exc.OperationalError("INSERT", {}, Exception("database or disk is full"))
+
+    plant(monkeypatch, lambda config: [(0.1, 1.0)])
+    tuned(trials=1, storage=tmp_path / "study.db")
+    with monkeypatch.context() as failing:
+        failing.setattr(optuna.storages.RDBStorage, "set_trial_state_values", full)
+        with pytest.raises(DataError, match=r"study\.db cannot be read or written any more: .*disk is full; what"):
+            tuned(trials=2, storage=tmp_path / "study.db")
+    assert len(tuned(trials=2, storage=tmp_path / "study.db").tried) == 2
 
 
 def rising(config):

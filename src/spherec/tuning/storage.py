@@ -2,7 +2,8 @@
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -52,9 +53,24 @@ def opened(
     return study
 
 
+@contextmanager
+def told(storage: str | PathLike[str] | None) -> Iterator[None]:
+    """Inside, a database that fails is one sentence."""
+    try:
+        yield
+    except Exception as error:
+        for one in (error, error.__context__):  # where it comes while a trial's end is written, optuna raises another
+            if isinstance(one, SQLAlchemyError | optuna.exceptions.StorageInternalError):
+                raise DataError(
+                    f"the study in {shown(storage)} cannot be read or written any more: {_first_line(one)}; what it "
+                    "holds is kept, and the same command goes on"
+                ) from None
+        raise
+
+
 def shown(storage: str | PathLike[str] | None) -> str:
     """The place without its password."""
-    hidden = re.sub(r"(://[^:/@]*):[^@]*@", r"\1:***@", str(storage)) if storage else "memory"
+    hidden = re.sub(r"(://[^:/@]*):.*@", r"\1:***@", str(storage)) if storage else "memory"
     return re.sub(r"(password=)[^&]*", r"\1***", hidden)
 
 

@@ -27,7 +27,7 @@ from spherec.tuning.record import Reason, Tried, Tuned, Watcher, best_of
 from spherec.tuning.sampler import SeededTPE
 from spherec.tuning.search import Choices, Value
 from spherec.tuning.space import Space
-from spherec.tuning.storage import opened
+from spherec.tuning.storage import opened, told
 
 _States = optuna.trial.TrialState
 
@@ -71,10 +71,12 @@ def tune(
         )
         kept = opened(storage, study, _identity(data, space, goal), SeededTPE(space.base.seed), pruner)
         runner = _Runner(kept, space, goal, attempts, watcher or Watcher(), frees=where.type == "cuda")
-        ended = runner.run(trials, None if minutes is None else time.monotonic() + 60 * minutes)
-        tried = _tried(kept)
-        best = best_of(tried, goal)
-        return Tuned(best, None if best is None else space.config(best.values), tried, ended, _importance(kept))
+        with told(storage):
+            ended = runner.run(trials, None if minutes is None else time.monotonic() + 60 * minutes)
+            tried = _tried(kept)
+            importance = _importance(kept)
+    best = best_of(tried, goal)
+    return Tuned(best, None if best is None else space.config(best.values), tried, ended, importance)
 
 
 class _Runner:
