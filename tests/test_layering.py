@@ -38,6 +38,7 @@ LEVELS = {
     "recommender": 6,
     "bench": 6,
     "compare": 6,
+    "tuning": 6,
     "cli": 8,
     "__main__": 9,
     "__init__": 9,
@@ -48,6 +49,7 @@ EXTRAS_IN = {
     "matplotlib": ("experiments/plots.py", "compare/plot.py"),
     "pandas": ("recommender/lists.py", "bench/reading.py"),
     "usearch": "ranking/usearch.py",
+    "optuna": "tuning/package.py",
 }
 HEAVY = {"pandas", "pyarrow", "matplotlib", "usearch", "fastapi", "uvicorn", "optuna", "implicit"}
 
@@ -135,13 +137,17 @@ def test_in_function_imports_are_only_for_what_may_be_missing():
         "implicit.nearest_neighbours",
         "implicit.recommender_base",
         "threadpoolctl",  # comes with implicit
+        "spherec.cli.tuning",
         "spherec.training.presets",
+        "spherec.training.toml",
         "spherec.experiments.plots",
         "matplotlib",
         "matplotlib.figure",
         "matplotlib.ticker",
         "usearch.index",
         "spherec.ranking.usearch",  # an extra
+        "optuna",
+        "sqlalchemy.exc",
         "spherec.errors",
     }
     assert {module for path, module in late if path != "__init__.py"} <= allowed

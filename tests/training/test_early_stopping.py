@@ -128,3 +128,23 @@ def test_history_knows_the_best_and_when_to_stop(metrics, patience):
 def test_history_goes_through_plain_data(metrics):
     history = history_of(metrics)
     assert History.from_records(history.as_records()) == history
+
+
+def test_a_run_can_be_given_up_after_a_look():
+    """Asked after each look, and after nothing else; the best so far is what is left."""
+    asked = []
+
+    def stop(history):
+        asked.append([record.epoch for record in history.epochs])
+        return len(asked) == 2
+
+    done = trained(epochs=9, validate_every=2, validate=falling, stop=stop)
+    assert done.ended == "given up"
+    assert asked == [[1, 2], [1, 2, 3, 4]]
+    assert len(done.history.epochs) == 4
+    assert same(done.model, trained(epochs=2).model)
+
+
+def test_a_run_without_looks_is_never_given_up():
+    assert trained(stop=lambda history: True).ended == "all epochs done"
+    assert trained(validate=falling, stop=lambda history: False).ended == "all epochs done"

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from spherec.training.interrupt import interruptible
 from tests.training.runs import STEPS, Crash, at_step, crash, falling, same, trained, watch
 
 
@@ -81,3 +82,13 @@ def test_in_another_thread_the_handler_is_left_alone(handler, monkeypatch):
     assert set(handlers) == {handler}
     assert results[0].ended == "all epochs done"
     assert same(results[0].model, trained().model)
+
+
+def test_one_around_the_run_hears_of_it(monkeypatch):
+    """Also where the run had nothing left to interrupt."""
+    for step in (1, 3 * STEPS):
+        watch(monkeypatch, at_step(step, press))
+        with interruptible() as around:
+            assert not around.is_wanted()
+            trained()
+            assert around.is_wanted()

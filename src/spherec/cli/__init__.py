@@ -17,6 +17,7 @@ from spherec.cli.recommend import recommend
 from spherec.cli.reproduce import reproduce
 from spherec.cli.similar import explain, info, similar
 from spherec.cli.train import train
+from spherec.cli.tune import tune
 from spherec.errors import SpherecError
 
 app = typer.Typer(
@@ -30,6 +31,7 @@ app = typer.Typer(
 app.add_typer(data.app, name="data")
 app.command()(demo)
 app.command()(train)
+app.command()(tune)
 app.command()(evaluate)
 app.command()(recommend)
 app.command()(similar)

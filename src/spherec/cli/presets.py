@@ -1,7 +1,6 @@
 """`spherec presets`: ways to train, and all settings of one."""
 
-import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 from rich.table import Table
@@ -19,9 +18,10 @@ def presets(
     For example: spherec presets two-stage > run.toml, change a line, spherec train DATA --config run.toml -o my.spherec
     """
     from spherec.training.presets import PRESETS  # brings torch, which takes a while
+    from spherec.training.toml import as_toml
 
     if name is not None:
-        typer.echo(_as_toml(PRESETS[name].training.described()))
+        typer.echo(as_toml(PRESETS[name].training))
         return
     table = Table("preset", "loss", "sampler", "what it is")
     for known, preset in PRESETS.items():
@@ -29,16 +29,3 @@ def presets(
         table.add_row(known, loss, sampler, preset.what)
     show(table)
     note("spherec presets NAME prints all settings of one")
-
-
-def _as_toml(described: dict[str, Any]) -> str:
-    """Scalars first, then a table for each part; JSON writes numbers, strings and booleans as TOML does."""
-    scalars = {name: value for name, value in described.items() if not isinstance(value, dict)}
-    lines = [
-        f"# {name} goes by the size of the data" if value is None else f"{name} = {json.dumps(value)}"
-        for name, value in scalars.items()
-    ]
-    for name, part in described.items():
-        if isinstance(part, dict):
-            lines += ["", f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in part.items())]
-    return "\n".join(lines)

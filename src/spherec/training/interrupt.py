@@ -17,6 +17,10 @@ class Interrupt:
         """Whether it was."""
         return self._wanted
 
+    def note(self) -> None:
+        """It was."""
+        self._wanted = True
+
     def __call__(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """Note the first; the second stops at once."""
         if self._wanted:
@@ -26,7 +30,7 @@ class Interrupt:
 
 @contextmanager
 def interruptible() -> Iterator[Interrupt]:
-    """Inside, Ctrl-C is only noted; in a thread that gets no signals, nothing changes."""
+    """Inside, Ctrl-C is only noted; in a thread that gets no signals, nothing changes. One around it is told, too."""
     interrupt = Interrupt()
     if threading.current_thread() is not threading.main_thread():
         yield interrupt
@@ -36,3 +40,5 @@ def interruptible() -> Iterator[Interrupt]:
         yield interrupt
     finally:
         signal.signal(signal.SIGINT, before)
+        if interrupt.is_wanted() and isinstance(before, Interrupt):
+            before.note()

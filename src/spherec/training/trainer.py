@@ -28,7 +28,10 @@ from spherec.training.timer import Timer
 Validate = Callable[[Vectors], float]
 """How good the vectors are; more is better."""
 
-Ended = Literal["all epochs done", "no better for a while", "interrupted"]
+Ended = Literal["all epochs done", "no better for a while", "given up", "interrupted"]
+
+Stop = Callable[[History], bool]
+"""Asked after each look at the validation metric: whether the run is not worth going on with."""
 
 Progress = Callable[[EpochRecord, History], None]
 """Told every so often how far the epoch in progress has come, with the epochs before it; and of each that ended."""
@@ -61,12 +64,13 @@ def train(
     checkpoint_seconds: float = 300.0,
     resume: bool = False,
     progress: Progress | None = None,
+    stop: Stop | None = None,
 ) -> Trained:
     """Train a model on `data`, beginning with `initial`, or with random vectors.
 
     The same data, config and device give the same vectors. Ctrl-C ends the run after the step in progress, with the
     best model so far. `checkpoint` names a file that is written every so many seconds and at the end; with `resume`,
-    training goes on from it as if it had never stopped.
+    training goes on from it as if it had never stopped. `stop` may give a poor run up.
     """
     if not len(data):
         raise DataError("there are no pairs to train on; give interactions with some")
@@ -85,8 +89,9 @@ def train(
     users, items = (torch.tensor(one, device=where) for one in (data.users, data.indices))  # (E,), (E,)
     walk = steps(run, (users, items), config.batch_size)
     report_timer, save_timer = Timer(_SECONDS_BETWEEN_REPORTS), Timer(checkpoint_seconds)
+    given_up = False
     with interruptible() as interrupt:
-        while not (interrupt.is_wanted() or _is_over(standing.history, plan.epochs, config.patience)):
+        while not (interrupt.is_wanted() or given_up or _is_over(standing.history, plan.epochs, config.patience)):
             epoch = len(standing.history.epochs)
             order = rng.permutation(len(data), rng.torch_stream(config.seed, "shuffle", epoch, device=where))  # (E,)
             with threads_for(config, where):
@@ -106,9 +111,10 @@ def train(
                 _end_epoch(run, standing, validate if is_due else None)
                 if progress is not None:
                     progress(standing.history.epochs[-1], standing.history)
+                given_up = stop is not None and is_due and validate is not None and stop(standing.history)
     if file is not None:
         file.save(run, standing)
-    ended: Ended = "interrupted"
+    ended: Ended = "given up" if given_up else "interrupted"
     if _is_over(standing.history, plan.epochs, config.patience):
         ended = "all epochs done" if len(standing.history.epochs) >= plan.epochs else "no better for a while"
     return Trained(standing.best or run.model(), config, standing.history, ended)

@@ -1,0 +1,19 @@
+"""A config as TOML, in the form in which `spherec train --config` reads it."""
+
+import json
+
+from spherec.training.config import Training
+
+
+def as_toml(config: Training) -> str:
+    """Scalars first, then a table for each part; JSON writes numbers, strings and booleans as TOML does."""
+    described = config.described()
+    scalars = {name: value for name, value in described.items() if not isinstance(value, dict)}
+    lines = [
+        f"# {name} goes by the size of the data" if value is None else f"{name} = {json.dumps(value)}"
+        for name, value in scalars.items()
+    ]
+    for name, part in described.items():
+        if isinstance(part, dict):
+            lines += ["", f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in part.items())]
+    return "\n".join(lines)

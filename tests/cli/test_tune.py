@@ -1,0 +1,229 @@
+"""`spherec tune`, as a newcomer and as a script would call it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from spherec.training import Training
+from spherec.training.configure import configured
+from spherec.training.presets import PRESETS
+from spherec.training.toml import as_toml
+from tests.tuning.runs import DATA
+
+ROOT = Path(__file__).parents[2]
+QUICK = (
+    "--device",
+    "cpu",
+    "--set",
+    "dim=4",
+    "--set",
+    "epochs=3",
+    "--set",
+    "batch_size=64",
+    "--set",
+    "validate_every=1",
+)
+RATE = ("--search", "optimizer.learning_rate=0.003..0.1:log")
+
+
+@pytest.fixture
+def prepared(tmp_path):
+    path = tmp_path / "data.npz"
+    DATA.save(path)
+    return path
+
+
+@pytest.fixture
+def tune(spherec, prepared, tmp_path):
+    """Run `spherec tune` on the prepared data, into best.toml."""
+    return lambda *options: spherec("tune", prepared, "-o", tmp_path / "best.toml", *QUICK, *options)
+
+
+def files(folder):
+    return sorted(file.name for file in folder.iterdir())
+
+
+def test_the_best_settings_are_a_file_that_train_reads(tune, spherec, prepared, tmp_path):
+    done = tune(*RATE, "--preset", "uniform", "--trials", 4, "--seed", 3)
+    assert done.code == 0, done.err
+    assert files(tmp_path) == ["best.db", "best.toml", "data.npz"]
+    text = (tmp_path / "best.toml").read_text()
+    said = json.loads(tune(*RATE, "--preset", "uniform", "--trials", 4, "--seed", 3, "--json").out)
+    best = said["best"]
+    assert text.startswith(f"# spherec tune {prepared} --output")
+    for word in (
+        "--search",
+        "--trials 4",
+        f"trial {best['number']} of 4",
+        "seed 3, commit",
+        f"NDCG@50 {best['value']:.6f}",
+    ):
+        assert word in text
+    config = configured(PRESETS["softmin"].training, tomllib.loads(text))
+    assert config.optimizer.learning_rate == best["values"]["optimizer.learning_rate"]
+    assert (config.dim, config.seed, config.sampler) == (4, 3, PRESETS["uniform"].training.sampler)
+
+    assert f"train with it: spherec train {prepared} --config {tmp_path}/best.toml -o" in done.err
+    model = tmp_path / "best.spherec"
+    command = ("train", prepared, "--config", tmp_path / "best.toml", "-o", model, "--device", "cpu", "--json")
+    trained = json.loads(spherec(*command, "--validation", 0.1).out)
+    assert max(record["metric"] for record in trained["history"]) == best["value"], "on the same held-out items"
+    assert trained["best_epoch"] == best["epoch"]
+
+
+@pytest.mark.parametrize("preset", sorted(PRESETS))
+def test_every_config_comes_back_from_its_toml(preset):
+    training = PRESETS[preset].training
+    assert configured(Training(), tomllib.loads(as_toml(training))) == training
+
+
+def test_a_line_for_each_trial_and_a_table_of_the_best(tune):
+    done = tune(*RATE, "--trials", 6)
+    assert "searching optimizer.learning_rate=0.003..0.1:log" in done.err
+    assert [line.split(":")[0] for line in done.err.splitlines() if line.startswith("trial ")] == [
+        f"trial {n}" for n in range(6)
+    ]
+    assert done.out.count("★") == 1
+    assert 2 <= done.out.count("optimizer.learning_rate=") <= 5
+    again = tune(*RATE, "--trials", 6)
+    assert "trial 0:" not in again.err, "nothing left to do"
+    assert again.out == done.out
+
+
+def test_what_is_searched_if_nothing_is_said_is_shown_first(tune):
+    done = tune("--trials", 1)
+    first = done.err.splitlines()[0]
+    for name in ("loss.margin=", "optimizer.learning_rate=", "sampler.beta=", "sampler.sharpness="):
+        assert name in first
+    assert "--search" in first
+
+
+def test_a_script_is_told_everything(tune, tmp_path):
+    told = json.loads(tune(*RATE, "--trials", 3, "--metric", "recall", "-k", 5, "--mmr-at-most", 1e6, "--json").out)
+    assert (told["metric"], told["ended"], told["within_limit"]) == ("Recall@5", "all trials done", True)
+    assert told["output"] == str(tmp_path / "best.toml")
+    assert [one["number"] for one in told["trials"]] == [0, 1, 2]
+    assert told["best"] == max(told["trials"], key=lambda one: one["value"])
+    assert set(told["best"]) == {"number", "state", "values", "value", "epoch", "mmr", "seconds", "why"}
+
+
+def test_where_all_lists_are_too_popular_it_says_so(tune, tmp_path):
+    done = tune(*RATE, "--trials", 2, "--mmr-at-most", 0.001)
+    assert done.code == 0
+    assert "no trial has an MMR of at most 0.001" in done.err
+    assert "above the limit of 0.001, as all trials were" in (tmp_path / "best.toml").read_text()
+
+
+def test_a_kind_can_be_searched(tune, tmp_path):
+    done = tune("--search", "sampler.kind=Uniform,Popularity", "--trials", 3)
+    assert done.code == 0, done.err
+    assert tomllib.loads((tmp_path / "best.toml").read_text())["sampler"]["kind"] in ("Uniform", "Popularity")
+
+
+def test_no_trial_that_comes_to_its_end_is_an_error(tune, tmp_path):
+    done = tune("--search", "spread_out=1e299..1e300", "--trials", 2)
+    assert done.code == 2
+    assert "error: no trial came to its end; the last failed: the loss is" in done.err
+    assert files(tmp_path) == ["best.db", "data.npz"]
+
+
+def test_the_table_of_a_raw_file_needs_its_columns_again(spherec, tmp_path):
+    table = tmp_path / "plays.csv"
+    rows = [f"u{user},{item}" for user in range(20) for item in range(12) if (user + item) % 3]
+    table.write_text("who,what\n" + "\n".join(rows) + "\n")
+    columns = ("--user-column", "who", "--item-column", "what")
+    done = spherec("tune", table, *columns, "-o", tmp_path / "b.toml", *QUICK, *RATE, "--trials", 1)
+    assert done.code == 0, done.err
+    assert f"spherec train {table} --user-column who --item-column what --config" in done.err
+
+
+BAD = {
+    "unknown field": (("--search", "dims=2..4"), ["dims is not a field", "did you mean 'dim'?"]),
+    "field of another kind": (
+        ("--preset", "uniform", "--search", "sampler.beta=0..1"),
+        ["Uniform has no beta, Popularity and TwoStage have", "--set sampler.kind=Popularity"],
+    ),
+    "no range": (("--search", "dim=2...4"), ["--search dim", "not a range"]),
+    "no trials": ((*RATE, "--trials", 0), ["trials must be a whole number >= 1"]),
+    "no time": ((*RATE, "--minutes", 0), ["minutes must be > 0"]),
+    "no share": ((*RATE, "--validation", 1), ["share between 0 and 1"]),
+    "a bad setting": ((*RATE, "--set", "dmi=3"), ["dmi is not a field"]),
+    "output is data": ((*RATE, "-o", "{tmp}/data.npz"), ["DATA", "--output", "data.npz"]),
+    "storage is output": ((*RATE, "--storage", "{tmp}/best.toml"), ["--output and --storage are both"]),
+    "storage nowhere": ((*RATE, "--storage", "{tmp}/no/s.db"), ["does not exist"]),
+    "output nowhere": ((*RATE, "-o", "{tmp}/no/b.toml"), ["does not exist"]),
+    "a strange place": ((*RATE, "--storage", "ftp://a:pw@b/c"), ["--storage", "ftp://a:***@b"]),
+}
+
+
+@pytest.mark.parametrize(("options", "words"), BAD.values(), ids=BAD)
+def test_what_cannot_be_is_one_sentence_before_any_trial(tune, tmp_path, options, words):
+    done = tune(*(str(option).format(tmp=tmp_path) for option in options))
+    assert (done.code, done.out) == (2, "")
+    line = done.err.splitlines()[-1]
+    assert line.startswith("error: ")
+    for word in words:
+        assert word in line
+    assert "trial 0" not in done.err
+    assert files(tmp_path) == ["data.npz"]
+
+
+def test_a_study_of_something_else_is_refused_and_nothing_changes(tune, tmp_path):
+    tune(*RATE, "--trials", 1)
+    before = (tmp_path / "best.toml").read_text()
+    done = tune("--search", "dim=2,4", "--trials", 2)
+    assert done.code == 2
+    assert "the search was optimizer.learning_rate=0.003..0.1:log, now it is dim=2,4" in done.err
+    assert (tmp_path / "best.toml").read_text() == before
+
+
+def test_a_password_is_not_written_anywhere(tune, tmp_path):
+    place = f"sqlite:///{tmp_path}/kept.db"
+    done = tune(*RATE, "--trials", 1, "--storage", place)
+    assert done.code == 0, done.err
+    assert f"--storage {place}" in (tmp_path / "best.toml").read_text()
+    done = tune(*RATE, "--storage", "postgresql+nosuch://me:secret@host/db")
+    assert "me:***@host" in done.err
+    assert "secret" not in done.err
+
+
+def test_without_optuna_it_names_the_remedy(prepared, tmp_path):
+    script = "import sys; sys.modules['optuna'] = None; from spherec.cli import main; main()"
+    command = [sys.executable, "-c", script, "tune", str(prepared), "-o", str(tmp_path / "best.toml")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.strip() == "error: tuning needs optuna; install it with: pip install 'spherec[tune]'"
+
+
+def test_ctrl_c_writes_the_best_so_far_and_the_same_command_goes_on(tune, prepared, tmp_path):
+    options = [str(one) for one in (*QUICK, *RATE)]
+    command = [sys.executable, "-m", "spherec", "tune", str(prepared), "-o", str(tmp_path / "best.toml"), *options]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    process = subprocess.Popen(
+        [*command, "--trials", "9999"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    said = ""
+    while "trial 1:" not in said:
+        said += (line := process.stderr.readline())
+        assert line, said
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    out, rest = process.communicate()
+    said += rest
+    assert process.returncode == 130, said
+    assert "Traceback" not in said
+    assert "the same command goes on" in said
+    assert "interrupted" in out
+    assert tomllib.loads((tmp_path / "best.toml").read_text())["dim"] == 4
+    done = sum(line.startswith("trial ") for line in said.splitlines())
+    told = json.loads(tune(*RATE, "--trials", done + 2, "--json").out)
+    assert told["ended"] == "all trials done"
+    assert len(told["trials"]) == done + 2
