@@ -7,7 +7,17 @@ from rich.table import Table
 
 from spherec.cli.display import note, show
 
-PresetName = Literal["two-stage", "two-stage-as-released", "two-stage-as-written", "uniform", "popularity", "softmin"]
+PresetName = Literal[
+    "accurate",
+    "balanced",
+    "niche",
+    "two-stage",
+    "two-stage-as-released",
+    "two-stage-as-written",
+    "uniform",
+    "popularity",
+    "softmin",
+]
 
 
 def presets(

@@ -40,7 +40,7 @@ SEARCHED: dict[str, Space] = {
 }
 """Values worth a trial, by dotted names as `spherec train --set` takes them."""
 
-_DIAL = {"loss.temperature": (0.07, 0.09, 0.11), "balance": (0.25, 0.5)}  # γ is what tells the three apart
+_DIAL: Space = {"loss.temperature": (0.07, 0.09, 0.11)}  # γ is what tells the three apart
 SEARCHED_BY_PRESET: dict[str, Space] = {
     "accurate": {"dim": (512, 1024), **_DIAL},
     "balanced": _DIAL,
