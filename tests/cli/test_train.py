@@ -120,7 +120,7 @@ def test_settings_are_those_of_preset_file_set_and_flags_in_this_order(train, tm
     ("options", "part", "expected"),
     [
         (("--preset", "two-stage-as-released"), "sampler", {"kind": "TwoStage", "vectors": "frozen"}),
-        (("--preset", "softmin", "--negatives", 50), "loss", {"kind": "Softmin"}),
+        (("--preset", "accurate", "--negatives", 50), "loss", {"kind": "Softmin"}),
         (("--set", "loss.kind=Softmin", "--set", "loss.temperature=0.2"), "loss", {"temperature": 0.2}),
         (("--set", 'sampler.kind="Hard"'), "sampler", {"kind": "Hard"}),
         (("--set", "sampler.kind=Uniform", "--set", "sampler.shared=true"), "sampler", {"shared": True}),

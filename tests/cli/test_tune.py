@@ -66,7 +66,7 @@ def test_the_best_settings_are_a_file_that_train_reads(tune, spherec, prepared, 
         f"NDCG@50 {best['value']:.6f}",
     ):
         assert word in text
-    config = configured(PRESETS["softmin"].training, tomllib.loads(text))
+    config = configured(PRESETS["accurate"].training, tomllib.loads(text))
     assert config.optimizer.learning_rate == best["values"]["optimizer.learning_rate"]
     assert (config.dim, config.seed, config.sampler) == (4, 3, PRESETS["uniform"].training.sampler)
 

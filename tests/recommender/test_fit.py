@@ -125,7 +125,7 @@ def test_settings_are_those_of_training():
         ({"x": 3}, "'x' is not a setting; there are dim, constraint"),
         ({"dim": 0}, "dim must be a whole number >= 2, got 0"),
         ({"loss": "hinge"}, "loss must be a Hinge or Softmin, got 'hinge'"),
-        ({"preset": "best"}, "preset must be one of two-stage, .*, got 'best'"),
+        ({"preset": "best"}, "preset must be one of accurate, .*, got 'best'"),
         ({"device": "tpu"}, "device must be one of auto, cpu, cuda, got 'tpu'"),
     ],
 )

@@ -59,7 +59,8 @@ def test_presets_are_what_they_say():
     assert config["two-stage"] == Training()
     assert config["two-stage-as-released"].sampler.vectors == "frozen"
     assert config["two-stage-as-written"].sampler.sharpness == 1
-    assert config["softmin"].sampler.shared
+    assert [config[name].loss.gamma for name in ("accurate", "balanced", "niche")] == [1.0, 0.5, 0.0]
+    assert config["accurate"].sampler.shared
     assert all(preset.what for preset in PRESETS.values())
 
 
@@ -141,3 +142,14 @@ def test_plain_data_that_does_not_fit_is_refused(changes, words):
         configured(Training(), changes)
     for word in words:
         assert word in str(refused.value)
+
+
+@pytest.mark.parametrize(("pairs", "epochs"), [(180_000, 30), (50_000, 62), (1_000, 3_000)])
+def test_softmin_needs_fewer_passes_but_not_too_few_steps(pairs, epochs):
+    plan = PRESETS["accurate"].training.plan(pairs)
+    assert plan.epochs == epochs
+    assert plan.steps == epochs * -(-pairs // 1024)
+
+
+def test_what_goes_by_the_data_can_be_said():
+    assert configured(Training(epochs=5), {"epochs": "auto"}) == Training()

@@ -46,6 +46,7 @@ def test_any_field_of_any_preset_can_be_searched(preset, data):
         "optimizer.kind": None,  # there is one
         "optimizer.beta2": "0.99..0.999",
         "sampler.cap": "0.5..0.9",
+        "optimizer.schedule": "constant,cosine",
     }
     text = options.get(
         name, "true,false" if isinstance(value, bool) else "0.1..0.2" if isinstance(value, float) else "5..9"

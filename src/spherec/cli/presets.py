@@ -16,7 +16,6 @@ PresetName = Literal[
     "two-stage-as-written",
     "uniform",
     "popularity",
-    "softmin",
 ]
 
 

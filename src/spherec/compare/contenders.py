@@ -15,12 +15,11 @@ PEERS: dict[str, Contender] = {peer.name: peer for peer in (Ease(), Als(), Bpr()
 """What a user might take instead."""
 
 _OURS = ("accurate", "balanced", "niche")
-_OURS_ELSE = ("two-stage", "softmin")
 
 
 def default_models() -> list[str]:
     """Our presets for everyday use, and all peers."""
-    return [*(_OURS if set(_OURS) <= PRESETS.keys() else _OURS_ELSE), *PEERS]
+    return [*_OURS, *PEERS]
 
 
 def known_models() -> list[str]:

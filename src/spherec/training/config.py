@@ -5,11 +5,12 @@ from typing import Any, NamedTuple, get_args
 
 from spherec.errors import ArgumentError
 from spherec.geometry import Constraint
-from spherec.losses import Hinge, Loss
+from spherec.losses import Hinge, Loss, Softmin
 from spherec.optim import Adam
 from spherec.sampling import Sampling, TwoStage
 
 _EPOCHS, _STEPS = 100, 10_000
+_EPOCHS_OF_SOFTMIN, _STEPS_OF_SOFTMIN = 30, 3_000  # each pair pushes many negatives at once
 _EPOCHS_BETWEEN_LOOKS, _STEPS_BETWEEN_LOOKS = 2, 500
 
 
@@ -41,7 +42,8 @@ class Training:
     batch_size: int = 256
     "B, positive pairs in a step."
     epochs: int | None = None
-    "Passes over the training pairs, at most. If nothing is said, 100, or as many as make 10,000 steps."
+    """Passes over the training pairs, at most. If nothing is said, 100, or as many as make 10,000 steps; with softmin
+    30, or as many as make 3,000."""
     validate_every: int | None = None
     """Epochs between two looks at the validation metric, where there is one; the last epoch gets one, too. If nothing
     is said, 2, or as many as make 500 steps: within fewer a new model has learned nothing."""
@@ -73,7 +75,9 @@ class Training:
     def plan(self, pairs: int) -> "Plan":
         """How long to train on so many pairs, with nothing left open."""
         steps = -(-pairs // self.batch_size)  # in an epoch
-        epochs = self.epochs or max(_EPOCHS, -(-_STEPS // steps))
+        softmin = isinstance(self.loss, Softmin)
+        usual, least = (_EPOCHS_OF_SOFTMIN, _STEPS_OF_SOFTMIN) if softmin else (_EPOCHS, _STEPS)
+        epochs = self.epochs or max(usual, -(-least // steps))
         return Plan(
             epochs=epochs,
             validate_every=self.validate_every or max(_EPOCHS_BETWEEN_LOOKS, -(-_STEPS_BETWEEN_LOOKS // steps)),

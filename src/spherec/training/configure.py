@@ -17,6 +17,9 @@ KINDS: dict[str, dict[str, type]] = {
 }
 """The parts of a config that come in several kinds, by name."""
 
+AUTO = "auto"
+"""What stands in TOML, which has no word for nothing, for a value that goes by the data."""
+
 _Config = TypeVar("_Config", bound=Any)
 
 
@@ -63,7 +66,7 @@ def _of_kind(part: Any, kind: object, where: str) -> Any:
 def _checked(value: Any, hint: Any, where: str) -> Any:
     """The value, if it is what the field's type asks for."""
     if isinstance(hint, UnionType):  # int | None
-        if value is None:
+        if value in (None, AUTO):
             return None
         hint = get_args(hint)[0]
     if get_origin(hint) is Literal:

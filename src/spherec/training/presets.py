@@ -23,7 +23,6 @@ _ACCURATE = Training(
     optimizer=Adam(learning_rate=3e-3, schedule="cosine"),
     balance=0.25,
     batch_size=1024,
-    epochs=30,
 )
 
 PRESETS = {
@@ -48,8 +47,4 @@ PRESETS = {
         "uniform negatives in large batches, the paper's baseline",
     ),
     "popularity": Preset(Training(sampler=Popularity(negatives=5)), "the paper's sampling by popularity"),
-    "softmin": Preset(
-        Training(loss=Softmin(), sampler=Uniform(negatives=2000, shared=True)),
-        "beyond the paper: softmin against 2,000 shared negatives",
-    ),
 }

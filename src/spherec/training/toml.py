@@ -3,6 +3,7 @@
 import json
 
 from spherec.training.config import Training
+from spherec.training.configure import AUTO
 
 
 def as_toml(config: Training) -> str:
@@ -10,7 +11,7 @@ def as_toml(config: Training) -> str:
     described = config.described()
     scalars = {name: value for name, value in described.items() if not isinstance(value, dict)}
     lines = [
-        f"# {name} goes by the size of the data" if value is None else f"{name} = {json.dumps(value)}"
+        f"{name} = {json.dumps(AUTO)}  # by the size of the data" if value is None else f"{name} = {json.dumps(value)}"
         for name, value in scalars.items()
     ]
     for name, part in described.items():
