@@ -8,7 +8,6 @@ import torch
 
 from spherec import rng
 from spherec.bench.interleaved import wait
-from spherec.training.config import Training
 from spherec.training.threads import threads_for
 
 _FLOATS = 1 << 26  # 256 MB: beyond every cache
@@ -36,7 +35,7 @@ class Machine:
 def machine(device: torch.device) -> Machine:
     """Measured now; takes about a second."""
     generator = rng.torch_stream(0, "machine", device=device)
-    with threads_for(Training(), device):
+    with threads_for(1, device):
         source = torch.ones(_FLOATS // _ROW, _ROW, device=device)
         target = torch.ones_like(source)
         index = rng.permutation(len(source), generator)

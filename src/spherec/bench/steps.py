@@ -46,7 +46,7 @@ class Steps:
     def __call__(self, calls: int) -> Done:
         """Go on; on a GPU one call may be sixteen steps."""
         done = units = 0
-        with threads_for(self._config, self._device):
+        with threads_for(self._config.batch_size, self._device):
             for _ in range(calls):
                 if not self._left:
                     self._begin()

@@ -12,7 +12,8 @@ from spherec.data.interactions import Interactions
 from spherec.geometry import Constraint, placed, squared_distance
 from spherec.kernels import cuda
 from spherec.kernels.hinge import hinge_gradient
-from spherec.losses import Hinge, Triplets, covariance, spread_out
+from spherec.kernels.softmin import shared_softmin_gradient
+from spherec.losses import Hinge, Softmin, Triplets, covariance, spread_out
 from spherec.model import MetricModel
 from spherec.optim import DenseAdam
 from spherec.sampling import Negatives
@@ -56,11 +57,14 @@ class Run:
         self.rows = DenseAdam(rows, config.optimizer, constraint=config.constraint, planned=planned)
         self.geometry = LiveGeometry(self.rows, train.n_items)
         self._weights = _weights(train, config.balance, device) if config.balance else None  # (U,) of pairs, by user
-        # The hinge without penalties is one compiled pass; everything else goes through autograd.
-        weighted = config.covariance or config.spread_out or config.balance
-        plain = not (weighted or getattr(config.sampler, "shared", False))
+        # Without penalties, the hinge is one compiled pass, and softmin over a shared pool a few over one table;
+        # everything else goes through autograd.
+        penalised = config.covariance or config.spread_out
+        shared = getattr(config.sampler, "shared", False)
         self._gradient = self._autograd_gradient
-        if plain and isinstance(config.loss, Hinge):
+        if isinstance(config.loss, Softmin) and shared and config.constraint == "sphere" and not penalised:
+            self._gradient = self._shared_softmin_gradient
+        if isinstance(config.loss, Hinge) and not (shared or penalised or config.balance):
             self._triton = cuda.kernels("hinge", device)
             if self._triton:
                 self._gradient = self._triton_gradient
@@ -117,6 +121,20 @@ class Run:
             on_sphere=self.config.constraint == "sphere",
         )  # (2 B + M, D), (3, B)
         return gradient, told.sum(1)
+
+    def _shared_softmin_gradient(self, rows: Tensor, negatives: Negatives, users: Tensor) -> tuple[Tensor, Tensor]:
+        """The same for softmin over a shared pool on the sphere."""
+        loss = cast("Softmin", self.config.loss)
+        weights = None if self._weights is None else self._weights[users]  # (B,)
+        return shared_softmin_gradient(
+            rows,
+            negatives.valid,
+            negatives.log_q,
+            weights,
+            temperature=loss.temperature,
+            gamma=loss.gamma,
+            n_items=self.n_items,
+        )
 
     def _objective(self, rows: Tensor, negatives: Negatives, users: Tensor) -> tuple[Triplets, Tensor, Tensor]:
         """The distances of such rows, the loss, and what to minimise."""

@@ -94,7 +94,7 @@ def train(
         while not (interrupt.is_wanted() or given_up or _is_over(standing.history, plan.epochs, config.patience)):
             epoch = len(standing.history.epochs)
             order = rng.permutation(len(data), rng.torch_stream(config.seed, "shuffle", epoch, device=where))  # (E,)
-            with threads_for(config, where):
+            with threads_for(config.batch_size, where):
                 walk.begin(order, standing.pairs)
                 while standing.pairs < len(data):
                     began = time.perf_counter()
