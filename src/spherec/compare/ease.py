@@ -7,6 +7,7 @@ With fewer users than items, P is never made. With M = (XXᵀ + λ1)⁻¹ (U, U)
     P = (1 − XᵀMX) / λ        X P = M X        P_jj = (1 − x_jᵀ M x_j) / λ        scores = X − M X · diag(P)⁻¹
 """
 
+import warnings
 from typing import ClassVar
 
 import numpy as np
@@ -118,4 +119,6 @@ def _tensor(matrix: "sparse.csr_matrix", device: torch.device, scale: Tensor | N
     index = torch.as_tensor(np.stack((found.row, found.col)).astype(np.int64), device=device)
     values = torch.as_tensor(found.data, device=device)
     values = values if scale is None else (values * scale[index[0]]).float()
-    return torch.sparse_coo_tensor(index, values, found.shape, check_invariants=False).coalesce()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse invariant checks")  # some versions warn of what is asked for
+        return torch.sparse_coo_tensor(index, values, found.shape, check_invariants=False).coalesce()

@@ -9,6 +9,9 @@ Ints = NDArray[np.int64]
 Guide = NDArray[np.int32]
 
 
+_AT_ONCE = 1 << 20  # numbers looked up at once
+
+
 def guide_of(ends: Ints) -> tuple[Guide, int]:
     """For each block of 2^shift numbers, the item that its first number names; about as many blocks as items.
 
@@ -16,8 +19,11 @@ def guide_of(ends: Ints) -> tuple[Guide, int]:
     """
     shift = max(int(ends[-1] // max(len(ends), 1)).bit_length() - 1, 0)
     blocks = (int(ends[-1]) >> shift) + 2
-    items = np.searchsorted(ends, np.arange(blocks) << shift, side="right")
-    return np.minimum(items, len(ends) - 1).astype(np.int32), shift
+    guide = np.empty(blocks, np.int32)
+    for first in range(0, blocks, _AT_ONCE):  # a catalogue may be large
+        numbers = np.arange(first, min(first + _AT_ONCE, blocks)) << shift
+        guide[first : first + len(numbers)] = np.searchsorted(ends, numbers, side="right")
+    return np.minimum(guide, len(ends) - 1, out=guide), shift
 
 
 @compiled()

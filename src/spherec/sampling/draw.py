@@ -29,30 +29,33 @@ class Draw:
         if not np.any(weights > 0):
             raise DataError("there is no item to draw as a negative; give interactions with some")
         whole = _whole_numbers(weights, train.n_users)  # (I,)
-        owned = np.concatenate(([0], np.cumsum(whole[train.indices])))  # (E + 1,) numbers owned by all pairs before
+        owned = np.zeros(len(train) + 1, np.int64)  # (E + 1,) numbers owned by all pairs before
+        np.cumsum(whole[train.indices], out=owned[1:])
         of_row = owned[train.indptr]  # (U + 1,)
-        before = np.cumsum(whole) - whole  # (I,) numbers before an item's own
-        free_before = before[train.indices] - (owned[:-1] - of_row[train.users])  # (E,) of them, not her own
+        ends = np.cumsum(whole)  # (I,) past the numbers of each item
         self.total = int(whole.sum())  # T
+        keys = ends[train.indices]  # (E,) ascending: T times the user, and the numbers before an item, not her own
+        keys -= owned[1:]
+        keys += of_row[train.users]
+        keys += train.users * np.int64(self.total)
         self._train = train
-        self.ends = torch.tensor(np.cumsum(whole), device=device)  # (I,) past the numbers of each item
-        self._weights = torch.tensor(whole, device=device)  # (I,)
-        self._log_law = (self._weights.double() / self.total).log().float()  # (I,)
-        self._owned = torch.tensor(owned, device=device)  # (E + 1,)
+        # Of a CPU these are the arrays themselves: with ten million items a second copy would be felt.
+        self.ends, self._owned, self._free, self._keys = (
+            torch.as_tensor(one, device=device) for one in (ends, owned, self.total - np.diff(of_row), keys)
+        )  # (I,), (E + 1,), (U,), (E,)
+        self._log_law = self.probabilities().log_().float()  # (I,)
         self._starts = torch.tensor(train.indptr, device=device)  # (U + 1,)
-        self._free = torch.tensor(self.total - np.diff(of_row), device=device)  # (U,)
-        self._keys = torch.tensor(train.users * np.int64(self.total) + free_before, device=device)  # (E,) ascending
         self._triton = cuda.kernels("draw", device)
         if self._triton:
             tables = self.ends, self._owned, self._starts, self._free, self._keys
             self._state = self._triton.State(self.total, *tables)
         # On a CPU compiled loops do the same searches, in far fewer steps.
         self._compiled = device.type == "cpu" if compiled is None else compiled
-        self._guide, self._shift = kernels.guide_of(np.cumsum(whole)) if self._compiled else (np.empty(0, np.int32), 0)
+        self._guide, self._shift = kernels.guide_of(ends) if self._compiled else (np.empty(0, np.int32), 0)
 
     def probabilities(self) -> Tensor:
         """The law (I,), float64, before any user's items are left out."""
-        return self._weights.double() / self.total
+        return self._whole().double() / self.total
 
     def log_probabilities(self, items: Tensor) -> Tensor:
         """The logarithm of the law at item indices (…), float32."""
@@ -60,10 +63,14 @@ class Draw:
 
     def probabilities_for(self, users: Tensor) -> Tensor:
         """The law (B, I) for each user (B,), without her items; all zero for one who has every item of the law."""
-        law = self._weights.double().repeat(len(users), 1)  # (B, I)
+        law = self._whole().double().repeat(len(users), 1)  # (B, I)
         for row, user in enumerate(users.tolist()):
             law[row, self._train.items_of(user).tolist()] = 0
         return law / law.sum(1, keepdim=True).clamp_min(1)
+
+    def _whole(self) -> Tensor:
+        """How many numbers each item owns (I,)."""
+        return self.ends.diff(prepend=torch.zeros_like(self.ends[:1]))
 
     def any(self, n: int, generator: torch.Generator) -> Tensor:
         """Items (n,)."""
