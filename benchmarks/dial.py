@@ -1,0 +1,80 @@
+"""The dial of popularity: what gamma does to accuracy and to how popular the lists are.
+
+    python benchmarks/dial.py [--dim 256] [--gammas 1 0.5 0 -0.5 -1] [--device auto] [--output results/dial/book-crossing.json]
+
+Trains the preset `accurate` on the training folds of Book-Crossing's first split with each gamma, everything else the
+same, and tests on the fold that is left. What is in the file already is not run again. Draws a picture beside it, and
+says whether the lists grow more popular with every step of the dial.
+"""
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from spherec import Softmin, datasets, evaluate
+from spherec.data import splits
+from spherec.device import resolve
+from spherec.experiments.environment import environment_of
+from spherec.training import train
+from spherec.training.presets import PRESETS
+
+GAMMAS = (1.0, 0.5, 0.0, -0.5, -1.0)
+
+
+def main() -> None:
+    """Measure what is not recorded yet, write, draw, tell."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dim", type=int, default=256)
+    parser.add_argument("--gammas", type=float, nargs="+", default=GAMMAS)
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument("--output", type=Path, default=Path("results/dial/book-crossing.json"))
+    given = parser.parse_args()
+    given.output.parent.mkdir(parents=True, exist_ok=True)
+    points = json.loads(given.output.read_text())["points"] if given.output.exists() else []
+    part = splits.k_fold(datasets.book_crossing(), 4, seed=0)[0]
+    device = resolve(given.device)
+    for gamma in given.gammas:
+        base = PRESETS["accurate"].training
+        config = replace(base, dim=given.dim, loss=Softmin(base.loss.temperature, gamma))
+        if any(point["training"] == config.described() for point in points):
+            continue
+        began = time.perf_counter()
+        model = train(part.train, config, device=device).model
+        scores = evaluate(model, part.train, part.test, k=50).summary()
+        seconds = round(time.perf_counter() - began, 1)
+        where = environment_of(device)
+        points.append(
+            {"gamma": gamma, "scores": scores, "training": config.described(), "seconds": seconds, "environment": where}
+        )
+        given.output.write_text(json.dumps({"command": " ".join(sys.argv), "points": points}, indent=1) + "\n")
+        print(f"gamma {gamma}: NDCG {100 * scores['ndcg']:.2f}, MMR {scores['mmr']:.1f}, {seconds} s", flush=True)
+    shown = sorted((one for one in points if one["training"]["dim"] == given.dim), key=lambda one: one["gamma"])
+    grows = all(one["scores"]["mmr"] < other["scores"]["mmr"] for one, other in pairwise(shown))
+    print(f"with every step of gamma from {shown[0]['gamma']} to {shown[-1]['gamma']} lists grow more popular: {grows}")
+    draw(shown, given.output.with_suffix(".png"))
+
+
+def draw(points: list[dict[str, Any]], path: Path) -> None:
+    """Popularity and accuracy over gamma."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    left = figure.subplots()
+    right = left.twinx()
+    gammas = [point["gamma"] for point in points]
+    left.plot(gammas, [point["scores"]["mmr"] for point in points], marker="o", color="tab:orange")
+    right.plot(gammas, [100 * point["scores"]["ndcg"] for point in points], marker="s", color="tab:blue")
+    left.set(xlabel="γ: niche to the left, mainstream to the right", ylim=(0, None))
+    left.set_ylabel("MMR@50, users who have the median item", color="tab:orange")
+    right.set_ylabel("NDCG@50, %", color="tab:blue")
+    right.set_ylim(0, None)
+    figure.savefig(path, dpi=150)
+
+
+if __name__ == "__main__":
+    main()
