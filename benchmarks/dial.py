@@ -1,6 +1,6 @@
 """The dial of popularity: what gamma does to accuracy and to how popular the lists are.
 
-    python benchmarks/dial.py [--dim 256] [--gammas 1 0.5 0 -0.5 -1] [--device auto] [--output results/dial/book-crossing.json]
+    python benchmarks/dial.py [--dim 256] [--gammas 1 0.5 0 -0.5 -1] [--device auto] [--output FILE]
 
 Trains the preset `accurate` on the training folds of Book-Crossing's first split with each gamma, everything else the
 same, and tests on the fold that is left. What is in the file already is not run again. Draws a picture beside it, and
@@ -11,16 +11,16 @@ import argparse
 import json
 import sys
 import time
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from spherec import Softmin, datasets, evaluate
+from spherec import datasets, evaluate
 from spherec.data import splits
 from spherec.device import resolve
 from spherec.experiments.environment import environment_of
 from spherec.training import train
+from spherec.training.configure import configured
 from spherec.training.presets import PRESETS
 
 GAMMAS = (1.0, 0.5, 0.0, -0.5, -1.0)
@@ -39,8 +39,7 @@ def main() -> None:
     part = splits.k_fold(datasets.book_crossing(), 4, seed=0)[0]
     device = resolve(given.device)
     for gamma in given.gammas:
-        base = PRESETS["accurate"].training
-        config = replace(base, dim=given.dim, loss=Softmin(base.loss.temperature, gamma))
+        config = configured(PRESETS["accurate"].training, {"dim": given.dim, "loss": {"gamma": gamma}})
         if any(point["training"] == config.described() for point in points):
             continue
         began = time.perf_counter()

@@ -125,6 +125,7 @@ def test_settings_are_those_of_preset_file_set_and_flags_in_this_order(train, tm
         (("--set", 'sampler.kind="Hard"'), "sampler", {"kind": "Hard"}),
         (("--set", "sampler.kind=Uniform", "--set", "sampler.shared=true"), "sampler", {"shared": True}),
         (("--set", "loss.rank_weight = true"), "loss", {"rank_weight": True}),
+        (("--preset", "niche", "--negatives", 50, "--gamma", -0.5), "loss", {"gamma": -0.5}),
     ],
 )
 def test_any_setting_can_be_set(train, tmp_path, options, part, expected):

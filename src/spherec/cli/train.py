@@ -40,6 +40,14 @@ def train(
     dim: Annotated[int | None, typer.Option(help="Dimensions of the space.", rich_help_panel=_MODEL)] = None,
     negatives: Annotated[int | None, typer.Option(help="For each positive pair.", rich_help_panel=_MODEL)] = None,
     batch_size: Annotated[int | None, typer.Option(help="Positive pairs a step.", rich_help_panel=_MODEL)] = None,
+    gamma: Annotated[
+        float | None,
+        typer.Option(
+            help="The dial of popularity, with softmin (accurate, balanced, niche): 1 is as mainstream as people are, "
+            "0 far less, and below 0 less still.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Of Adam.", rich_help_panel=_MODEL)] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the pairs, at most.", rich_help_panel=_MODEL)] = None,
     seed: Annotated[int | None, typer.Option(help="Of everything random.", rich_help_panel=_MODEL)] = None,
@@ -75,6 +83,7 @@ def train(
         "dim": dim,
         "sampler.negatives": negatives,
         "batch_size": batch_size,
+        "loss.gamma": gamma,
         "optimizer.learning_rate": learning_rate,
         "epochs": epochs,
         "seed": seed,

@@ -38,7 +38,8 @@ def _changed(base: _Config, changes: Mapping[str, Any], path: str) -> _Config:
     for name, value in changes.items():
         where = f"{path}{name}"
         if name not in names:
-            raise ArgumentError(f"{where} is not a field of {type(base).__name__}{_meant(name, names)}")
+            other = _of_other_kinds(path.rstrip("."), name)
+            raise ArgumentError(f"{where} is not a field of {type(base).__name__}{other or _meant(name, names)}")
         part = getattr(base, name)
         if is_dataclass(part):
             if not isinstance(value, Mapping):
@@ -79,6 +80,12 @@ def _checked(value: Any, hint: Any, where: str) -> Any:
         kind = {int: "a whole number", float: "a number", bool: "true or false"}[hint]
         raise ArgumentError(f"{where} must be {kind}, got {value!r}")
     return value
+
+
+def _of_other_kinds(part: str, name: str) -> str:
+    """Which kinds of the part have such a field."""
+    having = [kind for kind, of_it in KINDS.get(part, {}).items() if name in {field.name for field in fields(of_it)}]
+    return f", but of {', '.join(having)}; choose {part}.kind, or a preset that has it" if having else ""
 
 
 def _meant(name: str, names: list[str]) -> str:
