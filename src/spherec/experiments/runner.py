@@ -141,8 +141,14 @@ def validated(
     device: torch.device,
     progress: Callable[[EpochRecord, History], None] | None = None,
 ) -> Trained:
-    """Trained on the one part with early stopping by NDCG@k on the other."""
+    """Trained on the one part with early stopping by NDCG@k on the other.
+
+    A schedule is run to its end, and looked at only there: in the middle of it the rate is still high, and so many
+    epochs under a schedule of their own would be another run.
+    """
     validate = Validation(part.train, part.test, k=k)
+    if training.optimizer.schedule != "constant":
+        training = replace(training, validate_every=training.plan(len(part.train)).epochs)
     return whole(train(part.train, training, validate=validate, device=device, progress=progress))
 
 
