@@ -17,6 +17,7 @@ LEVELS = {
     "_version": 0,
     "errors": 0,
     "nested": 0,
+    "threads": 0,
     "rng": 1,
     "device": 1,
     "geometry": 1,

@@ -15,10 +15,10 @@ from spherec.data.interactions import Interactions
 from spherec.memory import watched
 from spherec.model import MetricModel
 from spherec.sampling import Popularity, Sampling, TwoStage, Uniform
+from spherec.threads import threads_for
 from spherec.training import Training
 from spherec.training.run import Run
 from spherec.training.steps import steps
-from spherec.training.threads import threads_for
 
 SAMPLERS: dict[str, Callable[[int], Sampling]] = {
     "uniform": Uniform,

@@ -32,7 +32,10 @@ def draw(title: str, table: Sequence[Line], k: int, path: Path) -> Path:
         dx, dy = (np.nan_to_num([getattr(line, name).std for line in some]) for name in ("mmr", "ndcg"))
         axes.errorbar(x, y, dy, dx, linestyle="none", marker="o", capsize=2, color=colour, label=label)
         for line, at_x, at_y in zip(some, x, y, strict=True):
-            axes.annotate(line.model, (at_x, at_y), xytext=(0, 6), textcoords="offset points", ha="center", fontsize=9)
+            above = 6 if is_ours else -14  # points; those of peers stand below
+            axes.annotate(
+                line.model, (at_x, at_y), xytext=(0, above), textcoords="offset points", ha="center", fontsize=9
+            )
     if all(line.mmr.mean > 0 for line in table):
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

@@ -14,6 +14,8 @@ import math
 import torch
 from torch import Tensor
 
+from spherec.threads import product
+
 _SHORTEST = 1e-12  # below it a row has no direction, and stays where it is
 
 
@@ -33,7 +35,7 @@ def shared_softmin_gradient(
     vectors = rows / length
     users, positives, negatives = vectors[:n], vectors[n : 2 * n], vectors[2 * n :]
     near = (users * positives).sum(1, keepdim=True)  # (B, 1)
-    table = users @ negatives.T  # (B, N) s
+    table = product(users, negatives.T)  # (B, N) s
     table.masked_fill_(~valid, -torch.inf)
     active = table.amax(1, keepdim=True) > near  # (B, 1)
     table.sub_(near).div_(temperature)
@@ -46,6 +48,8 @@ def shared_softmin_gradient(
     loss = weight * (highest + total.log())  # (B, 1)
     table.mul_(weight / (temperature * total))  # ∂/∂s_ik
     pull = table.sum(1, keepdim=True)  # (B, 1)
-    gradient = torch.cat((table @ negatives - pull * positives, -pull * users, table.T @ users))  # of vectors
+    gradient = torch.cat(
+        (product(table, negatives) - pull * positives, -pull * users, product(table.T, users))
+    )  # of vectors
     gradient.sub_((gradient * vectors).sum(1, keepdim=True) * vectors).div_(length)  # of rows
     return gradient, torch.stack([one.sum().double() for one in (loss, active, ~valid)])

@@ -15,6 +15,7 @@ from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.geometry import Vectors
 from spherec.model import MetricModel
+from spherec.threads import threads_for
 from spherec.training.checkpoint import CheckpointFile, fingerprint
 from spherec.training.config import Training
 from spherec.training.history import EpochRecord, History
@@ -22,7 +23,6 @@ from spherec.training.interrupt import interruptible
 from spherec.training.run import Run
 from spherec.training.standing import Standing
 from spherec.training.steps import steps
-from spherec.training.threads import threads_for
 from spherec.training.timer import Timer
 
 Validate = Callable[[Vectors], float]
