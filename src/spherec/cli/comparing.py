@@ -85,7 +85,7 @@ def run_comparison(
     table = lines(results, comparison.folder)
     sizes = {"users": data.n_users, "items": data.n_items, "pairs": len(data)}
     sizes |= {} if test is None else {"test pairs": len(test)}
-    page = as_markdown(name, table, results, study, command=_command(source, options), sizes=sizes)
+    page = as_markdown(name, table, results, study, command=_command(source, options, table), sizes=sizes)
     _write(output, {f"{name}.csv": as_csv(table), f"{name}.md": page})
     is_drawn = plots and _draw(name, table, study.k, output)
     if as_json:
@@ -108,23 +108,19 @@ def _data(source: Source, test: str | None) -> tuple[Interactions, Interactions 
     return source.load(), replace(source, data=test).load()
 
 
-def _command(source: Source, options: Options) -> str:
-    """The command that asks for all of this."""
-    words = ["spherec", "compare", source.data]
+def _command(source: Source, options: Options, table: Sequence[Line]) -> str:
+    """The command that asks for all that is shown."""
+    words = ["spherec", "compare", source.data, "--models", ",".join(line.model for line in table)]
     for given in (source, options):
         for field in fields(given):
             value = getattr(given, field.name)
-            if field.name in ("data", "only_folds") or value is None or value == field.default:
+            if field.name in ("data", "models", "only_folds") or value is None or value == field.default:
                 continue
             option = "-k" if field.name == "k" else f"--{field.name.replace('_', '-')}"
-            words += (
-                [f"{'--no-' if value is False else '--'}{field.name}"]
-                if isinstance(value, bool)
-                else [
-                    option,
-                    str(value),
-                ]
-            )
+            if isinstance(value, bool):
+                words.append(option if value else option.replace("--", "--no-"))
+            else:
+                words += [option, str(value)]
     return shlex.join(words)
 
 

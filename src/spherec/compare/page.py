@@ -37,8 +37,7 @@ def as_markdown(
         f"# {title}: models compared",
         f"{about}. Lists of {study.k}. {_folds(table)}",
         _table(table),
-        f"p: of a paired t-test over users (NDCG, all folds together) against {best_peer(results)}, the best peer. fit "
-        f"s, peak MB: the last fit alone, mean over folds; {_memory(results)}.",
+        f"{_test(results)}fit s, peak MB: the last fit alone, mean over folds; {_memory(results)}.",
         f"For each model and fold, up to {study.trials} settings were tried on a validation part of "
         f"{100 * study.validation:g} % of the training pairs; the best by NDCG was fit again on all of them and tested "
         f"once.",
@@ -49,6 +48,12 @@ def as_markdown(
         _made_by(results),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _test(results: Sequence[Result]) -> str:
+    peer = best_peer(results)
+    test = "p: of a paired t-test over users (NDCG, mean of each over folds)"
+    return f"{test} against {peer}, the best peer. " if peer else ""
 
 
 def _folds(table: Sequence[Line]) -> str:

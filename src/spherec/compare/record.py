@@ -93,21 +93,16 @@ class Folder:
         """Keep every user's values."""
         arrays = {name: getattr(per_user, name).astype(np.float32) for name in KEPT}
         with atomic_write(self._users_path(result)) as file:
-            np.savez_compressed(file, users=per_user.users, result=_sum(result), **arrays)
+            np.savez_compressed(file, users=per_user.users, **arrays)
 
     def load_users(self, result: Result) -> dict[str, NDArray[Any]] | None:
-        """Every user's values; None where they are absent, or of another result."""
+        """Every user's values; None where they are absent."""
         path = self._users_path(result)
         if not path.exists():
             return None
         with np.load(path, allow_pickle=False) as arrays:
-            if int(arrays["result"]) != _sum(result):
-                return None
             return {name: arrays[name] for name in ("users", *KEPT)}
 
     def _users_path(self, result: Result) -> Path:
-        return self.path / f"{result.model}-{result.fold}.npz"
-
-
-def _sum(result: Result) -> int:
-    return zlib.crc32(result.key.encode())
+        key = zlib.crc32(result.key.encode())  # one folder may hold several studies
+        return self.path / f"{result.model}-{result.fold}-{key:08x}.npz"

@@ -85,20 +85,24 @@ def as_row(line: Line) -> dict[str, Any]:
 
 
 def _p_value(ours: Sequence[Result], theirs: Sequence[Result], folder: Folder) -> float | None:
-    """Over the users of all folds that both have; None where their values are not at hand."""
+    """Over users, each with her mean over the folds that both have; None where their values are not at hand."""
     peers = {one.fold: one for one in theirs}
-    first, second = [], []
+    parts = []  # users, ours, theirs
     for one in ours:
         if one.fold not in peers:
             continue
         pair = folder.load_users(one), folder.load_users(peers[one.fold])
         if pair[0] is None or pair[1] is None or not np.array_equal(pair[0]["users"], pair[1]["users"]):
             return None
-        first.append(pair[0]["ndcg"])
-        second.append(pair[1]["ndcg"])
-    if not first or sum(map(len, first)) < 2:
+        parts.append((pair[0]["users"], pair[0]["ndcg"], pair[1]["ndcg"]))
+    if not parts:
         return None
-    return paired(np.concatenate(first), np.concatenate(second)).p_value
+    users, first, second = (np.concatenate(one) for one in zip(*parts, strict=True))
+    each, place = np.unique(users, return_inverse=True)
+    if len(each) < 2:
+        return None
+    sums = [np.bincount(place, values.astype(np.float64)) for values in (first, second)]
+    return paired(*(one / np.bincount(place) for one in sums)).p_value
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
