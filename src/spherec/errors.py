@@ -10,6 +10,15 @@ SpherecError
 A message is one sentence that names where (file, line or column), the value received, and what to do about it.
 """
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """What the name may be a slip of, to stand behind it in a message; empty if nothing is near."""
+    close = get_close_matches(name, list(known), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
 
 class SpherecError(Exception):
     """Base of all errors that spherec raises on purpose."""

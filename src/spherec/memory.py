@@ -10,6 +10,8 @@ from pathlib import Path
 
 import torch
 
+from spherec.errors import TrainingError
+
 _PROCESS = Path("/proc/self")  # Linux
 
 
@@ -19,6 +21,15 @@ class Growth:
 
     mb: float | None = None
     "By how much memory grew within the block, at most; None where the system does not tell."
+
+
+@contextmanager
+def enough_memory() -> Iterator[None]:
+    """A `TrainingError` where there is not."""
+    try:
+        yield
+    except (MemoryError, torch.OutOfMemoryError):
+        raise TrainingError("there is not enough memory; take smaller dim, batch_size or negatives") from None
 
 
 @contextmanager

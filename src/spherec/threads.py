@@ -1,5 +1,6 @@
 """How many threads an operation on a CPU is worth."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -8,7 +9,7 @@ import torch
 _SMALL = 1024  # pairs in a batch
 _LARGE = 1 << 26  # multiplications
 
-_before = [0]  # how many there were before `threads_for` took them away; 0 outside
+_taken = threading.local()  # `before`: how many there were before `threads_for` took them away; 0 outside
 
 
 @contextmanager
@@ -21,12 +22,14 @@ def threads_for(batch_size: int, device: torch.device) -> Iterator[None]:
     if device.type != "cpu" or batch_size > _SMALL:
         yield
         return
-    _before.append(torch.get_num_threads())
+    outside, before = getattr(_taken, "before", 0), torch.get_num_threads()
+    _taken.before = before
     torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(_before.pop())
+        _taken.before = outside
+        torch.set_num_threads(before)
 
 
 def product(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -34,7 +37,7 @@ def product(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
     It takes milliseconds, in which threads wait for each other once.
     """
-    before = _before[-1]
+    before = getattr(_taken, "before", 0)
     if not before or one.device.type != "cpu" or one.shape[0] * one.shape[1] * other.shape[1] < _LARGE:
         return one @ other
     torch.set_num_threads(before)

@@ -99,7 +99,7 @@ def test_training_that_is_never_validated_takes_all_epochs(records):
 def test_a_schedule_is_run_to_its_end_and_looked_at_there(records, trainings, monkeypatch):
     told = iter([0.4])
     monkeypatch.setattr(runner_module, "Validation", lambda *_, **__: lambda vectors: next(told))
-    falling = replace(TRAINING, optimizer=Adam(1e-2, schedule="cosine"))
+    falling = replace(TRAINING, optimizer=Adam(1e-2, schedule="cosine"), validate_every=None)
     (record,) = ran(records, replace(ONE_ROW, rows=(Row("uniform-1-32", falling),)), folds=[0])
     assert record.epochs == TRAINING.epochs
     assert [config.epochs for _, config in trainings] == [TRAINING.epochs, TRAINING.epochs]

@@ -20,7 +20,7 @@ from spherec.compare.table import Line, as_csv, as_row, best_peer, lines
 from spherec.data.atomic import atomic_write
 from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, resolve
-from spherec.errors import ArgumentError, MissingPackageError
+from spherec.errors import ArgumentError, MissingPackageError, TrainingError
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,10 @@ def run_comparison(
     except KeyboardInterrupt:
         note("what was done is kept; the same command goes on from there")
         raise
+    for model, error in comparison.failed.items():
+        note(f"{model} is left out: {error}")
+    if comparison.failed and not results:
+        raise TrainingError("no model could be fit; name others with --models")
     table = lines(results, comparison.folder)
     sizes = {"users": data.n_users, "items": data.n_items, "pairs": len(data)}
     sizes |= {} if test is None else {"test pairs": len(test)}

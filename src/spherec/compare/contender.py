@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 
@@ -56,6 +56,11 @@ class Contender(Protocol):
         ...
 
     @property
+    def is_settled(self) -> bool:
+        """Whether there is nothing to choose on the validation part."""
+        ...
+
+    @property
     def at_once(self) -> bool:
         """Whether a GPU has room for several trials at a time."""
         ...
@@ -87,6 +92,12 @@ class Peer:
     is_ours = False
     at_once = False
     base: Mapping[str, Any] = {}
+    space: ClassVar[Space] = {}
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is one value of each setting."""
+        return all(len(values) == 1 for values in self.space.values())
 
     def refuse(self, train: Interactions) -> None:
         """It takes any data and needs no package."""

@@ -1,6 +1,5 @@
 """Who can be compared, by name."""
 
-import difflib
 from collections.abc import Sequence
 
 from spherec.compare.contender import Contender
@@ -8,7 +7,7 @@ from spherec.compare.ease import Ease
 from spherec.compare.implicit_peers import Als, Bpr, Knn
 from spherec.compare.most_popular import MostPopular
 from spherec.compare.ours import Ours
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, meant
 from spherec.training.presets import PRESETS
 
 PEERS: dict[str, Contender] = {peer.name: peer for peer in (Ease(), Als(), Bpr(), Knn(), MostPopular())}
@@ -33,7 +32,6 @@ def contenders(names: Sequence[str]) -> list[Contender]:
         raise ArgumentError(f"there are no models to compare; name some of {', '.join(known_models())}")
     for name in names:
         if name not in known_models():
-            close = difflib.get_close_matches(name, known_models(), n=1)
-            meant = f" (did you mean {close[0]!r}?)" if close else ""
-            raise ArgumentError(f"there is no model called {name!r}{meant}; there are {', '.join(known_models())}")
+            known = known_models()
+            raise ArgumentError(f"there is no model called {name!r}{meant(name, known)}; there are {', '.join(known)}")
     return [PEERS[name] if name in PEERS else Ours.preset(name) for name in dict.fromkeys(names)]

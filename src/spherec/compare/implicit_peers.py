@@ -31,7 +31,7 @@ class _OfImplicit(Peer):
             import implicit  # noqa: F401
         except ImportError as error:
             raise MissingPackageError(
-                f"{self.name} needs implicit; install it with: pip install 'spherec[compare]'"
+                f"{self.name} needs implicit; install it with: pip install 'spherec[compare]', or name other models"
             ) from error
 
     def device(self, wanted: torch.device) -> torch.device:  # noqa: ARG002

@@ -87,7 +87,7 @@ def described(settings: Mapping[str, Any]) -> str:
 
 def _validation(result: Result) -> str:
     found = [trial["scores"]["ndcg"] for trial in result.trials if not trial["failed"]]
-    return f"{100 * max(found):.2f}"
+    return f"{100 * max(found):.2f}" if found else ""
 
 
 def _made_by(results: Sequence[Result]) -> str:

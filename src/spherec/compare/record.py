@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spherec.data.atomic import atomic_write
+from spherec.errors import DataError
 from spherec.evaluation import PerUser
 from spherec.experiments.json_lines import JsonLines
 
@@ -78,6 +79,13 @@ class Folder:
     """Where a comparison is kept."""
 
     path: Path
+
+    def make(self) -> None:
+        """Make it, where there is none."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DataError(f"cannot make the folder {self.path} ({error.strerror}); choose another") from None
 
     @property
     def results(self) -> JsonLines[Result]:

@@ -17,11 +17,11 @@ from spherec.data import splits
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.errors import ArgumentError, TrainingError
-from spherec.evaluation import evaluate
+from spherec.evaluation import evaluate, validation_part
 from spherec.experiments.environment import environment_of
 from spherec.experiments.pool import run_all, workers_for
 from spherec.experiments.runner import Stage, Watch, name_of
-from spherec.memory import watched
+from spherec.memory import enough_memory, watched
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,9 @@ class Comparison:
             self._split = {"data": name_of(given.train), "test": name_of(given.test)}
         self.folder = Folder(folder)
         self._results, self._trials = self.folder.results, self.folder.trials
-        self._inner = cache(lambda fold: splits.ratio(self.parts[fold].train, study.validation, seed=study.seed))
+        self._inner = cache(lambda fold: validation_part(self.parts[fold].train, study.validation, seed=study.seed))
+        self.failed: dict[str, str] = {}
+        "Models that could not be fit, and why."
 
     def results(self) -> list[Result]:
         """All that is recorded of this study, of models that it does not name, too."""
@@ -90,7 +92,7 @@ class Comparison:
 
     def runs_left(self, folds: Iterable[int] | None = None) -> int:
         """How many fits that takes at most: trials and tests."""
-        return sum(len(self._drawn(contender, fold)) + 1 for contender, some in self.left(folds) for fold in some)
+        return sum(len(self._tried(contender, fold)) + 1 for contender, some in self.left(folds) for fold in some)
 
     def run(
         self,
@@ -103,17 +105,23 @@ class Comparison:
         """Run what is left, of these folds or of all; everything that is recorded then."""
         left = self.left(folds)
         workers = workers_for(workers, device)
-        for contender, _ in left:
+        for contender, some in left:
             contender.refuse(self.parts[0].train)
-        self.folder.path.mkdir(parents=True, exist_ok=True)
+            for fold in some:
+                self._inner(fold)  # cut before several ask for it at once
+        self.folder.make()
+        self.failed.clear()
         tell = watch or (lambda _: None)
         for contender, some in left:
             where = contender.device(device)
             how = How(k=self.study.k, seed=self.study.seed, device=where)
             environment = {**environment_of(where), **contender.versions()}
-            tried = self._try(contender, some, how, environment, workers if contender.at_once else 1, tell)
-            for fold in some:  # one after the other, so that time and memory are its own
-                self._test(contender, fold, tried[fold], how, environment, tell)
+            try:
+                tried = self._try(contender, some, how, environment, workers if contender.at_once else 1, tell)
+                for fold in some:  # one after the other, so that time and memory are its own
+                    self._test(contender, fold, tried[fold], how, environment, tell)
+            except TrainingError as error:  # the others may do better
+                self.failed[contender.name] = str(error)
         return self.results()
 
     def _try(
@@ -142,11 +150,9 @@ class Comparison:
         blanks = [
             Trial(contender.name, fold, self._identity(contender), settings, {}, {}, 0.0, environment)
             for fold in folds
-            for settings in self._drawn(contender, fold)
+            for settings in self._tried(contender, fold)
         ]
-        for fold in folds:
-            self._inner(fold)  # cut before several ask for it at once
-        numbers = [number for fold in folds for number in range(1, len(self._drawn(contender, fold)) + 1)]
+        numbers = [number for fold in folds for number in range(1, len(self._tried(contender, fold)) + 1)]
         tasks = [partial(do, blank, number) for blank, number in zip(blanks, numbers, strict=True)]
         done = run_all(tasks, workers, how.device)
         return {fold: [trial for trial in done if trial.fold == fold] for fold in folds}
@@ -154,7 +160,8 @@ class Comparison:
     def _one_trial(self, contender: Contender, blank: Trial, how: How) -> Trial:
         part, began = self._inner(blank.fold), time.perf_counter()
         try:
-            model, refit = contender.tried(part, blank.settings, how)
+            with enough_memory():
+                model, refit = contender.tried(part, blank.settings, how)
         except TrainingError as error:  # settings under which it does not learn are no good, and that is all
             return replace(blank, failed=str(error), seconds=time.perf_counter() - began)
         scores = evaluate(model, part.train, part.test, k=self.study.k).summary()
@@ -172,11 +179,13 @@ class Comparison:
         """Fit with the best settings on the whole training part, and test. Only here the test pairs are looked at."""
         stage = Stage(contender.name, fold, "training")
         tell(stage)
-        chosen, part = best_of(trials), self.parts[fold]
+        settings = best_of(trials).refit if trials else self._drawn(contender, fold)[0]
+        part = self.parts[fold]
         told = replace(how, told=lambda epoch, epochs: tell(replace(stage, epoch=epoch, epochs=epochs)))
         with watched(how.device) as growth:
             began = time.perf_counter()
-            model = contender.fit(part.train, chosen.refit, told)
+            with enough_memory():
+                model = contender.fit(part.train, settings, told)
             if how.device.type == "cuda":
                 torch.cuda.synchronize(how.device)
             seconds = time.perf_counter() - began
@@ -184,7 +193,7 @@ class Comparison:
         scores = evaluate(model, part.train, part.test, k=self.study.k)
         result = replace(
             self._blank(contender, fold),
-            settings=chosen.refit,
+            settings=settings,
             trials=[
                 {"settings": one.settings, "refit": one.refit, "scores": one.scores, "failed": one.failed}
                 for one in trials
@@ -199,6 +208,10 @@ class Comparison:
         self.folder.save_users(result, scores.per_user)
         self._results.add(result)
         tell(replace(stage, doing="done"))
+
+    def _tried(self, contender: Contender, fold: int) -> list[dict[str, Any]]:
+        """The settings to try; none where there is nothing to choose."""
+        return [] if contender.is_settled else self._drawn(contender, fold)
 
     def _drawn(self, contender: Contender, fold: int) -> list[dict[str, Any]]:
         study = self.study

@@ -3,6 +3,17 @@
 from spherec.evaluation.evaluator import Ranker, evaluate, score
 from spherec.evaluation.scores import PerUser, Scores
 from spherec.evaluation.significance import Difference, difference, paired
-from spherec.evaluation.validation import Validation
+from spherec.evaluation.validation import Validation, validation_part
 
-__all__ = ["Difference", "PerUser", "Ranker", "Scores", "Validation", "difference", "evaluate", "paired", "score"]
+__all__ = [
+    "Difference",
+    "PerUser",
+    "Ranker",
+    "Scores",
+    "Validation",
+    "difference",
+    "evaluate",
+    "paired",
+    "score",
+    "validation_part",
+]

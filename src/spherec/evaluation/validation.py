@@ -2,11 +2,21 @@
 
 import numpy as np
 
+from spherec.data import splits
 from spherec.data.interactions import Interactions
-from spherec.errors import DataError
+from spherec.data.splits import Fold
+from spherec.errors import ArgumentError, DataError
 from spherec.evaluation.metrics import hits, ndcg
 from spherec.geometry import Vectors
 from spherec.ranking import ExactRanker
+
+
+def validation_part(data: Interactions, share: float, *, seed: int) -> Fold:
+    """What to learn from, and a share of each user's items to choose on."""
+    fold = splits.ratio(data, share, seed=seed)
+    if not len(fold.test):
+        raise ArgumentError(f"validation {share:g} holds nothing out, for no user has enough items; raise it")
+    return fold
 
 
 class Validation:

@@ -13,7 +13,7 @@ from spherec.data import splits
 from spherec.data.archive import checksum
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
-from spherec.evaluation import Validation, evaluate
+from spherec.evaluation import Validation, evaluate, validation_part
 from spherec.experiments.environment import environment_of
 from spherec.experiments.pool import run_all, workers_for
 from spherec.experiments.records import Record, Records
@@ -127,7 +127,7 @@ def attempt(
     progress: Callable[[EpochRecord, History], None] | None = None,
 ) -> Attempt:
     """Train on all but a validation part of the training folds."""
-    inner = splits.ratio(train_part, experiment.validation, seed=experiment.seed)
+    inner = validation_part(train_part, experiment.validation, seed=experiment.seed)
     trained = validated(inner, training, k=experiment.k, device=device, progress=progress)
     scores = evaluate(trained.model, inner.train, inner.test, k=experiment.k).summary()
     return Attempt(training, trained.history, best_epochs(trained.history), scores)
@@ -141,14 +141,8 @@ def validated(
     device: torch.device,
     progress: Callable[[EpochRecord, History], None] | None = None,
 ) -> Trained:
-    """Trained on the one part with early stopping by NDCG@k on the other.
-
-    A schedule is run to its end, and looked at only there: in the middle of it the rate is still high, and so many
-    epochs under a schedule of their own would be another run.
-    """
+    """Trained on the one part with early stopping by NDCG@k on the other."""
     validate = Validation(part.train, part.test, k=k)
-    if training.optimizer.schedule != "constant":
-        training = replace(training, validate_every=training.plan(len(part.train)).epochs)
     return whole(train(part.train, training, validate=validate, device=device, progress=progress))
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from spherec.threads import product
 
-_SHORTEST = 1e-12  # below it a row has no direction, and stays where it is
+_SHORTEST = 1e-12  # a row of zeros is divided by it
 
 
 def shared_softmin_gradient(

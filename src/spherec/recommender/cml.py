@@ -1,6 +1,5 @@
 """A model to work with: learn from interactions, go on with new ones, answer, save."""
 
-import difflib
 from collections.abc import Callable
 from dataclasses import fields, replace
 from os import PathLike
@@ -12,7 +11,7 @@ from spherec import artifact
 from spherec.artifact import Artifact
 from spherec.data.atomic import refuse_unwritable
 from spherec.device import DeviceName, resolve
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, meant
 from spherec.ranking import index_file
 from spherec.recommender.answers import Answers
 from spherec.recommender.asking import Unknown, indices_of
@@ -36,13 +35,11 @@ class CML(Answers):
 
     def __init__(self, *, preset: str = "two-stage", device: DeviceName = "auto", **settings: Any) -> None:
         if preset not in PRESETS:
-            raise ArgumentError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}")
+            raise ArgumentError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}{meant(preset, PRESETS)}")
         names = [field.name for field in fields(Training)]
         for name in settings:
             if name not in names:
-                close = difflib.get_close_matches(name, names, n=1)
-                meant = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
-                raise ArgumentError(f"{name!r} is not a setting; {meant}")
+                raise ArgumentError(f"{name!r} is not a setting{meant(name, names)}; there are {', '.join(names)}")
         super().__init__(None)
         self.config = replace(PRESETS[preset].training, **settings)
         self.device: DeviceName = device

@@ -4,10 +4,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from spherec.data import splits
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
-from spherec.evaluation import Validation
+from spherec.evaluation import Validation, validation_part
 from spherec.recommender.progress import training_bar
 from spherec.training import Training
 from spherec.training.trainer import Progress
@@ -25,11 +24,7 @@ def held_out(data: Interactions, config: Training, share: float) -> tuple[Intera
         return data, None
     if not 0 < share < 1:
         raise ArgumentError(f"validation must be 0 or a share between 0 and 1, got {share:g}")
-    fold = splits.ratio(data, share, seed=config.seed)
-    if not len(fold.test):
-        raise ArgumentError(
-            f"validation {share:g} holds nothing out, for no user has enough items; raise it, or give 0 to go without"
-        )
+    fold = validation_part(data, share, seed=config.seed)
     return fold.train, Validation(fold.train, fold.test)
 
 

@@ -24,7 +24,9 @@ def build(config: Sampling, train: Interactions, device: torch.device, *, initia
     """The sampler for `train` on `device`; `initial_items` (I, D) are what frozen vectors are frozen at."""
     match config:
         case Uniform() | Popularity():
-            return FixedLawSampler(train, config.weights(train), config.negatives, device, shared=config.shared)
+            # More than there are items would be the same ones again, and take as long.
+            count = min(config.negatives, max(train.n_items, 1)) if config.shared else config.negatives
+            return FixedLawSampler(train, config.weights(train), count, device, shared=config.shared)
         case TwoStage():
             return TwoStageSampler(train, config, device, initial_items=initial_items)
         case Hard():

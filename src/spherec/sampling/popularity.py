@@ -22,7 +22,8 @@ class Popularity:
     beta: float = 0.8
     "β: above 0 favours popular items, 0 is uniform over the items that anybody has, below 0 favours rare ones."
     shared: bool = False
-    "Whether a batch shares its negatives: with hundreds or thousands of them, for softmin."
+    """Whether a batch shares its negatives: with hundreds or thousands of them, for softmin. No more are drawn than
+    there are items."""
 
     def __post_init__(self) -> None:
         check_count("negatives", self.negatives)

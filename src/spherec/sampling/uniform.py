@@ -19,7 +19,8 @@ class Uniform:
     negatives: int = 1
     "N, negatives for each positive."
     shared: bool = False
-    "Whether a batch shares its negatives: with hundreds or thousands of them, for softmin."
+    """Whether a batch shares its negatives: with hundreds or thousands of them, for softmin. No more are drawn than
+    there are items."""
 
     def __post_init__(self) -> None:
         check_count("negatives", self.negatives)

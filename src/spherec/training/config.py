@@ -46,7 +46,8 @@ class Training:
     30, or as many as make 3,000."""
     validate_every: int | None = None
     """Epochs between two looks at the validation metric, where there is one; the last epoch gets one, too. If nothing
-    is said, 2, or as many as make 500 steps: within fewer a new model has learned nothing."""
+    is said, 2, or as many as make 500 steps: within fewer a new model has learned nothing. Under a schedule, only the
+    last: before, the rate is still high, and so many epochs under a schedule of their own would be another run."""
     patience: int = 10
     "Looks without a new best after which training ends; the best vectors are kept."
     seed: int = 0
@@ -78,9 +79,10 @@ class Training:
         softmin = isinstance(self.loss, Softmin)
         usual, least = (_EPOCHS_OF_SOFTMIN, _STEPS_OF_SOFTMIN) if softmin else (_EPOCHS, _STEPS)
         epochs = self.epochs or max(usual, -(-least // steps))
+        usual_looks = max(_EPOCHS_BETWEEN_LOOKS, -(-_STEPS_BETWEEN_LOOKS // steps))
         return Plan(
             epochs=epochs,
-            validate_every=self.validate_every or max(_EPOCHS_BETWEEN_LOOKS, -(-_STEPS_BETWEEN_LOOKS // steps)),
+            validate_every=self.validate_every or (usual_looks if self.optimizer.schedule == "constant" else epochs),
             steps=epochs * steps,
         )
 

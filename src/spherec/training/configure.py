@@ -1,12 +1,11 @@
 """A config from plain data, such as a TOML file or options give: every key is known, every value of its type."""
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, meant
 from spherec.losses import Loss
 from spherec.sampling import Sampling
 from spherec.training.config import Training
@@ -39,7 +38,8 @@ def _changed(base: _Config, changes: Mapping[str, Any], path: str) -> _Config:
         where = f"{path}{name}"
         if name not in names:
             other = _of_other_kinds(path.rstrip("."), name)
-            raise ArgumentError(f"{where} is not a field of {type(base).__name__}{other or _meant(name, names)}")
+            told = other or meant(name, names) or f"; it has {', '.join(names)}"
+            raise ArgumentError(f"{where} is not a field of {type(base).__name__}{told}")
         part = getattr(base, name)
         if is_dataclass(part):
             if not isinstance(value, Mapping):
@@ -86,8 +86,3 @@ def _of_other_kinds(part: str, name: str) -> str:
     """Which kinds of the part have such a field."""
     having = [kind for kind, of_it in KINDS.get(part, {}).items() if name in {field.name for field in fields(of_it)}]
     return f", but of {', '.join(having)}; choose {part}.kind, or a preset that has it" if having else ""
-
-
-def _meant(name: str, names: list[str]) -> str:
-    close = difflib.get_close_matches(name, names, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else f"; it has {', '.join(names)}"

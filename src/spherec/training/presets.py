@@ -29,11 +29,11 @@ PRESETS = {
     "accurate": Preset(_ACCURATE, "the best lists: softmin in 512 dimensions, as mainstream as people are"),
     "balanced": Preset(
         replace(_ACCURATE, loss=Softmin(temperature=0.09, gamma=0.5)),
-        "softmin with popular items pushed back half-way: nearly as accurate, half as mainstream",
+        "softmin with popular items pushed back half-way: nearly as accurate, a third less mainstream",
     ),
     "niche": Preset(
-        replace(_ACCURATE, loss=Softmin(temperature=0.09, gamma=0.0)),
-        "softmin with popular items pushed back: the long tail, for those who know the bestsellers",
+        replace(_ACCURATE, loss=Softmin(temperature=0.09, gamma=-0.5)),
+        "softmin with popular items pushed far back: the long tail, for those who know the bestsellers",
     ),
     "two-stage": Preset(Training(), "the default: the paper's two-stage sampling on live vectors, tuned"),
     "two-stage-as-released": Preset(

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from spherec.data import splits
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, TrainingError
-from spherec.evaluation import score
+from spherec.evaluation import score, validation_part
 from spherec.geometry import Vectors
+from spherec.memory import enough_memory
 from spherec.ranking import ExactRanker
 from spherec.training import History, Training, train
 from spherec.training.trainer import Ended, Progress
@@ -39,11 +38,7 @@ class Attempts:
     """Tries configs on one inner split, the same for all."""
 
     def __init__(self, data: Interactions, goal: Goal, *, seed: int, device: torch.device) -> None:
-        fold = splits.ratio(data, goal.validation, seed=seed)
-        if not len(fold.test):
-            raise ArgumentError(
-                f"validation {goal.validation:g} holds nothing out, for no user has enough items; raise it"
-            )
+        fold = validation_part(data, goal.validation, seed=seed)
         self.learned = fold.train
         self._held_out = fold.test
         self._goal = goal
@@ -55,10 +50,8 @@ class Attempts:
         """The outcome; None if Ctrl-C came before the first look. A `TrainingError` where the config cannot learn."""
         looks = _Looks(self.learned, self._held_out, self._goal)
         stop = None if give_up is None else (lambda history: give_up(history, looks.mmr[-1]))
-        try:
+        with enough_memory():
             trained = train(self.learned, config, validate=looks, device=self._device, progress=progress, stop=stop)
-        except (MemoryError, torch.OutOfMemoryError):
-            raise TrainingError("there is not enough memory; search smaller dim, batch_size or negatives") from None
         validated = [record for record in trained.history.epochs if record.metric is not None]
         best = trained.history.best
         if best is None or best.metric is None:

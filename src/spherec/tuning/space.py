@@ -2,13 +2,13 @@
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from spherec.errors import ArgumentError
 from spherec.nested import merged, nested
 from spherec.training import Training
-from spherec.training.configure import KINDS, configured
+from spherec.training.configure import configured
 from spherec.tuning.search import Choices, Domain, Range, Value
 
 
@@ -66,7 +66,6 @@ def _kinds(searches: Mapping[str, Domain]) -> Iterator[dict[str, Any]]:
 
 def _typed(config: Training, name: str, domain: Domain) -> Domain:
     """The domain in the field's own type."""
-    _refuse_other_kinds(config, name)
     if isinstance(domain, Choices):
         return Choices(tuple(_at_field(config, name, value) for value in domain.values))
     low, high = (_at_field(config, name, end) for end in (domain.low, domain.high))
@@ -84,17 +83,3 @@ def _at_field(config: Training, name: str, value: Value) -> Any:
         return value_at(configured(config, nested(name, value)), name)
     except ArgumentError as error:
         raise ArgumentError(f"cannot search {name}: {error}") from None
-
-
-def _refuse_other_kinds(config: Training, name: str) -> None:
-    """An error that names the remedy, where only other kinds of the part have the field."""
-    part, _, field = name.partition(".")
-    if part not in KINDS or field == "kind":
-        return
-    having = [kind for kind, one in KINDS[part].items() if field in {known.name for known in fields(one)}]
-    kind = type(getattr(config, part)).__name__
-    if having and kind not in having:
-        raise ArgumentError(
-            f"cannot search {name}: {kind} has no {field}, {' and '.join(having)} {'have' if having[1:] else 'has'}; "
-            f"choose with --set {part}.kind={having[0]} or another preset, or search something else"
-        )

@@ -56,6 +56,8 @@ def tune(
     ends the call; the trial in progress waits for the next.
     """
     goal = goal or Goal()
+    if not isinstance(data, Interactions):
+        raise ArgumentError(f"data must be Interactions, got {type(data).__name__}; Interactions.from_frame makes some")
     if not isinstance(trials, int) or trials < 1:
         raise ArgumentError(f"trials must be a whole number >= 1, got {trials!r}")
     if minutes is not None and not minutes > 0:
