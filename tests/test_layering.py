@@ -139,6 +139,7 @@ def test_in_function_imports_are_only_for_what_may_be_missing():
         "implicit.recommender_base",
         "threadpoolctl",  # comes with implicit
         "spherec.cli.tuning",
+        "spherec.tuning.study",  # brings optuna
         "spherec.training.presets",
         "spherec.training.toml",
         "spherec.experiments.plots",

@@ -128,6 +128,7 @@ def test_without_the_library_one_sentence_says_what_to_install(name, monkeypatch
         return real(module, *rest, **options)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(MissingPackageError, match=rf"^{name} needs implicit; .*pip install 'spherec\[compare\]'$"):
+    sentence = rf"^{name} needs implicit; .*pip install 'spherec\[compare\]', or name other models$"
+    with pytest.raises(MissingPackageError, match=sentence):
         fitted(name)
     fitted("ease").top(USERS, 5)  # others do without

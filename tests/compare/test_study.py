@@ -19,6 +19,7 @@ from spherec.compare.study import best_of
 from spherec.data import splits
 from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.evaluation import evaluate
+from spherec.optim import Adam
 from spherec.training.presets import PRESETS
 from tests.compare.tiny import CPU, DATA, HOW, TRAINING, comparison, tiny_preset
 from tests.experiments.tiny import pairs_of
@@ -90,7 +91,7 @@ def test_every_model_is_chosen_on_the_same_part(tmp_path, monkeypatch):
 
     monkeypatch.setattr(study_module, "evaluate", noted)
     comparison(tmp_path, *MODELS).run(device=CPU, folds=[0])
-    assert len(asked) == (2 + 1) + (2 + 1) + (1 + 1)
+    assert len(asked) == (2 + 1) + (2 + 1) + 1  # most-popular has nothing to choose
     assert len(set(asked)) == 2  # the validation part and the test part
 
 
@@ -117,7 +118,7 @@ def test_parts_run_one_by_one_make_the_whole(tmp_path):
     for model, fold in (("ease", 1), ("two-stage", 0), ("ease", 0), ("most-popular", 0), ("two-stage", 1)):
         comparison(tmp_path / "parts", model).run(device=CPU, folds=[fold])
     parts = comparison(tmp_path / "parts", *MODELS)
-    assert parts.runs_left() == 2
+    assert parts.runs_left() == 1  # the last fit of most-popular
     done = parts.run(device=CPU)
     assert [(one.model, one.fold, one.settings, one.scores) for one in done] == [
         (one.model, one.fold, one.settings, one.scores) for one in whole
@@ -285,3 +286,50 @@ def test_peers_of_implicit_stay_on_the_cpu():
     cuda = torch.device("cuda")
     assert [PEERS[name].device(cuda).type for name in ("als", "bpr", "knn", "ease")] == ["cpu"] * 3 + ["cuda"]
     assert MostPopular().device(cuda) == cuda
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=r"cannot make the folder .*file.x"):
+        comparison(tmp_path / "file/x", "most-popular").run(device=CPU)
+
+
+def test_a_validation_part_without_pairs_is_refused_before_anything_is_run(tmp_path):
+    with pytest.raises(ArgumentError, match=r"validation 0.0001 holds nothing out"):
+        comparison(tmp_path, "ease", validation=0.0001).run(device=CPU)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("error", [MemoryError, torch.OutOfMemoryError])
+def test_a_model_that_does_not_fit_into_memory_leaves_the_others(tmp_path, monkeypatch, error):
+    def fails(*_, **__):
+        raise error
+
+    monkeypatch.setattr(Ease, "fit", fails)
+    compared = comparison(tmp_path, "ease", "most-popular")
+    assert {one.model for one in compared.run(device=CPU)} == {"most-popular"}
+    assert "not enough memory" in compared.failed["ease"]
+
+
+def test_a_model_with_nothing_to_choose_is_fit_once(tmp_path, monkeypatch):
+    tiny_preset(monkeypatch, training=replace(TRAINING, optimizer=Adam(schedule="cosine"), validate_every=None))
+    monkeypatch.setitem(SEARCHED_BY_PRESET, "two-stage", {})
+    for one in comparison(tmp_path, "two-stage").run(device=CPU):
+        assert (one.trials, one.settings) == ([], {})
+
+
+def test_what_the_paper_says_and_does_is_not_searched_away():
+    for name in ("two-stage-as-written", "two-stage-as-released"):
+        assert "sampler.sharpness" not in Ours.preset(name).space
+
+
+def test_a_schedule_is_judged_otherwise_than_it_was():
+    assert Ours.preset("accurate").base["judged"] == "at the end"
+    assert "judged" not in Ours.preset("two-stage").base
+
+
+def test_what_is_no_data_and_no_list_of_models_is_refused(tmp_path):
+    with pytest.raises(ArgumentError, match=r"data must be Interactions, got dict; Interactions.from_frame makes some"):
+        run({}, ["ease"], folder=tmp_path)
+    with pytest.raises(ArgumentError, match=r"models must be a list of names, got 'ease'"):
+        run(DATA, "ease", folder=tmp_path)
