@@ -148,7 +148,7 @@ BAD = {
     "unknown field": (("--search", "dims=2..4"), ["dims is not a field", "did you mean 'dim'?"]),
     "field of another kind": (
         ("--preset", "uniform", "--search", "sampler.beta=0..1"),
-        ["Uniform has no beta, Popularity and TwoStage have", "--set sampler.kind=Popularity"],
+        ["sampler.beta is not a field of Uniform, but of Popularity, TwoStage; choose sampler.kind"],
     ),
     "no range": (("--search", "dim=2...4"), ["--search dim", "not a range"]),
     "no trials": ((*RATE, "--trials", 0), ["trials must be a whole number >= 1"]),

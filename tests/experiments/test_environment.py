@@ -35,7 +35,7 @@ def test_it_says_versions_device_and_commit(no_clone):
     assert environment_of(CPU) == {
         "spherec": __version__,
         "commit": "0123456789ab-dirty",
-        "device": f"CPU, {torch.get_num_threads()} threads",
+        "device": "CPU, 1 thread" if torch.get_num_threads() == 1 else f"CPU, {torch.get_num_threads()} threads",
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,

@@ -160,12 +160,14 @@ def _as_json(name: str, table: Sequence[Line], results: Sequence[Result], sizes:
 def _show(name: str, table: Sequence[Line], results: Sequence[Result], study: Study) -> None:
     folds = max((line.folds for line in table), default=0)
     over = f"mean ± deviation over {folds} folds" if folds > 1 else "one split"
-    shown = Table(*HEAD, title=f"{name}: lists of {study.k}, {over}", title_justify="left")
+    title = f"{name}: lists of {study.k}, {over}"
+    shown = Table(*HEAD, title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
     for line in table:
-        shown.add_row(*cells(line), style="bold" if line.is_ours else None)
-    shown.columns[0].no_wrap = True
-    for column in shown.columns[1:]:
-        column.justify = "right"
+        close = [cell.replace(" ", "") for cell in cells(line)]  # so that 80 columns hold it
+        shown.add_row(*close, style="bold" if line.is_ours else None)
+    for column in shown.columns:
+        column.no_wrap, column.justify = True, "right"
+    shown.columns[0].justify = "left"
     show(shown)
     peer = best_peer(results)
     note("ours in bold; MMR: median popularity of what is recommended; fit s, peak MB: of the last fit alone")

@@ -13,11 +13,11 @@ from spherec._version import __version__
 
 def environment_of(device: torch.device) -> dict[str, str]:
     """Commit, device and versions."""
-    on_gpu = device.type == "cuda"
+    on_gpu, threads = device.type == "cuda", torch.get_num_threads()
     return {
         "spherec": __version__,
         "commit": _commit(),
-        "device": torch.cuda.get_device_name(device) if on_gpu else f"CPU, {torch.get_num_threads()} threads",
+        "device": torch.cuda.get_device_name(device) if on_gpu else f"CPU, {threads} thread{'s' * (threads > 1)}",
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "numpy": np.__version__,

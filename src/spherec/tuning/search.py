@@ -101,8 +101,10 @@ def parsed(searches: Sequence[str]) -> dict[str, Domain]:
     return found
 
 
-def shown(value: Value) -> str:
-    """A value as it is written."""
+def shown(value: Value | None) -> str:
+    """A value as it is written; None goes by the data."""
+    if value is None:
+        return "auto"
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else repr(value)
