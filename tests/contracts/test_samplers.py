@@ -67,8 +67,9 @@ def sample(config, rows, users, seed=0, sampler=None):
 def check(config, rows, users, seed=0):
     """All that holds for any draw."""
     negatives = sample(config, rows, users, seed)
-    size = len(users), config.negatives
-    assert negatives.items.shape == ((1, config.negatives) if is_shared(config) else size)
+    count = min(config.negatives, rows.shape[1]) if is_shared(config) else config.negatives  # a pool is no larger
+    size = len(users), count
+    assert negatives.items.shape == ((1, count) if is_shared(config) else size)
     assert negatives.items.dtype == torch.int64
     assert negatives.valid.shape == size
     assert negatives.valid.dtype == torch.bool
