@@ -101,7 +101,7 @@ CASES = {
         "sampler": Popularity(9, shared=True),
         "loss": Softmin(),
         "optimizer": Adam(1e-2, schedule="cosine"),
-        "balance": 1.0,
+        "balance": 1,
     },
     "other moments": {"sampler": Uniform(2), "optimizer": Adam(3e-2, beta1=0.5, beta2=0.9)},
 }

@@ -3,10 +3,23 @@
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from spherec.cli.presets import PresetName
 from spherec.errors import ArgumentError, DataError
 from spherec.nested import merged, nested
+
+MODEL = "Model"
+"""The panel of such options in `--help`."""
+
+PresetToBegin = Annotated[
+    PresetName, typer.Option(help="Where to begin; the options below change it.", rich_help_panel=MODEL)
+]
+ConfigFile = Annotated[
+    Path | None, typer.Option(help="A TOML file with settings, as --set names them.", rich_help_panel=MODEL)
+]
 
 
 def changes(file: Path | None, settings: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,11 +6,9 @@ from typing import Annotated, Literal
 import typer
 
 from spherec.cli.names import IdColumn, NameColumn, NamesPath, load_with_names
-from spherec.cli.presets import PresetName
-from spherec.cli.settings import changes
+from spherec.cli.settings import MODEL, ConfigFile, PresetToBegin, changes
 from spherec.cli.source import Source, takes_source
 
-_MODEL = "Model"
 _RUN = "Run"
 
 
@@ -21,12 +19,8 @@ def train(
     names: NamesPath = None,
     names_id_column: IdColumn = "id",
     names_column: NameColumn = "name",
-    preset: Annotated[
-        PresetName, typer.Option(help="Where to begin; the options below change it.", rich_help_panel=_MODEL)
-    ] = "two-stage",
-    config: Annotated[
-        Path | None, typer.Option(help="A TOML file with settings, as --set names them.", rich_help_panel=_MODEL)
-    ] = None,
+    preset: PresetToBegin = "two-stage",
+    config: ConfigFile = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -34,23 +28,23 @@ def train(
             metavar="NAME=VALUE",
             help="Any setting, as often as needed, e.g. sampler.beta=0.6, loss.kind=Softmin, sampler.kind=Hard. "
             "`spherec presets two-stage` lists them.",
-            rich_help_panel=_MODEL,
+            rich_help_panel=MODEL,
         ),
     ] = None,
-    dim: Annotated[int | None, typer.Option(help="Dimensions of the space.", rich_help_panel=_MODEL)] = None,
-    negatives: Annotated[int | None, typer.Option(help="For each positive pair.", rich_help_panel=_MODEL)] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Positive pairs a step.", rich_help_panel=_MODEL)] = None,
+    dim: Annotated[int | None, typer.Option(help="Dimensions of the space.", rich_help_panel=MODEL)] = None,
+    negatives: Annotated[int | None, typer.Option(help="For each positive pair.", rich_help_panel=MODEL)] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Positive pairs a step.", rich_help_panel=MODEL)] = None,
     gamma: Annotated[
         float | None,
         typer.Option(
             help="The dial of popularity, with softmin (accurate, balanced, niche): 1 is as mainstream as people are, "
             "0 far less, and below 0 less still.",
-            rich_help_panel=_MODEL,
+            rich_help_panel=MODEL,
         ),
     ] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Of Adam.", rich_help_panel=_MODEL)] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the pairs, at most.", rich_help_panel=_MODEL)] = None,
-    seed: Annotated[int | None, typer.Option(help="Of everything random.", rich_help_panel=_MODEL)] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Of Adam.", rich_help_panel=MODEL)] = None,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the pairs, at most.", rich_help_panel=MODEL)] = None,
+    seed: Annotated[int | None, typer.Option(help="Of everything random.", rich_help_panel=MODEL)] = None,
     validation: Annotated[
         float,
         typer.Option(

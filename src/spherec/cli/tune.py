@@ -5,11 +5,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from spherec.cli.presets import PresetName
-from spherec.cli.settings import changes
+from spherec.cli.settings import MODEL, ConfigFile, PresetToBegin, changes
 from spherec.cli.source import Source, takes_source
 
-_MODEL = "Model"
 _SEARCH = "Search"
 _GOAL = "What is best"
 
@@ -19,23 +17,19 @@ def tune(
     source: Source,
     context: typer.Context,
     output: Annotated[Path, typer.Option("--output", "-o", help="The settings to write, e.g. best.toml.")],
-    preset: Annotated[
-        PresetName, typer.Option(help="Where to begin; the options below change it.", rich_help_panel=_MODEL)
-    ] = "two-stage",
-    config: Annotated[
-        Path | None, typer.Option(help="A TOML file with settings, as --set names them.", rich_help_panel=_MODEL)
-    ] = None,
+    preset: PresetToBegin = "two-stage",
+    config: ConfigFile = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
             help="Any setting that all trials share, as often as needed, e.g. dim=64.",
-            rich_help_panel=_MODEL,
+            rich_help_panel=MODEL,
         ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Of the split, of training, and of what is tried.", rich_help_panel=_MODEL)
+        int | None, typer.Option(help="Of the split, of training, and of what is tried.", rich_help_panel=MODEL)
     ] = None,
     searches: Annotated[
         list[str] | None,

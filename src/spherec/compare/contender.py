@@ -1,5 +1,6 @@
 """What a comparison asks of a model: values of its settings to search, and to be fit with some of them."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -86,7 +87,7 @@ class Contender(Protocol):
         ...
 
 
-class Peer:
+class Peer(ABC):
     """What most peers share: they are fit in one go, one at a time, and look at no validation part."""
 
     is_ours = False
@@ -99,7 +100,7 @@ class Peer:
         """Whether there is one value of each setting."""
         return all(len(values) == 1 for values in self.space.values())
 
-    def refuse(self, train: Interactions) -> None:
+    def refuse(self, train: Interactions) -> None:  # noqa: B027, some have nothing to refuse
         """It takes any data and needs no package."""
 
     def device(self, wanted: torch.device) -> torch.device:
@@ -114,6 +115,6 @@ class Peer:
         """Fit on the training part; the settings stay as they are."""
         return self.fit(part.train, settings, how), settings
 
+    @abstractmethod
     def fit(self, train: Interactions, settings: Settings, how: How) -> Ranker:
         """Fit on all of these."""
-        raise NotImplementedError

@@ -162,6 +162,5 @@ class Run:
 
 def _weights(train: Interactions, balance: float, device: torch.device) -> Tensor:
     """What pairs of each user weigh (U,): n^−ρ of her n items, 1 on average over pairs."""
-    count = np.maximum(train.items_per_user, 1)  # (U,)
-    weights = count**-balance
+    weights = np.maximum(train.items_per_user, 1.0) ** -balance  # (U,)
     return torch.tensor(weights * len(train) / (weights @ train.items_per_user), dtype=torch.float32, device=device)
