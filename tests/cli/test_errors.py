@@ -142,3 +142,28 @@ def test_ctrl_c_ends_with_one_word_and_leaves_nothing_behind(tmp_path):
     assert err.decode().splitlines()[-1].endswith("interrupted")
     assert b"Traceback" not in err
     assert list(tmp_path.iterdir()) == [path]
+
+
+HALF_BUILT = """
+import os, signal
+import spherec.cli
+
+class HalfBuilt:
+    def __init__(self):
+        self.itself = self  # so that it is thrown away late
+        os.kill(os.getpid(), signal.SIGINT)
+        self.ready = True
+
+    def __del__(self):
+        self.ready
+
+spherec.cli.app.command(name="stop")(lambda: HalfBuilt())
+spherec.cli.main(["stop"])
+"""
+
+
+def test_what_ctrl_c_left_half_built_does_not_complain():
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run([sys.executable, "-c", HALF_BUILT], env=environment, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (130, b"")
+    assert done.stderr.decode().split() == ["interrupted"]

@@ -1,6 +1,11 @@
 """The command line: parse, call, print."""
 
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import current_thread, main_thread
+from types import FrameType
 
 import typer
 
@@ -59,9 +64,9 @@ def _root(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends with exit code 2 and one sentence on standard error."""
-    before, sys.unraisablehook = sys.unraisablehook, _without_second_interrupt
     try:
-        app(arguments)
+        with _quiet_once_interrupted():
+            app(arguments)
     except SpherecError as error:
         typer.secho(f"error: {error}", err=True, fg="red")
         sys.exit(2)
@@ -69,11 +74,21 @@ def main(arguments: list[str] | None = None) -> None:
         if ended.code == INTERRUPTED:
             typer.echo("interrupted", err=True)
         raise
+
+
+@contextmanager
+def _quiet_once_interrupted() -> Iterator[None]:
+    """Ctrl-C leaves objects half built; what they complain of when thrown away, as late as at exit, is of no use."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or current_thread() is not main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        sys.unraisablehook = lambda _: None
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
     finally:
-        sys.unraisablehook = before
-
-
-def _without_second_interrupt(problem: "sys.UnraisableHookArgs") -> None:
-    """Polars and Python both raise KeyboardInterrupt at one Ctrl-C; the second finds only finalisers to stop."""
-    if not issubclass(problem.exc_type, KeyboardInterrupt):
-        sys.__unraisablehook__(problem)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
