@@ -52,7 +52,8 @@ def test_from_data_to_table(compare, tmp_path):
     page = (out / "tiny.md").read_text()
     command = next(line for line in page.splitlines() if line.startswith("spherec compare"))
     assert sorted(command.split(" --models ")[1].split()[0].split(",")) == ["als", "ease", "most-popular", "two-stage"]
-    assert "--folds 2 -k 5 --trials 2" in command
+    for option in ("--folds 2", "-k 5", "--trials 2", "--validation", "--seed 0"):  # also those left at their default
+        assert f" {option} " in f"{command} "
     assert "implicit 0." in page
     assert (out / "tiny.png").read_bytes()[1:4] == b"PNG"
     assert len((out / "tiny/records.jsonl").read_text().splitlines()) == 8

@@ -11,6 +11,7 @@ from spherec.cli.source import Source, takes_source
 @takes_source
 def compare(
     source: Source,
+    context: typer.Context,
     models: Annotated[
         str | None,
         typer.Option(
@@ -70,5 +71,5 @@ def compare(
         seed=seed,
     )
     run_comparison(
-        source, options, device=device, workers=workers, output=output, name=name, plots=plots, as_json=as_json
+        source, options, context, device=device, workers=workers, output=output, name=name, plots=plots, as_json=as_json
     )

@@ -1,7 +1,6 @@
 """What `spherec compare` does once its options are read."""
 
 import json
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import typer
 from rich.table import Table
 
+from spherec.cli.command import words_of, written
 from spherec.cli.display import note, show
 from spherec.cli.runs import folds_of, watched
 from spherec.cli.source import CUT, Source
@@ -52,6 +52,7 @@ class Options:
 def run_comparison(
     source: Source,
     options: Options,
+    context: typer.Context,
     *,
     device: DeviceName,
     workers: int | None,
@@ -89,7 +90,7 @@ def run_comparison(
     table = lines(results, comparison.folder)
     sizes = {"users": data.n_users, "items": data.n_items, "pairs": len(data)}
     sizes |= {} if test is None else {"test pairs": len(test)}
-    page = as_markdown(name, table, results, study, command=_command(source, options, table), sizes=sizes)
+    page = as_markdown(name, table, results, study, command=_command(context, table), sizes=sizes)
     _write(output, {f"{name}.csv": as_csv(table), f"{name}.md": page})
     is_drawn = plots and _draw(name, table, study.k, output)
     if as_json:
@@ -112,20 +113,11 @@ def _data(source: Source, test: str | None) -> tuple[Interactions, Interactions 
     return source.load(), replace(source, data=test).load()
 
 
-def _command(source: Source, options: Options, table: Sequence[Line]) -> str:
+def _command(context: typer.Context, table: Sequence[Line]) -> str:
     """The command that asks for all that is shown."""
-    words = ["spherec", "compare", source.data, "--models", ",".join(line.model for line in table)]
-    for given in (source, options):
-        for field in fields(given):
-            value = getattr(given, field.name)
-            if field.name in ("data", "models", "only_folds") or value is None or value == field.default:
-                continue
-            option = "-k" if field.name == "k" else f"--{field.name.replace('_', '-')}"
-            if isinstance(value, bool):
-                words.append(option if value else option.replace("--", "--no-"))
-            else:
-                words += [option, str(value)]
-    return shlex.join(words)
+    asked = {field.name for part in (Source, Options) for field in fields(part)} - {"models", "only_folds"} | {"name"}
+    data, *options = words_of(context, asked, always={"k", "trials", "validation", "seed"})
+    return written("spherec", "compare", data, "--models", ",".join(line.model for line in table), *options)
 
 
 def _write(output: Path, texts: dict[str, str]) -> None:

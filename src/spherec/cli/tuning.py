@@ -1,7 +1,6 @@
 """What `spherec tune` does once its options are read. Apart from them, because it brings torch and optuna."""
 
 import json
-import shlex
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import typer
 from rich.table import Table
 
+from spherec.cli.command import words_of, written
 from spherec.cli.display import INTERRUPTED, note, show
 from spherec.cli.presets import PresetName
 from spherec.cli.source import Source
@@ -68,12 +68,13 @@ def run_tuning(
             watcher=watcher,
         )
     if tuned.best is not None:
-        _write(output, tuned, wanted, _command(context), environment_of(where)["commit"])
+        given = words_of(context, context.params, instead={"storage": shown(storage)})
+        _write(output, tuned, wanted, written("spherec", "tune", *given), environment_of(where)["commit"])
     _report(tuned, wanted, output, as_json=as_json)
     if tuned.best is not None and not as_json:
-        options = _given(context, {field.name for field in fields(Source)} - {"preset"})
+        read = words_of(context, {field.name for field in fields(Source)} - {"preset"})
         model = output.with_suffix(".spherec")
-        note(f"train with it: spherec train {_words(options)} --config {_word(output)} -o {_word(model)}")
+        note("train with it: " + written("spherec", "train", *read, "--config", output, "-o", model))
     if tuned.ended == "interrupted":
         note("what was tried is kept, and the trial in progress comes first next time: the same command goes on")
         raise typer.Exit(INTERRUPTED)
@@ -144,35 +145,3 @@ def _refuse_one_for_another(files: dict[str, str]) -> None:
         for other, another in paths.items():
             if name < other and path == another:
                 raise ArgumentError(f"{name} and {other} are both {path}; name another file for one of them")
-
-
-def _command(context: typer.Context) -> str:
-    """The command as it could be given again, without a password."""
-    given = _given(context, {parameter.name for parameter in context.command.params if parameter.name})
-    return f"spherec tune {_words(given)}"
-
-
-def _given(context: typer.Context, names: set[str]) -> list[str]:
-    """The arguments and options of these names that were given, as words of a command."""
-    words: list[str] = []
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        source, value = context.get_parameter_source(name), context.params.get(name)
-        if name not in names or source is None or source.name != "COMMANDLINE" or value is None:
-            continue
-        if parameter.param_type_name == "argument":
-            words = [str(value), *words]
-        elif isinstance(value, bool):
-            words.append(parameter.opts[0] if value else [*parameter.secondary_opts, *parameter.opts][0])
-        else:
-            for one in value if isinstance(value, list | tuple) else [value]:
-                words += [parameter.opts[0], shown(str(one)) if name == "storage" else str(one)]
-    return words
-
-
-def _words(words: Sequence[str]) -> str:
-    return " ".join(map(_word, words))
-
-
-def _word(word: object) -> str:
-    return shlex.quote(str(word))
