@@ -70,6 +70,33 @@ def test_a_second_call_only_reports(compare, tmp_path):
     assert told["best_peer"] in ("ease", "als", "most-popular")
     assert set(told["models"][0]["settings"]) == {"0", "1"}
 
+    assert "8 of 8 tests were recorded before" in again.err
+    assert "no p where" not in again.err
+    for file in (tmp_path / "out/tiny").glob("*.npz"):
+        file.unlink()
+    assert "no p where the values of single users are not beside the records" in compare("--no-plots").err
+
+
+def test_without_models_named_those_that_cannot_are_left_out(spherec, prepared, tmp_path, monkeypatch):
+    monkeypatch.setattr("spherec.cli.comparing.default_models", lambda: ["ease", "most-popular"])
+    monkeypatch.setattr("spherec.compare.ease.LARGEST", 3)
+    options = ("-o", tmp_path / "out", "-k", 5, "--folds", 2, "--trials", 2, "--device", "cpu", "--json")
+    done = spherec("compare", prepared, *options)
+    assert done.code == 0, done.err
+    assert [model["model"] for model in json.loads(done.out)["models"]] == ["most-popular"]
+    assert "ease is left out: EASE inverts a matrix" in done.err
+    assert spherec("compare", prepared, "--models", "ease", *options).code == 2
+
+
+def test_the_data_is_not_written_over(spherec, tmp_path):
+    data = tmp_path / "events.csv"
+    data.write_text("user,item\n" + "".join(f"u{n % 7},i{n % 5}\n" for n in range(35)))
+    before = data.read_bytes()
+    done = spherec("compare", data, "--models", "most-popular", "--folds", 2, "-o", tmp_path)
+    assert done.code == 2
+    assert "would be written over" in done.err
+    assert data.read_bytes() == before
+
 
 def test_folds_one_by_one(compare):
     assert json.loads(compare("--only-folds", 1, "--json", models="ease").out)["models"][0]["folds"] == 1

@@ -116,6 +116,7 @@ def test_the_second_time_nothing_is_trained(reproduce, trainings, tmp_path):
     assert trained == 4
     assert len(trainings) == trained
     assert again.out == first.out
+    assert "2 of 2 runs were recorded before" in again.err
     assert (tmp_path / "out/records.jsonl").read_bytes() == written
     reproduce("--rows", ROW, "--folds", "0,1,2", "--no-plots")
     assert len(trainings) == trained + 2

@@ -1,5 +1,7 @@
 """Learning through the model object: from anything, with a bar or without, the same as the trainer."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -98,6 +100,21 @@ def test_without_validation_it_learns_from_everything():
     model = fitted(validation=0)
     assert model.history.best is None
     assert model.history.epochs[0].pairs == len(DATA)
+
+
+def test_if_nothing_is_said_a_schedule_learns_from_everything():
+    assert fitted().history.best is not None
+    scheduled = CML(**QUICK, optimizer={"schedule": "cosine"}).fit(DATA)
+    assert scheduled.history.best is None
+    assert scheduled.history.epochs[0].pairs == len(DATA)
+
+
+def test_a_dict_changes_some_fields_of_a_part():
+    accurate, changed = (CML(preset="accurate", **more).config for more in ({}, {"loss": {"gamma": 0.3}, "dim": 7}))
+    assert changed.loss == replace(accurate.loss, gamma=0.3)
+    assert (changed.dim, changed.sampler) == (7, accurate.sampler)
+    with pytest.raises(ArgumentError, match=r"loss.gama is not a field of Softmin \(did you mean 'gamma'\?\)"):
+        CML(preset="accurate", loss={"gama": 0.3})
 
 
 @pytest.mark.parametrize("share", [-0.1, 1, 2])

@@ -17,7 +17,8 @@ from spherec.training.presets import PRESETS
 CONFIGS = [
     *(preset.training for preset in PRESETS.values()),
     Training(dim=2, constraint="ball", loss=Hinge(margin=0.5, rank_weight=True), sampler=Popularity(3, beta=-0.5)),
-    Training(loss=Softmin(gamma=0.5), sampler=SemiHard(2), covariance=1e-3, spread_out=10, seed=7),
+    Training(loss=Softmin(gamma=0.5), sampler=Popularity(2), covariance=1e-3),
+    Training(loss=Softmin(), sampler=SemiHard(2), covariance=1e-3, spread_out=10, seed=7),
     Training(sampler=Hard(), optimizer=Adam(1e-4, epsilon=1e-7), batch_size=1, epochs=1, validate_every=9, patience=3),
 ]
 
@@ -52,6 +53,12 @@ def test_what_cannot_be_is_refused_with_its_name_and_value(name, value):
         Training(**{name: value})
     assert str(refused.value).startswith(name)
     assert str(value) in str(refused.value) or repr(value) in str(refused.value)
+
+
+@pytest.mark.parametrize("sampler", [Uniform(), TwoStage(), Hard(), SemiHard()], ids=lambda one: type(one).__name__)
+def test_a_gamma_without_effect_is_refused(sampler):
+    with pytest.raises(ArgumentError, match=rf"^gamma .* with {type(sampler).__name__} it has no effect, got 0.5"):
+        Training(loss=Softmin(gamma=0.5), sampler=sampler)
 
 
 def test_presets_are_what_they_say():

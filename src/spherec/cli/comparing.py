@@ -74,15 +74,24 @@ def run_comparison(
     for path in (output, output / name):
         if path.exists() and not path.is_dir():
             raise ArgumentError(f"{path} must be a folder, and it is a file; choose another --output or --name")
+    for read in filter(None, (source.data, options.test)):
+        if Path(read).resolve() in {(output / f"{name}{ending}").resolve() for ending in (".csv", ".md", ".png")}:
+            raise ArgumentError(f"the results would be written over {read}; choose another --output or --name")
     where = resolve(device)
     data, test = _data(source, options.test)
     comparison = Comparison(study, data, output / name, test=test)
+    before = len(comparison.results())
     try:
         with watched(comparison.runs_left(folds)) as watch:
-            results = comparison.run(device=where, folds=folds, workers=workers, watch=watch)
+            results = comparison.run(
+                device=where, folds=folds, workers=workers, watch=watch, needs_all=options.models is not None
+            )
     except KeyboardInterrupt:
         note("what was done is kept; the same command goes on from there")
         raise
+    if before:
+        kept = f"{before} of {len(results)} tests were recorded before in {output / name}"
+        note(f"{kept}; another --output runs them anew")
     for model, error in comparison.failed.items():
         note(f"{model} is left out: {error}")
     if comparison.failed and not results:
@@ -165,5 +174,7 @@ def _show(name: str, table: Sequence[Line], results: Sequence[Result], study: St
     note("ours in bold; MMR: median popularity of what is recommended; fit s, peak MB: of the last fit alone")
     if peer is not None:
         note(f"p: paired t-test over users of NDCG against {peer}, the best peer")
+    if any(line.p_value is None and line.model != peer for line in table):
+        note("no p where the values of single users are not beside the records, or there are too few users")
     if fewer := [f"{line.model} {line.folds}" for line in table if line.folds < folds]:
         note(f"fewer folds than {folds}: {', '.join(fewer)}")

@@ -54,11 +54,14 @@ def run_reproduction(
     interactions = _data(files.dataset, data)
     output.mkdir(parents=True, exist_ok=True)
     records = Records(output / ("quick.jsonl" if quick else files.records))
+    before = {record.key for record in records}
     with watched(len(experiment.rows) * len(chosen)) as watch:
         done = run(
             experiment, interactions, records, device=resolve(device), folds=chosen, workers=workers, watch=watch
         )
     _show(files.dataset, lines(done), _of_paper(files.dataset, done))
+    if old := sum(record.key in before for record in done):
+        note(f"{old} of {len(done)} runs were recorded before in {output}; another --output runs them anew")
     if quick:
         note("a quick look: fold 0, few epochs; without --quick the runs are what the paper's are")
         return

@@ -29,7 +29,7 @@ def run_training(
     preset: PresetName,
     changes: dict[str, Any],
     *,
-    validation: float,
+    validation: float | None,
     device: DeviceName,
     resume: bool,
     checkpoint_seconds: float,

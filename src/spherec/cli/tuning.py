@@ -89,12 +89,17 @@ def _write(output: Path, tuned: Tuned, goal: Goal, command: str, commit: str) ->
         return
     over = "" if goal.allows(best.mmr) else f", above the limit of {goal.mmr_at_most:g}, as all trials were"
     figures = f"validation {goal.name} {best.value:.6f}, MMR {best.mmr:.4g}{over}"
+    learning = [
+        "# spherec train --config reads this, and holds out items of its own to know when to stop; to learn from all",
+        f"# items instead, add --validation 0 --epochs {best.epoch}",
+    ]
+    if config.optimizer.schedule != "constant":
+        learning = ["# spherec train --config reads this, and learns from all items, to the end of the schedule"]
     lines = [
         f"# {command}",
         f"# trial {best.number} of {len(tuned.tried)}: {figures}",
         f"# best after epoch {best.epoch}; seed {config.seed}, commit {commit}",
-        "# spherec train --config reads this, and holds out items of its own to know when to stop; to learn from all",
-        f"# items instead, add --validation 0 --epochs {best.epoch}",
+        *learning,
         "",
     ]
     with atomic_write(output) as file:

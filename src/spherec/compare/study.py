@@ -16,7 +16,7 @@ from spherec.compare.search import draws
 from spherec.data import splits
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
-from spherec.errors import ArgumentError, TrainingError
+from spherec.errors import ArgumentError, SpherecError, TrainingError
 from spherec.evaluation import evaluate, validation_part
 from spherec.experiments.environment import environment_of
 from spherec.experiments.pool import run_all, workers_for
@@ -101,16 +101,19 @@ class Comparison:
         folds: Iterable[int] | None = None,
         workers: int | None = None,
         watch: Watch | None = None,
+        needs_all: bool = True,
     ) -> list[Result]:
-        """Run what is left, of these folds or of all; everything that is recorded then."""
-        left = self.left(folds)
+        """Run what is left, of these folds or of all; everything that is recorded then.
+
+        A model that lacks a package or cannot take the data is an error, unless not all are needed.
+        """
         workers = workers_for(workers, device)
-        for contender, some in left:
-            contender.refuse(self.parts[0].train)
+        self.failed.clear()
+        left = [(contender, some) for contender, some in self.left(folds) if self._is_able(contender, needs_all)]
+        for _, some in left:
             for fold in some:
                 self._inner(fold)  # cut before several ask for it at once
         self.folder.make()
-        self.failed.clear()
         tell = watch or (lambda _: None)
         for contender, some in left:
             where = contender.device(device)
@@ -123,6 +126,15 @@ class Comparison:
             except TrainingError as error:  # the others may do better
                 self.failed[contender.name] = str(error)
         return self.results()
+
+    def _is_able(self, contender: Contender, is_needed: bool) -> bool:
+        try:
+            contender.refuse(self.parts[0].train)
+        except SpherecError as error:
+            if is_needed:
+                raise
+            self.failed[contender.name] = str(error)
+        return contender.name not in self.failed
 
     def _try(
         self,

@@ -23,8 +23,8 @@ class Softmin:
     temperature: float = 0.1
     "τ; the smaller, the more the nearest negatives count."
     gamma: float = 1.0
-    """How far the bias of sampling is undone: 1 fully, 0 not at all. It acts with the samplers uniform and popularity;
-    the others draw by a law that has no closed form, and their negatives count alike."""
+    """How far the bias of sampling is undone: 1 fully, 0 not at all. It acts with the sampler Popularity; Uniform has
+    no bias, and the others draw by a law that has no closed form, so their negatives count alike."""
 
     def __post_init__(self) -> None:
         if not 0 < self.temperature < float("inf"):

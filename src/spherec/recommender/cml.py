@@ -1,6 +1,6 @@
 """A model to work with: learn from interactions, go on with new ones, answer, save."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
@@ -15,11 +15,12 @@ from spherec.errors import ArgumentError, meant
 from spherec.ranking import index_file
 from spherec.recommender.answers import Answers
 from spherec.recommender.asking import Unknown, indices_of
-from spherec.recommender.fitting import Watching, held_out, watched
+from spherec.recommender.fitting import Watching, held_out, share_of, watched
 from spherec.recommender.growing import joined, start_of, with_users
 from spherec.recommender.searching import ItemSearch
 from spherec.recommender.sources import Orientation, as_interactions
 from spherec.training import Training, train
+from spherec.training.configure import configured
 from spherec.training.presets import PRESETS
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ class CML(Answers):
     """Collaborative metric learning: users and items in one space, where a user's nearest items are recommended.
 
     `CML(dim=64, loss=Hinge(), sampler=TwoStage(negatives=5), seed=1)`: settings are the fields of `training.Training`,
-    beginning from a preset ("two-stage" if nothing is said). `device` is where it trains.
+    beginning from a preset ("two-stage" if nothing is said). A dict changes fields of a part and leaves the others as
+    the preset has them: `CML(preset="accurate", loss={"gamma": 0.3})`. `device` is where it trains.
     """
 
     def __init__(self, *, preset: str = "two-stage", device: DeviceName = "auto", **settings: Any) -> None:
@@ -41,7 +43,9 @@ class CML(Answers):
             if name not in names:
                 raise ArgumentError(f"{name!r} is not a setting{meant(name, names)}; there are {', '.join(names)}")
         super().__init__(None)
-        self.config = replace(PRESETS[preset].training, **settings)
+        changes = {name: value for name, value in settings.items() if isinstance(value, Mapping)}
+        rest = {name: value for name, value in settings.items() if name not in changes}
+        self.config = replace(configured(PRESETS[preset].training, changes), **rest)
         self.device: DeviceName = device
         resolve(device)  # a device that is not there is told now, not after the data is read
 
@@ -52,7 +56,7 @@ class CML(Answers):
         user: str | None = None,
         item: str | None = None,
         orientation: Orientation | None = None,
-        validation: float = 0.05,
+        validation: float | None = None,
         progress: Watching = None,
     ) -> Self:
         """Learn from Interactions, from the columns `user` and `item` of a data frame, or from a matrix.
@@ -60,8 +64,9 @@ class CML(Answers):
         What a matrix's rows and columns are must be said: orientation="users x items" or "items x users".
 
         A share `validation` of each user's items is held out to choose the best epoch and to know when to stop; 0
-        trains on everything for all epochs. Ctrl-C ends training with the best model so far. `progress` shows a bar:
-        in a terminal if nothing is said.
+        trains on everything for all epochs. If nothing is said, 0.05; but 0 with a learning rate that falls along a
+        schedule, which is run to its end. Ctrl-C ends training with the best model so far. `progress` shows a bar: in a
+        terminal if nothing is said.
         """
         interactions = as_interactions(data, user=user, item=item, orientation=orientation)
         learned, validate = held_out(interactions, self.config, validation)
@@ -77,20 +82,21 @@ class CML(Answers):
         user: str | None = None,
         item: str | None = None,
         orientation: Orientation | None = None,
-        validation: float = 0.05,
+        validation: float | None = None,
         epochs: int | None = None,
         progress: Watching = None,
     ) -> Self:
         """Go on learning, from all that the model has learned and from new interactions, with new users and items.
 
         What the model knows begins where it is; new users are folded in, new items begin among their users. The share
-        `validation` is held out of the new pairs alone, for no vector has seen those. `epochs` bounds this run.
+        `validation`, as in `fit`, is held out of the new pairs alone, for no vector has seen those. `epochs` bounds
+        this run.
         """
         new = as_interactions(data, user=user, item=item, orientation=orientation)
         config = self.config if epochs is None else replace(self.config, epochs=epochs)
         growth = joined(self.data, new)
         start = start_of(growth, self._made, self._placing)
-        learned, validate = growth.held_out(config, validation)
+        learned, validate = growth.held_out(config, share_of(config, validation))
         where = resolve(self.device)
         with watched(progress, config, len(learned)) as tell:
             trained = train(learned, config, validate=validate, device=where, initial=start, progress=tell)

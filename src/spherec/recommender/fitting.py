@@ -18,8 +18,16 @@ Watching = bool | Progress | None
 """Whether to show a bar; None shows one in a terminal. Or what to tell instead."""
 
 
-def held_out(data: Interactions, config: Training, share: float) -> tuple[Interactions, Validation | None]:
+def share_of(config: Training, share: float | None) -> float:
+    """What to hold out if nothing is said: 5 %, but nothing under a schedule, where there is no epoch to choose."""
+    if share is not None:
+        return share
+    return 0.05 if config.optimizer.schedule == "constant" else 0.0
+
+
+def held_out(data: Interactions, config: Training, share: float | None) -> tuple[Interactions, Validation | None]:
     """What to learn from, and what to validate on: a share of each user's items, or nothing if it is 0."""
+    share = share_of(config, share)
     if share == 0:
         return data, None
     if not 0 < share < 1:

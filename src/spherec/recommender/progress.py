@@ -67,5 +67,5 @@ def _state(epoch: EpochRecord, history: History, metric: str) -> str:
     if history.best is not None:
         parts.append(f"best {metric} {history.best.metric:.4f} in epoch {history.best.epoch}")
     if epoch.masked:
-        parts.append(f"{epoch.masked:.1%} of negatives not found")
+        parts.append(f"{epoch.masked:.1%} of negatives left out")
     return ", ".join(parts)

@@ -18,9 +18,9 @@ class EpochRecord:
     loss: float
     "Mean over the pairs."
     active: float
-    "Share of pairs with something to learn from: for the hinge, a negative inside the margin."
+    "Share of pairs with a negative inside the margin (hinge), or nearer than the positive (softmin)."
     masked: float
-    "Share of negatives' places for which none was found."
+    "Share of negatives' places left out: none was found, or one of a shared pool is an item that the user has."
     triplets_per_second: float
     "Pairs with each of their negatives."
     metric: float | None = None
