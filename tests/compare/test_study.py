@@ -300,7 +300,14 @@ def test_a_validation_part_without_pairs_is_refused_before_anything_is_run(tmp_p
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("error", [MemoryError, torch.OutOfMemoryError])
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError,
+        torch.OutOfMemoryError,
+        RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory"),
+    ],
+)
 def test_a_model_that_does_not_fit_into_memory_leaves_the_others(tmp_path, monkeypatch, error):
     def fails(*_, **__):
         raise error

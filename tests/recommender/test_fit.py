@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import spherec
-from spherec.errors import ArgumentError, DataError
+from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.evaluation import Validation
 from spherec.recommender import CML
 from spherec.training import Training, train
@@ -25,6 +25,11 @@ def pairs():
 
 def fitted(data=DATA, **options):
     return CML(**QUICK).fit(data, **options)
+
+
+def test_too_little_memory_is_one_sentence():
+    with pytest.raises(TrainingError, match="not enough memory; take smaller dim, batch_size or negatives"):
+        CML(**QUICK | {"dim": 10**16}).fit(DATA)
 
 
 # --- What it learns from ---------------------------------------------------------------------------------------------

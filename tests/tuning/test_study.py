@@ -209,6 +209,13 @@ def test_values_that_do_not_go_together_are_not_the_end():
     assert all("negatives must be at most candidates" in one.why for one in done.tried if one.state == "failed")
 
 
+def test_a_trial_that_runs_out_of_memory_has_failed_and_the_study_goes_on():
+    done = tuned(f"dim=4,{10**16}", trials=6)
+    assert {one.state for one in done.tried} == {"complete", "failed"}
+    assert all(("not enough memory" in (one.why or "")) == (one.values["dim"] > 4) for one in done.tried)
+    assert done.config == QUICK
+
+
 class CtrlC(Watcher):
     """Presses it once, in the middle of a trial or between two."""
 

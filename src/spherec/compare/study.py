@@ -162,9 +162,9 @@ class Comparison:
         try:
             with enough_memory():
                 model, refit = contender.tried(part, blank.settings, how)
+                scores = evaluate(model, part.train, part.test, k=self.study.k).summary()
         except TrainingError as error:  # settings under which it does not learn are no good, and that is all
             return replace(blank, failed=str(error), seconds=time.perf_counter() - began)
-        scores = evaluate(model, part.train, part.test, k=self.study.k).summary()
         return replace(blank, refit=dict(refit), scores=scores, seconds=time.perf_counter() - began)
 
     def _test(
@@ -190,7 +190,8 @@ class Comparison:
                 torch.cuda.synchronize(how.device)
             seconds = time.perf_counter() - began
         tell(replace(stage, doing="testing"))
-        scores = evaluate(model, part.train, part.test, k=self.study.k)
+        with enough_memory():
+            scores = evaluate(model, part.train, part.test, k=self.study.k)
         result = replace(
             self._blank(contender, fold),
             settings=settings,
