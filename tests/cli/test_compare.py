@@ -87,6 +87,12 @@ def test_a_test_part_with_ids_of_another_type_is_refused(spherec, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_two_items_a_user_are_enough_for_a_model_with_nothing_to_choose(compare, tmp_path):
+    few = tmp_path / "few.csv"
+    few.write_text("user,item\na,1\na,2\nb,1\nb,3\n")
+    assert compare(data=few, models="most-popular").code == 0
+
+
 def test_folds_one_by_one(compare):
     assert json.loads(compare("--only-folds", 1, "--json", models="ease").out)["models"][0]["folds"] == 1
     done = compare("--only-folds", 0, models="most-popular")

@@ -32,6 +32,13 @@ def test_too_little_memory_is_one_sentence():
         CML(**QUICK | {"dim": 10**16}).fit(DATA)
 
 
+def test_users_with_one_item_each_leave_nothing_to_validate_on_but_can_be_trained_on():
+    single = spherec.Interactions.from_pairs(list("abc"), list("xyz"))
+    with pytest.raises(DataError, match=r"no user has two items, .*: validation=0 with a number of epochs"):
+        fitted(single)
+    assert len(fitted(single, validation=0).history.epochs) == 3
+
+
 # --- What it learns from ---------------------------------------------------------------------------------------------
 
 

@@ -66,7 +66,7 @@ class Comparison:
             self._split = {"data": name_of(given.train), "test": name_of(given.test)}
         self.folder = Folder(folder)
         self._results, self._trials = self.folder.results, self.folder.trials
-        self._inner = cache(lambda fold: validation_part(self.parts[fold].train, study.validation, seed=study.seed))
+        self._inner = cache(self._cut)
         self.failed: dict[str, str] = {}
         "Models that could not be fit, and why."
 
@@ -107,7 +107,7 @@ class Comparison:
         workers = workers_for(workers, device)
         for contender, some in left:
             contender.refuse(self.parts[0].train)
-            for fold in some:
+            for fold in [] if contender.is_settled else some:
                 self._inner(fold)  # cut before several ask for it at once
         self.folder.make()
         self.failed.clear()
@@ -209,6 +209,13 @@ class Comparison:
         self.folder.save_users(result, scores.per_user)
         self._results.add(result)
         tell(replace(stage, doing="done"))
+
+    def _cut(self, fold: int) -> Fold:
+        """The training part of a fold in two: to learn from, and to choose on."""
+        less = "take models with nothing to choose, such as most-popular"
+        more = "" if "test" in self._split else ", or more folds, which leave more items to train on"
+        train, study = self.parts[fold].train, self.study
+        return validation_part(train, study.validation, seed=study.seed, otherwise=less + more)
 
     def _tried(self, contender: Contender, fold: int) -> list[dict[str, Any]]:
         """The settings to try; none where there is nothing to choose."""
