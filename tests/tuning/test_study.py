@@ -306,6 +306,18 @@ def test_no_trial_begins_after_the_time():
     assert 1 <= len(done.tried) < 1000
 
 
+@pytest.mark.parametrize(
+    "value",
+    [lambda _: 0.5, lambda dim: 0.5 + 1e-16 * (dim % 7), lambda dim: 0.6 if dim == 4 else 0.5],
+    ids=["the same", "but for rounding", "all but one"],
+)
+def test_where_values_do_not_vary_nothing_decides(monkeypatch, value):
+    plant(monkeypatch, lambda config: [(value(config.dim), 1.0)])
+    done = tuned("dim=4..4000", "covariance=0..1", trials=30)
+    assert len([one for one in done.tried if one.state == "complete"]) >= 10
+    assert done.importance == {}
+
+
 def test_few_trials_say_nothing_about_what_decides(monkeypatch):
     plant(monkeypatch, lambda config: [(config.dim / 100, 1.0)])
     assert tuned("dim=2..60", "covariance=0..1", trials=5).importance == {}
