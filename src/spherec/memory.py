@@ -13,6 +13,9 @@ import torch
 from spherec.errors import TrainingError
 
 _PROCESS = Path("/proc/self")  # Linux
+# On a CPU torch has no error of its own for it: what its allocator says, and what is said of more bytes than there are
+# numbers for. A driver's error comes so, too.
+_SHORTAGE = re.compile(r"DefaultCPUAllocator|Storage size calculation overflowed|out of memory")
 
 
 @dataclass
@@ -28,7 +31,9 @@ def enough_memory() -> Iterator[None]:
     """A `TrainingError` where there is not."""
     try:
         yield
-    except (MemoryError, torch.OutOfMemoryError):
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and not _SHORTAGE.search(str(error)):
+            raise
         raise TrainingError("there is not enough memory; take smaller dim, batch_size or negatives") from None
 
 

@@ -98,6 +98,28 @@ def test_the_data_is_not_written_over(spherec, tmp_path):
     assert data.read_bytes() == before
 
 
+def test_a_test_part_with_ids_of_another_type_is_refused(spherec, tmp_path):
+    """A CSV has strings, Parquet may have integers: nothing would ever be found."""
+    import polars as pl
+
+    train, test = tmp_path / "train.csv", tmp_path / "test.parquet"
+    train.write_text("user,item\n1,10\n1,11\n2,10\n2,12\n")
+    pl.DataFrame({"user": [1, 2], "item": [12, 11]}).write_parquet(test)
+    folder = ("-o", tmp_path / "out")
+    compared = spherec("compare", train, "--test", test, "--models", "most-popular", *folder)
+    split = spherec("data", "split", train, "--by", "given", "--test-data", test, *folder)
+    for done in (compared, split):
+        assert done.code == 2
+        assert "the train part has the user '1' (str), and the test part has 1 (int)" in done.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_two_items_a_user_are_enough_for_a_model_with_nothing_to_choose(compare, tmp_path):
+    few = tmp_path / "few.csv"
+    few.write_text("user,item\na,1\na,2\nb,1\nb,3\n")
+    assert compare(data=few, models="most-popular").code == 0
+
+
 def test_folds_one_by_one(compare):
     assert json.loads(compare("--only-folds", 1, "--json", models="ease").out)["models"][0]["folds"] == 1
     done = compare("--only-folds", 0, models="most-popular")

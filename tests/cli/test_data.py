@@ -45,6 +45,38 @@ def test_values_that_nobody_asked_for_are_told_beside_the_result(spherec, rating
     assert spherec("data", "stats", tmp_path / "all.npz", "--json").err == ""
 
 
+def test_repeated_pairs_are_told_where_no_table_of_steps_is_shown(spherec, ratings, tmp_path):
+    quick = ("--device", "cpu", "--set", "sampler.kind=Uniform", "--set", "epochs=1", "--set", "dim=2")
+    commands = {
+        "train": ("train", ratings, "-o", tmp_path / "m.spherec", "--validation", 0, *quick),
+        "tune": ("tune", ratings, "-o", tmp_path / "m.toml", "--validation", 0.5, "--trials", 1, *quick),
+        "compare": ("compare", ratings, "--models", "most-popular", "--folds", 2, "-o", tmp_path / "compared"),
+        "split": ("data", "split", ratings, "-o", tmp_path / "parts"),
+    }
+    for name, command in commands.items():
+        done = spherec(*command, *COLUMNS)
+        assert done.code == 0, done.err
+        assert done.err.count(f"{ratings}: 1 repeated pairs merged; choose how with --duplicates\n") == 1, name
+    chosen = spherec("data", "split", ratings, "-o", tmp_path / "chosen", *COLUMNS, "--duplicates", "sum")
+    shown = spherec("data", "stats", ratings, *COLUMNS)
+    movielens = tmp_path / "u.data"
+    movielens.write_text("1\t2\t5\t0\n1\t2\t4\t1\n1\t3\t4\t1\n")
+    known = spherec("data", "split", movielens, "--format", "movielens", "--folds", 2, "-o", tmp_path / "known")
+    for done in (chosen, shown, known):
+        assert done.code == 0, done.err
+        assert "repeated pairs merged" not in done.err
+
+
+def test_what_evaluate_merges_is_chosen_when_preparing(spherec, tmp_path):
+    train, test, lists = (tmp_path / f"{name}.csv" for name in ("train", "test", "lists"))
+    train.write_text("user,item\na,x\na,x\nb,y\n")
+    test.write_text("user,item\na,y\n")
+    lists.write_text("user,item,rank\na,y,1\n")
+    done = spherec("evaluate", lists, "--train", train, "--test", test)
+    assert done.code == 0, done.err
+    assert f"{train}: 1 repeated pairs merged; choose how with spherec data prepare and --duplicates" in done.err
+
+
 def test_the_advice_can_be_pasted(spherec, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("user,item,User Rating\nann,a,5\nbob,b,1\n")

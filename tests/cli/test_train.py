@@ -174,6 +174,8 @@ BAD = {
     "validation of nothing": (("--validation", 1e-9), ["holds nothing out"]),
     "nothing to resume": (("--resume",), ["--resume needs", "model.spherec.checkpoint", "does not exist"]),
     "huge learning rate": (("--learning-rate", 1e300), ["learning_rate must be", "1e+300"]),
+    "more memory than there is": (("--dim", 10**16), ["not enough memory; take smaller dim"]),
+    "more memory than there are numbers for": (("--dim", 10**18), ["not enough memory; take smaller dim"]),
     "loss that is no number": (
         ("--set", "spread_out=1e300", "--checkpoint-seconds", 0),
         ["the loss is nan in epoch 1"],
@@ -196,6 +198,19 @@ def test_what_cannot_be_is_one_sentence_and_leaves_nothing_behind(train, prepare
     assert files(tmp_path) == before
 
 
+def test_a_run_that_goes_on_where_memory_is_short_keeps_what_it_came_from(train, tmp_path, monkeypatch):
+    def fails(*_, **__):
+        raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes.")
+
+    monkeypatch.setattr("spherec.cli.training.train", fails)
+    checkpoint = tmp_path / "model.spherec.checkpoint"
+    checkpoint.write_text("hours of work")
+    done = train("--resume")
+    assert done.code == 2
+    assert "not enough memory" in done.err
+    assert checkpoint.read_text() == "hours of work"
+
+
 @pytest.mark.parametrize(
     ("options", "word"), [(("--preset", "best"), "best"), (("--device", "tpu"), "tpu"), (("--dim", "x"), "--dim")]
 )
@@ -204,6 +219,15 @@ def test_options_outside_their_choices_are_refused(train, tmp_path, options, wor
     assert (done.code, done.out) == (2, "")
     assert word in done.err
     assert files(tmp_path) == ["data.npz"]
+
+
+def test_the_config_that_is_read_is_not_written_over(train, tmp_path):
+    config = tmp_path / "model.spherec"
+    config.write_text("dim = 4\n")
+    done = train("--config", config)
+    assert done.code == 2
+    assert "--output would replace" in done.err
+    assert config.read_text() == "dim = 4\n"
 
 
 @pytest.mark.parametrize("output", ["no/such/folder/m.npz", ".", "data.npz"])

@@ -50,6 +50,16 @@ def files(folder):
     return sorted(file.name for file in folder.iterdir())
 
 
+def test_the_config_that_is_read_is_not_written_over(tune, tmp_path):
+    best = tmp_path / "best.toml"
+    best.write_text("dim = 4\n")
+    done = tune(*RATE, "--config", best)
+    assert (done.code, done.out) == (2, "")
+    assert "--config and --output are both" in done.err
+    assert best.read_text() == "dim = 4\n"
+    assert files(tmp_path) == ["best.toml", "data.npz"]
+
+
 def test_the_best_settings_are_a_file_that_train_reads(tune, spherec, prepared, tmp_path):
     done = tune(*RATE, "--preset", "uniform", "--trials", 4, "--seed", 3)
     assert done.code == 0, done.err

@@ -300,7 +300,27 @@ def test_a_validation_part_without_pairs_is_refused_before_anything_is_run(tmp_p
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("error", [MemoryError, torch.OutOfMemoryError])
+def test_models_with_nothing_to_choose_need_no_validation_part(tmp_path):
+    pairs = spherec.Interactions.from_pairs(["a", "a", "b", "b"], ["x", "y", "x", "z"])
+    done = comparison(tmp_path / "one", "most-popular", data=pairs).run(device=CPU)
+    assert [one.fold for one in done] == [0, 1]
+    with pytest.raises(DataError, match=r"no user has two items, .*; take models with nothing to choose.* more folds"):
+        comparison(tmp_path / "two", "most-popular", "ease", data=pairs).run(device=CPU)
+    given = spherec.Interactions.from_pairs(["a", "b"], ["z", "y"])
+    rest = spherec.Interactions.from_pairs(["a", "b", "c"], ["y", "z", "x"])
+    with pytest.raises(DataError, match=r"such as most-popular$"):
+        comparison(tmp_path / "two", "ease", data=rest, test=given).run(device=CPU)
+    assert not (tmp_path / "two").exists()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError,
+        torch.OutOfMemoryError,
+        RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory"),
+    ],
+)
 def test_a_model_that_does_not_fit_into_memory_leaves_the_others(tmp_path, monkeypatch, error):
     def fails(*_, **__):
         raise error

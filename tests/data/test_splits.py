@@ -196,6 +196,7 @@ def test_a_moment_can_be_a_number_or_a_date_in_utc(at):
 def test_given_parts_come_under_common_indices_with_nothing_lost(rows):
     parts = [[(user, item) for user, item, tested in rows if tested == which] for which in (False, True)]
     assume(all(parts))
+    assume(all({row[place] for row in parts[0]} & {row[place] for row in parts[1]} for place in (0, 1)))
     train, test = (
         Interactions.from_pairs(*zip(*part, strict=True), times=np.arange(len(part), dtype=float)) for part in parts
     )
@@ -210,24 +211,46 @@ def test_given_parts_come_under_common_indices_with_nothing_lost(rows):
 @pytest.mark.parametrize(
     ("train", "test"),
     [
-        ([1, 2], ["1", "2"]),
-        ([1, 2], [2**70, 3]),
-        ([2**53, 2**53 + 1], [0.5]),
-        (np.array([2**64 - 2, 2**64 - 1], dtype=np.uint64), [1, 2]),
-        ([3, 4], [1.5, 2.5]),
-        ([(1, "a")], ["a"]),
+        ([1, 2], [2**70, 2]),
+        ([2**53, 2**53 + 1, 1], [0.5, 1.0]),
+        (np.array([2**64 - 1, 2], dtype=np.uint64), [1, 2]),
+        ([4, 3], [1.5, 3.0]),
+        ([(1, "a"), "a"], [4, "a"]),
     ],
     ids=str,
 )
 def test_given_parts_with_ids_of_different_types_keep_them(train, test):
-    parts = [Interactions.from_pairs(ids, ["x"] * len(ids)) for ids in (train, test)]
+    """The last id is in both, as train has it."""
+    parts = [
+        Interactions.from_pairs([*train, train[0]], [*["x"] * len(train), "y"]),
+        Interactions.from_pairs(test, ["y"] * len(test)),
+    ]
     fold = splits.given(*parts)
     united = [typed(one) for one in fold.train.user_ids]
-    assert len(united) == len(train) + len(test)
-    for part in parts:
-        assert all(typed(one) in united for one in part.user_ids)
+    assert len(united) == len(train) + len(test) - 1
+    assert all(typed(one) in united for one in [*parts[0].user_ids, *test[:-1]])
     assert pairs_of(fold.train) == pairs_of(parts[0])
     assert pairs_of(fold.test) == pairs_of(parts[1])
+
+
+@pytest.mark.parametrize("role", ["user", "item"])
+@pytest.mark.parametrize(
+    ("train", "test", "told"),
+    [
+        (["7", "8"], [9, 7], r"has the {role} '7' \(str\), and the test part has 7 \(int\).* make them the same"),
+        ([7, 8], ["8", "x"], r"has the {role} 8 \(int\), and the test part has '8' \(str\)"),
+        (["8", "9"], [8, "9"], r"has the {role} '8' \(str\), and the test part has 8 \(int\)"),
+        (["a"], [5], r"no {role} in common: .* 'a' \(str\) in train and 5 \(int\) in test; give parts"),
+        (["a"], ["A"], "no {role} in common"),
+    ],
+)
+def test_given_parts_whose_ids_are_not_written_alike_are_refused(role, train, test, told):
+    parts = [
+        Interactions.from_pairs(*((ids, others) if role == "user" else (others, ids)))
+        for ids, others in ((train, ["x"] * len(train)), (test, ["x"] * len(test)))
+    ]
+    with pytest.raises(DataError, match=told.format(role=role)):
+        splits.given(*parts)
 
 
 def test_a_pair_in_both_given_parts_is_refused():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from spherec.errors import SpherecError
-from spherec.evaluation import Validation
+from spherec.errors import ArgumentError, DataError, SpherecError
+from spherec.evaluation import Validation, validation_part
 from spherec.geometry import Vectors
 from tests.oracles import mean_ndcg
 from tests.sampling.checks import directions, interactions, random_rows
@@ -60,3 +60,12 @@ def test_nothing_held_out_is_refused():
     train, nothing = interactions([[1, 0]]), interactions([[0, 0]])
     with pytest.raises(SpherecError, match="held out"):
         Validation(train, nothing)
+
+
+def test_where_no_share_holds_anything_out_it_is_not_to_be_raised():
+    with pytest.raises(DataError, match=r"no user has two items, so none can be held out to choose on; give data"):
+        validation_part(interactions([[1, 0], [0, 1]]), 0.9, seed=0)
+    with pytest.raises(DataError, match=r"no user has two items.*; do without"):
+        validation_part(interactions([[1, 0], [0, 0]]), 0.1, seed=0, otherwise="do without")
+    with pytest.raises(ArgumentError, match=r"validation 1e-09 holds nothing out, .*; raise it"):
+        validation_part(interactions([[1, 1], [0, 1]]), 1e-9, seed=0)

@@ -1,12 +1,15 @@
 """Records on disk: whole lines are kept, half ones passed over, others refused."""
 
 import json
+import math
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
 from spherec.errors import DataError
 from spherec.experiments import Records
+from spherec.experiments.report import lines
 from tests.experiments.tiny import record
 
 
@@ -23,8 +26,39 @@ def test_records_come_back_as_they_were(two):
 
 
 def test_a_record_is_a_line_of_json(two):
-    lines = two.path.read_text().splitlines()
-    assert [json.loads(line)["fold"] for line in lines] == [0, 1]
+    assert [json.loads(line)["fold"] for line in two.path.read_text().splitlines()] == [0, 1]
+
+
+def strictly(line):
+    """As readers in other languages take it."""
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads(line, parse_constant=refuse)
+
+
+def test_a_score_that_is_no_number_is_null_in_the_file_and_nan_again_when_read(records):
+    """The MMR of lists that are all empty, on the test fold or of a config that was tried."""
+    nan = float("nan")
+    tried = [{"training": {"epochs": None}, "scores": {"ndcg": 0.1, "mmr": nan}}]
+    records.add(replace(record(mmr=nan), tried=tried))
+    (line,) = records.path.read_text().splitlines()
+    written = strictly(line)
+    assert written["scores"]["mmr"] is written["tried"][0]["scores"]["mmr"] is None
+    (read,) = records
+    assert math.isnan(read.scores["mmr"])
+    assert math.isnan(read.tried[0]["scores"]["mmr"])
+    assert read.tried[0]["training"] == {"epochs": None}, "what was None stays so"
+    assert read.curve == record().curve
+    assert "nan" in str(lines(records)[0].mmr)
+
+
+def test_nan_in_files_from_before_is_read(records):
+    records.add(record(mmr=-1.5))
+    records.path.write_text(records.path.read_text().replace("-1.5", "NaN"))
+    (read,) = records
+    assert math.isnan(read.scores["mmr"])
 
 
 def test_a_file_that_is_not_there_holds_nothing(records):

@@ -147,6 +147,7 @@ BAD = {
     "all that is no table": ('name = "x"\nall = 3\n' + ROW, ["all must be a table", "3"]),
     "grid without values": ('name = "x"\n' + ROW + "grid = { dim = [] }", ["grid of a", "sampler.beta"]),
     "grid with one value": ('name = "x"\n' + ROW + "grid = { dim = 3 }", ["grid of a"]),
+    "limit that is none": ('name = "x"\n' + ROW + "mmr_at_most = inf", ["mmr_at_most of a", "inf", "leave it out"]),
     "limit that is no number": ('name = "x"\n' + ROW + 'mmr_at_most = "low"', ["mmr_at_most of a", "'low'"]),
     "setting out of range": ('name = "x"\n' + ROW + "epochs = 0", ["epochs", ">= 1"]),
 }

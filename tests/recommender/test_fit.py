@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 import spherec
-from spherec.errors import ArgumentError, DataError
+from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.evaluation import Validation
 from spherec.recommender import CML
 from spherec.training import Training, train
@@ -27,6 +27,18 @@ def pairs():
 
 def fitted(data=DATA, **options):
     return CML(**QUICK).fit(data, **options)
+
+
+def test_too_little_memory_is_one_sentence():
+    with pytest.raises(TrainingError, match="not enough memory; take smaller dim, batch_size or negatives"):
+        CML(**QUICK | {"dim": 10**16}).fit(DATA)
+
+
+def test_users_with_one_item_each_leave_nothing_to_validate_on_but_can_be_trained_on():
+    single = spherec.Interactions.from_pairs(list("abc"), list("xyz"))
+    with pytest.raises(DataError, match=r"no user has two items, .*: validation=0 with a number of epochs"):
+        fitted(single)
+    assert len(fitted(single, validation=0).history.epochs) == 3
 
 
 # --- What it learns from ---------------------------------------------------------------------------------------------

@@ -119,5 +119,5 @@ def test_nothing_new_is_told():
 
 def test_ids_of_another_type_are_not_taken_for_new():
     model = model_of(small(users=list(range(12))))
-    with pytest.raises(DataError, match="the model knows the user 3, and the new interactions have '3'"):
+    with pytest.raises(DataError, match=r"knows the user 3 \(int\), and the new interactions have '3' \(str\)"):
         model.partial_fit(Interactions.from_pairs(["3", "zoe"], ["i1", "i1"]))

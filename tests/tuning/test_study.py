@@ -209,6 +209,13 @@ def test_values_that_do_not_go_together_are_not_the_end():
     assert all("negatives must be at most candidates" in one.why for one in done.tried if one.state == "failed")
 
 
+def test_a_trial_that_runs_out_of_memory_has_failed_and_the_study_goes_on():
+    done = tuned(f"dim=4,{10**16}", trials=6)
+    assert {one.state for one in done.tried} == {"complete", "failed"}
+    assert all(("not enough memory" in (one.why or "")) == (one.values["dim"] > 4) for one in done.tried)
+    assert done.config == QUICK
+
+
 class CtrlC(Watcher):
     """Presses it once, in the middle of a trial or between two."""
 
@@ -297,6 +304,18 @@ def test_no_trial_begins_after_the_time():
     done = tuned(trials=1000, minutes=0.005)
     assert done.ended == "out of time"
     assert 1 <= len(done.tried) < 1000
+
+
+@pytest.mark.parametrize(
+    "value",
+    [lambda _: 0.5, lambda dim: 0.5 + 1e-16 * (dim % 7), lambda dim: 0.6 if dim == 4 else 0.5],
+    ids=["the same", "but for rounding", "all but one"],
+)
+def test_where_values_do_not_vary_nothing_decides(monkeypatch, value):
+    plant(monkeypatch, lambda config: [(value(config.dim), 1.0)])
+    done = tuned("dim=4..4000", "covariance=0..1", trials=30)
+    assert len([one for one in done.tried if one.state == "complete"]) >= 10
+    assert done.importance == {}
 
 
 def test_few_trials_say_nothing_about_what_decides(monkeypatch):

@@ -42,7 +42,7 @@ def prepare(
         if given is not None and output.exists() and Path(given).exists() and output.samefile(given):
             raise ArgumentError(f"--output would replace {given}, which is read; name another file")
     refuse_unwritable(output)
-    data = load_with_names(source, names, names_id_column, names_column)
+    data = load_with_names(source, names, names_id_column, names_column, shows_steps=True)
     data.save(output, compress=compress)
     _describe(source, data, output=str(output), as_json=as_json)
 
@@ -51,7 +51,7 @@ def prepare(
 @takes_source
 def stats(source: Source, as_json: AsJson = False) -> None:
     """Count users, items and pairs, and show how they are spread."""
-    data = source.load()
+    data = source.load(shows_steps=True)
     _describe(source, data, output=None, as_json=as_json)
     if not as_json and len(data):
         show(

@@ -18,10 +18,12 @@ IdColumn = Annotated[str, typer.Option("--names-id-column", help="Its column wit
 NameColumn = Annotated[str, typer.Option("--names-column", help="Its column with names.", rich_help_panel=_PANEL)]
 
 
-def load_with_names(source: Source, names: Path | None, id_column: str, name_column: str) -> Interactions:
-    """What the options say, with the names in a table if one is given."""
+def load_with_names(
+    source: Source, names: Path | None, id_column: str, name_column: str, *, shows_steps: bool = False
+) -> Interactions:
+    """What the options say, with the names in a table if one is given; `shows_steps` as for `Source.load`."""
     found = {} if names is None else _read(source, names, id_column, name_column)  # first: it fails sooner
-    data = source.load()
+    data = source.load(shows_steps=shows_steps)
     if names is None:
         return data
     data = data.with_item_names({one: found[str(one)] for one in data.item_ids if str(one) in found})

@@ -143,22 +143,33 @@ class Source:
             and getattr(self, field.name) != field.default
         ]
 
-    def load(self, *, by_options: bool = True) -> Interactions:
-        """The interactions, read with a progress bar and cut; `by_options`: whether the command has these options."""
+    def load(self, *, by_options: bool = True, shows_steps: bool = False) -> Interactions:
+        """The interactions, read with a progress bar and cut.
+
+        `by_options`: whether the command has these options; `shows_steps`: whether it shows what each step left.
+        """
         prepared = self.prepared()
         if prepared is not None:
             return prepared if self.cut() == Cut() else prepared.cut(self.cut())
         from spherec.data.readers import read_interactions  # brings polars, which a machine that only trains may lack
 
         unread: list[str] = []
+        merged: list[int] = []
         with progress_bar(f"reading {Path(self.data).name}") as progress, warnings.catch_warnings():
-            warnings.simplefilter("ignore", DuplicatePairsWarning)  # the table of steps says what was merged
+            warnings.simplefilter("ignore", DuplicatePairsWarning)  # a note or the steps say what was merged
             reading = replace(self._reading(), progress=progress)
             data = read_interactions(
-                self.data, reading, duplicates=self.duplicates, cut=self.cut(), tell_unread=unread.append
+                self.data,
+                reading,
+                duplicates=self.duplicates,
+                cut=self.cut(),
+                tell_unread=unread.append,
+                tell_merged=merged.append,
             )
+        how = "" if by_options else "spherec data prepare and "
+        for repeats in [] if shows_steps else merged:
+            note(f"{self.data}: {repeats:,} repeated pairs merged; choose how with {how}--duplicates")
         for column in unread:
-            how = "" if by_options else "spherec data prepare and "
             note(
                 f"{self.data}: column {column!r} is not read, and every row counts as a positive; "
                 f"keep only the high ones with {how}e.g. --value-column {shlex.quote(column)} --min-value 4"

@@ -84,7 +84,7 @@ def train(
         "seed": seed,
     }
     run_training(
-        (source.data, names),
+        (source.data, names, config),
         lambda: load_with_names(source, names, names_id_column, names_column),
         output,
         preset,

@@ -16,6 +16,7 @@ from spherec.data.atomic import refuse_unwritable
 from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, TrainingError
+from spherec.memory import enough_memory
 from spherec.recommender.fitting import METRIC, held_out, watched
 from spherec.training import History, train
 from spherec.training.configure import configured
@@ -51,7 +52,7 @@ def run_training(
         )
     data = load()
     learned, validate = held_out(data, config, validation)
-    with watched(True, config, len(learned)) as progress:
+    with enough_memory(), watched(True, config, len(learned)) as progress:
         try:
             trained = train(
                 learned,
@@ -63,7 +64,7 @@ def run_training(
                 resume=resume,
                 progress=progress,
             )
-        except TrainingError:  # going on would come to the same end
+        except TrainingError:  # going on would come to the same end; with more memory it need not
             checkpoint.unlink(missing_ok=True)
             raise
     artifact.save(output, artifact.Artifact.of(trained, data))

@@ -90,6 +90,7 @@ def tune(
         context,
         output,
         preset,
+        config,
         changes(config, settings or [], {"seed": seed}),
         searches or [],
         goal={"metric": metric, "k": k, "validation": validation, "mmr_at_most": mmr_at_most},

@@ -33,6 +33,7 @@ def run_tuning(
     context: typer.Context,
     output: Path,
     preset: PresetName,
+    config: Path | None,
     changes: dict[str, Any],
     searches: Sequence[str],
     *,
@@ -44,12 +45,16 @@ def run_tuning(
     device: DeviceName,
     as_json: bool,
 ) -> None:
-    """Tune on DATA with a line for each trial, write the best config, show the best few."""
+    """Tune on DATA with a line for each trial, write the best config, show the best few.
+
+    `changes` holds what is in the file `config`, too, which is not to be written.
+    """
     base = configured(PRESETS[preset].training, changes)
     wanted = Goal(**goal)
     space = Space.of(base, parsed(searches) or usual(base))
     refuse_unwritable(output)
-    _refuse_one_for_another({"DATA": source.data, "--output": str(output), "--storage": storage})
+    read = {"DATA": source.data} | ({} if config is None else {"--config": str(config)})
+    _refuse_one_for_another(read | {"--output": str(output), "--storage": storage})
     where = resolve(device)
     data = source.load()
     said = ", ".join(f"{name}={domain}" for name, domain in space.domains.items())
@@ -72,9 +77,9 @@ def run_tuning(
         _write(output, tuned, wanted, written("spherec", "tune", *given), environment_of(where)["commit"])
     _report(tuned, wanted, output, as_json=as_json)
     if tuned.best is not None and not as_json:
-        read = words_of(context, {field.name for field in fields(Source)} - {"preset"})
+        reading = words_of(context, {field.name for field in fields(Source)} - {"preset"})
         model = output.with_suffix(".spherec")
-        note("train with it: " + written("spherec", "train", *read, "--config", output, "-o", model))
+        note("train with it: " + written("spherec", "train", *reading, "--config", output, "-o", model))
     if tuned.ended == "interrupted":
         note("what was tried is kept, and the trial in progress comes first next time: the same command goes on")
         raise typer.Exit(INTERRUPTED)

@@ -66,7 +66,7 @@ class Comparison:
             self._split = {"data": name_of(given.train), "test": name_of(given.test)}
         self.folder = Folder(folder)
         self._results, self._trials = self.folder.results, self.folder.trials
-        self._inner = cache(lambda fold: validation_part(self.parts[fold].train, study.validation, seed=study.seed))
+        self._inner = cache(self._cut)
         self.failed: dict[str, str] = {}
         "Models that could not be fit, and why."
 
@@ -110,8 +110,8 @@ class Comparison:
         workers = workers_for(workers, device)
         self.failed.clear()
         left = [(contender, some) for contender, some in self.left(folds) if self._is_able(contender, needs_all)]
-        for _, some in left:
-            for fold in some:
+        for contender, some in left:
+            for fold in [] if contender.is_settled else some:
                 self._inner(fold)  # cut before several ask for it at once
         self.folder.make()
         tell = watch or (lambda _: None)
@@ -174,9 +174,9 @@ class Comparison:
         try:
             with enough_memory():
                 model, refit = contender.tried(part, blank.settings, how)
+                scores = evaluate(model, part.train, part.test, k=self.study.k).summary()
         except TrainingError as error:  # settings under which it does not learn are no good, and that is all
             return replace(blank, failed=str(error), seconds=time.perf_counter() - began)
-        scores = evaluate(model, part.train, part.test, k=self.study.k).summary()
         return replace(blank, refit=dict(refit), scores=scores, seconds=time.perf_counter() - began)
 
     def _test(
@@ -202,7 +202,8 @@ class Comparison:
                 torch.cuda.synchronize(how.device)
             seconds = time.perf_counter() - began
         tell(replace(stage, doing="testing"))
-        scores = evaluate(model, part.train, part.test, k=self.study.k)
+        with enough_memory():
+            scores = evaluate(model, part.train, part.test, k=self.study.k)
         result = replace(
             self._blank(contender, fold),
             settings=settings,
@@ -220,6 +221,13 @@ class Comparison:
         self.folder.save_users(result, scores.per_user)
         self._results.add(result)
         tell(replace(stage, doing="done"))
+
+    def _cut(self, fold: int) -> Fold:
+        """The training part of a fold in two: to learn from, and to choose on."""
+        less = "take models with nothing to choose, such as most-popular"
+        more = "" if "test" in self._split else ", or more folds, which leave more items to train on"
+        train, study = self.parts[fold].train, self.study
+        return validation_part(train, study.validation, seed=study.seed, otherwise=less + more)
 
     def _tried(self, contender: Contender, fold: int) -> list[dict[str, Any]]:
         """The settings to try; none where there is nothing to choose."""

@@ -118,6 +118,24 @@ class IdMap(Sequence[Hashable]):
         return f"IdMap([{shown}{', …' if len(self) > 3 else ''}], n={len(self):,})"
 
 
+def refuse_twins(known: IdMap, strange: Iterable[Hashable], knows: str, has: str) -> None:
+    """A `DataError` where an id that is not known has a twin that is: a slip of the type, and nobody new.
+
+    `knows` ("the model knows the user") and `has` ("the new interactions have") stand before the two in the message.
+    """
+    for one in strange:
+        if (twin := known.twin(one)) is not None:
+            raise DataError(
+                f"{knows} {shown_id(twin)}, and {has} {shown_id(one)}: ids of another type; make them the same, where "
+                "they come from files by one format for both"
+            )
+
+
+def shown_id(one: Hashable) -> str:
+    """An id with its type, for messages: '7' (str)."""
+    return f"{one!r} ({type(one).__name__})"
+
+
 def factorize(column: Iterable[Hashable], role: str) -> tuple[NDArray[np.int32], NDArray[Any]]:
     """Indices (E,) into the distinct ids (n,) of a column, sorted where ids can be compared.
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from spherec import rng
 from spherec.data.csr import row_starts
 from spherec.data.events import seconds
-from spherec.data.ids import IdMap, factorize, inverse
+from spherec.data.ids import IdMap, factorize, inverse, refuse_twins, shown_id
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError
 
@@ -123,16 +123,21 @@ def by_time(data: Interactions, *, at: float | str | date | None = None, test: f
 
 
 def given(train: Interactions, test: Interactions) -> Fold:
-    """A split that came as two data sets, brought under common indices."""
+    """A split that came as two data sets, brought under common indices.
+
+    A `DataError` where they have pairs in common, or ids that are not written alike: `7` here and `"7"` there, or no
+    user or no item in both.
+    """
+    _refuse_other_ids(train.user_ids, test.user_ids, "user")
+    _refuse_other_ids(train.item_ids, test.item_ids, "item")
+    if both := pairs_in_both(train, test):
+        raise DataError(f"{both:,} pairs are in both train and test; remove them from one of the two")
     user_ids, users_of = _united(train.user_ids, test.user_ids, "user")
     item_ids, items_of = _united(train.item_ids, test.item_ids, "item")
     parts = [
         _reindexed(part, user_ids, item_ids, new_user, new_item)
         for part, new_user, new_item in zip((train, test), users_of, items_of, strict=True)
     ]
-    both = parts[0].matrix.multiply(parts[1].matrix).nnz
-    if both:
-        raise DataError(f"{both:,} pairs are in both train and test; remove them from one of the two")
     names = {
         one: name
         for part in (test, train)
@@ -140,6 +145,14 @@ def given(train: Interactions, test: Interactions) -> Fold:
         if name
     }
     return Fold(*(part.with_item_names(names) for part in parts)) if names else Fold(*parts)
+
+
+def pairs_in_both(train: Interactions, test: Interactions) -> int:
+    """How many pairs two data sets have in common, by external ids."""
+    users = train.user_ids.find(test.user_ids)[test.users]  # (E,) -1 where train does not have them
+    items = train.item_ids.find(test.item_ids)[test.indices]  # (E,)
+    keys = np.where((users < 0) | (items < 0), -1, users * train.n_items + items)
+    return int(np.isin(keys, train.users.astype(np.int64) * train.n_items + train.indices).sum())
 
 
 def _fold(data: Interactions, tested: NDArray[np.bool_], name: str) -> Fold:
@@ -163,6 +176,19 @@ def _moment(at: float | str | date) -> float:
         return seconds(at)
     except (TypeError, ValueError):
         raise ArgumentError(f"at must be a date such as '2004-06-01' or a number, got {at!r}") from None
+
+
+def _refuse_other_ids(train: IdMap, test: IdMap, role: str) -> None:
+    """A `DataError` where ids of the two parts are of other types, or have nothing in common."""
+    if not len(train) or not len(test):
+        return
+    strange = [test[int(index)] for index in np.flatnonzero(train.find(test) < 0)]
+    refuse_twins(train, strange, f"the train part has the {role}", "the test part has")
+    if len(strange) == len(test):
+        raise DataError(
+            f"train and test have no {role} in common: {role} ids are e.g. {shown_id(train[0])} in train and "
+            f"{shown_id(test[0])} in test; give parts of the same data, with ids written alike"
+        )
 
 
 def _united(train: IdMap, test: IdMap, role: str) -> tuple[IdMap, tuple[NDArray[np.int32], NDArray[np.int32]]]:

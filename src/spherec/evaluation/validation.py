@@ -11,10 +11,17 @@ from spherec.geometry import Vectors
 from spherec.ranking import ExactRanker
 
 
-def validation_part(data: Interactions, share: float, *, seed: int) -> Fold:
-    """What to learn from, and a share of each user's items to choose on."""
+def validation_part(
+    data: Interactions, share: float, *, seed: int, otherwise: str = "give data in which users have more items"
+) -> Fold:
+    """What to learn from, and a share of each user's items to choose on.
+
+    `otherwise` is what the caller can do where no share holds anything out, for the message.
+    """
     fold = splits.ratio(data, share, seed=seed)
     if not len(fold.test):
+        if data.items_per_user.max(initial=0) < 2:
+            raise DataError(f"no user has two items, so none can be held out to choose on; {otherwise}")
         raise ArgumentError(f"validation {share:g} holds nothing out, for no user has enough items; raise it")
     return fold
 

@@ -1,5 +1,6 @@
 """What to run: rows of settings, each on every fold of a data set."""
 
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -115,8 +116,8 @@ def _row(content: Mapping[str, Any]) -> Row:
     grid, mmr_at_most = settings.pop("grid", {}), settings.pop("mmr_at_most", None)
     if not isinstance(grid, dict) or not all(isinstance(values, list) and values for values in grid.values()):
         raise ArgumentError(f'grid of {name} must name settings and their values, {{ "sampler.beta" = [0.7, 0.8] }}')
-    if mmr_at_most is not None and not isinstance(mmr_at_most, int | float):
-        raise ArgumentError(f"mmr_at_most of {name} must be a number, got {mmr_at_most!r}")
+    if mmr_at_most is not None and not (isinstance(mmr_at_most, int | float) and math.isfinite(mmr_at_most)):
+        raise ArgumentError(f"mmr_at_most of {name} must be a number, got {mmr_at_most!r}; leave it out for no limit")
     training = configured(PRESETS[preset].training, settings)
     choices = []
     for values in product(*grid.values()) if grid else ():

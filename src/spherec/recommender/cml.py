@@ -12,6 +12,7 @@ from spherec.artifact import Artifact
 from spherec.data.atomic import refuse_unwritable
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, meant
+from spherec.memory import enough_memory
 from spherec.ranking import index_file
 from spherec.recommender.answers import Answers
 from spherec.recommender.asking import Unknown, indices_of
@@ -70,7 +71,7 @@ class CML(Answers):
         """
         interactions = as_interactions(data, user=user, item=item, orientation=orientation)
         learned, validate = held_out(interactions, self.config, validation)
-        with watched(progress, self.config, len(learned)) as tell:
+        with enough_memory(), watched(progress, self.config, len(learned)) as tell:
             trained = train(learned, self.config, validate=validate, device=resolve(self.device), progress=tell)
         self._set(Artifact.of(trained, interactions))
         return self
@@ -98,7 +99,7 @@ class CML(Answers):
         start = start_of(growth, self._made, self._placing)
         learned, validate = growth.held_out(config, share_of(config, validation))
         where = resolve(self.device)
-        with watched(progress, config, len(learned)) as tell:
+        with enough_memory(), watched(progress, config, len(learned)) as tell:
             trained = train(learned, config, validate=validate, device=where, initial=start, progress=tell)
         self._set(Artifact.of(replace(trained, config=self.config), growth.data))
         return self

@@ -32,7 +32,8 @@ def held_out(data: Interactions, config: Training, share: float | None) -> tuple
         return data, None
     if not 0 < share < 1:
         raise ArgumentError(f"validation must be 0 or a share between 0 and 1, got {share:g}")
-    fold = validation_part(data, share, seed=config.seed)
+    otherwise = "train on everything: validation=0 with a number of epochs (--validation 0 --epochs N)"
+    fold = validation_part(data, share, seed=config.seed, otherwise=otherwise)
     return fold.train, Validation(fold.train, fold.test)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from spherec import rng
 from spherec.artifact import Artifact
 from spherec.data.csr import row_starts
-from spherec.data.ids import IdMap
+from spherec.data.ids import IdMap, refuse_twins
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError
 from spherec.evaluation import Validation
@@ -112,11 +112,6 @@ def _extended(
     place = old.find(new)  # (n,)
     strange = np.flatnonzero((place < 0) & (np.bincount(used, minlength=len(new)) > 0))
     names = [new[int(index)] for index in strange]
-    for one in names:
-        if (twin := old.twin(one)) is not None:
-            raise DataError(
-                f"the model knows the {role} {twin!r}, and the new interactions have {one!r}: ids of another type; "
-                "make them the same"
-            )
+    refuse_twins(old, names, f"the model knows the {role}", "the new interactions have")
     place[strange] = len(old) + np.arange(len(strange))
     return IdMap([*old, *names]) if names else old, place[used]

@@ -50,7 +50,7 @@ class Tuned:
     ended: Reason
     "Why this call ended."
     importance: Mapping[str, float] = field(default_factory=dict)
-    "How much of the difference between good and other trials each field explains; empty where trials are few."
+    "How much of the difference between good and other trials each field explains; empty where trials are few or alike."
 
 
 def best_of(tried: Sequence[Tried], goal: Goal) -> Tried | None:

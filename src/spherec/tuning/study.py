@@ -35,6 +35,7 @@ _COMPLETE_BEFORE_PRUNING = 5  # trials, of which at least so many must have been
 _JUDGED_IN_EPOCH = 3
 _NEVER_PRUNED = 0.2  # share of the epochs: curves are flat before they rise
 _ENOUGH_FOR_IMPORTANCE = 10  # complete trials
+_DIGITS = 9  # of values that are told apart
 
 
 def tune(
@@ -184,12 +185,18 @@ def _tried(study: "optuna.Study") -> list[Tried]:
 
 
 def _importance(study: "optuna.Study") -> dict[str, float]:
-    """Each field's share, the largest first."""
+    """Each field's share, the largest first; none where values are the same, but for rounding, or nearly all are."""
     complete = study.get_trials(deepcopy=False, states=(_States.COMPLETE,))
-    if len(complete) < _ENOUGH_FOR_IMPORTANCE or len({trial.value for trial in complete}) == 1:
+    values = {round(trial.value, _DIGITS) for trial in complete if trial.value is not None}
+    if len(complete) < _ENOUGH_FOR_IMPORTANCE or len(values) == 1:
         return {}
-    shares = optuna.importance.get_param_importances(study)
-    return dict(sorted(shares.items(), key=lambda share: -share[1]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that the best cannot be told from the others
+        found = optuna.importance.get_param_importances(study, normalize=False)
+    total = sum(found.values())
+    if not total > 0:  # optuna would give all the same share
+        return {}
+    return {name: found[name] / total for name in sorted(found, key=lambda name: -found[name])}
 
 
 def _identity(data: Interactions, space: Space, goal: Goal) -> dict[str, Any]:

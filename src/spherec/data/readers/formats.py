@@ -106,21 +106,27 @@ def read_interactions(
     duplicates: Duplicates | None,
     cut: Cut,
     tell_unread: Callable[[str], None],
+    tell_merged: Callable[[int], None] = lambda _: None,
 ) -> Interactions:
     """Read, merge and cut a file; one that is prepared is loaded and cut.
 
     `tell_unread` is called with the column of ratings or counts that a table has, if neither it nor a least value was
-    asked for.
+    asked for. `tell_merged` is called with the number of repeated pairs, if there are any and neither the caller nor
+    the format says how to merge them.
     """
     if reading.format == "auto" and archive.is_archive(path):
         _refuse_column_options(reading, f"{path} is prepared and", duplicates)
         data = Interactions.load(path)
         return data if cut == Cut() else data.cut(cut)
     events = read_events(path, reading)
+    rule, rows, has_values = duplicates or natural_duplicates(reading.format), len(events), events.values is not None
     try:
-        events = cut(events.merged(duplicates or natural_duplicates(reading.format)))
+        events = events.merged(rule)
+        if rule is None and len(events) < rows:
+            tell_merged(rows - len(events))
+        events = cut(events)
     except DataError as error:
-        counted = cut.min_value is not None and events.values is None
+        counted = cut.min_value is not None and not has_values
         hint = " (no value column was named, so events were counted)" if counted else ""
         raise DataError(f"{path}: {error}{hint}") from None
     if events.unread_value is not None and cut.min_value is None:
