@@ -133,6 +133,16 @@ def test_any_setting_can_be_set(train, tmp_path, options, part, expected):
     assert expected.items() <= settings_of(tmp_path / "model.spherec")[part].items()
 
 
+def test_a_beta_without_effect_is_told(train):
+    told = (
+        "all 40 items are candidates in every batch, so the sampler's beta has no effect; --set sampler.candidates=10"
+    )
+    assert told in train().err
+    assert "no effect" not in train("--set", "sampler.candidates=10").err
+    assert "no effect" not in train("--set", "sampler.replacement=true").err
+    assert "no effect" not in train("--preset", "popularity").err
+
+
 def test_the_ball_can_be_chosen(train, tmp_path):
     assert train("--set", "constraint=ball").code == 0
     arrays, manifest = model_at(tmp_path / "model.spherec")

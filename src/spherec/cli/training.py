@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import typer
 from rich.table import Table
 
@@ -18,7 +19,8 @@ from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, TrainingError
 from spherec.memory import enough_memory
 from spherec.recommender.fitting import METRIC, held_out, watched
-from spherec.training import History, train
+from spherec.sampling import TwoStage
+from spherec.training import History, Training, train
 from spherec.training.configure import configured
 from spherec.training.presets import PRESETS
 
@@ -69,12 +71,23 @@ def run_training(
             raise
     artifact.save(output, artifact.Artifact.of(trained, data))
     _report(trained.history, trained.ended, output, as_json=as_json)
+    note_idle_beta(config, data)
     if trained.ended == "interrupted":
         note(f"{checkpoint} holds all that --resume needs to go on")
         raise typer.Exit(INTERRUPTED)
     checkpoint.unlink(missing_ok=True)
     if data.n_users and not as_json:
         note(f"try it: spherec recommend {shlex.quote(str(output))} {shlex.quote(str(data.user_ids[0]))}")
+
+
+def note_idle_beta(config: Training, data: Interactions) -> None:
+    """Say so where two-stage sampling takes all items for candidates."""
+    drawable = int(np.count_nonzero(data.users_per_item))
+    if isinstance(config.sampler, TwoStage) and config.sampler.takes_all(drawable):
+        note(
+            f"all {drawable:,} items are candidates in every batch, so the sampler's beta has no effect; "
+            f"--set sampler.candidates={-(-drawable // 4)} gives it one"
+        )
 
 
 def _report(history: History, ended: str, output: Path, *, as_json: bool) -> None:

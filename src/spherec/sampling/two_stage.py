@@ -68,6 +68,10 @@ class TwoStage:
         if self.vectors not in ("live", "frozen"):
             raise ArgumentError(f"vectors must be 'live' or 'frozen', got {self.vectors!r}")
 
+    def takes_all(self, drawable: int) -> bool:
+        """Whether stage one takes all of so many items that somebody has, so that β says nothing."""
+        return drawable <= self.candidates and not self.replacement
+
     @classmethod
     def tuned(cls, negatives: int = 5) -> "TwoStage":
         """The default: live vectors, a gentle sharpness, and the β that goes with this number of negatives."""
