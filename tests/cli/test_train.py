@@ -133,6 +133,12 @@ def test_any_setting_can_be_set(train, tmp_path, options, part, expected):
     assert expected.items() <= settings_of(tmp_path / "model.spherec")[part].items()
 
 
+def test_a_gamma_without_effect_is_told(train):
+    uniform = ("--set", "loss.kind=Softmin", "--set", "sampler.kind=Uniform", "--gamma", 0.5)
+    assert "gamma has no effect with Uniform" in train(*uniform).err
+    assert "no effect" not in train("--set", "loss.kind=Softmin", "--preset", "popularity", "--gamma", 0.5).err
+
+
 def test_a_beta_without_effect_is_told(train):
     told = (
         "all 40 items are candidates in every batch, so the sampler's beta has no effect; --set sampler.candidates=10"

@@ -55,12 +55,6 @@ def test_what_cannot_be_is_refused_with_its_name_and_value(name, value):
     assert str(value) in str(refused.value) or repr(value) in str(refused.value)
 
 
-@pytest.mark.parametrize("sampler", [Uniform(), TwoStage(), Hard(), SemiHard()], ids=lambda one: type(one).__name__)
-def test_a_gamma_without_effect_is_refused(sampler):
-    with pytest.raises(ArgumentError, match=rf"^gamma .* with {type(sampler).__name__} it has no effect, got 0.5"):
-        Training(loss=Softmin(gamma=0.5), sampler=sampler)
-
-
 def test_presets_are_what_they_say():
     config = {name: preset.training for name, preset in PRESETS.items()}
     assert config["two-stage"] == Training()

@@ -17,9 +17,10 @@ from spherec.data.atomic import refuse_unwritable
 from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, TrainingError
+from spherec.losses import Softmin
 from spherec.memory import enough_memory
 from spherec.recommender.fitting import METRIC, held_out, watched
-from spherec.sampling import TwoStage
+from spherec.sampling import Popularity, TwoStage
 from spherec.training import History, Training, train
 from spherec.training.configure import configured
 from spherec.training.presets import PRESETS
@@ -71,7 +72,7 @@ def run_training(
             raise
     artifact.save(output, artifact.Artifact.of(trained, data))
     _report(trained.history, trained.ended, output, as_json=as_json)
-    note_idle_beta(config, data)
+    note_idle(config, data)
     if trained.ended == "interrupted":
         note(f"{checkpoint} holds all that --resume needs to go on")
         raise typer.Exit(INTERRUPTED)
@@ -80,14 +81,17 @@ def run_training(
         note(f"try it: spherec recommend {shlex.quote(str(output))} {shlex.quote(str(data.user_ids[0]))}")
 
 
-def note_idle_beta(config: Training, data: Interactions) -> None:
-    """Say so where two-stage sampling takes all items for candidates."""
+def note_idle(config: Training, data: Interactions) -> None:
+    """Say which settings have no effect beside the others, or on this data, though one might turn them."""
+    loss, sampler = config.loss, config.sampler
     drawable = int(np.count_nonzero(data.users_per_item))
-    if isinstance(config.sampler, TwoStage) and config.sampler.takes_all(drawable):
+    if isinstance(sampler, TwoStage) and sampler.takes_all(drawable):
         note(
             f"all {drawable:,} items are candidates in every batch, so the sampler's beta has no effect; "
             f"--set sampler.candidates={-(-drawable // 4)} gives it one"
         )
+    if isinstance(loss, Softmin) and loss.gamma != 1 and not isinstance(sampler, Popularity):
+        note(f"gamma has no effect with {type(sampler).__name__}; it undoes the bias of the sampler Popularity")
 
 
 def _report(history: History, ended: str, output: Path, *, as_json: bool) -> None:

@@ -13,7 +13,7 @@ from spherec.cli.command import words_of, written
 from spherec.cli.display import INTERRUPTED, note, show
 from spherec.cli.presets import PresetName
 from spherec.cli.source import Source
-from spherec.cli.training import note_idle_beta
+from spherec.cli.training import note_idle
 from spherec.cli.tuning_progress import shown_values, trials_bar
 from spherec.data.atomic import atomic_write, refuse_unwritable
 from spherec.device import DeviceName, resolve
@@ -61,7 +61,7 @@ def run_tuning(
     said = ", ".join(f"{name}={domain}" for name, domain in space.domains.items())
     note(f"searching {said}{'' if searches else ' (give --search to search something else)'}")
     note(f"{wanted.name} on {wanted.validation:g} of each user's items; the study is in {shown(storage)}")
-    note_idle_beta(base, data)
+    note_idle(base, data)
     with trials_bar(trials, wanted) as watcher:
         tuned = tune(
             data,

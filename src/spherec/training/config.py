@@ -7,7 +7,7 @@ from spherec.errors import ArgumentError
 from spherec.geometry import Constraint
 from spherec.losses import Hinge, Loss, Softmin
 from spherec.optim import Adam
-from spherec.sampling import Popularity, Sampling, TwoStage
+from spherec.sampling import Sampling, TwoStage
 
 _EPOCHS, _STEPS = 100, 10_000
 _EPOCHS_OF_SOFTMIN, _STEPS_OF_SOFTMIN = 30, 3_000  # each pair pushes many negatives at once
@@ -72,11 +72,6 @@ class Training:
             if not isinstance(value, kinds):
                 known = ", ".join(kind.__name__ for kind in kinds)
                 raise ArgumentError(f"{name} must be a {known.replace(', ', ' or ')}, got {value!r}")
-        if isinstance(self.loss, Softmin) and self.loss.gamma != 1 and not isinstance(self.sampler, Popularity):
-            raise ArgumentError(
-                f"gamma undoes the bias of the sampler Popularity, and with {type(self.sampler).__name__} it has no "
-                f"effect, got {self.loss.gamma}; leave it at 1, or take that sampler"
-            )
 
     def plan(self, pairs: int) -> "Plan":
         """How long to train on so many pairs, with nothing left open."""
