@@ -77,6 +77,17 @@ def unit(rows: Tensor) -> Tensor:
     return rows / length.clamp_min(_SHORTEST)
 
 
+def apart(vectors: Tensor, subspaces: int) -> Tensor:
+    """Vectors (…, D) as vectors (…, P, d) of P subspaces, such that their squared distance is the mean of those P."""
+    return torch.unflatten(vectors * subspaces**0.5, -1, (subspaces, -1))
+
+
+def joined(parts: Tensor) -> Tensor:
+    """Vectors (…, P, d) of P subspaces as one each (…, D) again."""
+    whole: Tensor = parts.flatten(-2) / parts.shape[-2] ** 0.5
+    return whole
+
+
 def squared_distance(ones: Tensor, others: Tensor) -> Tensor:
     """Squared Euclidean distances of vectors (B, D).
 

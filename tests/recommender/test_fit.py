@@ -151,7 +151,7 @@ def test_settings_are_those_of_training():
     ("settings", "told"),
     [
         ({"dims": 3}, "'dims' is not a setting .did you mean 'dim'"),
-        ({"x": 3}, "'x' is not a setting; there are dim, constraint"),
+        ({"x": 3}, "'x' is not a setting; there are dim, subspace_dim"),
         ({"dim": 0}, "dim must be a whole number >= 2, got 0"),
         ({"loss": "hinge"}, "loss must be a Hinge or Softmin, got 'hinge'"),
         ({"preset": "best"}, "preset must be one of accurate, .*, got 'best'"),

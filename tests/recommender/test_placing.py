@@ -1,6 +1,7 @@
 """Users who were not there in training: placed where a slower method finds them the best place."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -69,6 +70,18 @@ def test_it_is_where_a_slower_method_puts_it(config, items):
     assert np.linalg.norm(place) <= 1 + 1e-6
     if config.constraint == "sphere":
         assert np.linalg.norm(place) == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", ["softmin", "ball"])
+def test_in_subspaces_it_is_the_best_place_of_each(name):
+    config, data = CONFIGS[name], small(items=range(200))
+    lengths = torch.linspace(0.3, 1, 200)[:, None] if name == "ball" else 1.0
+    tables = [directions(200, 6, part) * lengths for part in range(3)]
+    whole = Vectors(directions(12, 18), torch.cat(tables, dim=1) / 3**0.5, config.constraint)
+    place = Placing(whole, data, replace(config, dim=18, subspace_dim=6)).place(np.array([0, 5, 9], np.int32))
+    spaces = [Vectors(directions(12, 6), table, config.constraint) for table in tables]
+    alone = [Placing(space, data, config).place(np.array([0, 5, 9], np.int32)) for space in spaces]
+    torch.testing.assert_close(place, torch.cat(alone) / 3**0.5, atol=1e-5, rtol=0)
 
 
 @given(items=st.sets(st.integers(0, 29), min_size=1), constraint=st.sampled_from(["sphere", "ball"]))

@@ -60,8 +60,9 @@ def test_presets_are_what_they_say():
     assert config["two-stage"] == Training()
     assert config["two-stage-as-released"].sampler.vectors == "frozen"
     assert config["two-stage-as-written"].sampler.sharpness == 1
-    assert [config[name].loss.gamma for name in ("accurate", "balanced", "niche")] == [1.0, 0.5, -0.5]
+    assert [config[name].loss.gamma for name in ("accurate", "balanced", "niche")] == [0.85, 0.3, -0.6]
     assert config["accurate"].sampler.shared
+    assert config["accurate"].subspaces == 4
     assert all(preset.what for preset in PRESETS.values())
 
 

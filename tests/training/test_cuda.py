@@ -91,10 +91,12 @@ def test_clusters_are_found(sampler, loss):
 @each_loss
 @pytest.mark.parametrize("penalties", [{}, {"covariance": 10.0, "spread_out": 10.0}], ids=["plain", "penalties"])
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])
+@pytest.mark.parametrize("subspace_dim", [None, 4])
 @pytest.mark.parametrize(("steps", "tolerance"), [(1, 1e-5), (30, 1e-4)])
-def test_a_step_moves_rows_as_on_the_cpu(steps, tolerance, constraint, penalties, loss, monkeypatch):
+def test_a_step_moves_rows_as_on_the_cpu(steps, tolerance, subspace_dim, constraint, penalties, loss, monkeypatch):
     monkeypatch.setattr(spherec.sampling, "build", SetNegatives)
-    runs = [run_on(device, loss=loss, constraint=constraint, **penalties) for device in (CPU, CUDA)]
+    settings = {"loss": loss, "constraint": constraint, "subspace_dim": subspace_dim, **penalties}
+    runs = [run_on(device, **settings) for device in (CPU, CUDA)]
     for run, device in zip(runs, (CPU, CUDA), strict=True):
         for _ in range(steps):
             run.step(*batch_on(device))
@@ -154,13 +156,14 @@ def test_the_same_seed_gives_the_same_vectors_and_another_others(sampler, constr
     assert not same(first.model, other.model)
 
 
+@pytest.mark.parametrize("subspace_dim", [None, 4])
 @pytest.mark.parametrize("at_once", [1, 2, 16])
 @each_sampler
-def test_recorded_steps_learn_what_plain_ones_do(sampler, at_once, monkeypatch):
+def test_recorded_steps_learn_what_plain_ones_do(sampler, at_once, subspace_dim, monkeypatch):
     monkeypatch.setattr("spherec.training.steps._AT_ONCE", at_once)
-    recorded = trained(sampler=sampler, device=CUDA)
+    recorded = trained(sampler=sampler, subspace_dim=subspace_dim, device=CUDA)
     monkeypatch.setattr("spherec.training.trainer.steps", Steps)
-    plain = trained(sampler=sampler, device=CUDA)
+    plain = trained(sampler=sampler, subspace_dim=subspace_dim, device=CUDA)
     assert same(recorded.model, plain.model)
     assert facts(recorded.history) == facts(plain.history)
 

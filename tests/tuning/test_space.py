@@ -47,6 +47,7 @@ def test_any_field_of_any_preset_can_be_searched(preset, data):
         "optimizer.beta2": "0.99..0.999",
         "sampler.cap": "0.5..0.9",
         "optimizer.schedule": "constant,cosine",
+        "subspace_dim": "32,64",
     }
     text = options.get(
         name, "true,false" if isinstance(value, bool) else "0.1..0.2" if isinstance(value, float) else "5..9"

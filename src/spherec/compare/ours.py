@@ -43,7 +43,7 @@ SEARCHED: dict[str, Space] = {
 
 _DIAL: Space = {"loss.temperature": (0.07, 0.09, 0.11)}  # γ is what tells the three apart
 SEARCHED_BY_PRESET: dict[str, Space] = {
-    "accurate": {"dim": (512, 1024), **_DIAL},
+    "accurate": {**_DIAL, "sampler.negatives": (2000, 4000)},
     "balanced": _DIAL,
     "niche": {},  # the most accurate would be the least niche
     # What the paper's text says and what its code does stay what they are.

@@ -12,7 +12,8 @@ gradient
     Σ_k p_k v_k − mean_j v_j        p = softmax over the pool of s/τ + log w
 
 changes by at most 1/τ where u moves by 1: so a step of τ down the gradient, back onto the sphere or into the ball,
-never worsens it. Steps begin bolder, and are halved whenever one does.
+never worsens it. Steps begin bolder, and are halved whenever one does. Where the space has subspaces, all of this
+happens in each of them, as in training.
 """
 
 from typing import assert_never
@@ -24,7 +25,7 @@ from torch import Tensor
 
 from spherec import rng
 from spherec.data.interactions import Interactions
-from spherec.geometry import Vectors, placed, projected
+from spherec.geometry import Vectors, apart, joined, placed, projected
 from spherec.losses import Hinge, Softmin
 from spherec.sampling import Hard, Popularity, Sampling, SemiHard, TwoStage, Uniform
 from spherec.sampling.popularity import popularity_weights
@@ -41,6 +42,7 @@ class Placing:
 
     def __init__(self, vectors: Vectors, data: Interactions, config: Training) -> None:
         self._vectors = vectors
+        self._subspaces = config.subspaces  # P
         self._learned = data.users_per_item > 0  # (I,) the others are still where they began
         self.temperature, gamma = _temperature(config)
         law = _law(config.sampler, data) * self._learned  # (I,)
@@ -50,27 +52,33 @@ class Placing:
             drawn = rng.stream(config.seed, "fold-in pool").choice(len(law), _POOL, p=law)  # (C,)
         self.pool, times = np.unique(drawn, return_counts=True)  # (c,) ascending
         self.log_weight = np.log(times) - gamma * np.log(law[self.pool] * len(law))  # (c,) log w
-        self._negatives = vectors.items(torch.from_numpy(self.pool))  # (c, D)
+        negatives = vectors.items(torch.from_numpy(self.pool))  # (c, D)
+        self._negatives = apart(negatives, config.subspaces).movedim(1, 0).contiguous()  # (P, c, d)
         # In exponents, s = u·v − |v|²/2 − |u|²/2: the last is the same for all, and on the sphere so is the one before.
-        length = self._negatives.square().sum(1) if vectors.constraint == "ball" else 0.0
-        self._weight = torch.tensor(self.log_weight, dtype=torch.float32) - length / (2 * self.temperature)  # (c,)
+        length = self._negatives.square().sum(-1) * (vectors.constraint == "ball")  # (P, c)
+        self._weight = torch.tensor(self.log_weight, dtype=torch.float32) - length / (2 * self.temperature)  # (P, c)
 
     def place(self, items: NDArray[np.int32]) -> Tensor:
         """The vector (D,) of a user who has these items (n,), ascending."""
         known = items[self._learned[items]]
         own = known if len(known) else items
         middle = self._vectors.items(torch.from_numpy(own.astype(np.int64))).mean(0)  # (D,)
-        weight = self._weight.masked_fill(torch.from_numpy(np.isin(self.pool, own)), float("-inf"))  # (c,)
+        weight = self._weight.masked_fill(torch.from_numpy(np.isin(self.pool, own)), float("-inf"))  # (P, c)
+        parts = zip(self._negatives, apart(middle, self._subspaces), weight, strict=True)
+        return joined(torch.stack([self._place_in(*part) for part in parts]))
+
+    def _place_in(self, negatives: Tensor, middle: Tensor, weight: Tensor) -> Tensor:
+        """The best place (d,) in one subspace, for these negatives (c, d), weights (c,) and mean of her items (d,)."""
         best = user = self._put(middle)
         if bool(weight.isneginf().all()):  # she has everything that there is to draw
             return user
         least, step, gradient = float("inf"), _BOLD * self.temperature, torch.zeros_like(user)
         for _ in range(_STEPS):
-            exponent = self._negatives @ user / self.temperature + weight  # (c,)
+            exponent = negatives @ user / self.temperature + weight  # (c,)
             value = float(self.temperature * exponent.logsumexp(0) - user @ middle)
             if value < least:
                 best, least = user, value
-                gradient = exponent.softmax(0) @ self._negatives - middle  # (D,)
+                gradient = exponent.softmax(0) @ negatives - middle  # (d,)
             else:
                 step /= 2
             user = self._put(best - step * gradient)

@@ -24,6 +24,10 @@ class Training:
 
     dim: int = 128
     "D, dimensions of the space."
+    subspace_dim: int | None = None
+    """Dimensions of a subspace, at most: D is divided into as few equal ones as that takes. They learn from the same
+    batches, each by itself, and a squared distance is the mean of theirs: an average of several models that is one
+    space. If nothing is said, there is one."""
     constraint: Constraint = "sphere"
     "Where vectors live: on the unit sphere, or (the original CML) anywhere in the unit ball."
     loss: Loss = field(default_factory=Hinge)
@@ -54,13 +58,18 @@ class Training:
     "Of everything random."
 
     def __post_init__(self) -> None:
-        least = {"dim": 2, "batch_size": 1, "epochs": 1, "validate_every": 1, "patience": 1, "seed": 0}
-        for name, bound in least.items():
+        left_open = {"subspace_dim": 2, "epochs": 1, "validate_every": 1}
+        for name, bound in {"dim": 2, "batch_size": 1, "patience": 1, "seed": 0, **left_open}.items():
             value = getattr(self, name)
-            if value is None and name in ("epochs", "validate_every"):
+            if value is None and name in left_open:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < bound:
                 raise ArgumentError(f"{name} must be a whole number >= {bound}, got {value!r}")
+        if left := self.dim % self.subspaces:
+            raise ArgumentError(
+                f"dim {self.dim} cannot be divided into {self.subspaces} equal subspaces of at most "
+                f"{self.subspace_dim} dimensions; give a dim of {self.dim - left}, or another subspace_dim"
+            )
         for name in ("covariance", "spread_out", "balance"):
             value = getattr(self, name)
             if not isinstance(value, int | float) or not 0 <= value < float("inf"):
@@ -72,6 +81,11 @@ class Training:
             if not isinstance(value, kinds):
                 known = ", ".join(kind.__name__ for kind in kinds)
                 raise ArgumentError(f"{name} must be a {known.replace(', ', ' or ')}, got {value!r}")
+
+    @property
+    def subspaces(self) -> int:
+        """P, how many there are."""
+        return -(-self.dim // self.subspace_dim) if self.subspace_dim else 1
 
     def plan(self, pairs: int) -> "Plan":
         """How long to train on so many pairs, with nothing left open."""

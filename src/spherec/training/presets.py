@@ -17,8 +17,9 @@ class Preset:
 
 
 _ACCURATE = Training(
-    dim=512,
-    loss=Softmin(temperature=0.09, gamma=1.0),
+    dim=1024,
+    subspace_dim=256,
+    loss=Softmin(temperature=0.09, gamma=0.85),
     sampler=Popularity(negatives=2000, beta=0.5, shared=True),
     optimizer=Adam(learning_rate=3e-3, schedule="cosine"),
     balance=0.25,
@@ -26,13 +27,13 @@ _ACCURATE = Training(
 )
 
 PRESETS = {
-    "accurate": Preset(_ACCURATE, "the best lists: softmin in 512 dimensions, as mainstream as people are"),
+    "accurate": Preset(_ACCURATE, "the best lists: softmin in four subspaces of 256 dimensions"),
     "balanced": Preset(
-        replace(_ACCURATE, loss=Softmin(temperature=0.09, gamma=0.5)),
-        "softmin with popular items pushed back half-way: nearly as accurate, a third less mainstream",
+        replace(_ACCURATE, loss=Softmin(temperature=0.09, gamma=0.3)),
+        "softmin with popular items pushed back: nearly as accurate, a third less mainstream",
     ),
     "niche": Preset(
-        replace(_ACCURATE, loss=Softmin(temperature=0.09, gamma=-0.5)),
+        replace(_ACCURATE, loss=Softmin(temperature=0.09, gamma=-0.6)),
         "softmin with popular items pushed far back: the long tail, for those who know the bestsellers",
     ),
     "two-stage": Preset(Training(), "the default: the paper's two-stage sampling on live vectors, tuned"),

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from spherec import rng, sampling
 from spherec.data.interactions import Interactions
-from spherec.geometry import Constraint, placed, squared_distance
+from spherec.geometry import Constraint, apart, joined, placed, projected, squared_distance
 from spherec.kernels import cuda
 from spherec.kernels.hinge import hinge_gradient
 from spherec.kernels.softmin import shared_softmin_gradient
@@ -25,8 +25,10 @@ class LiveGeometry:
     """The space as it is at this step: rows that were not touched for a while are caught up when they are read."""
 
     rows: DenseAdam
-    "Of items, then of users."
+    "(n P, d) of items, then of users: P for each, one in every subspace."
     n_items: int
+    subspaces: int = 1
+    "P"
 
     @property
     def constraint(self) -> Constraint:
@@ -35,11 +37,19 @@ class LiveGeometry:
 
     def users(self, index: Tensor) -> Tensor:
         """The vectors (…, D) of user indices (…)."""
-        return self.rows.vectors(index + self.n_items)
+        return self.items(index + self.n_items)
 
     def items(self, index: Tensor) -> Tensor:
         """The vectors (…, D) of item indices (…)."""
-        return self.rows.vectors(index)
+        if self.subspaces == 1:
+            return self.rows.vectors(index)
+        return joined(self.rows.vectors(in_subspaces(index, self.subspaces).movedim(0, -1)))
+
+
+def in_subspaces(index: Tensor, subspaces: int) -> Tensor:
+    """Where rows are (P, …) in a table that holds P for each user or item (…)."""
+    parts = torch.arange(subspaces, device=index.device)
+    return index * subspaces + parts.view(-1, *(1 for _ in index.shape))
 
 
 class Run:
@@ -53,9 +63,11 @@ class Run:
         self.generator = rng.torch_stream(config.seed, "negatives", device=device)
         # One table for both, items first: half as many calls as with two.
         rows = torch.cat((initial.item_rows, initial.user_rows))  # (I + U, D)
+        if config.subspaces > 1:
+            rows = placed(projected(apart(rows, config.subspaces), config.constraint), config.constraint).flatten(0, 1)
         planned = config.plan(len(train)).steps
         self.rows = DenseAdam(rows, config.optimizer, constraint=config.constraint, planned=planned)
-        self.geometry = LiveGeometry(self.rows, train.n_items)
+        self.geometry = LiveGeometry(self.rows, train.n_items, config.subspaces)
         self._weights = _weights(train, config.balance, device) if config.balance else None  # (U,) of pairs, by user
         # Without penalties, the hinge is one compiled pass, and softmin over a shared pool a few over one table;
         # everything else goes through autograd.
@@ -76,6 +88,8 @@ class Run:
     def model(self) -> MetricModel:
         """The model by now; a copy."""
         rows = self.rows.everything()  # (I + U, D)
+        if self.config.subspaces > 1:
+            rows = joined(placed(rows, self.config.constraint).view(-1, self.config.subspaces, rows.shape[1]))
         return MetricModel(rows[self.n_items :], rows[: self.n_items], self.config.constraint)
 
     def step(self, users: Tensor, positives: Tensor) -> int:
@@ -86,11 +100,19 @@ class Run:
         with torch.no_grad():
             negatives = self.sampler.sample(users, positives, self.geometry, self.generator)  # (B | 1, N)
             index = torch.cat((users + self.n_items, positives, negatives.items.reshape(-1)))  # (2 B + M,) M negatives
-            rows = self.rows.rows(index)  # (2 B + M, D)
-            gradient, told = self._gradient(rows, negatives, users)  # (2 B + M, D), (3,)
-            self.rows.step(index, gradient)
+            if self.config.subspaces == 1:
+                gradient, told = self._gradient(self.rows.rows(index), negatives, users)  # (2 B + M, D), (3,)
+            else:
+                index = in_subspaces(index, self.config.subspaces)  # (P, 2 B + M)
+                gradient, told = self._gradients(self.rows.rows(index), negatives, users)  # (P, 2 B + M, d), (3,)
+            self.rows.step(index.reshape(-1), gradient.reshape(-1, gradient.shape[-1]))
             self.sums += told
         return negatives.valid.numel()
+
+    def _gradients(self, rows: Tensor, negatives: Negatives, users: Tensor) -> tuple[Tensor, Tensor]:
+        """The same as below for each of P subspaces, rows (P, 2 B + M, d); `sums` gets their mean."""
+        gradients, told = zip(*(self._gradient(one, negatives, users) for one in rows), strict=True)
+        return torch.stack(gradients), torch.stack(told).mean(0)
 
     def _autograd_gradient(self, rows: Tensor, negatives: Negatives, users: Tensor) -> tuple[Tensor, Tensor]:
         """Of rows (2 B + M, D) of B users, B positives, M negatives: the gradient, and what `sums` adds up (3,)."""

@@ -1,0 +1,104 @@
+"""Subspaces: several models side by side that are one space."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from spherec.errors import ArgumentError
+from spherec.losses import Hinge, Softmin
+from spherec.model import MetricModel
+from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
+from spherec.training import Training, train
+from spherec.training.run import Run
+from tests.training.planted import GOOD, SETTINGS, TRAIN, quality
+from tests.training.runs import DATA, QUICK, same, start
+
+PARTS = 3
+ONE = replace(QUICK, dim=4)
+SEVERAL = replace(ONE, dim=4 * PARTS, subspace_dim=4)
+# Samplers that do not look at the space: all subspaces get the negatives that each of them would get alone.
+BLIND = {
+    "hinge": {"loss": Hinge(), "sampler": Uniform(3)},
+    "hinge, a pool": {"loss": Hinge(), "sampler": Uniform(20, shared=True)},
+    "hinge, penalties": {"loss": Hinge(), "sampler": Uniform(3), "covariance": 0.1, "spread_out": 0.1},
+    "softmin": {"loss": Softmin(gamma=0.5), "sampler": Popularity(3)},
+    "softmin, a pool": {"loss": Softmin(gamma=0.5), "sampler": Popularity(20, shared=True), "balance": 0.5},
+}
+LOOKING = {"two-stage": TwoStage(candidates=20), "hard": Hard(), "semi-hard": SemiHard()}
+
+
+def alone(model: MetricModel, part: int, constraint: str) -> MetricModel:
+    """One subspace of a model, as a model: on the sphere its rows have any length, in the ball at most 1."""
+    tables = (rows.view(len(rows), PARTS, -1)[:, part] * PARTS**0.5 for rows in (model.user_rows, model.item_rows))
+    if constraint == "sphere":
+        return MetricModel(*(rows / rows.norm(dim=1, keepdim=True) for rows in tables))
+    return MetricModel(*(rows / rows.norm(dim=1, keepdim=True).clamp_min(1) for rows in tables))
+
+
+@pytest.mark.parametrize("constraint", ["sphere", "ball"])
+@pytest.mark.parametrize("settings", BLIND.values(), ids=BLIND)
+def test_each_learns_what_it_would_learn_alone(settings, constraint):
+    begin, settings = start(dim=SEVERAL.dim), {**settings, "constraint": constraint}
+    together = train(DATA, replace(SEVERAL, **settings), initial=begin)
+    apart = [train(DATA, replace(ONE, **settings), initial=alone(begin, part, constraint)) for part in range(PARTS)]
+    vectors = [one.model.vectors for one in apart]
+    for table in ("user_table", "item_table"):
+        expected = torch.cat([getattr(one, table) for one in vectors], dim=1) / PARTS**0.5
+        torch.testing.assert_close(getattr(together.model.vectors, table), expected, atol=1e-5, rtol=0)
+    for name in ("loss", "active", "masked"):
+        mean = sum(getattr(one.history.epochs[-1], name) for one in apart) / PARTS
+        assert getattr(together.history.epochs[-1], name) == pytest.approx(mean, rel=1e-4)
+
+
+@pytest.mark.parametrize("constraint", ["sphere", "ball"])
+@pytest.mark.parametrize("sampler", LOOKING.values(), ids=LOOKING)
+def test_a_sampler_sees_the_whole_space(sampler, constraint):
+    run = Run(DATA, replace(SEVERAL, sampler=sampler, constraint=constraint), start(dim=SEVERAL.dim))
+    for _ in range(3):
+        run.step(torch.arange(8), torch.tensor([int(DATA.items_of(user)[0]) for user in range(8)]))
+    vectors = run.model().vectors
+    users, items = torch.tensor([[0, 5], [7, 7]]), torch.arange(DATA.n_items)
+    torch.testing.assert_close(run.geometry.users(users), vectors.users(users), atol=1e-6, rtol=0)
+    torch.testing.assert_close(run.geometry.items(items), vectors.items(items), atol=1e-6, rtol=0)
+    lengths = vectors.item_table.norm(dim=1)
+    assert bool((lengths <= 1 + 1e-6).all())
+    assert constraint == "ball" or bool((lengths >= 1 - 1e-6).all())
+
+
+@pytest.mark.parametrize("sampler", [Uniform(5), TwoStage(candidates=60)], ids=["uniform", "two-stage"])
+def test_clusters_are_found(sampler):
+    result = train(TRAIN, replace(SETTINGS, sampler=sampler, subspace_dim=SETTINGS.dim // 2))
+    assert quality(result.model.vectors) >= GOOD
+
+
+def test_a_run_goes_on_from_its_checkpoint_to_the_last_bit(tmp_path):
+    config = replace(SEVERAL, **BLIND["softmin, a pool"])
+    whole = train(DATA, config)
+    path = tmp_path / "half"
+    train(DATA, replace(config, epochs=1), checkpoint=path)
+    assert same(train(DATA, config, checkpoint=path, resume=True).model, whole.model)
+
+
+def test_one_subspace_is_no_subspace():
+    assert same(train(DATA, replace(ONE, subspace_dim=4)).model, train(DATA, ONE).model)
+    assert same(train(DATA, replace(ONE, subspace_dim=100)).model, train(DATA, ONE).model)
+
+
+@pytest.mark.parametrize(
+    ("dim", "subspace_dim", "count"), [(128, None, 1), (128, 256, 1), (512, 256, 2), (1024, 256, 4), (300, 256, 2)]
+)
+def test_there_are_as_few_as_it_takes(dim, subspace_dim, count):
+    assert Training(dim=dim, subspace_dim=subspace_dim).subspaces == count
+
+
+def test_what_cannot_be_divided_is_refused_with_a_way_out():
+    with pytest.raises(ArgumentError, match=r"dim 301 cannot be divided into 2 equal .*a dim of 300"):
+        Training(dim=301, subspace_dim=256)
+
+
+def test_the_start_is_the_same_for_all_lengths_of_rows():
+    begin = start(dim=SEVERAL.dim)
+    longer = MetricModel(begin.user_rows * 3, begin.item_rows * 3)
+    one, other = (train(DATA, replace(SEVERAL, **BLIND["softmin"]), initial=model).model for model in (begin, longer))
+    torch.testing.assert_close(one.item_rows, other.item_rows, atol=1e-4, rtol=0)
