@@ -42,14 +42,14 @@ def folder(tmp_path):
 
 
 def kept(folder, results, users=30):
-    """Every user's values for these results, drawn; gives back the NDCG of each."""
+    """Every user's values for these results, drawn; gives back the NDCG of each. AP is its square."""
     drawn = {}
     for at, one in enumerate(results):
         values = np.random.default_rng(at).random(users)
         rest = dict.fromkeys(
-            ("ap", "recall", "precision", "hit_rate", "reciprocal_rank", "median_popularity", "mean_popularity"), values
+            ("recall", "precision", "hit_rate", "reciprocal_rank", "median_popularity", "mean_popularity"), values
         )
-        folder.save_users(one, PerUser(users=np.arange(users), ndcg=values, **rest))
+        folder.save_users(one, PerUser(users=np.arange(users), ndcg=values, ap=values**2, **rest))
         drawn[one.model, one.fold] = values.astype(np.float32).astype(np.float64)
     return drawn
 
@@ -82,6 +82,8 @@ def test_p_values_are_over_users_with_their_mean_over_folds(folder):
     assert best.p_value is None
     expected = ttest_rel(*((drawn[model, 0] + drawn[model, 1]) / 2 for model in "ba")).pvalue
     assert other.p_value == pytest.approx(expected)
+    expected = ttest_rel(*((drawn[model, 0] ** 2 + drawn[model, 1] ** 2) / 2 for model in "ba")).pvalue
+    assert other.p_value_map == pytest.approx(expected, rel=1e-5)
 
 
 def test_p_values_are_over_the_folds_that_both_have(folder):

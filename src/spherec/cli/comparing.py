@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import compress
 from pathlib import Path
 
 import typer
@@ -162,9 +163,10 @@ def _show(name: str, table: Sequence[Line], results: Sequence[Result], study: St
     folds = max((line.folds for line in table), default=0)
     over = f"mean ± deviation over {folds} folds" if folds > 1 else "one split"
     title = f"{name}: lists of {study.k}, {over}"
-    shown = Table(*HEAD, title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
+    narrow = [name != "p MAP" for name in HEAD]  # so that 80 columns hold it
+    shown = Table(*compress(HEAD, narrow), title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
     for line in table:
-        close = [cell.replace(" ", "") for cell in cells(line)]  # so that 80 columns hold it
+        close = [cell.replace(" ", "") for cell in compress(cells(line), narrow)]
         shown.add_row(*close, style="bold" if line.is_ours else None)
     for column in shown.columns:
         column.no_wrap, column.justify = True, "right"
@@ -173,7 +175,7 @@ def _show(name: str, table: Sequence[Line], results: Sequence[Result], study: St
     peer = best_peer(results)
     note("ours in bold; MMR: median popularity of what is recommended; fit s, peak MB: of the last fit alone")
     if peer is not None:
-        note(f"p: paired t-test over users of NDCG against {peer}, the best peer")
+        note(f"p NDCG: paired t-test over users against {peer}, the best peer; the page has that of MAP, too")
     if any(line.p_value is None and line.model != peer for line in table):
         note("no p where the values of single users are not beside the records, or there are too few users")
     if fewer := [f"{line.model} {line.folds}" for line in table if line.folds < folds]:

@@ -8,7 +8,7 @@ from spherec.compare.record import Result
 from spherec.compare.study import Study
 from spherec.compare.table import Line, best_peer
 
-HEAD = ("model", "MAP %", "NDCG %", "Recall %", "MMR", "p", "fit s", "peak MB")
+HEAD = ("model", "MAP %", "NDCG %", "Recall %", "MMR", "p MAP", "p NDCG", "fit s", "peak MB")
 
 
 def cells(line: Line) -> tuple[str, ...]:
@@ -16,7 +16,7 @@ def cells(line: Line) -> tuple[str, ...]:
     return (
         line.model,
         *map(str, (line.map, line.ndcg, line.recall, line.mmr)),
-        "" if line.p_value is None else _p(line.p_value),
+        *("" if value is None else _p(value) for value in (line.p_value_map, line.p_value)),
         f"{line.fit_seconds:.3g}" if line.fit_seconds < 100 else f"{line.fit_seconds:.0f}",
         "" if line.peak_mb is None else f"{line.peak_mb:,.0f}",
     )
@@ -52,7 +52,7 @@ def as_markdown(
 
 def _test(results: Sequence[Result]) -> str:
     peer = best_peer(results)
-    test = "p: of a paired t-test over users (NDCG, mean of each over folds)"
+    test = "p: of a paired t-test over users (mean of each over folds)"
     return f"{test} against {peer}, the best peer. " if peer else ""
 
 

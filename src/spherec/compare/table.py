@@ -34,7 +34,9 @@ class Line:
     peak_mb: float | None
     "By how much memory grew during it at most, mean over folds."
     p_value: float | None
-    "Of the paired test over users against the best peer; None for that peer itself, and where there is none."
+    "Of the paired test over users of NDCG against the best peer; None for that peer itself, and where there is none."
+    p_value_map: float | None
+    "The same of MAP."
 
 
 def lines(results: Sequence[Result], folder: Folder) -> list[Line]:
@@ -43,6 +45,10 @@ def lines(results: Sequence[Result], folder: Folder) -> list[Line]:
     for result in results:
         by_model.setdefault(result.model, []).append(result)
     peer = best_peer(results)
+
+    def p_value(model: str, metric: str) -> float | None:
+        return None if peer is None or model == peer else _p_value(by_model[model], by_model[peer], folder, metric)
+
     made = [
         Line(
             model=model,
@@ -50,7 +56,8 @@ def lines(results: Sequence[Result], folder: Folder) -> list[Line]:
             folds=len(group),
             fit_seconds=float(np.mean([one.fit_seconds for one in group])),
             peak_mb=_mean([one.peak_mb for one in group]),
-            p_value=None if peer is None or model == peer else _p_value(group, by_model[peer], folder),
+            p_value=p_value(model, "ndcg"),
+            p_value_map=p_value(model, "ap"),
             **{name: spread([one.scores[name] for one in group], name) for name in METRICS},
         )
         for model, group in by_model.items()
@@ -84,7 +91,7 @@ def as_row(line: Line) -> dict[str, Any]:
     return dict(zip(COLUMNS, row, strict=True))
 
 
-def _p_value(ours: Sequence[Result], theirs: Sequence[Result], folder: Folder) -> float | None:
+def _p_value(ours: Sequence[Result], theirs: Sequence[Result], folder: Folder, metric: str) -> float | None:
     """Over users, each with her mean over the folds that both have; None where their values are not at hand."""
     peers = {one.fold: one for one in theirs}
     parts = []  # users, ours, theirs
@@ -94,7 +101,7 @@ def _p_value(ours: Sequence[Result], theirs: Sequence[Result], folder: Folder) -
         pair = folder.load_users(one), folder.load_users(peers[one.fold])
         if pair[0] is None or pair[1] is None or not np.array_equal(pair[0]["users"], pair[1]["users"]):
             return None
-        parts.append((pair[0]["users"], pair[0]["ndcg"], pair[1]["ndcg"]))
+        parts.append((pair[0]["users"], pair[0][metric], pair[1][metric]))
     if not parts:
         return None
     users, first, second = (np.concatenate(one) for one in zip(*parts, strict=True))
