@@ -124,13 +124,20 @@ def test_a_given_split_is_not_cut(spherec, tmp_path):
     assert "takes both files as they are; leave out --min-per-user" in done.err
 
 
+def heed_ctrl_c():
+    """In a child, before it begins: what a shell runs in the background, and its children, would not."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_ends_with_one_word_and_leaves_nothing_behind(tmp_path):
     """The sign that reading has begun is the progress bar, which a terminal of our own gets to see."""
     path, output = tmp_path / "events.csv", tmp_path / "out.npz"
     path.write_text("user,item\n" + "".join(f"u{n % 1000},i{n}\n" for n in range(300_000)) * 20)
     command = [sys.executable, "-m", "spherec", "data", "prepare", str(path), "-o", str(output)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "FORCE_COLOR": "1", "TTY_COMPATIBLE": "1"}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c
+    )
     seen = b""
     while b"reading" not in seen:
         seen += process.stderr.read1()
@@ -164,6 +171,7 @@ spherec.cli.main(["stop"])
 
 def test_what_ctrl_c_left_half_built_does_not_complain():
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run([sys.executable, "-c", HALF_BUILT], env=environment, capture_output=True, check=False)
+    command = [sys.executable, "-c", HALF_BUILT]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False, preexec_fn=heed_ctrl_c)
     assert (done.returncode, done.stdout) == (130, b"")
     assert done.stderr.decode().split() == ["interrupted"]
