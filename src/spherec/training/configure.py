@@ -17,7 +17,7 @@ KINDS: dict[str, dict[str, type]] = {
 """The parts of a config that come in several kinds, by name."""
 
 AUTO = "auto"
-"""What stands in TOML, which has no word for nothing, for a value that goes by the data."""
+"""What stands in TOML, which has no word for nothing, for a value that goes by the data or by others."""
 
 _Config = TypeVar("_Config", bound=Any)
 

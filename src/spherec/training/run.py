@@ -64,7 +64,8 @@ class Run:
         # One table for both, items first: half as many calls as with two.
         rows = torch.cat((initial.item_rows, initial.user_rows))  # (I + U, D)
         if config.subspaces > 1:
-            rows = placed(projected(apart(rows, config.subspaces), config.constraint), config.constraint).flatten(0, 1)
+            parts = apart(rows, config.subspaces)  # (I + U, P, d)
+            rows = placed(projected(parts, config.constraint), config.constraint).flatten(0, 1)  # ((I + U) P, d)
         planned = config.plan(len(train)).steps
         self.rows = DenseAdam(rows, config.optimizer, constraint=config.constraint, planned=planned)
         self.geometry = LiveGeometry(self.rows, train.n_items, config.subspaces)
@@ -87,9 +88,9 @@ class Run:
 
     def model(self) -> MetricModel:
         """The model by now; a copy."""
-        rows = self.rows.everything()  # (I + U, D)
+        rows = self.rows.everything()  # ((I + U) P, d)
         if self.config.subspaces > 1:
-            rows = joined(placed(rows, self.config.constraint).view(-1, self.config.subspaces, rows.shape[1]))
+            rows = joined(placed(rows, self.config.constraint).unflatten(0, (-1, self.config.subspaces)))  # (I + U, D)
         return MetricModel(rows[self.n_items :], rows[: self.n_items], self.config.constraint)
 
     def step(self, users: Tensor, positives: Tensor) -> int:
@@ -110,7 +111,7 @@ class Run:
         return negatives.valid.numel()
 
     def _gradients(self, rows: Tensor, negatives: Negatives, users: Tensor) -> tuple[Tensor, Tensor]:
-        """The same as below for each of P subspaces, rows (P, 2 B + M, d); `sums` gets their mean."""
+        """The gradients of rows (P, 2 B + M, d) in P subspaces, each by itself; `sums` adds up their mean (3,)."""
         gradients, told = zip(*(self._gradient(one, negatives, users) for one in rows), strict=True)
         return torch.stack(gradients), torch.stack(told).mean(0)
 
