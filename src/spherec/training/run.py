@@ -90,7 +90,8 @@ class Run:
         """The model by now; a copy."""
         rows = self.rows.everything()  # ((I + U) P, d)
         if self.config.subspaces > 1:
-            rows = joined(placed(rows, self.config.constraint).unflatten(0, (-1, self.config.subspaces)))  # (I + U, D)
+            parts = placed(rows, self.config.constraint).view(-1, self.config.subspaces, rows.shape[1])
+            rows = joined(parts)  # (I + U, D)
         return MetricModel(rows[self.n_items :], rows[: self.n_items], self.config.constraint)
 
     def step(self, users: Tensor, positives: Tensor) -> int:
