@@ -82,7 +82,7 @@ def apart(vectors: Tensor, subspaces: int) -> Tensor:
     return torch.unflatten(vectors * subspaces**0.5, -1, (subspaces, -1))
 
 
-def joined(parts: Tensor) -> Tensor:
+def side_by_side(parts: Tensor) -> Tensor:
     """Vectors (…, P, d) of P subspaces as one each (…, D) again."""
     whole: Tensor = parts.flatten(-2) / parts.shape[-2] ** 0.5
     return whole

@@ -1,9 +1,12 @@
 """Subspaces: several models side by side that are one space."""
 
+import re
 from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spherec.errors import ArgumentError
 from spherec.losses import Hinge, Softmin
@@ -72,8 +75,16 @@ def test_clusters_are_found(sampler):
     assert quality(result.model.vectors) >= GOOD
 
 
-def test_a_run_goes_on_from_its_checkpoint_to_the_last_bit(tmp_path):
-    config = replace(SEVERAL, **BLIND["softmin, a pool"])
+def test_the_first_vectors_that_a_sampler_keeps_are_those_of_the_space():
+    begin = start(dim=SEVERAL.dim)
+    run = Run(DATA, replace(SEVERAL, sampler=TwoStage.as_released()), begin)
+    torch.testing.assert_close(run.sampler._frozen, run.model().vectors.item_table, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("constraint", ["sphere", "ball"])
+@pytest.mark.parametrize("settings", [BLIND["softmin"], {"sampler": LOOKING["two-stage"]}], ids=["blind", "looking"])
+def test_a_run_goes_on_from_its_checkpoint_to_the_last_bit(settings, constraint, tmp_path):
+    config = replace(SEVERAL, **settings, constraint=constraint)
     whole = train(DATA, config)
     path = tmp_path / "half"
     train(DATA, replace(config, epochs=1), checkpoint=path)
@@ -93,8 +104,16 @@ def test_there_are_as_few_as_it_takes(dim, subspace_dim, count):
 
 
 def test_what_cannot_be_divided_is_refused_with_a_way_out():
-    with pytest.raises(ArgumentError, match=r"dim 301 cannot be divided into 2 equal .*a dim of 300"):
+    with pytest.raises(ArgumentError, match=r"dim 301 cannot be divided into 2 equal .*a dim of 302"):
         Training(dim=301, subspace_dim=256)
+
+
+@given(dim=st.integers(2, 3000), subspace_dim=st.integers(2, 300))
+def test_the_way_out_is_one(dim, subspace_dim):
+    try:
+        Training(dim=dim, subspace_dim=subspace_dim)
+    except ArgumentError as error:
+        Training(dim=int(re.search(r"a dim of (\d+)", str(error))[1]), subspace_dim=subspace_dim)
 
 
 def test_the_start_is_the_same_for_all_lengths_of_rows():

@@ -14,7 +14,7 @@ from spherec.cli.display import note, show
 from spherec.cli.runs import folds_of, watched
 from spherec.cli.source import CUT, Source
 from spherec.compare.contenders import default_models
-from spherec.compare.page import HEAD, as_markdown, cells
+from spherec.compare.page import HEAD, ON_PAGE_ONLY, as_markdown, cells
 from spherec.compare.record import Result
 from spherec.compare.study import Comparison, Study
 from spherec.compare.table import Line, as_csv, as_row, best_peer, lines
@@ -163,10 +163,10 @@ def _show(name: str, table: Sequence[Line], results: Sequence[Result], study: St
     folds = max((line.folds for line in table), default=0)
     over = f"mean ± deviation over {folds} folds" if folds > 1 else "one split"
     title = f"{name}: lists of {study.k}, {over}"
-    narrow = [name != "p MAP" for name in HEAD]  # so that 80 columns hold it
+    narrow = [column not in ON_PAGE_ONLY for column in HEAD]
     shown = Table(*compress(HEAD, narrow), title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
     for line in table:
-        close = [cell.replace(" ", "") for cell in compress(cells(line), narrow)]
+        close = [cell.replace(" ", "") for cell in compress(cells(line), narrow)]  # so that 80 characters hold it
         shown.add_row(*close, style="bold" if line.is_ours else None)
     for column in shown.columns:
         column.no_wrap, column.justify = True, "right"

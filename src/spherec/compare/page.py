@@ -9,6 +9,8 @@ from spherec.compare.study import Study
 from spherec.compare.table import Line, best_peer
 
 HEAD = ("model", "MAP %", "NDCG %", "Recall %", "MMR", "p MAP", "p NDCG", "fit s", "peak MB")
+ON_PAGE_ONLY = ("p MAP",)
+"""Columns for which 80 characters of a terminal have no room."""
 
 
 def cells(line: Line) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ class CML(Answers):
 
     `CML(dim=64, loss=Hinge(), sampler=TwoStage(negatives=5), seed=1)`: settings are the fields of `training.Training`,
     beginning from a preset ("two-stage" if nothing is said). A dict changes fields of a part and leaves the others as
-    the preset has them: `CML(preset="accurate", loss={"gamma": 0.3})`. `device` is where it trains.
+    the preset has them: `CML(preset="accurate", loss={"gamma": 0.5})`. `device` is where it trains.
     """
 
     def __init__(self, *, preset: str = "two-stage", device: DeviceName = "auto", **settings: Any) -> None:

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from spherec import rng
 from spherec.data.interactions import Interactions
-from spherec.geometry import Vectors, apart, joined, placed, projected
+from spherec.geometry import Vectors, apart, placed, projected, side_by_side
 from spherec.losses import Hinge, Softmin
 from spherec.sampling import Hard, Popularity, Sampling, SemiHard, TwoStage, Uniform
 from spherec.sampling.popularity import popularity_weights
@@ -65,7 +65,7 @@ class Placing:
         middle = self._vectors.items(torch.from_numpy(own.astype(np.int64))).mean(0)  # (D,)
         weight = self._weight.masked_fill(torch.from_numpy(np.isin(self.pool, own)), float("-inf"))  # (P, c)
         parts = zip(self._negatives, apart(middle, self._subspaces), weight, strict=True)
-        return joined(torch.stack([self._place_in(*part) for part in parts]))
+        return side_by_side(torch.stack([self._place_in(*part) for part in parts]))
 
     def _place_in(self, negatives: Tensor, middle: Tensor, weight: Tensor) -> Tensor:
         """The best place (d,) in one subspace, for these negatives (c, d), weights (c,) and mean of her items (d,)."""

@@ -68,7 +68,8 @@ class Training:
         if left := self.dim % self.subspaces:
             raise ArgumentError(
                 f"dim {self.dim} cannot be divided into {self.subspaces} equal subspaces of at most "
-                f"{self.subspace_dim} dimensions; give a dim of {self.dim - left}, or another subspace_dim"
+                f"{self.subspace_dim} dimensions; give a dim of {self.dim - left + self.subspaces}, or another "
+                "subspace_dim"
             )
         for name in ("covariance", "spread_out", "balance"):
             value = getattr(self, name)

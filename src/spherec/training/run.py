@@ -9,7 +9,7 @@ from torch import Tensor
 
 from spherec import rng, sampling
 from spherec.data.interactions import Interactions
-from spherec.geometry import Constraint, apart, joined, placed, projected, squared_distance
+from spherec.geometry import Constraint, apart, placed, projected, side_by_side, squared_distance
 from spherec.kernels import cuda
 from spherec.kernels.hinge import hinge_gradient
 from spherec.kernels.softmin import shared_softmin_gradient
@@ -37,13 +37,16 @@ class LiveGeometry:
 
     def users(self, index: Tensor) -> Tensor:
         """The vectors (…, D) of user indices (…)."""
-        return self.items(index + self.n_items)
+        return self._at(index + self.n_items)
 
     def items(self, index: Tensor) -> Tensor:
         """The vectors (…, D) of item indices (…)."""
+        return self._at(index)
+
+    def _at(self, index: Tensor) -> Tensor:
         if self.subspaces == 1:
             return self.rows.vectors(index)
-        return joined(self.rows.vectors(in_subspaces(index, self.subspaces).movedim(0, -1)))
+        return side_by_side(self.rows.vectors(in_subspaces(index, self.subspaces).movedim(0, -1)))
 
 
 def in_subspaces(index: Tensor, subspaces: int) -> Tensor:
@@ -59,7 +62,6 @@ class Run:
         device = initial.user_rows.device
         self.config = config
         self.n_items = train.n_items
-        self.sampler = sampling.build(config.sampler, train, device, initial_items=initial.vectors.item_table)
         self.generator = rng.torch_stream(config.seed, "negatives", device=device)
         # One table for both, items first: half as many calls as with two.
         rows = torch.cat((initial.item_rows, initial.user_rows))  # (I + U, D)
@@ -69,6 +71,7 @@ class Run:
         planned = config.plan(len(train)).steps
         self.rows = DenseAdam(rows, config.optimizer, constraint=config.constraint, planned=planned)
         self.geometry = LiveGeometry(self.rows, train.n_items, config.subspaces)
+        self.sampler = sampling.build(config.sampler, train, device, initial_items=self.model().vectors.item_table)
         self._weights = _weights(train, config.balance, device) if config.balance else None  # (U,) of pairs, by user
         # Without penalties, the hinge is one compiled pass, and softmin over a shared pool a few over one table;
         # everything else goes through autograd.
@@ -91,7 +94,7 @@ class Run:
         rows = self.rows.everything()  # ((I + U) P, d)
         if self.config.subspaces > 1:
             parts = placed(rows, self.config.constraint).view(-1, self.config.subspaces, rows.shape[1])
-            rows = joined(parts)  # (I + U, D)
+            rows = side_by_side(parts)  # (I + U, D)
         return MetricModel(rows[self.n_items :], rows[: self.n_items], self.config.constraint)
 
     def step(self, users: Tensor, positives: Tensor) -> int:
