@@ -147,12 +147,20 @@ def test_settings_are_those_of_training():
     assert CML(preset="uniform", dim=16, device="cpu").config.batch_size == 4096
 
 
+def test_numbers_of_numpy_are_numbers():
+    model = CML(preset="accurate", dim=np.int64(64), loss={"temperature": np.float64(0.25)})
+    assert model.config == CML(preset="accurate", dim=64, loss={"temperature": 0.25}).config
+    assert type(model.config.dim) is int
+
+
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
         ({"dims": 3}, "'dims' is not a setting .did you mean 'dim'"),
         ({"x": 3}, "'x' is not a setting; there are dim, subspace_dim"),
         ({"dim": 0}, "dim must be a whole number >= 2, got 0"),
+        ({"epochs": "auto"}, "epochs must be a whole number >= 1, or None, got 'auto'"),
+        ({"preset": "accurate", "gamma": 0.3}, "'gamma' is not a setting; give loss={'gamma': …}"),
         ({"loss": "hinge"}, "loss must be a Hinge or Softmin, got 'hinge'"),
         ({"preset": "best"}, "preset must be one of accurate, .*, got 'best'"),
         ({"device": "tpu"}, "device must be one of auto, cpu, cuda, got 'tpu'"),

@@ -39,14 +39,17 @@ class CML(Answers):
     def __init__(self, *, preset: str = "two-stage", device: DeviceName = "auto", **settings: Any) -> None:
         if preset not in PRESETS:
             raise ArgumentError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}{meant(preset, PRESETS)}")
-        names = [field.name for field in fields(Training)]
+        base, names = PRESETS[preset].training, [field.name for field in fields(Training)]
         for name in settings:
             if name not in names:
-                raise ArgumentError(f"{name!r} is not a setting{meant(name, names)}; there are {', '.join(names)}")
+                within = [part for part in ("loss", "sampler", "optimizer") if hasattr(getattr(base, part), name)]
+                told = f"; give {within[0]}={{{name!r}: …}}" if within else f"; there are {', '.join(names)}"
+                raise ArgumentError(f"{name!r} is not a setting{'' if within else meant(name, names)}{told}")
         super().__init__(None)
+        settings = {name: _plain(value) for name, value in settings.items()}
         changes = {name: value for name, value in settings.items() if isinstance(value, Mapping)}
         rest = {name: value for name, value in settings.items() if name not in changes}
-        self.config = replace(configured(PRESETS[preset].training, changes), **rest)
+        self.config = replace(configured(base, changes), **rest)
         self.device: DeviceName = device
         resolve(device)  # a device that is not there is told now, not after the data is read
 
@@ -190,3 +193,10 @@ class CML(Answers):
         model.config = made.config
         model._set(made)
         return model
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's, also among the fields of a part."""
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    return value.item() if isinstance(value, np.generic) else value

@@ -64,7 +64,8 @@ class Training:
             if value is None and name in left_open:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < bound:
-                raise ArgumentError(f"{name} must be a whole number >= {bound}, got {value!r}")
+                or_none = ", or None" if name in left_open else ""
+                raise ArgumentError(f"{name} must be a whole number >= {bound}{or_none}, got {value!r}")
         if left := self.dim % self.subspaces:
             raise ArgumentError(
                 f"dim {self.dim} cannot be divided into {self.subspaces} equal subspaces of at most "

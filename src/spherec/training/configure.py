@@ -66,10 +66,11 @@ def _of_kind(part: Any, kind: object, where: str) -> Any:
 
 def _checked(value: Any, hint: Any, where: str) -> Any:
     """The value, if it is what the field's type asks for."""
+    or_auto = ""
     if isinstance(hint, UnionType):  # int | None
         if value in (None, AUTO):
             return None
-        hint = get_args(hint)[0]
+        hint, or_auto = get_args(hint)[0], f" or {AUTO!r}"
     if get_origin(hint) is Literal:
         if value not in get_args(hint):
             raise ArgumentError(f"{where} must be one of {', '.join(map(repr, get_args(hint)))}, got {value!r}")
@@ -78,7 +79,7 @@ def _checked(value: Any, hint: Any, where: str) -> Any:
         return float(value)
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
         kind = {int: "a whole number", float: "a number", bool: "true or false"}[hint]
-        raise ArgumentError(f"{where} must be {kind}, got {value!r}")
+        raise ArgumentError(f"{where} must be {kind}{or_auto}, got {value!r}")
     return value
 
 

@@ -14,7 +14,7 @@ def usual(config: Training) -> dict[str, Domain]:
     """The search that suits the config's parts."""
     search: dict[str, Domain] = {"optimizer.learning_rate": Range(3e-4, 1e-2, log=True)}
     if isinstance(config.loss, Softmin):
-        search["loss.temperature"] = Range(0.03, 0.3, log=True)
+        search["loss.temperature"] = Range(0.03, 1.0, log=True)
     else:
         search["loss.margin"] = Range(0.25, 2.0)
         if isinstance(config.sampler, Popularity | TwoStage):
