@@ -147,6 +147,13 @@ def test_a_beta_without_effect_is_told(train):
     assert "no effect" not in train("--preset", "popularity").err
 
 
+def test_a_low_temperature_for_few_items_is_told(train):
+    softmin = ("--preset", "accurate", "--dim", 8, "--epochs", 1)
+    assert "with 40 items a higher temperature is likely better: --set loss.temperature=0.47" in train(*softmin).err
+    assert "higher temperature" not in train(*softmin, "--set", "loss.temperature=0.47").err
+    assert "higher temperature" not in train().err
+
+
 def test_the_ball_can_be_chosen(train, tmp_path):
     assert train("--set", "constraint=ball").code == 0
     arrays, manifest = model_at(tmp_path / "model.spherec")

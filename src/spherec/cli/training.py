@@ -25,6 +25,8 @@ from spherec.training import History, Training, train
 from spherec.training.configure import configured
 from spherec.training.presets import PRESETS
 
+_TEMPERATURE, _MANY_ITEMS, _FEW_ITEMS = 0.09, 10_000, 5_000  # measured in docs/beyond.md, small catalogues
+
 
 def run_training(
     files: Sequence[str | Path | None],
@@ -73,6 +75,7 @@ def run_training(
     artifact.save(output, artifact.Artifact.of(trained, data))
     _report(trained.history, trained.ended, output, as_json=as_json)
     note_idle(config, data)
+    note_small_catalogue(config, data)
     if trained.ended == "interrupted":
         note(f"{checkpoint} holds all that --resume needs to go on")
         raise typer.Exit(INTERRUPTED)
@@ -88,10 +91,21 @@ def note_idle(config: Training, data: Interactions) -> None:
     if isinstance(sampler, TwoStage) and sampler.takes_all(drawable):
         note(
             f"all {drawable:,} items are candidates in every batch, so the sampler's beta has no effect; "
-            f"--set sampler.candidates={-(-drawable // 4)} gives it one"
+            f"--set sampler.candidates={-(-drawable // 4)} gives it one; --preset accurate is likely better on so few"
         )
     if isinstance(loss, Softmin) and loss.gamma != 1 and not isinstance(sampler, Popularity):
         note(f"gamma has no effect with {type(sampler).__name__}; it undoes the bias of the sampler Popularity")
+
+
+def note_small_catalogue(config: Training, data: Interactions) -> None:
+    """Say that softmin wants a higher temperature where there are few items, and which one is likely good."""
+    if isinstance(config.loss, Softmin) and 0 < data.n_items < _FEW_ITEMS:
+        likely = round(_TEMPERATURE * (_MANY_ITEMS / data.n_items) ** 0.3, 2)
+        if config.loss.temperature < 0.8 * likely:
+            note(
+                f"with {data.n_items:,} items a higher temperature is likely better: "
+                f"--set loss.temperature={likely:g}, or let spherec tune find one"
+            )
 
 
 def _report(history: History, ended: str, output: Path, *, as_json: bool) -> None:
