@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 
 # Before torch is imported: its operations are tiny here, and threads that wait for each other cost more than they give.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["OMP_NUM_THREADS"] = "1"
 
 # Other examples at each run find more; the same ones in continuous integration keep it from failing by chance.
 settings.register_profile("default", deadline=None, max_examples=60, derandomize="CI" in os.environ)
