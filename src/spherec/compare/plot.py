@@ -32,10 +32,8 @@ def draw(title: str, table: Sequence[Line], k: int, path: Path) -> Path:
         dx, dy = (np.nan_to_num([getattr(line, name).std for line in some]) for name in ("mmr", "ndcg"))
         axes.errorbar(x, y, dy, dx, linestyle="none", marker="o", capsize=2, color=colour, label=label)
         for line, at_x, at_y in zip(some, x, y, strict=True):
-            above = 6 if is_ours else -14  # points; those of peers stand below
-            axes.annotate(
-                line.model, (at_x, at_y), xytext=(0, above), textcoords="offset points", ha="center", fontsize=9
-            )
+            place, side = ((0, 6), "center") if is_ours else ((5, -12), "left")  # ours above, those of peers beside
+            axes.annotate(line.model, (at_x, at_y), xytext=place, textcoords="offset points", ha=side, fontsize=9)
     if all(line.mmr.mean > 0 for line in table):
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
@@ -43,7 +41,7 @@ def draw(title: str, table: Sequence[Line], k: int, path: Path) -> Path:
         axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set(xlabel=f"MMR@{k}: median popularity of what is recommended", ylabel=f"NDCG@{k}, %")
     axes.set_title(f"{title}: up is more accurate, left is less popular")
-    axes.margins(0.12)
+    axes.margins(x=0.2, y=0.12)
     axes.legend()
     figure.tight_layout()
     figure.savefig(path, dpi=110)
