@@ -18,14 +18,13 @@ from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, TrainingError
 from spherec.losses import Softmin
+from spherec.losses.softmin import likely_temperature
 from spherec.memory import enough_memory
 from spherec.recommender.fitting import METRIC, held_out, watched
 from spherec.sampling import Popularity, TwoStage
 from spherec.training import History, Training, train
 from spherec.training.configure import configured
 from spherec.training.presets import PRESETS
-
-_TEMPERATURE, _MANY_ITEMS, _FEW_ITEMS = 0.09, 10_000, 5_000  # measured in docs/beyond.md, small catalogues
 
 
 def run_training(
@@ -99,13 +98,12 @@ def note_idle(config: Training, data: Interactions) -> None:
 
 def note_small_catalogue(config: Training, data: Interactions) -> None:
     """Say that softmin wants a higher temperature where there are few items, and which one is likely good."""
-    if isinstance(config.loss, Softmin) and 0 < data.n_items < _FEW_ITEMS:
-        likely = round(_TEMPERATURE * (_MANY_ITEMS / data.n_items) ** 0.3, 2)
-        if config.loss.temperature < 0.8 * likely:
-            note(
-                f"with {data.n_items:,} items a higher temperature is likely better: "
-                f"--set loss.temperature={likely:g}, or let spherec tune find one"
-            )
+    likely = likely_temperature(data.n_items)
+    if isinstance(config.loss, Softmin) and config.loss.temperature < 0.8 * likely:
+        note(
+            f"with {data.n_items:,} items a higher temperature is likely better: "
+            f"--set loss.temperature={likely:g}, or let spherec tune find one"
+        )
 
 
 def _report(history: History, ended: str, output: Path, *, as_json: bool) -> None:

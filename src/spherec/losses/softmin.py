@@ -41,6 +41,11 @@ class Softmin:
         return triplets.nearest() < triplets.positive
 
 
+def likely_temperature(n_items: int) -> float:
+    """A τ that is near the best for so many items; the fewer, the higher. Measured in docs/beyond.md."""
+    return round(0.09 * math.pow(max(1.0, 10_000 / max(n_items, 1)), 0.3), 2)
+
+
 def softmin(triplets: Triplets, temperature: float, gamma: float) -> Tensor:
     """The softmin of each pair (B,); 0 where a pair has no negative."""
     exponent = (triplets.positive[:, None] - triplets.negative) / (2 * temperature)  # (B, N)

@@ -39,12 +39,9 @@ class CML(Answers):
     def __init__(self, *, preset: str = "two-stage", device: DeviceName = "auto", **settings: Any) -> None:
         if preset not in PRESETS:
             raise ArgumentError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}{meant(preset, PRESETS)}")
-        base, names = PRESETS[preset].training, [field.name for field in fields(Training)]
+        base = PRESETS[preset].training
         for name in settings:
-            if name not in names:
-                within = [part for part in ("loss", "sampler", "optimizer") if hasattr(getattr(base, part), name)]
-                told = f"; give {within[0]}={{{name!r}: …}}" if within else f"; there are {', '.join(names)}"
-                raise ArgumentError(f"{name!r} is not a setting{'' if within else meant(name, names)}{told}")
+            _refuse_unknown(name, base)
         super().__init__(None)
         settings = {name: _plain(value) for name, value in settings.items()}
         changes = {name: value for name, value in settings.items() if isinstance(value, Mapping)}
@@ -193,6 +190,17 @@ class CML(Answers):
         model.config = made.config
         model._set(made)
         return model
+
+
+def _refuse_unknown(name: str, base: Training) -> None:
+    """Raises an `ArgumentError` unless the name is a field of a config; one that a part has leads to that part."""
+    names = [field.name for field in fields(base)]
+    if name in names:
+        return
+    for part in ("loss", "sampler", "optimizer"):
+        if name in (field.name for field in fields(getattr(base, part))):
+            raise ArgumentError(f"{name!r} is not a setting; give {part}={{{name!r}: …}}")
+    raise ArgumentError(f"{name!r} is not a setting{meant(name, names)}; there are {', '.join(names)}")
 
 
 def _plain(value: Any) -> Any:
