@@ -65,13 +65,15 @@ class Run:
         self.generator = rng.torch_stream(config.seed, "negatives", device=device)
         # One table for both, items first: half as many calls as with two.
         rows = torch.cat((initial.item_rows, initial.user_rows))  # (I + U, D)
-        if config.subspaces > 1:
-            parts = apart(rows, config.subspaces)  # (I + U, P, d)
-            rows = placed(projected(parts, config.constraint), config.constraint).flatten(0, 1)  # ((I + U) P, d)
+        if config.subspaces == 1:
+            first_items = initial.vectors.item_table  # (I, D)
+        else:
+            parts = placed(projected(apart(rows, config.subspaces), config.constraint), config.constraint)
+            rows, first_items = parts.flatten(0, 1), side_by_side(parts[: train.n_items])  # ((I + U) P, d), (I, D)
+        self.sampler = sampling.build(config.sampler, train, device, initial_items=first_items)
         planned = config.plan(len(train)).steps
         self.rows = DenseAdam(rows, config.optimizer, constraint=config.constraint, planned=planned)
         self.geometry = LiveGeometry(self.rows, train.n_items, config.subspaces)
-        self.sampler = sampling.build(config.sampler, train, device, initial_items=self.model().vectors.item_table)
         self._weights = _weights(train, config.balance, device) if config.balance else None  # (U,) of pairs, by user
         # Without penalties, the hinge is one compiled pass, and softmin over a shared pool a few over one table;
         # everything else goes through autograd.
