@@ -43,7 +43,7 @@ def main() -> None:
         if any(point["training"] == config.described() for point in points):
             continue
         began = time.perf_counter()
-        model = train(part.train, config, device=device).model
+        model = train(part.train, config, device=device).vectors
         scores = evaluate(model, part.train, part.test, k=50).summary()
         seconds = round(time.perf_counter() - began, 1)
         where = environment_of(device)

@@ -22,7 +22,7 @@ import spherec
 from spherec import rng
 from spherec.data.interactions import Interactions
 from spherec.evaluation import Scores, difference, evaluate
-from spherec.geometry import Vectors, unit
+from spherec.geometry import DenseVectors, unit
 from spherec.ranking import ExactRanker
 from spherec.recommender import CML
 
@@ -63,7 +63,7 @@ def middles(model: CML, given: Interactions) -> ExactRanker:
         own = given.items_of(user)
         own = own[model.data.users_per_item[own] > 0]
         users[user] = unit(model.vectors.item_table[own.astype(np.int64)].sum(0))
-    return ExactRanker(Vectors(users, model.vectors.item_table, model.vectors.constraint))
+    return ExactRanker(DenseVectors(users, model.vectors.item_table, model.vectors.constraint))
 
 
 def milliseconds(model: CML, given: Interactions) -> float:

@@ -31,8 +31,8 @@ from spherec.bench.steps import SAMPLERS, Steps, compile_steps
 from spherec.data.interactions import Interactions
 from spherec.device import resolve
 from spherec.experiments.environment import environment_of
+from spherec.geometry import DenseVectors
 from spherec.memory import watched
-from spherec.model import MetricModel
 from spherec.training import Training
 
 PAIRS_OF_A_USER = 50
@@ -175,7 +175,7 @@ def _points(
 def _built(data: Interactions, size: Size, sampler: str, device: torch.device) -> tuple[Steps, float | None]:
     """Ready to go, and the memory that it took."""
     generator = rng.torch_stream(0, "initial vectors", device=device)
-    initial = MetricModel.initial(data.n_users, data.n_items, size.dim, generator)
+    initial = DenseVectors.random(data.n_users, data.n_items, size.dim, generator)
     with watched(device) as taken:
         steps = Steps(data, _config(size, sampler), initial)
         steps.set_up()

@@ -39,7 +39,7 @@ import torch
 from numpy.typing import NDArray
 
 from spherec import rng
-from spherec.geometry import Vectors, unit
+from spherec.geometry import DenseVectors, unit
 from spherec.ranking import ExactRanker, Ranker
 from spherec.ranking.usearch import Hnsw, UsearchRanker
 
@@ -82,7 +82,7 @@ def main() -> None:
     arguments.output.write_text(json.dumps(record, indent=2) + "\n")
 
 
-def clustered(n_users: int, n_items: int) -> Vectors:
+def clustered(n_users: int, n_items: int) -> DenseVectors:
     """Around places, each with directions of its own."""
     generator = rng.stream(0, "benchmark clustered")
     places = unit(torch.as_tensor(generator.standard_normal((PLACES, DIM), np.float32)))
@@ -98,24 +98,24 @@ def clustered(n_users: int, n_items: int) -> Vectors:
             rows[first : first + m] = unit(places[at] + (along @ axes[at])[:, 0] + 0.6 * noise)
         return rows
 
-    return Vectors(draw(n_users), draw(n_items))
+    return DenseVectors(draw(n_users), draw(n_items))
 
 
-def between(vectors: Vectors) -> Vectors:
+def between(vectors: DenseVectors) -> DenseVectors:
     """The same items, other users."""
     shape = (len(vectors.user_table), 3)
     at = rng.stream(0, "benchmark between").integers(0, len(vectors.item_table), shape)
-    return Vectors(unit(vectors.items(torch.as_tensor(at)).sum(1)), vectors.item_table)
+    return DenseVectors(unit(vectors.items(torch.as_tensor(at)).sum(1)), vectors.item_table)
 
 
-def uniform(n_users: int, n_items: int) -> Vectors:
+def uniform(n_users: int, n_items: int) -> DenseVectors:
     """Anywhere on the sphere."""
     generator = rng.stream(0, "benchmark uniform")
     users, items = (torch.as_tensor(generator.standard_normal((n, DIM), np.float32)) for n in (n_users, n_items))
-    return Vectors(unit(users), unit(items))
+    return DenseVectors(unit(users), unit(items))
 
 
-def measured(name: str, vectors: Vectors, path: Path) -> dict[str, object]:
+def measured(name: str, vectors: DenseVectors, path: Path) -> dict[str, object]:
     """Recall and speed of the index of these vectors, for each width of search."""
     exact, n_users = ExactRanker(vectors), len(vectors.user_table)
     true, exact_ms = _timed(exact, n_users)
@@ -149,7 +149,7 @@ def measured(name: str, vectors: Vectors, path: Path) -> dict[str, object]:
     }
 
 
-def built(path: Path, vectors: Vectors) -> Path:
+def built(path: Path, vectors: DenseVectors) -> Path:
     """The index of these vectors, made if it is not there."""
 
     def tell(done: int, total: int) -> None:
@@ -185,7 +185,7 @@ def _recall(found: NDArray[np.int64], true: NDArray[np.int64]) -> float:
     return float(np.mean([len(set(a) & set(b)) / K for a, b in zip(found.tolist(), true.tolist(), strict=True)]))
 
 
-def _shape(vectors: Vectors, true: NDArray[np.int64]) -> dict[str, float]:
+def _shape(vectors: DenseVectors, true: NDArray[np.int64]) -> dict[str, float]:
     """How the items lie around users: cosines, and the maximum-likelihood estimate of the local dimension."""
     near = vectors.items(torch.as_tensor(true))  # (B, K, D)
     cosines = (near @ vectors.user_table[:, :, None])[..., 0].double()  # (B, K)

@@ -15,7 +15,7 @@ import torch
 
 from spherec import datasets, rng
 from spherec.data.interactions import Interactions
-from spherec.model import MetricModel
+from spherec.geometry import DenseVectors
 from spherec.sampling import Popularity, Sampling, TwoStage, Uniform
 from spherec.training import Training
 from spherec.training.run import Run
@@ -30,7 +30,7 @@ SAMPLERS: dict[str, tuple[Sampling, ...]] = {
 def seconds_of(steps: int, data: Interactions, config: Training) -> list[float]:
     """Of each step, after as many again that are not counted."""
     generator = rng.torch_stream(config.seed, "initial vectors")
-    run = Run(data, config, MetricModel.initial(data.n_users, data.n_items, config.dim, generator))
+    run = Run(data, config, DenseVectors.random(data.n_users, data.n_items, config.dim, generator))
     pairs = [torch.tensor(one) for one in (data.users, data.indices)]  # (E,), (E,)
     shuffle, seconds = rng.torch_stream(config.seed, "shuffle", 0), []
     for _ in range(2 * steps):

@@ -11,8 +11,8 @@ from spherec import artifact, tensor_file
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
 from spherec.evaluation import evaluate
+from spherec.geometry import DenseVectors
 from spherec.losses import Hinge, Softmin
-from spherec.model import MetricModel
 from spherec.optim import Adam
 from spherec.ranking import ExactRanker
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
@@ -55,7 +55,7 @@ def save(path, trained, data):
 
 
 def untrained(data, dim=4):
-    model = MetricModel(directions(data.n_users, dim, 1), directions(data.n_items, dim, 2))
+    model = DenseVectors(directions(data.n_users, dim, 1), directions(data.n_items, dim, 2))
     return Trained(model, Training(dim=dim), History(), "all epochs done")
 
 
@@ -65,12 +65,14 @@ def untrained(data, dim=4):
 def test_vectors_come_back_bit_by_bit(saved, run, config):
     vectors = artifact.load(saved).vectors
     assert vectors.constraint == config.constraint
-    assert same_vectors(vectors, run.model.vectors)
+    assert same_vectors(vectors, run.vectors)
 
 
 def test_the_loaded_model_makes_the_same_lists(saved, run):
     held_out = Interactions.from_matrix(1 - DATA.matrix.toarray())
-    own, loaded = (evaluate(one, DATA, held_out, k=9) for one in (run.model, ExactRanker(artifact.load(saved).vectors)))
+    own, loaded = (
+        evaluate(one, DATA, held_out, k=9) for one in (run.vectors, ExactRanker(artifact.load(saved).vectors))
+    )
     assert loaded.summary() == own.summary()
 
 
@@ -136,8 +138,8 @@ def test_an_epoch_without_a_metric_comes_back(tmp_path):
 
 def test_safetensors_alone_reads_the_vectors(saved, run):
     arrays = load_file(saved)
-    assert np.array_equal(arrays["user_vectors"], run.model.vectors.user_table.numpy())
-    assert np.array_equal(arrays["item_vectors"], run.model.vectors.item_table.numpy())
+    assert np.array_equal(arrays["user_vectors"], run.vectors.user_table.numpy())
+    assert np.array_equal(arrays["item_vectors"], run.vectors.item_table.numpy())
 
 
 # --- What is no model ------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spherec.errors import ArgumentError
-from spherec.geometry import placed, projected, unit
+from spherec.geometry import project, to_vectors, unit
 from spherec.optim import Adam, DenseAdam
 from tests import oracles
 
@@ -282,7 +282,7 @@ def test_vectors_are_the_rows_placed_in_the_space(constraint):
     for index, gradient in batches(60, 8, MIXED, 20):
         ours.step(index, gradient)
     index = torch.tensor([[3, 50, 50], [7, 0, 59]])
-    torch.testing.assert_close(ours.vectors(index), placed(ours.rows(index), constraint), rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(ours.vectors(index), to_vectors(ours.rows(index), constraint), rtol=1e-6, atol=1e-7)
 
 
 def test_a_row_of_zeros_has_no_direction_and_stays():
@@ -345,7 +345,7 @@ def test_in_the_ball_no_row_is_longer_than_1_when_read_or_moved():
         before = ours.rows(index)
         ours.step(index, torch.ones(3, 8))
         assert not torch.equal(ours.rows(index), before)
-        torch.testing.assert_close(ours.everything(), projected(ours.everything(), "ball"))
+        torch.testing.assert_close(ours.everything(), project(ours.everything(), "ball"))
         assert (ours.table[[10, 30]].norm(dim=1) <= 1 + 1e-6).all()
         assert (ours.table[11].norm() > 2).all()
 

@@ -1,6 +1,6 @@
 """A trained model as one self-contained file: vectors, ids, names, what each user has, and how it was made.
 
-A safetensors file without pickle, laid out in docs/artifact.md. Vectors are mapped from it, not copied.
+A safetensors file without pickle, laid out in docs/artifact.md. DenseVectors are mapped from it, not copied.
 """
 
 from dataclasses import dataclass
@@ -14,8 +14,7 @@ from spherec.data import text_arrays
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
-from spherec.geometry import Vectors
-from spherec.model import MetricModel
+from spherec.geometry import DenseVectors
 from spherec.training import History, Trained, Training
 from spherec.training.configure import configured
 from spherec.training.trainer import Ended
@@ -28,7 +27,7 @@ VERSION = 1
 class Artifact:
     """What a model file holds."""
 
-    vectors: Vectors
+    vectors: DenseVectors
     "Of users and items, on the CPU."
     data: Interactions
     "The users and items with their ids and names, and what each user had when the model was trained."
@@ -44,7 +43,7 @@ class Artifact:
     @classmethod
     def of(cls, trained: Trained, data: Interactions) -> "Artifact":
         """What a run on `data` left."""
-        vectors = trained.model.vectors.to(torch.device("cpu"))
+        vectors = trained.vectors.to(torch.device("cpu"))
         return cls(vectors, data, trained.config, trained.history, trained.ended)
 
 
@@ -84,13 +83,12 @@ def load(path: str | PathLike[str]) -> Artifact:
             item_names=text_arrays.decode_names(arrays, "item_names"),
         )
         config = configured(Training(), manifest["config"])
-        MetricModel(users, items, config.constraint)  # checks them
+        vectors = DenseVectors(users, items, config.constraint).check_finite()
         if (len(users), len(items), config.dim) != (data.n_users, data.n_items, items.shape[1]):
             raise ValueError(f"{(*users.shape,)} and {(*items.shape,)} vectors for {data}")
         if manifest["ended"] not in get_args(Ended):
             raise ValueError(f"it ended with {manifest['ended']!r}")
         history = History.from_records(manifest["history"])
-        vectors = Vectors(users, items, config.constraint)
         return Artifact(vectors, data, config, history, manifest["ended"], manifest["checksum"])
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise DataError(f"{path} is damaged ({error}); train it again") from None

@@ -1,37 +1,87 @@
-"""The metric space: its two shapes and its distance. What is compiled in `kernels` is held against these formulas."""
+"""The metric space: the sphere and the ball, squared distance, and the vectors of all users and items.
 
+The formulas here are the reference for the compiled kernels in `spherec.kernels`.
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 import torch
 from torch import Tensor
 
-Constraint = Literal["sphere", "ball"]
-"""sphere: rows are scaled to length 1 when they are looked up. ball: rows longer than 1 are scaled back to length 1."""
+from spherec.errors import ArgumentError
 
-_SHORTEST = 1e-12  # below it a row has no direction, and stays where it is
+Constraint = Literal["sphere", "ball"]
+"""sphere: rows are scaled to length 1 when they are read. ball: rows longer than 1 are scaled back to length 1."""
+
+SHORTEST = 1e-12
+"""Below this length a row has no direction and is not scaled up."""
+
+_BLOCK = 1 << 17  # vectors in a block of a dense table
 
 
 class Geometry(Protocol):
-    """The space at this moment, read-only: what a sampler may look at."""
+    """Read-only view of the space at this moment: what a sampler may look at."""
 
     @property
     def constraint(self) -> Constraint:
         """Where vectors live."""
         ...
 
+    @property
+    def dim(self) -> int:
+        """D."""
+        ...
+
     def users(self, index: Tensor) -> Tensor:
-        """The vectors (…, D) of user indices (…)."""
+        """Return the vectors (…, D) of user indices (…)."""
         ...
 
     def items(self, index: Tensor) -> Tensor:
-        """The vectors (…, D) of item indices (…)."""
+        """Return the vectors (…, D) of item indices (…)."""
+        ...
+
+
+class Vectors(Geometry, Protocol):
+    """The vectors of all users and items, without the promise that they fit into one tensor.
+
+    Whoever needs all of them walks through `user_blocks` or `item_blocks`. `DenseVectors` holds two tables in memory;
+    a run in progress computes blocks from its rows; sharded tables would fetch them.
+    """
+
+    @property
+    def n_users(self) -> int:
+        """U."""
+        ...
+
+    @property
+    def n_items(self) -> int:
+        """I."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where the blocks are."""
+        ...
+
+    @property
+    def block_size(self) -> int:
+        """Vectors in a block; the last block may have fewer."""
+        ...
+
+    def user_blocks(self) -> Iterator[Tensor]:
+        """Yield the user vectors (b, D), block after block, in the order of their indices."""
+        ...
+
+    def item_blocks(self) -> Iterator[Tensor]:
+        """Yield the item vectors (b, D), block after block, in the order of their indices."""
         ...
 
 
 @dataclass(frozen=True)
-class Vectors:
-    """All vectors of a space at one moment; a `Geometry` that stands still."""
+class DenseVectors:
+    """`Vectors` in two tables, in memory or mapped from a file."""
 
     user_table: Tensor
     "(U, D)"
@@ -40,31 +90,100 @@ class Vectors:
     constraint: Constraint = "sphere"
     "Where they live."
 
-    def to(self, device: torch.device) -> "Vectors":
-        """The same on another device."""
-        return Vectors(self.user_table.to(device), self.item_table.to(device), self.constraint)
+    def __post_init__(self) -> None:
+        if self.constraint not in get_args(Constraint):
+            raise ArgumentError(f"constraint must be 'sphere' or 'ball', got {self.constraint!r}")
+        for name, table in (("user", self.user_table), ("item", self.item_table)):
+            if table.dim() != 2 or table.dtype != torch.float32:
+                shape = (*table.shape,)
+                raise ArgumentError(f"the {name} table must be float32 with 2 dimensions, got {table.dtype} {shape}")
+        if self.user_table.shape[1] != self.item_table.shape[1]:
+            raise ArgumentError(
+                f"user and item vectors must have the same number of dimensions, got {self.user_table.shape[1]} and "
+                f"{self.item_table.shape[1]}"
+            )
+
+    @classmethod
+    def random(
+        cls, n_users: int, n_items: int, dim: int, generator: torch.Generator, *, constraint: Constraint = "sphere"
+    ) -> "DenseVectors":
+        """Draw normal rows and scale them to length 1, on the generator's device."""
+        if dim < 2:
+            raise ArgumentError(f"dim must be a whole number >= 2, got {dim}")
+        rows = torch.empty(n_users + n_items, dim, device=generator.device)  # (U + I, D)
+        rows = unit(rows.normal_(generator=generator))
+        return cls(rows[:n_users].clone(), rows[n_users:].clone(), constraint)
+
+    @property
+    def dim(self) -> int:
+        """D."""
+        return self.item_table.shape[1]
+
+    @property
+    def n_users(self) -> int:
+        """U."""
+        return len(self.user_table)
+
+    @property
+    def n_items(self) -> int:
+        """I."""
+        return len(self.item_table)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the tables are."""
+        return self.item_table.device
+
+    def to(self, device: torch.device) -> "DenseVectors":
+        """Return the same vectors on another device."""
+        return DenseVectors(self.user_table.to(device), self.item_table.to(device), self.constraint)
+
+    def check_finite(self) -> "DenseVectors":
+        """Return the vectors themselves; raise an `ArgumentError` that names the first row with NaN or infinity."""
+        for name, table in (("user", self.user_table), ("item", self.item_table)):
+            if not bool(table.isfinite().all()):
+                bad = int((~table.isfinite()).any(1).nonzero()[0])
+                raise ArgumentError(f"{name} vectors must be finite, got NaN or infinity in row {bad}; fix or drop it")
+        return self
 
     def users(self, index: Tensor) -> Tensor:
-        """The vectors (…, D) of user indices (…)."""
+        """Return the vectors (…, D) of user indices (…)."""
         return gather(self.user_table, index)
 
     def items(self, index: Tensor) -> Tensor:
-        """The vectors (…, D) of item indices (…)."""
+        """Return the vectors (…, D) of item indices (…)."""
         return gather(self.item_table, index)
+
+    @property
+    def block_size(self) -> int:
+        """Vectors in a block: so many that one block holds all of most catalogues."""
+        return _BLOCK
+
+    def user_blocks(self) -> Iterator[Tensor]:
+        """Yield views (b, D) of the user table."""
+        return _split(self.user_table)
+
+    def item_blocks(self) -> Iterator[Tensor]:
+        """Yield views (b, D) of the item table; one of the whole table where that is small."""
+        return _split(self.item_table)
+
+
+def _split(table: Tensor) -> Iterator[Tensor]:
+    return (table[first : first + _BLOCK] for first in range(0, len(table), _BLOCK))
 
 
 def gather(table: Tensor, index: Tensor) -> Tensor:
-    """Rows (…, D) of a table (n, D) at indices (…)."""
+    """Return the rows (…, D) of a table (n, D) at indices (…)."""
     return table.index_select(0, index.reshape(-1)).reshape(*index.shape, table.shape[1])
 
 
-def placed(rows: Tensor, constraint: Constraint) -> Tensor:
-    """Raw rows (…, D) as vectors of the space."""
+def to_vectors(rows: Tensor, constraint: Constraint) -> Tensor:
+    """Turn raw rows (…, D) into vectors of the space: on the sphere, scale them to length 1."""
     return unit(rows) if constraint == "sphere" else rows
 
 
-def projected(rows: Tensor, constraint: Constraint) -> Tensor:
-    """Raw rows (…, D) as they may be stored: on the sphere any, in the ball none longer than 1."""
+def project(rows: Tensor, constraint: Constraint) -> Tensor:
+    """Bring raw rows (…, D) into the form in which they are stored: in the ball, none is longer than 1."""
     if constraint == "sphere":
         return rows
     length: Tensor = rows.norm(dim=-1, keepdim=True)  # (…, 1)
@@ -72,35 +191,35 @@ def projected(rows: Tensor, constraint: Constraint) -> Tensor:
 
 
 def unit(rows: Tensor) -> Tensor:
-    """Rows (…, D) scaled to length 1; a row of zeros stays one."""
+    """Scale rows (…, D) to length 1; a row of zeros stays zero."""
     length: Tensor = rows.norm(dim=-1, keepdim=True)  # (…, 1)
-    return rows / length.clamp_min(_SHORTEST)
+    return rows / length.clamp_min(SHORTEST)
 
 
-def apart(vectors: Tensor, subspaces: int) -> Tensor:
-    """Vectors (…, D) as vectors (…, P, d) of P subspaces, such that their squared distance is the mean of those P."""
+def split_subspaces(vectors: Tensor, subspaces: int) -> Tensor:
+    """Split vectors (…, D) into P subspaces (…, P, d), scaled so that d² is the mean of the P squared distances."""
     return torch.unflatten(vectors * subspaces**0.5, -1, (subspaces, -1))
 
 
-def side_by_side(parts: Tensor) -> Tensor:
-    """Vectors (…, P, d) of P subspaces as one each (…, D) again."""
+def join_subspaces(parts: Tensor) -> Tensor:
+    """Join vectors (…, P, d) of P subspaces into one vector each (…, D): the inverse of `split_subspaces`."""
     whole: Tensor = parts.flatten(-2) / parts.shape[-2] ** 0.5
     return whole
 
 
-def squared_distance(ones: Tensor, others: Tensor) -> Tensor:
-    """Squared Euclidean distances of vectors (B, D).
+def squared_distance(queries: Tensor, others: Tensor) -> Tensor:
+    """Return squared Euclidean distances from vectors (B, D).
 
-    To (B, D), one each: (B,). To (B, N, D), N each: (B, N). From each of them to all of (1, C, D): (B, C).
+    To (B, D), one each: (B,). To (B, N, D), N each: (B, N). To (1, C, D), the same for all: (B, C).
     """
     # |a - b|² = |a|² + |b|² - 2ab needs no (B, C, D) of differences.
     if others.dim() == 2:
-        return (ones - others).square().sum(-1)
-    return ones.square().sum(-1, keepdim=True) + others.square().sum(-1) - 2 * dots(ones, others)
+        return (queries - others).square().sum(-1)
+    return queries.square().sum(-1, keepdim=True) + others.square().sum(-1) - 2 * dots(queries, others)
 
 
-def dots(ones: Tensor, others: Tensor) -> Tensor:
-    """Dot products of vectors (B, D) with others: (B, N, D), N each, or (1, N, D), the same for all. (B, N)."""
+def dots(queries: Tensor, others: Tensor) -> Tensor:
+    """Return dot products (B, N) of vectors (B, D) with others: (B, N, D), N each, or (1, N, D), the same for all."""
     if others.shape[0] == 1:
-        return ones @ others[0].T
-    return (others @ ones[..., None])[..., 0]
+        return queries @ others[0].T
+    return (others @ queries[..., None])[..., 0]

@@ -28,7 +28,7 @@ from torch import Tensor
 from torch.nn.functional import embedding_bag
 
 from spherec.errors import ArgumentError
-from spherec.geometry import Constraint, placed, projected
+from spherec.geometry import Constraint, project, to_vectors
 from spherec.kernels import adam, cuda
 
 Schedule = Literal["constant", "cosine"]
@@ -117,7 +117,7 @@ class DenseAdam:
         if self._compiled:
             return self._read_compiled(index, to_unit=False)
         table, mean, square, last = (one.index_select(0, index.reshape(-1)) for one in self._parts())
-        rows = projected(table - self._missed(mean, square, last), self.constraint)
+        rows = project(table - self._missed(mean, square, last), self.constraint)
         return rows.reshape(*index.shape, self.table.shape[1])
 
     def vectors(self, index: Tensor) -> Tensor:
@@ -128,13 +128,13 @@ class DenseAdam:
             return rows.reshape(*index.shape, self.table.shape[1])
         if self._compiled:
             return self._read_compiled(index, to_unit=on_sphere)
-        return placed(self.rows(index), self.constraint)
+        return to_vectors(self.rows(index), self.constraint)
 
     def everything(self) -> Tensor:
         """All rows (n, D), as of now."""
         if self._compiled:
             return self.rows(torch.arange(len(self.table)))
-        return projected(self.table - self._missed(self.mean, self.square, self.last), self.constraint)
+        return project(self.table - self._missed(self.mean, self.square, self.last), self.constraint)
 
     def step(self, index: Tensor, gradient: Tensor) -> None:
         """One step: gradients (m, D) for the rows at indices (m,), none for all others.
@@ -151,14 +151,14 @@ class DenseAdam:
         config = self.config
         index, gradient = _summed(index, gradient)
         table, mean, square, last = (one.index_select(0, index) for one in self._parts())
-        table = projected(table - self._missed(mean, square, last), self.constraint)
+        table = project(table - self._missed(mean, square, last), self.constraint)
         self.steps += 1
         gap = (self.steps - last).double()[:, None]  # (m, 1)
         mean = mean * _power(config.beta1, gap) + (1 - config.beta1) * gradient
         square = square * _power(config.beta2, gap) + (1 - config.beta2) * gradient.square()
         rate = config.learning_rate * _at(self._correction, self.steps)  # (1,)
         epsilon = config.epsilon * (1 - torch.pow(config.beta2, self.steps.double())).sqrt()  # (1,)
-        table = projected(table - rate.float() * mean / (square.sqrt() + epsilon.float()), self.constraint)
+        table = project(table - rate.float() * mean / (square.sqrt() + epsilon.float()), self.constraint)
         for whole, part in zip(self._parts(), (table, mean, square, self.steps.expand(len(index))), strict=True):
             whole.index_copy_(0, index, part)
 

@@ -11,8 +11,8 @@ from spherec import rng
 from spherec.bench.baseline import PlainTraining, plain_top
 from spherec.bench.generated import generated
 from spherec.errors import ArgumentError
+from spherec.geometry import DenseVectors
 from spherec.losses import Softmin
-from spherec.model import MetricModel
 from spherec.ranking import ExactRanker
 from spherec.sampling import Hard, Popularity, TwoStage, Uniform
 from spherec.training import Training, train
@@ -25,7 +25,7 @@ each_sampler = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLER
 
 
 def start(data, dim):
-    return MetricModel.initial(data.n_users, data.n_items, dim, rng.torch_stream(0, "initial vectors"))
+    return DenseVectors.random(data.n_users, data.n_items, dim, rng.torch_stream(0, "initial vectors"))
 
 
 def plain(data, sampler, dim=8, **settings):
@@ -38,7 +38,7 @@ def test_it_learns_what_ours_learns(sampler):
     baseline = PlainTraining(TRAIN, config, start(TRAIN, config.dim))
     for _ in range(config.epochs * -(-len(TRAIN) // config.batch_size)):
         baseline.step()
-    ours = quality(train(TRAIN, config, device="cpu").model.vectors)
+    ours = quality(train(TRAIN, config, device="cpu").vectors)
     assert quality(baseline.vectors) >= GOOD
     assert ours >= GOOD
     assert abs(quality(baseline.vectors) - ours) < 0.05

@@ -16,8 +16,8 @@ from spherec.bench.machine import Machine
 from spherec.bench.record import LoadingResult
 from spherec.bench.steps import Steps
 from spherec.errors import ArgumentError, DataError
+from spherec.geometry import DenseVectors
 from spherec.memory import watched
-from spherec.model import MetricModel
 from spherec.sampling import TwoStage, Uniform
 from spherec.training import Training
 
@@ -86,7 +86,7 @@ def test_loading():
 
 def test_ours_count_what_they_do():
     config = Training(dim=4, sampler=Uniform(3), batch_size=64)
-    initial = MetricModel.initial(DATA.n_users, DATA.n_items, 4, rng.torch_stream(0, "x"))
+    initial = DenseVectors.random(DATA.n_users, DATA.n_items, 4, rng.torch_stream(0, "x"))
     whole_epoch = -(-len(DATA) // 64)
     assert Steps(DATA, config, initial)(whole_epoch) == Done(whole_epoch, 3 * len(DATA))
     assert Steps(DATA, config, initial)(2 * whole_epoch) == Done(2 * whole_epoch, 6 * len(DATA))

@@ -8,7 +8,7 @@ import torch
 
 from spherec import Interactions, artifact, splits
 from spherec.evaluation import evaluate
-from spherec.model import MetricModel
+from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker
 from spherec.training import History, Trained, Training
 from tests.oracles import pairs_of
@@ -17,7 +17,7 @@ from tests.sampling.checks import directions, random_rows
 USERS, ITEMS = [f"u{n}" for n in range(20)], [f"i{n}" for n in range(30)]
 DATA = Interactions.from_matrix(random_rows(20, 30, 0.3), user_ids=USERS, item_ids=ITEMS)
 FOLD = splits.ratio(DATA, 0.3, seed=1)
-MODEL = MetricModel(directions(20, 4, 1), directions(30, 4, 2))
+MODEL = DenseVectors(directions(20, 4, 1), directions(30, 4, 2))
 METRICS = ["map", "ndcg", "recall", "precision", "hit_rate", "mrr", "mmr", "popularity", "coverage", "gini"]
 COUNTS = ["k", "users", "users_without_test_items"]
 
@@ -29,7 +29,7 @@ def write_pairs(path, data, names=("user", "item")):
 
 
 def write_lists(path, k, names=("user", "item", "rank"), data=FOLD.train):
-    ranking = ExactRanker(MODEL.vectors).top(np.arange(20), k, without=data).items
+    ranking = ExactRanker(MODEL).top(np.arange(20), k, without=data).items
     rows = [
         f"{USERS[user]},{ITEMS[item]},{rank}" for user, row in enumerate(ranking) for rank, item in enumerate(row, 1)
     ]

@@ -8,7 +8,7 @@ import pytest
 
 from spherec import Interactions, artifact
 from spherec.artifact import Artifact
-from spherec.model import MetricModel
+from spherec.geometry import DenseVectors
 from spherec.training import History, Trained, Training
 from tests.export.models import read_copy
 from tests.sampling.checks import directions, random_rows
@@ -19,7 +19,7 @@ DATA = Interactions.from_matrix(MATRIX, user_ids=USERS, item_ids=ITEMS).with_ite
 
 
 def save(path, constraint="sphere"):
-    model = MetricModel(directions(20, 4, 1), directions(30, 4, 2), constraint)
+    model = DenseVectors(directions(20, 4, 1), directions(30, 4, 2), constraint)
     trained = Trained(model, Training(dim=4, constraint=constraint), History(), "all epochs done")
     artifact.save(path, Artifact.of(trained, DATA))
     return artifact.load(path).vectors

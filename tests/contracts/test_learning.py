@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from spherec import rng
+from spherec.geometry import DenseVectors
 from spherec.losses import Hinge, Softmin
-from spherec.model import MetricModel
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
 from spherec.training import train
 from tests.training.planted import GOOD, SETTINGS, TRAIN, quality
@@ -25,11 +25,11 @@ LOSSES = {"hinge": Hinge(), "rank weight": Hinge(rank_weight=True), "softmin": S
 
 
 def learned(**settings):
-    return quality(train(TRAIN, replace(SETTINGS, **settings), device="cpu").model.vectors)
+    return quality(train(TRAIN, replace(SETTINGS, **settings), device="cpu").vectors)
 
 
 def test_random_vectors_find_nothing():
-    start = MetricModel.initial(TRAIN.n_users, TRAIN.n_items, SETTINGS.dim, rng.torch_stream(0, "initial vectors"))
+    start = DenseVectors.random(TRAIN.n_users, TRAIN.n_items, SETTINGS.dim, rng.torch_stream(0, "initial vectors"))
     assert quality(start.vectors) < 0.2
 
 

@@ -10,7 +10,7 @@ import torch
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError
 from spherec.evaluation import evaluate, score
-from spherec.model import MetricModel
+from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker, Ranking
 from tests import oracles
 from tests.sampling.checks import directions, interactions, random_rows
@@ -35,7 +35,7 @@ def circle(*degrees):
 
 TRAIN = [[1, 0, 0, 0, 0, 0], [0, 0, 0, 1, 0, 1], [0, 1, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0]]  # popularity 1 2 0 1 0 1
 TEST = [[0, 1, 0, 0, 1, 0], [1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]]
-PLANTED = MetricModel(circle(-5, 55, -5, 55), circle(0, 10, 20, 30, 40, 50))
+PLANTED = DenseVectors(circle(-5, 55, -5, 55), circle(0, 10, 20, 30, 40, 50))
 """User 0 is recommended 1 2 3 …, the first of them rightly; user 1 gets 4 2 1 0, the last rightly."""
 
 
@@ -61,7 +61,7 @@ def parts(seed=0, n_users=30, n_items=25):
 
 def random_model(constraint, seed=0, n_users=30, n_items=25):
     lengths = torch.linspace(0.2, 1, n_items)[:, None] if constraint == "ball" else 1.0
-    return MetricModel(directions(n_users, 5, seed), directions(n_items, 5, seed + 7) * lengths, constraint)
+    return DenseVectors(directions(n_users, 5, seed), directions(n_items, 5, seed + 7) * lengths, constraint)
 
 
 def same(ones, others):
@@ -104,7 +104,7 @@ def test_a_longer_list_reaches_the_hit_further_down():
 def test_scores_are_the_oracles(seed, k, constraint):
     train, test = parts(seed)
     model = random_model(constraint, seed)
-    user_table, item_table = (rows.double().tolist() for rows in (model.user_rows, model.item_rows))
+    user_table, item_table = (rows.double().tolist() for rows in (model.user_table, model.item_table))
     popularity, users, lists = train.sum(0).tolist(), np.flatnonzero(test.any(1)).tolist(), []
     for user in users:
         own = set(np.flatnonzero(train[user]).tolist())
@@ -136,7 +136,7 @@ def test_fifty_are_listed_unless_told_otherwise():
 
 def test_training_items_take_no_place_and_are_no_hits():
     train, test = interactions([[1, 1, 0]]), interactions([[1, 0, 1]])
-    scores = evaluate(MetricModel(circle(0), circle(0, 10, 20)), train, test, k=3)
+    scores = evaluate(DenseVectors(circle(0), circle(0, 10, 20)), train, test, k=3)
     assert scores.per_user.reciprocal_rank.tolist() == [1]
     assert scores.per_user.recall.tolist() == [1 / 2]
     assert scores.coverage == 1 / 3
@@ -145,7 +145,7 @@ def test_training_items_take_no_place_and_are_no_hits():
 @pytest.mark.parametrize("k", [5, 60])
 def test_of_items_equally_near_the_lower_index_comes_first(k):
     n_items = 60
-    model = MetricModel(torch.eye(2)[[0] * n_items], torch.eye(2)[[1] + [0] * (n_items - 1)])
+    model = DenseVectors(torch.eye(2)[[0] * n_items], torch.eye(2)[[1] + [0] * (n_items - 1)])
     scores = evaluate(model, interactions(np.zeros((n_items, n_items))), interactions(np.eye(n_items)), k=k)
     ranks = [n_items, *range(1, n_items)]
     expected = [1 / rank if rank <= k else 0 for rank in ranks]
@@ -156,8 +156,8 @@ def test_of_items_equally_near_the_lower_index_comes_first(k):
 def test_length_counts_in_the_ball_only():
     users, items = torch.tensor([[0.4, 0.0]]), torch.tensor([[1.0, 0.0], [0.5, 0.1]])
     train, test = interactions([[0, 0]]), interactions([[0, 1]])
-    assert evaluate(MetricModel(users, items, "sphere"), train, test, k=1).hit_rate == 0
-    assert evaluate(MetricModel(users, items, "ball"), train, test, k=1).hit_rate == 1
+    assert evaluate(DenseVectors(users, items, "sphere"), train, test, k=1).hit_rate == 0
+    assert evaluate(DenseVectors(users, items, "ball"), train, test, k=1).hit_rate == 1
 
 
 @pytest.mark.parametrize("axis", ["user_ids", "item_ids"])
@@ -211,7 +211,7 @@ def test_scores_do_not_depend_on_the_block(block, monkeypatch):
     train, test = (interactions(rows) for rows in parts())
     model = random_model("sphere")
     whole = evaluate(model, train, test, k=6)
-    monkeypatch.setattr("spherec.ranking.exact._BLOCK", block)
+    monkeypatch.setattr("spherec.ranking.exact._SCORES", block)
     assert same(evaluate(model, train, test, k=6), whole)
 
 
@@ -236,7 +236,7 @@ def shuffled_test(train, test, seed):
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_held_out_changes_the_metrics_but_no_list(seed):
     train, test = parts(seed)
-    ranker = Recording(random_model("sphere", seed).vectors)
+    ranker = Recording(random_model("sphere", seed))
     results = []
     for rows in (test, shuffled_test(train, test, seed)):
         scores = evaluate(ranker, interactions(train), interactions(rows), k=5)
@@ -251,7 +251,7 @@ def test_what_is_held_out_changes_the_metrics_but_no_list(seed):
 
 def test_lists_are_those_of_a_ranker_that_never_saw_the_test_pairs():
     train, test = parts()
-    ranker = Recording(random_model("ball").vectors)
+    ranker = Recording(random_model("ball"))
     evaluate(ranker, interactions(train), interactions(test), k=5)
     seen = ranker.lists
     ranker.top(np.arange(30), 5, without=interactions(train))

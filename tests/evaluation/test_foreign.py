@@ -11,7 +11,7 @@ from spherec.data.interactions import Interactions
 from spherec.errors import DataError
 from spherec.evaluation import evaluate
 from spherec.evaluation.foreign import Lists, aligned
-from spherec.model import MetricModel
+from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker
 from tests import oracles
 from tests.sampling.checks import directions, random_rows
@@ -118,8 +118,8 @@ def test_lists_are_scored_as_the_oracle_does(data):
 def test_lists_of_our_own_model_score_as_the_model():
     train, test = random_rows(12, 15, 0.3), random_rows(12, 15, 0.3, seed=1)
     parts = [interactions(rows, range(100, 112), range(15)) for rows in (train, test * (1 - train))]
-    model = MetricModel(directions(12, 4, 1), directions(15, 4, 2))
-    ranking = ExactRanker(model.vectors).top(np.arange(12), 5, without=parts[0]).items
+    model = DenseVectors(directions(12, 4, 1), directions(15, 4, 2))
+    ranking = ExactRanker(model).top(np.arange(12), 5, without=parts[0]).items
     rows = [(100 + user, item, rank) for user, items in enumerate(ranking.tolist()) for rank, item in enumerate(items)]
     own, foreign = (evaluate(one, *parts, k=5) for one in (model, lists_of(*rows, data=parts[0])))
     assert foreign.summary() == own.summary()
@@ -134,7 +134,7 @@ OWN = interactions(random_rows(N_USERS, N_ITEMS, 0.3), [f"u{n}" for n in range(N
 @pytest.fixture(params=["sphere", "ball"])
 def model(request):
     lengths = torch.linspace(0.2, 1, N_ITEMS)[:, None] if request.param == "ball" else 1
-    return MetricModel(directions(N_USERS, 4, 1), directions(N_ITEMS, 4, 2) * lengths, request.param)
+    return DenseVectors(directions(N_USERS, 4, 1), directions(N_ITEMS, 4, 2) * lengths, request.param)
 
 
 def shuffled(user_order, item_order):
@@ -158,12 +158,12 @@ def by_id(ranker, data, k=6):
 def test_ids_in_another_order_give_the_same_lists(model, seed):
     random = np.random.default_rng(seed)
     data = shuffled(random.permutation(N_USERS).tolist(), random.permutation(N_ITEMS).tolist())
-    expected = by_id(ExactRanker(model.vectors), OWN)
-    assert by_id(aligned(model.vectors, OWN, data), data) == expected
+    expected = by_id(ExactRanker(model), OWN)
+    assert by_id(aligned(model, OWN, data), data) == expected
 
 
 def test_the_same_ids_change_nothing(model):
-    own, other = ExactRanker(model.vectors), aligned(model.vectors, OWN, OWN)
+    own, other = ExactRanker(model), aligned(model, OWN, OWN)
     one, two = (ranker.top(np.arange(N_USERS), 5, without=OWN) for ranker in (own, other))
     assert np.array_equal(one.items, two.items)
     assert np.array_equal(one.scores, two.scores)
@@ -172,15 +172,15 @@ def test_the_same_ids_change_nothing(model):
 def test_fewer_users_and_items_give_the_lists_without_them(model):
     users, items = [7, 2, 4], [13, 1, 5, 6, 0, 9, 8, 2]
     data = shuffled(users, items)
-    everything = by_id(ExactRanker(model.vectors), OWN, k=N_ITEMS)
-    found = by_id(aligned(model.vectors, OWN, data), data, k=N_ITEMS)
+    everything = by_id(ExactRanker(model), OWN, k=N_ITEMS)
+    found = by_id(aligned(model, OWN, data), data, k=N_ITEMS)
     assert found == {f"u{user}": [item for item in everything[f"u{user}"] if item in items] for user in users}
 
 
 def test_items_that_the_model_does_not_know_are_never_listed(model):
     matrix = np.zeros((N_USERS, 6), int)
     data = interactions(matrix, OWN.user_ids, ["new", 3, "newer", 1, 4, "newest"])
-    lists = aligned(model.vectors, OWN, data).top(np.arange(N_USERS), 6).items
+    lists = aligned(model, OWN, data).top(np.arange(N_USERS), 6).items
     assert [sorted(row) for row in lists.tolist()] == [[-1, -1, -1, 1, 3, 4]] * N_USERS
     assert (lists[:, 3:] == -1).all()
 
@@ -188,12 +188,12 @@ def test_items_that_the_model_does_not_know_are_never_listed(model):
 def test_users_that_the_model_does_not_know_are_an_error(model):
     data = interactions(np.zeros((6, 1), int), ["u1", "zoe", "yan", "u2", "xu", "wim"], [3])
     with pytest.raises(DataError, match=r"4 of the users, 'zoe', 'yan', 'xu' among them; evaluate it on the data"):
-        aligned(model.vectors, OWN, data)
+        aligned(model, OWN, data)
 
 
 def test_ids_that_look_alike_are_not_the_same(model):
     data = interactions(np.zeros((1, 2), int), ["u0"], ["3", 3])
-    assert aligned(model.vectors, OWN, data).top(np.array([0]), 2).items.tolist() == [[1, -1]]
+    assert aligned(model, OWN, data).top(np.array([0]), 2).items.tolist() == [[1, -1]]
 
 
 # --- The ranker beneath ----------------------------------------------------------------------------------------------
@@ -201,12 +201,12 @@ def test_ids_that_look_alike_are_not_the_same(model):
 
 @given(listed=st.lists(st.booleans(), min_size=N_ITEMS, max_size=N_ITEMS), k=st.integers(1, N_ITEMS + 2))
 def test_what_is_not_listed_is_left_out_for_everybody(listed, k):
-    model = MetricModel(directions(N_USERS, 4, 1), directions(N_ITEMS, 4, 2))
-    ranking = ExactRanker(model.vectors, listed=np.array(listed)).top(np.arange(N_USERS), k, without=OWN)
+    model = DenseVectors(directions(N_USERS, 4, 1), directions(N_ITEMS, 4, 2))
+    ranking = ExactRanker(model, listed=np.array(listed)).top(np.arange(N_USERS), k, without=OWN)
     hidden = {item for item, shown in enumerate(listed) if not shown}
     for user, (items, scores) in enumerate(zip(ranking.items.tolist(), ranking.scores, strict=True)):
         left_out = hidden | set(OWN.items_of(user).tolist())
-        vector = model.user_rows[user].tolist()
-        expected = [item for item, _ in oracles.nearest(vector, model.item_rows.tolist(), left_out, k)]
+        vector = model.user_table[user].tolist()
+        expected = [item for item, _ in oracles.nearest(vector, model.item_table.tolist(), left_out, k)]
         assert items == expected + [-1] * (k - len(expected))
         assert np.isneginf(scores).tolist() == [item < 0 for item in items]

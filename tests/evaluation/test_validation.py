@@ -6,7 +6,7 @@ import torch
 
 from spherec.errors import ArgumentError, DataError, SpherecError
 from spherec.evaluation import Validation, validation_part
-from spherec.geometry import Vectors
+from spherec.geometry import DenseVectors
 from tests.oracles import mean_ndcg
 from tests.sampling.checks import directions, interactions, random_rows
 
@@ -28,7 +28,7 @@ def baskets(rows):
 def test_it_is_the_oracles_mean(seed, k, constraint):
     train, held_out = parts(seed)
     lengths = torch.linspace(0.2, 1, 30)[:, None] if constraint == "ball" else 1.0
-    vectors = Vectors(directions(25, 6, seed), directions(30, 6, seed + 7) * lengths, constraint)
+    vectors = DenseVectors(directions(25, 6, seed), directions(30, 6, seed + 7) * lengths, constraint)
     validation = Validation(interactions(train), interactions(held_out), k=k)
     users, items = (table.double().tolist() for table in (vectors.user_table, vectors.item_table))
     expected = mean_ndcg(users, items, baskets(train), baskets(held_out), k)
@@ -40,19 +40,19 @@ def test_it_is_the_oracles_mean(seed, k, constraint):
 def test_a_perfect_model_gets_one_and_a_hopeless_one_nothing():
     train, held_out = interactions([[1, 0, 0, 0], [0, 0, 1, 0]]), interactions([[0, 1, 0, 0], [0, 0, 0, 1]])
     users, items = torch.eye(2), torch.eye(2)[[0, 0, 1, 1]]
-    assert Validation(train, held_out, k=1)(Vectors(users, items)) == 1
-    assert Validation(train, held_out, k=1)(Vectors(users.flip(0), items)) == 0
+    assert Validation(train, held_out, k=1)(DenseVectors(users, items)) == 1
+    assert Validation(train, held_out, k=1)(DenseVectors(users.flip(0), items)) == 0
 
 
 def test_training_items_take_no_place():
     train, held_out = interactions([[1, 1, 0]]), interactions([[0, 0, 1]])
-    vectors = Vectors(torch.tensor([[1.0, 0]]), torch.tensor([[1.0, 0], [1, 0], [0, 1]]))
+    vectors = DenseVectors(torch.tensor([[1.0, 0]]), torch.tensor([[1.0, 0], [1, 0], [0, 1]]))
     assert Validation(train, held_out, k=1)(vectors) == 1
 
 
 def test_users_without_held_out_items_do_not_count():
     rows = [[0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
-    vectors = Vectors(torch.eye(4)[[1, 2, 3]], torch.eye(4))
+    vectors = DenseVectors(torch.eye(4)[[1, 2, 3]], torch.eye(4))
     assert Validation(interactions(np.zeros((3, 4))), interactions(rows), k=2)(vectors) == 1
 
 

@@ -68,7 +68,7 @@ def test_the_final_model_learns_from_the_whole_training_folds_for_the_chosen_epo
     for record in done[0]:
         training = {row.name: row.training for row in ROWS}[record.row]
         part = fold(record.fold)
-        direct = train(part.train, replace(training, epochs=record.epochs), device=CPU).model
+        direct = train(part.train, replace(training, epochs=record.epochs), device=CPU).vectors
         assert digest_of(direct) == record.digest
         assert evaluate(direct, part.train, part.test, k=EXPERIMENT.k).summary() == record.scores
 
@@ -139,9 +139,9 @@ def test_settings_are_chosen_on_the_validation_part(records):
     part = fold(0)
     inner = splits.ratio(part.train, EXPERIMENT.validation, seed=EXPERIMENT.seed)
     for one, training in zip(record.tried, grid, strict=True):
-        again = train(inner.train, replace(training, epochs=one["epochs"]), device=CPU).model
+        again = train(inner.train, replace(training, epochs=one["epochs"]), device=CPU).vectors
         assert evaluate(again, inner.train, inner.test, k=EXPERIMENT.k).summary() == one["scores"]
-    final = train(part.train, replace(grid[record.tried.index(best)], epochs=record.epochs), device=CPU).model
+    final = train(part.train, replace(grid[record.tried.index(best)], epochs=record.epochs), device=CPU).vectors
     assert digest_of(final) == record.digest
 
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import strategies as st
 
 from spherec.data.interactions import Interactions
-from spherec.geometry import Vectors
+from spherec.geometry import DenseVectors
 from tests.sampling.checks import directions
 from tests.strategies import distinct_ids
 
@@ -22,7 +22,7 @@ def model(user_ids, item_ids, names=None, *, dim=5, constraint="sphere"):
     if len(items) > 1:
         items[0] = torch.tensor([-0.0, 1e-45, 1 / 3, -1.1754944e-38, 0.99999994][:dim])
     data = Interactions.from_matrix(np.ones((len(users), len(items))), user_ids=user_ids, item_ids=item_ids)
-    return Vectors(users, items, constraint), replace(data, item_names=None if names is None else tuple(names))
+    return DenseVectors(users, items, constraint), replace(data, item_names=None if names is None else tuple(names))
 
 
 def whole_text():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from spherec.geometry import placed, squared_distance
+from spherec.geometry import squared_distance, to_vectors
 from spherec.kernels.hinge import hinge_gradient
 from spherec.losses import Hinge, Triplets
 
@@ -21,7 +21,7 @@ def by_autograd(rows, valid, loss, constraint):
     """Gradient, sum of losses and active pairs."""
     pairs, n = valid.shape
     rows = rows.clone().requires_grad_()
-    vectors = placed(rows, constraint)
+    vectors = to_vectors(rows, constraint)
     users, positives, negatives = vectors[:pairs], vectors[pairs : 2 * pairs], vectors[2 * pairs :]
     triplets = Triplets(
         squared_distance(users, positives), squared_distance(users, negatives.reshape(pairs, n, -1)), valid, N_ITEMS

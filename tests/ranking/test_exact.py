@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spherec.errors import ArgumentError
-from spherec.geometry import Vectors
+from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker
 from tests.oracles import dot, nearest, squared_distance
 from tests.sampling.checks import directions, interactions, random_rows
 
 
 def ranked(users, items, k, *, own=None, constraint="sphere", of=None):
-    vectors = Vectors(torch.as_tensor(users).float(), torch.as_tensor(items).float(), constraint)
+    vectors = DenseVectors(torch.as_tensor(users).float(), torch.as_tensor(items).float(), constraint)
     of = np.arange(len(users)) if of is None else np.array(of)
     return ExactRanker(vectors).top(of, k, without=None if own is None else interactions(own))
 
@@ -39,11 +39,16 @@ def check(users, items, k, *, own=None, constraint="sphere", of=None):
             assert score == pytest.approx(half - distance / 2 + on_top, abs=1e-5)
 
 
-@pytest.fixture(params=[(1, 1024), (7, 5), (64, 1024), (1 << 24, 7)], ids=lambda sizes: f"{sizes[0]} by {sizes[1]}")
+SIZES = [(1, 1024, 1 << 17), (7, 5, 1 << 17), (64, 1024, 1 << 17), (1 << 24, 7, 1 << 17), (1 << 24, 3, 7), (20, 9, 1)]
+
+
+@pytest.fixture(params=SIZES, ids=lambda sizes: " by ".join(map(str, sizes)))
 def block(request, monkeypatch):
-    """Scores held at once, and items multiplied at once."""
-    for name, value in zip(("_BLOCK", "_COLUMNS", "_FEW"), (*request.param, 2), strict=True):
+    """Scores held at once, items multiplied at once, and items in a block."""
+    scores, columns, items = request.param
+    for name, value in (("_SCORES", scores), ("_COLUMNS", columns), ("_FEW_QUERIES", 2)):
         monkeypatch.setattr(f"spherec.ranking.exact.{name}", value)
+    monkeypatch.setattr("spherec.geometry._BLOCK", items)
 
 
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])
@@ -134,6 +139,6 @@ def test_a_list_of_no_items_is_refused(k):
 def test_vectors_stay_as_they_are():
     users, items = directions(5, 4), directions(6, 4, 1)
     before = users.clone(), items.clone()
-    ExactRanker(Vectors(users, items, "ball")).top(np.arange(5), 3, without=interactions(random_rows(5, 6, 0.5)))
+    ExactRanker(DenseVectors(users, items, "ball")).top(np.arange(5), 3, without=interactions(random_rows(5, 6, 0.5)))
     assert torch.equal(users, before[0])
     assert torch.equal(items, before[1])

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spherec.errors import ArgumentError
-from spherec.geometry import Vectors
+from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker
 from tests.oracles import nearest
 from tests.sampling.checks import directions, interactions, random_rows
@@ -31,7 +31,7 @@ SURE = ["exact", "usearch", "usearch as it comes"]
 
 def vectors_of(n_users=20, n_items=60, dim=6, constraint="sphere", seed=0):
     lengths = torch.linspace(0.05, 1, n_items)[:, None] if constraint == "ball" else 1
-    return Vectors(directions(n_users, dim, seed), directions(n_items, dim, seed + 1) * lengths, constraint)
+    return DenseVectors(directions(n_users, dim, seed), directions(n_items, dim, seed + 1) * lengths, constraint)
 
 
 def check_promises(result, queries, vectors, left_out, k):
@@ -61,7 +61,7 @@ def cases(draw):
     vectors = vectors_of(n_users, n_items, 4, constraint, draw(st.integers(0, 50)))
     if draw(st.booleans()):  # the same vectors over and over
         item_table = vectors.item_table[torch.arange(n_items) % 3 % n_items]
-        vectors = Vectors(vectors.user_table, item_table, constraint)
+        vectors = DenseVectors(vectors.user_table, item_table, constraint)
     lists = draw(
         st.lists(
             st.lists(st.integers(0, n_items - 1), max_size=n_items, unique=True), min_size=n_users, max_size=n_users
@@ -113,7 +113,7 @@ def test_small_catalogues_are_ranked_as_by_plain_loops(name, constraint, k):
 @pytest.mark.parametrize("name", RANKERS)
 def test_users_in_any_order_and_more_than_one_block(name, monkeypatch):
     monkeypatch.setattr("spherec.ranking.usearch._QUERIES", 3)
-    monkeypatch.setattr("spherec.ranking.exact._BLOCK", 200)
+    monkeypatch.setattr("spherec.ranking.exact._SCORES", 200)
     vectors, own = vectors_of(), interactions(random_rows(20, 60, 0.4))
     ranker, of = RANKERS[name](vectors), np.array([3, 17, 3, 0, 12, 5, 5])
     result = ranker.top(of, 9, without=own)

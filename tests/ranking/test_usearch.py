@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from spherec.errors import ArgumentError, DataError
-from spherec.geometry import Vectors, unit
+from spherec.geometry import DenseVectors, unit
 from spherec.ranking import ExactRanker, index_file
 from tests.sampling.checks import directions, generator, interactions, sparse
 
@@ -28,7 +28,7 @@ def clustered(n_users=40, n_items=3000, dim=16, constraint="sphere"):
     users, items = (unit(one + 0.15 * torch.empty(one.shape).normal_(generator=generator(2))) for one in rows)
     if constraint == "ball":
         items = items * torch.empty(n_items, 1).uniform_(0.2, 1, generator=generator(3))
-    return Vectors(users, items, constraint)
+    return DenseVectors(users, items, constraint)
 
 
 def recall(found, true):
@@ -175,7 +175,7 @@ def other_vectors(vectors):
     changed[1234, 5] += 1e-6
     return {
         "items 3000, of this model 2999": replace(vectors, item_table=items[:-1]),
-        "dim 16, of this model 15": Vectors(vectors.user_table[:, :-1], items[:, :-1], vectors.constraint),
+        "dim 16, of this model 15": DenseVectors(vectors.user_table[:, :-1], items[:, :-1], vectors.constraint),
         "constraint": replace(vectors, constraint={"sphere": "ball", "ball": "sphere"}[vectors.constraint]),
         "checksum": replace(vectors, item_table=changed),
     }

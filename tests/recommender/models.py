@@ -5,7 +5,7 @@ import torch
 
 from spherec.artifact import Artifact
 from spherec.data.interactions import Interactions
-from spherec.model import MetricModel
+from spherec.geometry import DenseVectors
 from spherec.recommender import CML
 from spherec.sampling import Uniform
 from spherec.training import History, Trained, Training
@@ -20,7 +20,7 @@ def model_of(data, dim=6, constraint="sphere", seed=1):
     if constraint == "ball":
         users, items = (rows * torch.linspace(0.2, 1, len(rows))[:, None] for rows in (users, items))
     config = Training(dim=dim, constraint=constraint, sampler=Uniform(2), epochs=2)
-    trained = Trained(MetricModel(users, items, constraint), config, History(), "all epochs done")
+    trained = Trained(DenseVectors(users, items, constraint), config, History(), "all epochs done")
     return CML._of(Artifact.of(trained, data), "cpu")
 
 

@@ -102,7 +102,7 @@ def test_it_is_the_trainer_with_early_stopping():
     fold = spherec.splits.ratio(DATA, 0.2)
     told = train(fold.train, Training(**settings), validate=Validation(fold.train, fold.test), device="cpu")
     model = fitted(validation=0.2)
-    assert same_vectors(model.vectors, told.model.vectors)
+    assert same_vectors(model.vectors, told.vectors)
     assert model.history.best is not None
     assert model.history.best.metric == told.history.best.metric
     assert model.data == DATA, "held-out items are seen items all the same"

@@ -46,17 +46,17 @@ def test_training_begins_where_the_model_is(pairs):
     if not growth.fresh.any():
         return
     start = start_of(growth, model._made, model._placing)
-    assert torch.equal(start.user_rows[:12], model.vectors.user_table)
-    assert torch.equal(start.item_rows[:30], model.vectors.item_table)
-    assert torch.allclose(start.user_rows.norm(dim=1), torch.tensor(1.0))
+    assert torch.equal(start.user_table[:12], model.vectors.user_table)
+    assert torch.equal(start.item_table[:30], model.vectors.item_table)
+    assert torch.allclose(start.user_table.norm(dim=1), torch.tensor(1.0))
     for user in range(12, growth.data.n_users):
         old = growth.data.items_of(user)[growth.data.items_of(user) < 30]
         if len(old):
-            assert torch.equal(start.user_rows[user], model._placing.place(old)), "new users are folded in"
+            assert torch.equal(start.user_table[user], model._placing.place(old)), "new users are folded in"
     for item in range(30, growth.data.n_items):
         users = growth.data.users[growth.data.indices == item].astype(np.int64)
-        middle = start.user_rows[users].sum(0)
-        assert torch.allclose(start.item_rows[item], middle / middle.norm(), atol=1e-6), "amid its users"
+        middle = start.user_table[users].sum(0)
+        assert torch.allclose(start.item_table[item], middle / middle.norm(), atol=1e-6), "amid its users"
 
 
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])

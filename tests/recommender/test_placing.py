@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 import spherec
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, UnknownIdError
-from spherec.geometry import Vectors
+from spherec.geometry import DenseVectors
 from spherec.recommender.placing import Placing
 from spherec.sampling import Hard, Popularity, TwoStage, Uniform
 from spherec.training import Training
@@ -53,7 +53,7 @@ def objective(user, items, placing, table):
 @pytest.mark.parametrize("items", [[3], [0, 5, 9], list(range(20))], ids=["one item", "three", "twenty"])
 def test_it_is_where_a_slower_method_puts_it(config, items):
     lengths = torch.linspace(0.3, 1, 200)[:, None] if config.constraint == "ball" else 1.0
-    vectors = Vectors(directions(12, 6), directions(200, 6, 5) * lengths, config.constraint)
+    vectors = DenseVectors(directions(12, 6), directions(200, 6, 5) * lengths, config.constraint)
     placing = Placing(vectors, small(items=range(200)), config)
     place = placing.place(np.array(items, np.int32)).numpy().astype(np.float64)
     table = vectors.item_table.tolist()
@@ -77,9 +77,9 @@ def test_in_subspaces_it_is_the_best_place_of_each(name):
     config, data = CONFIGS[name], small(items=range(200))
     lengths = torch.linspace(0.3, 1, 200)[:, None] if name == "ball" else 1.0
     tables = [directions(200, 6, part) * lengths for part in range(3)]
-    whole = Vectors(directions(12, 18), torch.cat(tables, dim=1) / 3**0.5, config.constraint)
+    whole = DenseVectors(directions(12, 18), torch.cat(tables, dim=1) / 3**0.5, config.constraint)
     place = Placing(whole, data, replace(config, dim=18, subspace_dim=6)).place(np.array([0, 5, 9], np.int32))
-    spaces = [Vectors(directions(12, 6), table, config.constraint) for table in tables]
+    spaces = [DenseVectors(directions(12, 6), table, config.constraint) for table in tables]
     alone = [Placing(space, data, config).place(np.array([0, 5, 9], np.int32)) for space in spaces]
     torch.testing.assert_close(place, torch.cat(alone) / 3**0.5, atol=1e-5, rtol=0)
 
@@ -101,7 +101,7 @@ def test_it_is_never_worse_than_the_middle_of_the_items(items, constraint):
 def test_negatives_follow_the_sampler_and_are_never_items_that_nobody_has():
     data = sparse(np.arange(0, 201, 2), [item for _ in range(100) for item in (0, 1)], 5)
     for config in CONFIGS.values():
-        assert set(Placing(Vectors(directions(100, 6), directions(5, 6)), data, config).pool.tolist()) == {0, 1}
+        assert set(Placing(DenseVectors(directions(100, 6), directions(5, 6)), data, config).pool.tolist()) == {0, 1}
 
 
 def test_items_that_nobody_had_in_training_do_not_count():
@@ -117,7 +117,7 @@ def test_a_user_with_everything_is_placed():
 
 def test_it_takes_milliseconds():
     data = sparse([0, 3000], np.arange(3000), 20_000)
-    placing = Placing(Vectors(directions(1, 128), directions(20_000, 128)), data, Training())
+    placing = Placing(DenseVectors(directions(1, 128), directions(20_000, 128)), data, Training())
     items = np.arange(0, 500, 10, dtype=np.int32)
     seconds = []
     for _ in range(10):

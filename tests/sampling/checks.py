@@ -8,7 +8,7 @@ from scipy.stats import chisquare
 
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
-from spherec.geometry import Vectors, unit
+from spherec.geometry import DenseVectors, unit
 from spherec.rng import torch_stream
 
 CPU = torch.device("cpu")
@@ -57,7 +57,7 @@ def directions(n, dim, seed=0, dtype=torch.float32):
 
 
 def space(train, dim=8, seed=0, dtype=torch.float32):
-    return Vectors(directions(train.n_users, dim, seed, dtype), directions(train.n_items, dim, seed + 1, dtype))
+    return DenseVectors(directions(train.n_users, dim, seed, dtype), directions(train.n_items, dim, seed + 1, dtype))
 
 
 def pairs(user, positive, times=1):

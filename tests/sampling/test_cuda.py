@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from spherec.geometry import Vectors
+from spherec.geometry import DenseVectors
 from spherec.rng import torch_stream
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform, build
 from spherec.sampling.candidates import Candidates
@@ -45,7 +45,7 @@ def stream(seed=0):
 
 
 def on(device, vectors):
-    return Vectors(vectors.user_table.to(device), vectors.item_table.to(device))
+    return DenseVectors(vectors.user_table.to(device), vectors.item_table.to(device))
 
 
 def ready(config, rows=WIDE):

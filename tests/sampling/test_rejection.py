@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spherec.geometry import Vectors
+from spherec.geometry import DenseVectors
 from spherec.kernels.rejection import bounds
 from spherec.sampling import TwoStage
 from spherec.sampling.candidates import Candidates
@@ -81,7 +81,7 @@ def sampled(config, vectors, user=0, asked=None, monkeypatch=None):
     if asked is not None:
         monkeypatch.setattr(sampler, "candidates", lambda _: asked)
     vectors = vectors.float()
-    at = Vectors(torch.zeros(3, vectors.shape[1]), vectors)
+    at = DenseVectors(torch.zeros(3, vectors.shape[1]), vectors)
     return sampler.sample(*pairs(user, 0, FEWEST_DRAWS), at, generator())
 
 

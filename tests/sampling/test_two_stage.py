@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from spherec.geometry import Vectors
+from spherec.geometry import DenseVectors
 from spherec.sampling import TwoStage
 from spherec.sampling.candidates import Candidates
 from spherec.sampling.two_stage import TwoStageSampler
@@ -35,7 +35,7 @@ def around_item_0(similarities, dim, dtype=torch.float64):
 
 
 def space(items):
-    return Vectors(torch.zeros(len(ROWS), items.shape[1], dtype=items.dtype), items)
+    return DenseVectors(torch.zeros(len(ROWS), items.shape[1], dtype=items.dtype), items)
 
 
 def one_user(n_items, own):

@@ -6,8 +6,7 @@ import numpy as np
 import torch
 
 import spherec.sampling
-from spherec.geometry import Vectors
-from spherec.model import MetricModel
+from spherec.geometry import DenseVectors
 from spherec.optim import Adam
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
 from spherec.training import Training, train
@@ -39,12 +38,12 @@ def trained(data=DATA, validate=None, device=CPU, **options):
 
 def start(data=DATA, dim=8, constraint="sphere"):
     """A model to begin from."""
-    return MetricModel(directions(data.n_users, dim, 1), directions(data.n_items, dim, 2), constraint)
+    return DenseVectors(directions(data.n_users, dim, 1), directions(data.n_items, dim, 2), constraint)
 
 
 def same(one, other):
     """Whether two models have bitwise the same rows."""
-    return torch.equal(one.user_rows, other.user_rows) and torch.equal(one.item_rows, other.item_rows)
+    return torch.equal(one.user_table, other.user_table) and torch.equal(one.item_table, other.item_table)
 
 
 def same_vectors(one, other):
@@ -52,7 +51,7 @@ def same_vectors(one, other):
 
 
 def copied(vectors):
-    return Vectors(vectors.user_table.clone(), vectors.item_table.clone())
+    return DenseVectors(vectors.user_table.clone(), vectors.item_table.clone())
 
 
 def facts(history):

@@ -22,7 +22,7 @@ class Dense:
 
     def __init__(self, config, initial):
         self.config = config
-        self.users, self.items = (torch.nn.Parameter(one.double()) for one in (initial.user_rows, initial.item_rows))
+        self.users, self.items = (torch.nn.Parameter(one.double()) for one in (initial.user_table, initial.item_table))
         betas = config.optimizer.beta1, config.optimizer.beta2
         self.adam = torch.optim.Adam([self.users, self.items], config.optimizer.learning_rate, betas, eps=1e-8)
         steps = config.epochs * STEPS
@@ -121,7 +121,7 @@ def test_vectors_and_losses_agree_with_a_dense_trainer(case, constraint, monkeyp
         items = negatives.items.expand(len(users), -1)
         losses.append(dense.step(*(one.tolist() for one in (users, positives, items, negatives.valid))))
     dense.project(range(DATA.n_users), range(DATA.n_items))
-    vectors = result.model.vectors
+    vectors = result.vectors
     for table, expected in zip((vectors.user_table, vectors.item_table), dense.vectors(), strict=True):
         torch.testing.assert_close(table, expected.detach().float(), atol=1e-4, rtol=0)
     per_epoch = [sum(losses[first : first + STEPS]) / len(DATA) for first in range(0, EPOCHS * STEPS, STEPS)]

@@ -55,7 +55,7 @@ def test_the_checkpoint_of_another_run_is_refused(other, words, path):
 
 def test_other_initial_vectors_are_another_run(path):
     trained(epochs=1, checkpoint=path, initial=start())
-    moved = replace(start(), item_rows=-start().item_rows)
+    moved = replace(start(), item_rows=-start().item_table)
     with pytest.raises(DataError, match="its initial is checksum"):
         trained(checkpoint=path, resume=True, initial=moved)
     assert len(trained(checkpoint=path, resume=True, initial=start()).history.epochs) == 3
@@ -106,7 +106,7 @@ def test_a_flipped_byte_is_noticed_or_harmless(small, path):
             except DataError:
                 noticed += 1
                 continue
-            assert same(again.model, result.model)
+            assert same(again.vectors, result.vectors)
             assert facts(again.history) == facts(result.history)
     assert noticed > 100
 
@@ -135,4 +135,4 @@ def test_a_failed_write_leaves_the_old_checkpoint(failing, path, monkeypatch):
             trained(checkpoint=path, resume=True, checkpoint_seconds=0)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
-    assert same(trained(checkpoint=path, resume=True).model, trained().model)
+    assert same(trained(checkpoint=path, resume=True).vectors, trained().vectors)

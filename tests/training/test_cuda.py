@@ -9,9 +9,8 @@ import torch
 
 import spherec.sampling
 from spherec.errors import DataError
-from spherec.geometry import Vectors
+from spherec.geometry import DenseVectors
 from spherec.losses import Hinge, Softmin
-from spherec.model import MetricModel
 from spherec.optim import Adam, DenseAdam
 from spherec.ranking import ExactRanker
 from spherec.sampling import Negatives, TwoStage, Uniform
@@ -72,7 +71,7 @@ def run_on(device, **settings):
     """A run before its first step."""
     config = replace(QUICK, **settings)
     model = start(constraint=config.constraint)
-    return Run(DATA, config, MetricModel(model.user_rows.to(device), model.item_rows.to(device), config.constraint))
+    return Run(DATA, config, DenseVectors(model.user_table.to(device), model.item_table.to(device), config.constraint))
 
 
 def batch_on(device, size=16):
@@ -84,8 +83,8 @@ def batch_on(device, size=16):
 @pytest.mark.parametrize("sampler", [Uniform(5), TwoStage(candidates=60)], ids=["uniform", "two-stage"])
 def test_clusters_are_found(sampler, loss):
     result = train(TRAIN, replace(SETTINGS, sampler=sampler, loss=loss), device="cuda")
-    assert result.model.user_rows.is_cuda
-    assert quality(result.model.vectors) >= GOOD
+    assert result.vectors.user_table.is_cuda
+    assert quality(result.vectors) >= GOOD
 
 
 @each_loss
@@ -100,9 +99,9 @@ def test_a_step_moves_rows_as_on_the_cpu(steps, tolerance, subspace_dim, constra
     for run, device in zip(runs, (CPU, CUDA), strict=True):
         for _ in range(steps):
             run.step(*batch_on(device))
-    expected, model = (run.model() for run in runs)
-    torch.testing.assert_close(model.user_rows.cpu(), expected.user_rows, atol=tolerance, rtol=0)
-    torch.testing.assert_close(model.item_rows.cpu(), expected.item_rows, atol=tolerance, rtol=0)
+    expected, model = (run.vectors() for run in runs)
+    torch.testing.assert_close(model.user_table.cpu(), expected.user_table, atol=tolerance, rtol=0)
+    torch.testing.assert_close(model.item_table.cpu(), expected.item_table, atol=tolerance, rtol=0)
     torch.testing.assert_close(runs[1].sums.cpu(), runs[0].sums, atol=1e-3, rtol=1e-5)
 
 
@@ -126,7 +125,7 @@ def test_lists_are_those_of_the_cpu(k, constraint):
     users, items = (torch.randint(-2, 3, (n, 3), generator=generator(n)).float() for n in (50, 60))
     own = interactions(random_rows(50, 60, 0.3))
     expected, result = (
-        ExactRanker(Vectors(users.to(device), items.to(device), constraint)).top(np.arange(50), k, without=own)
+        ExactRanker(DenseVectors(users.to(device), items.to(device), constraint)).top(np.arange(50), k, without=own)
         for device in (CPU, CUDA)
     )
     assert np.array_equal(result.items, expected.items)
@@ -151,9 +150,9 @@ def test_a_step_never_waits_for_the_device(sampler, loss, penalty, no_waiting):
 def test_the_same_seed_gives_the_same_vectors_and_another_others(sampler, constraint):
     settings = {"sampler": sampler, "constraint": constraint, "device": CUDA, "epochs": 6}
     first, again, other = (trained(seed=seed, **settings) for seed in (4, 4, 5))
-    assert same(first.model, again.model)
+    assert same(first.vectors, again.vectors)
     assert facts(first.history) == facts(again.history)
-    assert not same(first.model, other.model)
+    assert not same(first.vectors, other.vectors)
 
 
 @pytest.mark.parametrize("subspace_dim", [None, 4])
@@ -164,7 +163,7 @@ def test_recorded_steps_learn_what_plain_ones_do(sampler, at_once, subspace_dim,
     recorded = trained(sampler=sampler, subspace_dim=subspace_dim, device=CUDA)
     monkeypatch.setattr("spherec.training.trainer.steps", Steps)
     plain = trained(sampler=sampler, subspace_dim=subspace_dim, device=CUDA)
-    assert same(recorded.model, plain.model)
+    assert same(recorded.vectors, plain.vectors)
     assert facts(recorded.history) == facts(plain.history)
 
 
@@ -176,7 +175,7 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(step, sampler, pre
     assert stopped.ended == "interrupted"
     resumed = trained(**settings, resume=True)
     whole = trained(sampler=sampler, device=CUDA, validate=falling)
-    assert same(resumed.model, whole.model)
+    assert same(resumed.vectors, whole.vectors)
     assert facts(resumed.history) == facts(whole.history)
 
 
@@ -187,15 +186,15 @@ def test_the_checkpoint_of_a_cpu_is_not_taken(tmp_path):
 
 
 def test_both_devices_start_from_the_same_vectors():
-    models = [trained(device=device, epochs=1, optimizer=Adam(1e-8)).model for device in (CPU, CUDA)]
-    torch.testing.assert_close(models[1].user_rows.cpu(), models[0].user_rows, atol=1e-5, rtol=0)
-    torch.testing.assert_close(models[1].item_rows.cpu(), models[0].item_rows, atol=1e-5, rtol=0)
+    models = [trained(device=device, epochs=1, optimizer=Adam(1e-8)).vectors for device in (CPU, CUDA)]
+    torch.testing.assert_close(models[1].user_table.cpu(), models[0].user_table, atol=1e-5, rtol=0)
+    torch.testing.assert_close(models[1].item_table.cpu(), models[0].item_table, atol=1e-5, rtol=0)
 
 
 @each_sampler
 def test_global_generators_are_neither_used_nor_touched(sampler):
-    before = trained(sampler=sampler, device=CUDA).model
+    before = trained(sampler=sampler, device=CUDA).vectors
     torch.cuda.manual_seed(7)
     state = torch.cuda.get_rng_state()
-    assert same(trained(sampler=sampler, device=CUDA).model, before)
+    assert same(trained(sampler=sampler, device=CUDA).vectors, before)
     assert torch.equal(torch.cuda.get_rng_state(), state)

@@ -54,15 +54,15 @@ def test_training_ends_when_it_should_with_the_best_model(metrics, settings, epo
     assert told == dict(zip(looks, metrics[: len(looks)], strict=True)), "the last epoch is looked at, too"
     assert len(script.seen) == len(looks)
     assert result.history.best.epoch == best
-    assert same_vectors(result.model.vectors, script.seen[looks.index(best)])
+    assert same_vectors(result.vectors, script.seen[looks.index(best)])
 
 
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])
 def test_what_comes_after_does_not_change_the_best_model(constraint):
     script = Script(2, 1, 1, 1)
-    best = trained(validate=script, epochs=4, constraint=constraint).model
-    assert same(best, trained(epochs=1, constraint=constraint).model)
-    assert not any(same_vectors(best.vectors, later) for later in script.seen[1:])
+    best = trained(validate=script, epochs=4, constraint=constraint).vectors
+    assert same(best, trained(epochs=1, constraint=constraint).vectors)
+    assert not any(same_vectors(best, later) for later in script.seen[1:])
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -70,7 +70,7 @@ def test_looking_changes_nothing_that_is_learned(name):
     looks = {every: Script(*range(99)) for every in (1, 2, 4)}
     for every, script in looks.items():
         trained(validate=script, validate_every=every, epochs=4, sampler=SAMPLERS[name])
-    unseen = trained(epochs=4, sampler=SAMPLERS[name]).model.vectors
+    unseen = trained(epochs=4, sampler=SAMPLERS[name]).vectors
     assert [len(script.seen) for script in looks.values()] == [4, 2, 1]
     assert all(same_vectors(script.seen[-1], unseen) for script in looks.values())
     assert same_vectors(looks[1].seen[1], looks[2].seen[0])
@@ -142,7 +142,7 @@ def test_a_run_can_be_given_up_after_a_look():
     assert done.ended == "given up"
     assert asked == [[1, 2], [1, 2, 3, 4]]
     assert len(done.history.epochs) == 4
-    assert same(done.model, trained(epochs=2).model)
+    assert same(done.vectors, trained(epochs=2).vectors)
 
 
 def test_a_run_without_looks_is_never_given_up():

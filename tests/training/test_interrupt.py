@@ -35,14 +35,14 @@ def test_the_run_ends_after_the_step_in_progress(step, handler, monkeypatch):
     assert result.ended == "interrupted"
     assert len(seen) == step
     assert len(result.history.epochs) == step // STEPS
-    assert result.model.vectors.item_table.isfinite().all()
+    assert result.vectors.item_table.isfinite().all()
     assert signal.getsignal(signal.SIGINT) is handler
 
 
 def test_the_model_is_the_one_after_that_step(monkeypatch):
     whole = trained(epochs=1)
     watch(monkeypatch, at_step(STEPS, press))
-    assert same(trained().model, whole.model)
+    assert same(trained().vectors, whole.vectors)
 
 
 def test_in_the_last_step_there_is_nothing_left_to_interrupt(monkeypatch):
@@ -81,7 +81,7 @@ def test_in_another_thread_the_handler_is_left_alone(handler, monkeypatch):
     thread.join()
     assert set(handlers) == {handler}
     assert results[0].ended == "all epochs done"
-    assert same(results[0].model, trained().model)
+    assert same(results[0].vectors, trained().vectors)
 
 
 def test_one_around_the_run_hears_of_it(monkeypatch):

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from spherec.errors import ArgumentError, DataError, TrainingError
+from spherec.geometry import DenseVectors
 from spherec.losses import Hinge, Softmin
-from spherec.model import MetricModel
 from spherec.optim import Adam
 from spherec.sampling import TwoStage
 from tests.training.runs import DATA, SAMPLERS, matrix, start, trained
@@ -53,25 +53,25 @@ def test_odd_data_gives_finite_vectors(rows, sampler):
     for loss in (Hinge(), Hinge(rank_weight=True), Softmin()):
         for constraint in ("sphere", "ball"):
             result = trained(data, sampler=sampler, loss=loss, constraint=constraint, covariance=0.1, spread_out=0.1)
-            assert result.model.user_rows.shape == (data.n_users, 8)
-            assert result.model.user_rows.isfinite().all()
-            assert result.model.item_rows.isfinite().all()
+            assert result.vectors.user_table.shape == (data.n_users, 8)
+            assert result.vectors.user_table.isfinite().all()
+            assert result.vectors.item_table.isfinite().all()
             assert all(math.isfinite(record.loss) for record in result.history.epochs)
 
 
 def test_users_and_items_without_a_pair_stay_where_they_are():
     data = matrix([1, 0, 0, 0], [0, 0, 0, 0], [0, 1, 0, 0])
     initial = start(data)
-    model = trained(data, initial=initial, sampler=TwoStage(1, beta=0), loss=Softmin()).model
-    assert torch.equal(model.user_rows[1], initial.user_rows[1])
-    assert torch.equal(model.item_rows[2:], initial.item_rows[2:])
-    assert not torch.equal(model.user_rows[0], initial.user_rows[0])
+    model = trained(data, initial=initial, sampler=TwoStage(1, beta=0), loss=Softmin()).vectors
+    assert torch.equal(model.user_table[1], initial.user_table[1])
+    assert torch.equal(model.item_table[2:], initial.item_table[2:])
+    assert not torch.equal(model.user_table[0], initial.user_table[0])
 
 
 @pytest.mark.parametrize("sampler", [TwoStage.as_written(3), TwoStage.as_released(3)], ids=["live", "frozen"])
 def test_identical_vectors_in_many_dimensions_are_no_trouble(sampler):
-    initial = MetricModel(torch.ones(20, 512), torch.ones(30, 512))
+    initial = DenseVectors(torch.ones(20, 512), torch.ones(30, 512))
     result = trained(dim=512, sampler=sampler, initial=initial)
-    assert result.model.vectors.item_table.isfinite().all()
+    assert result.vectors.item_table.isfinite().all()
     assert result.history.epochs[0].loss == pytest.approx(1)  # the margin
     assert result.history.epochs[0].masked < 0.1

@@ -21,7 +21,7 @@ each_sampler = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLER
 
 
 def same_run(one, other):
-    return same(one.model, other.model) and facts(one.history) == facts(other.history) and one.ended == other.ended
+    return same(one.vectors, other.vectors) and facts(one.history) == facts(other.history) and one.ended == other.ended
 
 
 @pytest.fixture
@@ -72,10 +72,10 @@ def test_the_best_model_survives(path, monkeypatch):
     """The best epoch is the first; the run stops in the third."""
     watch(monkeypatch, at_step(2 * STEPS + 2, lambda: signal.raise_signal(signal.SIGINT)))
     stopped = trained(validate=falling, checkpoint=path)
-    first = trained(epochs=1).model
+    first = trained(epochs=1).vectors
     assert stopped.ended == "interrupted"
-    assert same(stopped.model, first)
-    assert same(trained(validate=falling, checkpoint=path, resume=True).model, first)
+    assert same(stopped.vectors, first)
+    assert same(trained(validate=falling, checkpoint=path, resume=True).vectors, first)
 
 
 def test_early_stopping_remembers_looks_before_the_stop(path, monkeypatch):

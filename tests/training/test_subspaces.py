@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spherec.errors import ArgumentError
+from spherec.geometry import DenseVectors
 from spherec.losses import Hinge, Softmin
-from spherec.model import MetricModel
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
 from spherec.training import Training, train
 from spherec.training.run import Run
@@ -31,12 +31,12 @@ BLIND = {
 LOOKING = {"two-stage": TwoStage(candidates=20), "hard": Hard(), "semi-hard": SemiHard()}
 
 
-def alone(model: MetricModel, part: int, constraint: str) -> MetricModel:
+def alone(model: DenseVectors, part: int, constraint: str) -> DenseVectors:
     """One subspace of a model, as a model: on the sphere its rows have any length, in the ball at most 1."""
-    tables = (rows.view(len(rows), PARTS, -1)[:, part] * PARTS**0.5 for rows in (model.user_rows, model.item_rows))
+    tables = (rows.view(len(rows), PARTS, -1)[:, part] * PARTS**0.5 for rows in (model.user_table, model.item_table))
     if constraint == "sphere":
-        return MetricModel(*(rows / rows.norm(dim=1, keepdim=True) for rows in tables))
-    return MetricModel(*(rows / rows.norm(dim=1, keepdim=True).clamp_min(1) for rows in tables))
+        return DenseVectors(*(rows / rows.norm(dim=1, keepdim=True) for rows in tables))
+    return DenseVectors(*(rows / rows.norm(dim=1, keepdim=True).clamp_min(1) for rows in tables))
 
 
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])
@@ -45,10 +45,10 @@ def test_each_learns_what_it_would_learn_alone(settings, constraint):
     begin, settings = start(dim=SEVERAL.dim), {**settings, "constraint": constraint}
     together = train(DATA, replace(SEVERAL, **settings), initial=begin)
     apart = [train(DATA, replace(ONE, **settings), initial=alone(begin, part, constraint)) for part in range(PARTS)]
-    vectors = [one.model.vectors for one in apart]
+    vectors = [one.vectors for one in apart]
     for table in ("user_table", "item_table"):
         expected = torch.cat([getattr(one, table) for one in vectors], dim=1) / PARTS**0.5
-        torch.testing.assert_close(getattr(together.model.vectors, table), expected, atol=1e-5, rtol=0)
+        torch.testing.assert_close(getattr(together.vectors, table), expected, atol=1e-5, rtol=0)
     for name in ("loss", "active", "masked"):
         mean = sum(getattr(one.history.epochs[-1], name) for one in apart) / PARTS
         assert getattr(together.history.epochs[-1], name) == pytest.approx(mean, rel=1e-4)
@@ -60,7 +60,7 @@ def test_a_sampler_sees_the_whole_space(sampler, constraint):
     run = Run(DATA, replace(SEVERAL, sampler=sampler, constraint=constraint), start(dim=SEVERAL.dim))
     for _ in range(3):
         run.step(torch.arange(8), torch.tensor([int(DATA.items_of(user)[0]) for user in range(8)]))
-    vectors = run.model().vectors
+    vectors = run.vectors()
     users, items = torch.tensor([[0, 5], [7, 7]]), torch.arange(DATA.n_items)
     torch.testing.assert_close(run.geometry.users(users), vectors.users(users), atol=1e-6, rtol=0)
     torch.testing.assert_close(run.geometry.items(items), vectors.items(items), atol=1e-6, rtol=0)
@@ -72,13 +72,13 @@ def test_a_sampler_sees_the_whole_space(sampler, constraint):
 @pytest.mark.parametrize("sampler", [Uniform(5), TwoStage(candidates=60)], ids=["uniform", "two-stage"])
 def test_clusters_are_found(sampler):
     result = train(TRAIN, replace(SETTINGS, sampler=sampler, subspace_dim=SETTINGS.dim // 2))
-    assert quality(result.model.vectors) >= GOOD
+    assert quality(result.vectors) >= GOOD
 
 
 def test_the_first_vectors_that_a_sampler_keeps_are_those_of_the_space():
     begin = start(dim=SEVERAL.dim)
     run = Run(DATA, replace(SEVERAL, sampler=TwoStage.as_released()), begin)
-    torch.testing.assert_close(run.sampler._frozen, run.model().vectors.item_table, atol=1e-6, rtol=0)
+    torch.testing.assert_close(run.sampler._frozen, run.vectors().item_table, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])
@@ -88,12 +88,12 @@ def test_a_run_goes_on_from_its_checkpoint_to_the_last_bit(settings, constraint,
     whole = train(DATA, config)
     path = tmp_path / "half"
     train(DATA, replace(config, epochs=1), checkpoint=path)
-    assert same(train(DATA, config, checkpoint=path, resume=True).model, whole.model)
+    assert same(train(DATA, config, checkpoint=path, resume=True).vectors, whole.vectors)
 
 
 def test_one_subspace_is_no_subspace():
-    assert same(train(DATA, replace(ONE, subspace_dim=4)).model, train(DATA, ONE).model)
-    assert same(train(DATA, replace(ONE, subspace_dim=100)).model, train(DATA, ONE).model)
+    assert same(train(DATA, replace(ONE, subspace_dim=4)).vectors, train(DATA, ONE).vectors)
+    assert same(train(DATA, replace(ONE, subspace_dim=100)).vectors, train(DATA, ONE).vectors)
 
 
 @pytest.mark.parametrize(
@@ -118,6 +118,6 @@ def test_the_way_out_is_one(dim, subspace_dim):
 
 def test_the_start_is_the_same_for_all_lengths_of_rows():
     begin = start(dim=SEVERAL.dim)
-    longer = MetricModel(begin.user_rows * 3, begin.item_rows * 3)
-    one, other = (train(DATA, replace(SEVERAL, **BLIND["softmin"]), initial=model).model for model in (begin, longer))
-    torch.testing.assert_close(one.item_rows, other.item_rows, atol=1e-4, rtol=0)
+    longer = DenseVectors(begin.user_table * 3, begin.item_table * 3)
+    one, other = (train(DATA, replace(SEVERAL, **BLIND["softmin"]), initial=model).vectors for model in (begin, longer))
+    torch.testing.assert_close(one.item_table, other.item_table, atol=1e-4, rtol=0)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from spherec.errors import ArgumentError
-from spherec.model import MetricModel
+from spherec.geometry import DenseVectors
 from spherec.optim import Adam
 from spherec.sampling import TwoStage, Uniform
 from spherec.training import History, train
@@ -67,18 +67,18 @@ def test_each_epoch_and_each_seed_has_an_order_of_its_own(batches):
 @each_sampler
 def test_the_same_seed_gives_the_same_vectors_and_another_others(sampler):
     first, again, other = (trained(sampler=sampler, seed=seed) for seed in (4, 4, 5))
-    assert same(first.model, again.model)
+    assert same(first.vectors, again.vectors)
     assert facts(first.history) == facts(again.history)
-    assert not same(first.model, other.model)
+    assert not same(first.vectors, other.vectors)
 
 
 @each_sampler
 def test_global_generators_are_neither_used_nor_touched(sampler):
-    before = trained(sampler=sampler).model
+    before = trained(sampler=sampler).vectors
     torch.manual_seed(7)
     np.random.seed(7)  # noqa: NPY002
     states = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    assert same(trained(sampler=sampler).model, before)
+    assert same(trained(sampler=sampler).vectors, before)
     assert torch.equal(torch.get_rng_state(), states[0])
     assert np.array_equal(np.random.get_state()[1], states[1])  # noqa: NPY002
 
@@ -86,7 +86,7 @@ def test_global_generators_are_neither_used_nor_touched(sampler):
 def test_a_run_before_it_changes_nothing():
     alone = trained(epochs=2)
     trained(epochs=1, seed=9)
-    assert same(trained(epochs=2).model, alone.model)
+    assert same(trained(epochs=2).vectors, alone.vectors)
 
 
 def test_more_epochs_begin_with_the_same_ones():
@@ -135,7 +135,7 @@ def test_progress_tells_how_far_the_epoch_has_come(each_step):
 
 
 def test_progress_changes_nothing(each_step):
-    assert same(trained(progress=lambda *_: None).model, trained().model)
+    assert same(trained(progress=lambda *_: None).vectors, trained().vectors)
 
 
 def test_what_progress_or_validate_raises_is_not_swallowed(each_step):
@@ -147,44 +147,44 @@ def test_what_progress_or_validate_raises_is_not_swallowed(each_step):
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])
 def test_initial_vectors_are_where_it_starts(constraint):
     initial, other = start(), start()
-    other.item_rows[0] *= -1
-    given = [initial.user_rows.clone(), initial.item_rows.clone()]
-    results = [trained(initial=one, constraint=constraint, optimizer=Adam(1e-6)).model for one in (initial, other)]
-    torch.testing.assert_close(results[0].user_rows, given[0], atol=1e-4, rtol=0)
-    torch.testing.assert_close(results[0].item_rows, given[1], atol=1e-4, rtol=0)
+    other.item_table[0] *= -1
+    given = [initial.user_table.clone(), initial.item_table.clone()]
+    results = [trained(initial=one, constraint=constraint, optimizer=Adam(1e-6)).vectors for one in (initial, other)]
+    torch.testing.assert_close(results[0].user_table, given[0], atol=1e-4, rtol=0)
+    torch.testing.assert_close(results[0].item_table, given[1], atol=1e-4, rtol=0)
     assert not same(*results)
-    assert torch.equal(initial.user_rows, given[0])
-    assert torch.equal(initial.item_rows, given[1])
+    assert torch.equal(initial.user_table, given[0])
+    assert torch.equal(initial.item_table, given[1])
     assert results[0].constraint == constraint
 
 
 @pytest.mark.parametrize(
     ("users", "items", "words"),
     [
-        ((19, 8), (30, 8), r"initial user rows .* \(20, 8\) .* got \(19, 8\)"),
-        ((20, 8), (31, 8), r"initial item rows .* \(30, 8\) .* got \(31, 8\)"),
-        ((20, 9), (30, 9), r"initial user rows .* \(20, 8\) .* got \(20, 9\)"),
+        ((19, 8), (30, 8), r"initial user vectors .* \(20, 8\) .* got \(19, 8\)"),
+        ((20, 8), (31, 8), r"initial item vectors .* \(30, 8\) .* got \(31, 8\)"),
+        ((20, 9), (30, 9), r"initial user vectors .* \(20, 8\) .* got \(20, 9\)"),
     ],
 )
 def test_initial_vectors_of_another_shape_are_refused(users, items, words):
     with pytest.raises(ArgumentError, match=words):
-        trained(initial=MetricModel(torch.ones(users), torch.ones(items)))
+        trained(initial=DenseVectors(torch.ones(users), torch.ones(items)))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_initial_vectors_that_are_not_finite_are_refused(value):
     initial = start()
-    initial.item_rows[7, 3] = value
-    with pytest.raises(ArgumentError, match=r"item rows must be finite.*row 7"):
+    initial.item_table[7, 3] = value
+    with pytest.raises(ArgumentError, match=r"item vectors must be finite.*row 7"):
         trained(initial=initial)
 
 
 @pytest.mark.parametrize("learning_rate", [1e-2, 0.3, 1])
 def test_in_the_ball_no_vector_is_longer_than_one(learning_rate):
-    long = MetricModel(100 * start().user_rows, 100 * start().item_rows)
+    long = DenseVectors(100 * start().user_table, 100 * start().item_table)
     for initial in (None, long):
-        model = trained(constraint="ball", initial=initial, optimizer=Adam(learning_rate)).model
-        for rows in (model.user_rows, model.item_rows, model.vectors.user_table, model.vectors.item_table):
+        model = trained(constraint="ball", initial=initial, optimizer=Adam(learning_rate)).vectors
+        for rows in (model.user_table, model.item_table):
             assert rows.norm(dim=1).max() <= 1 + 1e-6
 
 
@@ -193,7 +193,7 @@ def test_samplers_see_the_space_as_it_is(constraint, monkeypatch):
     step, longest = Run.step, []
 
     def look(run, users, positives):
-        vectors = run.model().vectors
+        vectors = run.vectors()
         seen = run.geometry.users(torch.arange(20)), run.geometry.items(torch.arange(30))
         torch.testing.assert_close(seen[0], vectors.user_table, atol=1e-6, rtol=0)
         torch.testing.assert_close(seen[1], vectors.item_table, atol=1e-6, rtol=0)
@@ -237,15 +237,15 @@ def test_runs_in_threads_of_their_own_do_not_meddle_with_each_other():
         thread.start()
     for thread in threads:
         thread.join()
-    assert all(same(results[seed].model, trained(seed=seed, sampler=TwoStage(3)).model) for seed in seeds)
+    assert all(same(results[seed].vectors, trained(seed=seed, sampler=TwoStage(3)).vectors) for seed in seeds)
 
 
 def test_going_on_from_a_model_leaves_it_as_it_was():
-    model = trained(epochs=1).model
-    before = model.user_rows.clone()
+    model = trained(epochs=1).vectors
+    before = model.user_table.clone()
     trained(initial=model)
-    assert torch.equal(model.user_rows, before)
-    assert not model.user_rows.requires_grad
+    assert torch.equal(model.user_table, before)
+    assert not model.user_table.requires_grad
 
 
 def test_defaults_need_no_config(monkeypatch):
@@ -253,4 +253,4 @@ def test_defaults_need_no_config(monkeypatch):
     result = train(matrix([1, 0, 1], [0, 1, 1]), device="cpu")
     assert len(result.history.epochs) == 300
     assert result.ended == "all epochs done"
-    assert result.model.dim == 128
+    assert result.vectors.dim == 128

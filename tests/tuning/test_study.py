@@ -36,7 +36,7 @@ def test_the_best_is_what_training_with_its_config_gives():
     again = train(inner.train, done.config, validate=validate, device="cpu")
     assert again.history.best.metric == pytest.approx(done.best.value, abs=1e-12)
     assert again.history.best.epoch == done.best.epoch
-    assert evaluate(again.model, inner.train, inner.test, k=7).mmr == pytest.approx(done.best.mmr)
+    assert evaluate(again.vectors, inner.train, inner.test, k=7).mmr == pytest.approx(done.best.mmr)
 
 
 def test_the_first_trial_is_the_base():

@@ -16,9 +16,8 @@ from torch.nn.functional import normalize
 from spherec import rng
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
-from spherec.geometry import Vectors
+from spherec.geometry import DenseVectors
 from spherec.losses import Hinge
-from spherec.model import MetricModel
 from spherec.sampling import Popularity, TwoStage, Uniform
 from spherec.training import Training
 
@@ -28,7 +27,7 @@ Items = NDArray[np.int64]
 class PlainTraining:
     """Two embeddings on the sphere, a hinge, Adam over all parameters; trains on the device of the initial rows."""
 
-    def __init__(self, data: Interactions, config: Training, initial: MetricModel) -> None:
+    def __init__(self, data: Interactions, config: Training, initial: DenseVectors) -> None:
         if not isinstance(config.loss, Hinge) or not isinstance(config.sampler, Uniform | Popularity | TwoStage):
             raise ArgumentError(
                 f"the baseline knows the hinge with uniform, popularity and two-stage sampling, got "
@@ -37,7 +36,8 @@ class PlainTraining:
         self.config = config
         self.margin = config.loss.margin
         self.users, self.items = (
-            nn.Embedding(len(rows), config.dim, _weight=rows.clone()) for rows in (initial.user_rows, initial.item_rows)
+            nn.Embedding(len(rows), config.dim, _weight=rows.clone())
+            for rows in (initial.user_table, initial.item_table)
         )
         adam = config.optimizer
         self.optimizer = torch.optim.Adam(
@@ -57,10 +57,10 @@ class PlainTraining:
             self._law = law / law.sum()  # (I,)
 
     @property
-    def vectors(self) -> Vectors:
+    def vectors(self) -> DenseVectors:
         """All users and items as they are now."""
         users, items = (normalize(table.weight.detach(), dim=1) for table in (self.users, self.items))
-        return Vectors(users, items)
+        return DenseVectors(users, items)
 
     def step(self) -> int:
         """Learn from the next batch; gives back how many pairs it had."""
@@ -127,7 +127,7 @@ class PlainTraining:
         return negatives
 
 
-def plain_top(vectors: Vectors, users: Items, k: int, without: Interactions) -> Items:
+def plain_top(vectors: DenseVectors, users: Items, k: int, without: Interactions) -> Items:
     """The k nearest items (B, k) of users (B,), one user after the other, their own left out."""
     lists = []
     for user in users.tolist():

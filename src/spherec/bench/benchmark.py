@@ -19,7 +19,7 @@ from spherec.bench.steps import SAMPLERS, measure_steps
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError
 from spherec.experiments.environment import environment_of
-from spherec.model import MetricModel
+from spherec.geometry import DenseVectors
 from spherec.training import Training
 
 Tell = Callable[[str], None]
@@ -77,7 +77,7 @@ def measure(
     can = machine(device)
     steps = _steps(data, scope, can, device, timing, tell)
     tell("lists")
-    vectors = _initial(data, scope.dim, device).vectors
+    vectors = _initial(data, scope.dim, device)
     ranking = measure_lists(data, vectors, k=scope.k, users=scope.users, device=device, **timing)
     tell("reading")
     reading = measure_reading(rows=scope.rows, **timing)
@@ -107,8 +107,8 @@ def _steps(
     return results
 
 
-def _initial(data: Interactions, dim: int, device: torch.device) -> MetricModel:
-    return MetricModel.initial(data.n_users, data.n_items, dim, rng.torch_stream(0, "initial vectors")).to(device)
+def _initial(data: Interactions, dim: int, device: torch.device) -> DenseVectors:
+    return DenseVectors.random(data.n_users, data.n_items, dim, rng.torch_stream(0, "initial vectors")).to(device)
 
 
 def _environment(device: torch.device) -> dict[str, Any]:

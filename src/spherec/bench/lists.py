@@ -7,14 +7,14 @@ from spherec.bench.baseline import plain_top
 from spherec.bench.interleaved import Done, interleaved
 from spherec.bench.record import Comparison, RankingResult
 from spherec.data.interactions import Interactions
-from spherec.geometry import Vectors
+from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker
 
 _BASELINE_USERS = 20  # a call
 
 
 def measure_lists(
-    data: Interactions, vectors: Vectors, *, k: int, users: int, chunks: int, seconds: float, device: torch.device
+    data: Interactions, vectors: DenseVectors, *, k: int, users: int, chunks: int, seconds: float, device: torch.device
 ) -> RankingResult:
     """The k nearest items that users do not have, for the first `users` of them."""
     k, ranker = min(k, data.n_items), ExactRanker(vectors)

@@ -12,8 +12,8 @@ from spherec.bench.interleaved import Done, interleaved
 from spherec.bench.machine import Machine
 from spherec.bench.record import Comparison, StepResult
 from spherec.data.interactions import Interactions
+from spherec.geometry import DenseVectors
 from spherec.memory import watched
-from spherec.model import MetricModel
 from spherec.sampling import Popularity, Sampling, TwoStage, Uniform
 from spherec.threads import threads_for
 from spherec.training import Training
@@ -33,8 +33,8 @@ _FIRST_CALLS = {"cpu": 2, "cuda": 6}  # after them everything is set up; on a GP
 class Steps:
     """Our steps, one epoch after the other; a contender."""
 
-    def __init__(self, data: Interactions, config: Training, initial: MetricModel) -> None:
-        self._device = initial.user_rows.device
+    def __init__(self, data: Interactions, config: Training, initial: DenseVectors) -> None:
+        self._device = initial.user_table.device
         self._config = config
         self._pairs = len(data)
         self._left = 0  # pairs of this epoch
@@ -71,7 +71,7 @@ class Steps:
 class PlainSteps:
     """The baseline's steps; a contender."""
 
-    def __init__(self, data: Interactions, config: Training, initial: MetricModel) -> None:
+    def __init__(self, data: Interactions, config: Training, initial: DenseVectors) -> None:
         self._training = PlainTraining(data, config, initial)
         self._negatives = config.sampler.negatives
 
@@ -84,14 +84,14 @@ def measure_steps(
     data: Interactions,
     sampler: str,
     config: Training,
-    initial: MetricModel,
+    initial: DenseVectors,
     machine: Machine,
     *,
     chunks: int,
     seconds: float,
 ) -> StepResult:
     """Ours beside the baseline, from the same initial rows on their device."""
-    device = initial.user_rows.device
+    device = initial.user_table.device
     compile_steps(config, device)
     with watched(device) as taken:
         ours = Steps(data, config, initial)
@@ -118,6 +118,6 @@ def measure_steps(
 def compile_steps(config: Training, device: torch.device) -> None:
     """A few steps on next to nothing: compilers take memory, too, which is not what is to be measured."""
     tiny = generated(20, 200, 400)
-    initial = MetricModel.initial(20, 200, config.dim, rng.torch_stream(0, "tiny")).to(device)
+    initial = DenseVectors.random(20, 200, config.dim, rng.torch_stream(0, "tiny")).to(device)
     PlainSteps(tiny, config, initial)(2)
     Steps(tiny, config, initial)(2)

@@ -11,7 +11,7 @@ from spherec.data.interactions import Interactions
 from spherec.data.statistics import statistics
 from spherec.evaluation import Scores, evaluate
 from spherec.experiments import paper_rows
-from spherec.model import MetricModel
+from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker
 from spherec.recommender.progress import training_bar
 from spherec.sampling import TwoStage
@@ -33,8 +33,8 @@ def run_demo(epochs: int) -> None:
         trained = train(fold.train, config, progress=progress)
     if trained.ended == "interrupted":
         note(f"interrupted after {len(trained.history.epochs)} epochs; what follows is the model as it is")
-    show(_beside_the_paper(evaluate(trained.model, fold.train, fold.test)))
-    show(*_for_reader(trained.model, fold.train))
+    show(_beside_the_paper(evaluate(trained.vectors, fold.train, fold.test)))
+    show(*_for_reader(trained.vectors, fold.train))
     note("next: spherec train YOUR-EVENTS.csv --user-column USER --item-column ITEM -o model.spherec; spherec --help")
 
 
@@ -52,11 +52,11 @@ def _beside_the_paper(scores: Scores) -> Table:
     return table
 
 
-def _for_reader(model: MetricModel, train_part: Interactions) -> tuple[Table, Table]:
+def _for_reader(model: DenseVectors, train_part: Interactions) -> tuple[Table, Table]:
     """What a reader has, and what to read next."""
     user = int(train_part.user_ids.index_of([_READER])[0])
     own = train_part.items_of(user)
-    found = ExactRanker(model.vectors).top(np.array([user]), _SHOWN, without=train_part).items[0]
+    found = ExactRanker(model).top(np.array([user]), _SHOWN, without=train_part).items[0]
     return (
         _books(train_part, own[:_SHOWN], f"Reader {_READER} likes {len(own)} books, among them"),
         _books(train_part, found[found >= 0], "and may like"),

@@ -10,7 +10,7 @@ import torch
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.evaluation import Ranker
-from spherec.model import MetricModel
+from spherec.geometry import DenseVectors
 
 Settings = Mapping[str, Any]
 """A value for each setting."""
@@ -78,11 +78,11 @@ class Contender(Protocol):
         """Of the packages behind it."""
         ...
 
-    def tried(self, part: Fold, settings: Settings, how: How) -> tuple[MetricModel | Ranker, Settings]:
+    def tried(self, part: Fold, settings: Settings, how: How) -> tuple[DenseVectors | Ranker, Settings]:
         """Fit on the one part, knowing the other; with the settings to fit it again, epochs among them where chosen."""
         ...
 
-    def fit(self, train: Interactions, settings: Settings, how: How) -> MetricModel | Ranker:
+    def fit(self, train: Interactions, settings: Settings, how: How) -> DenseVectors | Ranker:
         """Fit on all of these."""
         ...
 

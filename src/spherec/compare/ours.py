@@ -12,7 +12,7 @@ from spherec.compare.contender import How, Settings, Space
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.experiments.runner import best_epochs, validated, whole
-from spherec.model import MetricModel
+from spherec.geometry import DenseVectors
 from spherec.nested import merged, nested
 from spherec.training import EpochRecord, History, Training, train
 from spherec.training.configure import configured
@@ -100,17 +100,17 @@ class Ours:
         """Of what compiles its loops."""
         return {"numba": version("numba")}
 
-    def tried(self, part: Fold, settings: Settings, how: How) -> tuple[MetricModel, Settings]:
+    def tried(self, part: Fold, settings: Settings, how: How) -> tuple[DenseVectors, Settings]:
         """With early stopping; the epochs after which it was best join the settings."""
         training = self._configured(settings, how)
         trained = validated(part, training, k=how.k, device=how.device, progress=_told(how, training, len(part.train)))
-        return trained.model, {**settings, EPOCHS: best_epochs(trained.history)}
+        return trained.vectors, {**settings, EPOCHS: best_epochs(trained.history)}
 
-    def fit(self, train_part: Interactions, settings: Settings, how: How) -> MetricModel:
+    def fit(self, train_part: Interactions, settings: Settings, how: How) -> DenseVectors:
         """For the epochs among the settings."""
         training = self._configured(settings, how)
         progress = _told(how, training, len(train_part))
-        return whole(train(train_part, training, device=how.device, progress=progress)).model
+        return whole(train(train_part, training, device=how.device, progress=progress)).vectors
 
     def _configured(self, settings: Settings, how: How) -> Training:
         changes = [nested(path, value) for path, value in settings.items()]

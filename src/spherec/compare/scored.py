@@ -33,7 +33,7 @@ class ScoredRanker:
             left_out = LeftOut.of_users(users[part], without)
             own = (torch.as_tensor(one, device=scores.device) for one in (left_out.queries, left_out.items))
             scores[tuple(own)] = float("-inf")
-            best, found = best_columns(scores, min(k, self._n_items))  # (b, k)
+            best, found = (one.cpu().numpy() for one in best_columns(scores, min(k, self._n_items)))  # (b, k)
             return Ranking(np.where(np.isneginf(best), -1, found), best.astype(np.float32))
 
         return in_blocks(len(users), k, max(_BLOCK // max(self._n_items, 1), 1), rank)

@@ -9,7 +9,7 @@ from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError
 from spherec.evaluation import metrics
 from spherec.evaluation.scores import PerUser, Scores
-from spherec.model import MetricModel
+from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker, Ranking
 
 
@@ -30,7 +30,7 @@ class Fitted(Protocol):
         ...
 
 
-def evaluate(model: MetricModel | Ranker | Fitted, train: Interactions, test: Interactions, *, k: int = 50) -> Scores:
+def evaluate(model: DenseVectors | Ranker | Fitted, train: Interactions, test: Interactions, *, k: int = 50) -> Scores:
     """Score the model's top k over all items, the users' training items excluded, against the held-out pairs of `test`.
 
     `train` and `test` share their indices, as the parts of a split do. The popularity of an item is the number of users
@@ -74,15 +74,15 @@ def score(
     )
 
 
-def _ranker(model: MetricModel | Ranker | Fitted, train: Interactions, test: Interactions) -> Ranker:
+def _ranker(model: DenseVectors | Ranker | Fitted, train: Interactions, test: Interactions) -> Ranker:
     if isinstance(model, Fitted):
         return model.ranker_for(train, test)
-    if not isinstance(model, MetricModel):
+    if not isinstance(model, DenseVectors):
         return model
-    for name, rows, count in (("users", model.user_rows, train.n_users), ("items", model.item_rows, train.n_items)):
+    for name, rows, count in (("users", model.user_table, train.n_users), ("items", model.item_table, train.n_items)):
         if len(rows) != count:
             raise ArgumentError(f"the model has {len(rows):,} {name}, the data {count:,}; evaluate it on its own data")
-    return ExactRanker(model.vectors)
+    return ExactRanker(model)
 
 
 def _lists(items: NDArray[np.int64], n_users: int, n_items: int, k: int) -> NDArray[np.int64]:

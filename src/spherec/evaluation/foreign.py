@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from spherec.data.events import Events
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
-from spherec.geometry import Vectors
+from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker, Ranking
 
 
@@ -45,7 +45,7 @@ class Lists:
         return Ranking(items, np.where(items >= 0, 0.0, -np.inf).astype(np.float32))
 
 
-def aligned(vectors: Vectors, own: Interactions, data: Interactions) -> ExactRanker:
+def aligned(vectors: DenseVectors, own: Interactions, data: Interactions) -> ExactRanker:
     """A ranker of a model's vectors for users and items of `data`, by external ids; `own` has those of the model.
 
     Items that the model does not know are never listed; users that it does not know are an error.
@@ -62,4 +62,4 @@ def aligned(vectors: Vectors, own: Interactions, data: Interactions) -> ExactRan
         table.index_select(0, torch.as_tensor(np.maximum(index, 0), device=table.device))
         for table, index in ((vectors.user_table, users), (vectors.item_table, items))
     )
-    return ExactRanker(Vectors(user_table, item_table, vectors.constraint), listed=items >= 0)
+    return ExactRanker(DenseVectors(user_table, item_table, vectors.constraint), listed=items >= 0)

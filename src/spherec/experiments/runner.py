@@ -18,7 +18,7 @@ from spherec.experiments.environment import environment_of
 from spherec.experiments.pool import run_all, workers_for
 from spherec.experiments.records import Record, Records
 from spherec.experiments.spec import Experiment, Row
-from spherec.model import MetricModel
+from spherec.geometry import DenseVectors
 from spherec.training import EpochRecord, History, Trained, Training, train
 
 
@@ -86,7 +86,7 @@ def _one(experiment: Experiment, row: Row, fold: Fold, blank: Record, device: to
     clock.append(time.perf_counter())
     final = replace(chosen.training, epochs=chosen.epochs)
     progress = _told(watch, blank, "training", final, len(fold.train))
-    model = whole(train(fold.train, final, device=device, progress=progress)).model
+    model = whole(train(fold.train, final, device=device, progress=progress)).vectors
     clock.append(time.perf_counter())
     watch(Stage(row.name, blank.fold, "testing"))
     scores = evaluate(model, fold.train, fold.test, k=experiment.k)
@@ -129,7 +129,7 @@ def attempt(
     """Train on all but a validation part of the training folds."""
     inner = validation_part(train_part, experiment.validation, seed=experiment.seed)
     trained = validated(inner, training, k=experiment.k, device=device, progress=progress)
-    scores = evaluate(trained.model, inner.train, inner.test, k=experiment.k).summary()
+    scores = evaluate(trained.vectors, inner.train, inner.test, k=experiment.k).summary()
     return Attempt(training, trained.history, best_epochs(trained.history), scores)
 
 
@@ -167,9 +167,9 @@ def whole(trained: Trained) -> Trained:
     return trained
 
 
-def digest_of(model: MetricModel) -> str:
+def digest_of(model: DenseVectors) -> str:
     """A checksum of the vectors."""
-    return checksum(model.user_rows.cpu().numpy(), model.item_rows.cpu().numpy())
+    return checksum(model.user_table.cpu().numpy(), model.item_table.cpu().numpy())
 
 
 def _blanks(

@@ -17,7 +17,7 @@ from spherec.errors import ArgumentError
 from spherec.export import npz, pgvector
 from spherec.export.progress import Counter, Progress
 from spherec.export.rows import Rows, What, rows_of
-from spherec.geometry import Vectors
+from spherec.geometry import DenseVectors
 
 __all__ = ["Format", "Progress", "What", "format_of", "write"]
 
@@ -28,7 +28,7 @@ _ENDINGS: dict[str, Format] = {".parquet": "parquet", ".npz": "npz", ".usearch":
 
 def write(
     path: str | PathLike[str],
-    vectors: Vectors,
+    vectors: DenseVectors,
     data: Interactions,
     *,
     format: Format | None = None,

@@ -1,4 +1,4 @@
-"""Vectors as an index of usearch whose keys are positions, and beside it the ids and names of those positions."""
+"""DenseVectors as an index of usearch whose keys are positions, and beside it the ids and names of those positions."""
 
 import json
 from os import PathLike
@@ -9,7 +9,7 @@ import torch
 from spherec.data.atomic import atomic_write, refuse_unwritable
 from spherec.export.progress import Progress
 from spherec.export.rows import Rows
-from spherec.geometry import Constraint, Vectors
+from spherec.geometry import Constraint, DenseVectors
 from spherec.ranking.usearch import UsearchRanker
 
 
@@ -23,7 +23,7 @@ def write(path: str | PathLike[str], rows: Rows, progress: Progress | None, cons
     for target in (path, ids_path(path)):
         refuse_unwritable(target)
     table = torch.as_tensor(rows.vectors)
-    index = UsearchRanker.build(Vectors(table[:0], table, constraint), progress=progress)
+    index = UsearchRanker.build(DenseVectors(table[:0], table, constraint), progress=progress)
     with atomic_write(ids_path(path)) as file:
         for part in rows.blocks():
             keys, ids, names = range(part.start, part.stop), rows.plain_ids(part), rows.names_of(part)

@@ -1,4 +1,4 @@
-"""Vectors as an .npz archive: item_vectors, item_ids, item_names; user_vectors, user_ids; constraint.
+"""DenseVectors as an .npz archive: item_vectors, item_ids, item_names; user_vectors, user_ids; constraint.
 
 Ids are integers or texts of fixed width, names texts ("" where there is none); all are plain arrays of `numpy.load`.
 """

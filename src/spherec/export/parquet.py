@@ -1,4 +1,4 @@
-"""Vectors as Parquet: columns id, name (items only) and vector, a fixed-size list of float32.
+"""DenseVectors as Parquet: columns id, name (items only) and vector, a fixed-size list of float32.
 
 Users and items in one file have a column `kind` in front: "item" or "user".
 """

@@ -1,4 +1,4 @@
-"""Vectors as a script for PostgreSQL with pgvector, data included: `psql -f FILE` makes tables and indexes."""
+"""DenseVectors as a script for PostgreSQL with pgvector, data included: `psql -f FILE` makes tables and indexes."""
 
 from collections.abc import Iterator, Sequence
 from os import PathLike

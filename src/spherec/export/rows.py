@@ -13,7 +13,7 @@ from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
 from spherec.data.text_arrays import json_text
 from spherec.errors import ArgumentError, DataError
-from spherec.geometry import Vectors
+from spherec.geometry import DenseVectors
 
 What = Literal["items", "users", "both"]
 Plain = list[int] | list[str]
@@ -69,7 +69,7 @@ class Rows:
         return [None] * (last - first) if self.names is None else list(self.names[part])
 
 
-def rows_of(vectors: Vectors, data: Interactions, what: What, *, names: bool) -> list[Rows]:
+def rows_of(vectors: DenseVectors, data: Interactions, what: What, *, names: bool) -> list[Rows]:
     """Items, users, or both in this order; `names` says whether items take their names along."""
     if what not in ("items", "users", "both"):
         raise ArgumentError(f"what must be 'items', 'users' or 'both', got {what!r}")

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from spherec.data.archive import checksum
 from spherec.data.atomic import atomic_path
 from spherec.errors import DataError
-from spherec.geometry import Vectors
+from spherec.geometry import DenseVectors
 
 _MARK = b"spherec1"
 _REMEDY = "build it again, with model.build_index(path) or `spherec export MODEL -o FILE.usearch`"
@@ -28,7 +28,7 @@ def beside(model: str | PathLike[str]) -> Path:
     return Path(model).with_suffix(".usearch")
 
 
-def write(path: str | PathLike[str], save: Callable[[Path], object], vectors: Vectors, config: Any) -> None:
+def write(path: str | PathLike[str], save: Callable[[Path], object], vectors: DenseVectors, config: Any) -> None:
     """Have `save` write the index by name, and add what it is; whole or not at all."""
     with atomic_path(path) as temporary:
         save(temporary)
@@ -37,7 +37,7 @@ def write(path: str | PathLike[str], save: Callable[[Path], object], vectors: Ve
             file.write(text + struct.pack("<Q", len(text)) + _MARK)
 
 
-def read(path: str | PathLike[str], vectors: Vectors) -> dict[str, Any]:
+def read(path: str | PathLike[str], vectors: DenseVectors) -> dict[str, Any]:
     """The config of the index in the file; an error unless it is of these vectors."""
     if not Path(path).is_file():
         raise DataError(f"cannot read {path}: there is no such file; {_REMEDY}")
@@ -82,7 +82,7 @@ def _end(file: BinaryIO) -> bytes | None:
     return file.read(length)
 
 
-def _described(vectors: Vectors) -> dict[str, Any]:
+def _described(vectors: DenseVectors) -> dict[str, Any]:
     """What tells vectors from others."""
     items = vectors.item_table.cpu().numpy()
     return {

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
-from spherec.geometry import Vectors
+from spherec.geometry import DenseVectors
 from spherec.ranking import index_file
 from spherec.ranking.exact import ExactRanker
 from spherec.ranking.ranker import LeftOut, Ranking, check_queries, in_blocks
@@ -74,7 +74,7 @@ class UsearchRanker:
     long histories, very long lists, small catalogues) all items are looked at.
     """
 
-    def __init__(self, index: Index, vectors: Vectors, config: Hnsw) -> None:
+    def __init__(self, index: Index, vectors: DenseVectors, config: Hnsw) -> None:
         self.vectors = vectors.to(torch.device("cpu"))
         self.config = config
         self._index = index
@@ -82,7 +82,7 @@ class UsearchRanker:
 
     @classmethod
     def build(
-        cls, vectors: Vectors, config: Hnsw | None = None, *, progress: Callable[[int, int], None] | None = None
+        cls, vectors: DenseVectors, config: Hnsw | None = None, *, progress: Callable[[int, int], None] | None = None
     ) -> Self:
         """A new index of the items, in as many threads as torch uses; `progress` is called with (done, all).
 
@@ -103,7 +103,7 @@ class UsearchRanker:
         index_file.write(path, self._index.save, self.vectors, self.config)
 
     @classmethod
-    def load(cls, path: str | PathLike[str], vectors: Vectors, *, width: float | None = None) -> Self:
+    def load(cls, path: str | PathLike[str], vectors: DenseVectors, *, width: float | None = None) -> Self:
         """The index of these vectors, mapped from the file: what a search needs comes into memory, not more."""
         described = index_file.read(path, vectors) | ({} if width is None else {"width": width})
         with index_file.damage(path):
@@ -203,7 +203,7 @@ class UsearchRanker:
         return scores
 
 
-def _empty(dim: int, vectors: Vectors, config: Hnsw) -> Index:
+def _empty(dim: int, vectors: DenseVectors, config: Hnsw) -> Index:
     return Index(
         ndim=dim,
         metric=_METRICS[vectors.constraint],

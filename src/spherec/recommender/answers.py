@@ -15,7 +15,7 @@ from spherec.data import splits
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.evaluation.foreign import aligned
-from spherec.geometry import Vectors, squared_distance
+from spherec.geometry import DenseVectors, squared_distance
 from spherec.ranking import ExactRanker
 from spherec.recommender.asking import Ids, Unknown, check_k, indices_of, is_several
 from spherec.recommender.lists import Lists, Reason, Recommended, SimilarItem, SimilarUser
@@ -136,7 +136,7 @@ class Answers:
         return self._made.data
 
     @property
-    def vectors(self) -> Vectors:
+    def vectors(self) -> DenseVectors:
         """Of all users and items."""
         return self._made.vectors
 

@@ -15,8 +15,7 @@ from spherec.data.ids import IdMap, refuse_twins
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError
 from spherec.evaluation import Validation
-from spherec.geometry import projected, unit
-from spherec.model import MetricModel
+from spherec.geometry import DenseVectors, project, unit
 from spherec.recommender.placing import Placing
 from spherec.training import Training
 
@@ -69,14 +68,14 @@ def joined(old: Interactions, new: Interactions) -> Growth:
     return Growth(data.with_item_names(names) if names else data, ~np.isin(pairs, had, assume_unique=True))
 
 
-def start_of(growth: Growth, made: Artifact, placing: Placing) -> MetricModel:
+def start_of(growth: Growth, made: Artifact, placing: Placing) -> DenseVectors:
     """Where training goes on: old rows where they are, new users by their items, new items among their users."""
     if not growth.fresh.any():
         raise DataError("there is nothing new in these interactions; give some that the model has not learned from")
     data, vectors = growth.data, made.vectors
     generator = rng.torch_stream(made.config.seed, "new vectors", data.n_users, data.n_items)
-    random = MetricModel.initial(data.n_users, data.n_items, made.config.dim, generator)
-    users, items = random.user_rows, random.item_rows
+    random = DenseVectors.random(data.n_users, data.n_items, made.config.dim, generator)
+    users, items = random.user_table, random.item_table
     n_users, n_items = len(vectors.user_table), len(vectors.item_table)
     users[:n_users], items[:n_items] = vectors.user_table, vectors.item_table
     known = np.arange(data.n_items) < n_items
@@ -86,7 +85,7 @@ def start_of(growth: Growth, made: Artifact, placing: Placing) -> MetricModel:
             users[user] = placing.place(own[known[own]])
     _among_users(items, users, data, np.flatnonzero(~known))
     constraint = vectors.constraint
-    return MetricModel(projected(users, constraint), projected(items, constraint), constraint)
+    return DenseVectors(project(users, constraint), project(items, constraint), constraint)
 
 
 def _among_users(items: Tensor, users: Tensor, data: Interactions, new: NDArray[np.int64]) -> None:

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from spherec import rng
 from spherec.data.interactions import Interactions
-from spherec.geometry import Vectors, apart, placed, projected, side_by_side
+from spherec.geometry import DenseVectors, join_subspaces, project, split_subspaces, to_vectors
 from spherec.losses import Hinge, Softmin
 from spherec.sampling import Hard, Popularity, Sampling, SemiHard, TwoStage, Uniform
 from spherec.sampling.popularity import popularity_weights
@@ -40,7 +40,7 @@ _HINGE_TEMPERATURE = 0.1  # at a margin of 1
 class Placing:
     """Places users in a space whose items stand still. The same items give the same place."""
 
-    def __init__(self, vectors: Vectors, data: Interactions, config: Training) -> None:
+    def __init__(self, vectors: DenseVectors, data: Interactions, config: Training) -> None:
         self._vectors = vectors
         self._subspaces = config.subspaces  # P
         self._learned = data.users_per_item > 0  # (I,) the others are still where they began
@@ -53,7 +53,7 @@ class Placing:
         self.pool, times = np.unique(drawn, return_counts=True)  # (c,) ascending
         self.log_weight = np.log(times) - gamma * np.log(law[self.pool] * len(law))  # (c,) log w
         negatives = vectors.items(torch.from_numpy(self.pool))  # (c, D)
-        self._negatives = apart(negatives, config.subspaces).movedim(1, 0).contiguous()  # (P, c, d)
+        self._negatives = split_subspaces(negatives, config.subspaces).movedim(1, 0).contiguous()  # (P, c, d)
         # In exponents, s = u·v − |v|²/2 − |u|²/2: the last is the same for all, and on the sphere so is the one before.
         length = self._negatives.square().sum(-1) * (vectors.constraint == "ball")  # (P, c)
         self._weight = torch.tensor(self.log_weight, dtype=torch.float32) - length / (2 * self.temperature)  # (P, c)
@@ -64,8 +64,8 @@ class Placing:
         own = known if len(known) else items
         middle = self._vectors.items(torch.from_numpy(own.astype(np.int64))).mean(0)  # (D,)
         weight = self._weight.masked_fill(torch.from_numpy(np.isin(self.pool, own)), float("-inf"))  # (P, c)
-        parts = zip(self._negatives, apart(middle, self._subspaces), weight, strict=True)
-        return side_by_side(torch.stack([self._place_in(*part) for part in parts]))
+        parts = zip(self._negatives, split_subspaces(middle, self._subspaces), weight, strict=True)
+        return join_subspaces(torch.stack([self._place_in(*part) for part in parts]))
 
     def _place_in(self, negatives: Tensor, middle: Tensor, weight: Tensor) -> Tensor:
         """The best place (d,) in one subspace, for these negatives (c, d), weights (c,) and mean of her items (d,)."""
@@ -86,7 +86,7 @@ class Placing:
 
     def _put(self, row: Tensor) -> Tensor:
         constraint = self._vectors.constraint
-        return placed(projected(row, constraint), constraint)
+        return to_vectors(project(row, constraint), constraint)
 
 
 def _temperature(config: Training) -> tuple[float, float]:

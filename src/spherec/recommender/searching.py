@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from spherec.geometry import Vectors
+from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker
 from spherec.recommender.neighbours import Neighbours, nearest
 
@@ -20,7 +20,7 @@ Indices = NDArray[np.integer[Any]]
 class ItemSearch:
     """Finds the items near points, through the `index` if there is one."""
 
-    def __init__(self, vectors: Vectors, index: "UsearchRanker | None" = None) -> None:
+    def __init__(self, vectors: DenseVectors, index: "UsearchRanker | None" = None) -> None:
         self.index = index
         self._vectors = vectors
         self._exact = ExactRanker(vectors)

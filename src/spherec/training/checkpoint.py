@@ -16,14 +16,14 @@ from spherec.data import archive
 from spherec.data.atomic import refuse_unwritable
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError, SpherecError
-from spherec.model import MetricModel
+from spherec.geometry import DenseVectors
 from spherec.training.config import Training
 from spherec.training.history import History
 from spherec.training.run import Run
 from spherec.training.standing import Standing
 
 FORMAT = "spherec-checkpoint"
-VERSION = 1
+VERSION = 2
 
 
 class CheckpointFile:
@@ -38,7 +38,7 @@ class CheckpointFile:
         """Write the run as it is now in place of what was written before."""
         tensors = _tensors(run) | {"generator": run.generator.get_state()}
         if standing.best is not None:
-            tensors |= {"best_users": standing.best.user_rows, "best_items": standing.best.item_rows}
+            tensors |= {"best_users": standing.best.user_table, "best_items": standing.best.item_table}
         manifest = {
             "format": FORMAT,
             "version": VERSION,
@@ -71,7 +71,7 @@ def _restore(run: Run, arrays: dict[str, NDArray[Any]], manifest: dict[str, Any]
     if "best_users" in arrays:
         device = run.rows.table.device
         users, items = (_tensor(arrays[name]).to(device) for name in ("best_users", "best_items"))
-        best = MetricModel(users, items, run.config.constraint)
+        best = DenseVectors(users, items, run.config.constraint)
     return Standing(
         pairs=manifest["pairs"],
         places=manifest["places"],
@@ -82,13 +82,13 @@ def _restore(run: Run, arrays: dict[str, NDArray[Any]], manifest: dict[str, Any]
 
 
 def fingerprint(
-    data: Interactions, config: Training, initial: MetricModel | None, device: torch.device, *, validated: bool
+    data: Interactions, config: Training, initial: DenseVectors | None, device: torch.device, *, validated: bool
 ) -> dict[str, Any]:
     """What must be the same for a run to go on: all but how long it may last, unless a schedule goes by that."""
     described = config.described()
     for name in ("patience", *(("epochs",) if config.optimizer.schedule == "constant" else ())):
         del described[name]
-    given = [] if initial is None else [rows.cpu().numpy() for rows in (initial.user_rows, initial.item_rows)]
+    given = [] if initial is None else [rows.cpu().numpy() for rows in (initial.user_table, initial.item_table)]
     pairs = f"{len(data)} pairs, checksum {archive.checksum(data.indptr, data.indices)}"
     return {
         **described,

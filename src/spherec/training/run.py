@@ -9,12 +9,19 @@ from torch import Tensor
 
 from spherec import rng, sampling
 from spherec.data.interactions import Interactions
-from spherec.geometry import Constraint, apart, placed, projected, side_by_side, squared_distance
+from spherec.geometry import (
+    Constraint,
+    DenseVectors,
+    join_subspaces,
+    project,
+    split_subspaces,
+    squared_distance,
+    to_vectors,
+)
 from spherec.kernels import cuda
 from spherec.kernels.hinge import hinge_gradient
 from spherec.kernels.softmin import shared_softmin_gradient
 from spherec.losses import Hinge, Softmin, Triplets, covariance, spread_out
-from spherec.model import MetricModel
 from spherec.optim import DenseAdam
 from spherec.sampling import Negatives
 from spherec.training.config import Training
@@ -35,6 +42,11 @@ class LiveGeometry:
         """Where vectors live."""
         return self.rows.constraint
 
+    @property
+    def dim(self) -> int:
+        """D."""
+        return self.subspaces * self.rows.table.shape[1]
+
     def users(self, index: Tensor) -> Tensor:
         """The vectors (…, D) of user indices (…)."""
         return self._at(index + self.n_items)
@@ -46,7 +58,7 @@ class LiveGeometry:
     def _at(self, index: Tensor) -> Tensor:
         if self.subspaces == 1:
             return self.rows.vectors(index)
-        return side_by_side(self.rows.vectors(in_subspaces(index, self.subspaces).movedim(0, -1)))
+        return join_subspaces(self.rows.vectors(in_subspaces(index, self.subspaces).movedim(0, -1)))
 
 
 def in_subspaces(index: Tensor, subspaces: int) -> Tensor:
@@ -58,18 +70,18 @@ def in_subspaces(index: Tensor, subspaces: int) -> Tensor:
 class Run:
     """The state of training, and how a step changes it."""
 
-    def __init__(self, train: Interactions, config: Training, initial: MetricModel) -> None:
-        device = initial.user_rows.device
+    def __init__(self, train: Interactions, config: Training, initial: DenseVectors) -> None:
+        device = initial.user_table.device
         self.config = config
         self.n_items = train.n_items
         self.generator = rng.torch_stream(config.seed, "negatives", device=device)
         # One table for both, items first: half as many calls as with two.
-        rows = torch.cat((initial.item_rows, initial.user_rows))  # (I + U, D)
+        rows = torch.cat((initial.item_table, initial.user_table))  # (I + U, D)
         if config.subspaces == 1:
-            first_items = initial.vectors.item_table  # (I, D)
+            first_items = to_vectors(initial.item_table, config.constraint)  # (I, D)
         else:
-            parts = placed(projected(apart(rows, config.subspaces), config.constraint), config.constraint)
-            rows, first_items = parts.flatten(0, 1), side_by_side(parts[: train.n_items])  # ((I + U) P, d), (I, D)
+            parts = to_vectors(project(split_subspaces(rows, config.subspaces), config.constraint), config.constraint)
+            rows, first_items = parts.flatten(0, 1), join_subspaces(parts[: train.n_items])  # ((I + U) P, d), (I, D)
         self.sampler = sampling.build(config.sampler, train, device, initial_items=first_items)
         planned = config.plan(len(train)).steps
         self.rows = DenseAdam(rows, config.optimizer, constraint=config.constraint, planned=planned)
@@ -91,13 +103,14 @@ class Run:
         # Of this epoch: the loss, pairs with something to learn from, places for which no negative was found.
         self.sums = torch.zeros(3, dtype=torch.float64, device=device)
 
-    def model(self) -> MetricModel:
-        """The model by now; a copy."""
+    def vectors(self) -> DenseVectors:
+        """Return the vectors as they are now; a copy."""
         rows = self.rows.everything()  # ((I + U) P, d)
         if self.config.subspaces > 1:
-            parts = placed(rows, self.config.constraint).view(-1, self.config.subspaces, rows.shape[1])
-            rows = side_by_side(parts)  # (I + U, D)
-        return MetricModel(rows[self.n_items :], rows[: self.n_items], self.config.constraint)
+            parts = to_vectors(rows, self.config.constraint).view(-1, self.config.subspaces, rows.shape[1])
+            rows = join_subspaces(parts)  # (I + U, D)
+        vectors = to_vectors(rows, self.config.constraint)  # (I + U, D)
+        return DenseVectors(vectors[self.n_items :], vectors[: self.n_items], self.config.constraint)
 
     def step(self, users: Tensor, positives: Tensor) -> int:
         """Learn from pairs of users (B,) and positive items (B,); gives back how many places for negatives there were.
@@ -167,7 +180,7 @@ class Run:
 
     def _objective(self, rows: Tensor, negatives: Negatives, users: Tensor) -> tuple[Triplets, Tensor, Tensor]:
         """The distances of such rows, the loss, and what to minimise."""
-        vectors, n = placed(rows, self.config.constraint), len(users)
+        vectors, n = to_vectors(rows, self.config.constraint), len(users)
         user, positive, negative = vectors[:n], vectors[n : 2 * n], vectors[2 * n :]  # (B, D), (B, D), (M, D)
         negative = negative.reshape(*negatives.items.shape, -1)  # (B | 1, N, D)
         triplets = Triplets(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from spherec.model import MetricModel
+from spherec.geometry import DenseVectors
 from spherec.training.history import History
 
 
@@ -18,7 +18,7 @@ class Standing:
     "Spent in this epoch's steps."
     history: History = field(default_factory=History)
     "The epochs before."
-    best: MetricModel | None = None
+    best: DenseVectors | None = None
     "The model after the best epoch, where there was a validation."
 
     def add(self, pairs: int, places: int, seconds: float) -> None:

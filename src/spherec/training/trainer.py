@@ -13,8 +13,7 @@ from spherec import rng
 from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, DataError, TrainingError
-from spherec.geometry import Vectors
-from spherec.model import MetricModel
+from spherec.geometry import DenseVectors, Vectors
 from spherec.threads import threads_for
 from spherec.training.checkpoint import CheckpointFile, fingerprint
 from spherec.training.config import Training
@@ -43,7 +42,7 @@ _SECONDS_BETWEEN_REPORTS = 0.2
 class Trained:
     """What a run leaves."""
 
-    model: MetricModel
+    vectors: DenseVectors
     "The best by the validation metric; without one, the last."
     config: Training
     "How it was trained."
@@ -59,7 +58,7 @@ def train(
     *,
     validate: Validate | None = None,
     device: DeviceName | torch.device = "auto",
-    initial: MetricModel | None = None,
+    initial: DenseVectors | None = None,
     checkpoint: str | PathLike[str] | None = None,
     checkpoint_seconds: float = 300.0,
     resume: bool = False,
@@ -117,21 +116,21 @@ def train(
     ended: Ended = "given up" if given_up else "interrupted"
     if _is_over(standing.history, plan.epochs, config.patience):
         ended = "all epochs done" if len(standing.history.epochs) >= plan.epochs else "no better for a while"
-    return Trained(standing.best or run.model(), config, standing.history, ended)
+    return Trained(standing.best or run.vectors(), config, standing.history, ended)
 
 
-def _start(data: Interactions, config: Training, initial: MetricModel | None, device: torch.device) -> MetricModel:
+def _start(data: Interactions, config: Training, initial: DenseVectors | None, device: torch.device) -> DenseVectors:
     """The model before the first step, on the device."""
     if initial is None:  # drawn on the CPU, so that all devices start from the same vectors
         generator = rng.torch_stream(config.seed, "initial vectors")
-        initial = MetricModel.initial(data.n_users, data.n_items, config.dim, generator)
-    for name, rows, count in (("user", initial.user_rows, data.n_users), ("item", initial.item_rows, data.n_items)):
+        initial = DenseVectors.random(data.n_users, data.n_items, config.dim, generator)
+    for name, rows, count in (("user", initial.user_table, data.n_users), ("item", initial.item_table, data.n_items)):
         if rows.shape != (count, config.dim):
             raise ArgumentError(
-                f"initial {name} rows must be of shape {(count, config.dim)} for this data and dim, got "
+                f"initial {name} vectors must be of shape {(count, config.dim)} for this data and dim, got "
                 f"{(*rows.shape,)}"
             )
-    return replace(initial, constraint=config.constraint).to(device)
+    return replace(initial, constraint=config.constraint).check_finite().to(device)
 
 
 def _is_over(history: History, epochs: int, patience: int) -> bool:
@@ -144,12 +143,12 @@ def _end_epoch(run: Run, standing: Standing, validate: Validate | None) -> None:
     if validate is None:
         standing.history = standing.history.with_epoch(record)
     else:
-        model = run.model()
-        metric = float(validate(model.vectors))
+        vectors = run.vectors()
+        metric = float(validate(vectors))
         if not math.isfinite(metric):
             raise TrainingError(f"validate gave {metric} after epoch {record.epoch}; it must give a finite number")
         standing.history = standing.history.with_epoch(replace(record, metric=metric))
-        standing.best = model if standing.history.is_best() else standing.best
+        standing.best = vectors if standing.history.is_best() else standing.best
     standing.begin_epoch()
     run.sums.zero_()
 

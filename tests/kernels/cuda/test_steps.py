@@ -35,5 +35,7 @@ def test_a_step_moves_rows_as_without_triton(both, case, constraint):
         for run in (ours, theirs):
             run.step(*(one[some.to(DEVICE)] for one in pairs))
         assert_close(ours.sums, theirs.sums, 1e-5)
-    for one, other in zip(*((run.model().user_rows, run.model().item_rows) for run in (ours, theirs)), strict=True):
+    for one, other in zip(
+        *((run.vectors().user_table, run.vectors().item_table) for run in (ours, theirs)), strict=True
+    ):
         assert_close(one, other, AFTER_STEPS)
