@@ -42,7 +42,7 @@ def evaluate(
     """Score the model's k best items for each user, without their training items, against the held-out pairs of `test`.
 
     `train` and `test` share their indices, as the parts of a split do. The popularity of an item is the number of users
-    who have it in `train`. `metrics` are built-in metrics by name and metrics of your own, by default all built-in ones.
+    who have it in `train`. `metrics` are names of built-in metrics and metrics of your own, by default all built-in.
     """
     if train.user_ids != test.user_ids or train.item_ids != test.item_ids:
         raise ArgumentError(
