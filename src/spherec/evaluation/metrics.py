@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, meant
+from spherec.errors import ArgumentError, suggest
 
 Values = NDArray[np.float64]
 
@@ -220,7 +220,7 @@ def find_metric(metric: str | Metric | Formula) -> Metric:
         named = {built_in.name: built_in for built_in in METRICS}
         if metric not in named:
             raise ArgumentError(
-                f"there is no metric called {metric!r}{meant(metric, named)}; there are {', '.join(named)}"
+                f"there is no metric called {metric!r}{suggest(metric, named)}; there are {', '.join(named)}"
             )
         return named[metric]
     if all(hasattr(metric, attribute) for attribute in ("name", "label", "percent")) and callable(metric):
