@@ -13,9 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from spherec.data.archive import read_archive, write_archive
-from spherec.data.atomic import refuse_unwritable
+from spherec.data.files import checksum, refuse_unwritable
 from spherec.data.interactions import Interactions
-from spherec.data.manifest import checksum
 from spherec.errors import DataError, SpherecError
 from spherec.geometry import DenseVectors
 from spherec.training.config import Training
