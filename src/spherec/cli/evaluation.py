@@ -12,29 +12,18 @@ from rich.table import Table
 from spherec import artifact, datasets
 from spherec.cli.display import note, show
 from spherec.cli.source import Source
-from spherec.data import archive, splits
+from spherec.data import splits
+from spherec.data.files import is_archive
 from spherec.data.interactions import Interactions
 from spherec.data.reading import Columns, Reading
 from spherec.data.splits import Fold
 from spherec.device import DeviceName, resolve
 from spherec.errors import DataError
-from spherec.evaluation import Ranker, evaluate
+from spherec.evaluation import METRICS, ItemLister, evaluate
 from spherec.evaluation.foreign import Lists
+from spherec.evaluation.metrics import label_at
 from spherec.recommender.answers import Answers
 from spherec.tensor_file import is_tensor_file
-
-_NAMES = {
-    "map": "MAP@{k}",
-    "ndcg": "NDCG@{k}",
-    "recall": "Recall@{k}",
-    "precision": "Precision@{k}",
-    "hit_rate": "HitRate@{k}",
-    "mrr": "MRR@{k}",
-    "mmr": "MMR@{k}, median popularity of a list",
-    "popularity": "mean popularity of a list",
-    "coverage": "share of the catalogue in any list",
-    "gini": "Gini of the lists over the catalogue",
-}
 
 
 def run_evaluation(
@@ -58,8 +47,8 @@ def run_evaluation(
         typer.echo(json.dumps({**known, **counts}))
         return
     table = Table("metric", "", title=f"{model.name}: {counts['users']:,} users", title_justify="left")
-    for name, label in _NAMES.items():
-        table.add_row(label.format(k=k), f"{summary[name]:.4f}")
+    for metric in METRICS:
+        table.add_row(label_at(metric, k, explain=True), f"{summary[metric.name]:.4f}")
     table.columns[1].justify = "right"
     show(table)
     empty = int(np.isnan(scores.per_user.median_popularity).sum())
@@ -71,17 +60,17 @@ def run_evaluation(
 
 def _load(data: str, user: str, item: str) -> Interactions:
     """The embedded data set or a prepared file; any other is a table with these columns."""
-    is_table = data != datasets.BOOK_CROSSING.name and not archive.is_archive(data)
+    is_table = data != datasets.BOOK_CROSSING.name and not is_archive(data)
     return (Source(data=data, user_column=user, item_column=item) if is_table else Source(data=data)).load(
         by_options=False
     )
 
 
-def _ranker(path: Path, fold: Fold, columns: Columns, device: torch.device) -> Ranker:
+def _ranker(path: Path, fold: Fold, columns: Columns, device: torch.device) -> ItemLister:
     """The model, or the lists in a table."""
     if not path.exists():
         raise DataError(f"{path} does not exist; give a model or a table of user, item, rank")
-    if archive.is_archive(path) or is_tensor_file(path):
+    if is_archive(path) or is_tensor_file(path):
         made = artifact.load(path)
         return Answers(replace(made, vectors=made.vectors.to(device))).ranker_for(fold.train, fold.test)
     from spherec.data.readers import read_events  # brings polars, which a machine that only trains may lack

@@ -12,7 +12,7 @@ from rich.table import Table
 from spherec import artifact
 from spherec.cli.display import INTERRUPTED, note, show
 from spherec.cli.presets import PresetName
-from spherec.data.atomic import refuse_unwritable
+from spherec.data.files import refuse_unwritable
 from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, TrainingError

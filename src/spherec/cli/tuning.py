@@ -14,7 +14,7 @@ from spherec.cli.display import INTERRUPTED, note, show
 from spherec.cli.presets import PresetName
 from spherec.cli.source import Source
 from spherec.cli.tuning_progress import shown_values, trials_bar
-from spherec.data.atomic import atomic_write, refuse_unwritable
+from spherec.data.files import atomic_write, refuse_unwritable
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, TrainingError
 from spherec.experiments.environment import environment_of

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from types import UnionType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from spherec.errors import ArgumentError, meant
+from spherec.errors import ArgumentError, suggest
 from spherec.geometry import Constraint
 from spherec.losses import LOSSES, Hinge, Loss, UnknownLoss
 from spherec.optim import Adam
@@ -206,7 +206,7 @@ def _change(base: _Part, changes: Mapping[str, Any], path: str) -> _Part:
         where = f"{path}{name}"
         if name not in names:
             other = _kinds_having(path.rstrip("."), name)
-            hint = other or meant(name, names) or f"; it has {', '.join(names)}"
+            hint = other or suggest(name, names) or f"; it has {', '.join(names)}"
             raise ArgumentError(f"{where} is not a field of {type(base).__name__}{hint}")
         if name in _KINDS and not path:
             values[name] = _change_part(getattr(base, name), value, where)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spherec.errors import ArgumentError
-from spherec.nested import merged, nested
+from spherec.nested import nest, overlay
 from spherec.training import Training
 from spherec.tuning.search import Choices, Domain, Range, Value
 
@@ -35,7 +35,7 @@ class Space:
         """The config with these values."""
         changes: dict[str, Any] = {}
         for name, value in values.items():
-            changes = merged(changes, nested(name, value))
+            changes = overlay(changes, nest(name, value))
         return self.base.change(changes)
 
     def start(self) -> dict[str, Value] | None:
@@ -59,7 +59,7 @@ def _kinds(searches: Mapping[str, Domain]) -> Iterator[dict[str, Any]]:
     for kinds in itertools.product(*choices):
         changes: dict[str, Any] = {}
         for name, kind in zip(names, kinds, strict=True):
-            changes = merged(changes, nested(name, kind if isinstance(kind, str) else str(kind)))
+            changes = overlay(changes, nest(name, kind if isinstance(kind, str) else str(kind)))
         yield changes
 
 
@@ -79,6 +79,6 @@ def _typed(config: Training, name: str, domain: Domain) -> Domain:
 def _at_field(config: Training, name: str, value: Value) -> Any:
     """The value as the field has it; an error where it cannot be."""
     try:
-        return value_at(config.change(nested(name, value)), name)
+        return value_at(config.change(nest(name, value)), name)
     except ArgumentError as error:
         raise ArgumentError(f"cannot search {name}: {error}") from None
