@@ -10,12 +10,7 @@ from pathlib import Path
 
 import torch
 
-from spherec.errors import TrainingError
-
 _PROCESS = Path("/proc/self")  # Linux
-# On a CPU torch has no error of its own for it: what its allocator says, and what is said of more bytes than there are
-# numbers for. A driver's error comes so, too.
-_SHORTAGE = re.compile(r"DefaultCPUAllocator|Storage size calculation overflowed|out of memory")
 
 
 @dataclass
@@ -24,17 +19,6 @@ class Growth:
 
     mb: float | None = None
     "By how much memory grew within the block, at most; None where the system does not tell."
-
-
-@contextmanager
-def enough_memory() -> Iterator[None]:
-    """A `TrainingError` where there is not."""
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and not _SHORTAGE.search(str(error)):
-            raise
-        raise TrainingError("there is not enough memory; take smaller dim, batch_size or negatives") from None
 
 
 @contextmanager

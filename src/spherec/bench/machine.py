@@ -8,7 +8,7 @@ import torch
 
 from spherec import rng
 from spherec.bench.interleaved import wait
-from spherec.threads import threads_for
+from spherec.device import threads_for
 
 _FLOATS = 1 << 26  # 256 MB: beyond every cache
 _ROW = 128

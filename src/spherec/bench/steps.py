@@ -12,13 +12,13 @@ from spherec.bench.interleaved import Done, interleaved
 from spherec.bench.machine import Machine
 from spherec.bench.record import Comparison, StepResult
 from spherec.data.interactions import Interactions
+from spherec.device import threads_for
 from spherec.geometry import DenseVectors
 from spherec.memory import watched
 from spherec.sampling import Popularity, Sampling, TwoStage, Uniform
-from spherec.threads import threads_for
 from spherec.training import Training
-from spherec.training.run import Run
-from spherec.training.steps import steps
+from spherec.training.step import Run
+from spherec.training.trainer import make_batches
 
 SAMPLERS: dict[str, Callable[[int], Sampling]] = {
     "uniform": Uniform,
@@ -40,8 +40,7 @@ class Steps:
         self._left = 0  # pairs of this epoch
         self._epoch = 0
         self._run = Run(data, config, initial)
-        users, items = (torch.tensor(one, device=self._device) for one in (data.users, data.indices))  # (E,), (E,)
-        self._walk = steps(self._run, (users, items), config.batch_size)
+        self._walk = make_batches(self._run, data, self._device)
 
     def __call__(self, calls: int) -> Done:
         """Go on; on a GPU one call may be sixteen steps."""
@@ -59,7 +58,7 @@ class Steps:
     def set_up(self) -> None:
         """The first steps, and every row touched: rows that no step has met yet take no memory on a CPU."""
         self(_FIRST_CALLS[self._device.type])
-        for one in self._run.rows.state().values():
+        for one in self._run.embedding.state().values():
             one.add_(0)
 
     def _begin(self) -> None:

@@ -14,9 +14,8 @@ from spherec.cli.display import INTERRUPTED, note, show
 from spherec.cli.presets import PresetName
 from spherec.data.files import refuse_unwritable
 from spherec.data.interactions import Interactions
-from spherec.device import DeviceName, resolve
+from spherec.device import DeviceName, enough_memory, resolve
 from spherec.errors import ArgumentError, TrainingError
-from spherec.memory import enough_memory
 from spherec.recommender.fitting import METRIC, held_out, watched
 from spherec.training import History, train
 from spherec.training.advice import advise

@@ -16,12 +16,13 @@ from spherec.compare.search import draws
 from spherec.data import splits
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
+from spherec.device import enough_memory
 from spherec.errors import ArgumentError, SpherecError, TrainingError
 from spherec.evaluation import evaluate, validation_part
 from spherec.experiments.environment import environment_of
 from spherec.experiments.pool import run_all, workers_for
 from spherec.experiments.runner import Stage, Watch, name_of
-from spherec.memory import enough_memory, watched
+from spherec.memory import watched
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,8 @@ from spherec import artifact
 from spherec.artifact import Artifact
 from spherec.data.files import refuse_unwritable
 from spherec.data.frames import Orientation, as_interactions
-from spherec.device import DeviceName, resolve
+from spherec.device import DeviceName, enough_memory, resolve
 from spherec.errors import ArgumentError, suggest
-from spherec.memory import enough_memory
 from spherec.ranking import index_file
 from spherec.recommender.answers import Answers
 from spherec.recommender.asking import Unknown, indices_of

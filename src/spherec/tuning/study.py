@@ -19,7 +19,7 @@ from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, TrainingError
 from spherec.training import History
-from spherec.training.interrupt import interruptible
+from spherec.training.trainer import interruptible
 from spherec.tuning.attempt import Attempts
 from spherec.tuning.goal import Goal
 from spherec.tuning.package import optuna
