@@ -82,12 +82,16 @@ def test_public_callables_name_their_parameters():
     open_ended = []
     for name in spherec.__all__:
         value = getattr(spherec, name)
-        members = [value, *(vars(value).values() if inspect.isclass(value) else ())]
-        for member in filter(inspect.isroutine, members):
-            function = inspect.unwrap(getattr(member, "__func__", member))
-            parameters = inspect.signature(function).parameters.values() if inspect.isfunction(function) else ()
-            open_ended += [f"{name}: {p}" for p in parameters if p.kind is p.VAR_KEYWORD]
-    assert open_ended in ([], ["CML: **settings"])
+        members = (
+            [member for _, member in inspect.getmembers(value, inspect.isroutine)]
+            if inspect.isclass(value)
+            else [value]
+        )
+        for function in (inspect.unwrap(getattr(member, "__func__", member)) for member in members):
+            if inspect.isfunction(function) and function.__module__.startswith("spherec"):
+                parameters = inspect.signature(function).parameters.values()
+                open_ended += [f"{name}: {p}" for p in parameters if p.kind is p.VAR_KEYWORD]
+    assert open_ended in ([], ["CML: **settings: Any"])
 
 
 def test_training_on_a_file_goes_through_few_files(hops):
