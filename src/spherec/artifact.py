@@ -10,7 +10,7 @@ from typing import get_args
 import torch
 
 from spherec import tensor_file
-from spherec.data import text_arrays
+from spherec.data import files
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
@@ -56,10 +56,10 @@ def save(path: str | PathLike[str], artifact: Artifact) -> None:
         "indptr": data.indptr,
         "indices": data.indices,
     }
-    arrays |= text_arrays.encode_ids(data.user_ids, "user_ids")
-    arrays |= text_arrays.encode_ids(data.item_ids, "item_ids")
+    arrays |= files.encode_ids(data.user_ids, "user_ids")
+    arrays |= files.encode_ids(data.item_ids, "item_ids")
     if data.item_names is not None:
-        arrays |= text_arrays.encode_names(data.item_names, "item_names")
+        arrays |= files.encode_names(data.item_names, "item_names")
     manifest = {
         "format": FORMAT,
         "version": VERSION,
@@ -78,9 +78,9 @@ def load(path: str | PathLike[str]) -> Artifact:
         data = Interactions(
             indptr=arrays["indptr"],
             indices=arrays["indices"],
-            user_ids=IdMap(text_arrays.decode_ids(arrays, "user_ids")),
-            item_ids=IdMap(text_arrays.decode_ids(arrays, "item_ids")),
-            item_names=text_arrays.decode_names(arrays, "item_names"),
+            user_ids=IdMap(files.decode_ids(arrays, "user_ids")),
+            item_ids=IdMap(files.decode_ids(arrays, "item_ids")),
+            item_names=files.decode_names(arrays, "item_names"),
         )
         config = configured(Training(), manifest["config"])
         vectors = DenseVectors(users, items, config.constraint).check_finite()

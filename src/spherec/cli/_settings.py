@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from spherec.errors import ArgumentError, DataError
-from spherec.nested import merged, nested
+from spherec.nested import nest, overlay
 
 MODEL = "Model"
 RUN = "Run"
@@ -44,10 +44,10 @@ def read_settings(file: Path | None, settings: Sequence[str], options: Mapping[s
         name, equals, text = setting.partition("=")
         if not equals or not name.strip():
             raise ArgumentError(f"--set needs NAME=VALUE, e.g. sampler.beta=0.6, got {setting!r}")
-        table = merged(table, nested(name.strip(), _value(text.strip())))
+        table = overlay(table, nest(name.strip(), _value(text.strip())))
     for name, value in options.items():
         if value is not None:
-            table = merged(table, nested(name, value))
+            table = overlay(table, nest(name, value))
     return table
 
 

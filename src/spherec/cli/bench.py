@@ -13,7 +13,7 @@ from rich.table import Table
 from spherec.cli._output import AsJson, note, show
 from spherec.cli._settings import Device
 from spherec.cli._source import Source
-from spherec.data.atomic import atomic_write, refuse_unwritable
+from spherec.data.files import atomic_write, refuse_unwritable
 
 if TYPE_CHECKING:
     from spherec.bench import Record

@@ -15,7 +15,7 @@ from spherec.cli._output import AsJson, note, show
 from spherec.cli._runs import check_workers, parse_folds, runs_bar
 from spherec.cli._settings import RUN, Device, refuse_overwriting
 from spherec.cli._source import CUT, Source, takes_source
-from spherec.data.atomic import atomic_write
+from spherec.data.files import atomic_write
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, MissingPackageError, TrainingError
 

@@ -16,8 +16,8 @@ from spherec.cli._output import AsJson, note, show
 from spherec.cli._settings import refuse_overwriting
 from spherec.cli._source import CUT, NamesColumn, NamesIdColumn, NamesPath, Source, takes_source
 from spherec.data import splits
-from spherec.data.atomic import atomic_folder, refuse_taken, refuse_unwritable
 from spherec.data.events import Step
+from spherec.data.files import atomic_folder, refuse_taken, refuse_unwritable
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.data.statistics import Spread, Statistics, histogram, statistics

@@ -13,7 +13,8 @@ from spherec import datasets
 from spherec.cli._output import AsJson, note, show
 from spherec.cli._settings import Device
 from spherec.cli._source import Source
-from spherec.data import archive, splits
+from spherec.data import splits
+from spherec.data.files import is_archive
 from spherec.data.interactions import Interactions
 from spherec.data.reading import Columns, Reading
 from spherec.errors import DataError
@@ -22,20 +23,7 @@ from spherec.tensor_file import is_tensor_file
 if TYPE_CHECKING:
     import torch
 
-    from spherec.evaluation import Ranker
-
-_NAMES = {
-    "map": "MAP@{k}",
-    "ndcg": "NDCG@{k}",
-    "recall": "Recall@{k}",
-    "precision": "Precision@{k}",
-    "hit_rate": "HitRate@{k}",
-    "mrr": "MRR@{k}",
-    "mmr": "MMR@{k}, median popularity of a list",
-    "popularity": "mean popularity of a list",
-    "coverage": "share of the catalogue in any list",
-    "gini": "Gini of the lists over the catalogue",
-}
+    from spherec.evaluation import ItemLister
 
 
 def evaluate(
@@ -58,7 +46,8 @@ def evaluate(
     spherec evaluate model.spherec --train split/train.npz --test split/test.npz
     """
     from spherec.device import resolve
-    from spherec.evaluation import evaluate
+    from spherec.evaluation import METRICS, evaluate
+    from spherec.evaluation.metrics import label_at
 
     fold = splits.given(_load(train, user_column, item_column), _load(test, user_column, item_column))
     ranker = _ranker(model, fold, Columns(user_column, item_column, rank_column), resolve(device))
@@ -70,8 +59,8 @@ def evaluate(
         typer.echo(json.dumps({**known, **counts}))
         return
     table = Table("metric", "", title=f"{model.name}: {counts['users']:,} users", title_justify="left")
-    for name, label in _NAMES.items():
-        table.add_row(label.format(k=k), f"{summary[name]:.4f}")
+    for metric in METRICS:
+        table.add_row(label_at(metric, k, explain=True), f"{summary[metric.name]:.4f}")
     table.columns[1].justify = "right"
     show(table)
     empty = int(np.isnan(scores.per_user.median_popularity).sum())
@@ -83,12 +72,12 @@ def evaluate(
 
 def _load(data: str, user: str, item: str) -> Interactions:
     """Load the embedded data set or a prepared file; read any other as a table with these columns."""
-    is_table = data != datasets.BOOK_CROSSING.name and not archive.is_archive(data)
+    is_table = data != datasets.BOOK_CROSSING.name and not is_archive(data)
     source = Source(data=data, user_column=user, item_column=item) if is_table else Source(data=data)
     return source.load(by_options=False)
 
 
-def _ranker(path: Path, fold: splits.Fold, columns: Columns, device: "torch.device") -> "Ranker":
+def _ranker(path: Path, fold: splits.Fold, columns: Columns, device: "torch.device") -> "ItemLister":
     """Load the model, or the lists in a table."""
     from spherec import artifact
     from spherec.evaluation.foreign import Lists
@@ -96,7 +85,7 @@ def _ranker(path: Path, fold: splits.Fold, columns: Columns, device: "torch.devi
 
     if not path.exists():
         raise DataError(f"{path} does not exist; give a model or a table of user, item, rank")
-    if archive.is_archive(path) or is_tensor_file(path):
+    if is_archive(path) or is_tensor_file(path):
         made = artifact.load(path)
         return Answers(replace(made, vectors=made.vectors.to(device))).ranker_for(fold.train, fold.test)
     from spherec.data.readers import read_events  # brings polars, which a machine that only trains may lack

@@ -13,8 +13,7 @@ from spherec.cli._output import note, show
 from spherec.cli._runs import check_workers, parse_folds, runs_bar
 from spherec.cli._settings import RUN, Device
 from spherec.cli._source import Source
-from spherec.data import archive
-from spherec.data.atomic import atomic_write
+from spherec.data.files import atomic_write, is_archive
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
 
@@ -154,7 +153,7 @@ def _data(dataset: Literal["book-crossing", "amazon-movies", "echonest"], path: 
         if dataset != "book-crossing":
             raise ArgumentError(f"{dataset} is not embedded; give its published file with --data")
         return datasets.book_crossing()
-    if archive.is_archive(path):
+    if is_archive(path):
         return Source(data=str(path)).load()
     return Source(data=str(path), paper_cut=dataset).load()
 

@@ -20,7 +20,7 @@ from spherec.cli._settings import (
     refuse_overwriting,
 )
 from spherec.cli._source import NamesColumn, NamesIdColumn, NamesPath, Source, takes_source
-from spherec.data.atomic import refuse_unwritable
+from spherec.data.files import refuse_unwritable
 from spherec.errors import ArgumentError, TrainingError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from spherec.cli._output import INTERRUPTED, AsJson, note, show, transient_bar
 from spherec.cli._settings import MODEL, ConfigFile, Device, StartingPreset, read_settings, refuse_overwriting
 from spherec.cli._source import Source, takes_source
 from spherec.cli.train import note_idle
-from spherec.data.atomic import atomic_write, refuse_unwritable
+from spherec.data.files import atomic_write, refuse_unwritable
 from spherec.errors import TrainingError
 
 if TYPE_CHECKING:

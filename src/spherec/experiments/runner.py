@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from spherec.data import splits
-from spherec.data.archive import checksum
+from spherec.data.files import checksum
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.evaluation import Validation, evaluate, validation_part

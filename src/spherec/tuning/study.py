@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import torch
 
-from spherec.data.archive import checksum
+from spherec.data.files import checksum
 from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, TrainingError
