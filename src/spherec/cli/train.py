@@ -5,7 +5,6 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 from rich.table import Table
 
@@ -24,8 +23,7 @@ from spherec.data.files import refuse_unwritable
 from spherec.errors import ArgumentError, TrainingError
 
 if TYPE_CHECKING:
-    from spherec.data.interactions import Interactions
-    from spherec.training import History, Training
+    from spherec.training import History
 
 
 @takes_source
@@ -96,7 +94,7 @@ def train(
     from spherec.memory import enough_memory
     from spherec.recommender.fitting import held_out, watched
     from spherec.training import train
-    from spherec.training.configure import configured
+    from spherec.training.advice import advise
     from spherec.training.presets import PRESETS
 
     flags = {
@@ -108,7 +106,7 @@ def train(
         "epochs": epochs,
         "seed": seed,
     }
-    training = configured(PRESETS[preset].training, read_settings(config, settings or [], flags))
+    training = PRESETS[preset].training.change(read_settings(config, settings or [], flags))
     refuse_unwritable(output)
     refuse_overwriting({"--output": output}, (source.data, names, config))
     checkpoint = output.with_name(f"{output.name}.checkpoint")
@@ -137,43 +135,14 @@ def train(
             raise
     artifact.save(output, artifact.Artifact.of(trained, data))
     _report(trained.history, trained.ended, output, as_json=as_json)
-    note_idle(training, data)
-    note_small_catalogue(training, data)
+    for advice in advise(training, data):
+        note(advice)
     if trained.ended == "interrupted":
         note(f"{checkpoint} holds what --resume needs to continue")
         raise typer.Exit(INTERRUPTED)
     checkpoint.unlink(missing_ok=True)
     if data.n_users and not as_json:
         note(f"try it: spherec recommend {shlex.quote(str(output))} {shlex.quote(str(data.user_ids[0]))}")
-
-
-def note_idle(config: "Training", data: "Interactions") -> None:
-    """Say which settings have no effect in combination with others, or on this data."""
-    from spherec.losses import Softmin
-    from spherec.sampling import Popularity, TwoStage
-
-    loss, sampler = config.loss, config.sampler
-    drawable = int(np.count_nonzero(data.users_per_item))
-    if isinstance(sampler, TwoStage) and sampler.takes_all(drawable):
-        note(
-            f"all {drawable:,} items are candidates in every batch, so the sampler's beta has no effect; "
-            f"--set sampler.candidates={-(-drawable // 4)} gives it one; --preset accurate is likely better on so few"
-        )
-    if isinstance(loss, Softmin) and loss.gamma != 1 and not isinstance(sampler, Popularity):
-        note(f"gamma has no effect with {type(sampler).__name__}; it undoes the bias of the sampler Popularity")
-
-
-def note_small_catalogue(config: "Training", data: "Interactions") -> None:
-    """Say that softmin needs a higher temperature where there are few items, and which one is likely good."""
-    from spherec.losses import Softmin
-    from spherec.losses.softmin import likely_temperature
-
-    likely = likely_temperature(data.n_items)
-    if isinstance(config.loss, Softmin) and config.loss.temperature < 0.8 * likely:
-        note(
-            f"with {data.n_items:,} items a higher temperature is likely better: "
-            f"--set loss.temperature={likely:g}, or let spherec tune find one"
-        )
 
 
 def _report(history: "History", ended: str, output: Path, *, as_json: bool) -> None:

@@ -14,7 +14,6 @@ from rich.table import Table
 from spherec.cli._output import INTERRUPTED, AsJson, note, show, transient_bar
 from spherec.cli._settings import MODEL, ConfigFile, Device, StartingPreset, read_settings, refuse_overwriting
 from spherec.cli._source import Source, takes_source
-from spherec.cli.train import note_idle
 from spherec.data.files import atomic_write, refuse_unwritable
 from spherec.errors import TrainingError
 
@@ -100,7 +99,7 @@ def tune(
     """
     from spherec.device import resolve
     from spherec.experiments.environment import environment_of
-    from spherec.training.configure import configured
+    from spherec.training.advice import find_idle_settings
     from spherec.training.presets import PRESETS
     from spherec.tuning import Goal, Space, parsed, usual
     from spherec.tuning.storage import shown
@@ -108,7 +107,7 @@ def tune(
 
     storage = storage or str(output.with_suffix(".db"))
     searches = searches or []
-    base = configured(PRESETS[preset].training, read_settings(config, settings or [], {"seed": seed}))
+    base = PRESETS[preset].training.change(read_settings(config, settings or [], {"seed": seed}))
     goal = Goal(metric=metric, k=k, validation=validation, mmr_at_most=mmr_at_most)
     space = Space.of(base, parsed(searches) or usual(base))
     refuse_unwritable(output)
@@ -118,7 +117,8 @@ def tune(
     domains = ", ".join(f"{name}={domain}" for name, domain in space.domains.items())
     note(f"searching {domains}{'' if searches else ' (give --search to search something else)'}")
     note(f"{goal.name} on {goal.validation:g} of each user's items; the study is in {shown(storage)}")
-    note_idle(base, data)
+    for advice in find_idle_settings(base, data):
+        note(advice)
     with _trials_bar(trials, goal) as watcher:
         tuned = tune(
             data,
@@ -148,8 +148,6 @@ def tune(
 
 def _write(output: Path, tuned: "Tuned", goal: "Goal", command: str, commit: str) -> None:
     """Write the best settings as TOML, below comments that say where they come from."""
-    from spherec.training.toml import as_toml
-
     best, config = tuned.best, tuned.config
     if best is None or config is None:
         return
@@ -169,7 +167,7 @@ def _write(output: Path, tuned: "Tuned", goal: "Goal", command: str, commit: str
         "",
     ]
     with atomic_write(output) as file:
-        file.write("\n".join([*lines, as_toml(config), ""]).encode())
+        file.write("\n".join([*lines, config.to_toml(), ""]).encode())
 
 
 def _report(tuned: "Tuned", goal: "Goal", output: Path, *, as_json: bool) -> None:
@@ -180,7 +178,7 @@ def _report(tuned: "Tuned", goal: "Goal", output: Path, *, as_json: bool) -> Non
             "ended": tuned.ended,
             "metric": goal.name,
             "best": best and best.described(),
-            "config": tuned.config and tuned.config.described(),
+            "config": tuned.config and tuned.config.to_dict(),
             "within_limit": None if best is None else goal.allows(best.mmr),
             "importance": dict(tuned.importance),
             "trials": [trial.described() for trial in tuned.tried],
