@@ -38,7 +38,7 @@ def enough_memory() -> Iterator[None]:
 
 @contextmanager
 def measure_peak(device: torch.device) -> Iterator[PeakMemory]:
-    """Measure the block: on a GPU the memory that torch allocates there, on a CPU the resident memory of this process."""
+    """Measure the block: memory that torch allocates on a GPU, or resident memory of this process on a CPU."""
     peak = PeakMemory()
     gc.collect()
     if device.type == "cuda":

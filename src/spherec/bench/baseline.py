@@ -90,7 +90,9 @@ class PlainTraining:
             case Uniform():
                 return self._draw_unseen(users, lambda size: self._random.integers(self._data.n_items, size=size))
             case Popularity():
-                return self._draw_unseen(users, lambda size: self._random.choice(len(self._law), size=size, p=self._law))
+                return self._draw_unseen(
+                    users, lambda size: self._random.choice(len(self._law), size=size, p=self._law)
+                )
             case TwoStage() as config:
                 return self._two_stage(config, users, positives)
             case other:
