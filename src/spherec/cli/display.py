@@ -12,7 +12,7 @@ from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progres
 from rich.table import Table
 
 from spherec.data.events import Step
-from spherec.data.reading import Progress as ProgressCallback
+from spherec.data.readers.formats import ReadProgress as ProgressCallback
 from spherec.data.statistics import Spread, Statistics, histogram
 from spherec.datasets import Preset, Table1
 

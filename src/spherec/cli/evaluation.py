@@ -15,7 +15,7 @@ from spherec.cli.source import Source
 from spherec.data import splits
 from spherec.data.files import is_archive
 from spherec.data.interactions import Interactions
-from spherec.data.reading import Columns, Reading
+from spherec.data.readers.formats import Columns, Reading
 from spherec.data.splits import Fold
 from spherec.device import DeviceName, resolve
 from spherec.errors import DataError

@@ -3,7 +3,6 @@
 import functools
 import inspect
 import shlex
-import warnings
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
@@ -17,8 +16,8 @@ from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events
 from spherec.data.files import is_archive
 from spherec.data.interactions import Interactions
-from spherec.data.reading import Columns, Format, Missing, Reading
-from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning
+from spherec.data.readers.formats import Columns, FormatName, Missing, Reading
+from spherec.errors import ArgumentError, DataError
 from spherec.tensor_file import is_tensor_file
 
 _TABLE = "Reading a table"
@@ -50,7 +49,7 @@ class Source:
         typer.Option(help="How dates are written if not as 2004-06-01, e.g. '%m %d, %Y'.", rich_help_panel=_TABLE),
     ] = None
     format: Annotated[
-        Format,
+        FormatName,
         typer.Option(help="What the file is; 'auto' goes by its name and content.", rich_help_panel=_TABLE),
     ] = "auto"
     header: Annotated[
@@ -116,7 +115,7 @@ class Source:
         return datasets.PRESETS[self.preset] if self.preset else None
 
     @property
-    def format_of_file(self) -> Format:
+    def format_of_file(self) -> FormatName:
         """The format as said, or the preset's."""
         if self.preset and self.format == "auto":
             return datasets.PRESETS[self.preset].format_of(self.data)
@@ -155,16 +154,15 @@ class Source:
 
         unread: list[str] = []
         merged: list[int] = []
-        with progress_bar(f"reading {Path(self.data).name}") as progress, warnings.catch_warnings():
-            warnings.simplefilter("ignore", DuplicatePairsWarning)  # a note or the steps say what was merged
+        with progress_bar(f"reading {Path(self.data).name}") as progress:
             reading = replace(self._reading(), progress=progress)
             data = read_interactions(
                 self.data,
                 reading,
                 duplicates=self.duplicates,
                 cut=self.cut(),
-                tell_unread=unread.append,
-                tell_merged=merged.append,
+                on_unread=unread.append,
+                on_merged=merged.append,
             )
         how = "" if by_options else "spherec data prepare and "
         for repeats in [] if shows_steps else merged:
