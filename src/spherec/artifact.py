@@ -16,7 +16,6 @@ from spherec.data.interactions import Interactions
 from spherec.errors import DataError
 from spherec.geometry import DenseVectors
 from spherec.training import History, Trained, Training
-from spherec.training.configure import configured
 from spherec.training.trainer import Ended
 
 FORMAT = "spherec-model"
@@ -63,7 +62,7 @@ def save(path: str | PathLike[str], artifact: Artifact) -> None:
     manifest = {
         "format": FORMAT,
         "version": VERSION,
-        "config": artifact.config.described(),
+        "config": artifact.config.to_dict(),
         "history": artifact.history.as_records(),
         "ended": artifact.ended,
     }
@@ -82,7 +81,7 @@ def load(path: str | PathLike[str]) -> Artifact:
             item_ids=IdMap(files.decode_ids(arrays, "item_ids")),
             item_names=files.decode_names(arrays, "item_names"),
         )
-        config = configured(Training(), manifest["config"])
+        config = Training.from_dict(manifest["config"])
         vectors = DenseVectors(users, items, config.constraint).check_finite()
         if (len(users), len(items), config.dim) != (data.n_users, data.n_items, items.shape[1]):
             raise ValueError(f"{(*users.shape,)} and {(*items.shape,)} vectors for {data}")

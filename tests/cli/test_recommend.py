@@ -86,7 +86,7 @@ def test_lists_from_files(command, tmp_path):
 def test_somebody_new(command):
     told = records(command("recommend", "--items", "i1,i2,i3", "-k", 4, "--only", "i1,i4,i5,i6,i7", "--json"))
     assert told == MODEL.recommend_for(["i1", "i2", "i3"], 4, among=["i1", "i4", "i5", "i6", "i7"]).as_dicts()
-    assert "For somebody with these items" in command("recommend", "--items", "i1,i2").out
+    assert "For a user with these items" in command("recommend", "--items", "i1,i2").out
 
 
 def test_a_list_that_is_empty_says_so(command):
@@ -190,7 +190,7 @@ def test_info(command, path):
     assert told["items"] == told["items_with_a_name"] == 30
     assert told["pairs"] == len(MODEL.data)
     assert told["bytes"] == path.stat().st_size
-    assert told["config"] == MODEL.config.described()
+    assert told["config"] == MODEL.config.to_dict()
     assert (told["format_version"], told["best_epoch"]) == (1, None)
     shown = command("info").out
     assert told["checksum"] in shown

@@ -85,7 +85,7 @@ def fingerprint(
     data: Interactions, config: Training, initial: DenseVectors | None, device: torch.device, *, validated: bool
 ) -> dict[str, Any]:
     """What must be the same for a run to go on: all but how long it may last, unless a schedule goes by that."""
-    described = config.described()
+    described = config.to_dict()
     for name in ("patience", *(("epochs",) if config.optimizer.schedule == "constant" else ())):
         del described[name]
     given = [] if initial is None else [rows.cpu().numpy() for rows in (initial.user_table, initial.item_table)]
