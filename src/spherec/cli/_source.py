@@ -16,6 +16,7 @@ from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events
 from spherec.data.files import is_archive
 from spherec.data.interactions import Interactions
+from spherec.data.readers import read_book_crossing_names, read_events, read_interactions, read_names
 from spherec.data.readers.formats import Columns, FormatName, Missing, Reading
 from spherec.errors import ArgumentError, DataError
 from spherec.tensor_file import is_tensor_file
@@ -174,8 +175,6 @@ class Source:
         prepared = self.prepared()
         if prepared is not None:
             return prepared if self.cut() == Cut() else prepared.cut(self.cut())
-        from spherec.data.readers import read_interactions  # brings polars, which a machine that only trains may lack
-
         unread: list[str] = []
         merged: list[int] = []
         with counting_bar(f"reading {Path(self.data).name}", "bytes") as progress:
@@ -212,8 +211,6 @@ class Source:
 
     def first_events(self, limit: int) -> Events:
         """Read the first raw events of a file that is not prepared."""
-        from spherec.data.readers import read_events
-
         return read_events(self.data, replace(self._reading(), limit=limit))
 
     def prepared(self) -> Interactions | None:
@@ -241,9 +238,7 @@ class Source:
         )
 
     def _read_names(self, path: Path, id_column: str, name_column: str) -> dict[str, str]:
-        from spherec.data.readers import read_book_crossing_names, read_names
-
-        if self.format_of_file == "book-crossing":
+            if self.format_of_file == "book-crossing":
             return read_book_crossing_names(path)
         return read_names(path, id=id_column, name=name_column, encoding=self.encoding)
 
