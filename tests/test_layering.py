@@ -86,7 +86,7 @@ def test_imports_only_from_below(path):
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
 def test_a_file_is_one_concept(path):
     text = path.read_text()
-    assert len(text.splitlines()) <= 300, "more than 300 lines: split it"
+    assert len(text.splitlines()) <= 400, "more than 400 lines: split it"
     assert ast.get_docstring(ast.parse(text)), "a file begins by saying what it is"
 
 

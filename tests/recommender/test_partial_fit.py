@@ -36,7 +36,7 @@ def test_old_and_new_pairs_come_together(pairs):
     assert set(pairs_of(growth.data)) == set(pairs_of(DATA)) | set(pairs)
     assert list(growth.data.user_ids)[: len(USERS)] == USERS
     assert list(growth.data.item_ids)[: len(ITEMS)] == ITEMS
-    assert set(pairs_of(growth.data.kept(growth.fresh))) == set(pairs) - set(pairs_of(DATA))
+    assert set(pairs_of(growth.data.filter(growth.fresh))) == set(pairs) - set(pairs_of(DATA))
 
 
 @given(pairs=PAIRS)

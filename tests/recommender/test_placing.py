@@ -105,7 +105,7 @@ def test_negatives_follow_the_sampler_and_are_never_items_that_nobody_has():
 
 
 def test_items_that_nobody_had_in_training_do_not_count():
-    data = DATA.kept(DATA.indices != 4)
+    data = DATA.filter(DATA.indices != 4)
     placing = model_of(data)._placing
     assert torch.equal(placing.place(np.array([3, 4], np.int32)), placing.place(np.array([3], np.int32)))
     assert placing.place(np.array([4], np.int32)).norm() == pytest.approx(1)  # all that is known about her

@@ -1,14 +1,18 @@
-"""How good recommendations are: one way for all models, every user counted once."""
+"""Evaluate recommendations: one way for all models, every user counted once."""
 
-from spherec.evaluation.evaluator import Ranker, evaluate, score
+from spherec.evaluation.evaluator import ItemLister, evaluate, score
+from spherec.evaluation.metrics import METRICS, Metric, RankedLists
 from spherec.evaluation.scores import PerUser, Scores
 from spherec.evaluation.significance import Difference, difference, paired
 from spherec.evaluation.validation import Validation, validation_part
 
 __all__ = [
+    "METRICS",
     "Difference",
+    "ItemLister",
+    "Metric",
     "PerUser",
-    "Ranker",
+    "RankedLists",
     "Scores",
     "Validation",
     "difference",

@@ -11,7 +11,7 @@ from spherec import artifact
 from spherec.artifact import Artifact
 from spherec.data.atomic import refuse_unwritable
 from spherec.device import DeviceName, resolve
-from spherec.errors import ArgumentError, meant
+from spherec.errors import ArgumentError, suggest
 from spherec.memory import enough_memory
 from spherec.ranking import index_file
 from spherec.recommender.answers import Answers
@@ -38,7 +38,7 @@ class CML(Answers):
 
     def __init__(self, *, preset: str = "two-stage", device: DeviceName = "auto", **settings: Any) -> None:
         if preset not in PRESETS:
-            raise ArgumentError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}{meant(preset, PRESETS)}")
+            raise ArgumentError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}{suggest(preset, PRESETS)}")
         base = PRESETS[preset].training
         for name in settings:
             _refuse_unknown(name, base)
@@ -121,7 +121,7 @@ class CML(Answers):
         new = as_interactions(data, user=user, item=item, orientation=orientation)
         known = self.data.item_ids
         if unknown == "skip":
-            new = new.kept(known.find(new.item_ids)[new.indices] >= 0)
+            new = new.filter(known.find(new.item_ids)[new.indices] >= 0)
         used = [new.item_ids[int(index)] for index in np.flatnonzero(new.users_per_item)]
         indices_of(used, known, "item", unknown)
         model = self._of(with_users(self._made, joined(self.data, new), self._placing), self.device)
@@ -200,7 +200,7 @@ def _refuse_unknown(name: str, base: Training) -> None:
     for part in ("loss", "sampler", "optimizer"):
         if name in (field.name for field in fields(getattr(base, part))):
             raise ArgumentError(f"{name!r} is not a setting; give {part}={{{name!r}: …}}")
-    raise ArgumentError(f"{name!r} is not a setting{meant(name, names)}; there are {', '.join(names)}")
+    raise ArgumentError(f"{name!r} is not a setting{suggest(name, names)}; there are {', '.join(names)}")
 
 
 def _plain(value: Any) -> Any:
