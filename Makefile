@@ -18,7 +18,7 @@ check: $(VENV)/installed  ## style and types
 	$(BIN)/mypy
 
 docs: $(VENV)/installed  ## the documentation site, into docs/_build/html; a warning is an error
-	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -E -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 DEVICE ?= cpu

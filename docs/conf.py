@@ -68,7 +68,7 @@ INCLUDED = {
     "results/gpu-parity.md": "results/gpu-parity",
 }
 
-# Modules whose public names (`__all__`, else all classes and functions without a leading underscore) must have an entry.
+# Modules whose public names (`__all__`, else classes and functions without a leading underscore) must have an entry.
 PUBLIC = (
     "spherec",
     "spherec.artifact",
@@ -208,7 +208,13 @@ def _to_restructured_text(app: Sphinx, what: str, name: str, obj: Any, options: 
     literal = False
     for line in lines:
         indented = line.startswith("    ")
-        if indented and not literal and made and not made[-1] and not next(filter(None, reversed(made)), " ")[0].isspace():
+        if (
+            indented
+            and not literal
+            and made
+            and not made[-1]
+            and not next(filter(None, reversed(made)), " ")[0].isspace()
+        ):
             made += ["::", ""]
             literal = True
         elif line and not indented:
