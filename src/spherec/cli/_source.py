@@ -238,7 +238,7 @@ class Source:
         )
 
     def _read_names(self, path: Path, id_column: str, name_column: str) -> dict[str, str]:
-            if self.format_of_file == "book-crossing":
+        if self.format_of_file == "book-crossing":
             return read_book_crossing_names(path)
         return read_names(path, id=id_column, name=name_column, encoding=self.encoding)
 
