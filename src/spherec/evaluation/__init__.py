@@ -1,18 +1,21 @@
 """How good recommendations are: one way for all models, every user counted once."""
 
 from spherec.evaluation.evaluator import Ranker, evaluate, score
+from spherec.evaluation.foreign import GivenLists
 from spherec.evaluation.scores import PerUser, Scores
 from spherec.evaluation.significance import Difference, difference, paired
-from spherec.evaluation.validation import Validation, validation_part
+from spherec.evaluation.validation import Validation, hold_out, validation_part
 
 __all__ = [
     "Difference",
+    "GivenLists",
     "PerUser",
     "Ranker",
     "Scores",
     "Validation",
     "difference",
     "evaluate",
+    "hold_out",
     "paired",
     "score",
     "validation_part",
