@@ -40,8 +40,8 @@ def parts(data: Interactions, seed: int) -> tuple[Interactions, Interactions, In
         row = np.arange(data.indptr[user], data.indptr[user + 1])
         is_given[generator.permutation(row)[: len(row) // 2]] = True
     is_new = new[data.users]
-    others, given, test = (data.kept(mask) for mask in (~is_new, is_new & is_given, is_new & ~is_given))
-    return others, given, test, data.kept(~is_new | is_given)
+    others, given, test = (data.filter(mask) for mask in (~is_new, is_new & is_given, is_new & ~is_given))
+    return others, given, test, data.filter(~is_new | is_given)
 
 
 def trained(data: Interactions, folder: Path | None, name: str, options: argparse.Namespace) -> CML:
@@ -72,7 +72,7 @@ def milliseconds(model: CML, given: Interactions) -> float:
     times = []
     for _ in range(100):
         began = time.perf_counter()
-        model._placing.place(items)
+        model._state.fold_in.place(items)
         times.append(time.perf_counter() - began)
     return 1000 * statistics.median(times)
 

@@ -32,23 +32,23 @@ LEVELS = {
     "ranking": 3,
     "tensor_file": 3,
     "training": 4,
-    "evaluation": 4,
     "export": 4,
+    "evaluation": 5,
     "artifact": 5,
-    "experiments": 5,
+    "experiments": 6,
     "recommender": 6,
-    "bench": 6,
-    "compare": 6,
-    "tuning": 6,
+    "bench": 7,
+    "compare": 7,
+    "tuning": 7,
     "cli": 8,
     "__main__": 9,
     "__init__": 9,
 }
-POLARS_ONLY_IN = ("data/readers", "export/parquet.py", "recommender/lists.py", "recommender/table_file.py")
+POLARS_ONLY_IN = ("data/readers", "export/parquet.py", "recommender/results.py", "recommender/results_file.py")
 EXTRAS_IN = {
     "implicit": "compare/implicit_peers.py",
     "matplotlib": ("experiments/plots.py", "compare/plot.py"),
-    "pandas": ("recommender/lists.py", "bench/reading.py"),
+    "pandas": ("recommender/results.py", "bench/reading.py"),
     "usearch": "ranking/usearch.py",
     "optuna": "tuning/package.py",
 }
@@ -86,7 +86,7 @@ def test_imports_only_from_below(path):
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
 def test_a_file_is_one_concept(path):
     text = path.read_text()
-    assert len(text.splitlines()) <= 300, "more than 300 lines: split it"
+    assert len(text.splitlines()) <= 400, "more than 400 lines: split it"
     assert ast.get_docstring(ast.parse(text)), "a file begins by saying what it is"
 
 

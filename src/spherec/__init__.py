@@ -16,7 +16,7 @@ import typing as _typing
 from spherec import datasets, errors
 from spherec._version import __version__
 from spherec.data import splits
-from spherec.data.filters import Cut
+from spherec.data.cuts import Cut
 from spherec.data.interactions import Interactions
 from spherec.data.statistics import statistics
 from spherec.errors import SpherecError

@@ -1,27 +1,25 @@
-"""Every error that spherec raises on purpose.
+"""Exceptions and warnings that spherec raises on purpose.
 
-SpherecError
-├── ArgumentError     (also ValueError)   a parameter outside its range
-├── DataError         (also ValueError)   input that cannot be used: a file, a row, a column, a frame
-├── UnknownIdError    (also LookupError)  ids that the data does not hold
-├── TrainingError     (also RuntimeError) a run that cannot go on
-└── MissingPackageError (also ImportError) a package that this call needs is not installed
+* SpherecError
+  * ArgumentError            (ValueError)    a parameter is outside its range
+  * DataError                (ValueError)    the input cannot be used: a file, a row, a column, a data frame
+  * UnknownIdError           (LookupError)   ids that the data does not hold
+  * TrainingError            (RuntimeError)  a run cannot continue
+  * MissingPackageError      (ImportError)   a package that this call needs is not installed
+* UserWarning
+  * DuplicatePairsWarning                    repeated pairs were merged by a default rule
+  * UnreadValuesWarning                      a file has ratings or counts that were not read
 
-A message is one sentence that names where (file, line or column), the value received, and what to do about it.
+The class in parentheses is a second base, so that `except ValueError` works, too. A message is one sentence: where
+(file, line or column), the value received, and what to do about it.
 """
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
 
-def meant(name: str, known: Iterable[str]) -> str:
-    """What the name may be a slip of, to stand behind it in a message; empty if nothing is near."""
-    close = get_close_matches(name, list(known), n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
-
-
 class SpherecError(Exception):
-    """Base of all errors that spherec raises on purpose."""
+    """Base class of all errors that spherec raises on purpose."""
 
 
 class ArgumentError(SpherecError, ValueError):
@@ -33,11 +31,11 @@ class DataError(SpherecError, ValueError):
 
 
 class UnknownIdError(SpherecError, LookupError):
-    """An external id that the data does not hold."""
+    """An external id is not among those that the data holds."""
 
 
 class TrainingError(SpherecError, RuntimeError):
-    """A run that cannot go on."""
+    """A training run cannot continue."""
 
 
 class MissingPackageError(SpherecError, ImportError):
@@ -45,8 +43,14 @@ class MissingPackageError(SpherecError, ImportError):
 
 
 class DuplicatePairsWarning(UserWarning):
-    """(user, item) pairs came more than once and were merged by a rule that the caller did not choose."""
+    """Some (user, item) pairs were repeated and were merged by a rule that the caller did not choose."""
 
 
 class UnreadValuesWarning(UserWarning):
     """A file has a column of ratings or counts that the caller did not name: every row counts as a positive."""
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return " (did you mean 'x'?)" for the known name closest to a misspelt one, or an empty string."""
+    close = get_close_matches(name, list(known), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -89,7 +89,7 @@ def test_a_reader_gets_a_table(command):
 
 
 def test_users_with_nothing_held_out_are_mentioned(command, files):
-    few = FOLD.test.kept(FOLD.test.users < 3)
+    few = FOLD.test.filter(FOLD.test.users < 3)
     few.save(files / "few.npz")
     done = command("model.spherec", "train.npz", "few.npz")
     assert f"{20 - len(set(few.users))} users have nothing held out" in done.err

@@ -49,7 +49,7 @@ def kept(folder, results, users=30):
         rest = dict.fromkeys(
             ("recall", "precision", "hit_rate", "reciprocal_rank", "median_popularity", "mean_popularity"), values
         )
-        folder.save_users(one, PerUser(users=np.arange(users), ndcg=values, ap=values**2, **rest))
+        folder.save_users(one, PerUser(np.arange(users), {"ndcg": values, "ap": values**2, **rest}))
         drawn[one.model, one.fold] = values.astype(np.float32).astype(np.float64)
     return drawn
 

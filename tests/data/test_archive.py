@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from numpy.lib import format as npy
 
 from spherec.data import archive
+from spherec.data.archive import write_archive
 from spherec.data.atomic import atomic_write
 from spherec.data.interactions import FORMAT, VERSION, Interactions
 from spherec.errors import DataError
@@ -51,7 +52,7 @@ def test_loaded_interactions_equal_the_saved_ones(data, saved):
 @pytest.mark.parametrize(
     "vary",
     [
-        lambda data: data.kept(np.zeros(len(data), dtype=bool)),
+        lambda data: data.filter(np.zeros(len(data), dtype=bool)),
         lambda data: data.with_item_names({}),
         lambda data: data.with_item_names({10: ""}),
         lambda data: Interactions.from_matrix(np.zeros((0, 0))),
@@ -116,7 +117,7 @@ def test_a_failure_while_writing_leaves_the_old_file_and_nothing_else(saved, com
     before = saved.read_bytes()
     arrays = {"good": np.arange(1000), "bad": np.array([object()])}  # objects cannot be written without pickle
     with pytest.raises(ValueError, match=r"[Oo]bject"):
-        archive.write(saved, arrays, {"format": FORMAT, "version": VERSION}, compress=compress)
+        write_archive(saved, arrays, {"format": FORMAT, "version": VERSION}, compress=compress)
     assert saved.read_bytes() == before
     assert list(saved.parent.iterdir()) == [saved]
 

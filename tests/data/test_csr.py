@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 
+from spherec.data.csr import pair_keys
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError
 from tests.oracles import pairs_of
@@ -72,3 +73,10 @@ def test_small_integers_in_a_matrix_do_not_overflow():
 def test_a_labelled_table_is_not_taken_for_a_matrix():
     with pytest.raises(DataError, match=r"user_ids=frame\.index"):
         Interactions.from_matrix(pd.DataFrame([[1, 0]], index=["ann"], columns=["x", "y"]))
+
+
+def test_pair_keys_number_pairs_in_their_order():
+    users, items = np.array([0, 0, 2], dtype=np.int32), np.array([1, 4, 0], dtype=np.int32)
+    assert pair_keys(users, items, 5).tolist() == [1, 4, 10]
+    assert pair_keys(users[:1, None], items[None], 5).tolist() == [[1, 4, 0]]
+    assert pair_keys(np.array([2**31 - 1], np.int32), np.array([7], np.int32), 2**31) == [2**31 * (2**31 - 1) + 7]

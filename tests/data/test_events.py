@@ -41,7 +41,7 @@ def as_dict(events):
 @given(rows=ROWS)
 def test_repeated_pairs_are_merged_as_the_rule_says(rows, with_values, with_times, rule):
     events = events_of(rows, with_values=with_values, with_times=with_times)
-    merged = events.merged(rule)
+    merged = events.merge(rule)
     rows = [
         (user, item, value if with_values else None, time if with_times else None) for user, item, value, time in rows
     ]
@@ -58,14 +58,14 @@ def test_a_rule_that_the_caller_did_not_choose_is_told(values, default, told):
     events = Events.from_columns([1, 1, 1], ["a", "a", "b"], values=values)
     expected = f"1 of 3 events repeat .*; merged: {told}. Pass duplicates='{default}'"
     with pytest.warns(DuplicatePairsWarning, match=expected):
-        merged = events.merged()
-    assert as_dict(merged) == as_dict(events.merged(default))  # chosen: no warning, which would be an error here
+        merged = events.merge()
+    assert as_dict(merged) == as_dict(events.merge(default))  # chosen: no warning, which would be an error here
 
 
 def test_without_repeats_nothing_is_told_and_no_step_is_noted():
     events = Events.from_columns([1, 1], ["b", "a"], values=[2, 3])
     for rule in (None, "last", "sum", "error"):
-        merged = events.merged(rule)
+        merged = events.merge(rule)
         assert as_dict(merged) == {(1, "a"): (3, None), (1, "b"): (2, None)}
         assert merged.steps == events.steps
 
@@ -75,7 +75,7 @@ def test_without_repeats_nothing_is_told_and_no_step_is_noted():
     [
         lambda: Interactions.from_pairs([1, 1], [2, 2]),
         lambda: Interactions.from_frame(pd.DataFrame({"u": [1, 1], "i": [2, 2]}), user="u", item="i"),
-        lambda: Events.from_columns([1, 1], [2, 2]).merged(),
+        lambda: Events.from_columns([1, 1], [2, 2]).merge(),
     ],
     ids=["from_pairs", "from_frame", "merged"],
 )
@@ -88,17 +88,17 @@ def test_the_warning_points_at_the_line_of_the_caller(build):
 
 def test_repeats_are_refused_where_the_caller_says_so():
     with pytest.raises(DataError, match=r"1 of 2 events repeat .* duplicates='last' or duplicates='sum'"):
-        Events.from_columns([1, 1], ["a", "a"]).merged("error")
+        Events.from_columns([1, 1], ["a", "a"]).merge("error")
     with pytest.raises(ArgumentError, match="'last', 'sum', 'error', got 'first'"):
-        Events.from_columns([1], ["a"]).merged("first")
+        Events.from_columns([1], ["a"]).merge("first")
 
 
 @given(ROWS)
 def test_merging_twice_changes_nothing_and_neither_does_it_change_its_input(rows):
     events = events_of(rows)
     before = events.users.copy(), events.items.copy(), events.values.copy(), events.times.copy()
-    once = events.merged("sum")
-    assert as_dict(once.merged("error")) == as_dict(once)
+    once = events.merge("sum")
+    assert as_dict(once.merge("error")) == as_dict(once)
     for array, copy in zip((events.users, events.items, events.values, events.times), before, strict=True):
         np.testing.assert_array_equal(array, copy)
 
@@ -165,7 +165,7 @@ def test_columns_that_cannot_be_events_are_refused(columns, message):
 
 def test_each_step_records_what_was_left():
     events = Events.from_columns([1, 1, 1, 2], ["a", "a", "b", "a"], values=[1, 2, 3, 4])
-    events = events.merged("last").kept(np.array([True, False, True]), "every other")
+    events = events.merge("last").filter(np.array([True, False, True]), "every other")
     assert events.steps == (
         Step("read", users=2, items=2, pairs=4),
         Step("merge repeated pairs (last kept)", users=2, items=2, pairs=3),

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spherec.data.ids import IdMap, factorize
-from spherec.errors import DataError, SpherecError, UnknownIdError
+from spherec.data.ids import IdMap, factorize, is_several, list_ids
+from spherec.errors import ArgumentError, DataError, SpherecError, UnknownIdError
 from tests.oracles import typed
 from tests.strategies import distinct_ids
 
@@ -163,3 +163,50 @@ def test_a_map_does_not_change_with_the_array_it_was_made_from(read_only_view):
     assert list(held) == [0, 1, 2]
     with pytest.raises(ValueError, match="read-only"):
         held.array[0] = 99
+
+
+@pytest.mark.parametrize(
+    ("ids", "several"),
+    [
+        ("a", False),
+        (7, False),
+        (np.int64(7), False),
+        ((1, "a"), False),
+        (b"a", False),
+        (["a"], True),
+        ({"a"}, True),
+        (range(2), True),
+        (np.array([7]), True),
+        (pd.Series(["a"]), True),
+        (iter(["a"]), True),
+        (IdMap(["a"]), True),
+    ],
+)
+def test_one_id_and_several_are_told_apart(ids, several):
+    assert is_several(ids) is several
+    listed = list_ids(ids)
+    assert len(listed) == (2 if isinstance(ids, range) else 1)
+    assert not isinstance(listed[0], np.generic)
+
+
+def test_look_up_takes_one_id_or_several():
+    held = IdMap(["a", "b", (1, 2)])
+    assert held.look_up("b", role="user", remedy="…").tolist() == [1]
+    assert held.look_up(["b", (1, 2), "a"], role="user", remedy="…").tolist() == [1, 2, 0]
+    assert held.look_up((1, 2), role="user", remedy="…").tolist() == [2]
+    assert held.look_up(["x", "b"], role="user", unknown="skip", remedy="…").tolist() == [1]
+    with pytest.raises(UnknownIdError, match="user 'x' is not among the 3 known ids; ask again"):
+        held.look_up(["b", "x"], role="user", remedy="ask again")
+    with pytest.raises(UnknownIdError, match="a tuple is one id, so give several as a list"):
+        held.look_up(("a", "b"), role="user", remedy="ask again")
+    with pytest.raises(ArgumentError, match="unknown must be 'error' or 'skip', got 'drop'"):
+        held.look_up("a", role="user", unknown="drop", remedy="ask again")
+
+
+def test_texts_stand_for_known_ids_of_any_type():
+    assert typed(IdMap([7, 8]).parse(["8", "7"])) == typed([8, 7])
+    assert typed(IdMap(["7", 7, "8"]).parse(["7", "8"])) == typed(["7", "8"])
+    assert IdMap([date(2004, 6, 1)]).parse(["2004-06-01"]) == [date(2004, 6, 1)]
+    with pytest.raises(UnknownIdError, match="'9' is not among the 2 known ids"):
+        IdMap([7, 8]).parse(["7", "9"])
+    assert IdMap([7, 8]).parse(["9", "7"], unknown="skip") == [7]

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spherec.data.cuts import Cut
 from spherec.data.events import Events
-from spherec.data.filters import Cut
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError
@@ -221,7 +221,7 @@ def test_kept_holds_the_masked_pairs_under_the_same_indices(drawn):
     data = Interactions.from_matrix(dense)
     data = replace(data, times=np.arange(len(data), dtype=float))
     mask = np.array(flags[: len(data)], dtype=bool)
-    kept = data.kept(mask)
+    kept = data.filter(mask)
     assert pairs_of(kept) == {
         pair: time for (pair, time), keep in zip(pairs_of(data).items(), mask, strict=True) if keep
     }
@@ -233,7 +233,7 @@ def test_names_are_given_by_external_id(data):
     assert named.item_names == ("ex", "why", None)
     assert pairs_of(named) == pairs_of(data)
     assert data.item_names == ("ex", None, "zed")
-    assert data.kept(np.array([True, False, False])).item_names == data.item_names
+    assert data.filter(np.array([True, False, False])).item_names == data.item_names
 
 
 @pytest.mark.parametrize("name", [float("nan"), 5, b"why"])
@@ -264,7 +264,7 @@ def test_interactions_are_equal_when_nothing_visible_differs(data):
         {"times": None},
     ):
         assert data != replace(data, **change), change
-    nothing = data.kept(np.zeros(3, dtype=bool))
+    nothing = data.filter(np.zeros(3, dtype=bool))
     assert nothing != replace(nothing, times=None)
     assert data != "data"
     with pytest.raises(TypeError, match="unhashable"):
@@ -278,7 +278,7 @@ def test_the_matrix_belongs_to_the_caller(data):
 
 
 def test_a_part_says_in_its_record_what_it_is(data):
-    part = data.kept(data.times > 1.5, "late ones")
+    part = data.filter(data.times > 1.5, "late ones")
     assert [(step.name, step.pairs) for step in part.steps] == [("late ones", 2)]
 
 

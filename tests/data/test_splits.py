@@ -251,7 +251,7 @@ def test_a_share_is_held_out_of_every_user_equally_often():
         (lambda data: splits.by_time(data, at=float("nan")), "nan"),
         (lambda data: splits.by_time(data, at=0), "nothing is left to train on: times run from 0 to 5, split at 0"),
         (lambda data: splits.by_time(data, at=5.5), "nothing is left to test on"),
-        (lambda data: splits.by_time(data.kept(data.times < 0), test=0.5), "nothing is left|no pairs|empty"),
+        (lambda data: splits.by_time(data.filter(data.times < 0), test=0.5), "nothing is left|no pairs|empty"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -8,28 +8,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spherec.evaluation import metrics
-from spherec.evaluation.metrics import hits, ndcg
+from spherec.errors import ArgumentError
+from spherec.evaluation import METRICS, evaluate, metrics, score
+from spherec.evaluation.metrics import RankedLists, find_metric, find_metrics, label_at, mark_hits, ndcg
+from spherec.ranking import Ranking
 from tests import oracles
 from tests.sampling.checks import interactions, sparse
 
 N_ITEMS = 8
 POPULARITIES = st.lists(st.integers(0, 3), min_size=N_ITEMS, max_size=N_ITEMS)
 
-WITH_COUNTS = ("average_precision", "ndcg", "recall")
-OF_HITS_ALONE = ("precision", "hit_rate", "reciprocal_rank")
-OF_HITS = WITH_COUNTS + OF_HITS_ALONE
+OF_HITS = ("average_precision", "ndcg", "recall", "precision", "hit_rate", "reciprocal_rank")
 OF_POPULARITY = ("median_popularity", "mean_popularity")
 
 
 def of_hits(name, hit, held_out):
-    """A metric by name of hits (B, K), with the counts of held-out items where it takes them."""
+    """A metric by name of hits (B, K) and the counts (B,) of held-out items."""
     hit, held_out = np.asarray(hit, bool), np.asarray(held_out)
-    return getattr(metrics, name)(hit, held_out) if name in WITH_COUNTS else getattr(metrics, name)(hit)
+    return getattr(metrics, name)(RankedLists(np.arange(len(hit)), np.zeros(hit.shape, int), hit, held_out, np.ones(1)))
 
 
-def of_popularity(name, items, popularity):
-    return getattr(metrics, name)(np.array(items), np.array(popularity))
+def of_items(name, items, popularity):
+    """A metric by name of lists (B, K) of items with this popularity (I,)."""
+    items = np.array(items)
+    hit, held_out = np.zeros(items.shape, bool), np.ones(len(items), int)
+    return getattr(metrics, name)(RankedLists(np.arange(len(items)), items, hit, held_out, np.array(popularity)))
+
+
+def of_catalogue(name, items, n_items):
+    return of_items(name, items, np.zeros(n_items, int))
 
 
 @st.composite
@@ -50,12 +57,12 @@ def lists(draw):
 @given(lists())
 def test_hits_and_ndcg_are_those_of_the_oracle(case):
     held_out, users, ranked = case
-    hit = hits(ranked, users, interactions(held_out))
+    hit = mark_hits(ranked, users, interactions(held_out))
     expected = [
         [bool(item >= 0 and held_out[user, item]) for item in row] for user, row in zip(users, ranked, strict=True)
     ]
     assert hit.tolist() == expected
-    values = ndcg(hit, held_out.sum(1)[users])
+    values = of_hits("ndcg", hit, held_out.sum(1)[users])
     wanted = [set(np.flatnonzero(held_out[user]).tolist()) for user in users]
     k = ranked.shape[1]
     assert values.tolist() == pytest.approx(
@@ -69,19 +76,19 @@ def test_ndcg_by_hand():
     hit = np.array([[True, False, True], [False, True, False], [False, False, False], [True, True, True]])
     second, third = 1 / np.log2(3), 1 / 2
     expected = [(1 + third) / (1 + second), second, 0, 1]
-    assert ndcg(hit, np.array([2, 1, 4, 9])) == pytest.approx(expected)
+    assert of_hits("ndcg", hit, [2, 1, 4, 9]) == pytest.approx(expected)
 
 
 def test_no_place_is_a_hit_though_a_neighbour_has_the_last_item():
     held_out = interactions([[0, 1], [1, 0]])  # -1 for user 1 is next to item 1 of user 0
-    assert not hits(np.array([[-1, -1]]), np.array([1]), held_out).any()
+    assert not mark_hits(np.array([[-1, -1]]), np.array([1]), held_out).any()
 
 
 def test_many_users_times_many_items_do_not_overflow():
     n_users, n_items = 70_000, 70_000  # their product is beyond 32 bits
     held_out = sparse(np.arange(n_users + 1), np.arange(n_users), n_items)
     users = np.array([0, 65_000, 69_999])
-    assert hits(np.array([[0, 1], [65_000, 3], [0, 69_999]]), users, held_out).tolist() == [
+    assert mark_hits(np.array([[0, 1], [65_000, 3], [0, 69_999]]), users, held_out).tolist() == [
         [True, False],
         [True, False],
         [False, True],
@@ -92,7 +99,7 @@ def test_many_users_times_many_items_do_not_overflow():
 @given(lists())
 def test_metrics_of_hits_are_the_oracles(name, case):
     held_out, users, ranked = case
-    values = of_hits(name, hits(ranked, users, interactions(held_out)), held_out.sum(1)[users])
+    values = of_hits(name, mark_hits(ranked, users, interactions(held_out)), held_out.sum(1)[users])
     wanted = [set(np.flatnonzero(held_out[user]).tolist()) for user in users]
     expected = [
         float(getattr(oracles, name)(row, held, ranked.shape[1]))
@@ -109,14 +116,14 @@ def test_metrics_of_hits_are_the_oracles(name, case):
 def test_metrics_of_popularity_are_the_oracles(name, case, popularity):
     ranked = case[2].tolist()
     expected = [float(getattr(oracles, name)(row, popularity)) for row in ranked]
-    assert of_popularity(name, ranked, popularity).tolist() == pytest.approx(expected, abs=1e-12, nan_ok=True)
+    assert of_items(name, ranked, popularity).tolist() == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
 @pytest.mark.parametrize("name", ["coverage", "gini"])
 @given(lists(), st.integers(0, 3))
 def test_metrics_of_the_catalogue_are_the_oracles(name, case, more):
     ranked, n_items = case[2], N_ITEMS + more
-    value = getattr(metrics, name)(ranked, n_items)
+    value = of_catalogue(name, ranked, n_items)
     assert type(value) is float
     assert value == pytest.approx(float(getattr(oracles, name)(ranked.tolist(), n_items)), abs=1e-12)
     assert 0 <= value <= 1
@@ -145,10 +152,10 @@ def test_popularity_and_catalogue_know_no_order(case, popularity, random):
     order = random.sample(range(len(ranked)), len(ranked))
     shuffled = np.array([random.sample(row, len(row)) for row in ranked[order].tolist()])
     for name in OF_POPULARITY:
-        before, after = of_popularity(name, ranked, popularity), of_popularity(name, shuffled, popularity)
+        before, after = of_items(name, ranked, popularity), of_items(name, shuffled, popularity)
         assert after == pytest.approx(before[order], nan_ok=True)
-    assert metrics.coverage(shuffled, N_ITEMS) == metrics.coverage(ranked, N_ITEMS)
-    assert metrics.gini(shuffled, N_ITEMS) == metrics.gini(ranked, N_ITEMS)
+    for name in ("coverage", "gini"):
+        assert of_catalogue(name, shuffled, N_ITEMS) == of_catalogue(name, ranked, N_ITEMS)
 
 
 @given(hit_lists())
@@ -222,15 +229,15 @@ def test_a_list_full_of_hits_is_perfect_unless_more_are_to_recall(name, k, held_
 )
 def test_popularity_by_hand(items, middle, average):
     popularity = [5, 2, 2, 100, 0]
-    assert of_popularity("median_popularity", [items], popularity).tolist() == [middle]
-    assert of_popularity("mean_popularity", [items], popularity).tolist() == [float(Fraction(average))]
+    assert of_items("median_popularity", [items], popularity).tolist() == [middle]
+    assert of_items("mean_popularity", [items], popularity).tolist() == [float(Fraction(average))]
 
 
 @pytest.mark.parametrize("name", OF_POPULARITY)
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_a_list_of_nothing_has_no_popularity_and_leaves_its_neighbours_alone(name, k):
     nothing, something = [-1] * k, [1] + [-1] * (k - 1)
-    values = of_popularity(name, [nothing, something, nothing], [4, 3]).tolist()
+    values = of_items(name, [nothing, something, nothing], [4, 3]).tolist()
     assert values == pytest.approx([math.nan, 3, math.nan], nan_ok=True)
 
 
@@ -245,6 +252,103 @@ def test_a_list_of_nothing_has_no_popularity_and_leaves_its_neighbours_alone(nam
     ],
 )
 def test_catalogue_of_four_by_hand(lists_of_items, covered, uneven):
-    items = np.array(lists_of_items)
-    assert metrics.coverage(items, 4) == float(Fraction(covered))
-    assert metrics.gini(items, 4) == float(Fraction(uneven))
+    assert of_catalogue("coverage", lists_of_items, 4) == float(Fraction(covered))
+    assert of_catalogue("gini", lists_of_items, 4) == float(Fraction(uneven))
+
+
+# --- Metrics of the user's own ----------------------------------------------------------------------------------------
+
+TRAIN, TEST = interactions([[1, 0, 0], [0, 1, 0]]), interactions([[0, 1, 1], [0, 0, 1]])
+
+
+class Lister:
+    """Lists items 1 and 2 for user 0, 0 and 2 for user 1."""
+
+    def top(self, users, k, *, without=None):
+        return Ranking(np.array([[1, 2], [0, 2]])[users], np.zeros((len(users), 2), np.float32))
+
+
+def first_place(lists):
+    """1 where the first item is a hit."""
+    return lists.hits[:, 0].astype(float)
+
+
+class Novelty:
+    """Mean self-information of the listed items, in bits."""
+
+    name, label, percent = "novelty", "Novelty", False
+
+    def __call__(self, lists):
+        shares = np.maximum(lists.popularity[lists.items], 1) / len(lists.users)
+        return -np.log2(shares).mean(1)
+
+
+def test_a_function_is_a_metric():
+    scores = evaluate(Lister(), TRAIN, TEST, k=2, metrics=["ndcg", first_place])
+    assert list(scores.summary()) == ["ndcg", "first_place"]
+    assert scores["first_place"] == scores.first_place == 0.5
+    assert scores.per_user.first_place.tolist() == scores.per_user["first_place"].tolist() == [1, 0]
+
+
+def test_an_object_is_a_metric():
+    scores = evaluate(Lister(), TRAIN, TEST, k=2, metrics=[Novelty()])
+    assert scores.novelty == pytest.approx(1)
+    assert label_at(Novelty(), 2) == "Novelty@2"
+
+
+def test_one_number_for_all_lists_has_no_values_of_users():
+    scores = evaluate(Lister(), TRAIN, TEST, k=2, metrics=[total_hits])
+    assert scores.total_hits == 3.0
+    assert scores.per_user.values == {}
+
+
+def total_hits(lists):
+    return float(lists.hits.sum())
+
+
+def test_users_without_a_value_are_left_out_of_the_mean():
+    def of_hit_users(lists):
+        return np.where(lists.hits[:, 0], 1.0, np.nan)
+
+    assert evaluate(Lister(), TRAIN, TEST, k=2, metrics=[of_hit_users])["of_hit_users"] == 1
+
+
+def test_what_was_not_computed_is_named_with_what_was():
+    scores = evaluate(Lister(), TRAIN, TEST, k=2, metrics=["recall"])
+    with pytest.raises(AttributeError, match="there is no metric 'ndcg' here; there are recall"):
+        _ = scores.ndcg
+    with pytest.raises(ArgumentError, match="'ndcg'"):
+        _ = scores["ndcg"]
+    assert not hasattr(scores.per_user, "ap")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["ndgc"], "no metric called 'ndgc' .*'ndcg'"),
+        ([], "no metrics"),
+        (["ndcg", ndcg], "different names"),
+        ([3], "a metric must be a name"),
+        ([lambda lists: 1.0], "a metric must be a name"),
+    ],
+)
+def test_what_is_no_metric_is_refused(given, words):
+    with pytest.raises(ArgumentError, match=words):
+        find_metrics(given)
+
+
+def test_built_in_metrics_say_all_about_themselves():
+    assert [find_metric(metric.name) for metric in METRICS] == list(METRICS)
+    for metric in METRICS:
+        assert metric.label
+        assert isinstance(metric.percent, bool)
+    assert label_at(metrics.median_popularity, 50, explain=True) == "MMR@50, median popularity of a list"
+
+
+def test_each_metric_alone_gives_what_all_together_give():
+    ranking = Lister().top(np.arange(2), 2)
+    every = score(ranking, np.arange(2), TRAIN, TEST)
+    for metric in METRICS:
+        assert score(ranking, np.arange(2), TRAIN, TEST, metrics=[metric]).summary() == {
+            metric.name: every[metric.name]
+        }

@@ -28,7 +28,7 @@ OTHERS = {
     "batch size": ({"batch_size": 17}, ["batch_size is 16, here it is 17"]),
     "validation": ({"validate_every": 2}, ["validate_every is 1, here it is 2"]),
     "initial vectors": ({"initial": start()}, ["its initial is None", "checksum"]),
-    "a pair less": ({"data": DATA.kept(np.arange(len(DATA)) > 0)}, ["its data is", "20 users, 30 items"]),
+    "a pair less": ({"data": DATA.filter(np.arange(len(DATA)) > 0)}, ["its data is", "20 users, 30 items"]),
     "as many other pairs": (
         {"data": interactions(random_rows(20, 30, 0.2)[::-1])},
         ["its data is", f"{len(DATA)} pairs", "checksum"],

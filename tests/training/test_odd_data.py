@@ -16,7 +16,7 @@ from tests.training.runs import DATA, SAMPLERS, matrix, start, trained
 each_sampler = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
 
 
-@pytest.mark.parametrize("data", [DATA.kept(np.zeros(len(DATA), bool)), matrix([0, 0], [0, 0])], ids=repr)
+@pytest.mark.parametrize("data", [DATA.filter(np.zeros(len(DATA), bool)), matrix([0, 0], [0, 0])], ids=repr)
 def test_nothing_to_train_on_is_refused(data):
     with pytest.raises(DataError, match="no pairs to train on"):
         trained(data)

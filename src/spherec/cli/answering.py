@@ -12,9 +12,8 @@ from spherec import artifact
 from spherec.cli.asking import Format, ids_from, listed, print_answer
 from spherec.cli.display import note, show, users_bar
 from spherec.errors import ArgumentError
+from spherec.evaluation.validation import VALIDATION_METRIC
 from spherec.recommender import CML, load
-from spherec.recommender.fitting import METRIC
-from spherec.recommender.table_file import write_lists
 
 
 def run_recommend(
@@ -49,16 +48,16 @@ def run_recommend(
     options: dict[str, Any] = {"exclude_seen": not with_seen, "exclude": listed(exclude, known, remedy)}
     allowed = listed(only, known, remedy)
     if items is not None:
-        answer = model.recommend_for(listed(items, known, remedy), k, among=allowed, **options)
+        answer = model.recommend_for(listed(items, known, remedy), k, only=allowed, **options)
         print_answer(answer, format, ["user"], lambda _: "For somebody with these items")
         return
     who = list(model.data.user_ids) if everybody else ids_from(users, model.data.user_ids, remedy and new)
     if output is not None:
         with users_bar(len(who)) as told:
-            rows = write_lists(model, who, output, k, told=told, items=allowed, **options)
+            rows = model.recommend_to_file(output, who, k, progress=told, only=allowed, **options)
         note(f"{rows:,} rows written to {output}")
         return
-    answer = model.recommend(who, k, items=allowed, **options)
+    answer = model.recommend(who, k, only=allowed, **options)
     print_answer(answer, format, ["user"], lambda record: f"For user {record.user}")
 
 
@@ -100,7 +99,7 @@ def run_info(path: Path, *, as_json: bool) -> None:
         "epochs trained": len(made.history.epochs),
         "ended": made.ended,
         "best epoch": best and best.epoch,
-        f"validation {METRIC}": best and best.metric,
+        f"validation {VALIDATION_METRIC}": best and best.metric,
     }
     config = made.config.described()
     if as_json:

@@ -16,7 +16,7 @@ from spherec.data.ids import IdMap
 from spherec.errors import ArgumentError, DataError, UnknownIdError
 
 if TYPE_CHECKING:
-    from spherec.recommender import Lists  # brings torch, which takes a while
+    from spherec.recommender import Results  # brings torch, which takes a while
 
 Format = Literal["table", "json", "csv"]
 
@@ -74,7 +74,7 @@ def _lines(path: Path) -> list[str]:
     return [line.strip() for line in lines if line.strip()]
 
 
-def print_answer(answer: "Lists[Any]", format: Format, by: Sequence[str], title: Callable[[Any], str]) -> None:
+def print_answer(answer: "Results[Any]", format: Format, by: Sequence[str], title: Callable[[Any], str]) -> None:
     """Print the records as JSON, as CSV, or as a table for each list.
 
     Records that agree in the fields `by` are one list; its `title` goes by its first record.

@@ -18,23 +18,10 @@ from spherec.data.reading import Columns, Reading
 from spherec.data.splits import Fold
 from spherec.device import DeviceName, resolve
 from spherec.errors import DataError
-from spherec.evaluation import Ranker, evaluate
-from spherec.evaluation.foreign import Lists
-from spherec.recommender.answers import Answers
+from spherec.evaluation import METRICS, GivenLists, ItemLister, evaluate
+from spherec.evaluation.metrics import label_at
+from spherec.recommender.trained_model import ModelState, TrainedModel
 from spherec.tensor_file import is_tensor_file
-
-_NAMES = {
-    "map": "MAP@{k}",
-    "ndcg": "NDCG@{k}",
-    "recall": "Recall@{k}",
-    "precision": "Precision@{k}",
-    "hit_rate": "HitRate@{k}",
-    "mrr": "MRR@{k}",
-    "mmr": "MMR@{k}, median popularity of a list",
-    "popularity": "mean popularity of a list",
-    "coverage": "share of the catalogue in any list",
-    "gini": "Gini of the lists over the catalogue",
-}
 
 
 def run_evaluation(
@@ -58,8 +45,8 @@ def run_evaluation(
         typer.echo(json.dumps({**known, **counts}))
         return
     table = Table("metric", "", title=f"{model.name}: {counts['users']:,} users", title_justify="left")
-    for name, label in _NAMES.items():
-        table.add_row(label.format(k=k), f"{summary[name]:.4f}")
+    for metric in METRICS:
+        table.add_row(label_at(metric, k, explain=True), f"{summary[metric.name]:.4f}")
     table.columns[1].justify = "right"
     show(table)
     empty = int(np.isnan(scores.per_user.median_popularity).sum())
@@ -77,13 +64,15 @@ def _load(data: str, user: str, item: str) -> Interactions:
     )
 
 
-def _ranker(path: Path, fold: Fold, columns: Columns, device: torch.device) -> Ranker:
+def _ranker(path: Path, fold: Fold, columns: Columns, device: torch.device) -> ItemLister:
     """The model, or the lists in a table."""
     if not path.exists():
         raise DataError(f"{path} does not exist; give a model or a table of user, item, rank")
     if archive.is_archive(path) or is_tensor_file(path):
         made = artifact.load(path)
-        return Answers(replace(made, vectors=made.vectors.to(device))).ranker_for(fold.train, fold.test)
+        return TrainedModel(ModelState.of(replace(made, vectors=made.vectors.to(device)))).ranker_for(
+            fold.train, fold.test
+        )
     from spherec.data.readers import read_events  # brings polars, which a machine that only trains may lack
 
-    return Lists.from_events(read_events(path, Reading(columns=columns)), fold.train)
+    return GivenLists.from_events(read_events(path, Reading(columns=columns)), fold.train)

@@ -9,7 +9,7 @@ import typer
 
 from spherec.cli.presets import PresetName
 from spherec.errors import ArgumentError, DataError
-from spherec.nested import merged, nested
+from spherec.nested import nest, overlay
 
 MODEL = "Model"
 """The panel of such options in `--help`."""
@@ -29,10 +29,10 @@ def changes(file: Path | None, settings: Sequence[str], options: Mapping[str, An
         name, equals, text = setting.partition("=")
         if not equals or not name.strip():
             raise ArgumentError(f"--set needs NAME=VALUE, e.g. sampler.beta=0.6, got {setting!r}")
-        table = merged(table, nested(name.strip(), _value(text.strip())))
+        table = overlay(table, nest(name.strip(), _value(text.strip())))
     for name, value in options.items():
         if value is not None:
-            table = merged(table, nested(name, value))
+            table = overlay(table, nest(name, value))
     return table
 
 

@@ -14,8 +14,8 @@ import typer
 from spherec import datasets
 from spherec.cli.display import note, progress_bar
 from spherec.data import archive
+from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events
-from spherec.data.filters import Cut
 from spherec.data.interactions import Interactions
 from spherec.data.reading import Columns, Format, Missing, Reading
 from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning

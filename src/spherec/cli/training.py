@@ -17,10 +17,11 @@ from spherec.data.atomic import refuse_unwritable
 from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, TrainingError
+from spherec.evaluation.validation import VALIDATION_METRIC, hold_out
 from spherec.losses import Softmin
 from spherec.losses.softmin import likely_temperature
 from spherec.memory import enough_memory
-from spherec.recommender.fitting import METRIC, held_out, watched
+from spherec.recommender.cml import show_progress
 from spherec.sampling import Popularity, TwoStage
 from spherec.training import History, Training, train
 from spherec.training.configure import configured
@@ -55,8 +56,8 @@ def run_training(
             else f"{checkpoint} is there from an interrupted run; go on with --resume, or remove it"
         )
     data = load()
-    learned, validate = held_out(data, config, validation)
-    with enough_memory(), watched(True, config, len(learned)) as progress:
+    learned, validate = hold_out(data, config, validation)
+    with enough_memory(), show_progress(True, config, len(learned)) as progress:
         try:
             trained = train(
                 learned,
@@ -109,10 +110,17 @@ def note_small_catalogue(config: Training, data: Interactions) -> None:
 def _report(history: History, ended: str, output: Path, *, as_json: bool) -> None:
     best = history.best
     if as_json:
-        summary = {"output": str(output), "ended": ended, "best_epoch": best and best.epoch, "metric": METRIC}
+        summary = {
+            "output": str(output),
+            "ended": ended,
+            "best_epoch": best and best.epoch,
+            "metric": VALIDATION_METRIC,
+        }
         typer.echo(json.dumps({**summary, "history": history.as_records()}))
         return
-    table = Table("epoch", "loss", "active", f"validation\n{METRIC}", "triplets/s", title=f"Training: {ended}")
+    table = Table(
+        "epoch", "loss", "active", f"validation\n{VALIDATION_METRIC}", "triplets/s", title=f"Training: {ended}"
+    )
     shown = [record for record in history.epochs if record.metric is not None] or list(history.epochs[-10:])
     for record in shown:
         metric = "" if record.metric is None else f"{record.metric:.4f}{' ★' if record is best else ''}"

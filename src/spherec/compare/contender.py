@@ -9,7 +9,7 @@ import torch
 
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
-from spherec.evaluation import Ranker
+from spherec.evaluation import ItemLister
 from spherec.geometry import DenseVectors
 
 Settings = Mapping[str, Any]
@@ -78,11 +78,11 @@ class Contender(Protocol):
         """Of the packages behind it."""
         ...
 
-    def tried(self, part: Fold, settings: Settings, how: How) -> tuple[DenseVectors | Ranker, Settings]:
+    def tried(self, part: Fold, settings: Settings, how: How) -> tuple[DenseVectors | ItemLister, Settings]:
         """Fit on the one part, knowing the other; with the settings to fit it again, epochs among them where chosen."""
         ...
 
-    def fit(self, train: Interactions, settings: Settings, how: How) -> DenseVectors | Ranker:
+    def fit(self, train: Interactions, settings: Settings, how: How) -> DenseVectors | ItemLister:
         """Fit on all of these."""
         ...
 
@@ -111,10 +111,10 @@ class Peer(ABC):
         """Those of the environment say all."""
         return {}
 
-    def tried(self, part: Fold, settings: Settings, how: How) -> tuple[Ranker, Settings]:
+    def tried(self, part: Fold, settings: Settings, how: How) -> tuple[ItemLister, Settings]:
         """Fit on the training part; the settings stay as they are."""
         return self.fit(part.train, settings, how), settings
 
     @abstractmethod
-    def fit(self, train: Interactions, settings: Settings, how: How) -> Ranker:
+    def fit(self, train: Interactions, settings: Settings, how: How) -> ItemLister:
         """Fit on all of these."""

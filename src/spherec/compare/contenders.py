@@ -7,7 +7,7 @@ from spherec.compare.ease import Ease
 from spherec.compare.implicit_peers import Als, Bpr, Knn
 from spherec.compare.most_popular import MostPopular
 from spherec.compare.ours import Ours
-from spherec.errors import ArgumentError, meant
+from spherec.errors import ArgumentError, suggest
 from spherec.training.presets import PRESETS
 
 PEERS: dict[str, Contender] = {peer.name: peer for peer in (Ease(), Als(), Bpr(), Knn(), MostPopular())}
@@ -33,5 +33,7 @@ def contenders(names: Sequence[str]) -> list[Contender]:
     for name in names:
         if name not in known_models():
             known = known_models()
-            raise ArgumentError(f"there is no model called {name!r}{meant(name, known)}; there are {', '.join(known)}")
+            raise ArgumentError(
+                f"there is no model called {name!r}{suggest(name, known)}; there are {', '.join(known)}"
+            )
     return [PEERS[name] if name in PEERS else Ours.preset(name) for name in dict.fromkeys(names)]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from spherec.compare.contender import How, Peer, Settings, Space
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, MissingPackageError, TrainingError
-from spherec.evaluation import Ranker
-from spherec.evaluation.metrics import hits
+from spherec.evaluation import ItemLister
+from spherec.evaluation.metrics import mark_hits
 from spherec.ranking import Ranking
 
 _LEAST = np.finfo(np.float32).min  # the score that implicit gives to what is left out
@@ -54,7 +54,7 @@ class Als(_OfImplicit):
         "iterations": (15,),
     }
 
-    def fit(self, train: Interactions, settings: Settings, how: How) -> Ranker:
+    def fit(self, train: Interactions, settings: Settings, how: How) -> ItemLister:
         """By the library."""
         self.refuse(train)
         from implicit.als import AlternatingLeastSquares
@@ -73,7 +73,7 @@ class Bpr(_OfImplicit):
         "iterations": (100, 200),
     }
 
-    def fit(self, train: Interactions, settings: Settings, how: How) -> Ranker:
+    def fit(self, train: Interactions, settings: Settings, how: How) -> ItemLister:
         """By the library."""
         self.refuse(train)
         from implicit.bpr import BayesianPersonalizedRanking
@@ -87,7 +87,7 @@ class Knn(_OfImplicit):
     name = "knn"
     space: ClassVar[Space] = {"weighting": ("cosine", "tfidf", "bm25"), "neighbours": (20, 50, 100, 200, 500)}
 
-    def fit(self, train: Interactions, settings: Settings, how: How) -> Ranker:  # noqa: ARG002
+    def fit(self, train: Interactions, settings: Settings, how: How) -> ItemLister:  # noqa: ARG002
         """By the library."""
         self.refuse(train)
         from implicit.nearest_neighbours import BM25Recommender, CosineRecommender, TFIDFRecommender
@@ -142,7 +142,7 @@ class _NeighbourLists:
         own = self._train.matrix[users]
         items, scores = self._model.recommend(users, own, N=k, filter_already_liked_items=without is not None)
         if without is not None:  # the library gives a score of 0 to what the user has, and lists it at the end
-            scores = np.where(hits(items, users, without), _LEAST, scores)
+            scores = np.where(mark_hits(items, users, without), _LEAST, scores)
         return _ranking(items, scores)
 
 

@@ -13,7 +13,7 @@ from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.experiments.runner import best_epochs, validated, whole
 from spherec.geometry import DenseVectors
-from spherec.nested import merged, nested
+from spherec.nested import nest, overlay
 from spherec.training import EpochRecord, History, Training, train
 from spherec.training.configure import configured
 from spherec.training.presets import PRESETS
@@ -113,8 +113,8 @@ class Ours:
         return whole(train(train_part, training, device=how.device, progress=progress)).vectors
 
     def _configured(self, settings: Settings, how: How) -> Training:
-        changes = [nested(path, value) for path, value in settings.items()]
-        return replace(configured(self.training, reduce(merged, changes, {})), seed=how.seed)
+        changes = [nest(path, value) for path, value in settings.items()]
+        return replace(configured(self.training, reduce(overlay, changes, {})), seed=how.seed)
 
 
 def _told(how: How, training: Training, pairs: int) -> Any:

@@ -9,6 +9,15 @@ from numpy.typing import NDArray
 from spherec.errors import DataError
 
 
+def pair_keys(users: NDArray[Any], items: NDArray[Any], n_items: int) -> NDArray[np.int64]:
+    """Return one number per (user, item) pair: `user * n_items + item`, ascending where pairs are sorted.
+
+    The two arrays broadcast: users (B, 1) with items (B, K) give keys (B, K).
+    """
+    keys: NDArray[np.int64] = users.astype(np.int64) * max(int(n_items), 1) + items
+    return keys
+
+
 def row_starts(users: NDArray[np.int32], n_users: int) -> NDArray[np.int64]:
     """Where each user's row begins (U + 1,), for pairs (E,) that are sorted by user."""
     counts = np.bincount(users, minlength=n_users)  # (U,)

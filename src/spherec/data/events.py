@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spherec.data.csr import is_ascending
+from spherec.data.csr import is_ascending, pair_keys
 from spherec.data.ids import factorize
 from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning
 
@@ -84,12 +84,12 @@ class Events:
             raise DataError(f"columns must be equally long, got lengths {sorted(lengths)}")
         if not len(events):
             raise DataError("there are no events: the columns are empty")
-        return events.noted("read")
+        return events.with_step("read")
 
     def __len__(self) -> int:
         return len(self.users)
 
-    def kept(self, mask: NDArray[np.bool_], name: str) -> Self:
+    def filter(self, mask: NDArray[np.bool_], name: str) -> Self:
         """The events where `mask` (E,) is true; `name` says in the record what was done."""
         return replace(
             self,
@@ -97,14 +97,14 @@ class Events:
             items=self.items[mask],
             values=None if self.values is None else self.values[mask],
             times=None if self.times is None else self.times[mask],
-        ).noted(name)
+        ).with_step(name)
 
-    def noted(self, name: str) -> Self:
+    def with_step(self, name: str) -> Self:
         """The same events with one more line in the record of steps."""
         step = Step(name, _n_distinct(self.users), _n_distinct(self.items), len(self))
         return replace(self, steps=(*self.steps, step))
 
-    def merged(self, duplicates: Duplicates | None = None) -> Self:
+    def merge(self, duplicates: Duplicates | None = None) -> Self:
         """One event a pair, sorted by user, then item.
 
         Without values every event counts 1 and repeats are counted. With values the last one is kept (by time where
@@ -112,7 +112,7 @@ class Events:
         Where pairs were merged and `duplicates` was left to its default, a `DuplicatePairsWarning` says so.
         """
         rule = _rule(duplicates, has_values=self.values is not None)
-        keys = self.users.astype(np.int64) * max(len(self.item_ids), 1) + self.items  # (E,)
+        keys = pair_keys(self.users, self.items, len(self.item_ids))  # (E,)
         order = np.argsort(keys, kind="stable") if self.times is None else np.lexsort((self.times, keys))
         keys = keys[order]
         last = np.append(keys[1:] != keys[:-1], True)  # (E,) the last event of each pair
@@ -132,12 +132,12 @@ class Events:
             values=values,
             times=None if self.times is None else self.times[kept],
         )
-        return merged.noted(f"merge repeated pairs ({_RULES[rule]})") if repeats else merged
+        return merged.with_step(f"merge repeated pairs ({_RULES[rule]})") if repeats else merged
 
     def refuse_unmerged(self) -> None:
         """Raise a `DataError` unless `merged` was called."""
         if not is_ascending(self.users, self.items):
-            raise DataError("the events are not one a pair, sorted; call events.merged() first")
+            raise DataError("the events are not one a pair, sorted; call events.merge() first")
 
     def _tell(self, repeats: int, rule: Duplicates, *, chosen: bool) -> None:
         told = f"{repeats:,} of {len(self):,} events repeat a (user, item) pair"

@@ -1,12 +1,18 @@
 """External ids <-> dense indices: the one border that raw ids cross."""
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Any, overload
+from typing import Any, Literal, cast, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spherec.errors import ArgumentError, DataError, UnknownIdError
+
+Ids = Hashable | Iterable[Hashable]
+"""One id, or several: a list, an array, a column of a data frame. A tuple is one id."""
+
+Unknown = Literal["error", "skip"]
+"""What to do with unknown ids: raise an `UnknownIdError`, or skip them."""
 
 _SHOWN = 5  # ids named in an error before "and n more"
 
@@ -22,6 +28,7 @@ class IdMap(Sequence[Hashable]):
         self._values = _checked(as_id_array(ids))
         self._values.setflags(write=False)
         self._indices: dict[Hashable, int] | None = None
+        self._by_text: dict[str, Hashable] | None = None
 
     @property
     def array(self) -> NDArray[Any]:
@@ -48,6 +55,41 @@ class IdMap(Sequence[Hashable]):
         except TypeError as error:
             raise UnknownIdError(f"ids must be hashable: {error}") from None
 
+    def look_up(self, ids: Ids, *, role: str, unknown: Unknown = "error", remedy: str) -> NDArray[np.int64]:
+        """Return the dense indices (n,) of one id or several, as people give them.
+
+        Args:
+            ids: One id or several; see `list_ids`.
+            role: What the ids are ("user", "item"), for the message.
+            unknown: "skip" leaves out the ids that are not here.
+            remedy: What to do about an unknown id, for the message.
+        """
+        if unknown not in get_args(Unknown):
+            raise ArgumentError(f"unknown must be 'error' or 'skip', got {unknown!r}")
+        wanted = list_ids(ids)
+        if unknown == "skip":
+            indices = self.find(wanted)  # (n,)
+            return indices[indices >= 0]
+        try:
+            return self.index_of(wanted)
+        except UnknownIdError as error:
+            if isinstance(ids, tuple):
+                remedy = "a tuple is one id, so give several as a list"
+            elif any(self.twin(external) is not None for external in wanted):
+                remedy = "give ids of the type that they had in training"
+            raise UnknownIdError(f"{role} {error}; {remedy}") from None
+
+    def parse(self, texts: Iterable[str], *, unknown: Unknown = "error") -> list[Hashable]:
+        """Return the known ids that texts stand for: "7" is the id "7" or, where there is none, the id 7.
+
+        An id of any type goes by what `str` makes of it. An unknown text raises an `UnknownIdError`, or is skipped.
+        """
+        ids: list[Hashable] = [text if text in self else self._texts().get(text, text) for text in texts]
+        if unknown == "skip":
+            return [external for external in ids if external in self]
+        self.index_of(ids)
+        return ids
+
     def twin(self, one: Hashable) -> Hashable | None:
         """What is here of the same look and another type: 7 for "7", "7" for 7; None where there is no such id."""
         other: Hashable = None
@@ -69,6 +111,11 @@ class IdMap(Sequence[Hashable]):
         if type(known) is type(unknown):
             return ""
         return f" (ids here are of type {type(known).__name__}, e.g. {known!r}; got {type(unknown).__name__})"
+
+    def _texts(self) -> dict[str, Hashable]:
+        if self._by_text is None:
+            self._by_text = {str(external): external for external in self}
+        return self._by_text
 
     def _lookup(self) -> dict[Hashable, int]:
         if self._indices is None:
@@ -116,6 +163,22 @@ class IdMap(Sequence[Hashable]):
     def __repr__(self) -> str:
         shown = ", ".join(repr(one) for one in self[:3])
         return f"IdMap([{shown}{', …' if len(self) > 3 else ''}], n={len(self):,})"
+
+
+def list_ids(ids: Ids) -> list[Hashable]:
+    """Return one id, or several, as a list of plain Python values."""
+    if not is_several(ids):
+        return [ids.item() if isinstance(ids, np.generic) else cast("Hashable", ids)]
+    if hasattr(ids, "to_list"):  # a column of a data frame
+        ids = ids.to_list()
+    return as_id_array(cast("Iterable[Hashable]", ids)).tolist()  # type: ignore[no-any-return]
+
+
+def is_several(ids: Ids) -> bool:
+    """Return whether these are several ids: an iterator or a container that cannot be an id itself."""
+    if isinstance(ids, IdMap | range | Iterator) or hasattr(ids, "to_list"):
+        return True
+    return isinstance(ids, Iterable) and not isinstance(ids, Hashable)
 
 
 def refuse_twins(known: IdMap, strange: Iterable[Hashable], knows: str, has: str) -> None:

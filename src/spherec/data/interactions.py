@@ -10,10 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from spherec.data import archive, text_arrays
+from spherec.data import text_arrays
+from spherec.data.archive import read_archive, write_archive
 from spherec.data.csr import binary_csr, check_rows, compact, row_starts
+from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, Step
-from spherec.data.filters import Cut
 from spherec.data.frames import column_of
 from spherec.data.ids import IdMap
 from spherec.errors import ArgumentError, DataError
@@ -54,7 +55,7 @@ class Interactions:
 
     @classmethod
     def from_events(cls, events: Events) -> Self:
-        """From merged events (`Events.merged`); ids that no event uses fall out."""
+        """From merged events (`Events.merge`); ids that no event uses fall out."""
         events.refuse_unmerged()
         user_ids, users = compact(events.user_ids, events.users)
         item_ids, items = compact(events.item_ids, events.items)
@@ -81,9 +82,9 @@ class Interactions:
         """From columns of equal length with external ids.
 
         `values` (ratings or counts) are only looked at by `cut`; what passes is an interaction. A pair that comes
-        more than once is merged as `duplicates` says: see `Events.merged`.
+        more than once is merged as `duplicates` says: see `Events.merge`.
         """
-        events = Events.from_columns(users, items, values=values, times=times).merged(duplicates)
+        events = Events.from_columns(users, items, values=values, times=times).merge(duplicates)
         return cls.from_events((cut or Cut())(events))
 
     @classmethod
@@ -132,12 +133,12 @@ class Interactions:
             user_ids=_ids_of(user_ids, n_users, "user"),
             item_ids=_ids_of(item_ids, n_items, "item"),
         )
-        return replace(data, steps=data.events().noted("read").steps)
+        return replace(data, steps=data.events().with_step("read").steps)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a file that `save` wrote. Arrays are memory-mapped where the file is not compressed."""
-        arrays, manifest = archive.read(path, FORMAT, VERSION)
+        arrays, manifest = read_archive(path, FORMAT, VERSION)
         try:
             return cls(
                 indptr=arrays["indptr"],
@@ -161,7 +162,7 @@ class Interactions:
         if self.times is not None:
             arrays["times"] = self.times
         manifest = {"format": FORMAT, "version": VERSION, "steps": [asdict(step) for step in self.steps]}
-        archive.write(path, arrays, manifest, compress=compress)
+        write_archive(path, arrays, manifest, compress=compress)
 
     @property
     def n_users(self) -> int:
@@ -203,9 +204,9 @@ class Interactions:
             raise ArgumentError(f"user must be an index in 0 … {self.n_users - 1}, got {user!r}")
         return self.indices[self.indptr[user] : self.indptr[user + 1]]
 
-    def kept(self, mask: NDArray[np.bool_], name: str | None = None) -> "Interactions":
+    def filter(self, mask: NDArray[np.bool_], name: str | None = None) -> "Interactions":
         """The pairs where `mask` (E,) is true, under the same indices; `name` says in the record what was done."""
-        events = self.events().kept(mask, name or "")
+        events = self.events().filter(mask, name or "")
         return replace(
             self,
             indptr=row_starts(events.users, self.n_users),
@@ -262,6 +263,16 @@ class Interactions:
 
     def __repr__(self) -> str:
         return f"Interactions(users={self.n_users:,}, items={self.n_items:,}, pairs={len(self):,})"
+
+
+def merge_item_names(*sources: Interactions) -> dict[Hashable, str]:
+    """Return all item names by external id; where two sources name an item, the earlier one counts."""
+    return {
+        item: name
+        for source in reversed(sources)
+        for item, name in zip(source.item_ids, source.item_names or (), strict=False)
+        if name
+    }
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:

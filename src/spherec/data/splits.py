@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spherec import rng
-from spherec.data.csr import row_starts
+from spherec.data.csr import pair_keys, row_starts
 from spherec.data.events import seconds
 from spherec.data.ids import IdMap, factorize, inverse, refuse_twins, shown_id
-from spherec.data.interactions import Interactions
+from spherec.data.interactions import Interactions, merge_item_names
 from spherec.errors import ArgumentError, DataError
 
 
@@ -138,12 +138,7 @@ def given(train: Interactions, test: Interactions) -> Fold:
         _reindexed(part, user_ids, item_ids, new_user, new_item)
         for part, new_user, new_item in zip((train, test), users_of, items_of, strict=True)
     ]
-    names = {
-        one: name
-        for part in (test, train)
-        for one, name in zip(part.item_ids, part.item_names or (), strict=False)
-        if name
-    }
+    names = merge_item_names(train, test)
     return Fold(*(part.with_item_names(names) for part in parts)) if names else Fold(*parts)
 
 
@@ -151,12 +146,14 @@ def pairs_in_both(train: Interactions, test: Interactions) -> int:
     """How many pairs two data sets have in common, by external ids."""
     users = train.user_ids.find(test.user_ids)[test.users]  # (E,) -1 where train does not have them
     items = train.item_ids.find(test.item_ids)[test.indices]  # (E,)
-    keys = np.where((users < 0) | (items < 0), -1, users * train.n_items + items)
-    return int(np.isin(keys, train.users.astype(np.int64) * train.n_items + train.indices).sum())
+    keys = np.where((users < 0) | (items < 0), -1, pair_keys(users, items, train.n_items))
+    return int(np.isin(keys, pair_keys(train.users, train.indices, train.n_items)).sum())
 
 
 def _fold(data: Interactions, tested: NDArray[np.bool_], name: str) -> Fold:
-    return Fold(data.kept(~tested, f"train part of split: {name}"), data.kept(tested, f"test part of split: {name}"))
+    return Fold(
+        data.filter(~tested, f"train part of split: {name}"), data.filter(tested, f"test part of split: {name}")
+    )
 
 
 def _shuffled_rank(data: Interactions, seed: int) -> NDArray[np.int64]:
@@ -212,5 +209,5 @@ def _reindexed(
         item_ids=item_ids,
         item_names=None,
         times=None if data.times is None else data.times[order],
-        steps=data.events().noted("part of a given split").steps,
+        steps=data.events().with_step("part of a given split").steps,
     )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from spherec.data.filters import Cut
+from spherec.data.cuts import Cut
 from spherec.data.reading import Format
 
 

@@ -1,16 +1,20 @@
-"""How good recommendations are: one way for all models, every user counted once."""
+"""Evaluate recommendations: one way for all models, every user counted once."""
 
-from spherec.evaluation.evaluator import Ranker, evaluate, score
+from spherec.evaluation.evaluator import ItemLister, evaluate, score
 from spherec.evaluation.foreign import GivenLists
+from spherec.evaluation.metrics import METRICS, Metric, RankedLists
 from spherec.evaluation.scores import PerUser, Scores
 from spherec.evaluation.significance import Difference, difference, paired
 from spherec.evaluation.validation import Validation, hold_out, validation_part
 
 __all__ = [
+    "METRICS",
     "Difference",
     "GivenLists",
+    "ItemLister",
+    "Metric",
     "PerUser",
-    "Ranker",
+    "RankedLists",
     "Scores",
     "Validation",
     "difference",

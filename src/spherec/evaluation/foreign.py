@@ -58,8 +58,6 @@ def align(vectors: Vectors, own: Interactions, data: Interactions) -> ExactRanke
             f"the model does not know {len(strangers):,} of the users, {first} among them; evaluate it on the data "
             "that it was trained on"
         )
-    user_index, item_index = (
-        torch.as_tensor(np.maximum(index, 0), device=vectors.device) for index in (users, items)
-    )
+    user_index, item_index = (torch.as_tensor(np.maximum(index, 0), device=vectors.device) for index in (users, items))
     aligned = DenseVectors(vectors.users(user_index), vectors.items(item_index), vectors.constraint)
     return ExactRanker(aligned, listed=items >= 0)

@@ -1,89 +1,253 @@
-"""Metrics of ranked lists: arrays in, one value a user out.
+"""Metrics of ranked lists. Each is written once: its name, its label, its unit and its formula.
 
-Throughout, `hit` (B, K) says which places of B lists hold an item that was held out, and `held_out` (B,) how many each
-user has of those, at least 1.
+A metric takes `RankedLists` and returns one value for each user (B,), or one number for all lists together. A metric of
+your own is a function, or an object with the attributes of `Metric`:
+
+    def first_hit(lists):
+        return lists.hits[:, 0].astype(float)
+
+    spherec.evaluate(model, train, test, metrics=["ndcg", first_hit])["first_hit"]
 """
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError, suggest
 
-Hits = NDArray[np.bool_]
-Counts = NDArray[np.int64]
-PerUser = NDArray[np.float64]
+Values = NDArray[np.float64]
 
 
-def hits(items: NDArray[np.int64], users: NDArray[np.int64], held_out: Interactions) -> Hits:
-    """(B, K) whether each of the items (B, K) listed for users (B,) is among those held out; never for -1."""
+@dataclass(frozen=True)
+class RankedLists:
+    """Lists of K items for B users, and what was held out of these users."""
+
+    users: NDArray[np.int64]
+    "(B,) user indices."
+    items: NDArray[np.int64]
+    "(B, K) item indices, the best first; -1 where a list has ended."
+    hits: NDArray[np.bool_]
+    "(B, K) True where the item was held out of the user."
+    held_out: NDArray[np.int64]
+    "(B,) number of items held out of each user, at least 1."
+    popularity: NDArray[np.int64]
+    "(I,) number of users who have each item in the training data."
+
+    @classmethod
+    def build(
+        cls, items: NDArray[np.int64], users: NDArray[np.int64], train: Interactions, test: Interactions
+    ) -> "RankedLists":
+        """Compare the items (B, K) listed for users (B,) with those in `test`."""
+        hits = mark_hits(items, users, test)
+        return cls(users, items, hits, test.items_per_user[users], train.users_per_item)
+
+    @property
+    def k(self) -> int:
+        """K, the length of the lists."""
+        return int(self.items.shape[1])
+
+    @property
+    def n_items(self) -> int:
+        """I, the size of the catalogue."""
+        return len(self.popularity)
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        """(B,) number of items in each list."""
+        return np.asarray((self.items >= 0).sum(1))
+
+    @cached_property
+    def listed_popularity(self) -> Values:
+        """(B, K) popularity of each listed item; NaN where a list has ended."""
+        return np.where(self.items >= 0, self.popularity[np.maximum(self.items, 0)], np.nan)
+
+
+def mark_hits(items: NDArray[np.int64], users: NDArray[np.int64], held_out: Interactions) -> NDArray[np.bool_]:
+    """Return (B, K) True where an item of the lists (B, K) of users (B,) is held out; -1 never is."""
     keys = held_out.users * np.int64(held_out.n_items) + held_out.indices  # (E,) ascending
     wanted = users[:, None] * np.int64(held_out.n_items) + items  # (B, K)
     place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.asarray((keys[place] == wanted) & (items >= 0))
 
 
-def average_precision(hit: Hits, held_out: Counts) -> PerUser:
-    """(B,) Σ over hits of the precision down to there, divided by min(held out, K): AP@K, whose mean is MAP@K."""
-    ranks = np.arange(1, hit.shape[1] + 1)  # (K,)
-    precision = np.cumsum(hit, axis=1) / ranks  # (B, K)
-    return np.asarray((precision * hit).sum(1) / np.minimum(held_out, hit.shape[1]))
+class Metric(Protocol):
+    """A measure of ranked lists.
+
+    Optional attributes: `about`, a few words that explain the label; `lower_is_better`; `per_user_name`, the name of
+    the values of single users where it is not that of the mean (the mean of `ap` is `map`).
+    """
+
+    @property
+    def name(self) -> str:
+        """Key in summaries, tables, files and options, such as "ndcg"."""
+        ...
+
+    @property
+    def label(self) -> str:
+        """Heading for people, without the list length, such as "NDCG"."""
+        ...
+
+    @property
+    def percent(self) -> bool:
+        """Whether tables show it in percent."""
+        ...
+
+    def __call__(self, lists: RankedLists) -> Values | float:
+        """Return a value for each user (B,), NaN for users who do not count, or one number for all lists."""
+        ...
 
 
-def ndcg(hit: Hits, held_out: Counts) -> PerUser:
-    """(B,) Σ over hits of 1/log2(rank + 1), divided by what min(held out, K) hits on top would give."""
-    discount = 1 / np.log2(np.arange(2, hit.shape[1] + 2))  # (K,)
-    ideal = np.cumsum(discount)[np.minimum(held_out, hit.shape[1]) - 1]  # (B,)
-    return np.asarray((hit * discount).sum(1) / ideal)
+Formula = Callable[[RankedLists], Values | float]
 
 
-def recall(hit: Hits, held_out: Counts) -> PerUser:
-    """(B,) share of the held-out items that are in the list."""
-    return np.asarray(hit.sum(1) / held_out)
+@dataclass(frozen=True)
+class FormulaMetric:
+    """A metric made of a function and the words around it."""
+
+    name: str
+    label: str
+    formula: Formula
+    percent: bool = False
+    about: str = ""
+    lower_is_better: bool = False
+    per_user_name: str = ""
+
+    def __call__(self, lists: RankedLists) -> Values | float:
+        """Apply the formula."""
+        return self.formula(lists)
 
 
-def precision(hit: Hits) -> PerUser:
-    """(B,) share of the K places that are hits."""
-    return np.asarray(hit.mean(1, dtype=np.float64))
+def _metric(name: str, label: str, **words: Any) -> Callable[[Formula], FormulaMetric]:
+    return lambda formula: FormulaMetric(name, label, formula, **words)
 
 
-def hit_rate(hit: Hits) -> PerUser:
-    """(B,) 1 where there is any hit, else 0."""
-    return np.asarray(hit.any(1), dtype=np.float64)
+@_metric("map", "MAP", percent=True, per_user_name="ap")
+def average_precision(lists: RankedLists) -> Values:
+    """Sum the precision down to each hit and divide by min(held out, K): AP@K, whose mean is MAP@K."""
+    ranks = np.arange(1, lists.k + 1)  # (K,)
+    precisions = np.cumsum(lists.hits, axis=1) / ranks  # (B, K)
+    return np.asarray((precisions * lists.hits).sum(1) / np.minimum(lists.held_out, lists.k))
 
 
-def reciprocal_rank(hit: Hits) -> PerUser:
-    """(B,) 1 / rank of the first hit, 0 without any: its mean is MRR@K."""
-    return np.asarray(hit.any(1) / (hit.argmax(1) + 1.0))
+@_metric("ndcg", "NDCG", percent=True)
+def ndcg(lists: RankedLists) -> Values:
+    """Sum 1/log2(rank + 1) over hits and divide by the sum that min(held out, K) hits on top would give."""
+    discount = 1 / np.log2(np.arange(2, lists.k + 2))  # (K,)
+    ideal = np.cumsum(discount)[np.minimum(lists.held_out, lists.k) - 1]  # (B,)
+    return np.asarray((lists.hits * discount).sum(1) / ideal)
 
 
-def median_popularity(items: NDArray[np.int64], popularity: Counts) -> PerUser:
-    """(B,) the median popularity (I,) of the items (B, K) in a list, NaN for an empty one: its mean is MMR@K."""
-    ascending = np.sort(_popularity_of(items, popularity), axis=1)  # (B, K) NaN last
-    listed = (items >= 0).sum(1, keepdims=True)  # (B, 1)
-    middle = np.concatenate(((listed - 1) // 2, listed // 2), axis=1).clip(0, items.shape[1] - 1)  # (B, 2)
+@_metric("recall", "Recall", percent=True)
+def recall(lists: RankedLists) -> Values:
+    """Divide the hits by the items held out."""
+    return np.asarray(lists.hits.sum(1) / lists.held_out)
+
+
+@_metric("precision", "Precision", percent=True)
+def precision(lists: RankedLists) -> Values:
+    """Divide the hits by the K places."""
+    return np.asarray(lists.hits.mean(1, dtype=np.float64))
+
+
+@_metric("hit_rate", "HitRate", percent=True)
+def hit_rate(lists: RankedLists) -> Values:
+    """Return 1 for users with a hit, else 0."""
+    return np.asarray(lists.hits.any(1), dtype=np.float64)
+
+
+@_metric("mrr", "MRR", percent=True, per_user_name="reciprocal_rank")
+def reciprocal_rank(lists: RankedLists) -> Values:
+    """Return 1 / rank of the first hit, 0 without a hit: its mean is MRR@K."""
+    return np.asarray(lists.hits.any(1) / (lists.hits.argmax(1) + 1.0))
+
+
+@_metric("mmr", "MMR", about="median popularity of a list", lower_is_better=True, per_user_name="median_popularity")
+def median_popularity(lists: RankedLists) -> Values:
+    """Return the median popularity of the listed items, NaN for an empty list: its mean is MMR@K."""
+    ascending = np.sort(lists.listed_popularity, axis=1)  # (B, K) NaN last
+    lengths = lists.lengths[:, None]  # (B, 1)
+    middle = np.concatenate(((lengths - 1) // 2, lengths // 2), axis=1).clip(0, lists.k - 1)  # (B, 2)
     return np.asarray(np.take_along_axis(ascending, middle, axis=1).mean(1))
 
 
-def mean_popularity(items: NDArray[np.int64], popularity: Counts) -> PerUser:
-    """(B,) the mean popularity (I,) of the items (B, K) in a list, NaN for an empty one."""
-    listed = (items >= 0).sum(1)  # (B,)
-    total = np.nansum(_popularity_of(items, popularity), axis=1)
-    return np.where(listed > 0, total / np.maximum(listed, 1), np.nan)
+@_metric(
+    "popularity", "Popularity", about="mean popularity of a list", lower_is_better=True, per_user_name="mean_popularity"
+)
+def mean_popularity(lists: RankedLists) -> Values:
+    """Return the mean popularity of the listed items, NaN for an empty list."""
+    total = np.nansum(lists.listed_popularity, axis=1)  # (B,)
+    return np.where(lists.lengths > 0, total / np.maximum(lists.lengths, 1), np.nan)
 
 
-def coverage(items: NDArray[np.int64], n_items: int) -> float:
-    """The share of all items that are in any of the lists (B, K)."""
-    return len(np.unique(items[items >= 0])) / n_items
+@_metric("coverage", "Coverage", about="share of the catalogue in any list")
+def coverage(lists: RankedLists) -> float:
+    """Return the share of all items that are in any list."""
+    return len(np.unique(lists.items[lists.items >= 0])) / lists.n_items
 
 
-def gini(items: NDArray[np.int64], n_items: int) -> float:
-    """How unevenly lists (B, K) spread over all items: 0 if all come as often, near 1 if a few take everything."""
-    counts = np.sort(np.bincount(items[items >= 0], minlength=n_items))  # (I,) ascending
-    ranks = np.arange(1, n_items + 1)
+@_metric("gini", "Gini", about="unevenness of the lists over the catalogue", lower_is_better=True)
+def gini(lists: RankedLists) -> float:
+    """Return how unevenly lists use the items: 0 if all come equally often, near 1 if a few take everything."""
+    counts = np.sort(np.bincount(lists.items[lists.items >= 0], minlength=lists.n_items))  # (I,) ascending
+    ranks = np.arange(1, lists.n_items + 1)
     total = counts.sum()
-    return float((2 * ranks - n_items - 1) @ counts / (n_items * total)) if total else 0.0
+    return float((2 * ranks - lists.n_items - 1) @ counts / (lists.n_items * total)) if total else 0.0
 
 
-def _popularity_of(items: NDArray[np.int64], popularity: Counts) -> PerUser:
-    """(B, K), NaN where there is no item."""
-    return np.where(items >= 0, popularity[np.maximum(items, 0)], np.nan)
+METRICS: tuple[Metric, ...] = (
+    average_precision,
+    ndcg,
+    recall,
+    precision,
+    hit_rate,
+    reciprocal_rank,
+    median_popularity,
+    mean_popularity,
+    coverage,
+    gini,
+)
+"""The built-in metrics, in the order of tables."""
+
+
+def find_metric(metric: str | Metric | Formula) -> Metric:
+    """Return a built-in metric by its name, and any metric of the user's own as a `Metric`."""
+    if isinstance(metric, str):
+        named = {built_in.name: built_in for built_in in METRICS}
+        if metric not in named:
+            raise ArgumentError(
+                f"there is no metric called {metric!r}{suggest(metric, named)}; there are {', '.join(named)}"
+            )
+        return named[metric]
+    if all(hasattr(metric, attribute) for attribute in ("name", "label", "percent")) and callable(metric):
+        return metric  # type: ignore[return-value]
+    name = getattr(metric, "__name__", "")
+    if not callable(metric) or not name.isidentifier():
+        raise ArgumentError(f"a metric must be a name, a function, or have name, label and percent, got {metric!r}")
+    return FormulaMetric(name, name.replace("_", " "), metric)
+
+
+def find_metrics(metrics: Iterable[str | Metric | Formula] | None) -> tuple[Metric, ...]:
+    """Return these metrics, by default all built-in ones; no two may share a name."""
+    found = METRICS if metrics is None else tuple(find_metric(metric) for metric in metrics)
+    names = [metric.name for metric in found]
+    if not names:
+        raise ArgumentError(f"there are no metrics; name some of {', '.join(metric.name for metric in METRICS)}")
+    if len(set(names)) < len(names):
+        raise ArgumentError(f"metrics must have different names, got {', '.join(names)}")
+    return found
+
+
+def label_at(metric: Metric, k: int, *, explain: bool = False) -> str:
+    """Return the label with the list length, such as NDCG@50; with `explain`, followed by what it means."""
+    about = getattr(metric, "about", "") if explain else ""
+    return f"{metric.label}@{k}{', ' if about else ''}{about}"
+
+
+def per_user_name(metric: Metric) -> str:
+    """Return the name of the metric's values of single users."""
+    return getattr(metric, "per_user_name", "") or metric.name

@@ -1,97 +1,97 @@
-"""How good lists are, for each user and on the whole."""
+"""Scores of a model: one number for each metric, and the values of single users behind it."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spherec.errors import ArgumentError
+from spherec.evaluation.metrics import Metric, RankedLists, Values, per_user_name
 
-@dataclass(frozen=True)
+
 class PerUser:
-    """The metrics of the users who have anything held out, one value each (B,)."""
+    """The values of the users who have anything held out, one array (B,) for each metric: `per_user.ndcg`."""
 
-    users: NDArray[np.int64]
-    "User indices."
-    ap: NDArray[np.float64]
-    "Average precision, divided by min(held out, K)."
-    ndcg: NDArray[np.float64]
-    "Normalised discounted cumulative gain: binary, log2, ideal over min(held out, K)."
-    recall: NDArray[np.float64]
-    "Share of the held-out items in the list."
-    precision: NDArray[np.float64]
-    "Share of the K places that are hits."
-    hit_rate: NDArray[np.float64]
-    "1 with any hit, else 0."
-    reciprocal_rank: NDArray[np.float64]
-    "1 / rank of the first hit, 0 without any."
-    median_popularity: NDArray[np.float64]
-    "Median training count of the listed items; NaN for an empty list."
-    mean_popularity: NDArray[np.float64]
-    "Mean training count of the listed items; NaN for an empty list."
+    def __init__(self, users: NDArray[np.int64], values: Mapping[str, Values]) -> None:
+        self.users = users
+        "(B,) user indices."
+        self.values = dict(values)
+        "(B,) by the metric's name for single users: `ap` for MAP, `median_popularity` for MMR."
+
+    def __getattr__(self, name: str) -> Values:
+        values: Mapping[str, Values] = self.__dict__.get("values", {})
+        return _attribute(values, name)
+
+    def __getitem__(self, name: str) -> Values:
+        return _item(self.values, name)
+
+    def __dir__(self) -> list[str]:
+        return ["users", *self.values]
 
 
 @dataclass(frozen=True)
 class Scores:
-    """The metrics of a model at list length K: means over the users who have anything held out."""
+    """The metrics of a model at list length K, as attributes and by name: `scores.ndcg` is `scores["ndcg"]`.
+
+    A metric of users is the mean over those who have anything held out, users with NaN left out.
+    """
 
     k: int
     "K, length of the lists."
     per_user: PerUser
-    "The values behind the means."
-    coverage: float
-    "Share of the catalogue that is in any list."
-    gini: float
-    "How unevenly the lists spread over the catalogue: 0 evenly, near 1 on a few items."
+    "The values of single users."
+    values: Mapping[str, float]
+    "The metrics by name."
     users_without: int
     "Users with nothing held out: counted, not averaged."
 
-    @property
-    def map(self) -> float:
-        """MAP@K: mean average precision."""
-        return float(self.per_user.ap.mean())
-
-    @property
-    def ndcg(self) -> float:
-        """NDCG@K."""
-        return float(self.per_user.ndcg.mean())
-
-    @property
-    def recall(self) -> float:
-        """Recall@K."""
-        return float(self.per_user.recall.mean())
-
-    @property
-    def precision(self) -> float:
-        """Precision@K."""
-        return float(self.per_user.precision.mean())
-
-    @property
-    def hit_rate(self) -> float:
-        """HitRate@K."""
-        return float(self.per_user.hit_rate.mean())
-
-    @property
-    def mrr(self) -> float:
-        """MRR@K: mean reciprocal rank."""
-        return float(self.per_user.reciprocal_rank.mean())
-
-    @property
-    def mmr(self) -> float:
-        """MMR@K: mean over users of the median training count of what they are recommended; lower is less popular."""
-        return _mean_of_listed(self.per_user.median_popularity)
-
-    @property
-    def popularity(self) -> float:
-        """Mean training count of what is recommended, averaged over users."""
-        return _mean_of_listed(self.per_user.mean_popularity)
+    @classmethod
+    def compute(cls, metrics: Sequence[Metric], lists: RankedLists, users_without: int = 0) -> "Scores":
+        """Apply metrics to lists."""
+        of_users: dict[str, Values] = {}
+        values: dict[str, float] = {}
+        for metric in metrics:
+            result = metric(lists)
+            if np.ndim(result):
+                of_users[per_user_name(metric)] = np.asarray(result, dtype=np.float64)
+            values[metric.name] = mean_of(result)
+        return cls(lists.k, PerUser(lists.users, of_users), values, users_without)
 
     def summary(self) -> dict[str, float]:
-        """All numbers on the whole, by name."""
-        names = ("map", "ndcg", "recall", "precision", "hit_rate", "mrr", "mmr", "popularity", "coverage", "gini")
-        return {name: getattr(self, name) for name in names}
+        """Return all numbers by name."""
+        return dict(self.values)
+
+    def __getattr__(self, name: str) -> float:
+        values: Mapping[str, float] = self.__dict__.get("values", {})
+        return _attribute(values, name)
+
+    def __getitem__(self, name: str) -> float:
+        return _item(self.values, name)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.values]
 
 
-def _mean_of_listed(values: NDArray[np.float64]) -> float:
-    """The mean (B,) over users whose list is not empty; NaN if all are."""
-    listed = values[~np.isnan(values)]
-    return float(listed.mean()) if len(listed) else float("nan")
+def mean_of(result: Values | float) -> float:
+    """Return the mean of a metric's values (B,) that are not NaN, NaN if there are none; a number as it is."""
+    values = np.atleast_1d(np.asarray(result, dtype=np.float64))
+    values = values[~np.isnan(values)]
+    return float(values.mean()) if len(values) else float("nan")
+
+
+_Value = TypeVar("_Value")
+
+
+def _attribute(values: Mapping[str, _Value], name: str) -> _Value:
+    try:
+        return _item(values, name)
+    except ArgumentError as error:
+        raise AttributeError(str(error)) from None
+
+
+def _item(values: Mapping[str, _Value], name: str) -> _Value:
+    if name not in values:
+        raise ArgumentError(f"there is no metric {name!r} here; there are {', '.join(values)}")
+    return values[name]

@@ -6,7 +6,8 @@ from spherec.data import splits
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.errors import ArgumentError, DataError
-from spherec.evaluation.metrics import hits, ndcg
+from spherec.evaluation.metrics import Formula, Metric, RankedLists, find_metric
+from spherec.evaluation.scores import mean_of
 from spherec.geometry import Vectors
 from spherec.ranking import ExactRanker
 from spherec.training.config import Training
@@ -59,18 +60,24 @@ def check_share(share: float) -> None:
 
 
 class Validation:
-    """NDCG@K on held-out pairs: the mean over the users who have any, all items ranked but their training items."""
+    """A metric on held-out pairs, by default NDCG@K: the mean over users with held-out pairs.
 
-    def __init__(self, train: Interactions, held_out: Interactions, *, k: int = 50) -> None:
+    All items are ranked except the training items of the user.
+    """
+
+    def __init__(
+        self, train: Interactions, held_out: Interactions, *, k: int = 50, metric: str | Metric | Formula = "ndcg"
+    ) -> None:
         if not len(held_out):
             raise DataError("there are no pairs held out to validate on; hold out more")
         self._train = train
         self._held_out = held_out
         self._k = k
+        self._metric = find_metric(metric)
         self._users = np.flatnonzero(held_out.items_per_user)  # (B,)
 
     def __call__(self, vectors: Vectors) -> float:
-        """Return the mean NDCG of these vectors."""
+        """Return the metric of these vectors."""
         ranking = ExactRanker(vectors).top(self._users, self._k, without=self._train)
-        hit = hits(ranking.items, self._users, self._held_out)
-        return float(ndcg(hit, self._held_out.items_per_user[self._users]).mean())
+        lists = RankedLists.build(ranking.items, self._users, self._train, self._held_out)
+        return mean_of(self._metric(lists))

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from spherec.data import splits
-from spherec.data.archive import checksum
 from spherec.data.interactions import Interactions
+from spherec.data.manifest import checksum
 from spherec.data.splits import Fold
 from spherec.evaluation import Validation, evaluate, validation_part
 from spherec.experiments.environment import environment_of

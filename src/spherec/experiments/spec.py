@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any
 
 from spherec.errors import ArgumentError
-from spherec.nested import merged, nested
+from spherec.nested import nest, overlay
 from spherec.training import Training
 from spherec.training.configure import configured
 from spherec.training.presets import PRESETS
@@ -90,7 +90,7 @@ class Experiment:
         common = content.pop("all", {})
         if not isinstance(common, dict):
             raise ArgumentError(f"all must be a table of settings, under [all], got {common!r}")
-        rows = tuple(_row(merged(common, table)) for table in tables)
+        rows = tuple(_row(overlay(common, table)) for table in tables)
         unknown = content.keys() - {field.name for field in fields(cls)}
         if unknown or "name" not in content or not rows:
             raise ArgumentError(
@@ -121,6 +121,6 @@ def _row(content: Mapping[str, Any]) -> Row:
     training = configured(PRESETS[preset].training, settings)
     choices = []
     for values in product(*grid.values()) if grid else ():
-        changes = [nested(path, value) for path, value in zip(grid, values, strict=True)]
-        choices.append(configured(training, reduce(merged, changes)))
+        changes = [nest(path, value) for path, value in zip(grid, values, strict=True)]
+        choices.append(configured(training, reduce(overlay, changes)))
     return Row(name, training, tuple(choices), mmr_at_most)

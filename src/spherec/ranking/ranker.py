@@ -7,6 +7,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from spherec.data.csr import pair_keys
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
 from spherec.geometry import Vectors
@@ -131,8 +132,8 @@ class LeftOut:
         """Return the same with the items `exclude` left out for every query, too."""
         if exclude is None:
             return self
-        own = self.queries * n_items + self.items
-        new = (np.arange(len(self.counts))[:, None] * n_items + exclude).ravel()
+        own = pair_keys(self.queries, self.items, n_items)
+        new = pair_keys(np.arange(len(self.counts))[:, None], exclude, n_items).ravel()
         keys = np.union1d(own, new)  # ascending: query after query
         return LeftOut(np.bincount(keys // n_items, minlength=len(self.counts)), keys % n_items)
 

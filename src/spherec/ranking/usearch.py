@@ -1,4 +1,6 @@
-"""Approximate ranking of millions of items: a search walks a graph of near items (HNSW). Only this file imports usearch.
+"""Approximate ranking of millions of items: a search walks a graph of near items (HNSW).
+
+Only this file imports usearch.
 
 The graph holds its own, coarser copy of the vectors and names candidates; their scores come from the vectors themselves
 and are those of `ExactRanker`. An item may be missed; its score is never wrong.
@@ -16,6 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from spherec.data.csr import pair_keys
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
 from spherec.geometry import Vectors
@@ -210,7 +213,7 @@ class UsearchRanker:
         absent = np.arange(items.shape[1]) >= counts  # (b, c)
         items[absent] = 0  # whatever stood there
         rows = np.arange(len(queries))[:, None]  # (b, 1)
-        absent |= np.isin(rows * n_items + items, left_out.queries * n_items + left_out.items)
+        absent |= np.isin(pair_keys(rows, items, n_items), pair_keys(left_out.queries, left_out.items, n_items))
         scores = self._scores(queries, items)  # (b, c)
         scores[absent] = -np.inf
         order = np.lexsort((items, -scores), axis=1)[:, :k]  # of equal scores the lower index first

@@ -13,19 +13,19 @@ import numpy as np
 from spherec import artifact
 from spherec.artifact import Artifact
 from spherec.data.atomic import refuse_unwritable
+from spherec.data.ids import Unknown
 from spherec.device import DeviceName, resolve
-from spherec.errors import ArgumentError, meant
+from spherec.errors import ArgumentError, suggest
 from spherec.evaluation.validation import VALIDATION_METRIC, default_share, hold_out
 from spherec.geometry import Constraint
 from spherec.losses import Loss
 from spherec.memory import enough_memory
 from spherec.optim import Adam
 from spherec.ranking import index_file
-from spherec.recommender.asking import Unknown, indices_of
 from spherec.recommender.partial_fit import add_users, initial_vectors, merge
 from spherec.recommender.progress import training_bar
 from spherec.recommender.sources import Orientation, as_interactions
-from spherec.recommender.trained_model import ModelState, TrainedModel
+from spherec.recommender.trained_model import ModelState, TrainedModel, look_up
 from spherec.sampling import Sampling
 from spherec.training import Training, train
 from spherec.training.configure import configured
@@ -107,7 +107,7 @@ class CML(TrainedModel):
         seed: int | FromPreset = FROM_PRESET,
     ) -> None:
         if preset not in PRESETS:
-            raise ArgumentError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}{meant(preset, PRESETS)}")
+            raise ArgumentError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}{suggest(preset, PRESETS)}")
         super().__init__()
         given: dict[str, Any] = {
             "dim": dim,
@@ -163,7 +163,7 @@ class CML(TrainedModel):
         interactions = as_interactions(data, user=user, item=item, orientation=orientation)
         with self._writing:
             learned, validate = hold_out(interactions, self.config, validation)
-            with enough_memory(), _show(progress, self.config, len(learned)) as callback:
+            with enough_memory(), show_progress(progress, self.config, len(learned)) as callback:
                 trained = train(
                     learned,
                     self.config,
@@ -209,7 +209,7 @@ class CML(TrainedModel):
             growth = merge(state.data, new)
             initial = initial_vectors(growth, state.artifact, state.fold_in)
             learned, validate = growth.hold_out(config, default_share(config) if validation is None else validation)
-            with enough_memory(), _show(progress, config, len(learned)) as callback:
+            with enough_memory(), show_progress(progress, config, len(learned)) as callback:
                 trained = train(
                     learned,
                     config,
@@ -246,9 +246,9 @@ class CML(TrainedModel):
         state = self._state
         known = state.data.item_ids
         if unknown == "skip":
-            new = new.kept(known.find(new.item_ids)[new.indices] >= 0)
+            new = new.filter(known.find(new.item_ids)[new.indices] >= 0)
         used = [new.item_ids[int(index)] for index in np.flatnonzero(new.users_per_item)]
-        indices_of(used, known, "item", unknown)
+        look_up(used, known, "item", unknown)
         grown = add_users(state.artifact, merge(state.data, new), state.fold_in)
         index = None if state.index is None else state.index.with_vectors(grown.vectors)
         return self._of(grown, self.device, index)
@@ -336,7 +336,9 @@ class CML(TrainedModel):
 
 
 @contextmanager
-def _show(progress: bool | ProgressCallback | None, config: Training, pairs: int) -> Iterator[ProgressCallback | None]:
+def show_progress(
+    progress: bool | ProgressCallback | None, config: Training, pairs: int
+) -> Iterator[ProgressCallback | None]:
     """Yield the callback for the trainer: the caller's own, one that moves a bar, or None."""
     if callable(progress):
         yield progress

@@ -129,7 +129,7 @@ class FoldIn:
 
 
 def _temperature(config: Training) -> tuple[float, float]:
-    """Return τ and γ, how far the bias of drawing is undone: as in training, where the sampler's law has a closed form."""
+    """Return τ and γ, how far the bias of drawing is undone: as in training, if the law has a closed form."""
     match config.loss:
         case Softmin(temperature, gamma):
             return temperature, gamma if isinstance(config.sampler, Uniform | Popularity) else 0.0

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from spherec import rng
 from spherec.artifact import Artifact
-from spherec.data.csr import row_starts
+from spherec.data.csr import pair_keys, row_starts
 from spherec.data.ids import IdMap, refuse_twins
-from spherec.data.interactions import Interactions
+from spherec.data.interactions import Interactions, merge_item_names
 from spherec.errors import ArgumentError, DataError
 from spherec.evaluation.validation import Validation, check_share
 from spherec.geometry import DenseVectors, project, unit
@@ -41,29 +41,24 @@ class Growth:
             raise ArgumentError(
                 f"validation {share:g} of {len(new):,} new pairs holds nothing out; raise it, or give 0, with epochs"
             )
-        learned = self.data.kept(~tested)
-        return learned, Validation(learned, self.data.kept(tested))
+        learned = self.data.filter(~tested)
+        return learned, Validation(learned, self.data.filter(tested))
 
 
 def merge(old: Interactions, new: Interactions) -> Growth:
     """Merge old and new pairs. Ids of `new` without any pair are left out."""
     user_ids, users = _extend(old.user_ids, new.user_ids, new.users, "user")
     item_ids, items = _extend(old.item_ids, new.item_ids, new.indices, "item")
-    wide = np.int64(max(len(item_ids), 1))
-    had = old.users * wide + old.indices  # (E,) ascending
-    pairs = np.union1d(had, users * wide + items)
+    wide = max(len(item_ids), 1)
+    had = pair_keys(old.users, old.indices, wide)  # (E,) ascending
+    pairs = np.union1d(had, pair_keys(users, items, wide))
     data = Interactions(
         indptr=row_starts((pairs // wide).astype(np.int32), len(user_ids)),
         indices=(pairs % wide).astype(np.int32),
         user_ids=user_ids,
         item_ids=item_ids,
     )
-    names = {
-        item: name
-        for part in (new, old)
-        for item, name in zip(part.item_ids, part.item_names or (), strict=False)
-        if name
-    }
+    names = merge_item_names(old, new)
     return Growth(data.with_item_names(names) if names else data, ~np.isin(pairs, had, assume_unique=True))
 
 

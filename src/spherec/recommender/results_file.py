@@ -13,10 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from spherec.data.atomic import atomic_write, refuse_unwritable
-from spherec.data.ids import IdMap
+from spherec.data.ids import IdMap, Ids, list_ids
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, MissingPackageError
-from spherec.recommender.asking import Ids, several
 from spherec.recommender.results import Recommended, Results
 
 _SUFFIXES = (".parquet", ".csv")
@@ -48,7 +47,7 @@ def _answer(
     progress: Callable[[int], None] | None,
 ) -> Iterator[Results[Recommended]]:
     """Yield the lists of some users at a time; one empty block if there are none."""
-    wanted = list(data.user_ids) if users is None else several(users)
+    wanted = list(data.user_ids) if users is None else list_ids(users)
     for first in range(0, max(len(wanted), 1), _BLOCK):
         block = wanted[first : first + _BLOCK]
         yield recommend(block)

@@ -15,20 +15,25 @@ from torch import Tensor
 from spherec import artifact
 from spherec.artifact import Artifact
 from spherec.data import splits
-from spherec.data.ids import IdMap
+from spherec.data.ids import IdMap, Ids, Unknown, is_several, list_ids
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.evaluation.foreign import align
 from spherec.geometry import DenseVectors, squared_distance
 from spherec.ranking import ExactRanker, Ranker, Ranking
 from spherec.recommender import results_file
-from spherec.recommender.asking import Ids, Unknown, indices_of, is_several, several
 from spherec.recommender.fold_in import FoldIn
 from spherec.recommender.results import Reason, Recommended, Results, SimilarItem, SimilarUser
 from spherec.training import History
 
 if TYPE_CHECKING:
     from spherec.ranking.usearch import UsearchRanker  # an extra
+
+
+_REMEDIES = {
+    "user": "place new users with recommend_for or fold_in, or skip them with unknown='skip'",
+    "item": "learn new items with partial_fit, or skip them with unknown='skip'",
+}
 
 
 @dataclass(frozen=True)
@@ -106,7 +111,7 @@ class TrainedModel:
         """
         state = self._state
         k = _check_k(k, state.data.n_items)
-        index = _look_up(users, state.data.user_ids, "user", unknown)  # (B,)
+        index = look_up(users, state.data.user_ids, "user", unknown)  # (B,)
         ranking = state.ranker.top(
             index,
             k,
@@ -139,7 +144,7 @@ class TrainedModel:
         """
         state = self._state
         k = _check_k(k, state.data.n_items)
-        own = np.unique(_look_up(items, state.data.item_ids, "item", unknown)).astype(np.int32)  # (n,)
+        own = np.unique(look_up(items, state.data.item_ids, "item", unknown)).astype(np.int32)  # (n,)
         if not len(own):
             raise ArgumentError("recommend_for needs at least one item that the model knows, got none")
         user = state.fold_in.place(own)[None]  # (1, D)
@@ -181,7 +186,7 @@ class TrainedModel:
             progress: Called with the number of users done, after each block.
         """
         model = TrainedModel(self._state)  # one version for all blocks
-        only, exclude = (None if ids is None else several(ids) for ids in (only, exclude))
+        only, exclude = (None if ids is None else list_ids(ids) for ids in (only, exclude))
         recommend = partial(
             model.recommend, k=k, only=only, exclude=exclude, exclude_seen=exclude_seen, unknown=unknown
         )
@@ -191,7 +196,7 @@ class TrainedModel:
         """Return the k items nearest to an item, or to each of several; the item itself is not listed."""
         state = self._state
         k = _check_k(k, state.data.n_items)
-        index = _look_up(items, state.data.item_ids, "item", unknown)  # (B,)
+        index = look_up(items, state.data.item_ids, "item", unknown)  # (B,)
         queries = state.vectors.items(torch.from_numpy(index))  # (B, D)
         ranking = state.ranker.top_of(queries.numpy(), k, without=list(index[:, None]))
         near = _Near.of(ranking, queries, state.vectors.constraint)
@@ -202,11 +207,9 @@ class TrainedModel:
         """Return the k users nearest to a user, or to each of several; the user themselves is not listed."""
         state = self._state
         k = _check_k(k, state.data.n_users)
-        index = _look_up(users, state.data.user_ids, "user", unknown)  # (B,)
+        index = look_up(users, state.data.user_ids, "user", unknown)  # (B,)
         queries = state.vectors.users(torch.from_numpy(index))  # (B, D)
-        ranking = ExactRanker(state.vectors, catalogue="users").top_of(
-            queries.numpy(), k, without=list(index[:, None])
-        )
+        ranking = ExactRanker(state.vectors, catalogue="users").top_of(queries.numpy(), k, without=list(index[:, None]))
         near = _Near.of(ranking, queries, state.vectors.constraint)
         ids = {"user": near.queries(state.data.user_ids, index), "similar": _ids_at(state.data.user_ids, near.index)}
         return Results(SimilarUser, ids | {"rank": near.rank.tolist(), "score": near.score.tolist()})
@@ -217,8 +220,8 @@ class TrainedModel:
         k = _check_k(k, state.data.n_items)
         if is_several(user) or is_several(item):
             raise ArgumentError("explain is about one user and one item; ask once for each pair")
-        who = _look_up(user, state.data.user_ids, "user", "error")  # (1,)
-        what = _look_up(item, state.data.item_ids, "item", "error")  # (1,)
+        who = look_up(user, state.data.user_ids, "user", "error")  # (1,)
+        what = look_up(item, state.data.item_ids, "item", "error")  # (1,)
         query = state.vectors.items(torch.from_numpy(what))  # (1, D)
         ranking = state.exact.top_of(query.numpy(), k, only=state.data.items_of(int(who[0])), exclude=what)
         near = _Near.of(ranking, query, state.vectors.constraint)
@@ -231,8 +234,8 @@ class TrainedModel:
         Users and items are of the same length, or one of them is a single id.
         """
         state = self._state
-        who = _look_up(users, state.data.user_ids, "user", "error")
-        what = _look_up(items, state.data.item_ids, "item", "error")
+        who = look_up(users, state.data.user_ids, "user", "error")
+        what = look_up(items, state.data.item_ids, "item", "error")
         try:
             pairs = [torch.from_numpy(index.copy()) for index in np.broadcast_arrays(who, what)]  # (n,), (n,)
         except ValueError:
@@ -331,13 +334,14 @@ def _ids_at(ids: IdMap, index: NDArray[np.int64]) -> list[Hashable]:
     return ids.array[index].tolist()  # type: ignore[no-any-return]
 
 
-def _look_up(ids: Ids, known: IdMap, role: Literal["user", "item"], unknown: Unknown) -> NDArray[np.int64]:
-    return indices_of(ids, known, role, unknown)
+def look_up(ids: Ids, known: IdMap, role: Literal["user", "item"], unknown: Unknown) -> NDArray[np.int64]:
+    """Return the indices (n,) of one id or several."""
+    return known.look_up(ids, role=role, unknown=unknown, remedy=_REMEDIES[role])
 
 
 def _look_up_items(ids: Ids | None, data: Interactions, unknown: Unknown) -> NDArray[np.int64] | None:
     """Return the indices of item ids, None if none are given."""
-    return None if ids is None else _look_up(ids, data.item_ids, "item", unknown)
+    return None if ids is None else look_up(ids, data.item_ids, "item", unknown)
 
 
 def _check_k(k: int, most: int) -> int:

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
-from spherec.data import archive
+from spherec.data.archive import read_archive, write_archive
 from spherec.data.atomic import refuse_unwritable
 from spherec.data.interactions import Interactions
+from spherec.data.manifest import checksum
 from spherec.errors import DataError, SpherecError
 from spherec.geometry import DenseVectors
 from spherec.training.config import Training
@@ -48,11 +49,11 @@ class CheckpointFile:
             "seconds": standing.seconds,
             "history": standing.history.as_records(),
         }
-        archive.write(self.path, {name: one.cpu().numpy() for name, one in tensors.items()}, manifest, compress=False)
+        write_archive(self.path, {name: one.cpu().numpy() for name, one in tensors.items()}, manifest, compress=False)
 
     def load(self, run: Run) -> Standing:
         """Put the run where the file says, and tell where that is."""
-        arrays, manifest = archive.read(self.path, FORMAT, VERSION, remedy="start anew")
+        arrays, manifest = read_archive(self.path, FORMAT, VERSION, remedy="start anew")
         try:
             _refuse_other(self.path, manifest["identity"], self._identity)
             return _restore(run, arrays, manifest)
@@ -89,11 +90,11 @@ def fingerprint(
     for name in ("patience", *(("epochs",) if config.optimizer.schedule == "constant" else ())):
         del described[name]
     given = [] if initial is None else [rows.cpu().numpy() for rows in (initial.user_table, initial.item_table)]
-    pairs = f"{len(data)} pairs, checksum {archive.checksum(data.indptr, data.indices)}"
+    pairs = f"{len(data)} pairs, checksum {checksum(data.indptr, data.indices)}"
     return {
         **described,
         "data": f"{data.n_users} users, {data.n_items} items, {pairs}",
-        "initial": None if initial is None else f"checksum {archive.checksum(*given)}",
+        "initial": None if initial is None else f"checksum {checksum(*given)}",
         "device": device.type,
         "validated": validated,
     }

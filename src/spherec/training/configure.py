@@ -5,7 +5,7 @@ from dataclasses import fields, is_dataclass, replace
 from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from spherec.errors import ArgumentError, meant
+from spherec.errors import ArgumentError, suggest
 from spherec.losses import Loss
 from spherec.sampling import Sampling
 from spherec.training.config import Training
@@ -38,7 +38,7 @@ def _changed(base: _Config, changes: Mapping[str, Any], path: str) -> _Config:
         where = f"{path}{name}"
         if name not in names:
             other = _of_other_kinds(path.rstrip("."), name)
-            told = other or meant(name, names) or f"; it has {', '.join(names)}"
+            told = other or suggest(name, names) or f"; it has {', '.join(names)}"
             raise ArgumentError(f"{where} is not a field of {type(base).__name__}{told}")
         part = getattr(base, name)
         if is_dataclass(part):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spherec.errors import ArgumentError
-from spherec.nested import merged, nested
+from spherec.nested import nest, overlay
 from spherec.training import Training
 from spherec.training.configure import configured
 from spherec.tuning.search import Choices, Domain, Range, Value
@@ -36,7 +36,7 @@ class Space:
         """The config with these values."""
         changes: dict[str, Any] = {}
         for name, value in values.items():
-            changes = merged(changes, nested(name, value))
+            changes = overlay(changes, nest(name, value))
         return configured(self.base, changes)
 
     def start(self) -> dict[str, Value] | None:
@@ -60,7 +60,7 @@ def _kinds(searches: Mapping[str, Domain]) -> Iterator[dict[str, Any]]:
     for kinds in itertools.product(*choices):
         changes: dict[str, Any] = {}
         for name, kind in zip(names, kinds, strict=True):
-            changes = merged(changes, nested(name, kind if isinstance(kind, str) else str(kind)))
+            changes = overlay(changes, nest(name, kind if isinstance(kind, str) else str(kind)))
         yield changes
 
 
@@ -80,6 +80,6 @@ def _typed(config: Training, name: str, domain: Domain) -> Domain:
 def _at_field(config: Training, name: str, value: Value) -> Any:
     """The value as the field has it; an error where it cannot be."""
     try:
-        return value_at(configured(config, nested(name, value)), name)
+        return value_at(configured(config, nest(name, value)), name)
     except ArgumentError as error:
         raise ArgumentError(f"cannot search {name}: {error}") from None

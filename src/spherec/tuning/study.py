@@ -14,8 +14,8 @@ from typing import Any, cast
 
 import torch
 
-from spherec.data.archive import checksum
 from spherec.data.interactions import Interactions
+from spherec.data.manifest import checksum
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, TrainingError
 from spherec.training import History

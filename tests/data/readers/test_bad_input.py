@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spherec.data.filters import Cut
+from spherec.data.cuts import Cut
 from spherec.data.readers import read, read_events
 from spherec.data.reading import Columns, Format, Reading
 from spherec.errors import ArgumentError, DataError, SpherecError

@@ -5,7 +5,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from spherec.data.filters import Cut
+from spherec.data.cuts import Cut
 from spherec.data.interactions import Interactions
 from spherec.data.readers import read, read_events
 from spherec.data.readers.formats import natural_duplicates
@@ -92,7 +92,7 @@ def test_official_files_are_read_row_by_row_and_merged_by_their_own_rule(
     path = write(name + suffix, text, encoding)
     with blocks_of(size):
         assert rows(path, format=format) == expected
-        events = read_events(path, Reading(format)).merged(natural_duplicates(format))
+        events = read_events(path, Reading(format)).merge(natural_duplicates(format))
         pairs = zip(events.user_ids[events.users], events.item_ids[events.items], strict=True)
         assert dict(zip(pairs, events.values, strict=True)) == merged
         assert len(read(path, format=format)) == len(merged)  # and without a warning

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from spherec.data.filters import Cut
+from spherec.data.cuts import Cut
 from spherec.data.readers import read, read_events
 from spherec.data.reading import Columns, Reading
 from spherec.errors import DataError, UnreadValuesWarning
@@ -95,7 +95,7 @@ def test_known_formats_know_their_values(write, format, text):
 
 def test_the_note_stays_with_the_events_and_gives_way_to_an_error(write):
     events = read_events(write("a.csv", RATED), Reading())
-    assert events.merged().kept(events.users == 0, "one").unread_value == "rating"
+    assert events.merge().filter(events.users == 0, "one").unread_value == "rating"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(DataError, match="users with >= 9"):

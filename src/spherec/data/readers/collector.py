@@ -99,7 +99,7 @@ class Collector:
             times=np.concatenate(self._times) if self._times else None,
             unread_value=self._reading.columns.unread_value(self.present),
         )
-        return events.noted(f"read, without {dropped:,} rows that have no user or item" if dropped else "read")
+        return events.with_step(f"read, without {dropped:,} rows that have no user or item" if dropped else "read")
 
 
 class _IdColumn:

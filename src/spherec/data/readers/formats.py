@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import assert_never
 
 from spherec.data import archive
+from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, level_of_caller
-from spherec.data.filters import Cut
 from spherec.data.interactions import Interactions
 from spherec.data.readers.adjacency import read_adjacency
 from spherec.data.readers.blocks import first_record, refuse_unreadable
@@ -121,7 +121,7 @@ def read_interactions(
     events = read_events(path, reading)
     rule, rows, has_values = duplicates or natural_duplicates(reading.format), len(events), events.values is not None
     try:
-        events = events.merged(rule)
+        events = events.merge(rule)
         if rule is None and len(events) < rows:
             tell_merged(rows - len(events))
         events = cut(events)

@@ -83,4 +83,4 @@ def _kept(events: Events, mask: NDArray[np.bool_], name: str) -> Events:
     if not mask.any():
         held = "" if events.values is None else f", values from {events.values.min():g} to {events.values.max():g}"
         raise DataError(f"nothing is left after '{name}' (before it: {len(events):,} pairs{held}); lower the minimum")
-    return events.kept(mask, name)
+    return events.filter(mask, name)

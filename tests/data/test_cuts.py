@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from spherec.data import filters
+from spherec.data import cuts
+from spherec.data.cuts import Cut
 from spherec.data.events import Events
-from spherec.data.filters import Cut
 from spherec.errors import ArgumentError, DataError
 from tests import oracles
 
@@ -20,7 +20,7 @@ LEAST = st.integers(0, 4)
 
 def events_of(pairs):
     users, items = zip(*pairs, strict=True)
-    return Events.from_columns(users, items, values=list(pairs.values())).merged("error")
+    return Events.from_columns(users, items, values=list(pairs.values())).merge("error")
 
 
 def as_dict(events):
@@ -38,11 +38,11 @@ def outcome(cut, events):
 
 
 FILTERS = {
-    "min_value": (filters.min_value, oracles.keep_values),
-    "min_per_user": (filters.min_per_user, oracles.keep_users),
-    "min_per_item": (filters.min_per_item, oracles.keep_items),
+    "min_value": (cuts.min_value, oracles.keep_values),
+    "min_per_user": (cuts.min_per_user, oracles.keep_users),
+    "min_per_item": (cuts.min_per_item, oracles.keep_items),
     "k_core": (
-        lambda events, least: filters.k_core(events, per_user=least, per_item=2),
+        lambda events, least: cuts.k_core(events, per_user=least, per_item=2),
         lambda pairs, least: oracles.k_core(pairs, least, 2),
     ),
 }
@@ -101,9 +101,9 @@ def test_a_minimum_once_and_until_stable_differ_where_a_cut_undercuts_another():
 
 def test_events_without_values_count_one_each():
     events = Events.from_columns([1, 2], ["a", "b"])
-    assert len(filters.min_value(events, 1)) == 2
+    assert len(cuts.min_value(events, 1)) == 2
     with pytest.raises(DataError, match=r"nothing is left after 'value >= 1.5' \(before it: 2 pairs\)"):
-        filters.min_value(events, 1.5)
+        cuts.min_value(events, 1.5)
 
 
 def test_steps_say_what_was_done_and_what_was_left():
