@@ -15,7 +15,6 @@ from spherec.experiments.runner import best_epochs, validated, whole
 from spherec.geometry import DenseVectors
 from spherec.nested import nest, overlay
 from spherec.training import EpochRecord, History, Training, train
-from spherec.training.configure import configured
 from spherec.training.presets import PRESETS
 
 EPOCHS = "epochs"
@@ -71,7 +70,7 @@ class Ours:
     @property
     def space(self) -> Space:
         """Each setting with the preset's own value first."""
-        described = self.training.described()
+        described = self.training.to_dict()
         loss, sampler = (described[part]["kind"] for part in ("loss", "sampler"))
         values = SEARCHED_BY_PRESET.get(self.name, {**SEARCHED.get(loss, {}), **SEARCHED.get(sampler, {})})
         own = {path: reduce(lambda table, part: table[part], path.split("."), described) for path in values}
@@ -86,7 +85,7 @@ class Ours:
     @property
     def base(self) -> Mapping[str, Any]:
         """The whole config; the seed is the comparison's. A schedule is judged at its end, which was not always so."""
-        base = {name: value for name, value in self.training.described().items() if name != "seed"}
+        base = {name: value for name, value in self.training.to_dict().items() if name != "seed"}
         return base if self.training.optimizer.schedule == "constant" else {**base, "judged": "at the end"}
 
     def refuse(self, train_part: Interactions) -> None:
@@ -114,7 +113,7 @@ class Ours:
 
     def _configured(self, settings: Settings, how: How) -> Training:
         changes = [nest(path, value) for path, value in settings.items()]
-        return replace(configured(self.training, reduce(overlay, changes, {})), seed=how.seed)
+        return replace(self.training.change(reduce(overlay, changes, {})), seed=how.seed)
 
 
 def _told(how: How, training: Training, pairs: int) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spherec.data.atomic import atomic_write
+from spherec.data.files import atomic_write
 from spherec.errors import DataError
 from spherec.evaluation import PerUser
 from spherec.experiments.json_lines import JsonLines

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from spherec.data import splits
+from spherec.data.files import checksum
 from spherec.data.interactions import Interactions
-from spherec.data.manifest import checksum
 from spherec.data.splits import Fold
 from spherec.evaluation import Validation, evaluate, validation_part
 from spherec.experiments.environment import environment_of
@@ -94,7 +94,7 @@ def _one(experiment: Experiment, row: Row, fold: Fold, blank: Record, device: to
     return replace(
         blank,
         epochs=chosen.epochs,
-        training=chosen.training.described(),
+        training=chosen.training.to_dict(),
         tried=[one.described() for one in tries],
         scores=scores.summary(),
         curve=[epoch for epoch in chosen.history.as_records() if epoch["metric"] is not None],
@@ -116,7 +116,7 @@ class Attempt:
 
     def described(self) -> dict[str, Any]:
         """For the record."""
-        return {"training": self.training.described(), "epochs": self.epochs, "scores": self.scores}
+        return {"training": self.training.to_dict(), "epochs": self.epochs, "scores": self.scores}
 
 
 def attempt(
@@ -190,7 +190,7 @@ def name_of(data: Interactions) -> str:
 def _blank(experiment: Experiment, row: Row, fold: int, data: str, environment: dict[str, str]) -> Record:
     """The record of a run before it has run."""
     identity: dict[str, Any] = {
-        "choices": [training.described() for training in row.choices],
+        "choices": [training.to_dict() for training in row.choices],
         "mmr_at_most": row.mmr_at_most,
         "data": data,
         "folds": experiment.folds,

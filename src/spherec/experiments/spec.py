@@ -12,7 +12,6 @@ from typing import Any
 from spherec.errors import ArgumentError
 from spherec.nested import nest, overlay
 from spherec.training import Training
-from spherec.training.configure import configured
 from spherec.training.presets import PRESETS
 
 
@@ -118,9 +117,9 @@ def _row(content: Mapping[str, Any]) -> Row:
         raise ArgumentError(f'grid of {name} must name settings and their values, {{ "sampler.beta" = [0.7, 0.8] }}')
     if mmr_at_most is not None and not (isinstance(mmr_at_most, int | float) and math.isfinite(mmr_at_most)):
         raise ArgumentError(f"mmr_at_most of {name} must be a number, got {mmr_at_most!r}; leave it out for no limit")
-    training = configured(PRESETS[preset].training, settings)
+    training = PRESETS[preset].training.change(settings)
     choices = []
     for values in product(*grid.values()) if grid else ():
         changes = [nest(path, value) for path, value in zip(grid, values, strict=True)]
-        choices.append(configured(training, reduce(overlay, changes)))
+        choices.append(training.change(reduce(overlay, changes)))
     return Row(name, training, tuple(choices), mmr_at_most)

@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from spherec.data.atomic import atomic_path
+from spherec.data.files import atomic_path
 from spherec.errors import DataError
 from spherec.geometry import Vectors
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from spherec import artifact
 from spherec.artifact import Artifact
-from spherec.data.atomic import refuse_unwritable
+from spherec.data.files import refuse_unwritable
+from spherec.data.frames import Orientation, as_interactions
 from spherec.data.ids import Unknown
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, suggest
@@ -24,13 +25,10 @@ from spherec.optim import Adam
 from spherec.ranking import index_file
 from spherec.recommender.partial_fit import add_users, initial_vectors, merge
 from spherec.recommender.progress import training_bar
-from spherec.recommender.sources import Orientation, as_interactions
 from spherec.recommender.trained_model import ModelState, TrainedModel, look_up
 from spherec.sampling import Sampling
-from spherec.training import Training, train
-from spherec.training.configure import configured
+from spherec.training import ProgressCallback, Training, train
 from spherec.training.presets import PRESETS
-from spherec.training.trainer import Progress as ProgressCallback
 
 if TYPE_CHECKING:
     from spherec.ranking.usearch import Hnsw, UsearchRanker  # an extra
@@ -128,7 +126,7 @@ class CML(TrainedModel):
         settings = {name: _to_python(value) for name, value in given.items() if value is not FROM_PRESET}
         changes = {name: value for name, value in settings.items() if isinstance(value, Mapping)}
         values = {name: value for name, value in settings.items() if name not in changes}
-        self.config: Training = replace(configured(PRESETS[preset].training, changes), **values)
+        self.config: Training = replace(PRESETS[preset].training.change(changes), **values)
         self.device: DeviceName = device
         resolve(device)  # a missing device is an error now, not after the data is read
 

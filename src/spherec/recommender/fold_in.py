@@ -18,7 +18,6 @@ of this happens in each of them, as in training.
 
 import threading
 from dataclasses import dataclass
-from typing import assert_never
 
 import numpy as np
 import torch
@@ -28,15 +27,11 @@ from torch import Tensor
 from spherec import rng
 from spherec.data.interactions import Interactions
 from spherec.geometry import Vectors, join_subspaces, project, split_subspaces, to_vectors
-from spherec.losses import Hinge, Softmin
-from spherec.sampling import Hard, Popularity, Sampling, SemiHard, TwoStage, Uniform
-from spherec.sampling.popularity import popularity_weights
 from spherec.training import Training
 
 _POOL = 2000
 _STEPS = 20
 _BOLD = 8  # first step, in steps that never make it worse
-_HINGE_TEMPERATURE = 0.1  # at a margin of 1
 
 
 @dataclass(frozen=True)
@@ -57,8 +52,10 @@ class NegativePool:
     @classmethod
     def draw(cls, vectors: Vectors, data: Interactions, config: Training) -> "NegativePool":
         """Draw the pool for a model; the same model always gives the same pool."""
-        temperature, gamma = _temperature(config)
-        law = _law(config.sampler, data) * (data.users_per_item > 0)  # (I,)
+        temperature = config.loss.fold_in_temperature
+        # The bias of drawing is undone as in training: where the sampler's law has a closed form.
+        gamma = (config.loss.bias_correction or 0.0) if config.sampler.gives_log_q else 0.0
+        law = config.sampler.law(data) * (data.users_per_item > 0)  # (I,)
         law = law / (law.sum() or 1.0)
         drawn = np.flatnonzero(law)[:0]
         if law.any():
@@ -126,25 +123,3 @@ class FoldIn:
     def _project(self, row: Tensor) -> Tensor:
         constraint = self._vectors.constraint
         return to_vectors(project(row, constraint), constraint)
-
-
-def _temperature(config: Training) -> tuple[float, float]:
-    """Return τ and γ, how far the bias of drawing is undone: as in training, if the law has a closed form."""
-    match config.loss:
-        case Softmin(temperature, gamma):
-            return temperature, gamma if isinstance(config.sampler, Uniform | Popularity) else 0.0
-        case Hinge(margin):
-            return _HINGE_TEMPERATURE * margin, 0.0
-        case _ as never:
-            assert_never(never)
-
-
-def _law(sampler: Sampling, data: Interactions) -> NDArray[np.float64]:
-    """Return the weights (I,) by which negatives are drawn, regardless of the space."""
-    match sampler:
-        case Popularity() | TwoStage():
-            return popularity_weights(data, sampler.beta)
-        case Uniform() | Hard() | SemiHard():
-            return np.ones(data.n_items)
-        case _ as never:
-            assert_never(never)

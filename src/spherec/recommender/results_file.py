@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spherec.data.atomic import atomic_write, refuse_unwritable
+from spherec.data.files import atomic_write, refuse_unwritable
 from spherec.data.ids import IdMap, Ids, list_ids
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, MissingPackageError

@@ -12,8 +12,8 @@ from spherec.evaluation import score, validation_part
 from spherec.geometry import Vectors
 from spherec.memory import enough_memory
 from spherec.ranking import ExactRanker
-from spherec.training import History, Training, train
-from spherec.training.trainer import Ended, Progress
+from spherec.training import History, ProgressCallback, Training, train
+from spherec.training.trainer import Ended
 from spherec.tuning.goal import Goal
 
 GiveUp = Callable[[History, float], bool]
@@ -45,7 +45,7 @@ class Attempts:
         self._device = device
 
     def __call__(
-        self, config: Training, give_up: GiveUp | None = None, progress: Progress | None = None
+        self, config: Training, give_up: GiveUp | None = None, progress: ProgressCallback | None = None
     ) -> Outcome | None:
         """The outcome; None if Ctrl-C came before the first look. A `TrainingError` where the config cannot learn."""
         looks = _Looks(self.learned, self._held_out, self._goal)

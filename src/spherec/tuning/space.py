@@ -8,7 +8,6 @@ from typing import Any
 from spherec.errors import ArgumentError
 from spherec.nested import nest, overlay
 from spherec.training import Training
-from spherec.training.configure import configured
 from spherec.tuning.search import Choices, Domain, Range, Value
 
 
@@ -28,7 +27,7 @@ class Space:
             raise ArgumentError("there is nothing to search; name at least one field, e.g. sampler.beta=0.1..1.0")
         domains: dict[str, Domain] = {}
         for kinds in _kinds(searches):
-            of_kind = configured(base, kinds)
+            of_kind = base.change(kinds)
             domains = {name: _typed(of_kind, name, searches[name]) for name in sorted(searches)}
         return cls(base, domains)
 
@@ -37,7 +36,7 @@ class Space:
         changes: dict[str, Any] = {}
         for name, value in values.items():
             changes = overlay(changes, nest(name, value))
-        return configured(self.base, changes)
+        return self.base.change(changes)
 
     def start(self) -> dict[str, Value] | None:
         """The values of the base itself, if it is one of the configs that may be found."""
@@ -47,7 +46,7 @@ class Space:
 
 def value_at(config: Training, name: str) -> Any:
     """The value of a field by its dotted name."""
-    value: Any = config.described()
+    value: Any = config.to_dict()
     for part in name.split("."):
         value = value[part]
     return value
@@ -80,6 +79,6 @@ def _typed(config: Training, name: str, domain: Domain) -> Domain:
 def _at_field(config: Training, name: str, value: Value) -> Any:
     """The value as the field has it; an error where it cannot be."""
     try:
-        return value_at(configured(config, nest(name, value)), name)
+        return value_at(config.change(nest(name, value)), name)
     except ArgumentError as error:
         raise ArgumentError(f"cannot search {name}: {error}") from None

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from spherec.data.atomic import refuse_unwritable
+from spherec.data.files import refuse_unwritable
 from spherec.errors import ArgumentError, DataError
 from spherec.tuning.package import SQLAlchemyError, optuna
 

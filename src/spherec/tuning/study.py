@@ -14,8 +14,8 @@ from typing import Any, cast
 
 import torch
 
+from spherec.data.files import checksum
 from spherec.data.interactions import Interactions
-from spherec.data.manifest import checksum
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, TrainingError
 from spherec.training import History
@@ -202,7 +202,7 @@ def _importance(study: "optuna.Study") -> dict[str, float]:
 def _identity(data: Interactions, space: Space, goal: Goal) -> dict[str, Any]:
     """What must be the same for a study to go on."""
     pairs = f"{len(data)} pairs, checksum {checksum(data.indptr, data.indices)}"
-    config = _flat(space.base.described())
+    config = _flat(space.base.to_dict())
     return {
         "data": f"{data.n_users} users, {data.n_items} items, {pairs}",
         "the search": ", ".join(f"{name}={domain}" for name, domain in space.domains.items()),
