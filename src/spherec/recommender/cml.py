@@ -130,6 +130,13 @@ class CML(TrainedModel):
         self.device: DeviceName = device
         resolve(device)  # a missing device is an error now, not after the data is read
 
+    @classmethod
+    def from_config(cls, config: Training, *, device: DeviceName = "auto") -> Self:
+        """Return an untrained model with these settings."""
+        model = cls(device=device)
+        model.config = config
+        return model
+
     def fit(
         self,
         data: Any,
