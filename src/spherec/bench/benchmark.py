@@ -24,6 +24,7 @@ from spherec.bench.report import LoadingResult, RankingResult, ReadingResult, Re
 from spherec.bench.steps import SAMPLERS, measure_steps
 from spherec.bench.timing import Contender, Work, time_in_turns
 from spherec.data.interactions import Interactions
+from spherec.data.readers import read
 from spherec.errors import ArgumentError, DataError, MissingPackageError
 from spherec.experiments.environment import environment_of
 from spherec.geometry import DenseVectors
@@ -148,9 +149,12 @@ def measure_lists(data: Interactions, vectors: DenseVectors, scope: Scope) -> Ra
 def measure_reading(scope: Scope) -> ReadingResult | str:
     """Time reading a generated CSV, compared with pandas; return the reason if polars is missing."""
     try:
-        from spherec.data.readers import read
+        return _time_reading(scope)
     except MissingPackageError as error:
         return str(error)
+
+
+def _time_reading(scope: Scope) -> ReadingResult:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "events.csv"
         _write_csv(path, scope.rows)
