@@ -23,7 +23,7 @@ _SHOWN = 10
 _ROW = "two-stage-5-256"
 
 
-def demo(
+def demo_command(
     epochs: Annotated[
         int, typer.Option(help="Passes over the training pairs; fewer are quicker and less accurate.", min=1)
     ] = 100,

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from spherec.evaluation import ItemLister
 
 
-def evaluate(
+def evaluate_command(
     model: Annotated[
         Path,
-        typer.Argument(help="Model file from `spherec train`, or a table of user, item and rank from another program."),
+        typer.Argument(help="Model file from 'spherec train', or a table of user, item and rank from another program."),
     ],
     train: Annotated[str, typer.Option(help="Data it was trained on: 'book-crossing', a prepared file or a table.")],
     test: Annotated[str, typer.Option(help="Data that was held out, read like --train.")],
@@ -42,8 +42,11 @@ def evaluate(
 ) -> None:
     """Rank all items for every user who has test items, leave out training items, and score the lists.
 
-    For example: spherec data split movies.npz --by ratio -o split; spherec train split/train.npz -o model.spherec;
-    spherec evaluate model.spherec --train split/train.npz --test split/test.npz
+    Examples:
+
+    - spherec data split movies.npz --by ratio -o split
+    - spherec train split/train.npz -o model.spherec
+    - spherec evaluate model.spherec --train split/train.npz --test split/test.npz
     """
     from spherec.device import resolve
     from spherec.evaluation import METRICS, evaluate

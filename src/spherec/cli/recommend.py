@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 _USERS = "Which users"
 _ITEMS = "Which items"
 
-ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file from `spherec train`.")]
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file from 'spherec train'.")]
 Count = Annotated[int, typer.Option("-k", help="Length of a list.")]
 IndexPath = Annotated[
     Path | None,
     typer.Option(
         "--index",
         metavar="FILE",
-        help="Index of the items from `spherec export MODEL -o FILE.usearch`: faster with hundreds of thousands of "
+        help="Index of the items from 'spherec export MODEL -o FILE.usearch': faster with hundreds of thousands of "
         "items, with nearly the same lists. Not used with --only.",
     ),
 ]
 
 
-def recommend(
+def recommend_command(
     model: ModelPath,
     users: Annotated[
-        list[str] | None, typer.Argument(metavar="[USER]...", help="User ids, or @FILE with one id per line.")
+        list[str] | None, typer.Argument(metavar="USER", help="User ids, or @FILE with one id per line.")
     ] = None,
     k: Count = 10,
     everybody: Annotated[
@@ -69,8 +69,11 @@ def recommend(
 ) -> None:
     """List the k nearest items of users, without those that they have already.
 
-    For example: spherec recommend books.spherec 247752; all users: spherec recommend books.spherec --all -k 50 -o
-    lists.parquet; a new user: spherec recommend books.spherec --items 0345339703,0439064872
+    Examples, for a user, for all users, and for a user whom the model does not know:
+
+    - spherec recommend books.spherec 247752
+    - spherec recommend books.spherec --all -k 50 -o lists.parquet
+    - spherec recommend books.spherec --items 0345339703,0439064872
     """
     from spherec.recommender import load
     from spherec.recommender.table_file import write_lists
@@ -104,9 +107,9 @@ def recommend(
     print_results(results, chosen, ["user"], lambda record: f"For user {record.user}")
 
 
-def similar(
+def similar_command(
     model: ModelPath,
-    ids: Annotated[list[str], typer.Argument(metavar="ITEM...", help="Item ids, or @FILE with one id per line.")],
+    ids: Annotated[list[str], typer.Argument(metavar="ITEM", help="Item ids, or @FILE with one id per line.")],
     k: Count = 10,
     users: Annotated[bool, typer.Option("--users", help="Take the ids as users, and list similar users.")] = False,
     index: IndexPath = None,
@@ -115,7 +118,9 @@ def similar(
 ) -> None:
     """List the items nearest to an item, or with --users the users nearest to a user.
 
-    For example: spherec similar books.spherec 0345339703
+    Example:
+
+    - spherec similar books.spherec 0345339703
     """
     from spherec.recommender import load
 
@@ -131,7 +136,7 @@ def similar(
         print_results(near_items, chosen, ["item"], lambda record: f"Like {_title(loaded, record.item)}")
 
 
-def explain(
+def explain_command(
     model: ModelPath,
     user: Annotated[str, typer.Argument(metavar="USER", help="User id.")],
     item: Annotated[str, typer.Argument(metavar="ITEM", help="Item id.")],
@@ -141,7 +146,9 @@ def explain(
 ) -> None:
     """Explain why an item would be recommended to a user: list the user's own items that are nearest to it.
 
-    For example: spherec explain books.spherec 247752 0345339703
+    Example:
+
+    - spherec explain books.spherec 247752 0345339703
     """
     from spherec.recommender import load
 
@@ -152,7 +159,7 @@ def explain(
     print_results(loaded.explain(who, what, k), chosen, ["user", "item"], lambda _: title)
 
 
-def info(model: ModelPath, as_json: AsJson = False) -> None:
+def info_command(model: ModelPath, as_json: AsJson = False) -> None:
     """Show what a model file holds: users, items, how it was trained, how well it did."""
     from spherec import artifact
     from spherec.recommender.fitting import METRIC

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @takes_source
-def train(
+def train_command(
     source: Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write, e.g. books.spherec.")],
     names: NamesPath = None,
@@ -41,7 +41,7 @@ def train(
             "--set",
             metavar="NAME=VALUE",
             help="Any setting, e.g. sampler.beta=0.6, loss.kind=Softmin, sampler.kind=Hard; may be repeated. "
-            "`spherec presets two-stage` lists all.",
+            "The command 'spherec presets two-stage' lists all.",
             rich_help_panel=MODEL,
         ),
     ] = None,
@@ -84,10 +84,10 @@ def train(
 ) -> None:
     """Train a model: one vector for each user and item, such that a user's nearest items are those to recommend.
 
-    For example: spherec train book-crossing -o books.spherec; with a table of your own: spherec train plays.csv -o
-    music.spherec --user-column listener --item-column record --names records.csv
+    Ctrl-C ends the run with the best model so far; --resume continues it later. Examples:
 
-    Ctrl-C ends the run with the best model so far; --resume continues it later.
+    - spherec train book-crossing -o books.spherec
+    - spherec train plays.csv --user-column listener --item-column record -o music.spherec
     """
     from spherec import artifact
     from spherec.device import resolve
