@@ -32,17 +32,18 @@ NEIGHBOURS = {
     "datasets": {"data"},
     "tensor_file": {"data"},
     "embedding": {"optim"},
+    "evaluation": {"training"},
     "recommender": {"artifact"},
     "experiments": {"artifact", "recommender"},
     "compare": {"experiments"},
     "tuning": {"experiments"},
     "cli": {"export", "bench"},
 }
-POLARS_ONLY_IN = ("data/readers", "export/parquet.py", "recommender/lists.py", "recommender/table_file.py")
+POLARS_ONLY_IN = ("data/readers", "export/parquet.py", "recommender/results.py", "recommender/results_file.py")
 EXTRAS_IN = {
     "implicit": "compare/implicit_peers.py",
     "matplotlib": ("experiments/plots.py", "compare/plot.py"),
-    "pandas": ("recommender/lists.py", "bench/reading.py"),
+    "pandas": ("recommender/results.py", "bench/reading.py"),
     "usearch": "ranking/usearch.py",
     "optuna": "tuning/package.py",
 }

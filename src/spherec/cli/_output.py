@@ -24,7 +24,7 @@ from rich.table import Table
 from spherec.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from spherec.recommender import Lists  # torch takes a second or two to import
+    from spherec.recommender import Results  # torch takes a second or two to import
 
 INTERRUPTED = 130  # the exit code after Ctrl-C, as shells have it
 
@@ -62,7 +62,9 @@ def counting_bar(label: str, unit: str) -> Iterator[Callable[[int, int | None], 
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def print_results(results: "Lists[Any]", format: OutputFormat, by: Sequence[str], title: Callable[[Any], str]) -> None:
+def print_results(
+    results: "Results[Any]", format: OutputFormat, by: Sequence[str], title: Callable[[Any], str]
+) -> None:
     """Print records as JSON, as CSV, or as one table for each list.
 
     Records that agree in the fields `by` form one list; `title` is called with its first record.

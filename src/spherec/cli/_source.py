@@ -122,7 +122,11 @@ class Source:
     ] = None
     iterate: Annotated[
         bool,
-        typer.Option("--iterate", help="Repeat --min-per-user and --min-per-item until nothing more is dropped.", rich_help_panel=CUT),
+        typer.Option(
+            "--iterate",
+            help="Repeat --min-per-user and --min-per-item until nothing more is dropped.",
+            rich_help_panel=CUT,
+        ),
     ] = False
 
     @property

@@ -41,7 +41,7 @@ def bench_command(
 ) -> None:
     """Measure training steps, lists, reading and loading, in turns with a plain torch and NumPy implementation.
 
-    Takes a few minutes on two cores; nothing else should be running. Example:
+    Takes a few minutes on two cores; nothing else should be running. For example:
 
     - spherec bench --quick
     """

@@ -69,7 +69,7 @@ def compare_command(
     start at will, or run some models here and others on another machine. When nothing is left to run, the table is
     printed at once.
 
-    Example:
+    For example:
 
     - spherec compare book-crossing --models two-stage,ease,als --trials 5
     """

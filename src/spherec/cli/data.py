@@ -45,7 +45,7 @@ def prepare(
 ) -> None:
     """Read events, merge repeated pairs, cut, and write one file that all other commands load quickly.
 
-    Example:
+    For example:
 
     - spherec data prepare ratings.csv --user-column userId --item-column movieId --value-column rating --min-value 4
       -o movies.npz
@@ -115,7 +115,7 @@ def split(
 ) -> None:
     """Split into train.npz and test.npz in a folder; k-fold makes fold-0, fold-1 and so on in it.
 
-    Example:
+    For example:
 
     - spherec data split movies.npz --by ratio --test-share 0.2 -o split
     """

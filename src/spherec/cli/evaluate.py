@@ -42,7 +42,7 @@ def evaluate_command(
 ) -> None:
     """Rank all items for every user who has test items, leave out training items, and score the lists.
 
-    Examples:
+    For example:
 
     - spherec data split movies.npz --by ratio -o split
     - spherec train split/train.npz -o model.spherec
@@ -83,14 +83,16 @@ def _load(data: str, user: str, item: str) -> Interactions:
 def _ranker(path: Path, fold: splits.Fold, columns: Columns, device: "torch.device") -> "ItemLister":
     """Load the model, or the lists in a table."""
     from spherec import artifact
-    from spherec.evaluation.foreign import Lists
-    from spherec.recommender.answers import Answers
+    from spherec.evaluation import GivenLists
+    from spherec.recommender.trained_model import ModelState, TrainedModel
 
     if not path.exists():
         raise DataError(f"{path} does not exist; give a model or a table of user, item, rank")
     if is_archive(path) or is_tensor_file(path):
         made = artifact.load(path)
-        return Answers(replace(made, vectors=made.vectors.to(device))).ranker_for(fold.train, fold.test)
+        return TrainedModel(ModelState.of(replace(made, vectors=made.vectors.to(device)))).ranker_for(
+            fold.train, fold.test
+        )
     from spherec.data.readers import read_events  # brings polars, which a machine that only trains may lack
 
-    return Lists.from_events(read_events(path, Reading(columns=columns)), fold.train)
+    return GivenLists.from_events(read_events(path, Reading(columns=columns)), fold.train)

@@ -37,7 +37,7 @@ def export_command(
     - usearch: an index of nearest neighbours, with the ids in a second file
     - pgvector: a script for psql
 
-    Examples:
+    For example:
 
     - spherec export books.spherec -o books.parquet
     - spherec export books.spherec -o books.sql --what both

@@ -11,7 +11,8 @@ from spherec.cli._settings import PresetName
 
 def presets_command(
     name: Annotated[
-        PresetName | None, typer.Argument(metavar="NAME", help="Preset whose settings to print, as TOML. Default: list all presets.")
+        PresetName | None,
+        typer.Argument(metavar="NAME", help="Preset whose settings to print, as TOML. Default: list all presets."),
     ] = None,
 ) -> None:
     """List the presets for training; with a name, print all settings of that preset.

@@ -76,7 +76,6 @@ def recommend_command(
     - spherec recommend books.spherec --items 0345339703,0439064872
     """
     from spherec.recommender import load
-    from spherec.recommender.table_file import write_lists
 
     chosen = choose_format(format, as_json)
     if sum((bool(users), everybody, items is not None)) != 1:
@@ -91,19 +90,19 @@ def recommend_command(
     options: dict[str, Any] = {"exclude_seen": not with_seen, "exclude": _parse_list(exclude, known, remedy)}
     allowed = _parse_list(only, known, remedy)
     if items is not None:
-        results = loaded.recommend_for(_parse_list(items, known, remedy), k, among=allowed, **options)
+        results = loaded.recommend_for(_parse_list(items, known, remedy), k, only=allowed, **options)
         print_results(results, chosen, ["user"], lambda _: "For a user with these items")
         return
     new = "for a new user give --items; --skip-unknown skips unknown ids"
     who = list(loaded.data.user_ids) if everybody else _parse_ids(users or [], loaded.data.user_ids, remedy and new)
     if output is not None:
         with counting_bar("ranking", "users") as progress:
-            rows = write_lists(
-                loaded, who, output, k, told=lambda done: progress(done, len(who)), items=allowed, **options
+            rows = loaded.recommend_to_file(
+                output, who, k, only=allowed, progress=lambda done: progress(done, len(who)), **options
             )
         note(f"{rows:,} rows written to {output}")
         return
-    results = loaded.recommend(who, k, items=allowed, **options)
+    results = loaded.recommend(who, k, only=allowed, **options)
     print_results(results, chosen, ["user"], lambda record: f"For user {record.user}")
 
 
@@ -118,7 +117,7 @@ def similar_command(
 ) -> None:
     """List the items nearest to an item, or with --users the users nearest to a user.
 
-    Example:
+    For example:
 
     - spherec similar books.spherec 0345339703
     """
@@ -146,7 +145,7 @@ def explain_command(
 ) -> None:
     """Explain why an item would be recommended to a user: list the user's own items that are nearest to it.
 
-    Example:
+    For example:
 
     - spherec explain books.spherec 247752 0345339703
     """
@@ -162,7 +161,7 @@ def explain_command(
 def info_command(model: ModelPath, as_json: AsJson = False) -> None:
     """Show what a model file holds: users, items, how it was trained, how well it did."""
     from spherec import artifact
-    from spherec.recommender.fitting import METRIC
+    from spherec.evaluation.validation import VALIDATION_METRIC
 
     made = artifact.load(model)
     data, best = made.data, made.history.best
@@ -178,7 +177,7 @@ def info_command(model: ModelPath, as_json: AsJson = False) -> None:
         "epochs trained": len(made.history.epochs),
         "ended": made.ended,
         "best epoch": best and best.epoch,
-        f"validation {METRIC}": best and best.metric,
+        f"validation {VALIDATION_METRIC}": best and best.metric,
     }
     config = made.config.to_dict()
     if as_json:

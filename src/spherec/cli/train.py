@@ -84,15 +84,16 @@ def train_command(
 ) -> None:
     """Train a model: one vector for each user and item, such that a user's nearest items are those to recommend.
 
-    Ctrl-C ends the run with the best model so far; --resume continues it later. Examples:
+    Ctrl-C ends the run with the best model so far; --resume continues it later. For example:
 
     - spherec train book-crossing -o books.spherec
     - spherec train plays.csv --user-column listener --item-column record -o music.spherec
     """
     from spherec import artifact
     from spherec.device import resolve
+    from spherec.evaluation.validation import hold_out
     from spherec.memory import enough_memory
-    from spherec.recommender.fitting import held_out, watched
+    from spherec.recommender.cml import show_progress
     from spherec.training import train
     from spherec.training.advice import advise
     from spherec.training.presets import PRESETS
@@ -117,8 +118,8 @@ def train_command(
             else f"{checkpoint} is there from an interrupted run; continue it with --resume, or remove it"
         )
     data = source.load_with_names(names, names_id_column, names_column)
-    learned, validate = held_out(data, training, validation)
-    with enough_memory(), watched(True, training, len(learned)) as progress:
+    learned, validate = hold_out(data, training, validation)
+    with enough_memory(), show_progress(True, training, len(learned)) as progress:
         try:
             trained = train(
                 learned,
@@ -146,14 +147,21 @@ def train_command(
 
 
 def _report(history: "History", ended: str, output: Path, *, as_json: bool) -> None:
-    from spherec.recommender.fitting import METRIC
+    from spherec.evaluation.validation import VALIDATION_METRIC
 
     best = history.best
     if as_json:
-        summary = {"output": str(output), "ended": ended, "best_epoch": best and best.epoch, "metric": METRIC}
+        summary = {
+            "output": str(output),
+            "ended": ended,
+            "best_epoch": best and best.epoch,
+            "metric": VALIDATION_METRIC,
+        }
         typer.echo(json.dumps({**summary, "history": history.as_records()}))
         return
-    table = Table("epoch", "loss", "active", f"validation\n{METRIC}", "triplets/s", title=f"Training: {ended}")
+    table = Table(
+        "epoch", "loss", "active", f"validation\n{VALIDATION_METRIC}", "triplets/s", title=f"Training: {ended}"
+    )
     shown = [record for record in history.epochs if record.metric is not None] or list(history.epochs[-10:])
     for record in shown:
         metric = "" if record.metric is None else f"{record.metric:.4f}{' ★' if record is best else ''}"
