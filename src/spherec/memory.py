@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from spherec.errors import TrainingError
+from spherec.errors import NotEnoughMemoryError
 
 _PROCESS = Path("/proc/self")  # Linux
 # On a CPU torch has no error of its own for it: what its allocator says, and what is said of more bytes than there are
@@ -28,13 +28,13 @@ class Growth:
 
 @contextmanager
 def enough_memory() -> Iterator[None]:
-    """A `TrainingError` where there is not."""
+    """Raise a `NotEnoughMemoryError` where the block fails for want of memory."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError | torch.OutOfMemoryError) and not _SHORTAGE.search(str(error)):
             raise
-        raise TrainingError("there is not enough memory; take smaller dim, batch_size or negatives") from None
+        raise NotEnoughMemoryError("there is not enough memory; take smaller dim, batch_size or negatives") from None
 
 
 @contextmanager

@@ -35,8 +35,9 @@ ConfigFile = Annotated[
     Path | None,
     typer.Option(help="TOML file of settings, with the names that --set takes.", rich_help_panel=MODEL),
 ]
+DeviceName = Literal["auto", "cpu", "cuda"]
 Device = Annotated[
-    Literal["auto", "cpu", "cuda"],
+    DeviceName,
     typer.Option(help="Device to compute on; 'auto' takes the GPU if there is one.", rich_help_panel=RUN),
 ]
 

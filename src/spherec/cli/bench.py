@@ -41,7 +41,9 @@ def bench_command(
 ) -> None:
     """Measure training steps, lists, reading and loading, in turns with a plain torch and NumPy implementation.
 
-    Takes a few minutes on two cores; nothing else should be running. For example:
+    Takes a few minutes on two cores; nothing else should be running.
+
+    For example:
 
     - spherec bench --quick
     """

@@ -92,7 +92,9 @@ def tune_command(
     """Search for the best settings: train with many, score each on held-out items, stop poor ones early.
 
     DATA is what models learn from; keep test data out of it. The study is saved: Ctrl-C loses nothing, and the same
-    command continues it. Needs optuna: pip install 'spherec[tune]'. For example:
+    command continues it. Needs optuna: pip install 'spherec[tune]'.
+
+    For example:
 
     - spherec tune book-crossing -o best.toml --search sampler.beta=0.1..1.0 --trials 30
     - spherec train book-crossing --config best.toml -o books.spherec
