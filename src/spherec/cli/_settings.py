@@ -35,9 +35,8 @@ ConfigFile = Annotated[
     Path | None,
     typer.Option(help="TOML file of settings, with the names that --set takes.", rich_help_panel=MODEL),
 ]
-DeviceName = Literal["auto", "cpu", "cuda"]
 Device = Annotated[
-    DeviceName,
+    Literal["auto", "cpu", "cuda"],
     typer.Option(help="Device to compute on; 'auto' takes the GPU if there is one.", rich_help_panel=RUN),
 ]
 

@@ -11,16 +11,18 @@ from rich.table import Table
 
 from spherec import datasets
 from spherec.cli._output import AsJson, note, show
-from spherec.cli._settings import Device, DeviceName
+from spherec.cli._settings import Device
 from spherec.cli._source import Source
 from spherec.data import splits
 from spherec.data.files import is_archive
 from spherec.data.interactions import Interactions
-from spherec.data.reading import Columns, Reading
+from spherec.data.readers import read_events
+from spherec.data.readers.formats import Columns, Reading
 from spherec.errors import DataError
 from spherec.tensor_file import is_tensor_file
 
 if TYPE_CHECKING:
+    from spherec.device import DeviceName
     from spherec.evaluation import GivenLists
     from spherec.recommender.trained_model import TrainedModel
 
@@ -78,9 +80,7 @@ def _load(data: str, user: str, item: str) -> Interactions:
     return source.load(by_options=False)
 
 
-def _load_model(
-    path: Path, train: Interactions, columns: Columns, device: DeviceName
-) -> "TrainedModel | GivenLists":
+def _load_model(path: Path, train: Interactions, columns: Columns, device: "DeviceName") -> "TrainedModel | GivenLists":
     """Load the model, to rank on this device, or the lists in a table."""
     from spherec import artifact
     from spherec.device import resolve
@@ -92,6 +92,4 @@ def _load_model(
     if is_archive(path) or is_tensor_file(path):
         content = artifact.load(path)
         return TrainedModel(ModelState.of(replace(content, vectors=content.vectors.to(resolve(device)))))
-    from spherec.data.readers import read_events  # brings polars, which a machine that only trains may lack
-
     return GivenLists.from_events(read_events(path, Reading(columns=columns)), train)
