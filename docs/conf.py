@@ -41,6 +41,7 @@ html_static_path = ["_static"]
 html_css_files = ["spherec.css"]
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 html_theme_options = {
@@ -205,22 +206,24 @@ def _to_restructured_text(app: Sphinx, what: str, name: str, obj: Any, options: 
     if what == "data" and "\n".join(lines).strip() == (inspect.getdoc(type(obj)) or ""):
         lines.clear()  # a dict without a docstring of its own has that of all dicts
     made: list[str] = []
-    literal = False
+    literal = example = False
     for line in lines:
         indented = line.startswith("    ")
-        if (
-            indented
-            and not literal
-            and made
-            and not made[-1]
-            and not next(filter(None, reversed(made)), " ")[0].isspace()
-        ):
+        if line and not indented:
+            literal = False
+            example = line in ("Example:", "Examples:")
+        elif indented and not literal and not example and _begins_block(made):
             made += ["::", ""]
             literal = True
-        elif line and not indented:
-            literal = False
-        made.append(line if literal else _escape(line))
+        made.append(line if literal else f"    {line}" if example and indented else _escape(line))
+        if example and not indented and line:
+            made += ["    ::", ""]
     lines[:] = made
+
+
+def _begins_block(above: list[str]) -> bool:
+    """Whether an indented line under these lines is a formula: after an empty line, below text that is not indented."""
+    return bool(above) and not above[-1] and not next(filter(None, reversed(above)), " ")[0].isspace()
 
 
 def _escape(line: str) -> str:

@@ -43,7 +43,7 @@ POLARS_ONLY_IN = ("data/readers", "export/parquet.py", "recommender/results.py",
 EXTRAS_IN = {
     "implicit": "compare/implicit_peers.py",
     "matplotlib": ("experiments/plots.py", "compare/plot.py"),
-    "pandas": ("recommender/results.py", "bench/reading.py"),
+    "pandas": ("recommender/results.py", "bench/benchmark.py"),
     "usearch": "ranking/usearch.py",
     "optuna": "tuning/package.py",
 }

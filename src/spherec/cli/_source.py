@@ -3,7 +3,6 @@
 import functools
 import inspect
 import shlex
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -17,8 +16,9 @@ from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events
 from spherec.data.files import is_archive
 from spherec.data.interactions import Interactions
-from spherec.data.reading import Columns, Format, Missing, Reading
-from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning
+from spherec.data.readers import read_book_crossing_names, read_events, read_interactions, read_names
+from spherec.data.readers.formats import Columns, FormatName, Missing, Reading
+from spherec.errors import ArgumentError, DataError
 from spherec.tensor_file import is_tensor_file
 
 TABLE = "Reading a table"
@@ -60,7 +60,7 @@ class Source:
         ),
     ] = None
     format: Annotated[
-        Format,
+        FormatName,
         typer.Option(help="Format of the file; 'auto' goes by its name and content.", rich_help_panel=TABLE),
     ] = "auto"
     header: Annotated[
@@ -130,7 +130,7 @@ class Source:
         return datasets.PRESETS[self.paper_cut] if self.paper_cut else None
 
     @property
-    def format_of_file(self) -> Format:
+    def format_of_file(self) -> FormatName:
         """The format that --format or --paper-cut says."""
         if self.paper_cut and self.format == "auto":
             return datasets.PRESETS[self.paper_cut].format_of(self.data)
@@ -175,20 +175,17 @@ class Source:
         prepared = self.prepared()
         if prepared is not None:
             return prepared if self.cut() == Cut() else prepared.cut(self.cut())
-        from spherec.data.readers import read_interactions  # brings polars, which a machine that only trains may lack
-
         unread: list[str] = []
         merged: list[int] = []
-        with counting_bar(f"reading {Path(self.data).name}", "bytes") as progress, warnings.catch_warnings():
-            warnings.simplefilter("ignore", DuplicatePairsWarning)  # a note or the steps say what was merged
+        with counting_bar(f"reading {Path(self.data).name}", "bytes") as progress:
             reading = replace(self._reading(), progress=progress)
             data = read_interactions(
                 self.data,
                 reading,
                 duplicates=self.duplicates,
                 cut=self.cut(),
-                tell_unread=unread.append,
-                tell_merged=merged.append,
+                on_unread=unread.append,
+                on_merged=merged.append,
             )
         how = "" if by_options else "spherec data prepare and "
         for repeats in [] if shows_steps else merged:
@@ -214,8 +211,6 @@ class Source:
 
     def first_events(self, limit: int) -> Events:
         """Read the first raw events of a file that is not prepared."""
-        from spherec.data.readers import read_events
-
         return read_events(self.data, replace(self._reading(), limit=limit))
 
     def prepared(self) -> Interactions | None:
@@ -243,8 +238,6 @@ class Source:
         )
 
     def _read_names(self, path: Path, id_column: str, name_column: str) -> dict[str, str]:
-        from spherec.data.readers import read_book_crossing_names, read_names
-
         if self.format_of_file == "book-crossing":
             return read_book_crossing_names(path)
         return read_names(path, id=id_column, name=name_column, encoding=self.encoding)

@@ -16,7 +16,8 @@ from spherec.cli._source import Source
 from spherec.data import splits
 from spherec.data.files import is_archive
 from spherec.data.interactions import Interactions
-from spherec.data.reading import Columns, Reading
+from spherec.data.readers import read_events
+from spherec.data.readers.formats import Columns, Reading
 from spherec.errors import DataError
 from spherec.tensor_file import is_tensor_file
 
@@ -90,6 +91,4 @@ def _ranker(path: Path, fold: splits.Fold, columns: Columns, device: "torch.devi
         return TrainedModel(ModelState.of(replace(made, vectors=made.vectors.to(device)))).ranker_for(
             fold.train, fold.test
         )
-    from spherec.data.readers import read_events  # brings polars, which a machine that only trains may lack
-
     return GivenLists.from_events(read_events(path, Reading(columns=columns)), fold.train)

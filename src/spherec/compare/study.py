@@ -21,7 +21,7 @@ from spherec.evaluation import evaluate, validation_part
 from spherec.experiments.environment import environment_of
 from spherec.experiments.pool import run_all, workers_for
 from spherec.experiments.runner import Stage, Watch, name_of
-from spherec.memory import enough_memory, watched
+from spherec.memory import enough_memory, measure_peak
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,7 @@ class Comparison:
         settings = best_of(trials).refit if trials else self._drawn(contender, fold)[0]
         part = self.parts[fold]
         told = replace(how, told=lambda epoch, epochs: tell(replace(stage, epoch=epoch, epochs=epochs)))
-        with watched(how.device) as growth:
+        with measure_peak(how.device) as growth:
             began = time.perf_counter()
             with enough_memory():
                 model = contender.fit(part.train, settings, told)

@@ -151,6 +151,18 @@ def reading_file(
         raise DataError(f"{path} is damaged or not made by spherec ({shorten(error)}); {remedy}") from None
 
 
+def refuse_unreadable(path: Path) -> None:
+    """Raise a `DataError` for a path that is not a readable file."""
+    if path.is_dir():
+        raise DataError(f"{path} is a folder; name the file in it")
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path} is a pipe or a device; write its content to a file first")
+    try:
+        path.open("rb").close()
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot read {path}: {getattr(error, 'strerror', error)}; check the path") from None
+
+
 def is_archive(path: str | os.PathLike[str]) -> bool:
     """Return whether the path is an archive of `data/archive.py`: a zip with a manifest in it."""
     if not Path(path).is_file():  # zipfile would read a device to its end

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spherec.data.cuts import Cut
-from spherec.data.reading import Format
+from spherec.data.readers.formats import FormatName
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,13 @@ class Preset:
 
     name: str
     title: str
-    format: Format
+    format: FormatName
     cut: Cut
     paper: Table1
     note: str
     "What is known about reaching the paper's numbers."
 
-    def format_of(self, path: str) -> Format:
+    def format_of(self, path: str) -> FormatName:
         """The format of a file of this data set; Amazon's comes as ratings (CSV) and as reviews (JSON lines)."""
         suffixes = {suffix.lower() for suffix in Path(path).suffixes}
         if self.format == "amazon-ratings" and suffixes & {".json", ".jsonl", ".ndjson"}:

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Iterator
+from typing import get_args
 
 import numpy as np
 import polars as pl
@@ -8,8 +9,7 @@ import pytest
 from spherec.data.cuts import Cut
 from spherec.data.interactions import Interactions
 from spherec.data.readers import read, read_events
-from spherec.data.readers.formats import natural_duplicates
-from spherec.data.reading import Reading
+from spherec.data.readers.formats import FORMATS, FormatName, Reading
 from spherec.datasets import PRESETS
 from spherec.errors import ArgumentError, DataError
 
@@ -92,7 +92,7 @@ def test_official_files_are_read_row_by_row_and_merged_by_their_own_rule(
     path = write(name + suffix, text, encoding)
     with blocks_of(size):
         assert rows(path, format=format) == expected
-        events = read_events(path, Reading(format)).merge(natural_duplicates(format))
+        events = read_events(path, Reading(format)).merge(FORMATS[format].duplicates)
         pairs = zip(events.user_ids[events.users], events.item_ids[events.items], strict=True)
         assert dict(zip(pairs, events.values, strict=True)) == merged
         assert len(read(path, format=format)) == len(merged)  # and without a warning
@@ -247,3 +247,7 @@ def test_what_is_said_about_a_prepared_file_is_refused(tmp_path):
 def test_a_minimum_without_a_value_column_says_what_it_counted(write):
     with pytest.raises(DataError, match=r"nothing is left after 'value >= 4'.*no value column was named"):
         read(write("a.csv", "user,item,rating\na,b,5\n"), cut=Cut(min_value=4))
+
+
+def test_every_format_has_its_entry():
+    assert ["auto", *FORMATS] == list(get_args(FormatName))
