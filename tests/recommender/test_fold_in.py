@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import spherec
+from spherec.artifact import Artifact
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, UnknownIdError
 from spherec.geometry import DenseVectors
 from spherec.recommender.fold_in import FoldIn
 from spherec.sampling import Hard, Popularity, TwoStage, Uniform
-from spherec.training import Training
+from spherec.training import History, Trained, Training
 from tests.recommender.models import ITEMS, USERS, model_of, small
 from tests.sampling.checks import directions, sparse
 from tests.training.planted import CLUSTERS, SETTINGS, planted
@@ -31,6 +32,10 @@ CONFIGS = {
     "softmin, two-stage": Training(dim=6, loss=spherec.Softmin(0.1), sampler=TwoStage()),
     "ball": Training(dim=6, constraint="ball"),
 }
+
+
+def fold_in_of(vectors, data, config):
+    return FoldIn(Artifact.of(Trained(vectors, config, History(), "all epochs done"), data))
 
 
 def objective(user, items, fold_in, table):
@@ -54,7 +59,7 @@ def objective(user, items, fold_in, table):
 def test_it_is_where_a_slower_method_puts_it(config, items):
     lengths = torch.linspace(0.3, 1, 200)[:, None] if config.constraint == "ball" else 1.0
     vectors = DenseVectors(directions(12, 6), directions(200, 6, 5) * lengths, config.constraint)
-    fold_in = FoldIn(vectors, small(items=range(200)), config)
+    fold_in = fold_in_of(vectors, small(items=range(200)), config)
     place = fold_in.place(np.array(items, np.int32)).numpy().astype(np.float64)
     table = vectors.item_table.tolist()
 
@@ -78,9 +83,9 @@ def test_in_subspaces_it_is_the_best_place_of_each(name):
     lengths = torch.linspace(0.3, 1, 200)[:, None] if name == "ball" else 1.0
     tables = [directions(200, 6, part) * lengths for part in range(3)]
     whole = DenseVectors(directions(12, 18), torch.cat(tables, dim=1) / 3**0.5, config.constraint)
-    place = FoldIn(whole, data, replace(config, dim=18, subspace_dim=6)).place(np.array([0, 5, 9], np.int32))
+    place = fold_in_of(whole, data, replace(config, dim=18, subspace_dim=6)).place(np.array([0, 5, 9], np.int32))
     spaces = [DenseVectors(directions(12, 6), table, config.constraint) for table in tables]
-    alone = [FoldIn(space, data, config).place(np.array([0, 5, 9], np.int32)) for space in spaces]
+    alone = [fold_in_of(space, data, config).place(np.array([0, 5, 9], np.int32)) for space in spaces]
     torch.testing.assert_close(place, torch.cat(alone) / 3**0.5, atol=1e-5, rtol=0)
 
 
@@ -101,7 +106,9 @@ def test_it_is_never_worse_than_the_middle_of_the_items(items, constraint):
 def test_negatives_follow_the_sampler_and_are_never_items_that_nobody_has():
     data = sparse(np.arange(0, 201, 2), [item for _ in range(100) for item in (0, 1)], 5)
     for config in CONFIGS.values():
-        assert set(FoldIn(DenseVectors(directions(100, 6), directions(5, 6)), data, config).pool.items.tolist()) == {
+        assert set(
+            fold_in_of(DenseVectors(directions(100, 6), directions(5, 6)), data, config).pool.items.tolist()
+        ) == {
             0,
             1,
         }
@@ -120,7 +127,7 @@ def test_a_user_with_everything_is_placed():
 
 def test_it_takes_milliseconds():
     data = sparse([0, 3000], np.arange(3000), 20_000)
-    fold_in = FoldIn(DenseVectors(directions(1, 128), directions(20_000, 128)), data, Training())
+    fold_in = fold_in_of(DenseVectors(directions(1, 128), directions(20_000, 128)), data, Training())
     items = np.arange(0, 500, 10, dtype=np.int32)
     seconds = []
     for _ in range(10):

@@ -15,7 +15,7 @@ from spherec.optim import Adam
 from spherec.recommender import CML
 from spherec.recommender.partial_fit import initial_vectors, merge
 from tests.oracles import pairs_of
-from tests.recommender.models import ITEMS, USERS, model_of, small
+from tests.recommender.models import ITEMS, USERS, make, model_of, small
 
 DATA = small()
 PAIRS = st.lists(st.tuples(st.sampled_from([*USERS, "zoe", "max"]), st.sampled_from([*ITEMS, "new"])), min_size=1)
@@ -65,7 +65,7 @@ def test_with_subspaces_each_goes_on_where_it_is(constraint, tmp_path):
     quick(**options).fit(DATA, validation=0).save(tmp_path / "model")
     model = spherec.load(tmp_path / "model")
     before = model.vectors.item_table.clone()
-    slow = CML._of(replace(model.artifact, config=replace(model.config, optimizer=Adam(1e-9))), "cpu")
+    slow = make(replace(model.artifact, config=replace(model.config, optimizer=Adam(1e-9))))
     slow.partial_fit(as_interactions([("zoe", "i3"), ("zoe", "new"), ("u1", "new")]), validation=0)
     after = slow.vectors.item_table
     torch.testing.assert_close(after[: len(ITEMS)], before, atol=1e-6, rtol=0)

@@ -13,8 +13,8 @@ import numpy as np
 from spherec import artifact
 from spherec.artifact import Artifact
 from spherec.data.files import refuse_unwritable
-from spherec.data.frames import Orientation, as_interactions
 from spherec.data.ids import Unknown
+from spherec.data.interactions import Orientation, as_interactions
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, suggest
 from spherec.evaluation.validation import VALIDATION_METRIC, default_share, hold_out
@@ -31,7 +31,7 @@ from spherec.training import ProgressCallback, Training, train
 from spherec.training.presets import PRESETS
 
 if TYPE_CHECKING:
-    from spherec.ranking.usearch import Hnsw, UsearchRanker  # an extra
+    from spherec.ranking.usearch import Hnsw  # an extra
 
 
 class FromPreset(Enum):
@@ -133,9 +133,7 @@ class CML(TrainedModel):
     @classmethod
     def from_config(cls, config: Training, *, device: DeviceName = "auto") -> Self:
         """Return an untrained model with these settings."""
-        model = cls(device=device)
-        model.config = config
-        return model
+        return cls._make(config, device, None)
 
     def fit(
         self,
@@ -256,7 +254,7 @@ class CML(TrainedModel):
         look_up(used, known, "item", unknown)
         grown = add_users(state.artifact, merge(state.data, new), state.fold_in)
         index = None if state.index is None else state.index.with_vectors(grown.vectors)
-        return self._of(grown, self.device, index)
+        return self._make(grown.config, self.device, ModelState.of(grown, index))
 
     def build_index(
         self,
@@ -325,18 +323,19 @@ class CML(TrainedModel):
                 books.spherec.
             device: Where the model trains if it is fitted again.
         """
-        model = cls._of(artifact.load(path), device)
+        content = artifact.load(path)
+        model = cls._make(content.config, device, ModelState.of(content))
         if index is not False:
             model.use_index(index_file.index_path(path) if index is True else index)
         return model
 
     @classmethod
-    def _of(cls, content: Artifact, device: DeviceName, index: "UsearchRanker | None" = None) -> Self:
-        """Return the model with the content of a model file."""
+    def _make(cls, config: Training, device: DeviceName, state: ModelState | None) -> Self:
+        """Return a model with all settings known, without a preset."""
         model = cls.__new__(cls)
-        TrainedModel.__init__(model, ModelState.of(content, index))
-        model.config, model.device = content.config, device
-        resolve(device)
+        TrainedModel.__init__(model, state)
+        model.config, model.device = config, device
+        resolve(device)  # a missing device is an error now, not after the data is read
         return model
 
 

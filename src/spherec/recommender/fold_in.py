@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from spherec import rng
-from spherec.data.interactions import Interactions
-from spherec.geometry import Vectors, join_subspaces, project, split_subspaces, to_vectors
-from spherec.training import Training
+from spherec.artifact import Artifact
+from spherec.geometry import join_subspaces, project, split_subspaces, to_vectors
 
 _POOL = 2000
 _STEPS = 20
@@ -50,18 +49,17 @@ class NegativePool:
     "(P, c) part of the exponent that does not depend on the user."
 
     @classmethod
-    def draw(cls, vectors: Vectors, data: Interactions, config: Training) -> "NegativePool":
+    def draw(cls, artifact: Artifact) -> "NegativePool":
         """Draw the pool for a model; the same model always gives the same pool."""
-        temperature = config.loss.fold_in_temperature
-        # The bias of drawing is undone as in training: where the sampler's law has a closed form.
-        gamma = (config.loss.bias_correction or 0.0) if config.sampler.gives_log_q else 0.0
-        law = config.sampler.law(data) * (data.users_per_item > 0)  # (I,)
+        vectors, config, settings = artifact.vectors, artifact.config, artifact.fold_in
+        temperature = settings.temperature
+        law = settings.law * (artifact.data.users_per_item > 0)  # (I,)
         law = law / (law.sum() or 1.0)
         drawn = np.flatnonzero(law)[:0]
         if law.any():
             drawn = rng.stream(config.seed, "fold-in pool").choice(len(law), _POOL, p=law)  # (C,)
         items, times = np.unique(drawn, return_counts=True)  # (c,) ascending
-        log_weight = np.log(times) - gamma * np.log(law[items] * len(law))  # (c,) log w
+        log_weight = np.log(times) - settings.bias_correction * np.log(law[items] * len(law))  # (c,) log w
         negatives = vectors.items(torch.from_numpy(items))  # (c, D)
         parts = split_subspaces(negatives, config.subspaces).movedim(1, 0).contiguous()  # (P, c, d)
         # In exponents, s = u·v − |v|²/2 − |u|²/2: the last is the same for all, and on the sphere so is the one before.
@@ -73,8 +71,8 @@ class NegativePool:
 class FoldIn:
     """Places users in a space whose items do not move. The same items always give the same place."""
 
-    def __init__(self, vectors: Vectors, data: Interactions, config: Training) -> None:
-        self._vectors, self._data, self._config = vectors, data, config
+    def __init__(self, artifact: Artifact) -> None:
+        self._artifact = artifact
         self._lock = threading.Lock()
         self._pool: NegativePool | None = None
 
@@ -83,15 +81,15 @@ class FoldIn:
         """The pool of negatives, drawn when it is first needed."""
         with self._lock:
             if self._pool is None:
-                self._pool = NegativePool.draw(self._vectors, self._data, self._config)
+                self._pool = NegativePool.draw(self._artifact)
             return self._pool
 
     def place(self, items: NDArray[np.int32]) -> Tensor:
         """Return the vector (D,) of a user who has these items (n,), ascending."""
-        pool, subspaces = self.pool, self._config.subspaces
-        learned = items[self._data.users_per_item[items] > 0]  # the others are still where they began
+        pool, vectors, subspaces = self.pool, self._artifact.vectors, self._artifact.config.subspaces
+        learned = items[self._artifact.data.users_per_item[items] > 0]  # the others are still where they began
         own = learned if len(learned) else items
-        middle = self._vectors.items(torch.from_numpy(own.astype(np.int64))).mean(0)  # (D,)
+        middle = vectors.items(torch.from_numpy(own.astype(np.int64))).mean(0)  # (D,)
         offset = pool.offset.masked_fill(torch.from_numpy(np.isin(pool.items, own)), float("-inf"))  # (P, c)
         parts = zip(pool.vectors, split_subspaces(middle, subspaces), offset, strict=True)
         return join_subspaces(torch.stack([self._place_in(*part, pool.temperature) for part in parts]))
@@ -121,5 +119,5 @@ class FoldIn:
         return best
 
     def _project(self, row: Tensor) -> Tensor:
-        constraint = self._vectors.constraint
+        constraint = self._artifact.vectors.constraint
         return to_vectors(project(row, constraint), constraint)

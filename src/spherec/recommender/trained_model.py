@@ -55,8 +55,7 @@ class ModelState:
     @classmethod
     def of(cls, artifact: Artifact, index: "UsearchRanker | None" = None) -> "ModelState":
         """Derive the rest from the content of a model file."""
-        fold_in = FoldIn(artifact.vectors, artifact.data, artifact.config)
-        return cls(artifact, ExactRanker(artifact.vectors), fold_in, index)
+        return cls(artifact, ExactRanker(artifact.vectors), FoldIn(artifact), index)
 
     @property
     def vectors(self) -> DenseVectors:
