@@ -35,7 +35,7 @@ COMMANDS = {
     "train": TRAIN,
     "recommend": ["recommend", "model.spherec", "u3"],
     # Fewer candidates than items, as in a catalogue of the usual size: with the default, stage one takes all 200.
-    "step": [*TRAIN, "--set", "sampler.candidates=20", "--batch-size", "32"],
+    "step": [*TRAIN, "--set", "sampler.candidates=20", "--batch-size", "32", "--dim", "16"],
 }
 
 # Openings that begin a clause or a prepositional phrase, in which no noun or verb says what the thing is.
@@ -290,7 +290,6 @@ def trace(command: str, package: Path) -> dict[str, Any]:
     imported = Path(spherec.cli.__file__ or "").resolve()
     assert package.resolve() in imported.parents, f"measures {package}, but {imported} was imported"
     words = COMMANDS[command]
-    run(lambda: spherec.cli.main(words), None)  # imports modules
     profile = Profile(package.resolve())
     product = way_to_product(package.resolve()) if command == "recommend" else []
     run(lambda: spherec.cli.main(words), profile)
@@ -302,7 +301,7 @@ def trace(command: str, package: Path) -> dict[str, Any]:
     return figures
 
 
-def run(call: Callable[[], object], profile: "Profile | None") -> None:
+def run(call: Callable[[], object], profile: "Profile") -> None:
     """Call with the profiler on, in all threads."""
     threading.setprofile(profile)
     sys.setprofile(profile)

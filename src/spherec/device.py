@@ -1,6 +1,5 @@
-"""The device to compute on, decided once at the border, and its threads, streams and memory."""
+"""The device to compute on, decided once at the border, and its threads and streams."""
 
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,15 +7,12 @@ from typing import Literal, get_args
 
 import torch
 
-from spherec.errors import ArgumentError, TrainingError
+from spherec.errors import ArgumentError
 
 DeviceName = Literal["auto", "cpu", "cuda"]
 
 _SMALL = 1024  # pairs in a batch
 _LARGE = 1 << 26  # multiplications
-# On a CPU torch has no error class for too little memory: these are the messages of its allocator, of a size that is
-# beyond any number of bytes, and of drivers.
-_SHORTAGE = re.compile(r"DefaultCPUAllocator|Storage size calculation overflowed|out of memory")
 
 _taken = threading.local()  # `before`: the number of threads before `threads_for` took them away; 0 outside
 _streams = threading.local()
@@ -84,14 +80,3 @@ def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
         return left @ right
     finally:
         torch.set_num_threads(1)
-
-
-@contextmanager
-def enough_memory() -> Iterator[None]:
-    """Turn errors of too little memory into a `TrainingError` that says what to make smaller."""
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and not _SHORTAGE.search(str(error)):
-            raise
-        raise TrainingError("there is not enough memory; take smaller dim, batch_size or negatives") from None

@@ -16,13 +16,12 @@ from spherec.compare.search import draws
 from spherec.data import splits
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
-from spherec.device import enough_memory
 from spherec.errors import ArgumentError, SpherecError, TrainingError
 from spherec.evaluation import evaluate, validation_part
 from spherec.experiments.environment import environment_of
 from spherec.experiments.pool import run_all, workers_for
 from spherec.experiments.runner import Stage, Watch, name_of
-from spherec.memory import watched
+from spherec.memory import enough_memory, measure_peak
 
 
 @dataclass(frozen=True)
@@ -195,7 +194,7 @@ class Comparison:
         settings = best_of(trials).refit if trials else self._drawn(contender, fold)[0]
         part = self.parts[fold]
         told = replace(how, told=lambda epoch, epochs: tell(replace(stage, epoch=epoch, epochs=epochs)))
-        with watched(how.device) as growth:
+        with measure_peak(how.device) as growth:
             began = time.perf_counter()
             with enough_memory():
                 model = contender.fit(part.train, settings, told)

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from spherec.data.interactions import Interactions
-from spherec.device import enough_memory
 from spherec.evaluation import score, validation_part
 from spherec.geometry import Vectors
+from spherec.memory import enough_memory
 from spherec.ranking import ExactRanker
 from spherec.training import History, ProgressCallback, Training, train
 from spherec.training.trainer import Ended

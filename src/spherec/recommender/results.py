@@ -1,0 +1,135 @@
+"""The answers of a model: lists of records, to be read one by one or as a data frame."""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
+
+from spherec.errors import MissingPackageError
+
+if TYPE_CHECKING:
+    import polars as pl  # imported where it is used: a machine that only trains has none
+
+_SHOWN = 10  # records in a representation
+_PLAIN = {int, float, bool, str, bytes, date, datetime}  # ids that polars has a type for
+
+
+class Recommended(NamedTuple):
+    """One item for one user."""
+
+    user: Hashable
+    "None for a user without an id."
+    rank: int
+    "1 is the nearest."
+    item: Hashable
+    name: str | None
+    score: float
+    "1 − d²/2, on the sphere the dot product; 1 means the same place."
+
+
+class SimilarItem(NamedTuple):
+    """One neighbour of an item."""
+
+    item: Hashable
+    rank: int
+    similar: Hashable
+    name: str | None
+    "Name of the neighbour."
+    score: float
+
+
+class SimilarUser(NamedTuple):
+    """One neighbour of a user."""
+
+    user: Hashable
+    rank: int
+    similar: Hashable
+    score: float
+
+
+class Reason(NamedTuple):
+    """One of a user's own items, and how near it is to the item in question."""
+
+    user: Hashable
+    item: Hashable
+    rank: int
+    because: Hashable
+    name: str | None
+    "Name of the user's own item."
+    score: float
+
+
+Record = TypeVar("Record")
+
+
+class Results(Sequence[Record], Generic[Record]):
+    """Records of one kind, list after list, each list best first."""
+
+    def __init__(self, kind: Callable[..., Record], columns: Mapping[str, Sequence[Any]]) -> None:
+        self._kind = kind  # one of the four above
+        self._columns = {name: columns[name] for name in kind._fields}  # type: ignore[attr-defined]
+
+    @property
+    def columns(self) -> dict[str, Sequence[Any]]:
+        """The columns of the table, by name."""
+        return dict(self._columns)
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """Return the records as plain dictionaries."""
+        names = list(self._columns)
+        return [dict(zip(names, values, strict=True)) for values in zip(*self._columns.values(), strict=True)]
+
+    def to_polars(self) -> "pl.DataFrame":
+        """Return a polars data frame with a row for each record."""
+        try:
+            import polars as pl
+        except ImportError:
+            raise MissingPackageError("to_polars needs polars; install it with: pip install polars") from None
+        types = {"rank": pl.Int64, "name": pl.String, "score": pl.Float32}
+
+        def series(name: str, values: Sequence[Any]) -> pl.Series:
+            if set(map(type, values)) - {type(None)} <= _PLAIN:
+                try:
+                    return pl.Series(name, values, dtype=types.get(name))
+                except (TypeError, ValueError, OverflowError):  # ids of mixed kinds, or texts that are no Unicode
+                    pass
+            return pl.Series(name, values, dtype=pl.Object)
+
+        return pl.DataFrame([series(name, values) for name, values in self._columns.items()])
+
+    def to_pandas(self) -> Any:
+        """Return a pandas data frame with a row for each record."""
+        try:
+            import pandas as pd  # type: ignore[import-untyped]
+        except ImportError:
+            raise MissingPackageError("to_pandas needs pandas; install it with: pip install pandas") from None
+        try:
+            return pd.DataFrame(self._columns)
+        except UnicodeEncodeError:  # a Python string may hold half a character
+            return pd.DataFrame(self._columns, dtype=object)
+
+    def __len__(self) -> int:
+        return len(next(iter(self._columns.values())))
+
+    def __iter__(self) -> Iterator[Record]:
+        return map(self._kind, *self._columns.values())
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Results[Record]": ...
+    def __getitem__(self, index: int | slice) -> "Record | Results[Record]":
+        if isinstance(index, slice):
+            return Results(self._kind, {name: values[index] for name, values in self._columns.items()})
+        return self._kind(*(values[index] for values in self._columns.values()))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Results):
+            return NotImplemented
+        return self._kind is other._kind and self._columns == other._columns
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        lines = [f"  {record!r}" for record in self[:_SHOWN]]
+        more = [f"  … {len(self) - _SHOWN:,} more"] if len(self) > _SHOWN else []
+        return "\n".join([f"{len(self):,} {self._kind.__name__}", *lines, *more])

@@ -1,0 +1,95 @@
+"""Lists of many users as one table in a file, written block by block.
+
+Parquet is written in parts that are then streamed into one file, because polars cannot append to a file.
+"""
+
+import csv
+import io
+import tempfile
+from collections.abc import Callable, Iterator
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from spherec.data.files import atomic_write, refuse_unwritable
+from spherec.data.ids import IdMap, Ids, list_ids
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError, DataError, MissingPackageError
+from spherec.recommender.results import Recommended, Results
+
+_SUFFIXES = (".parquet", ".csv")
+_BLOCK = 1024  # users at once
+
+
+def write(
+    path: str | PathLike[str],
+    recommend: Callable[[Ids], Results[Recommended]],
+    data: Interactions,
+    users: Ids | None,
+    progress: Callable[[int], None] | None,
+) -> int:
+    """Write what `recommend` returns for users, by default all of `data`; return the number of rows."""
+    if Path(path).suffix not in _SUFFIXES:
+        raise ArgumentError(f"{path} must end in {' or '.join(_SUFFIXES)}, which says what to write")
+    refuse_unwritable(path)
+    blocks = _answer(recommend, data, users, progress)
+    if Path(path).suffix == ".csv":
+        return _write_csv(path, blocks)
+    texts = {name for name, ids in (("user", data.user_ids), ("item", data.item_ids)) if _is_text(ids)}
+    return _write_parquet(path, blocks, texts)
+
+
+def _answer(
+    recommend: Callable[[Ids], Results[Recommended]],
+    data: Interactions,
+    users: Ids | None,
+    progress: Callable[[int], None] | None,
+) -> Iterator[Results[Recommended]]:
+    """Yield the lists of some users at a time; one empty block if there are none."""
+    wanted = list(data.user_ids) if users is None else list_ids(users)
+    for first in range(0, max(len(wanted), 1), _BLOCK):
+        block = wanted[first : first + _BLOCK]
+        yield recommend(block)
+        if progress is not None:
+            progress(first + len(block))
+
+
+def _is_text(ids: IdMap) -> bool:
+    """Return whether ids are written as text: all but numbers that fit into 64 bits with a sign."""
+    return ids.array.dtype == object or ids.array.dtype == np.uint64
+
+
+def _write_csv(path: str | PathLike[str], blocks: Iterator[Results[Recommended]]) -> int:
+    rows = 0
+    with atomic_write(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        writer = csv.writer(text)
+        writer.writerow(Recommended._fields)
+        for block in blocks:
+            writer.writerows(block)
+            rows += len(block)
+        text.flush()
+        text.detach()  # atomic_write closes the file
+    return rows
+
+
+def _write_parquet(path: str | PathLike[str], blocks: Iterator[Results[Recommended]], texts: set[str]) -> int:
+    try:
+        import polars as pl
+    except ImportError:
+        raise MissingPackageError("writing Parquet needs polars; install it with: pip install polars") from None
+    rows, target = 0, Path(path).resolve()
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.", suffix=".part") as folder:
+        try:
+            for number, block in enumerate(blocks):
+                columns = block.columns
+                columns |= {name: list(map(str, columns[name])) for name in texts}
+                part = Results(Recommended, columns).to_polars()
+                part.write_parquet(Path(folder) / f"{number:09d}.parquet")
+                rows += len(part)
+            with atomic_write(path) as file:
+                pl.scan_parquet(Path(folder) / "*.parquet").sink_parquet(file)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise DataError(f"cannot write {path}: {error}; make room or choose another place") from None
+    return rows
