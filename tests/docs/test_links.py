@@ -3,6 +3,7 @@
 import re
 
 import pytest
+
 from tests.docs.blocks import ROOT
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("results/**/*.md")])
