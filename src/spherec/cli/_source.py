@@ -123,23 +123,23 @@ class Source:
         return self.data == datasets.BOOK_CROSSING.name
 
     @property
-    def paper(self) -> datasets.Preset | None:
+    def paper(self) -> datasets.PaperDataset | None:
         """The data set of the paper that this is, if any."""
         if self.is_embedded and self.cut() == Cut():
             return datasets.BOOK_CROSSING
-        return datasets.PRESETS[self.paper_cut] if self.paper_cut else None
+        return datasets.PAPER_DATASETS[self.paper_cut] if self.paper_cut else None
 
     @property
     def format_of_file(self) -> FormatName:
         """The format that --format or --paper-cut says."""
         if self.paper_cut and self.format == "auto":
-            return datasets.PRESETS[self.paper_cut].format_of(self.data)
+            return datasets.PAPER_DATASETS[self.paper_cut].format_of(self.data)
         return self.format
 
     def cut(self) -> Cut:
         """Return the cut of the options, which go before that of --paper-cut."""
         is_cut_already = self.is_embedded and self.paper_cut == datasets.BOOK_CROSSING.name
-        start = datasets.PRESETS[self.paper_cut].cut if self.paper_cut and not is_cut_already else Cut()
+        start = datasets.PAPER_DATASETS[self.paper_cut].cut if self.paper_cut and not is_cut_already else Cut()
         return Cut(
             min_value=start.min_value if self.min_value is None else self.min_value,
             min_per_user=start.min_per_user if self.min_per_user is None else self.min_per_user,

@@ -20,8 +20,8 @@ from spherec.data.events import Step
 from spherec.data.files import atomic_folder, refuse_taken, refuse_unwritable
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
-from spherec.data.statistics import Spread, Statistics, histogram, statistics
-from spherec.datasets import Preset, Table1
+from spherec.data.statistics import CountSummary, Statistics, histogram, statistics
+from spherec.datasets import PaperDataset, Table1
 from spherec.errors import ArgumentError
 
 app = typer.Typer(help="Prepare, describe, split and inspect interactions.", no_args_is_help=True)
@@ -239,7 +239,7 @@ def _steps_table(steps: Sequence[Step]) -> Table:
     return table
 
 
-def statistics_table(statistics: Statistics, preset: Preset | None) -> Table:
+def statistics_table(statistics: Statistics, preset: PaperDataset | None) -> Table:
     """Show the statistics, next to the paper's Table 1 where the data set is one of the paper's."""
     table = Table(title="Statistics", title_justify="left")
     table.add_column("")
@@ -279,5 +279,5 @@ def _sizes(of: Statistics | Table1) -> dict[str, str]:
     }
 
 
-def _spread(spread: Spread) -> str:
+def _spread(spread: CountSummary) -> str:
     return f"{spread.smallest:,} to {spread.largest:,}, median {spread.median:,g}"

@@ -13,8 +13,8 @@ import numpy as np
 from spherec import artifact
 from spherec.artifact import Artifact
 from spherec.data.files import refuse_unwritable
-from spherec.data.frames import Orientation, as_interactions
 from spherec.data.ids import Unknown
+from spherec.data.interactions import Orientation, as_interactions
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, suggest
 from spherec.evaluation.validation import VALIDATION_METRIC, default_share, hold_out

@@ -10,7 +10,7 @@ from spherec.data.cuts import Cut
 from spherec.data.interactions import Interactions
 from spherec.data.readers import read, read_events
 from spherec.data.readers.formats import FORMATS, FormatName, Reading
-from spherec.datasets import PRESETS
+from spherec.datasets import PAPER_DATASETS
 from spherec.errors import ArgumentError, DataError
 
 
@@ -173,7 +173,7 @@ def written(format: str, events: list[tuple[str, str, int]]) -> str:
     ],
 )
 def test_presets_keep_exactly_what_reaches_their_minima(write, preset, name, minima, survive, fall):
-    preset = PRESETS[preset]
+    preset = PAPER_DATASETS[preset]
     keepers = [f"keeper{n}" for n in range(max(minima[2], 1))]
     again = [(keeper, "again", value, True) for value in survive for keeper in keepers]
     regret = [(keeper, "regret", value, False) for value in fall for keeper in keepers]
@@ -195,16 +195,16 @@ def test_presets_keep_exactly_what_reaches_their_minima(write, preset, name, min
     ],
 )
 def test_amazons_two_kinds_of_files_are_told_by_their_names(name, format):
-    assert PRESETS["amazon-movies"].format_of(name) == format
+    assert PAPER_DATASETS["amazon-movies"].format_of(name) == format
 
 
 def test_presets_are_those_of_the_papers_table_1():
-    assert {name: (one.paper.users, one.paper.items, one.paper.pairs) for name, one in PRESETS.items()} == {
+    assert {name: (one.paper.users, one.paper.items, one.paper.pairs) for name, one in PAPER_DATASETS.items()} == {
         "book-crossing": (3_593, 127_339, 240_020),
         "amazon-movies": (11_181, 94_661, 620_059),
         "echonest": (31_521, 159_063, 1_405_671),
     }
-    for one in PRESETS.values():
+    for one in PAPER_DATASETS.values():
         assert 100 * one.paper.pairs / one.paper.users / one.paper.items == pytest.approx(
             one.paper.density_percent, abs=6e-4
         )

@@ -18,7 +18,7 @@ class Table1:
 
 
 @dataclass(frozen=True)
-class Preset:
+class PaperDataset:
     """A data set of the paper."""
 
     name: str
@@ -37,7 +37,7 @@ class Preset:
         return self.format
 
 
-BOOK_CROSSING = Preset(
+BOOK_CROSSING = PaperDataset(
     name="book-crossing",
     title="Book-Crossing",
     format="book-crossing",
@@ -46,7 +46,7 @@ BOOK_CROSSING = Preset(
     note="Ratings >= 4 of users with >= 20 of them give the paper's numbers exactly; "
     "its text says >= 5 and > 10, which gives 6,312 users, 138,539 items, 274,573 pairs.",
 )
-AMAZON_MOVIES = Preset(
+AMAZON_MOVIES = PaperDataset(
     name="amazon-movies",
     title="Amazon Movies & TV (5-core)",
     format="amazon-ratings",
@@ -54,7 +54,7 @@ AMAZON_MOVIES = Preset(
     paper=Table1(11_181, 94_661, 620_059, 0.058),
     note="Ratings > 4 of users with >= 20 of them, after the paper's text; not checked against the published file.",
 )
-ECHONEST = Preset(
+ECHONEST = PaperDataset(
     name="echonest",
     title="EchoNest Taste Profile",
     format="echonest",
@@ -63,4 +63,4 @@ ECHONEST = Preset(
     note="Play counts >= 5, users with > 20 songs, then songs with >= 5 users, after the paper's text; "
     "not checked against the published file, whose songs the authors deduplicated in a way they do not describe.",
 )
-PRESETS = {preset.name: preset for preset in (BOOK_CROSSING, AMAZON_MOVIES, ECHONEST)}
+PAPER_DATASETS = {dataset.name: dataset for dataset in (BOOK_CROSSING, AMAZON_MOVIES, ECHONEST)}
