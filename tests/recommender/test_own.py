@@ -87,6 +87,6 @@ def test_what_is_no_fold_in_is_refused(change, tmp_path):
     model = spherec.CML(dim=6, epochs=1, batch_size=32, device="cpu", sampler=Steep()).fit(DATA, validation=0)
     content = model.artifact
     wrong = replace(content, stored_fold_in=replace(content.fold_in, **change))
-    spherec.artifact.save(tmp_path / "m.spherec", wrong)
+    wrong.save(tmp_path / "m.spherec")
     with pytest.raises(DataError, match=r"m\.spherec is damaged .*; train it again"):
         spherec.load(tmp_path / "m.spherec")

@@ -1,9 +1,13 @@
 """One version of a model at a time: under threads, in copies and in pickles."""
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -116,6 +120,24 @@ def test_copies_answer_alike_and_have_no_index(again, index):
     other.partial_fit(NEW, validation=0, progress=False)
     assert (model.data.n_users, other.data.n_users) == (12, 13), "a copy is a model of its own"
     assert answers(model) == answers(model)
+
+
+def test_a_process_forked_after_loading_answers(tmp_path):
+    """As `gunicorn --preload` does: nothing in `load` may start threads that the child then waits for."""
+    script = """
+import multiprocessing, spherec, sys
+model = spherec.load(sys.argv[1], device="cpu")
+ask = lambda: model.recommend(list(model.data.user_ids), 5) and model.recommend_for(list(model.data.item_ids)[:3])
+child = multiprocessing.get_context("fork").Process(target=ask)
+child.start()
+child.join(60)
+child.kill()
+sys.exit(child.exitcode)
+"""
+    rows = np.random.default_rng(0).random((400, 3000)) < 0.01
+    model_of(Interactions.from_matrix(rows), dim=64).save(tmp_path / "m.spherec")
+    environment = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": str(Path(spherec.__file__).parents[1])}
+    subprocess.run([sys.executable, "-c", script, tmp_path / "m.spherec"], env=environment, check=True, timeout=100)
 
 
 def test_an_untrained_model_can_be_copied():

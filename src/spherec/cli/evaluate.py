@@ -80,14 +80,14 @@ def _load(data: str, user: str, item: str) -> Interactions:
 
 def _ranker(path: Path, fold: splits.Fold, columns: Columns, device: "torch.device") -> "ItemLister":
     """Load the model, or the lists in a table."""
-    from spherec import artifact
+    from spherec.artifact import Artifact
     from spherec.evaluation import GivenLists
     from spherec.recommender.trained_model import ModelState, TrainedModel
 
     if not path.exists():
         raise DataError(f"{path} does not exist; give a model or a table of user, item, rank")
     if is_archive(path) or is_tensor_file(path):
-        made = artifact.load(path)
+        made = Artifact.load(path)
         return TrainedModel(ModelState.of(replace(made, vectors=made.vectors.to(device)))).ranker_for(
             fold.train, fold.test
         )

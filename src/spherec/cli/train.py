@@ -89,7 +89,7 @@ def train(
 
     Ctrl-C ends the run with the best model so far; --resume continues it later.
     """
-    from spherec import artifact
+    from spherec.artifact import Artifact
     from spherec.device import resolve
     from spherec.evaluation.validation import hold_out
     from spherec.memory import enough_memory
@@ -134,7 +134,7 @@ def train(
         except TrainingError:  # a resumed run would end the same way; with more memory it need not
             checkpoint.unlink(missing_ok=True)
             raise
-    artifact.save(output, artifact.Artifact.of(trained, data))
+    Artifact.of(trained, data).save(output)
     _report(trained.history, trained.ended, output, as_json=as_json)
     for advice in advise(training, data):
         note(advice)
