@@ -143,6 +143,7 @@ def _relink(text: str, path: str, docname: str) -> str:
 # The reference: `<!-- api: spherec.losses spherec.CML -->` in a page becomes the entries of these modules and names.
 
 _documented: dict[int, str] = {}
+_classes: list[type] = []
 
 
 def _api(names: list[str]) -> str:
@@ -163,6 +164,9 @@ def _entries(name: str) -> list[str]:
         kind = "exception" if issubclass(found, BaseException) else "class"
         inherited = any(base.__module__.startswith("spherec") for base in found.__mro__[1:])
         options = ["members"] + (["inherited-members"] if inherited and kind == "class" else [])
+        if any(issubclass(each, found) for each in _classes) and kind == "class":
+            options = []  # its methods stand under the class that inherits them
+        _classes.append(found)
     else:
         kind, options = ("function", []) if callable(found) and not _is_alias(found) else ("data", ["no-value"])
     return [f".. auto{kind}:: {name}\n" + "".join(f"   :{option}:\n" for option in options)]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from spherec.errors import TrainingError
+from spherec.errors import NotEnoughMemoryError
 
 _PROCESS = Path("/proc/self")  # Linux
 # On a CPU torch has no error type for it, only these messages: of its allocator, of sizes beyond 64 bits, of drivers.
@@ -27,13 +27,13 @@ class PeakMemory:
 
 @contextmanager
 def enough_memory() -> Iterator[None]:
-    """Raise a `TrainingError` if the block runs out of memory."""
+    """Raise a `NotEnoughMemoryError` if the block runs out of memory."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError | torch.OutOfMemoryError) and not _SHORTAGE.search(str(error)):
             raise
-        raise TrainingError("there is not enough memory; take smaller dim, batch_size or negatives") from None
+        raise NotEnoughMemoryError("there is not enough memory; take smaller dim, batch_size or negatives") from None
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
@@ -22,7 +22,7 @@ from spherec.errors import ArgumentError, DataError
 from spherec.tensor_file import is_tensor_file
 
 TABLE = "Reading a table"
-CUT = "Cutting"
+CUT = "Which pairs"
 NAMES = "Item names"
 
 NamesPath = Annotated[
@@ -41,7 +41,7 @@ class Source:
         str,
         typer.Argument(
             metavar="DATA",
-            help="'book-crossing' (the embedded data set), a file from `spherec data prepare`, or a file of events: "
+            help="'book-crossing' (the embedded data set), a file from 'spherec data prepare', or a file of events: "
             "CSV, TSV or JSON lines, plain or gzipped, or Parquet.",
         ),
     ]
@@ -61,7 +61,11 @@ class Source:
     ] = None
     format: Annotated[
         FormatName,
-        typer.Option(help="Format of the file; 'auto' goes by its name and content.", rich_help_panel=TABLE),
+        typer.Option(
+            metavar="FORMAT",
+            help=f"Format of the file: {', '.join(get_args(FormatName))}; 'auto' goes by its name and content.",
+            rich_help_panel=TABLE,
+        ),
     ] = "auto"
     header: Annotated[
         str | None,
@@ -101,25 +105,33 @@ class Source:
     ] = None
     paper_cut: Annotated[
         Literal["book-crossing", "amazon-movies", "echonest"] | None,
-        typer.Option(help="Read and cut the file as the paper did this data set.", rich_help_panel=CUT),
+        typer.Option(
+            metavar="NAME",
+            help="Read and cut the file as the paper did for this data set: book-crossing, amazon-movies or echonest.",
+            rich_help_panel=CUT,
+        ),
     ] = None
     min_value: Annotated[
-        float | None, typer.Option(help="Smallest rating or count of a pair to keep.", rich_help_panel=CUT)
+        float | None, typer.Option(help="Keep pairs with a rating or count of at least this.", rich_help_panel=CUT)
     ] = None
     min_per_user: Annotated[
-        int | None, typer.Option(help="Smallest number of items of a user to keep.", rich_help_panel=CUT)
+        int | None, typer.Option(help="Keep users with at least this many items.", rich_help_panel=CUT)
     ] = None
     min_per_item: Annotated[
-        int | None, typer.Option(help="Smallest number of users of an item to keep.", rich_help_panel=CUT)
+        int | None, typer.Option(help="Keep items with at least this many users.", rich_help_panel=CUT)
     ] = None
     iterate: Annotated[
         bool,
-        typer.Option("--iterate", help="Repeat the last two cuts until nothing more is dropped.", rich_help_panel=CUT),
+        typer.Option(
+            "--iterate",
+            help="Repeat --min-per-user and --min-per-item until nothing more is dropped.",
+            rich_help_panel=CUT,
+        ),
     ] = False
 
     @property
     def is_embedded(self) -> bool:
-        """Whether DATA is the word for the embedded data set."""
+        """True if DATA is the word for the embedded data set."""
         return self.data == datasets.BOOK_CROSSING.name
 
     @property

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _UNKNOWN = "–"
 
 
-def bench(
+def bench_command(
     data: Annotated[str, typer.Option(help="'book-crossing' (the embedded data set) or a prepared file.")] = (
         "book-crossing"
     ),
@@ -41,7 +41,11 @@ def bench(
 ) -> None:
     """Measure training steps, lists, reading and loading, in turns with a plain torch and NumPy implementation.
 
-    Takes a few minutes on two cores; nothing else should be running. For example: spherec bench --quick
+    Takes a few minutes on two cores; nothing else should be running.
+
+    For example:
+
+    - spherec bench --quick
     """
     from spherec.bench import QUICK, Scope, measure
     from spherec.device import resolve

@@ -24,13 +24,13 @@ from spherec.data.statistics import CountSummary, Statistics, histogram, statist
 from spherec.datasets import PaperDataset, Table1
 from spherec.errors import ArgumentError
 
-app = typer.Typer(help="Prepare, describe, split and inspect interactions.", no_args_is_help=True)
+data_commands = typer.Typer(help="Prepare, describe, split and inspect interactions.", no_args_is_help=True)
 
 _By = Literal["k-fold", "ratio", "leave-one-out", "leave-last-out", "time", "given"]
 _BAR = 40  # characters of the longest bar
 
 
-@app.command()
+@data_commands.command()
 @takes_source
 def prepare(
     source: Source,
@@ -45,8 +45,10 @@ def prepare(
 ) -> None:
     """Read events, merge repeated pairs, cut, and write one file that all other commands load quickly.
 
-    For example: spherec data prepare ratings.csv --user-column userId --item-column movieId --value-column rating
-    --min-value 4 -o movies.npz
+    For example:
+
+    - spherec data prepare ratings.csv --user-column userId --item-column movieId --value-column rating --min-value 4
+      -o movies.npz
     """
     refuse_overwriting({"--output": output}, (source.data, names))
     refuse_unwritable(output)
@@ -55,7 +57,7 @@ def prepare(
     _describe(source, data, output=str(output), as_json=as_json)
 
 
-@app.command()
+@data_commands.command()
 @takes_source
 def stats(source: Source, as_json: AsJson = False) -> None:
     """Count users, items and pairs, and show how they are spread."""
@@ -68,7 +70,7 @@ def stats(source: Source, as_json: AsJson = False) -> None:
         )
 
 
-@app.command()
+@data_commands.command()
 @takes_source
 def head(
     source: Source,
@@ -89,7 +91,7 @@ def head(
     show(table)
 
 
-@app.command()
+@data_commands.command()
 @takes_source
 def split(
     source: Source,
@@ -113,7 +115,9 @@ def split(
 ) -> None:
     """Split into train.npz and test.npz in a folder; k-fold makes fold-0, fold-1 and so on in it.
 
-    For example: spherec data split movies.npz --by ratio --test-share 0.2 -o split
+    For example:
+
+    - spherec data split movies.npz --by ratio --test-share 0.2 -o split
     """
     _refuse_unused(by, {"--folds": folds, "--test-share": test_share, "--at": at, "--test": test})
     if by == "given" and (given := source.options_given(CUT)):

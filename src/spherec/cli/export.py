@@ -17,8 +17,8 @@ _NEAREST = {
 }
 
 
-def export(
-    model: Annotated[Path, typer.Argument(help="Model file from `spherec train`.")],
+def export_command(
+    model: Annotated[Path, typer.Argument(help="Model file from 'spherec train'.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, e.g. books.parquet.")],
     format: Annotated[
         Literal["parquet", "npz", "usearch", "pgvector"] | None,
@@ -32,10 +32,15 @@ def export(
 ) -> None:
     """Write a model's vectors, with ids and names, for the program that will serve them.
 
-    parquet: a table for polars, pandas, DuckDB. npz: arrays for NumPy and FAISS. usearch: an index of nearest
-    neighbours, with the ids in a second file. pgvector: a script for psql.
+    - parquet: a table for polars, pandas, DuckDB
+    - npz: arrays for NumPy and FAISS
+    - usearch: an index of nearest neighbours, with the ids in a second file
+    - pgvector: a script for psql
 
-    For example: spherec export books.spherec -o books.parquet; spherec export books.spherec -o books.sql --what both
+    For example:
+
+    - spherec export books.spherec -o books.parquet
+    - spherec export books.spherec -o books.sql --what both
     """
     from spherec.artifact import Artifact
     from spherec.export import find_format, write
