@@ -1,16 +1,16 @@
-"""What to run: rows of settings, each on every fold of a data set."""
+"""Definition of an experiment: rows of settings, each run on every fold of a data set."""
 
 import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import reduce
 from importlib import resources
 from itertools import product
 from typing import Any
 
 from spherec.errors import ArgumentError
-from spherec.nested import nest, overlay
+from spherec.experiments.settings import apply_settings
+from spherec.nested import overlay
 from spherec.training import Training
 from spherec.training.configure import configured
 from spherec.training.presets import PRESETS
@@ -18,54 +18,50 @@ from spherec.training.presets import PRESETS
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a table: a name, and how its models are trained."""
+    """One row of a table: a name, and how its models are trained."""
 
     name: str
     training: Training
     grid: tuple[Training, ...] = ()
-    "Where one is to be chosen for each fold, those to choose from; they stand for `training`."
+    "Configs to choose from on each fold, in place of `training`."
     mmr_at_most: float | None = None
-    "None whose lists for the validation part are more popular is chosen, unless all are."
+    "Upper limit on validation MMR; configs above it are chosen only if all are."
 
     @property
     def choices(self) -> tuple[Training, ...]:
-        """What to choose from, on the validation part."""
+        """The configs to choose from on the validation part."""
         return self.grid or (self.training,)
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Rows, trained and tested on the folds of a cross-validation.
+    """Rows that are trained and tested on the folds of a cross-validation.
 
-    The number of epochs, and the settings of a row that has several, are chosen on a validation part of the training
-    folds, for each fold anew. Then a model is trained for so long on the whole of them, and tested on the fold that is
-    left: the test pairs are read once, at the very end.
+    On each fold the number of epochs, and the config of a row that has several, are chosen on a validation part of the
+    training data. Then a model is trained for that long on all training data and tested on the fold: the test pairs are
+    read once, at the very end.
     """
 
     name: str
     rows: tuple[Row, ...]
     folds: int = 4
-    "How many parts each user's items are dealt over."
+    "Number of parts that each user's items are dealt over."
     seed: int = 0
-    "Of the split."
+    "Seed of the split."
     k: int = 50
     "Length of the lists."
     validation: float = 0.05
     "Share of each user's training items that choices are made on."
 
     def __post_init__(self) -> None:
-        for name, least in (("folds", 2), ("seed", 0), ("k", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ArgumentError(f"{name} must be a whole number >= {least}, got {value!r}")
-        if not isinstance(self.validation, float) or not 0 < self.validation < 1:
-            raise ArgumentError(f"validation must be a share between 0 and 1, got {self.validation!r}")
+        check_counts(self, folds=2, seed=0, k=1)
+        check_share("validation", self.validation)
         names = [row.name for row in self.rows]
         if len(set(names)) != len(names):
             raise ArgumentError(f"two rows of {self.name} have the same name; rows: {', '.join(names)}")
 
     def only(self, names: list[str]) -> "Experiment":
-        """The same with only the rows of these names."""
+        """Return the same experiment with only the rows of these names."""
         unknown = [name for name in names if name not in {row.name for row in self.rows}]
         if unknown:
             known = ", ".join(row.name for row in self.rows)
@@ -75,7 +71,7 @@ class Experiment:
 
     @classmethod
     def from_toml(cls, text: str) -> "Experiment":
-        """From a table with `name`, `folds`, `seed`, `k`, `validation`, and `[[rows]]`.
+        """Read a table with `name`, `folds`, `seed`, `k`, `validation`, and `[[rows]]`.
 
         A row has a `name`, a `preset` to begin from, and settings as `spherec train` takes them; those of `[all]` hold
         for every row. It may have a `grid`, such as { "sampler.beta" = [0.7, 0.8] }, and with it `mmr_at_most`.
@@ -90,7 +86,7 @@ class Experiment:
         common = content.pop("all", {})
         if not isinstance(common, dict):
             raise ArgumentError(f"all must be a table of settings, under [all], got {common!r}")
-        rows = tuple(_row(overlay(common, table)) for table in tables)
+        rows = tuple(_read_row(overlay(common, table)) for table in tables)
         unknown = content.keys() - {field.name for field in fields(cls)}
         if unknown or "name" not in content or not rows:
             raise ArgumentError(
@@ -101,14 +97,28 @@ class Experiment:
 
     @classmethod
     def embedded(cls, name: str) -> "Experiment":
-        """One that ships with the package: "book-crossing", "amazon-movies", "echonest", "two-stage"."""
+        """Return one that ships with the package: "book-crossing", "amazon-movies", "echonest", "two-stage"."""
         file = resources.files("spherec.experiments") / f"{name}.toml"
         if not file.is_file():
             raise ArgumentError(f"there is no experiment called {name!r}; write one in TOML and use from_toml")
         return cls.from_toml(file.read_text(encoding="utf-8"))
 
 
-def _row(content: Mapping[str, Any]) -> Row:
+def check_counts(owner: object, **least: int) -> None:
+    """Raise an error unless each of these attributes is a whole number, at least as large as given."""
+    for name, smallest in least.items():
+        value = getattr(owner, name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
+            raise ArgumentError(f"{name} must be a whole number >= {smallest}, got {value!r}")
+
+
+def check_share(name: str, value: object) -> None:
+    """Raise an error unless the value is a float between 0 and 1, both excluded."""
+    if not isinstance(value, float) or not 0 < value < 1:
+        raise ArgumentError(f"{name} must be a share between 0 and 1, got {value!r}")
+
+
+def _read_row(content: Mapping[str, Any]) -> Row:
     settings = dict(content)
     name, preset = settings.pop("name", None), settings.pop("preset", "two-stage")
     if not isinstance(name, str) or not isinstance(preset, str) or preset not in PRESETS:
@@ -119,8 +129,6 @@ def _row(content: Mapping[str, Any]) -> Row:
     if mmr_at_most is not None and not (isinstance(mmr_at_most, int | float) and math.isfinite(mmr_at_most)):
         raise ArgumentError(f"mmr_at_most of {name} must be a number, got {mmr_at_most!r}; leave it out for no limit")
     training = configured(PRESETS[preset].training, settings)
-    choices = []
-    for values in product(*grid.values()) if grid else ():
-        changes = [nest(path, value) for path, value in zip(grid, values, strict=True)]
-        choices.append(configured(training, reduce(overlay, changes)))
+    combinations = product(*grid.values()) if grid else ()
+    choices = (apply_settings(training, dict(zip(grid, values, strict=True))) for values in combinations)
     return Row(name, training, tuple(choices), mmr_at_most)

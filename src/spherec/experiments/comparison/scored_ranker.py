@@ -1,4 +1,4 @@
-"""Lists from scores of all items, in blocks of users: for models that are no metric space."""
+"""Rank items by scores, in blocks of users: for models that are no metric space."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ _BLOCK = 1 << 22  # scores held at once: 16 MB of float32; larger blocks are slo
 
 
 class ScoredRanker:
-    """Ranks all I items by scores that a function gives for user indices (b,) as a new tensor (b, I).
+    """A ranking of all I items by scores, which a function returns for user indices (b,) as a new tensor (b, I).
 
     Of items with equal scores the one with the lower index comes first.
     """
@@ -26,14 +26,14 @@ class ScoredRanker:
         self._n_items = n_items
 
     def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
-        """The k best items for user indices (B,), those that the users have in `without` left out."""
+        """Return the k best items for user indices (B,), without those that the users have in `without`."""
 
         def rank(part: slice) -> Ranking:
             scores = self._scores(users[part])  # (b, I)
             left_out = LeftOut.of_users(users[part], without)
-            own = (torch.as_tensor(one, device=scores.device) for one in (left_out.queries, left_out.items))
+            own = (torch.as_tensor(index, device=scores.device) for index in (left_out.queries, left_out.items))
             scores[tuple(own)] = float("-inf")
-            best, found = (one.cpu().numpy() for one in best_columns(scores, min(k, self._n_items)))  # (b, k)
-            return Ranking(np.where(np.isneginf(best), -1, found), best.astype(np.float32))
+            best, items = (column.cpu().numpy() for column in best_columns(scores, min(k, self._n_items)))  # (b, k)
+            return Ranking(np.where(np.isneginf(best), -1, items), best.astype(np.float32))
 
         return in_blocks(len(users), k, max(_BLOCK // max(self._n_items, 1), 1), rank)

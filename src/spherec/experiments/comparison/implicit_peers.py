@@ -2,15 +2,16 @@
 
 import importlib.metadata
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from spherec.compare.contender import How, Peer, Settings, Space
+from spherec.experiments.comparison.base import ComparedModel, FitContext
+from spherec.experiments.settings import Settings
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, MissingPackageError, TrainingError
 from spherec.evaluation import ItemLister
@@ -20,13 +21,13 @@ from spherec.ranking import Ranking
 _LEAST = np.finfo(np.float32).min  # the score that implicit gives to what is left out
 
 
-class _OfImplicit(Peer):
-    """What they share: the CPU, as many threads as torch may use, and the library's own lists."""
+class _ImplicitPeer(ComparedModel):
+    """A model of implicit: on the CPU, with as many threads as torch may use, ranked by the library itself."""
 
     name: str
 
-    def refuse(self, train: Interactions) -> None:  # noqa: ARG002
-        """Raise a `MissingPackageError` where implicit is not installed."""
+    def check(self, train: Interactions) -> None:  # noqa: ARG002
+        """Raise a `MissingPackageError` if implicit is not installed."""
         try:
             import implicit  # noqa: F401
         except ImportError as error:
@@ -34,62 +35,62 @@ class _OfImplicit(Peer):
                 f"{self.name} needs implicit; install it with: pip install 'spherec[compare]', or name other models"
             ) from error
 
-    def device(self, wanted: torch.device) -> torch.device:  # noqa: ARG002
-        """The CPU."""
+    def device_for(self, wanted: torch.device) -> torch.device:  # noqa: ARG002
+        """Return the CPU."""
         return torch.device("cpu")
 
     def versions(self) -> dict[str, str]:
-        """Of implicit."""
+        """Return the version of implicit."""
         return {"implicit": importlib.metadata.version("implicit")}
 
 
-class Als(_OfImplicit):
+class Als(_ImplicitPeer):
     """Alternating least squares on implicit feedback (Hu, Koren, Volinsky, 2008)."""
 
     name = "als"
-    space: ClassVar[Space] = {
+    search_space: Mapping[str, Sequence[Any]] = {
         "factors": (100, 200),
         "regularization": (0.01, 0.1, 1.0),
         "alpha": (1.0, 5.0, 10.0, 20.0, 40.0),
         "iterations": (15,),
     }
 
-    def fit(self, train: Interactions, settings: Settings, how: How) -> ItemLister:
-        """By the library."""
-        self.refuse(train)
+    def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:
+        """Fit with the library."""
+        self.check(train)
         from implicit.als import AlternatingLeastSquares
 
-        return _Lists(_fitted(AlternatingLeastSquares, train, settings, how))
+        return _FactorLister(_fit_factors(AlternatingLeastSquares, train, settings, context))
 
 
-class Bpr(_OfImplicit):
-    """Bayesian personalised ranking (Rendle and others, 2009). With several threads no two runs are quite the same."""
+class Bpr(_ImplicitPeer):
+    """Bayesian personalised ranking (Rendle and others, 2009). With several threads, runs differ slightly."""
 
     name = "bpr"
-    space: ClassVar[Space] = {
+    search_space: Mapping[str, Sequence[Any]] = {
         "factors": (100, 200),
         "learning_rate": (0.01, 0.03, 0.1),
         "regularization": (0.01, 0.003, 0.03),
         "iterations": (100, 200),
     }
 
-    def fit(self, train: Interactions, settings: Settings, how: How) -> ItemLister:
-        """By the library."""
-        self.refuse(train)
+    def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:
+        """Fit with the library."""
+        self.check(train)
         from implicit.bpr import BayesianPersonalizedRanking
 
-        return _Lists(_fitted(BayesianPersonalizedRanking, train, settings, how))
+        return _FactorLister(_fit_factors(BayesianPersonalizedRanking, train, settings, context))
 
 
-class Knn(_OfImplicit):
+class Knn(_ImplicitPeer):
     """Items like those that a user has, by the K nearest neighbours of each."""
 
     name = "knn"
-    space: ClassVar[Space] = {"weighting": ("cosine", "tfidf", "bm25"), "neighbours": (20, 50, 100, 200, 500)}
+    search_space: Mapping[str, Sequence[Any]] = {"weighting": ("cosine", "tfidf", "bm25"), "neighbours": (20, 50, 100, 200, 500)}
 
-    def fit(self, train: Interactions, settings: Settings, how: How) -> ItemLister:  # noqa: ARG002
-        """By the library."""
-        self.refuse(train)
+    def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:  # noqa: ARG002
+        """Fit with the library."""
+        self.check(train)
         from implicit.nearest_neighbours import BM25Recommender, CosineRecommender, TFIDFRecommender
 
         kinds = {"cosine": CosineRecommender, "tfidf": TFIDFRecommender, "bm25": BM25Recommender}
@@ -97,15 +98,15 @@ class Knn(_OfImplicit):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Method expects CSR input")  # from one of its parts to another
             model.fit(train.matrix, show_progress=False)
-        return _NeighbourLists(model, train)
+        return _NeighbourLister(model, train)
 
 
-def _fitted(kind: Any, train: Interactions, settings: Settings, how: How) -> Any:
-    """A factor model of this kind. It takes users x items, as we have them."""
+def _fit_factors(kind: Any, train: Interactions, settings: Settings, context: FitContext) -> Any:
+    """Fit a factor model of this kind. It takes users x items, as we have them."""
     from implicit.recommender_base import ModelFitError
 
     with _one_blas_thread():  # its constructor already looks
-        model = kind(**settings, use_gpu=False, num_threads=torch.get_num_threads(), random_state=how.seed)
+        model = kind(**settings, use_gpu=False, num_threads=torch.get_num_threads(), random_state=context.seed)
         try:
             model.fit(train.matrix, show_progress=False)
         except ModelFitError as error:
@@ -113,14 +114,14 @@ def _fitted(kind: Any, train: Interactions, settings: Settings, how: How) -> Any
     return model
 
 
-class _Lists:
-    """Lists of a factor model, as the library makes them."""
+class _FactorLister:
+    """The lists of a factor model, as the library makes them."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
 
     def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
-        """The k best items for user indices (B,), those that the users have in `without` left out."""
+        """Return the k best items for user indices (B,), without those that the users have in `without`."""
         k = min(k, len(self._model.item_factors))  # past the last item it would name item 0 again and again
         own = None if without is None else without.matrix[users]
         with _one_blas_thread():
@@ -128,15 +129,15 @@ class _Lists:
         return _ranking(items, scores)
 
 
-class _NeighbourLists:
-    """Lists of a kNN model. It lists only what is near to something the user has, so lists may end early."""
+class _NeighbourLister:
+    """The lists of a kNN model. It lists only items near to those of the user, so lists may end early."""
 
     def __init__(self, model: Any, train: Interactions) -> None:
         self._model = model
         self._train = train
 
     def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
-        """The k best items for user indices (B,), those that the users have in `without` left out."""
+        """Return the k best items for user indices (B,), without those that the users have in `without`."""
         if without is not None and without is not self._train:
             raise ArgumentError("lists of neighbours can leave out only the interactions that they were fit on")
         own = self._train.matrix[users]
@@ -147,7 +148,7 @@ class _NeighbourLists:
 
 
 def _ranking(items: NDArray[np.int32], scores: NDArray[np.floating[Any]]) -> Ranking:
-    """The same (B, K), with -1 in the last places instead of what was left out."""
+    """Return the lists (B, K) with -1 in the last places instead of what was left out."""
     scores = np.where((scores <= _LEAST) | (items < 0), -np.inf, scores).astype(np.float32)
     last = np.argsort(np.isneginf(scores), axis=1, kind="stable")
     items, scores = np.take_along_axis(items, last, axis=1), np.take_along_axis(scores, last, axis=1)
@@ -156,7 +157,7 @@ def _ranking(items: NDArray[np.int32], scores: NDArray[np.floating[Any]]) -> Ran
 
 @contextmanager
 def _one_blas_thread() -> Iterator[None]:
-    """The library has threads of its own; with those of BLAS below them it is many times slower, and warns."""
+    """Limit BLAS to one thread: below the threads of the library, more make it many times slower."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1, "blas"):
