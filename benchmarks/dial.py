@@ -20,7 +20,6 @@ from spherec.data import splits
 from spherec.device import resolve
 from spherec.experiments.environment import environment_of
 from spherec.training import train
-from spherec.training.configure import configured
 from spherec.training.presets import PRESETS
 
 GAMMAS = (1.0, 0.5, 0.0, -0.5, -1.0)
@@ -39,8 +38,8 @@ def main() -> None:
     part = splits.k_fold(datasets.book_crossing(), 4, seed=0)[0]
     device = resolve(given.device)
     for gamma in given.gammas:
-        config = configured(PRESETS["accurate"].training, {"dim": given.dim, "loss": {"gamma": gamma}})
-        if any(point["training"] == config.described() for point in points):
+        config = PRESETS["accurate"].training.change({"dim": given.dim, "loss": {"gamma": gamma}})
+        if any(point["training"] == config.to_dict() for point in points):
             continue
         began = time.perf_counter()
         model = train(part.train, config, device=device).vectors
@@ -48,7 +47,7 @@ def main() -> None:
         seconds = round(time.perf_counter() - began, 1)
         where = environment_of(device)
         points.append(
-            {"gamma": gamma, "scores": scores, "training": config.described(), "seconds": seconds, "environment": where}
+            {"gamma": gamma, "scores": scores, "training": config.to_dict(), "seconds": seconds, "environment": where}
         )
         given.output.write_text(json.dumps({"command": " ".join(sys.argv), "points": points}, indent=1) + "\n")
         print(f"gamma {gamma}: NDCG {100 * scores['ndcg']:.2f}, MMR {scores['mmr']:.1f}, {seconds} s", flush=True)

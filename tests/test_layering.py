@@ -1,4 +1,4 @@
-"""Which part may import which, read from the sources themselves."""
+"""Imports: each part imports from below only, extras stay in their files, and late imports have a reason."""
 
 import ast
 import os
@@ -10,39 +10,33 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SOURCES = sorted((ROOT / "src/spherec").rglob("*.py"))
+PACKAGE = ROOT / "src/spherec"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
 
-# A part may import its own folder and parts of a lower level. A new part gets its line here.
-LEVELS = {
-    "_version": 0,
-    "errors": 0,
-    "nested": 0,
-    "threads": 0,
-    "rng": 1,
-    "device": 1,
-    "geometry": 1,
-    "kernels": 1,
-    "memory": 1,
-    "data": 2,
-    "datasets": 3,
-    "model": 3,
-    "losses": 3,
-    "sampling": 3,
-    "optim": 3,
-    "ranking": 3,
-    "tensor_file": 3,
-    "training": 4,
-    "evaluation": 4,
-    "export": 4,
-    "artifact": 5,
-    "experiments": 5,
-    "recommender": 6,
-    "bench": 6,
-    "compare": 6,
-    "tuning": 6,
-    "cli": 8,
-    "__main__": 9,
-    "__init__": 9,
+# A part may import its own folder and parts of a lower level. A new part gets its place here.
+LEVELS = (
+    {"_version", "errors", "nested", "rng", "device", "threads"},
+    {"geometry", "data", "datasets", "kernels", "tensor_file", "memory"},
+    {"embedding", "losses", "sampling", "optim", "ranking"},
+    {"training", "evaluation"},
+    {"artifact", "recommender", "experiments", "compare", "tuning"},
+    {"export", "bench", "cli"},
+    {"__init__", "__main__"},
+)
+# Neighbours on a level that may be imported all the same, one way only.
+NEIGHBOURS = {
+    "rng": {"errors"},
+    "device": {"errors", "threads"},
+    "threads": {"errors"},
+    "nested": {"errors"},
+    "datasets": {"data"},
+    "tensor_file": {"data"},
+    "embedding": {"optim"},
+    "recommender": {"artifact"},
+    "experiments": {"artifact", "recommender"},
+    "compare": {"experiments"},
+    "tuning": {"experiments"},
+    "cli": {"export", "bench"},
 }
 POLARS_ONLY_IN = ("data/readers", "export/parquet.py", "recommender/lists.py", "recommender/table_file.py")
 EXTRAS_IN = {
@@ -56,41 +50,67 @@ HEAVY = {"pandas", "pyarrow", "matplotlib", "usearch", "fastapi", "uvicorn", "op
 
 
 def part_of(path: Path) -> str:
-    return path.relative_to(ROOT / "src/spherec").parts[0].removesuffix(".py")
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def imports_of(path: Path) -> list[tuple[str, bool]]:
-    """The modules that a file imports, and whether at its top level."""
-    tree = ast.parse(path.read_text())
-    top = {id(node) for node in tree.body}
-    found = []
+def level_of(part: str) -> int:
+    return next(level for level, parts in enumerate(LEVELS) if part in parts)
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def imports_of(tree: ast.AST) -> list[str]:
+    """Return the modules that a tree imports; a name imported from a package counts as its module."""
+    modules = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found += [(alias.name, id(node) in top) for alias in node.names]
+            modules += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
-            names = [f"{base}.{alias.name}" for alias in node.names] if base in ("spherec", "spherec.data") else [base]
-            found += [(name, id(node) in top) for name in names]
-    return found
+            is_package = base == "spherec" or (PACKAGE.parent / base.replace(".", "/")).is_dir()
+            modules += [f"{base}.{alias.name}" for alias in node.names] if is_package else [base]
+    return modules
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def late_imports_of(path: Path) -> list[str]:
+    functions = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.FunctionDef)]
+    return [module for function in functions for module in imports_of(function)]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_imports_only_from_below(path):
     part = part_of(path)
-    for module, _ in imports_of(path):
+    for module in imports_of(ast.parse(path.read_text())):
         if module.startswith("spherec."):
             imported = module.split(".")[1]
-            assert imported == part or LEVELS[imported] < LEVELS[part], f"{path.name} imports {module}"
+            is_allowed = (
+                imported == part
+                or imported in NEIGHBOURS.get(part, ())
+                or (part in LEVELS[-1] and imported.startswith("__"))
+                or level_of(imported) < level_of(part)
+            )
+            assert is_allowed, f"{name_of(path)} imports {module}"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
-def test_a_file_is_one_concept(path):
-    text = path.read_text()
-    assert len(text.splitlines()) <= 400, "more than 400 lines: split it"
-    assert ast.get_docstring(ast.parse(text)), "a file begins by saying what it is"
+def test_training_does_not_know_evaluation():
+    for path in (PACKAGE / "training").rglob("*.py"):
+        assert not any(module.startswith("spherec.evaluation") for module in imports_of(ast.parse(path.read_text())))
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_every_part_has_a_level_and_no_level_names_what_is_gone():
+    parts = {part_of(path) for path in SOURCES}
+    assert parts <= set().union(*LEVELS)
+    assert not parts & {"utils", "util", "common", "helpers", "misc"}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_a_file_begins_with_a_docstring(path):
+    assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_randomness_comes_from_named_streams(path):
     if path.name != "rng.py":
         assert not re.search(
@@ -98,61 +118,50 @@ def test_randomness_comes_from_named_streams(path):
         )
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_polars_stays_in_the_readers_and_extras_in_their_files(path):
-    roots = {module.split(".")[0] for module, _ in imports_of(path)}
+    roots = {module.split(".")[0] for module in imports_of(ast.parse(path.read_text()))}
     if not any(place in path.as_posix() for place in POLARS_ONLY_IN):
         assert "polars" not in roots
     allowed = {extra for extra, file in EXTRAS_IN.items() if path.as_posix().endswith(file)}
     assert not roots & HEAVY - allowed
 
 
-def test_in_function_imports_are_only_for_what_may_be_missing():
-    late = {
-        (path.relative_to(ROOT / "src/spherec").as_posix(), module)
-        for path in SOURCES
-        for module, at_top in imports_of(path)
-        if not at_top
-    }
-    # polars is absent where models are only trained; torch takes a second, and most commands do without.
-    allowed = {
-        "spherec.data.readers",
-        "polars",
-        "pandas",
-        "polars.io.plugins",
-        "torch",
-        "spherec.cli.training",
-        "spherec.cli.answering",
-        "spherec.recommender",
-        "spherec.cli.reproduction",
-        "spherec.cli.evaluation",
-        "spherec.cli.demonstration",
-        "spherec.cli.exporting",
-        "spherec.export",  # its parts that bring polars or usearch
-        "spherec.cli.benchmarking",
-        "spherec.cli.comparing",
-        "spherec.compare.plot",
-        "implicit",
-        "implicit.als",
-        "implicit.bpr",
-        "implicit.nearest_neighbours",
-        "implicit.recommender_base",
-        "threadpoolctl",  # comes with implicit
-        "spherec.cli.tuning",
-        "spherec.tuning.study",  # brings optuna
-        "spherec.training.presets",
-        "spherec.training.toml",
-        "spherec.experiments.plots",
-        "matplotlib",
-        "matplotlib.figure",
-        "matplotlib.ticker",
-        "usearch.index",
-        "spherec.ranking.usearch",  # an extra
-        "optuna",
-        "sqlalchemy.exc",
-        "spherec.errors",
-    }
-    assert {module for path, module in late if path != "__init__.py"} <= allowed
+# Imports inside functions, by the file that may hold them; a file stands for its folder, too.
+LATE = {
+    # A command imports what it needs in its first lines: torch takes a second, and most commands do without.
+    "cli": {"spherec", "torch"},
+    # polars is absent where models are only trained.
+    "": {"polars", "pandas", "spherec.data.readers"},
+    "rng.py": {"torch"},
+    # extras
+    "compare": {"implicit", "threadpoolctl", "matplotlib"},
+    "experiments": {"implicit", "threadpoolctl", "matplotlib", "optuna", "sqlalchemy", "spherec.experiments"},
+    "tuning": {"optuna", "sqlalchemy", "spherec.tuning"},
+    "export": {"spherec.export", "spherec.ranking.usearch", "usearch"},
+    "ranking": {"usearch"},
+    "recommender": {"spherec.ranking.usearch"},
+}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_in_function_imports_are_only_for_what_may_be_missing_or_slow(path):
+    if path == PACKAGE / "__init__.py":
+        return  # the whole package is loaded late
+    name = name_of(path)
+    allowed = set().union(*(modules for place, modules in LATE.items() if place in ("", name, name.split("/")[0])))
+    for module in late_imports_of(path):
+        assert any(module == known or module.startswith(f"{known}.") for known in allowed), f"{name}: {module}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_type_checking_blocks_hold_only_what_may_be_missing_or_slow(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            for module in imports_of(node):
+                is_slow_for_cli = part_of(path) == "cli" and module.startswith("spherec.")
+                is_extra = module.split(".")[0] in {*HEAVY, "polars", "torch"} or "usearch" in module
+                assert is_extra or is_slow_for_cli, f"{name_of(path)}: {module}"
 
 
 def test_preparing_data_does_not_wait_for_torch():

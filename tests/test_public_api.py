@@ -12,7 +12,7 @@ PARTS = {
 
 def test_all_is_sorted_small_and_real():
     assert spherec.__all__ == sorted(spherec.__all__)
-    assert len(spherec.__all__) <= 20
+    assert len(spherec.__all__) <= 24  # what a first script needs; everything else is imported from its part
     for name in spherec.__all__:
         assert getattr(spherec, name) is not None
 

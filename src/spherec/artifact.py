@@ -10,13 +10,12 @@ from typing import get_args
 import torch
 
 from spherec import tensor_file
-from spherec.data import text_arrays
+from spherec.data import files
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
 from spherec.geometry import DenseVectors
 from spherec.training import History, Trained, Training
-from spherec.training.configure import configured
 from spherec.training.trainer import Ended
 
 FORMAT = "spherec-model"
@@ -56,14 +55,14 @@ def save(path: str | PathLike[str], artifact: Artifact) -> None:
         "indptr": data.indptr,
         "indices": data.indices,
     }
-    arrays |= text_arrays.encode_ids(data.user_ids, "user_ids")
-    arrays |= text_arrays.encode_ids(data.item_ids, "item_ids")
+    arrays |= files.encode_ids(data.user_ids, "user_ids")
+    arrays |= files.encode_ids(data.item_ids, "item_ids")
     if data.item_names is not None:
-        arrays |= text_arrays.encode_names(data.item_names, "item_names")
+        arrays |= files.encode_names(data.item_names, "item_names")
     manifest = {
         "format": FORMAT,
         "version": VERSION,
-        "config": artifact.config.described(),
+        "config": artifact.config.to_dict(),
         "history": artifact.history.as_records(),
         "ended": artifact.ended,
     }
@@ -78,11 +77,11 @@ def load(path: str | PathLike[str]) -> Artifact:
         data = Interactions(
             indptr=arrays["indptr"],
             indices=arrays["indices"],
-            user_ids=IdMap(text_arrays.decode_ids(arrays, "user_ids")),
-            item_ids=IdMap(text_arrays.decode_ids(arrays, "item_ids")),
-            item_names=text_arrays.decode_names(arrays, "item_names"),
+            user_ids=IdMap(files.decode_ids(arrays, "user_ids")),
+            item_ids=IdMap(files.decode_ids(arrays, "item_ids")),
+            item_names=files.decode_names(arrays, "item_names"),
         )
-        config = configured(Training(), manifest["config"])
+        config = Training.from_dict(manifest["config"])
         vectors = DenseVectors(users, items, config.constraint).check_finite()
         if (len(users), len(items), config.dim) != (data.n_users, data.n_items, items.shape[1]):
             raise ValueError(f"{(*users.shape,)} and {(*items.shape,)} vectors for {data}")

@@ -17,6 +17,9 @@ The class in parentheses is a second base, so that `except ValueError` works, to
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_SHOWN = 12  # columns named in an error before "and n more"
+_LONGEST = 30  # characters of each
+
 
 class SpherecError(Exception):
     """Base class of all errors that spherec raises on purpose."""
@@ -54,3 +57,12 @@ def suggest(name: str, known: Iterable[str]) -> str:
     """Return " (did you mean 'x'?)" for the known name closest to a misspelt one, or an empty string."""
     close = get_close_matches(name, list(known), n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def describe_missing_column(name: str, columns: list[str]) -> str:
+    """Return one sentence: the column that is missing, those that are there, and the likeliest of them."""
+    shown = [column if len(column) <= _LONGEST else f"{column[:_LONGEST]}…" for column in columns[:_SHOWN]]
+    more = f" and {len(columns) - _SHOWN} more" if len(columns) > _SHOWN else ""
+    close = get_close_matches(name, columns, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else "name the right one"
+    return f"there is no column {name!r}, only {', '.join(map(repr, shown))}{more}; {hint}"

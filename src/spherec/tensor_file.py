@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from spherec.data.atomic import atomic_write
+from spherec.data.files import atomic_write
 from spherec.errors import DataError
 
 _MANIFEST, _CHECKSUM = "manifest", "checksum"

@@ -6,7 +6,6 @@ import pytest
 
 from spherec.cli.presets import PresetName
 from spherec.training import Training
-from spherec.training.configure import configured
 from spherec.training.presets import PRESETS
 
 
@@ -30,13 +29,13 @@ def test_the_printed_settings_are_the_preset_whatever_one_begins_from(spherec, n
     done = spherec("presets", name)
     assert (done.code, done.err) == (0, "")
     content = tomllib.loads(done.out)
-    assert configured(PRESETS[base].training, content) == PRESETS[name].training
-    assert configured(Training(dim=7, seed=5), content) == PRESETS[name].training
+    assert PRESETS[base].training.change(content) == PRESETS[name].training
+    assert Training(dim=7, seed=5).change(content) == PRESETS[name].training
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_setting_is_printed(spherec, name):
-    described = PRESETS[name].training.described()
+    described = PRESETS[name].training.to_dict()
     out = spherec("presets", name).out
     assert tomllib.loads(out) == {name: "auto" if value is None else value for name, value in described.items()}
 

@@ -190,7 +190,7 @@ def test_info(command, path):
     assert told["items"] == told["items_with_a_name"] == 30
     assert told["pairs"] == len(MODEL.data)
     assert told["bytes"] == path.stat().st_size
-    assert told["config"] == MODEL.config.described()
+    assert told["config"] == MODEL.config.to_dict()
     assert (told["format_version"], told["best_epoch"]) == (1, None)
     shown = command("info").out
     assert told["checksum"] in shown

@@ -13,7 +13,7 @@ import pytest
 from safetensors import safe_open
 
 from spherec import Interactions
-from spherec.data import text_arrays
+from spherec.data.files import decode_ids, decode_names
 from spherec.data.ids import IdMap
 
 ROOT = Path(__file__).parents[2]
@@ -70,8 +70,8 @@ def test_the_model_is_a_safetensors_file(train, prepared, tmp_path):
 def test_ids_and_names_are_in_the_model(train, tmp_path):
     train()
     arrays, _ = model_at(tmp_path / "model.spherec")
-    assert IdMap(text_arrays.decode_ids(arrays, "user_ids")) == IdMap([f"u{n}" for n in range(30)])
-    assert text_arrays.decode_names(arrays, "item_names") == (*(f"Item {n}" for n in range(39)), None)
+    assert IdMap(decode_ids(arrays, "user_ids")) == IdMap([f"u{n}" for n in range(30)])
+    assert decode_names(arrays, "item_names") == (*(f"Item {n}" for n in range(39)), None)
 
 
 def test_it_says_how_it_went(train, tmp_path):

@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 
 from spherec.training import Training
-from spherec.training.configure import configured
 from spherec.training.presets import PRESETS
-from spherec.training.toml import as_toml
 from tests.tuning.runs import DATA
 
 ROOT = Path(__file__).parents[2]
@@ -76,7 +74,7 @@ def test_the_best_settings_are_a_file_that_train_reads(tune, spherec, prepared, 
         f"NDCG@50 {best['value']:.6f}",
     ):
         assert word in text
-    config = configured(PRESETS["accurate"].training, tomllib.loads(text))
+    config = PRESETS["accurate"].training.change(tomllib.loads(text))
     assert config.optimizer.learning_rate == best["values"]["optimizer.learning_rate"]
     assert (config.dim, config.seed, config.sampler) == (4, 3, PRESETS["uniform"].training.sampler)
 
@@ -91,7 +89,7 @@ def test_the_best_settings_are_a_file_that_train_reads(tune, spherec, prepared, 
 @pytest.mark.parametrize("preset", sorted(PRESETS))
 def test_every_config_comes_back_from_its_toml(preset):
     training = PRESETS[preset].training
-    assert configured(Training(), tomllib.loads(as_toml(training))) == training
+    assert Training().change(tomllib.loads(training.to_toml())) == training
 
 
 def test_a_line_for_each_trial_and_a_table_of_the_best(tune):

@@ -6,7 +6,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform, build
+from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
 from tests.sampling.checks import CPU, ROWS, generator, interactions, random_rows, space
 from tests.strategies import MATRICES
 
@@ -59,7 +59,7 @@ def possible_items(config, rows, user):
 def sample(config, rows, users, seed=0, sampler=None):
     train = interactions(rows)
     at = space(train, dim=5)
-    sampler = sampler or build(config, train, CPU, initial_items=at.item_table)
+    sampler = sampler or config.build(train, CPU, initial_items=at.item_table)
     positives = torch.tensor(np.argmax(rows, axis=1))[users]  # the first item of each, or 0
     return sampler.sample(torch.as_tensor(users), positives, at, generator(seed))
 
@@ -111,7 +111,7 @@ def test_shape_range_and_support_on_larger_data(config, seed):
 def test_no_seed_brings_up_an_item_of_the_user(config):
     train = interactions(ROWS)
     at = space(train, dim=5)
-    sampler = build(config, train, CPU, initial_items=at.item_table)
+    sampler = config.build(train, CPU, initial_items=at.item_table)
     users, rows = torch.arange(8), torch.tensor(ROWS)
     for seed in range(100):
         negatives = sampler.sample(users, users * 0, at, generator(seed))
@@ -129,7 +129,7 @@ def test_a_user_with_every_item_gets_none_and_the_others_theirs(config):
 @each_sampler
 def test_the_same_seed_draws_the_same_whatever_was_drawn_before(config):
     train = interactions(WIDE)
-    sampler = build(config, train, CPU, initial_items=space(train, dim=5).item_table)
+    sampler = config.build(train, CPU, initial_items=space(train, dim=5).item_table)
     users = list(range(80))
     before = sample(config, WIDE, users, seed=3, sampler=sampler)
     sample(config, WIDE, users[:5], seed=4, sampler=sampler)
@@ -164,7 +164,7 @@ def test_the_global_generator_is_not_touched(config):
 def test_what_comes_in_stays_as_it_is(config):
     train = interactions(WIDE)
     at = space(train, dim=5)
-    sampler = build(config, train, CPU, initial_items=at.item_table)
+    sampler = config.build(train, CPU, initial_items=at.item_table)
     users, positives = torch.arange(80), torch.tensor(np.argmax(WIDE, axis=1))
     given = [users, positives, at.user_table, at.item_table]
     before = [one.clone() for one in given]

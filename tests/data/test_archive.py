@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, settings
 from numpy.lib import format as npy
 
-from spherec.data import archive
 from spherec.data.archive import write_archive
-from spherec.data.atomic import atomic_write
+from spherec.data.files import atomic_write, is_archive
 from spherec.data.interactions import FORMAT, VERSION, Interactions
 from spherec.errors import DataError
 from tests.oracles import pairs_of, typed
@@ -150,7 +149,7 @@ def test_a_place_that_cannot_be_written_is_a_clear_error(data, tmp_path, place):
 def outcome(path, data):
     """None where a damaged file is refused or nothing that counts was damaged, else what went wrong."""
     try:
-        archive.is_archive(path)
+        is_archive(path)
         return None if Interactions.load(path) == data else "loads as something else"
     except DataError:
         return None
@@ -309,20 +308,20 @@ def test_a_member_that_claims_to_unpack_to_terabytes_is_refused(data, tmp_path):
 def test_what_is_no_archive_is_refused_by_name(tmp_path, content):
     path = tmp_path / "other.csv"
     path.write_bytes(content)
-    assert not archive.is_archive(path)
+    assert not is_archive(path)
     with pytest.raises(DataError, match=r"other\.csv"):
         Interactions.load(path)
 
 
 def test_a_path_that_cannot_be_read_is_refused_by_name(tmp_path):
     for path in (tmp_path, tmp_path / "missing.npz"):
-        assert not archive.is_archive(path)
+        assert not is_archive(path)
         with pytest.raises(DataError, match=f"cannot read .*{path.name}"):
             Interactions.load(path)
 
 
 def test_only_a_zip_with_a_manifest_is_an_archive(saved, tmp_path):
-    assert archive.is_archive(saved)
-    assert archive.is_archive(os.fspath(saved))
+    assert is_archive(saved)
+    assert is_archive(os.fspath(saved))
     np.savez(tmp_path / "arrays.npz", a=np.arange(3))
-    assert not archive.is_archive(tmp_path / "arrays.npz")
+    assert not is_archive(tmp_path / "arrays.npz")

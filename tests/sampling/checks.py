@@ -1,6 +1,7 @@
 """What tests of samplers share: small data, vectors, generators, and the chi-square test."""
 
 from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -8,7 +9,7 @@ from scipy.stats import chisquare
 
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
-from spherec.geometry import DenseVectors, unit
+from spherec.geometry import DenseVectors, gather, unit
 from spherec.rng import torch_stream
 
 CPU = torch.device("cpu")
@@ -56,8 +57,28 @@ def directions(n, dim, seed=0, dtype=torch.float32):
     return unit(torch.empty(n, dim, dtype=torch.float64).normal_(generator=generator(seed))).to(dtype)
 
 
+@dataclass(frozen=True)
+class Space:
+    """A geometry of any precision, where `DenseVectors` have float32."""
+
+    user_table: torch.Tensor
+    item_table: torch.Tensor
+    constraint: str = "sphere"
+
+    @property
+    def dim(self):
+        return self.item_table.shape[1]
+
+    def users(self, index):
+        return gather(self.user_table, index)
+
+    def items(self, index):
+        return gather(self.item_table, index)
+
+
 def space(train, dim=8, seed=0, dtype=torch.float32):
-    return DenseVectors(directions(train.n_users, dim, seed, dtype), directions(train.n_items, dim, seed + 1, dtype))
+    kind = DenseVectors if dtype == torch.float32 else Space
+    return kind(directions(train.n_users, dim, seed, dtype), directions(train.n_items, dim, seed + 1, dtype))
 
 
 def pairs(user, positive, times=1):

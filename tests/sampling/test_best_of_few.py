@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-from spherec.geometry import DenseVectors
-from spherec.sampling import Hard, SemiHard, build
+from spherec.sampling import Hard, SemiHard
 from tests.oracles import hardest, image_law, independent_law, law_without, semi_hardest, squared_distance
-from tests.sampling.checks import CPU, FEWEST_DRAWS, assert_follows, generator, interactions, pairs
+from tests.sampling.checks import CPU, FEWEST_DRAWS, Space, assert_follows, generator, interactions, pairs
 
 ROWS = [
     [1, 0, 0, 0, 0, 0],
@@ -27,7 +26,7 @@ def on_circle(angles):
     return torch.stack([angles.cos(), angles.sin()], 1).float()
 
 
-SPACE = DenseVectors(on_circle(USER_ANGLES), on_circle(ITEM_ANGLES))
+SPACE = Space(on_circle(USER_ANGLES), on_circle(ITEM_ANGLES))
 
 
 def distances(user):
@@ -51,7 +50,7 @@ def semi_hard_law(user, positive, m, margin):
 
 
 def make(config):
-    return build(config, TRAIN, CPU, initial_items=SPACE.item_table)
+    return config.build(TRAIN, CPU, initial_items=SPACE.item_table)
 
 
 def first(config, user, positive, seed=0):
@@ -117,6 +116,6 @@ def test_many_candidates_leave_only_the_best(user, positive):
 @pytest.mark.parametrize("config", [Hard(500, 2), SemiHard(500, 2)])
 def test_both_look_at_the_users_vector_as_it_is_now(config):
     sampler = make(config)
-    moved = DenseVectors(SPACE.user_table.roll(2, 0).neg(), SPACE.item_table)
+    moved = Space(SPACE.user_table.roll(2, 0).neg(), SPACE.item_table)
     before = sampler.sample(*pairs(0, 0), SPACE, generator())
     assert not torch.equal(before.items, sampler.sample(*pairs(0, 0), moved, generator()).items)

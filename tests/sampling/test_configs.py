@@ -4,7 +4,7 @@ from dataclasses import FrozenInstanceError, astuple
 import pytest
 
 from spherec.errors import ArgumentError
-from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform, build
+from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
 from spherec.sampling.two_stage import TwoStageSampler
 from tests.sampling.checks import CPU, interactions, space
 
@@ -53,7 +53,7 @@ def test_configs_cannot_be_changed(config):
 )
 def test_the_ends_of_the_ranges_are_taken(config):
     train = interactions()
-    sampler = build(config, train, CPU, initial_items=space(train).item_table)
+    sampler = config.build(train, CPU, initial_items=space(train).item_table)
     assert callable(sampler.sample)
 
 

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from spherec.geometry import DenseVectors
 from spherec.rng import torch_stream
-from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform, build
+from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
 from spherec.sampling.candidates import Candidates
 from spherec.sampling.membership import Membership
 from spherec.sampling.two_stage import TwoStageSampler
@@ -45,14 +44,14 @@ def stream(seed=0):
 
 
 def on(device, vectors):
-    return DenseVectors(vectors.user_table.to(device), vectors.item_table.to(device))
+    return type(vectors)(vectors.user_table.to(device), vectors.item_table.to(device))
 
 
 def ready(config, rows=WIDE):
     """A sampler on the GPU, and vectors there."""
     train = interactions(rows)
     at = on(CUDA, space(train, dim=16))
-    return build(config, train, CUDA, initial_items=at.item_table), at
+    return config.build(train, CUDA, initial_items=at.item_table), at
 
 
 @pytest.fixture

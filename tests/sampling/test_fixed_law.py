@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from spherec.sampling import Popularity, Uniform, build
+from spherec.sampling import Popularity, Uniform
 from tests.oracles import law_without, popularity_law
 from tests.sampling.checks import CPU, FEWEST_DRAWS, ROWS, assert_follows, generator, interactions, pairs, space
 
@@ -21,7 +21,7 @@ def items_of(user):
 
 
 def make(config, options, **more):
-    return build(config(**options, **more), TRAIN, CPU, initial_items=SPACE.item_table)
+    return config(**options, **more).build(TRAIN, CPU, initial_items=SPACE.item_table)
 
 
 @pytest.mark.parametrize("user", [0, 2, 4, 6, 7])
@@ -88,5 +88,5 @@ def test_each_draw_comes_with_the_logarithm_of_its_probability(config, options, 
 
 def test_beta_0_is_uniform_over_the_items_that_anybody_has():
     rows = [[1, 0, 0, 1, 0], [0, 0, 0, 1, 1]]
-    sampler = build(Popularity(beta=0), interactions(rows), CPU, initial_items=SPACE.item_table)
+    sampler = Popularity(beta=0).build(interactions(rows), CPU, initial_items=SPACE.item_table)
     torch.testing.assert_close(sampler.probabilities(), torch.tensor([1, 0, 0, 1, 1]).double() / 3)

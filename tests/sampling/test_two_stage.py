@@ -6,12 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from spherec.geometry import DenseVectors
 from spherec.sampling import TwoStage
 from spherec.sampling.candidates import Candidates
 from spherec.sampling.two_stage import TwoStageSampler
 from tests.oracles import independent_law, popularity_law, stage_two_law, successive_law
-from tests.sampling.checks import CPU, FEWEST_DRAWS, assert_follows, directions, generator, interactions, pairs
+from tests.sampling.checks import CPU, FEWEST_DRAWS, Space, assert_follows, directions, generator, interactions, pairs
 
 ROWS = [
     [1, 0, 0, 0, 0, 0, 0],
@@ -35,7 +34,7 @@ def around_item_0(similarities, dim, dtype=torch.float64):
 
 
 def space(items):
-    return DenseVectors(torch.zeros(len(ROWS), items.shape[1], dtype=items.dtype), items)
+    return Space(torch.zeros(len(ROWS), items.shape[1], dtype=items.dtype), items)
 
 
 def one_user(n_items, own):

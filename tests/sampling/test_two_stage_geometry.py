@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from spherec.geometry import Vectors
-from spherec.sampling import TwoStage, build
+from spherec.geometry import DenseVectors
+from spherec.sampling import TwoStage
 from tests.sampling.checks import CPU, directions, generator, interactions, random_rows, space
 
 ROWS = random_rows(40, 60, 0.15)
@@ -15,7 +15,7 @@ POSITIVES = torch.tensor(ROWS.argmax(1))
 
 
 def make(config, initial=SPACE.item_table):
-    return build(config, TRAIN, CPU, initial_items=initial)
+    return config.build(TRAIN, CPU, initial_items=initial)
 
 
 def drawn(sampler, at, seed=0):
@@ -50,7 +50,7 @@ def test_an_item_that_moves_to_the_positive_is_drawn_for_it():
     def share(at):
         return sum(drawn(sampler, at, seed)[0].item() == 7 for seed in seeds) / len(seeds)
 
-    assert share(Vectors(SPACE.user_table, near)) > 0.5 > 0.2 > share(SPACE)
+    assert share(DenseVectors(SPACE.user_table, near)) > 0.5 > 0.2 > share(SPACE)
 
 
 def test_frozen_vectors_are_the_initial_ones_wherever_the_others_go():
@@ -85,7 +85,7 @@ def zeros(n, dim):
 @pytest.mark.parametrize("cap", [0.875, 0.999999])
 def test_degenerate_vectors_still_give_negatives(table, sharpness, dim, cap):
     sampler = make(TwoStage(4, sharpness=sharpness, cap=cap))
-    at = Vectors(torch.zeros(40, dim), table(60, dim))
+    at = DenseVectors(torch.zeros(40, dim), table(60, dim))
     law = sampler.probabilities(USERS, POSITIVES, sampler.candidates(generator()), at)
     torch.testing.assert_close(law.sum(1), torch.ones(40))
     negatives = sampler.sample(USERS, POSITIVES, at, generator())

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-import spherec.sampling
 from spherec.geometry import DenseVectors
 from spherec.optim import Adam
+from spherec.sampling import SAMPLERS as SAMPLER_KINDS
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
 from spherec.training import Training, train
 from tests.sampling.checks import CPU, directions, interactions, random_rows
@@ -69,18 +69,19 @@ def falling(vectors):
 
 def watch(monkeypatch, see):
     """Call `see(users, positives, negatives)` at each step of the runs to come, after sampling."""
-    build = spherec.sampling.build
 
     class Watched:
-        def __init__(self, *arguments, **options):
-            self._sampler = build(*arguments, **options)
+        def __init__(self, sampler):
+            self._sampler = sampler
 
         def sample(self, users, positives, geometry, generator):
             negatives = self._sampler.sample(users, positives, geometry, generator)
             see(users, positives, negatives)
             return negatives
 
-    monkeypatch.setattr(spherec.sampling, "build", Watched)
+    for kind in SAMPLER_KINDS.values():
+        build = kind.build
+        monkeypatch.setattr(kind, "build", lambda *given, build=build, **options: Watched(build(*given, **options)))
 
 
 def at_step(number, act):

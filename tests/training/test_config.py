@@ -11,7 +11,6 @@ from spherec.losses import Hinge, Softmin
 from spherec.optim import Adam
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
 from spherec.training import Training
-from spherec.training.configure import configured
 from spherec.training.presets import PRESETS
 
 CONFIGS = [
@@ -25,8 +24,8 @@ CONFIGS = [
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: type(config.sampler).__name__)
 def test_a_description_is_plain_data_that_gives_the_config_back(config):
-    described = json.loads(json.dumps(config.described(), allow_nan=False))
-    assert configured(Training(), described) == config
+    described = json.loads(json.dumps(config.to_dict(), allow_nan=False))
+    assert Training().change(described) == config
     assert set(described) == {field.name for field in fields(Training)}
     assert described["sampler"]["kind"] == type(config.sampler).__name__
 
@@ -91,18 +90,18 @@ def test_presets_are_what_they_say():
     ids=str,
 )
 def test_plain_data_changes_settings(changes, expected):
-    assert configured(Training(), changes) == expected
+    assert Training().change(changes) == expected
 
 
 def test_whole_numbers_become_floats_where_floats_are_asked_for():
-    changed = configured(Training(), {"covariance": 1, "sampler": {"beta": 1}})
+    changed = Training().change({"covariance": 1, "sampler": {"beta": 1}})
     assert type(changed.covariance) is type(changed.sampler.beta) is float
 
 
 def test_changes_begin_from_the_base_and_leave_it_alone():
     base = Training(dim=32, sampler=TwoStage(beta=0.9, candidates=77))
-    assert configured(base, {"sampler": {"negatives": 2}}).sampler == TwoStage(2, beta=0.9, candidates=77)
-    assert configured(base, {"sampler": {"kind": "Popularity"}}) == replace(base, sampler=Popularity())
+    assert base.change({"sampler": {"negatives": 2}}).sampler == TwoStage(2, beta=0.9, candidates=77)
+    assert base.change({"sampler": {"kind": "Popularity"}}) == replace(base, sampler=Popularity())
     assert base.sampler.negatives == 5
 
 
@@ -141,7 +140,7 @@ def test_changes_begin_from_the_base_and_leave_it_alone():
 )
 def test_plain_data_that_does_not_fit_is_refused(changes, words):
     with pytest.raises(ArgumentError) as refused:
-        configured(Training(), changes)
+        Training().change(changes)
     for word in words:
         assert word in str(refused.value)
 
@@ -154,4 +153,4 @@ def test_softmin_needs_fewer_passes_but_not_too_few_steps(pairs, epochs):
 
 
 def test_what_goes_by_the_data_can_be_said():
-    assert configured(Training(epochs=5), {"epochs": "auto"}) == Training()
+    assert Training(epochs=5).change({"epochs": "auto"}) == Training()

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-import spherec.sampling
 from spherec.errors import DataError
 from spherec.geometry import DenseVectors
 from spherec.losses import Hinge, Softmin
@@ -93,7 +92,7 @@ def test_clusters_are_found(sampler, loss):
 @pytest.mark.parametrize("subspace_dim", [None, 4])
 @pytest.mark.parametrize(("steps", "tolerance"), [(1, 1e-5), (30, 1e-4)])
 def test_a_step_moves_rows_as_on_the_cpu(steps, tolerance, subspace_dim, constraint, penalties, loss, monkeypatch):
-    monkeypatch.setattr(spherec.sampling, "build", SetNegatives)
+    monkeypatch.setattr(Uniform, "build", SetNegatives)
     settings = {"loss": loss, "constraint": constraint, "subspace_dim": subspace_dim, **penalties}
     runs = [run_on(device, **settings) for device in (CPU, CUDA)]
     for run, device in zip(runs, (CPU, CUDA), strict=True):

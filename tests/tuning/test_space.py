@@ -36,7 +36,7 @@ def leaves(table, path=""):
 @given(st.sampled_from(list(PRESETS)), st.data())
 def test_any_field_of_any_preset_can_be_searched(preset, data):
     base = PRESETS[preset].training
-    name = data.draw(st.sampled_from(sorted(leaves(base.described()))))
+    name = data.draw(st.sampled_from(sorted(leaves(base.to_dict()))))
     value = value_at(base, name)
     options = {
         "constraint": "sphere,ball",

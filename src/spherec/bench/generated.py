@@ -3,9 +3,8 @@
 import numpy as np
 
 from spherec import rng
-from spherec.data.csr import row_starts
 from spherec.data.ids import IdMap
-from spherec.data.interactions import Interactions
+from spherec.data.interactions import Interactions, row_starts
 
 
 def generated(users: int, items: int, pairs: int, *, seed: int = 0) -> Interactions:

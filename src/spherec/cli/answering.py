@@ -102,7 +102,7 @@ def run_info(path: Path, *, as_json: bool) -> None:
         "best epoch": best and best.epoch,
         f"validation {METRIC}": best and best.metric,
     }
-    config = made.config.described()
+    config = made.config.to_dict()
     if as_json:
         typer.echo(json.dumps({name.replace(" ", "_"): fact for name, fact in facts.items()} | {"config": config}))
         return

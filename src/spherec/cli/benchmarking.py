@@ -13,7 +13,7 @@ from spherec.bench import QUICK, Record, Scope, measure
 from spherec.bench.record import Comparison
 from spherec.cli.display import note, show
 from spherec.cli.source import Source
-from spherec.data.atomic import atomic_write, refuse_unwritable
+from spherec.data.files import atomic_write, refuse_unwritable
 from spherec.device import DeviceName, resolve
 
 _UNKNOWN = "–"

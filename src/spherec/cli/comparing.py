@@ -18,7 +18,7 @@ from spherec.compare.page import HEAD, ON_PAGE_ONLY, as_markdown, cells
 from spherec.compare.record import Result
 from spherec.compare.study import Comparison, Study
 from spherec.compare.table import Line, as_csv, as_row, best_peer, lines
-from spherec.data.atomic import atomic_write
+from spherec.data.files import atomic_write
 from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, MissingPackageError, TrainingError

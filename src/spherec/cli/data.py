@@ -12,7 +12,7 @@ from spherec.cli.display import histogram_table, note, show, statistics_table, s
 from spherec.cli.names import IdColumn, NameColumn, NamesPath, load_with_names
 from spherec.cli.source import CUT, Source, takes_source
 from spherec.cli.split import split
-from spherec.data.atomic import refuse_unwritable
+from spherec.data.files import refuse_unwritable
 from spherec.data.interactions import Interactions
 from spherec.data.statistics import statistics
 from spherec.errors import ArgumentError

@@ -12,7 +12,8 @@ from rich.table import Table
 from spherec import artifact, datasets
 from spherec.cli.display import note, show
 from spherec.cli.source import Source
-from spherec.data import archive, splits
+from spherec.data import splits
+from spherec.data.files import is_archive
 from spherec.data.interactions import Interactions
 from spherec.data.reading import Columns, Reading
 from spherec.data.splits import Fold
@@ -59,7 +60,7 @@ def run_evaluation(
 
 def _load(data: str, user: str, item: str) -> Interactions:
     """The embedded data set or a prepared file; any other is a table with these columns."""
-    is_table = data != datasets.BOOK_CROSSING.name and not archive.is_archive(data)
+    is_table = data != datasets.BOOK_CROSSING.name and not is_archive(data)
     return (Source(data=data, user_column=user, item_column=item) if is_table else Source(data=data)).load(
         by_options=False
     )
@@ -69,7 +70,7 @@ def _ranker(path: Path, fold: Fold, columns: Columns, device: torch.device) -> I
     """The model, or the lists in a table."""
     if not path.exists():
         raise DataError(f"{path} does not exist; give a model or a table of user, item, rank")
-    if archive.is_archive(path) or is_tensor_file(path):
+    if is_archive(path) or is_tensor_file(path):
         made = artifact.load(path)
         return Answers(replace(made, vectors=made.vectors.to(device))).ranker_for(fold.train, fold.test)
     from spherec.data.readers import read_events  # brings polars, which a machine that only trains may lack

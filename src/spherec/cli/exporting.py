@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from spherec import artifact
 from spherec.cli.display import note
-from spherec.data.atomic import refuse_unwritable
+from spherec.data.files import refuse_unwritable
 from spherec.errors import ArgumentError
 from spherec.export import Format, What, format_of, write
 from spherec.export import Progress as ProgressCallback

@@ -27,10 +27,9 @@ def presets(
     For example: spherec presets two-stage > run.toml, change a line, spherec train DATA --config run.toml -o my.spherec
     """
     from spherec.training.presets import PRESETS  # brings torch, which takes a while
-    from spherec.training.toml import as_toml
 
     if name is not None:
-        typer.echo(as_toml(PRESETS[name].training))
+        typer.echo(PRESETS[name].training.to_toml())
         return
     table = Table("preset", "loss", "sampler", "what it is")
     for known, preset in PRESETS.items():

@@ -12,8 +12,7 @@ from spherec.cli.display import note, show
 from spherec.cli.reproduce import Dataset
 from spherec.cli.runs import folds_of, watched
 from spherec.cli.source import Source
-from spherec.data import archive
-from spherec.data.atomic import atomic_write
+from spherec.data.files import atomic_write, is_archive
 from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError
@@ -119,7 +118,7 @@ def _data(dataset: Literal["book-crossing", "amazon-movies", "echonest"], path: 
         if dataset != "book-crossing":
             raise ArgumentError(f"{dataset} is not embedded; give its published file with --data")
         return datasets.book_crossing()
-    if archive.is_archive(path):
+    if is_archive(path):
         return Source(data=str(path)).load()
     return Source(data=str(path), preset=dataset).load()
 

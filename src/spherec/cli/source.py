@@ -13,9 +13,9 @@ import typer
 
 from spherec import datasets
 from spherec.cli.display import note, progress_bar
-from spherec.data import archive
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events
+from spherec.data.files import is_archive
 from spherec.data.interactions import Interactions
 from spherec.data.reading import Columns, Format, Missing, Reading
 from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning
@@ -188,7 +188,7 @@ class Source:
             raise DataError(f"{self.data} does not exist; give a file, or 'book-crossing' for the embedded data set")
         if not self.is_embedded and is_tensor_file(self.data):
             raise DataError(f"{self.data} is a model, not interactions; give the data that it was trained on")
-        if not self.is_embedded and not archive.is_archive(self.data):
+        if not self.is_embedded and not is_archive(self.data):
             return None
         if given := self.options_given(_TABLE):
             raise ArgumentError(f"{self.data} is prepared already; leave out {', '.join(given)}")

@@ -11,7 +11,7 @@ from rich.table import Table
 from spherec.cli.display import note, show
 from spherec.cli.source import CUT, Source, takes_source
 from spherec.data import splits
-from spherec.data.atomic import atomic_folder, refuse_taken
+from spherec.data.files import atomic_folder, refuse_taken
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.errors import ArgumentError

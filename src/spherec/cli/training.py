@@ -6,24 +6,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import typer
 from rich.table import Table
 
 from spherec import artifact
 from spherec.cli.display import INTERRUPTED, note, show
 from spherec.cli.presets import PresetName
-from spherec.data.atomic import refuse_unwritable
+from spherec.data.files import refuse_unwritable
 from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, TrainingError
-from spherec.losses import Softmin
-from spherec.losses.softmin import likely_temperature
 from spherec.memory import enough_memory
 from spherec.recommender.fitting import METRIC, held_out, watched
-from spherec.sampling import Popularity, TwoStage
-from spherec.training import History, Training, train
-from spherec.training.configure import configured
+from spherec.training import History, train
+from spherec.training.advice import advise
 from spherec.training.presets import PRESETS
 
 
@@ -42,7 +38,7 @@ def run_training(
 ) -> None:
     """Train on what `load` reads from files, with a progress bar, write the model, say how it went."""
     config = PRESETS[preset].training
-    config = configured(config, changes)
+    config = config.change(changes)
     refuse_unwritable(output)
     for file in files:
         if file is not None and output.exists() and Path(file).exists() and output.samefile(file):
@@ -73,37 +69,14 @@ def run_training(
             raise
     artifact.save(output, artifact.Artifact.of(trained, data))
     _report(trained.history, trained.ended, output, as_json=as_json)
-    note_idle(config, data)
-    note_small_catalogue(config, data)
+    for advice in advise(config, data):
+        note(advice)
     if trained.ended == "interrupted":
         note(f"{checkpoint} holds all that --resume needs to go on")
         raise typer.Exit(INTERRUPTED)
     checkpoint.unlink(missing_ok=True)
     if data.n_users and not as_json:
         note(f"try it: spherec recommend {shlex.quote(str(output))} {shlex.quote(str(data.user_ids[0]))}")
-
-
-def note_idle(config: Training, data: Interactions) -> None:
-    """Say which settings have no effect beside the others, or on this data, though one might turn them."""
-    loss, sampler = config.loss, config.sampler
-    drawable = int(np.count_nonzero(data.users_per_item))
-    if isinstance(sampler, TwoStage) and sampler.takes_all(drawable):
-        note(
-            f"all {drawable:,} items are candidates in every batch, so the sampler's beta has no effect; "
-            f"--set sampler.candidates={-(-drawable // 4)} gives it one; --preset accurate is likely better on so few"
-        )
-    if isinstance(loss, Softmin) and loss.gamma != 1 and not isinstance(sampler, Popularity):
-        note(f"gamma has no effect with {type(sampler).__name__}; it undoes the bias of the sampler Popularity")
-
-
-def note_small_catalogue(config: Training, data: Interactions) -> None:
-    """Say that softmin wants a higher temperature where there are few items, and which one is likely good."""
-    likely = likely_temperature(data.n_items)
-    if isinstance(config.loss, Softmin) and config.loss.temperature < 0.8 * likely:
-        note(
-            f"with {data.n_items:,} items a higher temperature is likely better: "
-            f"--set loss.temperature={likely:g}, or let spherec tune find one"
-        )
 
 
 def _report(history: History, ended: str, output: Path, *, as_json: bool) -> None:

@@ -13,15 +13,13 @@ from spherec.cli.command import words_of, written
 from spherec.cli.display import INTERRUPTED, note, show
 from spherec.cli.presets import PresetName
 from spherec.cli.source import Source
-from spherec.cli.training import note_idle
 from spherec.cli.tuning_progress import shown_values, trials_bar
-from spherec.data.atomic import atomic_write, refuse_unwritable
+from spherec.data.files import atomic_write, refuse_unwritable
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, TrainingError
 from spherec.experiments.environment import environment_of
-from spherec.training.configure import configured
+from spherec.training.advice import find_idle_settings
 from spherec.training.presets import PRESETS
-from spherec.training.toml import as_toml
 from spherec.tuning import Goal, Space, Tried, Tuned, parsed, usual
 from spherec.tuning.storage import shown
 from spherec.tuning.study import tune
@@ -50,7 +48,7 @@ def run_tuning(
 
     `changes` holds what is in the file `config`, too, which is not to be written.
     """
-    base = configured(PRESETS[preset].training, changes)
+    base = PRESETS[preset].training.change(changes)
     wanted = Goal(**goal)
     space = Space.of(base, parsed(searches) or usual(base))
     refuse_unwritable(output)
@@ -61,7 +59,8 @@ def run_tuning(
     said = ", ".join(f"{name}={domain}" for name, domain in space.domains.items())
     note(f"searching {said}{'' if searches else ' (give --search to search something else)'}")
     note(f"{wanted.name} on {wanted.validation:g} of each user's items; the study is in {shown(storage)}")
-    note_idle(base, data)
+    for advice in find_idle_settings(base, data):
+        note(advice)
     with trials_bar(trials, wanted) as watcher:
         tuned = tune(
             data,
@@ -110,7 +109,7 @@ def _write(output: Path, tuned: Tuned, goal: Goal, command: str, commit: str) ->
         "",
     ]
     with atomic_write(output) as file:
-        file.write("\n".join([*lines, as_toml(config), ""]).encode())
+        file.write("\n".join([*lines, config.to_toml(), ""]).encode())
 
 
 def _report(tuned: Tuned, goal: Goal, output: Path, *, as_json: bool) -> None:
@@ -121,7 +120,7 @@ def _report(tuned: Tuned, goal: Goal, output: Path, *, as_json: bool) -> None:
             "ended": tuned.ended,
             "metric": goal.name,
             "best": best and best.described(),
-            "config": tuned.config and tuned.config.described(),
+            "config": tuned.config and tuned.config.to_dict(),
             "within_limit": None if best is None else goal.allows(best.mmr),
             "importance": dict(tuned.importance),
             "trials": [one.described() for one in tuned.tried],

@@ -18,10 +18,11 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from spherec.data.atomic import atomic_write
-from spherec.data.manifest import (
+from spherec.data.files import (
     LARGEST_MANIFEST,
+    MANIFEST,
     DamagedFileError,
+    atomic_write,
     check_kind,
     decode_manifest,
     encode_manifest,
@@ -31,7 +32,6 @@ from spherec.data.manifest import (
 _ALIGNMENT = 64
 _LOCAL_HEADER = 30  # bytes of a zip member's fixed header, before its name and extra field
 _PADDING_ID = 0x5350  # marks our padding among a member's extra fields
-_MANIFEST = "manifest"
 # Exceptions of zipfile and NumPy on damaged bytes.
 _DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, ValueError, KeyError, EOFError, RuntimeError, RecursionError)
 _DEFLATE_LIMIT = 1040  # no deflate stream unpacks to more bytes for each of its own
@@ -42,7 +42,7 @@ def write_archive(
 ) -> None:
     """Write `arrays` and the JSON-able `manifest` atomically; the same content always gives the same bytes."""
     text = encode_manifest(manifest, arrays=sorted(arrays)).encode()
-    members = {_MANIFEST: np.frombuffer(text, dtype=np.uint8), **arrays}
+    members = {MANIFEST: np.frombuffer(text, dtype=np.uint8), **arrays}
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with atomic_write(path) as file, zipfile.ZipFile(file, "w", method, compresslevel=9) as archive:
         for name, array in members.items():
@@ -71,21 +71,10 @@ def read_archive(
         if not {info.compress_type for info in archive.infolist()} <= {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
             raise DamagedFileError("an unknown compression")
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-        del members[_MANIFEST]
+        del members[MANIFEST]
         if sorted(members) != manifest.get("arrays", sorted(members)):
             raise DamagedFileError("arrays are missing")
         return {name: _read_array(archive, info, file, path) for name, info in members.items()}, manifest
-
-
-def is_archive(path: str | os.PathLike[str]) -> bool:
-    """Return whether the path is a file and a zip with a manifest in it."""
-    if not Path(path).is_file():  # zipfile would read a device to its end
-        return False
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return f"{_MANIFEST}.npy" in archive.namelist()
-    except (OSError, *_DAMAGE):
-        return False
 
 
 def _padding(offset: int, info: zipfile.ZipInfo) -> bytes:
@@ -96,7 +85,7 @@ def _padding(offset: int, info: zipfile.ZipInfo) -> bytes:
 
 
 def _read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
-    info = archive.getinfo(f"{_MANIFEST}.npy")
+    info = archive.getinfo(f"{MANIFEST}.npy")
     if info.file_size > LARGEST_MANIFEST:
         raise DamagedFileError(f"its manifest claims {info.file_size:,} bytes")
     return decode_manifest(npy.read_array(BytesIO(archive.read(info)), allow_pickle=False).tobytes())

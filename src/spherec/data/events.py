@@ -12,7 +12,6 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spherec.data.csr import is_ascending, pair_keys
 from spherec.data.ids import factorize
 from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning
 
@@ -136,7 +135,7 @@ class Events:
 
     def refuse_unmerged(self) -> None:
         """Raise a `DataError` unless `merged` was called."""
-        if not is_ascending(self.users, self.items):
+        if not _is_ascending(self.users, self.items):
             raise DataError("the events are not one a pair, sorted; call events.merge() first")
 
     def _tell(self, repeats: int, rule: Duplicates, *, chosen: bool) -> None:
@@ -154,12 +153,27 @@ class Events:
 _RULES: dict[Duplicates, str] = {"last": "last kept", "sum": "summed", "error": "refused"}
 
 
+def pair_keys(users: NDArray[Any], items: NDArray[Any], n_items: int) -> NDArray[np.int64]:
+    """Return one number per (user, item) pair: `user * n_items + item`, ascending where pairs are sorted.
+
+    The two arrays broadcast: users (B, 1) with items (B, K) give keys (B, K).
+    """
+    keys: NDArray[np.int64] = users.astype(np.int64) * max(int(n_items), 1) + items
+    return keys
+
+
 def _rule(duplicates: Duplicates | None, *, has_values: bool) -> Duplicates:
     if duplicates is None:
         return "last" if has_values else "sum"
     if duplicates not in _RULES:
         raise ArgumentError(f"duplicates must be one of {', '.join(map(repr, _RULES))}, got {duplicates!r}")
     return duplicates
+
+
+def _is_ascending(users: NDArray[np.int32], items: NDArray[np.int32]) -> bool:
+    """Return whether pairs (E,) are sorted by user, then item, and distinct."""
+    later = (users[1:] > users[:-1]) | ((users[1:] == users[:-1]) & (items[1:] > items[:-1]))  # (E - 1,)
+    return bool(later.all())
 
 
 def _summed(

@@ -1,32 +1,58 @@
-"""Columns of pandas and polars data frames, without importing either."""
+"""Data frames and matrices of other libraries as `Interactions`."""
 
-from difflib import get_close_matches
-from typing import Any
+from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
+import scipy.sparse as sp
 
-from spherec.errors import DataError
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError, DataError
 
-_SHOWN = 12  # columns named in an error before "and n more"
-_LONGEST = 30  # characters of each
-
-
-def column_of(frame: Any, name: str) -> NDArray[Any]:
-    """The column as an array (E,); a `DataError` lists the columns where it is not one of them."""
-    is_lazy = hasattr(frame, "collect")  # a query of polars, dask, …
-    if is_lazy or not (hasattr(frame, "iloc") or hasattr(frame, "lazy")):  # pandas has the one, polars the other
-        hint = "collect() it first" if is_lazy else "make one of it, e.g. with .to_pandas()"
-        raise DataError(f"expected a pandas or polars DataFrame, got {type(frame).__name__}; {hint}")
-    if name not in frame.columns:
-        raise DataError(no_such_column(name, [str(column) for column in frame.columns]))
-    return np.asarray(frame[name])
+Orientation = Literal["users x items", "items x users"]
+"""What the rows and the columns of a matrix are."""
 
 
-def no_such_column(name: str, columns: list[str]) -> str:
-    """One sentence: the column that is missing, those that are there, and the likeliest of them."""
-    shown = [column if len(column) <= _LONGEST else f"{column[:_LONGEST]}…" for column in columns[:_SHOWN]]
-    more = f" and {len(columns) - _SHOWN} more" if len(columns) > _SHOWN else ""
-    close = get_close_matches(name, columns, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else "name the right one"
-    return f"there is no column {name!r}, only {', '.join(map(repr, shown))}{more}; {hint}"
+def as_interactions(
+    data: Any, *, user: str | None = None, item: str | None = None, orientation: Orientation | None = None
+) -> Interactions:
+    """Return interactions unchanged, and make them of a data frame or a matrix.
+
+    A matrix does not say what its rows are, and a model learns without complaint from a transposed one. So
+    `orientation` is required for matrices.
+
+    Args:
+        data: `Interactions`, a pandas or polars data frame, a scipy sparse matrix or a dense array.
+        user: The column of user ids in a data frame.
+        item: The column of item ids in a data frame.
+        orientation: "users x items" or "items x users", for a matrix.
+    """
+    if isinstance(data, Interactions):
+        _refuse_options("Interactions know their users and items", user=user, item=item, orientation=orientation)
+        return data
+    if hasattr(data, "columns"):
+        _refuse_options("a data frame goes by columns", orientation=orientation)
+        if user is None or item is None:
+            names = ", ".join(map(repr, list(data.columns)[:12]))
+            raise ArgumentError(f"a data frame needs the names of its columns, user=… and item=…, two of {names}")
+        return Interactions.from_frame(data, user=user, item=item, duplicates="sum")  # how often does not matter here
+    if sp.issparse(data) or hasattr(data, "__array__"):
+        _refuse_options("a matrix has no column names", user=user, item=item)
+        return _from_matrix(data, orientation)
+    raise DataError(
+        f"cannot learn from {type(data).__name__}; give Interactions, a pandas or polars data frame, or a scipy matrix"
+    )
+
+
+def _from_matrix(matrix: Any, orientation: Orientation | None) -> Interactions:
+    if orientation not in ("users x items", "items x users"):
+        rows, columns = matrix.shape if len(matrix.shape) == 2 else (0, 0)
+        raise ArgumentError(
+            f"orientation must be 'users x items' ({rows:,} users, {columns:,} items) or 'items x users' "
+            f"({columns:,} users, {rows:,} items) for this matrix, got {orientation!r}"
+        )
+    return Interactions.from_matrix(matrix, rows="users" if orientation == "users x items" else "items")
+
+
+def _refuse_options(reason: str, **options: str | None) -> None:
+    unused = [name for name, value in options.items() if value is not None]
+    if unused:
+        raise ArgumentError(f"{reason}; leave out {', '.join(unused)}")

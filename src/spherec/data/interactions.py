@@ -10,14 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from spherec.data import text_arrays
 from spherec.data.archive import read_archive, write_archive
-from spherec.data.csr import binary_csr, check_rows, compact, row_starts
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, Step
-from spherec.data.frames import column_of
+from spherec.data.files import decode_ids, decode_names, encode_ids, encode_names
 from spherec.data.ids import IdMap
-from spherec.errors import ArgumentError, DataError
+from spherec.errors import ArgumentError, DataError, describe_missing_column
 
 FORMAT = "spherec-interactions"
 VERSION = 1
@@ -57,8 +55,8 @@ class Interactions:
     def from_events(cls, events: Events) -> Self:
         """From merged events (`Events.merge`); ids that no event uses fall out."""
         events.refuse_unmerged()
-        user_ids, users = compact(events.user_ids, events.users)
-        item_ids, items = compact(events.item_ids, events.items)
+        user_ids, users = _compact(events.user_ids, events.users)
+        item_ids, items = _compact(events.item_ids, events.items)
         return cls(
             indptr=row_starts(users, len(user_ids)),
             indices=items,
@@ -101,10 +99,10 @@ class Interactions:
     ) -> Self:
         """From the named columns of a pandas or polars data frame; otherwise as `from_pairs`."""
         return cls.from_pairs(
-            column_of(frame, user),
-            column_of(frame, item),
-            values=None if value is None else column_of(frame, value),
-            times=None if time is None else column_of(frame, time),
+            _column_of(frame, user),
+            _column_of(frame, item),
+            values=None if value is None else _column_of(frame, value),
+            times=None if time is None else _column_of(frame, time),
             cut=cut,
             duplicates=duplicates,
         )
@@ -124,7 +122,7 @@ class Interactions:
         """
         if rows not in ("users", "items"):
             raise ArgumentError(f"rows must be 'users' or 'items', got {rows!r}")
-        csr = binary_csr(matrix)
+        csr = _binary_csr(matrix)
         csr = csr if rows == "users" else sp.csr_array(csr.T)
         n_users, n_items = csr.shape
         data = cls(
@@ -143,9 +141,9 @@ class Interactions:
             return cls(
                 indptr=arrays["indptr"],
                 indices=arrays["indices"],
-                user_ids=IdMap(text_arrays.decode_ids(arrays, "user_ids")),
-                item_ids=IdMap(text_arrays.decode_ids(arrays, "item_ids")),
-                item_names=text_arrays.decode_names(arrays, "item_names"),
+                user_ids=IdMap(decode_ids(arrays, "user_ids")),
+                item_ids=IdMap(decode_ids(arrays, "item_ids")),
+                item_names=decode_names(arrays, "item_names"),
                 times=arrays.get("times"),
                 steps=tuple(Step(**step) for step in manifest["steps"]),
             )
@@ -155,10 +153,10 @@ class Interactions:
     def save(self, path: str | PathLike[str], *, compress: bool = False) -> None:
         """Write one self-contained file, whole or not at all: an .npz archive that NumPy alone can read."""
         arrays: dict[str, NDArray[Any]] = {"indptr": self.indptr, "indices": self.indices}
-        arrays |= text_arrays.encode_ids(self.user_ids, "user_ids")
-        arrays |= text_arrays.encode_ids(self.item_ids, "item_ids")
+        arrays |= encode_ids(self.user_ids, "user_ids")
+        arrays |= encode_ids(self.item_ids, "item_ids")
         if self.item_names is not None:
-            arrays |= text_arrays.encode_names(self.item_names, "item_names")
+            arrays |= encode_names(self.item_names, "item_names")
         if self.times is not None:
             arrays["times"] = self.times
         manifest = {"format": FORMAT, "version": VERSION, "steps": [asdict(step) for step in self.steps]}
@@ -275,10 +273,54 @@ def merge_item_names(*sources: Interactions) -> dict[Hashable, str]:
     }
 
 
+def row_starts(users: NDArray[np.int32], n_users: int) -> NDArray[np.int64]:
+    """Return where each user's row begins (U + 1,), for pairs (E,) that are sorted by user."""
+    counts = np.bincount(users, minlength=n_users)  # (U,)
+    return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
+
+
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.setflags(write=False)
     return view
+
+
+def _column_of(frame: Any, name: str) -> NDArray[Any]:
+    """Return a column of a pandas or polars data frame as an array (E,), without importing either."""
+    is_lazy = hasattr(frame, "collect")  # a query of polars, dask, …
+    if is_lazy or not (hasattr(frame, "iloc") or hasattr(frame, "lazy")):  # pandas has the one, polars the other
+        hint = "collect() it first" if is_lazy else "make one of it, e.g. with .to_pandas()"
+        raise DataError(f"expected a pandas or polars DataFrame, got {type(frame).__name__}; {hint}")
+    if name not in frame.columns:
+        raise DataError(describe_missing_column(name, [str(column) for column in frame.columns]))
+    return np.asarray(frame[name])
+
+
+def _binary_csr(matrix: Any) -> "sp.csr_array":
+    """Return a sparse matrix or dense array as sorted rows: 1 where it has an entry above 0."""
+    if hasattr(matrix, "columns"):
+        raise DataError(
+            "a data frame is not a matrix; pass frame.to_numpy() with user_ids=frame.index and item_ids=frame.columns, "
+            "or use from_frame for a table of events"
+        )
+    dense = None if sp.issparse(matrix) else np.asarray(matrix)
+    shape, kind = (matrix.shape, matrix.dtype.kind) if dense is None else (dense.shape, dense.dtype.kind)
+    if len(shape) != 2 or kind not in "biuf":
+        raise DataError(f"the matrix must be two-dimensional and hold real numbers, got shape {shape}, kind {kind!r}")
+    coo = sp.coo_array(matrix if dense is None else dense)
+    if not np.all(coo.data >= 0):  # false for NaN, too
+        raise DataError("the matrix must have entries >= 0 and no NaN; keep what counts: matrix > 0")
+    above = coo.data > 0
+    csr = sp.csr_array((np.ones(above.sum()), (coo.row[above], coo.col[above])), shape=shape)
+    csr.sum_duplicates()
+    return csr
+
+
+def _compact(ids: NDArray[Any], indices: NDArray[np.int32]) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    """Return the ids in use, in their order, and the indices (E,) into them."""
+    in_use = np.bincount(indices, minlength=len(ids)) > 0  # (n,)
+    position = np.cumsum(in_use, dtype=np.int32) - 1  # (n,)
+    return ids[in_use], position[indices]
 
 
 def _ids_of(ids: Iterable[Hashable] | None, length: int, role: str) -> IdMap:
@@ -290,7 +332,7 @@ def _ids_of(ids: Iterable[Hashable] | None, length: int, role: str) -> IdMap:
 
 def _check(data: Interactions) -> None:
     """Raises a `DataError` unless all parts fit each other."""
-    check_rows(data.indptr, data.indices, data.n_users, data.n_items)
+    _check_rows(data.indptr, data.indices, data.n_users, data.n_items)
     times = data.times
     if times is not None and not (times.ndim == 1 and times.dtype == np.float64 and np.isfinite(times).all()):
         raise DataError("times must be a row of finite float64")
@@ -300,3 +342,18 @@ def _check(data: Interactions) -> None:
     for name, column, length in (("item_names", data.item_names, data.n_items), ("times", times, len(data))):
         if column is not None and len(column) != length:
             raise DataError(f"{name} must have length {length:,}, got {len(column):,}")
+
+
+def _check_rows(indptr: NDArray[np.int64], indices: NDArray[np.int32], n_users: int, n_items: int) -> None:
+    """Raise a `DataError` unless the rows are sorted, distinct, in range, and as many as the users."""
+    if indptr.ndim != 1 or indices.ndim != 1 or indices.dtype != np.int32 or indptr.dtype != np.int64:
+        raise DataError("indptr must be a row of int64 and indices a row of int32")
+    fits = len(indptr) == n_users + 1 and indptr[0] == 0 and indptr[-1] == len(indices)
+    if not fits or np.any(np.diff(indptr) < 0):
+        raise DataError(f"indptr does not cut {len(indices):,} pairs into the rows of {n_users:,} users")
+    if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < n_items:
+        raise DataError(f"item indices must lie in 0 … {n_items - 1}, got {indices.min()} … {indices.max()}")
+    ascending = np.append(indices[1:] > indices[:-1], True)  # (E,) true where the next pair has a larger item,
+    ascending[indptr[1:][indptr[1:] > 0] - 1] = True  # or belongs to another row
+    if not ascending.all():
+        raise DataError("each user's items must be ascending and distinct")

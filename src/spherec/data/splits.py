@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spherec import rng
-from spherec.data.csr import pair_keys, row_starts
-from spherec.data.events import seconds
+from spherec.data.events import pair_keys, seconds
 from spherec.data.ids import IdMap, factorize, inverse, refuse_twins, shown_id
-from spherec.data.interactions import Interactions, merge_item_names
+from spherec.data.interactions import Interactions, merge_item_names, row_starts
 from spherec.errors import ArgumentError, DataError
 
 

@@ -12,7 +12,6 @@ from spherec.errors import ArgumentError
 from spherec.experiments.settings import apply_settings
 from spherec.nested import overlay
 from spherec.training import Training
-from spherec.training.configure import configured
 from spherec.training.presets import PRESETS
 
 
@@ -128,7 +127,7 @@ def _read_row(content: Mapping[str, Any]) -> Row:
         raise ArgumentError(f'grid of {name} must name settings and their values, {{ "sampler.beta" = [0.7, 0.8] }}')
     if mmr_at_most is not None and not (isinstance(mmr_at_most, int | float) and math.isfinite(mmr_at_most)):
         raise ArgumentError(f"mmr_at_most of {name} must be a number, got {mmr_at_most!r}; leave it out for no limit")
-    training = configured(PRESETS[preset].training, settings)
+    training = PRESETS[preset].training.change(settings)
     combinations = product(*grid.values()) if grid else ()
     choices = (apply_settings(training, dict(zip(grid, values, strict=True))) for values in combinations)
     return Row(name, training, tuple(choices), mmr_at_most)

@@ -16,8 +16,8 @@ import torch
 
 from spherec import datasets
 from spherec.data import splits
+from spherec.data.files import checksum
 from spherec.data.interactions import Interactions
-from spherec.data.manifest import checksum
 from spherec.data.splits import Fold
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, TrainingError
@@ -131,7 +131,7 @@ def _blank_results(
     for fold in range(experiment.folds) if folds is None else folds:
         for row in experiment.rows:
             identity: dict[str, Any] = {
-                "choices": [config.described() for config in row.choices],
+                "choices": [config.to_dict() for config in row.choices],
                 "mmr_at_most": row.mmr_at_most,
                 "data": data_name,
                 "folds": experiment.folds,

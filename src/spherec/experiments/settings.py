@@ -6,7 +6,6 @@ from typing import Any
 
 from spherec.nested import nest, overlay
 from spherec.training import Training
-from spherec.training.configure import configured
 
 Settings = Mapping[str, Any]
 """Values by dotted names."""
@@ -15,12 +14,12 @@ Settings = Mapping[str, Any]
 def apply_settings(config: Training, settings: Settings) -> Training:
     """Return the config with these settings changed."""
     changes = [nest(name, value) for name, value in settings.items()]
-    return configured(config, reduce(overlay, changes, {}))
+    return config.change(reduce(overlay, changes, {}))
 
 
 def read_setting(config: Training, name: str) -> Any:
     """Return the value of one setting."""
-    value: Any = config.described()
+    value: Any = config.to_dict()
     for part in name.split("."):
         value = value[part]
     return value
@@ -28,8 +27,8 @@ def read_setting(config: Training, name: str) -> Any:
 
 def differing_settings(config: Training, base: Training) -> dict[str, Any]:
     """Return the settings in which a config differs from another."""
-    before = flatten(base.described())
-    return {name: value for name, value in flatten(config.described()).items() if before.get(name, ...) != value}
+    before = flatten(base.to_dict())
+    return {name: value for name, value in flatten(config.to_dict()).items() if before.get(name, ...) != value}
 
 
 def flatten(table: Mapping[str, Any], path: str = "") -> dict[str, Any]:

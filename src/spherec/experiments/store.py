@@ -1,7 +1,7 @@
 """Records of experiments on disk: a line of JSON for each trial and each test.
 
-Every line has a schema version. Lines of older versions are upgraded as they are read, and names that have changed since
-are translated by the tables below, so that no run is repeated because something was renamed.
+Every line has a schema version. Lines of older versions are upgraded as they are read, and names that have changed
+since are translated by the tables below, so that no run is repeated because something was renamed.
 """
 
 import json
@@ -14,7 +14,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from spherec.data.manifest import checksum
+from spherec.data.files import checksum
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
 from spherec.experiments.trial import Trial

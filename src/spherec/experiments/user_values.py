@@ -1,7 +1,7 @@
 """Values of single users, for paired tests: one Parquet file next to the records of a comparison.
 
-Columns: run (the key of a `Result`), model, fold, user (its index), and a float32 column for each metric. Files of other
-machines can be put into the same folder under names such as users-2.parquet.
+Columns: run (the key of a `Result`), model, fold, user (its index), and a float32 column for each metric. Files of
+other machines can be put into the same folder under names such as users-2.parquet.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spherec.data.atomic import atomic_write
+from spherec.data.files import atomic_write
 from spherec.errors import MissingPackageError
 from spherec.experiments.store import Result
 
@@ -98,7 +98,7 @@ def _write(file: IO[bytes], columns: Columns) -> None:
 def _package() -> str:
     """Return the installed package that reads and writes Parquet."""
     try:
-        import polars  # noqa: F401, ICN001
+        import polars  # noqa: F401
     except ImportError:
         try:
             import pyarrow.parquet  # noqa: F401

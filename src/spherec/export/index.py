@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from spherec.data.atomic import atomic_write, refuse_unwritable
+from spherec.data.files import atomic_write, refuse_unwritable
 from spherec.export.progress import Progress
 from spherec.export.rows import Rows
 from spherec.geometry import Constraint, DenseVectors

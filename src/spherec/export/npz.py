@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from spherec.data.atomic import atomic_write
+from spherec.data.files import atomic_write
 from spherec.errors import DataError
 from spherec.export.progress import Counter
 from spherec.export.rows import Rows

@@ -15,7 +15,7 @@ except ImportError as error:
 
     raise MissingPackageError("writing Parquet needs polars; install it with: pip install polars") from error
 
-from spherec.data.atomic import atomic_write
+from spherec.data.files import atomic_write
 from spherec.export.progress import Counter
 from spherec.export.rows import Rows, refuse_unwritable_ids, writable_name
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from os import PathLike
 
-from spherec.data.atomic import atomic_write
+from spherec.data.files import atomic_write
 from spherec.errors import DataError
 from spherec.export.progress import Counter
 from spherec.export.rows import Rows, refuse_unwritable_ids, writable_name

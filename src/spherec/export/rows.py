@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from spherec.data.files import json_text
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
-from spherec.data.text_arrays import json_text
 from spherec.errors import ArgumentError, DataError
 from spherec.geometry import DenseVectors
 

@@ -1,20 +1,20 @@
-"""What a model is taught: each loss gives one value for each positive pair, each penalty one number for a batch."""
+"""Losses, which return one value for each positive pair, and penalties, which return one number for a batch."""
 
-from spherec.losses.covariance import covariance
-from spherec.losses.hinge import Hinge, hinge
-from spherec.losses.rank_weight import rank_weight
+from spherec.losses.hinge import Hinge, hinge, rank_weight
+from spherec.losses.loss import Loss, Triplets, UnknownLoss
+from spherec.losses.penalties import covariance, spread_out
 from spherec.losses.softmin import Softmin, softmin
-from spherec.losses.spread_out import spread_out
-from spherec.losses.triplets import Triplets
 
-Loss = Hinge | Softmin
-"""The losses to choose from."""
+LOSSES: dict[str, type[Loss]] = {kind.__name__: kind for kind in (Hinge, Softmin)}
+"""The losses of this package, by the name that a config file gives as `kind`."""
 
 __all__ = [
+    "LOSSES",
     "Hinge",
     "Loss",
     "Softmin",
     "Triplets",
+    "UnknownLoss",
     "covariance",
     "hinge",
     "rank_weight",

@@ -7,15 +7,17 @@ With w_ij = 1 it is the paper's; with the rank weight, that of Hsieh et al., Col
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from spherec.errors import ArgumentError
-from spherec.losses.rank_weight import rank_weight
-from spherec.losses.triplets import Triplets
+from spherec.losses.loss import Loss, Triplets
+
+_TEMPERATURE_AT_MARGIN_1 = 0.1  # of fold-in
 
 
 @dataclass(frozen=True)
-class Hinge:
+class Hinge(Loss):
     """The nearest negative must lie farther than the positive by a margin."""
 
     margin: float = 1.0
@@ -28,15 +30,38 @@ class Hinge:
             raise ArgumentError(f"margin must be > 0, got {self.margin}")
 
     def __call__(self, triplets: Triplets) -> Tensor:
-        """The loss of each pair (B,)."""
+        """Return the loss of each pair (B,)."""
         loss = hinge(triplets, self.margin)
         return loss * rank_weight(triplets, self.margin) if self.rank_weight else loss
 
     def active(self, triplets: Triplets) -> Tensor:
-        """Which pairs (B,) have a negative inside the margin, and so something to learn."""
+        """Tell which pairs (B,) have a negative inside the margin."""
         return triplets.positive - triplets.nearest() + self.margin > 0
+
+    @property
+    def fold_in_temperature(self) -> float:
+        """A tenth of the margin."""
+        return _TEMPERATURE_AT_MARGIN_1 * self.margin
+
+    def search_space(self) -> dict[str, str]:
+        """Return the margin."""
+        return {"margin": "0.25..2.0"}
 
 
 def hinge(triplets: Triplets, margin: float) -> Tensor:
-    """The hinge of each pair (B,); 0 where a pair has no negative."""
+    """Return the hinge of each pair (B,); 0 where a pair has no negative."""
     return (triplets.positive - triplets.nearest() + margin).clamp_min(0.0)
+
+
+def rank_weight(triplets: Triplets, margin: float) -> Tensor:
+    """Return the rank weight of each pair (B,), a constant to the gradient: a pair whose item ranks low counts more.
+
+        w_ij = log(1 + I · M / N)        M of the N negatives lie inside the margin
+
+    I · M / N estimates how many items of the whole catalogue are too near, which is the rank of the positive. Section
+    3.2 of Hsieh et al. It is 0 where no negative lies inside the margin.
+    """
+    with torch.no_grad():
+        inside = (triplets.positive[:, None] - triplets.negative + margin > 0) & triplets.valid  # (B, N)
+        share = inside.sum(1) / triplets.valid.sum(1).clamp_min(1)  # (B,)
+        return torch.log1p(triplets.n_items * share)

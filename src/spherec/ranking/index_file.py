@@ -14,8 +14,7 @@ from os import SEEK_END, PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from spherec.data.atomic import atomic_path
-from spherec.data.manifest import checksum
+from spherec.data.files import atomic_path, checksum
 from spherec.errors import DataError
 from spherec.geometry import DenseVectors
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from spherec import artifact
 from spherec.artifact import Artifact
-from spherec.data.atomic import refuse_unwritable
+from spherec.data.files import refuse_unwritable
+from spherec.data.frames import Orientation, as_interactions
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, suggest
 from spherec.memory import enough_memory
@@ -19,9 +20,7 @@ from spherec.recommender.asking import Unknown, indices_of
 from spherec.recommender.fitting import Watching, held_out, share_of, watched
 from spherec.recommender.growing import joined, start_of, with_users
 from spherec.recommender.searching import ItemSearch
-from spherec.recommender.sources import Orientation, as_interactions
 from spherec.training import Training, train
-from spherec.training.configure import configured
 from spherec.training.presets import PRESETS
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class CML(Answers):
         settings = {name: _plain(value) for name, value in settings.items()}
         changes = {name: value for name, value in settings.items() if isinstance(value, Mapping)}
         rest = {name: value for name, value in settings.items() if name not in changes}
-        self.config = replace(configured(base, changes), **rest)
+        self.config = replace(base.change(changes), **rest)
         self.device: DeviceName = device
         resolve(device)  # a device that is not there is told now, not after the data is read
 

@@ -8,13 +8,12 @@ from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
 from spherec.evaluation import Validation, validation_part
 from spherec.recommender.progress import training_bar
-from spherec.training import Training
-from spherec.training.trainer import Progress
+from spherec.training import ProgressCallback, Training
 
 METRIC = "NDCG@50"
 """What decides when training ends, on the pairs held out."""
 
-Watching = bool | Progress | None
+Watching = bool | ProgressCallback | None
 """Whether to show a bar; None shows one in a terminal. Or what to tell instead."""
 
 
@@ -38,7 +37,7 @@ def held_out(data: Interactions, config: Training, share: float | None) -> tuple
 
 
 @contextmanager
-def watched(watching: Watching, config: Training, pairs: int) -> Iterator[Progress | None]:
+def watched(watching: Watching, config: Training, pairs: int) -> Iterator[ProgressCallback | None]:
     """What to tell the trainer about progress."""
     if callable(watching):
         yield watching

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from spherec import rng
 from spherec.artifact import Artifact
-from spherec.data.csr import pair_keys, row_starts
+from spherec.data.events import pair_keys
 from spherec.data.ids import IdMap, refuse_twins
-from spherec.data.interactions import Interactions, merge_item_names
+from spherec.data.interactions import Interactions, merge_item_names, row_starts
 from spherec.errors import ArgumentError, DataError
 from spherec.evaluation import Validation
 from spherec.geometry import DenseVectors, project, unit

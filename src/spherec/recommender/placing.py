@@ -16,8 +16,6 @@ never worsens it. Steps begin bolder, and are halved whenever one does. Where th
 happens in each of them, as in training.
 """
 
-from typing import assert_never
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -26,15 +24,11 @@ from torch import Tensor
 from spherec import rng
 from spherec.data.interactions import Interactions
 from spherec.geometry import DenseVectors, join_subspaces, project, split_subspaces, to_vectors
-from spherec.losses import Hinge, Softmin
-from spherec.sampling import Hard, Popularity, Sampling, SemiHard, TwoStage, Uniform
-from spherec.sampling.popularity import popularity_weights
 from spherec.training import Training
 
 _POOL = 2000
 _STEPS = 20
 _BOLD = 8  # times the step that is sure not to make it worse
-_HINGE_TEMPERATURE = 0.1  # at a margin of 1
 
 
 class Placing:
@@ -44,8 +38,10 @@ class Placing:
         self._vectors = vectors
         self._subspaces = config.subspaces  # P
         self._learned = data.users_per_item > 0  # (I,) the others are still where they began
-        self.temperature, gamma = _temperature(config)
-        law = _law(config.sampler, data) * self._learned  # (I,)
+        self.temperature = config.loss.fold_in_temperature
+        # The bias of drawing is undone as in training: where the sampler's law has a closed form.
+        gamma = (config.loss.bias_correction or 0.0) if config.sampler.gives_log_q else 0.0
+        law = config.sampler.law(data) * self._learned  # (I,)
         law = law / (law.sum() or 1.0)
         drawn = np.flatnonzero(law)[:0]
         if law.any():
@@ -87,25 +83,3 @@ class Placing:
     def _put(self, row: Tensor) -> Tensor:
         constraint = self._vectors.constraint
         return to_vectors(project(row, constraint), constraint)
-
-
-def _temperature(config: Training) -> tuple[float, float]:
-    """τ, and how far the bias of drawing is undone: in training, where the sampler's law has a closed form."""
-    match config.loss:
-        case Softmin(temperature, gamma):
-            return temperature, gamma if isinstance(config.sampler, Uniform | Popularity) else 0.0
-        case Hinge(margin):
-            return _HINGE_TEMPERATURE * margin, 0.0
-        case _ as never:
-            assert_never(never)
-
-
-def _law(sampler: Sampling, data: Interactions) -> NDArray[np.float64]:
-    """What negatives are drawn by (I,), before any look at the space."""
-    match sampler:
-        case Popularity() | TwoStage():
-            return popularity_weights(data, sampler.beta)
-        case Uniform() | Hard() | SemiHard():
-            return np.ones(data.n_items)
-        case _ as never:
-            assert_never(never)

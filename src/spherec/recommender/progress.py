@@ -8,8 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
-from spherec.training import EpochRecord, History
-from spherec.training.trainer import Progress as ProgressCallback
+from spherec.training import EpochRecord, History, ProgressCallback
 
 _QUIET = 5.0  # seconds without a line
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from spherec.data.atomic import atomic_write, refuse_unwritable
+from spherec.data.files import atomic_write, refuse_unwritable
 from spherec.data.ids import IdMap
 from spherec.errors import ArgumentError, DataError, MissingPackageError
 from spherec.recommender.answers import Answers

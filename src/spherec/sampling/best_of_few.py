@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from spherec.data.interactions import Interactions
 from spherec.geometry import Geometry, squared_distance
 from spherec.sampling.draw import Draw
-from spherec.sampling.negatives import Negatives
-from spherec.sampling.uniform import Uniform
+from spherec.sampling.sampler import Negatives
 
 Penalty = Callable[[Tensor], Tensor]
 """From squared distances to the user (B, n) to what makes an item worse (B, n): the least is the best."""
@@ -20,7 +20,7 @@ class BestOfFew:
 
     def __init__(self, train: Interactions, negatives: int, candidates: int, device: torch.device) -> None:
         self._shape = (negatives, candidates)  # N, m
-        self._draw = Draw(train, Uniform().weights(train), device)
+        self._draw = Draw(train, np.ones(train.n_items), device)
 
     def probabilities(self, users: Tensor, penalty: Penalty, geometry: Geometry) -> Tensor:
         """The law (B, I) of each negative, where no two items are equally good.

@@ -9,7 +9,7 @@ from spherec.data.interactions import Interactions
 from spherec.geometry import Geometry
 from spherec.sampling.draw import Draw
 from spherec.sampling.membership import Membership
-from spherec.sampling.negatives import Negatives
+from spherec.sampling.sampler import Negatives
 
 
 class FixedLawSampler:
@@ -22,7 +22,8 @@ class FixedLawSampler:
     def __init__(
         self, train: Interactions, weights: NDArray[np.float64], negatives: int, device: torch.device, *, shared: bool
     ) -> None:
-        self.negatives = negatives
+        # A shared pool of more than all items would hold the same ones again, and take as long.
+        self.negatives = min(negatives, max(train.n_items, 1)) if shared else negatives
         self._draw = Draw(train, weights, device)
         self._membership = Membership(train, device) if shared else None
 

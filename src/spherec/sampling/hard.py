@@ -13,11 +13,11 @@ from torch import Tensor
 from spherec.data.interactions import Interactions
 from spherec.geometry import Geometry
 from spherec.sampling.best_of_few import BestOfFew
-from spherec.sampling.negatives import Negatives, check_count
+from spherec.sampling.sampler import Negatives, Sampler, Sampling, check_count
 
 
 @dataclass(frozen=True)
-class Hard:
+class Hard(Sampling):
     """Of a few random items, the one that lies nearest to the user."""
 
     negatives: int = 1
@@ -28,6 +28,14 @@ class Hard:
     def __post_init__(self) -> None:
         check_count("negatives", self.negatives)
         check_count("candidates", self.candidates)
+
+    def build(self, train: Interactions, device: torch.device, *, initial_items: Tensor) -> Sampler:  # noqa: ARG002
+        """Return the sampler for `train` on `device`."""
+        return HardSampler(train, self, device)
+
+    def search_space(self) -> dict[str, str]:
+        """Return the number of candidates."""
+        return {"candidates": "2..50:log"}
 
 
 class HardSampler:

@@ -6,15 +6,18 @@ Pr(k | user i) ∝ f(k)^β        for each item k that i does not have; f(k) is 
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
-from spherec.sampling.negatives import check_count
+from spherec.sampling.fixed_law import FixedLawSampler
+from spherec.sampling.sampler import Sampler, Sampling, check_count
 
 
 @dataclass(frozen=True)
-class Popularity:
+class Popularity(Sampling):
     """Popular items are drawn more often; items that nobody has are never drawn."""
 
     negatives: int = 1
@@ -22,20 +25,29 @@ class Popularity:
     beta: float = 0.8
     "β: above 0 favours popular items, 0 is uniform over the items that anybody has, below 0 favours rare ones."
     shared: bool = False
-    """Whether a batch shares its negatives: with hundreds or thousands of them, for softmin. No more are drawn than
-    there are items."""
+    """Whether a batch shares its negatives: hundreds or thousands of them, for softmin. No more are drawn than there
+    are items."""
+    gives_log_q = True
 
     def __post_init__(self) -> None:
         check_count("negatives", self.negatives)
         check_beta(self.beta)
 
-    def weights(self, train: Interactions) -> NDArray[np.float64]:
-        """(I,) f^β, scaled so that the largest is 1; 0 where f is."""
+    def build(self, train: Interactions, device: torch.device, *, initial_items: Tensor) -> Sampler:  # noqa: ARG002
+        """Return the sampler for `train` on `device`."""
+        return FixedLawSampler(train, self.law(train), self.negatives, device, shared=self.shared)
+
+    def law(self, train: Interactions) -> NDArray[np.float64]:
+        """Return f^β (I,)."""
         return popularity_weights(train, self.beta)
+
+    def search_space(self) -> dict[str, str]:
+        """Return β."""
+        return {"beta": "0.0..1.0"}
 
 
 def popularity_weights(train: Interactions, beta: float) -> NDArray[np.float64]:
-    """(I,) f^β, scaled so that the largest is 1; 0 where f is."""
+    """Return f^β (I,), scaled so that the largest is 1; 0 where f is."""
     count = train.users_per_item  # (I,)
     drawable = count > 0
     log_weights = beta * np.log(np.maximum(count, 1))  # (I,) by logarithms, for f^β may be beyond any float
@@ -44,6 +56,6 @@ def popularity_weights(train: Interactions, beta: float) -> NDArray[np.float64]:
 
 
 def check_beta(beta: float) -> None:
-    """Raises an `ArgumentError` unless β is a finite number."""
+    """Raise an `ArgumentError` unless β is a finite number."""
     if not abs(beta) < float("inf"):
         raise ArgumentError(f"beta must be a number, got {beta}")

@@ -15,13 +15,13 @@ from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
 from spherec.geometry import Geometry, squared_distance
 from spherec.sampling.best_of_few import BestOfFew, Penalty
-from spherec.sampling.negatives import Negatives, check_count
+from spherec.sampling.sampler import Negatives, Sampler, Sampling, check_count
 
 _LAST = 8.0  # more than any squared distance in the unit ball
 
 
 @dataclass(frozen=True)
-class SemiHard:
+class SemiHard(Sampling):
     """Of a few random items, the nearest that lies farther than the positive, but not by the margin."""
 
     negatives: int = 1
@@ -36,6 +36,14 @@ class SemiHard:
         check_count("candidates", self.candidates)
         if not 0 < self.margin < float("inf"):
             raise ArgumentError(f"margin must be > 0, got {self.margin}")
+
+    def build(self, train: Interactions, device: torch.device, *, initial_items: Tensor) -> Sampler:  # noqa: ARG002
+        """Return the sampler for `train` on `device`."""
+        return SemiHardSampler(train, self, device)
+
+    def search_space(self) -> dict[str, str]:
+        """Return the number of candidates."""
+        return {"candidates": "2..50:log"}
 
 
 class SemiHardSampler:

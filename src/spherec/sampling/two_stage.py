@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, cast
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -25,9 +27,9 @@ from spherec.kernels import two_stage as kernels
 from spherec.sampling.candidates import Candidates, CandidateSource
 from spherec.sampling.gumbel import distinct
 from spherec.sampling.membership import Membership
-from spherec.sampling.negatives import Negatives, check_count
 from spherec.sampling.popularity import check_beta, popularity_weights
 from spherec.sampling.rejection import Rejection
+from spherec.sampling.sampler import Negatives, Sampler, Sampling, check_count
 
 _MOST_AT_ONCE = 16384  # candidates that one program of a GPU can look at
 _WIDEST = 80.0  # between the logarithms of two weights; exp(-87) is about the smallest float32
@@ -35,7 +37,7 @@ _TUNED_BETA = {1: 0.8, 2: 0.7, 5: 0.525}  # the more negatives, the harder popul
 
 
 @dataclass(frozen=True)
-class TwoStage:
+class TwoStage(Sampling):
     """Popular candidates first, then the informative among them."""
 
     negatives: int = 5
@@ -68,9 +70,27 @@ class TwoStage:
         if self.vectors not in ("live", "frozen"):
             raise ArgumentError(f"vectors must be 'live' or 'frozen', got {self.vectors!r}")
 
-    def takes_all(self, drawable: int) -> bool:
-        """Whether stage one takes all of so many items that somebody has, so that β says nothing."""
-        return drawable <= self.candidates and not self.replacement
+    def build(self, train: Interactions, device: torch.device, *, initial_items: Tensor) -> Sampler:
+        """Return the sampler for `train` on `device`; frozen vectors are `initial_items` (I, D)."""
+        return TwoStageSampler(train, self, device, initial_items=initial_items)
+
+    def law(self, train: Interactions) -> NDArray[np.float64]:
+        """Return the weights (I,) of stage one."""
+        return popularity_weights(train, self.beta)
+
+    def search_space(self) -> dict[str, str]:
+        """Return β, and κ where it sees live vectors."""
+        return {"beta": "0.0..1.0"} | ({"sharpness": "0.005..0.1:log"} if self.vectors == "live" else {})
+
+    def advice(self, data: Interactions) -> list[str]:
+        """Say that β has no effect where stage one takes all items that somebody has."""
+        drawable = int(np.count_nonzero(data.users_per_item))
+        if drawable > self.candidates or self.replacement:
+            return []
+        return [
+            f"all {drawable:,} items are candidates in every batch, so the sampler's beta has no effect; "
+            f"--set sampler.candidates={-(-drawable // 4)} gives it one; --preset accurate is likely better on so few"
+        ]
 
     @classmethod
     def tuned(cls, negatives: int = 5) -> "TwoStage":

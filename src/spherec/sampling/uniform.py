@@ -5,26 +5,28 @@ Pr(k | user i) = 1 / (I − |items of i|)        for each item k that i does not
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
+from torch import Tensor
 
 from spherec.data.interactions import Interactions
-from spherec.sampling.negatives import check_count
+from spherec.sampling.fixed_law import FixedLawSampler
+from spherec.sampling.sampler import Sampler, Sampling, check_count
 
 
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(Sampling):
     """Every item that the user does not have is as likely as any other."""
 
     negatives: int = 1
     "N, negatives for each positive."
     shared: bool = False
-    """Whether a batch shares its negatives: with hundreds or thousands of them, for softmin. No more are drawn than
-    there are items."""
+    """Whether a batch shares its negatives: hundreds or thousands of them, for softmin. No more are drawn than there
+    are items."""
+    gives_log_q = True
 
     def __post_init__(self) -> None:
         check_count("negatives", self.negatives)
 
-    def weights(self, train: Interactions) -> NDArray[np.float64]:
-        """(I,) all 1."""
-        return np.ones(train.n_items)
+    def build(self, train: Interactions, device: torch.device, *, initial_items: Tensor) -> Sampler:  # noqa: ARG002
+        """Return the sampler for `train` on `device`."""
+        return FixedLawSampler(train, self.law(train), self.negatives, device, shared=self.shared)

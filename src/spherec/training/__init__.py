@@ -2,6 +2,6 @@
 
 from spherec.training.config import Training
 from spherec.training.history import EpochRecord, History
-from spherec.training.trainer import Trained, train
+from spherec.training.trainer import ProgressCallback, Trained, train
 
-__all__ = ["EpochRecord", "History", "Trained", "Training", "train"]
+__all__ = ["EpochRecord", "History", "ProgressCallback", "Trained", "Training", "train"]

@@ -13,9 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from spherec.data.archive import read_archive, write_archive
-from spherec.data.atomic import refuse_unwritable
+from spherec.data.files import checksum, refuse_unwritable
 from spherec.data.interactions import Interactions
-from spherec.data.manifest import checksum
 from spherec.errors import DataError, SpherecError
 from spherec.geometry import DenseVectors
 from spherec.training.config import Training
@@ -86,7 +85,7 @@ def fingerprint(
     data: Interactions, config: Training, initial: DenseVectors | None, device: torch.device, *, validated: bool
 ) -> dict[str, Any]:
     """What must be the same for a run to go on: all but how long it may last, unless a schedule goes by that."""
-    described = config.described()
+    described = config.to_dict()
     for name in ("patience", *(("epochs",) if config.optimizer.schedule == "constant" else ())):
         del described[name]
     given = [] if initial is None else [rows.cpu().numpy() for rows in (initial.user_table, initial.item_table)]

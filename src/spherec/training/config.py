@@ -1,22 +1,31 @@
-"""All that decides what a run learns, but the data."""
+"""Settings of a run: everything that decides what it learns, except the data."""
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple, get_args
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from types import UnionType
+from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, suggest
 from spherec.geometry import Constraint
-from spherec.losses import Hinge, Loss, Softmin
+from spherec.losses import LOSSES, Hinge, Loss, UnknownLoss
 from spherec.optim import Adam
-from spherec.sampling import Sampling, TwoStage
+from spherec.sampling import SAMPLERS, Sampling, TwoStage, UnknownSampling
 
-_EPOCHS, _STEPS = 100, 10_000
-_EPOCHS_OF_SOFTMIN, _STEPS_OF_SOFTMIN = 30, 3_000  # each pair pushes many negatives at once
 _EPOCHS_BETWEEN_LOOKS, _STEPS_BETWEEN_LOOKS = 2, 500
+
+_AUTO = "auto"  # stands in TOML, which has no null, for a value that depends on the data or on other settings
+_BY_SIZE = "by the size of the data"
+_MEANING_OF_AUTO = {"subspace_dim": "as dim: one space", "epochs": _BY_SIZE, "validate_every": _BY_SIZE}
+
+_KINDS: dict[str, Mapping[str, Any]] = {"loss": LOSSES, "sampler": SAMPLERS, "optimizer": {"Adam": Adam}}
+
+_Part = TypeVar("_Part", bound=Any)
 
 
 @dataclass(frozen=True)
 class Training:
-    """How to train a model.
+    """Settings of a run.
 
     The defaults are the paper's loss, dimensions, margin and batch size, with the two-stage sampler as it works best on
     live vectors, a learning rate ten times the paper's (it trains as well, in a tenth of the time) and no penalty.
@@ -27,15 +36,15 @@ class Training:
     subspace_dim: int | None = None
     """Dimensions of a subspace, at most: D is divided into as few equal ones as that takes. They learn from the same
     batches, each by itself, and a squared distance is the mean of theirs: an average of several models that is one
-    space. If nothing is said, there is one."""
+    space. By default there is one."""
     constraint: Constraint = "sphere"
     "Where vectors live: on the unit sphere, or (the original CML) anywhere in the unit ball."
     loss: Loss = field(default_factory=Hinge)
-    "What is minimised."
+    "Loss to minimise."
     sampler: Sampling = field(default_factory=TwoStage)
-    "How negatives are picked."
+    "Sampler of negatives."
     optimizer: Adam = field(default_factory=Adam)
-    "How rows move."
+    "Optimiser of the rows."
     covariance: float = 0.0
     "Weight of the covariance penalty of the original CML."
     spread_out: float = 0.0
@@ -46,25 +55,26 @@ class Training:
     batch_size: int = 256
     "B, positive pairs in a step."
     epochs: int | None = None
-    """Passes over the training pairs, at most. If nothing is said, 100, or as many as make 10,000 steps; with softmin
-    30, or as many as make 3,000."""
+    """Passes over the training pairs, at most. By default 100, or enough for 10,000 steps; with softmin 30, or enough
+    for 3,000."""
     validate_every: int | None = None
-    """Epochs between two looks at the validation metric, where there is one; the last epoch gets one, too. If nothing
-    is said, 2, or as many as make 500 steps: within fewer a new model has learned nothing. Under a schedule, only the
-    last: before, the rate is still high, and so many epochs under a schedule of their own would be another run."""
+    """Epochs between two validations, if there is a validation part; the last epoch is always validated. By default 2,
+    or enough for 500 steps, because a new model has learned nothing within fewer. Under a schedule only the last epoch
+    is validated by default: before it the rate is still high, and fewer epochs under their own schedule would be
+    another run."""
     patience: int = 10
-    "Looks without a new best after which training ends; the best vectors are kept."
+    "Validations without a new best after which training ends; the best vectors are kept."
     seed: int = 0
-    "Of everything random."
+    "Seed of everything random."
 
     def __post_init__(self) -> None:
-        left_open = {"subspace_dim": 2, "epochs": 1, "validate_every": 1}
-        for name, bound in {"dim": 2, "batch_size": 1, "patience": 1, "seed": 0, **left_open}.items():
+        optional = {"subspace_dim": 2, "epochs": 1, "validate_every": 1}
+        for name, bound in {"dim": 2, "batch_size": 1, "patience": 1, "seed": 0, **optional}.items():
             value = getattr(self, name)
-            if value is None and name in left_open:
+            if value is None and name in optional:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < bound:
-                or_none = ", or None" if name in left_open else ""
+                or_none = ", or None" if name in optional else ""
                 raise ArgumentError(f"{name} must be a whole number >= {bound}{or_none}, got {value!r}")
         if left := self.dim % self.subspaces:
             raise ArgumentError(
@@ -78,23 +88,20 @@ class Training:
                 raise ArgumentError(f"{name} must be a number >= 0, got {value!r}")
         if self.constraint not in get_args(Constraint):
             raise ArgumentError(f"constraint must be 'sphere' or 'ball', got {self.constraint!r}")
-        for name, kinds in (("loss", get_args(Loss)), ("sampler", get_args(Sampling)), ("optimizer", (Adam,))):
-            value = getattr(self, name)
-            if not isinstance(value, kinds):
-                known = ", ".join(kind.__name__ for kind in kinds)
-                raise ArgumentError(f"{name} must be a {known.replace(', ', ' or ')}, got {value!r}")
+        _check_part("loss", self.loss, Loss, LOSSES)
+        _check_part("sampler", self.sampler, Sampling, SAMPLERS)
+        if not isinstance(self.optimizer, Adam):
+            raise ArgumentError(f"optimizer must be an Adam, got {self.optimizer!r}")
 
     @property
     def subspaces(self) -> int:
-        """P, how many there are."""
+        """P, number of subspaces."""
         return -(-self.dim // self.subspace_dim) if self.subspace_dim else 1
 
     def plan(self, pairs: int) -> "Plan":
-        """How long to train on so many pairs, with nothing left open."""
+        """Return the length of a run on this many pairs, with every default filled in."""
         steps = -(-pairs // self.batch_size)  # in an epoch
-        softmin = isinstance(self.loss, Softmin)
-        usual, least = (_EPOCHS_OF_SOFTMIN, _STEPS_OF_SOFTMIN) if softmin else (_EPOCHS, _STEPS)
-        epochs = self.epochs or max(usual, -(-least // steps))
+        epochs = self.epochs or max(self.loss.default_epochs, -(-self.loss.default_steps // steps))
         usual_looks = max(_EPOCHS_BETWEEN_LOOKS, -(-_STEPS_BETWEEN_LOOKS // steps))
         return Plan(
             epochs=epochs,
@@ -102,18 +109,157 @@ class Training:
             steps=epochs * steps,
         )
 
-    def described(self) -> dict[str, Any]:
-        """The config as plain data, each part beside the name of its kind."""
-        parts = {"loss": self.loss, "sampler": self.sampler, "optimizer": self.optimizer}
-        return asdict(self) | {name: {"kind": type(part).__name__, **asdict(part)} for name, part in parts.items()}
+    def change(self, changes: Mapping[str, Any]) -> "Training":
+        """Return a copy with nested changes: `{"dim": 64, "sampler": {"kind": "Uniform", "negatives": 5}}`.
+
+        A part that changes its kind begins from the defaults of the new kind. An unknown name, a value of another type
+        or an unknown kind is an `ArgumentError`.
+        """
+        return _change(self, changes, "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as plain data, each part with the name of its class as `kind`."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return values | {name: _part_to_dict(values[name]) for name in _KINDS}
+
+    @classmethod
+    def from_dict(cls, settings: Mapping[str, Any]) -> "Training":
+        """Return the settings that `to_dict` wrote; fields that are missing have their defaults.
+
+        A loss or sampler of an unknown kind, a class of the user's own, becomes a placeholder that keeps its kind and
+        settings. A model with it answers; training with it raises an `ArgumentError` that asks for the class.
+        """
+        known, unknown = dict(settings), {}
+        kinds: tuple[tuple[str, Mapping[str, type], type], ...] = (
+            ("loss", LOSSES, UnknownLoss),
+            ("sampler", SAMPLERS, UnknownSampling),
+        )
+        for name, own, placeholder in kinds:
+            part = settings.get(name)
+            if isinstance(part, Mapping) and isinstance(kind := part.get("kind"), str) and kind not in own:
+                unknown[name] = placeholder(kind, {key: value for key, value in part.items() if key != "kind"})
+                del known[name]
+        return replace(cls().change(known), **unknown)
+
+    def to_toml(self) -> str:
+        """Return the settings as TOML, which `spherec train --config` reads."""
+        # JSON writes numbers, strings, booleans and lists as TOML does. Tables come after all scalars.
+        settings = self.to_dict()
+        lines = [
+            f"{name} = {json.dumps(_AUTO)}  # {_MEANING_OF_AUTO[name]}"
+            if value is None
+            else f"{name} = {json.dumps(value)}"
+            for name, value in settings.items()
+            if not isinstance(value, dict)
+        ]
+        for name, part in settings.items():
+            if isinstance(part, dict):
+                lines += ["", f"[{name}]"]
+                lines += [f"{key} = {json.dumps(value)}" for key, value in part.items() if value is not None]
+        return "\n".join(lines)
 
 
 class Plan(NamedTuple):
-    """How long a run lasts."""
+    """Length of a run."""
 
     epochs: int
-    "At most."
+    "Passes over the pairs, at most."
     validate_every: int
-    "Epochs between two looks."
+    "Epochs between two validations."
     steps: int
-    "At most."
+    "Steps, at most."
+
+
+def _check_part(name: str, part: object, protocol: type, own: Mapping[str, type]) -> None:
+    kind = type(part).__name__
+    if isinstance(part, type) or not isinstance(part, protocol):
+        known = " or ".join([*own, f"an object of your own subclass of {protocol.__module__}.{protocol.__name__}"])
+        raise ArgumentError(f"{name} must be a {known}, got {part!r}")
+    if kind in own and type(part) is not own[kind]:
+        raise ArgumentError(f"{name} is of a class named {kind}, as one of spherec's own; give the class another name")
+
+
+def _part_to_dict(part: Loss | Sampling | Adam) -> dict[str, Any]:
+    if isinstance(part, UnknownLoss | UnknownSampling):
+        return {"kind": part.kind, **part.settings}
+    values = asdict(part) if is_dataclass(part) and not isinstance(part, type) else vars(part)
+    return {"kind": type(part).__name__, **{name: _plain(value) for name, value in values.items()}}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON reads it back; what JSON has no form for, by its name or as its repr."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    return getattr(value, "__qualname__", None) or repr(value)
+
+
+def _change(base: _Part, changes: Mapping[str, Any], path: str) -> _Part:
+    """Return a dataclass with changes; `path` is its dotted name, for messages."""
+    hints = get_type_hints(type(base))
+    names = [one.name for one in fields(base)]
+    values = {}
+    for name, value in changes.items():
+        where = f"{path}{name}"
+        if name not in names:
+            other = _kinds_having(path.rstrip("."), name)
+            hint = other or suggest(name, names) or f"; it has {', '.join(names)}"
+            raise ArgumentError(f"{where} is not a field of {type(base).__name__}{hint}")
+        if name in _KINDS and not path:
+            values[name] = _change_part(getattr(base, name), value, where)
+        else:
+            values[name] = _check_type(value, hints[name], where)
+    return replace(base, **values)
+
+
+def _change_part(part: _Part, changes: object, where: str) -> _Part:
+    """Return the loss, sampler or optimiser with changes, among which may be its kind."""
+    if not isinstance(changes, Mapping):
+        first = f", {where}.{fields(part)[0].name}" if is_dataclass(part) else ""
+        raise ArgumentError(f"{where} has fields of its own, got {changes!r}; set {where}.kind{first} and so on")
+    part = _change_kind(part, changes.get("kind"), where)
+    rest = {name: value for name, value in changes.items() if name != "kind"}
+    if not rest:
+        return part
+    if not is_dataclass(part) or isinstance(part, UnknownLoss | UnknownSampling):
+        raise ArgumentError(f"the fields of {where} cannot be changed by name; pass an object of its class instead")
+    return _change(part, rest, f"{where}.")
+
+
+def _change_kind(part: _Part, kind: object, where: str) -> _Part:
+    """Return the part itself, or the defaults of another kind."""
+    if kind is None or kind == type(part).__name__:
+        return part
+    kinds = _KINDS[where]
+    if not isinstance(kind, str) or kind not in kinds:
+        raise ArgumentError(f"{where}.kind must be one of {', '.join(kinds)}, got {kind!r}")
+    changed: _Part = kinds[kind]()
+    return changed
+
+
+def _check_type(value: Any, hint: Any, where: str) -> Any:
+    """Return the value if it has the type of its field; whole numbers become floats where floats are asked for."""
+    or_auto = ""
+    if isinstance(hint, UnionType):  # int | None
+        if value in (None, _AUTO):
+            return None
+        hint, or_auto = get_args(hint)[0], f" or {_AUTO!r}"
+    if get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            raise ArgumentError(f"{where} must be one of {', '.join(map(repr, get_args(hint)))}, got {value!r}")
+        return value
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    if hint in kinds and (not isinstance(value, hint) or (hint is int and isinstance(value, bool))):
+        raise ArgumentError(f"{where} must be {kinds[hint]}{or_auto}, got {value!r}")
+    return value
+
+
+def _kinds_having(part: str, name: str) -> str:
+    """Return a hint at the kinds of the loss or sampler that have a field of this name; empty if none has."""
+    having = [kind for kind, cls in _KINDS.get(part, {}).items() if name in {one.name for one in fields(cls)}]
+    return f", but of {', '.join(having)}; choose {part}.kind, or a preset that has it" if having else ""

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spherec import rng, sampling
+from spherec import rng
 from spherec.data.interactions import Interactions
 from spherec.geometry import (
     Constraint,
@@ -82,7 +82,7 @@ class Run:
         else:
             parts = to_vectors(project(split_subspaces(rows, config.subspaces), config.constraint), config.constraint)
             rows, first_items = parts.flatten(0, 1), join_subspaces(parts[: train.n_items])  # ((I + U) P, d), (I, D)
-        self.sampler = sampling.build(config.sampler, train, device, initial_items=first_items)
+        self.sampler = config.sampler.build(train, device, initial_items=first_items)
         planned = config.plan(len(train)).steps
         self.rows = DenseAdam(rows, config.optimizer, constraint=config.constraint, planned=planned)
         self.geometry = LiveGeometry(self.rows, train.n_items, config.subspaces)
@@ -90,7 +90,7 @@ class Run:
         # Without penalties, the hinge is one compiled pass, and softmin over a shared pool a few over one table;
         # everything else goes through autograd.
         penalised = config.covariance or config.spread_out
-        shared = getattr(config.sampler, "shared", False)
+        shared = config.sampler.shared
         self._gradient = self._autograd_gradient
         if isinstance(config.loss, Softmin) and shared and config.constraint == "sphere" and not penalised:
             self._gradient = self._shared_softmin_gradient

@@ -32,7 +32,7 @@ Ended = Literal["all epochs done", "no better for a while", "given up", "interru
 Stop = Callable[[History], bool]
 """Asked after each look at the validation metric: whether the run is not worth going on with."""
 
-Progress = Callable[[EpochRecord, History], None]
+ProgressCallback = Callable[[EpochRecord, History], None]
 """Told every so often how far the epoch in progress has come, with the epochs before it; and of each that ended."""
 
 _SECONDS_BETWEEN_REPORTS = 0.2
@@ -62,7 +62,7 @@ def train(
     checkpoint: str | PathLike[str] | None = None,
     checkpoint_seconds: float = 300.0,
     resume: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     stop: Stop | None = None,
 ) -> Trained:
     """Train a model on `data`, beginning with `initial`, or with random vectors.

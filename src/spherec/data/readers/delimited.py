@@ -11,11 +11,10 @@ from pathlib import Path
 import polars as pl
 
 from spherec.data.events import Events
-from spherec.data.frames import no_such_column
 from spherec.data.readers.blocks import Block, first_record, read_blocks
 from spherec.data.readers.collector import BadCellError, Collector
 from spherec.data.reading import Progress, Reading
-from spherec.errors import DataError
+from spherec.errors import DataError, describe_missing_column
 
 _SEPARATORS = ("\t", ",", ";", "|", "::")
 _ONE_CHARACTER = "\x1f"  # stands for a separator of several characters, which polars does not know
@@ -166,7 +165,7 @@ def _layout(path: Path, first: Block, roles: Mapping[str, str], dialect: Dialect
     hint = (
         "columns are named by --user-column, --item-column, …, or all by header= (--header) if the first line has none"
     )
-    raise DataError(f"{path}: {no_such_column(absent[0], best)} ({hint})")
+    raise DataError(f"{path}: {describe_missing_column(absent[0], best)} ({hint})")
 
 
 def _table(path: Path, block: Block, layout: _Layout) -> Table:

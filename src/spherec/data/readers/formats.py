@@ -8,9 +8,9 @@ from os import PathLike
 from pathlib import Path
 from typing import assert_never
 
-from spherec.data import archive
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, level_of_caller
+from spherec.data.files import is_archive
 from spherec.data.interactions import Interactions
 from spherec.data.readers.adjacency import read_adjacency
 from spherec.data.readers.blocks import first_record, refuse_unreadable
@@ -114,7 +114,7 @@ def read_interactions(
     asked for. `tell_merged` is called with the number of repeated pairs, if there are any and neither the caller nor
     the format says how to merge them.
     """
-    if reading.format == "auto" and archive.is_archive(path):
+    if reading.format == "auto" and is_archive(path):
         _refuse_column_options(reading, f"{path} is prepared and", duplicates)
         data = Interactions.load(path)
         return data if cut == Cut() else data.cut(cut)

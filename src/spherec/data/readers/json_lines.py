@@ -8,11 +8,10 @@ from pathlib import Path
 import polars as pl
 
 from spherec.data.events import Events
-from spherec.data.frames import no_such_column
 from spherec.data.readers.blocks import Block, read_blocks
 from spherec.data.readers.collector import BadCellError, Collector
 from spherec.data.reading import Reading
-from spherec.errors import DataError
+from spherec.errors import DataError, describe_missing_column
 
 _LOOKS_NESTED = r"^(?:[\[{]|true$|false$)"
 _SHOWN = 60  # characters of a bad line in an error
@@ -55,7 +54,7 @@ def _firsts(path: Path, block: Block, roles: dict[str, str]) -> dict[str, object
             break
     for name in roles.values():
         if name not in firsts:
-            raise DataError(f"{path}: {no_such_column(name, list(firsts))} (--user-column, --item-column, …)")
+            raise DataError(f"{path}: {describe_missing_column(name, list(firsts))} (--user-column, --item-column, …)")
     return firsts
 
 

@@ -7,11 +7,10 @@ from pathlib import Path
 import polars as pl
 
 from spherec.data.events import Events
-from spherec.data.frames import no_such_column
 from spherec.data.readers.blocks import refuse_unreadable
 from spherec.data.readers.collector import BadCellError, Collector
 from spherec.data.reading import Reading
-from spherec.errors import DataError
+from spherec.errors import DataError, describe_missing_column
 
 _ROWS = 1 << 20
 
@@ -47,7 +46,7 @@ def parquet_columns(path: Path, names: Iterable[str]) -> Iterator[pl.LazyFrame]:
         present = table.collect_schema().names()
         for name in names:
             if name not in present:
-                raise DataError(f"{path}: {no_such_column(name, present)} (--user-column, --item-column, …)")
+                raise DataError(f"{path}: {describe_missing_column(name, present)} (--user-column, --item-column, …)")
         yield table
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         reason = str(error).partition("\n")[0][:100]

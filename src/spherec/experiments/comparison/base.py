@@ -1,14 +1,14 @@
 """Models in a comparison: what each must be able to do, and how a model of your own takes part.
 
-    class Recent:
-        name = "recent"
+class Recent:
+    name = "recent"
 
-        def fit(self, train, settings, context):
-            return self  # anything with top(users, k, without=None) -> Ranking
+    def fit(self, train, settings, context):
+        return self  # anything with top(users, k, without=None) -> Ranking
 
-        def top(self, users, k, *, without=None): ...
+    def top(self, users, k, *, without=None): ...
 
-    spherec.experiments.compare(data, ["accurate", Recent()], folder="results")
+spherec.experiments.compare(data, ["accurate", Recent()], folder="results")
 """
 
 from abc import ABC, abstractmethod
@@ -46,9 +46,9 @@ class FitContext:
 class Peer(Protocol):
     """A model of your own: a name and `fit`.
 
-    Optional attributes: `search_space`, the values to search for each setting; `fixed`, all else that decides the result
-    as plain data, so that records of another version are not taken for this one; `check(train)`, which raises an error
-    before long work if the model cannot be fit.
+    Optional attributes: `search_space`, the values to search for each setting; `fixed`, plain data of all else that
+    decides the result, so that records of another version are not taken for this one; `check(train)`, which raises an
+    error before long work if the model cannot be fit.
     """
 
     @property

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from spherec.experiments.comparison.base import ComparedModel, FitContext
-from spherec.experiments.settings import Settings
-from spherec.experiments.comparison.scored_ranker import ScoredRanker
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
+from spherec.experiments.comparison.base import ComparedModel, FitContext
+from spherec.experiments.comparison.scored_ranker import ScoredRanker
+from spherec.experiments.settings import Settings
 from spherec.ranking.ranker import LeftOut, ranges
 
 LARGEST = 50_000
@@ -34,7 +34,9 @@ class Ease(ComparedModel):
     """A linear model of items by items, in which no item explains itself."""
 
     name = "ease"
-    search_space: Mapping[str, Sequence[Any]] = {"regularization": (500.0, 10.0, 20.0, 50.0, 100.0, 200.0, 300.0, 1000.0, 2000.0, 5000.0)}
+    search_space: Mapping[str, Sequence[Any]] = {
+        "regularization": (500.0, 10.0, 20.0, 50.0, 100.0, 200.0, 300.0, 1000.0, 2000.0, 5000.0)
+    }
 
     def check(self, train: Interactions) -> None:
         """Raise a `DataError` if the matrix to invert would be too large."""
@@ -122,5 +124,7 @@ def _tensor(matrix: "sparse.csr_matrix", device: torch.device, scale: Tensor | N
     values = torch.as_tensor(entries.data, device=device)
     values = values if scale is None else (values * scale[index[0]]).float()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse invariant checks")  # some versions warn even where checks are off
+        warnings.filterwarnings(
+            "ignore", message="Sparse invariant checks"
+        )  # some versions warn even where checks are off
         return torch.sparse_coo_tensor(index, values, entries.shape, check_invariants=False).coalesce()

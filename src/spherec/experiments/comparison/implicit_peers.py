@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from spherec.experiments.comparison.base import ComparedModel, FitContext
-from spherec.experiments.settings import Settings
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, MissingPackageError, TrainingError
 from spherec.evaluation import ItemLister
 from spherec.evaluation.metrics import mark_hits
+from spherec.experiments.comparison.base import ComparedModel, FitContext
+from spherec.experiments.settings import Settings
 from spherec.ranking import Ranking
 
 _LEAST = np.finfo(np.float32).min  # the score that implicit gives to what is left out
@@ -86,7 +86,10 @@ class Knn(_ImplicitPeer):
     """Items like those that a user has, by the K nearest neighbours of each."""
 
     name = "knn"
-    search_space: Mapping[str, Sequence[Any]] = {"weighting": ("cosine", "tfidf", "bm25"), "neighbours": (20, 50, 100, 200, 500)}
+    search_space: Mapping[str, Sequence[Any]] = {
+        "weighting": ("cosine", "tfidf", "bm25"),
+        "neighbours": (20, 50, 100, 200, 500),
+    }
 
     def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:  # noqa: ARG002
         """Fit with the library."""

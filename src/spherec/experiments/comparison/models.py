@@ -28,7 +28,7 @@ def known_models() -> list[str]:
 
 
 def find_models(models: Iterable[object]) -> list[ComparedModel]:
-    """Return the models, each once: by name, configs of spherec (a `Training`, a `CML`), and peers of the user's own."""
+    """Return the models, each once. They are names, configs of spherec (`Training` or `CML`), or peers of your own."""
     if isinstance(models, str):
         raise ArgumentError(f"models must be a list of names, got {models!r}; give [{models!r}]")
     found: dict[str, ComparedModel] = {}
@@ -57,7 +57,7 @@ def _find_model(model: object) -> ComparedModel:
         return OurModel(f"{type(config.loss).__name__}-{type(config.sampler).__name__}".lower(), config)
     if not isinstance(getattr(model, "name", None), str) or not callable(getattr(model, "fit", None)):
         raise ArgumentError(
-            f"a model must be a name, a Training, a CML, or have a name and fit(train, settings, context), got {model!r}"
+            f"a model must be a name, a Training or a CML, or have name and fit(train, settings, context), got {model!r}"
         )
     peer: Peer = model  # type: ignore[assignment]
     return UserPeer(peer)

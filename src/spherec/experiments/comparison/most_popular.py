@@ -1,13 +1,12 @@
 """The most popular items for everybody: the baseline that any model must beat."""
 
-
 import numpy as np
 import torch
 
-from spherec.experiments.comparison.base import ComparedModel, FitContext
-from spherec.experiments.settings import Settings
-from spherec.experiments.comparison.scored_ranker import ScoredRanker
 from spherec.data.interactions import Interactions
+from spherec.experiments.comparison.base import ComparedModel, FitContext
+from spherec.experiments.comparison.scored_ranker import ScoredRanker
+from spherec.experiments.settings import Settings
 
 
 class MostPopular(ComparedModel):

@@ -46,7 +46,7 @@ class OurModel(ComparedModel):
     def __init__(self, name: str, config: Training, search: SearchValues | None = None) -> None:
         self.name = name
         self.config = config
-        own = flatten(config.described())
+        own = flatten(config.to_dict())
         values = {path: domain.grid() for path, domain in default_search(config).items()} if search is None else search
         self.search_space = {
             path: (own[path], *(value for value in some if value != own[path]))
@@ -67,7 +67,7 @@ class OurModel(ComparedModel):
     @property
     def fixed(self) -> Mapping[str, Any]:  # type: ignore[override]
         """The whole config, except the seed: that is the comparison's."""
-        return {name: value for name, value in self.config.described().items() if name != "seed"}
+        return {name: value for name, value in self.config.to_dict().items() if name != "seed"}
 
     def versions(self) -> dict[str, str]:
         """Return the version of numba, which compiles its loops."""

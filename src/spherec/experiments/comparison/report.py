@@ -103,9 +103,7 @@ def comparison_page(
 ) -> str:
     """Return the page: the table, how it was made, and which settings were chosen."""
     about = ", ".join(f"{count:,} {name}" for name, count in facts.sizes.items())
-    rows = [
-        [f"**{row.model}**" if row.is_ours else row.model, *page_cells(row, metrics)[1:]] for row in table
-    ]
+    rows = [[f"**{row.model}**" if row.is_ours else row.model, *page_cells(row, metrics)[1:]] for row in table]
     parts = [
         f"# {facts.title}: models compared",
         f"{about}. Lists of {facts.k}. {_describe_folds(table)}",
@@ -131,9 +129,7 @@ def _mean_ndcg(results: Sequence[Result]) -> float:
     return float(np.mean([result.scores[ndcg.name] for result in results]))
 
 
-def _p_value(
-    ours: Sequence[Result], theirs: Sequence[Result], user_values: UserValues, metric: str
-) -> float | None:
+def _p_value(ours: Sequence[Result], theirs: Sequence[Result], user_values: UserValues, metric: str) -> float | None:
     """Test over users, each with their mean over the folds that both have; None where their values are not known."""
     peers = {result.fold: result for result in theirs}
     parts = []  # users, ours, theirs

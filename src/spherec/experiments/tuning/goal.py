@@ -1,29 +1,29 @@
-"""What makes one config better than another."""
+"""Goal of tuning: what makes one config better than another."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 from spherec.errors import ArgumentError
-
-Metric = Literal["ndcg", "map", "recall"]
+from spherec.evaluation import Metric
+from spherec.evaluation.metrics import Formula, find_metric, label_at
+from spherec.experiments.trial import is_within
 
 
 @dataclass(frozen=True)
 class Goal:
     """A metric on held-out pairs, and perhaps a limit on how popular the lists may be."""
 
-    metric: Metric = "ndcg"
-    "More is better; it also decides when a trial's training ends."
+    metric: str | Metric | Formula = "ndcg"
+    "A metric by name, or one of your own. More is better; it also decides when the training of a trial ends."
     k: int = 50
     "K, length of the lists."
     validation: float = 0.1
     "Share of each user's items that is held out."
     mmr_at_most: float | None = None
-    "The largest MMR@K of the validation users' lists; what is above never wins, unless everything is."
+    "Upper limit on MMR@K of the validation lists; configs above it win only if all are."
 
     def __post_init__(self) -> None:
-        if self.metric not in get_args(Metric):
-            raise ArgumentError(f"metric must be one of {', '.join(get_args(Metric))}, got {self.metric!r}")
+        if getattr(self.objective, "lower_is_better", False):
+            raise ArgumentError(f"metric must be one of which more is better, got {self.objective.name!r}")
         if not isinstance(self.k, int) or self.k < 1:
             raise ArgumentError(f"k must be a whole number >= 1, got {self.k!r}")
         if not 0 < self.validation < 1:
@@ -32,14 +32,19 @@ class Goal:
             raise ArgumentError(f"mmr_at_most must be a number >= 0, got {self.mmr_at_most}")
 
     @property
+    def objective(self) -> Metric:
+        """The metric as an object."""
+        return find_metric(self.metric)
+
+    @property
     def name(self) -> str:
         """The metric as it is shown: NDCG@50."""
-        return f"{'Recall' if self.metric == 'recall' else self.metric.upper()}@{self.k}"
+        return label_at(self.objective, self.k)
 
     def allows(self, mmr: float | None) -> bool:
-        """Whether lists of this MMR are within the limit."""
-        return self.mmr_at_most is None or mmr is None or not mmr > self.mmr_at_most
+        """Tell whether lists of this MMR are within the limit."""
+        return is_within(mmr, self.mmr_at_most)
 
-    def standing(self, metric: float, mmr: float) -> float:
-        """One number by which trials are compared while they run: all above the limit come behind all within it."""
-        return metric if self.allows(mmr) else metric - 1.0
+    def rate(self, value: float, mmr: float) -> float:
+        """Return one number to compare running trials by: those above the limit come after all within it."""
+        return value if self.allows(mmr) else value - 1.0

@@ -1,8 +1,8 @@
-"""Optuna, or one sentence on how to get it. Only this file imports it."""
+"""Import of optuna, or an error that says how to install it. Only this file imports it."""
 
 try:
     import optuna
-    from sqlalchemy.exc import SQLAlchemyError  # what optuna keeps studies with, and comes with
+    from sqlalchemy.exc import SQLAlchemyError  # the database layer of optuna, installed with it
 except ImportError as error:
     from spherec.errors import MissingPackageError
 

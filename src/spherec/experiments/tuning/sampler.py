@@ -1,8 +1,8 @@
-"""Which values to try next: TPE, with numbers of its own for every trial.
+"""The sampler of tuning: TPE with a random stream of its own for every trial.
 
-Optuna's sampler draws from one generator as long as the process lives. A study that goes on in a new process would draw
-its first values again, and machines with the same seed all the same values. Here the seed and the number of the trial
-decide, so a study that was stopped between two trials goes on as if it had not been.
+Optuna's sampler draws from one generator as long as the process lives. A study that is resumed in a new process would
+draw its first values again, and machines with the same seed would all draw the same values. Here the seed and the
+number of the trial decide, so a study that was stopped between two trials continues as if it had not been.
 
 Bergstra et al., Algorithms for Hyper-Parameter Optimization (NeurIPS 2011).
 """
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from spherec import rng
-from spherec.tuning.package import optuna
+from spherec.experiments.tuning.package import optuna
 
 
 class SeededTPE(optuna.samplers.BaseSampler):
@@ -19,27 +19,27 @@ class SeededTPE(optuna.samplers.BaseSampler):
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._inner = self._of(0)
+        self._inner = self._seeded(0)
 
     def before_trial(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
-        """Begin the numbers of this trial."""
-        self._inner = self._of(trial.number)
+        """Begin the random stream of this trial."""
+        self._inner = self._seeded(trial.number)
         self._inner.before_trial(study, trial)
 
     def infer_relative_search_space(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> dict[str, Any]:
-        """As TPE does."""
+        """Ask TPE."""
         return self._inner.infer_relative_search_space(study, trial)
 
     def sample_relative(
         self, study: optuna.Study, trial: optuna.trial.FrozenTrial, search_space: dict[str, Any]
     ) -> dict[str, Any]:
-        """As TPE does."""
+        """Ask TPE."""
         return self._inner.sample_relative(study, trial, search_space)
 
     def sample_independent(
         self, study: optuna.Study, trial: optuna.trial.FrozenTrial, param_name: str, param_distribution: Any
     ) -> Any:
-        """As TPE does."""
+        """Ask TPE."""
         return self._inner.sample_independent(study, trial, param_name, param_distribution)
 
     def after_trial(
@@ -49,10 +49,10 @@ class SeededTPE(optuna.samplers.BaseSampler):
         state: optuna.trial.TrialState,
         values: Sequence[float] | None,
     ) -> None:
-        """As TPE does."""
+        """Ask TPE."""
         self._inner.after_trial(study, trial, state, values)
 
-    def _of(self, number: int) -> optuna.samplers.TPESampler:
+    def _seeded(self, number: int) -> optuna.samplers.TPESampler:
         seed = int(rng.stream(self._seed, "tuning", number).integers(1 << 31))
-        # A trial that another machine is at counts as poor until it ends, lest all try the same.
+        # A trial that another machine is running counts as poor until it ends, so that not all try the same.
         return optuna.samplers.TPESampler(seed=seed, constant_liar=True)

@@ -1,60 +1,104 @@
-"""A study: trials one after the other, each at what the ones before make likely to be good.
+"""Tune: trials one after the other, each with settings that the ones before make likely to be good.
 
-Poor trials are ended early by the median rule: after each look, a trial whose best is below the median of what the
-finished ones had in the same epoch. It asks for no fixed length of a trial, as Hyperband does, and trials here end when
-they get no better; and it works from a handful of trials on.
+Poor trials are ended early by the median rule: after each validation, a trial whose best is below the median of the
+finished ones at the same epoch. Unlike Hyperband it needs no fixed length of a trial, and trials here end when they
+stop improving; and it works from a handful of trials on.
 """
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from os import PathLike
-from typing import Any, cast
+from typing import Any, Literal, cast
 
+import numpy as np
 import torch
 
 from spherec.data.interactions import Interactions
-from spherec.data.manifest import checksum
+from spherec.data.splits import Fold
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, TrainingError
-from spherec.training import History
+from spherec.evaluation import validation_part
+from spherec.evaluation.metrics import median_popularity
+from spherec.experiments.search_space import (
+    Choices,
+    Domain,
+    SearchSpace,
+    SettingValue,
+    default_search,
+    parse_searches,
+)
+from spherec.experiments.settings import flatten
+from spherec.experiments.store import data_id
+from spherec.experiments.trial import MMR, Trial, best_trial, run_trial, train_validated
+from spherec.experiments.tuning.goal import Goal
+from spherec.experiments.tuning.package import optuna
+from spherec.experiments.tuning.sampler import SeededTPE
+from spherec.experiments.tuning.storage import open_study, report_database_errors
+from spherec.training import EpochRecord, History, Training
 from spherec.training.interrupt import interruptible
-from spherec.tuning.attempt import Attempts
-from spherec.tuning.goal import Goal
-from spherec.tuning.package import optuna
-from spherec.tuning.record import Reason, Tried, Tuned, Watcher, best_of
-from spherec.tuning.sampler import SeededTPE
-from spherec.tuning.search import Choices, Value
-from spherec.tuning.space import Space
-from spherec.tuning.storage import opened, told
 
 _States = optuna.trial.TrialState
 
-_COMPLETE_BEFORE_PRUNING = 5  # trials, of which at least so many must have been judged in the same epoch:
-_JUDGED_IN_EPOCH = 3
+_COMPLETE_BEFORE_PRUNING = 5  # trials, of which at least so many must have been validated at the same epoch:
+_VALIDATED_AT_EPOCH = 3
 _NEVER_PRUNED = 0.2  # share of the epochs: curves are flat before they rise
 _ENOUGH_FOR_IMPORTANCE = 10  # complete trials
-_DIGITS = 9  # of values that are told apart
+_DIGITS = 9  # of values that count as different
+
+TuneEnd = Literal["all trials done", "out of time", "interrupted"]
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """What is known when a call of `tune` ends; another call may continue the study."""
+
+    best: Trial | None
+    "The winner; None as long as no trial is complete."
+    config: Training | None
+    "The winner's config."
+    trials: Sequence[Trial]
+    "All trials of the study, also of earlier calls, in the order of their numbers."
+    ended: TuneEnd
+    "Why this call ended."
+    importance: Mapping[str, float] = field(default_factory=dict)
+    "Share of the difference between trials that each field explains; empty where trials are few or alike."
+
+
+class TuneWatcher:
+    """Observer of a study. This one does nothing."""
+
+    def on_epoch(self, number: int, epoch: EpochRecord, history: History) -> None:
+        """Take note of how far a trial has come."""
+
+    def on_trial(self, trials: Sequence[Trial], last: Trial) -> None:
+        """Take note of a trial that has ended, the last of all trials."""
 
 
 def tune(
     data: Interactions,
-    space: Space,
-    goal: Goal | None = None,
+    config: Any = None,
+    search: Sequence[str] | Mapping[str, Domain] | None = None,
     *,
+    goal: Goal | None = None,
     trials: int = 50,
     minutes: float | None = None,
     storage: str | PathLike[str] | None = None,
     study: str = "spherec",
     device: DeviceName | torch.device = "auto",
-    watcher: Watcher | None = None,
-) -> Tuned:
-    """Try configs until the study has so many trials, those of earlier calls included, or so many minutes are over.
+    watcher: TuneWatcher | None = None,
+) -> TuneResult:
+    """Search the best settings of a config until the study has so many trials, or the time is over.
 
-    The base's seed decides the split, the training and which configs are tried. `storage` is a file or the URL of a
-    database, with which a study goes on later, or on several machines at once. No trial begins after `minutes`. Ctrl-C
-    ends the call; the trial in progress waits for the next.
+    `config` is a `Training` or a `CML` to begin from, by default the preset "two-stage". `search` names settings and
+    their values, such as ["sampler.beta=0.1..1.0", "dim=64,128"]; by default what matters most for the config's loss
+    and sampler. `trials` counts those of earlier calls, and no trial begins after `minutes`. `storage` is a file or the
+    URL of a database, with which a study is continued later, or run on several machines at once. The config's seed
+    decides the split, the training and which settings are tried. Ctrl-C ends the call; the trial in progress waits for
+    the next.
     """
     goal = goal or Goal()
     if not isinstance(data, Interactions):
@@ -65,54 +109,72 @@ def tune(
         raise ArgumentError(f"minutes must be > 0, got {minutes:g}")
     if not study.strip():
         raise ArgumentError("a study needs a name, got an empty one")
+    space = _search_space(config, search)
     where = resolve(device)
-    attempts = Attempts(data, goal, seed=space.base.seed, device=where)
+    part = validation_part(data, goal.validation, seed=space.base.seed)
     with _quiet():
-        epochs = space.base.plan(len(attempts.learned)).epochs
+        epochs = space.base.plan(len(part.train)).epochs
         pruner = optuna.pruners.MedianPruner(
-            _COMPLETE_BEFORE_PRUNING, round(_NEVER_PRUNED * epochs), n_min_trials=_JUDGED_IN_EPOCH
+            _COMPLETE_BEFORE_PRUNING, round(_NEVER_PRUNED * epochs), n_min_trials=_VALIDATED_AT_EPOCH
         )
-        kept = opened(storage, study, _identity(data, space, goal), SeededTPE(space.base.seed), pruner)
-        runner = _Runner(kept, space, goal, attempts, watcher or Watcher(), frees=where.type == "cuda")
-        with told(storage):
+        opened = open_study(storage, study, _identity(data, space, goal), SeededTPE(space.base.seed), pruner)
+        runner = _Runner(opened, space, goal, part, where, watcher or TuneWatcher())
+        with report_database_errors(storage):
             ended = runner.run(trials, None if minutes is None else time.monotonic() + 60 * minutes)
-            tried = _tried(kept)
-            importance = _importance(kept)
-    best = best_of(tried, goal)
-    return Tuned(best, None if best is None else space.config(best.values), tried, ended, importance)
+            tried = _read_trials(opened, goal)
+            importance = _importance(opened)
+    best = best_trial(tried, goal.objective.name, goal.mmr_at_most)
+    return TuneResult(best, None if best is None else space.config(best.settings), tried, ended, importance)
+
+
+def _search_space(config: Any, search: Sequence[str] | Mapping[str, Domain] | None) -> SearchSpace:
+    base = Training() if config is None else config if isinstance(config, Training) else getattr(config, "config", None)
+    if not isinstance(base, Training):
+        raise ArgumentError(f"config must be a Training or a CML, got {type(config).__name__}")
+    if isinstance(search, str):
+        raise ArgumentError(f"search must be a list, got {search!r}; give [{search!r}]")
+    if search is None:
+        return SearchSpace.build(base, default_search(base))
+    return SearchSpace.build(base, search if isinstance(search, Mapping) else parse_searches(search))
 
 
 class _Runner:
     """Runs one trial after the other."""
 
     def __init__(
-        self, study: "optuna.Study", space: Space, goal: Goal, attempts: Attempts, watcher: Watcher, *, frees: bool
+        self,
+        study: "optuna.Study",
+        space: SearchSpace,
+        goal: Goal,
+        part: Fold,
+        device: torch.device,
+        watcher: TuneWatcher,
     ) -> None:
         self._study, self._space, self._goal = study, space, goal
-        self._attempts, self._watcher = attempts, watcher
-        self._frees = frees  # what a trial leaves, before the next begins: tables may fill half a GPU
+        self._part, self._device, self._watcher = part, device, watcher
         self._trial: optuna.Trial | None = None  # in progress
 
-    def run(self, trials: int, deadline: float | None) -> Reason:
+    def run(self, trials: int, deadline: float | None) -> TuneEnd:
         start = self._space.start()
         if start is not None and not self._study.get_trials(deepcopy=False):
-            self._study.enqueue_trial(start, skip_if_exists=True)  # so that what is found is no worse than the base
+            self._study.enqueue_trial(start, skip_if_exists=True)  # so that the best is no worse than the base
+        failures = (TrainingError, ArgumentError)
+        frees = self._device.type == "cuda"  # the memory of a trial before the next: tables may fill half a GPU
         with interruptible() as interrupt:  # between trials, where the database is written
-            while len(_tried(self._study)) < trials:
+            while len(_read_trials(self._study, self._goal)) < trials:
                 if deadline is not None and time.monotonic() >= deadline:
                     return "out of time"
                 if interrupt.is_wanted():
                     return "interrupted"
                 try:
-                    failures = (TrainingError, ArgumentError)
-                    self._study.optimize(self._attempt, n_trials=1, catch=failures, gc_after_trial=self._frees)
-                except BaseException as error:  # optuna makes another error of Ctrl-C where it comes while it writes
+                    self._study.optimize(self._run_trial, n_trials=1, catch=failures, gc_after_trial=frees)
+                except BaseException as error:  # optuna raises another error if Ctrl-C comes while it writes
                     if KeyboardInterrupt not in (type(error), type(error.__context__)):
                         raise
                     self._put_back()
                     return "interrupted"
                 if self._trial is not None:
-                    self._tell(self._trial.number)
+                    self._report(self._trial.number)
                     self._trial = None
         return "all trials done"
 
@@ -123,106 +185,113 @@ class _Runner:
             if ended.state == _States.FAIL:
                 self._study.enqueue_trial(self._trial.params)
 
-    def _attempt(self, trial: "optuna.Trial") -> float:
-        """The objective: the best validation metric of a config."""
+    def _run_trial(self, trial: "optuna.Trial") -> float:
+        """Return the best validation metric of a config: the objective of the search."""
         self._trial = trial
-        values = {name: _suggested(trial, name, domain) for name, domain in self._space.domains.items()}
+        goal, settings = self._goal, _suggest_all(trial, self._space)
 
         def give_up(history: History, mmr: float) -> bool:
             look = history.epochs[-1]
-            trial.report(self._goal.standing(look.metric or 0.0, mmr), look.epoch)
+            trial.report(goal.rate(look.metric or 0.0, mmr), look.epoch)
             return trial.should_prune()
 
         try:
-            outcome = self._attempts(
-                self._space.config(values),
-                give_up,
-                lambda epoch, history: self._watcher.going(trial.number, epoch, history),
+            fit = partial(
+                train_validated,
+                config=self._space.config(settings),
+                k=goal.k,
+                device=self._device,
+                metric=goal.objective,
+                progress=lambda epoch, history: self._watcher.on_epoch(trial.number, epoch, history),
+                give_up=give_up,
             )
-        except (TrainingError, ArgumentError) as error:
-            trial.set_user_attr("why", str(error))
-            raise
-        if outcome is None or outcome.ended == "interrupted":
-            raise KeyboardInterrupt
-        for name in ("value", "epoch", "mmr"):
-            trial.set_user_attr(name, getattr(outcome, name))
-        if self._goal.mmr_at_most is not None:
-            trial.set_constraint("mmr", outcome.mmr - self._goal.mmr_at_most)
-        if outcome.ended == "given up":
+            done, _ = run_trial(self._part, settings, fit, k=goal.k, metrics=(goal.objective, median_popularity))
+        except ArgumentError as error:  # settings that do not go together
+            done = Trial(settings, failed=str(error))
+        if done.failed:
+            trial.set_user_attr("why", done.failed)
+            raise TrainingError(done.failed)
+        value = done.scores[goal.objective.name]
+        mmr = float(np.nan_to_num(done.scores[MMR]))  # lists are empty where users have all items
+        for name, fact in (("value", value), ("epoch", done.epochs), ("mmr", mmr)):
+            trial.set_user_attr(name, fact)
+        if goal.mmr_at_most is not None:
+            trial.set_constraint("mmr", mmr - goal.mmr_at_most)
+        if done.pruned:
             raise optuna.TrialPruned
-        return outcome.value
+        return value
 
-    def _tell(self, number: int) -> None:
-        tried = _tried(self._study)
-        last = next((one for one in tried if one.number == number), None)
+    def _report(self, number: int) -> None:
+        trials = _read_trials(self._study, self._goal)
+        last = next((trial for trial in trials if trial.number == number), None)
         if last is not None:
-            self._watcher.ended(tried, last)
+            self._watcher.on_trial(trials, last)
 
 
-def _suggested(trial: "optuna.Trial", name: str, domain: Any) -> Value:
+def _suggest_all(trial: "optuna.Trial", space: SearchSpace) -> dict[str, SettingValue]:
+    return {name: _suggest(trial, name, domain) for name, domain in space.domains.items()}
+
+
+def _suggest(trial: "optuna.Trial", name: str, domain: Domain) -> SettingValue:
     if isinstance(domain, Choices):
-        chosen: Any = trial.suggest_categorical(name, domain.values)
-        return cast("Value", chosen)
+        return cast("SettingValue", trial.suggest_categorical(name, domain.values))
     if isinstance(domain.low, int):
-        return trial.suggest_int(name, domain.low, domain.high, step=domain.step or 1, log=domain.log)
+        step = int(domain.step or 1)
+        return trial.suggest_int(name, domain.low, int(domain.high), step=step, log=domain.log)
     return trial.suggest_float(name, domain.low, domain.high, step=domain.step, log=domain.log)
 
 
-def _tried(study: "optuna.Study") -> list[Tried]:
-    """The trials that have ended. Those that were interrupted or whose process was killed have not."""
-    states = {_States.COMPLETE: "complete", _States.PRUNED: "pruned", _States.FAIL: "failed"}
-    return [
-        Tried(
-            number=trial.number,
-            state=states[trial.state],  # type: ignore[arg-type]
-            values=trial.params,
-            **{name: trial.user_attrs.get(name) for name in ("value", "epoch", "mmr", "why")},
-            seconds=0.0 if trial.duration is None else trial.duration.total_seconds(),
+def _read_trials(study: "optuna.Study", goal: Goal) -> list[Trial]:
+    """Return the trials that have ended. Those that were interrupted or whose process was killed have not."""
+    trials = []
+    for stored in study.get_trials(deepcopy=False, states=(_States.COMPLETE, _States.PRUNED, _States.FAIL)):
+        facts = stored.user_attrs
+        if stored.state == _States.FAIL and "why" not in facts:
+            continue
+        trials.append(
+            Trial(
+                settings=stored.params,
+                scores={goal.objective.name: facts["value"], MMR: facts["mmr"]} if "value" in facts else {},
+                epochs=facts.get("epoch"),
+                seconds=0.0 if stored.duration is None else stored.duration.total_seconds(),
+                failed=facts.get("why", ""),
+                pruned=stored.state == _States.PRUNED,
+                number=stored.number,
+            )
         )
-        for trial in study.get_trials(deepcopy=False, states=tuple(states))
-        if trial.state != _States.FAIL or "why" in trial.user_attrs
-    ]
+    return trials
 
 
 def _importance(study: "optuna.Study") -> dict[str, float]:
-    """Each field's share, the largest first; none where values are the same, but for rounding, or nearly all are."""
+    """Return each field's share, the largest first; nothing where values are, except for rounding, nearly all equal."""
     complete = study.get_trials(deepcopy=False, states=(_States.COMPLETE,))
     values = {round(trial.value, _DIGITS) for trial in complete if trial.value is not None}
     if len(complete) < _ENOUGH_FOR_IMPORTANCE or len(values) == 1:
         return {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that the best cannot be told from the others
-        found = optuna.importance.get_param_importances(study, normalize=False)
-    total = sum(found.values())
+        shares = optuna.importance.get_param_importances(study, normalize=False)
+    total = sum(shares.values())
     if not total > 0:  # optuna would give all the same share
         return {}
-    return {name: found[name] / total for name in sorted(found, key=lambda name: -found[name])}
+    return {name: shares[name] / total for name in sorted(shares, key=lambda name: -shares[name])}
 
 
-def _identity(data: Interactions, space: Space, goal: Goal) -> dict[str, Any]:
-    """What must be the same for a study to go on."""
-    pairs = f"{len(data)} pairs, checksum {checksum(data.indptr, data.indices)}"
-    config = _flat(space.base.described())
+def _identity(data: Interactions, space: SearchSpace, goal: Goal) -> dict[str, Any]:
+    """Return what must be the same for a study to be continued."""
     return {
-        "data": f"{data.n_users} users, {data.n_items} items, {pairs}",
+        "data": data_id(data),
         "the search": ", ".join(f"{name}={domain}" for name, domain in space.domains.items()),
-        **config,
+        **flatten(space.base.to_dict()),
         "metric": goal.name,
         "validation": goal.validation,
         "mmr_at_most": goal.mmr_at_most,
     }
 
 
-def _flat(table: dict[str, Any], path: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in table.items():
-        flat |= _flat(value, f"{path}{name}.") if isinstance(value, dict) else {f"{path}{name}": value}
-    return flat
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """What optuna would say is said by the watcher."""
+    """Silence optuna: the watcher reports."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:

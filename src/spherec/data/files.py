@@ -1,0 +1,311 @@
+"""What all binary files of spherec share: atomic writing, a manifest, ids and names as arrays, errors of damaged files.
+
+Two containers build on it: `data/archive.py` (.npz) and `tensor_file.py` (safetensors). Both hold named arrays and a
+manifest, which is a JSON table: what the file holds (`format`), the `version` of that format, and what its writer adds.
+
+A list of texts becomes two arrays: all texts in UTF-8, one after the other, and where each begins. Ids keep their type:
+
+- numbers are stored as they are, in the array `NAME`;
+- strings and bytes as texts, in `NAME.str` or `NAME.bytes`, with `NAME.offsets`;
+- everything else as JSON texts that carry the type, in `NAME.json`: `["tuple", [["int", "1"], ["str", "a"]]]`.
+"""
+
+import json
+import os
+import secrets
+import shutil
+import stat
+import zipfile
+import zlib
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import IO, Any
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spherec.data.ids import IdMap
+from spherec.errors import DataError
+
+Arrays = Mapping[str, NDArray[Any]]
+
+LARGEST_MANIFEST = 1 << 24
+"""Bytes that a manifest may take; a file that claims more is damaged."""
+
+MANIFEST = "manifest"
+"""Name of the manifest inside a file."""
+
+
+# --- Writing ---------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a binary file that takes its name only when the block ends without an error."""
+    with atomic_path(path) as temporary, open(temporary, "wb") as file:
+        yield file
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield an empty file next to `path` that takes its name when the block ends: for writers that want a name.
+
+    A file that is replaced keeps its permissions; a new one gets those that the umask leaves.
+    """
+    refuse_unwritable(path)
+    target = Path(path).resolve()  # a link stays a link
+    temporary = _temporary_name(target)
+    try:
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if mode is None else 0o600))
+        yield temporary
+        with open(temporary, "rb+") as written:
+            os.fsync(written.fileno())
+        if mode is not None:
+            temporary.chmod(mode)
+        temporary.replace(target)
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror or error}; make room or choose another place") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a folder that takes the name `path` when the block ends without an error. It must not exist yet."""
+    target = Path(path)
+    refuse_taken(path)
+    temporary = _temporary_name(target)
+    try:
+        temporary.mkdir()
+        yield temporary
+        temporary.replace(target)
+    except OSError as error:
+        raise DataError(f"cannot write {target}: {error.strerror or error}; choose another place") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def refuse_taken(path: str | os.PathLike[str]) -> None:
+    """Raise a `DataError` where `atomic_folder` could not make a new folder; worth a call before long work."""
+    if Path(path).exists():
+        raise DataError(f"{path} exists already; remove it, or name another folder")
+    refuse_unwritable(path)
+
+
+def refuse_unwritable(path: str | os.PathLike[str]) -> None:
+    """Raise a `DataError` where `atomic_write` could not write; worth a call before long work."""
+    target = Path(path)
+    if target.is_dir():
+        raise DataError(f"{target} is a folder; name a file to write")
+    if target.exists() and not target.is_file():
+        raise DataError(f"cannot write {target}: it is not a regular file; name another")
+    if not target.parent.is_dir():
+        raise DataError(f"cannot write {target}: the folder {target.parent} does not exist; make it first")
+    if not os.access(target.parent, os.W_OK):
+        raise DataError(f"cannot write {target}: no permission in {target.parent}; choose another place")
+
+
+def _temporary_name(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+
+
+# --- Reading and the manifest ----------------------------------------------------------------------------------------
+
+
+class DamagedFileError(Exception):
+    """A file does not hold what it declares; `reading_file` makes a `DataError` of it that names the file."""
+
+
+@contextmanager
+def reading_file(
+    path: str | os.PathLike[str], *, damage: type[Exception] | tuple[type[Exception], ...], remedy: str
+) -> Iterator[Path]:
+    """Raise a `DataError` for every way in which reading a file inside this block fails.
+
+    Args:
+        path: The file; yielded as a `Path`.
+        damage: The exceptions that the container's own library raises on damaged bytes.
+        remedy: How to get an intact file, for the message.
+    """
+    path = Path(path)
+    if path.exists() and not path.is_file():
+        raise DataError(f"cannot read {path}: it is not a file; check the path")
+    try:
+        yield path
+    except DataError:
+        raise
+    except FileNotFoundError:
+        raise DataError(f"cannot read {path}: there is no such file; check the path") from None
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+    except DamagedFileError as error:
+        raise DataError(f"{path} is damaged: {error}; {remedy}") from None
+    except damage as error:
+        raise DataError(f"{path} is damaged or not made by spherec ({shorten(error)}); {remedy}") from None
+
+
+def is_archive(path: str | os.PathLike[str]) -> bool:
+    """Return whether the path is an archive of `data/archive.py`: a zip with a manifest in it."""
+    if not Path(path).is_file():  # zipfile would read a device to its end
+        return False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return f"{MANIFEST}.npy" in archive.namelist()
+    except (OSError, zipfile.BadZipFile, ValueError, KeyError, EOFError, RuntimeError):
+        return False
+
+
+def encode_manifest(manifest: Mapping[str, Any], **added: object) -> str:
+    """Return the manifest, with more entries, as JSON; equal manifests give equal text."""
+    return json.dumps({**manifest, **added}, sort_keys=True)
+
+
+def decode_manifest(text: str | bytes) -> dict[str, Any]:
+    """Return the manifest that `encode_manifest` wrote."""
+    manifest = json.loads(text)
+    if not isinstance(manifest, dict):
+        raise DamagedFileError("its manifest is not a table")
+    return manifest
+
+
+def check_kind(manifest: Mapping[str, Any], path: Path, kind: str, version: int) -> None:
+    """Raise a `DataError` unless the file holds a `kind` of this `version`."""
+    if manifest.get("format") != kind:
+        raise DataError(f"{path} holds {shorten(repr(manifest.get('format')))}, not {kind!r}; give the right file")
+    found = manifest.get("version")
+    if found != version:
+        newer = isinstance(found, int) and found > version
+        remedy = "install a newer spherec" if newer else "install a matching spherec"
+        raise DataError(f"{path} is of format version {shorten(found)}, this spherec reads {version}; {remedy}")
+
+
+def checksum(*arrays: NDArray[Any], start: int = 0) -> str:
+    """Return the CRC-32 of the arrays' bytes, one array after the other, as eight hexadecimal digits."""
+    value = start
+    for array in arrays:
+        value = zlib.crc32(np.ascontiguousarray(array).data, value)
+    return f"{value:08x}"
+
+
+def shorten(thing: object) -> str:
+    """Return a value as it appears in a message, cut after 120 characters; strings and errors without quotes."""
+    text = str(thing) if isinstance(thing, str | Exception) else repr(thing)
+    return text if len(text) <= 120 else f"{text[:120]}…"
+
+
+# --- Ids and names as arrays -----------------------------------------------------------------------------------------
+
+
+def encode_ids(ids: IdMap, name: str) -> dict[str, NDArray[Any]]:
+    """Return the ids as arrays called after `name`."""
+    values = ids.array
+    if values.dtype != object:
+        return {name: values}
+    kinds = set(map(type, values))
+    if kinds <= {str}:
+        return _join_texts(list(map(_to_utf8, values)), name, "str")
+    if kinds == {bytes}:
+        return _join_texts(list(values), name, "bytes")
+    return _join_texts([json_text(external).encode() for external in values], name, "json")
+
+
+def decode_ids(arrays: Arrays, name: str) -> NDArray[Any]:
+    """Return the ids (n,) that `encode_ids` stored under `name`; a ValueError where they are not whole."""
+    if name in arrays:
+        return arrays[name]
+    kind = next((kind for kind in ("str", "bytes", "json") if f"{name}.{kind}" in arrays), None)
+    if kind is None:
+        raise ValueError(f"{name} are missing")
+    texts = _split_texts(arrays, name, kind)
+    if kind == "bytes":
+        ids: list[Hashable] = list(texts)
+    elif kind == "str":
+        ids = list(map(_from_utf8, texts))
+    else:
+        ids = [_from_tagged(json.loads(text)) for text in texts]
+    return np.fromiter(ids, dtype=object, count=len(ids))
+
+
+def encode_names(names: Sequence[str | None], name: str) -> dict[str, NDArray[Any]]:
+    """Return the names as arrays; an unknown name is stored as an empty text."""
+    return _join_texts([_to_utf8(text or "") for text in names], name, "str")
+
+
+def decode_names(arrays: Arrays, name: str) -> tuple[str | None, ...] | None:
+    """Return the names that `encode_names` stored, None where there are none."""
+    if f"{name}.str" not in arrays:
+        return None
+    return tuple(_from_utf8(text) or None for text in _split_texts(arrays, name, "str"))
+
+
+def json_text(external: Hashable) -> str:
+    """Return an id of any type as JSON that carries the type; equal for equal ids only."""
+    return json.dumps(_to_tagged(external))
+
+
+def _to_utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")  # half a character is no UTF-8, but a Python string may hold it
+
+
+def _from_utf8(utf8: bytes) -> str:
+    return utf8.decode("utf-8", "surrogatepass")
+
+
+def _join_texts(texts: list[bytes], name: str, kind: str) -> dict[str, NDArray[Any]]:
+    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+    return {
+        f"{name}.{kind}": np.frombuffer(b"".join(texts), dtype=np.uint8),
+        f"{name}.offsets": np.concatenate(([0], np.cumsum(lengths))),
+    }
+
+
+def _split_texts(arrays: Arrays, name: str, kind: str) -> list[bytes]:
+    text, offsets = arrays[f"{name}.{kind}"].tobytes(), arrays[f"{name}.offsets"]
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(text) or np.any(np.diff(offsets) < 0):
+        raise ValueError(f"the offsets of {name} do not fit")
+    return [text[begin:end] for begin, end in pairwise(offsets.tolist())]
+
+
+def _to_tagged(external: Hashable) -> list[Any]:
+    """Return `[type, content]` with the content as JSON."""
+    for name, (kind, encode, _) in _CODECS.items():
+        if type(external) is kind:  # a derived type would come back as its base
+            return [name, encode(external)]
+    kind_name = type(external).__name__
+    raise DataError(f"ids of type {kind_name} cannot be saved, got {external!r}; make them strings or tuples")
+
+
+def _from_tagged(tagged: list[Any]) -> Any:
+    name, content = tagged
+    _, _, decode = _CODECS[name]
+    return decode(content)
+
+
+# The types of ids, what each becomes in JSON, and back.
+_CODECS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "bool": (bool, bool, bool),
+    "int": (int, str, int),
+    "float": (float, float.hex, float.fromhex),
+    "str": (str, str, str),
+    "bytes": (bytes, bytes.hex, bytes.fromhex),
+    "tuple": (tuple, lambda ids: list(map(_to_tagged, ids)), lambda ids: tuple(map(_from_tagged, ids))),
+    "frozenset": (
+        frozenset,
+        lambda ids: sorted(map(_to_tagged, ids), key=json.dumps),  # equal sets may come in different order
+        lambda ids: frozenset(map(_from_tagged, ids)),
+    ),
+    "datetime": (datetime, datetime.isoformat, datetime.fromisoformat),
+    "date": (date, date.isoformat, date.fromisoformat),
+    "time": (time, time.isoformat, time.fromisoformat),
+    "timedelta": (timedelta, lambda span: [span.days, span.seconds, span.microseconds], lambda span: timedelta(*span)),
+    "decimal": (Decimal, str, Decimal),
+    "fraction": (Fraction, str, Fraction),
+    "uuid": (UUID, str, UUID),
+}

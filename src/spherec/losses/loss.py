@@ -1,0 +1,95 @@
+"""The protocol of a loss, and the distances that a loss looks at."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from torch import Tensor
+
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Triplets:
+    """Squared distances of a batch of B pairs with N negatives each."""
+
+    positive: Tensor
+    "(B,) to the positive item."
+    negative: Tensor
+    "(B, N) to the negative items."
+    valid: Tensor
+    "(B, N) false in places without a negative."
+    n_items: int
+    "I, items in the catalogue."
+    log_q: Tensor | None = None
+    "(B | 1, N) log of the probability with which each negative was drawn; None where it has no closed form."
+
+    def nearest(self) -> Tensor:
+        """Return the squared distance (B,) to the nearest negative, infinite where there is none."""
+        return self.negative.masked_fill(~self.valid, float("inf")).amin(1)
+
+
+@runtime_checkable
+class Loss(Protocol):
+    """A loss together with its settings.
+
+    For a loss of your own, subclass this and write `__call__`; a frozen dataclass keeps its settings readable. All
+    other methods have defaults. Its settings are saved with a model, the class is not.
+    """
+
+    def __call__(self, triplets: Triplets) -> Tensor:
+        """Return the loss of each pair (B,), differentiable in the distances."""
+        ...
+
+    def active(self, triplets: Triplets) -> Tensor:
+        """Tell which pairs (B,) still teach something; a run reports their share."""
+        return self(triplets) > 0
+
+    @property
+    def default_epochs(self) -> int:
+        """Passes over the training pairs by default, unless `default_steps` asks for more."""
+        return 100
+
+    @property
+    def default_steps(self) -> int:
+        """Steps of a run by default, at least."""
+        return 10_000
+
+    @property
+    def fold_in_temperature(self) -> float:
+        """Temperature of the softmin by which new users are placed."""
+        return 0.1
+
+    @property
+    def bias_correction(self) -> float | None:
+        """Share of the sampling bias that the loss undoes by `Triplets.log_q`; None if it does not look at it."""
+        return None
+
+    def search_space(self) -> dict[str, str]:
+        """Return the fields that `tune` searches by default, each with its values as `tune` writes them."""
+        return {}
+
+    @property
+    def not_searched(self) -> tuple[str, ...]:
+        """Fields of the sampler that `tune` leaves alone by default together with this loss."""
+        return ()
+
+    def advice(self, data: Interactions) -> list[str]:
+        """Return one sentence for each setting that is likely better changed on this data."""
+        del data
+        return []
+
+
+@dataclass(frozen=True)
+class UnknownLoss(Loss):
+    """Placeholder for a loss of the user's own in a config that was read from a file: it keeps kind and settings."""
+
+    kind: str
+    "Name of the class."
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    "Its fields."
+
+    def __call__(self, triplets: Triplets) -> Tensor:  # noqa: ARG002
+        """Raise an `ArgumentError` that asks for the class."""
+        raise ArgumentError(f"loss is of the unknown kind {self.kind}; pass an object of that class as loss")

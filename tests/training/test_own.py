@@ -1,0 +1,150 @@
+"""A sampler and a loss of the user's own, as written in a notebook: trained, saved, resumed, described."""
+
+import json
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import spherec
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError
+from spherec.geometry import Geometry
+from spherec.losses import Hinge, Loss, Triplets, UnknownLoss
+from spherec.sampling import Negatives, Sampling, UnknownSampling
+from spherec.training import Training, train
+from spherec.training.advice import advise
+from tests.training.planted import TRAIN as DATA
+from tests.training.runs import same
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+
+
+# At most 30 lines each, with nothing but the protocol's required method.
+class NeverOwned:
+    def __init__(self, owned: Tensor, negatives: int) -> None:
+        self.owned, self.negatives = owned, negatives  # (U, I)
+
+    def sample(self, users: Tensor, positives: Tensor, geometry: Geometry, generator: torch.Generator) -> Negatives:
+        noise = torch.empty(len(users), self.owned.shape[1], device=users.device).uniform_(generator=generator)
+        noise = noise.masked_fill(self.owned[users], -1.0)
+        best, items = noise.topk(self.negatives, dim=1)
+        return Negatives(items, best >= 0)
+
+
+@dataclass(frozen=True)
+class Free(Sampling):
+    negatives: int = 3
+    weight: float = 0.5
+
+    def build(self, train: Interactions, device: torch.device, *, initial_items: Tensor) -> NeverOwned:
+        owned = torch.tensor(train.matrix.toarray(), device=device).bool()
+        return NeverOwned(owned, self.negatives)
+
+
+class Logistic(Loss):
+    def __init__(self, slope: float = 4.0) -> None:
+        self.slope = slope
+
+    def __call__(self, triplets: Triplets) -> Tensor:
+        return torch.nn.functional.softplus(self.slope * (triplets.positive - triplets.nearest()))
+
+
+CONFIG = Training(dim=8, batch_size=64, epochs=4, loss=Logistic(), sampler=Free())
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_they_train(device):
+    history = train(DATA, CONFIG, device=device).history
+    assert history.epochs[-1].loss < history.epochs[0].loss
+    assert 0 < history.epochs[0].active <= 1
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    "changes", [{"constraint": "ball"}, {"subspace_dim": 4}, {"balance": 0.5}, {"spread_out": 1.0}]
+)
+def test_they_train_with_every_other_setting(device, changes):
+    assert train(DATA, replace(CONFIG, **changes), device=device).ended == "all epochs done"
+
+
+@pytest.mark.parametrize("one", [{"loss": Hinge()}, {"sampler": spherec.TwoStage(candidates=10)}])
+def test_either_works_with_one_of_ours(one):
+    assert train(DATA, replace(CONFIG, **one), device="cpu").ended == "all epochs done"
+
+
+def test_a_run_with_them_resumes_from_its_checkpoint(tmp_path):
+    whole = train(DATA, CONFIG, device="cpu")
+    train(DATA, replace(CONFIG, epochs=2), device="cpu", checkpoint=tmp_path / "run")
+    resumed = train(DATA, CONFIG, device="cpu", checkpoint=tmp_path / "run", resume=True)
+    assert same(whole.vectors, resumed.vectors)
+    other = replace(CONFIG, loss=Logistic(2.0))
+    with pytest.raises(spherec.errors.DataError, match="loss"):
+        train(DATA, other, device="cpu", checkpoint=tmp_path / "run", resume=True)
+
+
+def test_their_settings_are_plain_data_and_come_back_as_placeholders():
+    described = json.loads(json.dumps(CONFIG.to_dict()))
+    assert described["loss"] == {"kind": "Logistic", "slope": 4.0}
+    assert described["sampler"] == {"kind": "Free", "negatives": 3, "weight": 0.5}
+    again = Training.from_dict(described)
+    assert again.loss == UnknownLoss("Logistic", {"slope": 4.0})
+    assert again.sampler == UnknownSampling("Free", {"negatives": 3, "weight": 0.5})
+    assert again.to_dict() == described
+    assert 'kind = "Free"' in CONFIG.to_toml()
+
+
+@pytest.mark.parametrize(
+    ("known", "words"),
+    [({"sampler": Free()}, "unknown kind Logistic; pass an object"), ({"loss": Hinge()}, "unknown kind Free; pass")],
+)
+def test_training_again_asks_for_the_class(known, words):
+    with pytest.raises(ArgumentError, match=words):
+        train(DATA, replace(Training.from_dict(CONFIG.to_dict()), **known), device="cpu")
+
+
+def test_a_saved_model_loads_and_answers(tmp_path):
+    model = spherec.CML(dim=8, epochs=2, loss=Logistic(), sampler=Free(), device="cpu")
+    model.fit(DATA, validation=0, progress=False).save(tmp_path / "model.spherec")
+    loaded = spherec.load(tmp_path / "model.spherec")
+    assert loaded.config.to_dict() == model.config.to_dict()
+    user = DATA.user_ids[0]
+    assert loaded.recommend([user], k=3)[0] == model.recommend([user], k=3)[0]
+    assert loaded.recommend_for(list(DATA.item_ids[:2]), k=3) == model.recommend_for(list(DATA.item_ids[:2]), k=3)
+
+
+def test_fields_of_a_dataclass_can_be_changed_by_name():
+    assert CONFIG.change({"sampler": {"negatives": 5}}).sampler == Free(negatives=5)
+    assert CONFIG.change({"sampler": {"kind": "Uniform"}}).sampler == spherec.Uniform()
+    with pytest.raises(ArgumentError, match=r"sampler\.negatives must be a whole number"):
+        CONFIG.change({"sampler": {"negatives": 1.5}})
+    with pytest.raises(ArgumentError, match="loss cannot be changed by name; pass an object"):
+        CONFIG.change({"loss": {"slope": 2.0}})
+
+
+def test_defaults_stand_in_for_all_that_was_not_written():
+    assert np.array_equal(CONFIG.sampler.law(DATA), np.ones(DATA.n_items))
+    assert CONFIG.sampler.search_space() == CONFIG.loss.search_space() == {}
+    assert replace(CONFIG, epochs=None).plan(1_000_000).epochs == 100
+    assert advise(CONFIG, DATA) == []
+
+
+@pytest.mark.parametrize("part", ["loss", "sampler"])
+def test_an_object_without_the_methods_is_refused(part):
+    with pytest.raises(ArgumentError, match=rf"^{part} must be a .* or an object of your own subclass of spherec\."):
+        Training(**{part: object()})
+
+
+def test_a_class_is_not_an_object():
+    with pytest.raises(ArgumentError, match=r"^loss must be"):
+        Training(loss=Hinge)
+
+
+def test_a_name_of_ours_is_refused():
+    class Uniform(Free):
+        pass
+
+    with pytest.raises(ArgumentError, match="give the class another name"):
+        Training(sampler=Uniform())
