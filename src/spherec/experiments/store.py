@@ -157,8 +157,8 @@ def _upgrade_result(old: dict[str, Any]) -> dict[str, Any]:
             for one in old["tried"]
         ]
         renamed = {"study": old["experiment"], "model": old["row"], "settings": {**chosen, "epochs": old["epochs"]}}
-        kept = ("fold", "identity", "scores", "curve", "seconds", "environment", "digest")
-        return {**renamed, "trials": tried, **{name: old[name] for name in kept if name in old}}
+        same = ("fold", "identity", "scores", "curve", "seconds", "environment", "digest")
+        return {**renamed, "trials": tried, **{name: old[name] for name in same if name in old}}
     kept = ("model", "fold", "is_ours", "settings", "scores", "peak_mb", "peak_of", "environment")
     return {
         "study": "compare",

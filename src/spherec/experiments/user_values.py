@@ -64,8 +64,9 @@ def _join(parts: list[Columns]) -> Columns:
 def _split(columns: Columns) -> dict[str, Columns]:
     """Return the columns of each run."""
     runs = columns["run"].astype(str)
-    starts = np.flatnonzero(np.concatenate(([True], runs[1:] != runs[:-1]))) if len(runs) else []
-    ends = [*starts[1:], len(runs)]
+    changes: list[int] = np.flatnonzero(runs[1:] != runs[:-1]).tolist()  # the last row of each run but one
+    starts = [0, *(change + 1 for change in changes)] if len(runs) else []
+    ends = [*starts[1:], len(runs)] if len(runs) else []
     return {
         str(runs[start]): {name: column[start:end] for name, column in columns.items()}
         for start, end in zip(starts, ends, strict=True)

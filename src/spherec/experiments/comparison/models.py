@@ -57,7 +57,7 @@ def _find_model(model: object) -> ComparedModel:
         return OurModel(f"{type(config.loss).__name__}-{type(config.sampler).__name__}".lower(), config)
     if not isinstance(getattr(model, "name", None), str) or not callable(getattr(model, "fit", None)):
         raise ArgumentError(
-            f"a model must be a name, a Training or a CML, or have name and fit(train, settings, context), got {model!r}"
+            f"a model must be a name, a Training or a CML, or have name and fit(train, settings, context); got {model}"
         )
     peer: Peer = model  # type: ignore[assignment]
     return UserPeer(peer)

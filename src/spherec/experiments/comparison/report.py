@@ -33,7 +33,7 @@ def summarize_comparison(
     peer = best_peer(results)
     rows = []
     for row in summarize(results, metrics):
-        p_values = {}
+        p_values: dict[str, float] = {}
         if peer is not None and row.model != peer:
             for metric in tested_metrics(metrics):
                 value = _p_value(groups[row.model], groups[peer], user_values, metric.name)
