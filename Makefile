@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench growth clean
+.PHONY: demo test check docs bench growth clean
 
 demo: $(VENV)/installed  ## train the paper's model on the embedded data and recommend books
 	$(BIN)/spherec demo
@@ -17,6 +17,10 @@ check: $(VENV)/installed  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+docs: $(VENV)/installed  ## the documentation site, into docs/_build/html; a warning is an error
+	$(BIN)/python -m sphinx -E -W --keep-going -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
 DEVICE ?= cpu
 
 bench: $(VENV)/installed  ## steps, lists, reading beside a plain baseline; preparing 48 million rows; into results/bench
@@ -27,11 +31,11 @@ growth: $(VENV)/installed  ## how a step grows with items, interactions, dimensi
 	$(BIN)/python benchmarks/growth.py --device $(DEVICE)
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "spherec needs Python 3.11 or newer; name one with: make PYTHON=python3.11 $(MAKECMDGOALS)"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs]'
 	touch $@

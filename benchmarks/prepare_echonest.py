@@ -36,7 +36,7 @@ users, items = (pandas.factorize(frame[column], sort=True)[1] for column in ("us
 print(json.dumps({{"users": len(users), "items": len(items), "pairs": len(frame)}}))
 """
 CONTENDERS = {
-    "spherec data prepare --preset echonest": [*PREPARE, "--preset", "echonest"],
+    "spherec data prepare --paper-cut echonest": [*PREPARE, "--paper-cut", "echonest"],
     "spherec data prepare --format echonest (no cut)": [*PREPARE, "--format", "echonest"],
     "pandas: read_csv alone": ["-c", PANDAS + "print(json.dumps({{'pairs': len(frame)}}))"],
     "pandas: the same as the preset": ["-c", PANDAS + PANDAS_JOB],

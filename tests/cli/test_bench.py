@@ -12,7 +12,6 @@ import torch
 from spherec.bench import Scope, benchmark, machine
 from spherec.bench.generated import generated
 from spherec.bench.record import LoadingResult
-from spherec.cli import benchmarking
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +21,7 @@ def data(tmp_path, monkeypatch):
     """A prepared file, and a benchmark that takes no time."""
     few = {"negatives": (5,), "batches": (32,), "chunks": 1, "rows": 100, "imports": 1}
     short = Scope(quick=True, dim=8, seconds=0.001, **few)
-    monkeypatch.setattr(benchmarking, "QUICK", short)
+    monkeypatch.setattr("spherec.bench.QUICK", short)
     monkeypatch.setattr(benchmark, "measure_loading", lambda times, data: LoadingResult(0.1, 2.0, 0.3, 3.0, data))
     monkeypatch.setattr(machine, "_FLOATS", 1 << 20)
     path = tmp_path / "data.npz"

@@ -74,11 +74,11 @@ def test_a_second_call_only_reports(compare, tmp_path):
     assert "no p where" not in again.err
     for file in (tmp_path / "out/tiny").glob("*.npz"):
         file.unlink()
-    assert "no p where the values of single users are not beside the records" in compare("--no-plots").err
+    assert "no p where the values of single users are not next to the records" in compare("--no-plots").err
 
 
 def test_without_models_named_those_that_cannot_are_left_out(spherec, prepared, tmp_path, monkeypatch):
-    monkeypatch.setattr("spherec.cli.comparing.default_models", lambda: ["ease", "most-popular"])
+    monkeypatch.setattr(sys.modules["spherec.compare.contenders"], "default_models", lambda: ["ease", "most-popular"])
     monkeypatch.setattr("spherec.compare.ease.LARGEST", 3)
     options = ("-o", tmp_path / "out", "-k", 5, "--folds", 2, "--trials", 2, "--device", "cpu", "--json")
     done = spherec("compare", prepared, *options)
@@ -94,7 +94,7 @@ def test_the_data_is_not_written_over(spherec, tmp_path):
     before = data.read_bytes()
     done = spherec("compare", data, "--models", "most-popular", "--folds", 2, "-o", tmp_path)
     assert done.code == 2
-    assert "would be written over" in done.err
+    assert "would overwrite" in done.err
     assert data.read_bytes() == before
 
 
@@ -107,7 +107,7 @@ def test_a_test_part_with_ids_of_another_type_is_refused(spherec, tmp_path):
     pl.DataFrame({"user": [1, 2], "item": [12, 11]}).write_parquet(test)
     folder = ("-o", tmp_path / "out")
     compared = spherec("compare", train, "--test", test, "--models", "most-popular", *folder)
-    split = spherec("data", "split", train, "--by", "given", "--test-data", test, *folder)
+    split = spherec("data", "split", train, "--by", "given", "--test", test, *folder)
     for done in (compared, split):
         assert done.code == 2
         assert "the train part has the user '1' (str), and the test part has 1 (int)" in done.err
@@ -145,7 +145,7 @@ def test_a_test_part_of_its_own(spherec, prepared, tmp_path):
         (("--models", "eese"), "there is no model called 'eese' (did you mean 'ease'?)"),
         (("--models", ","), "no models to compare"),
         (("--folds", 1), "folds must be a whole number >= 2, got 1"),
-        (("--only-folds", "2"), "--only-folds must be numbers in 0 … 1 with commas between, got '2'"),
+        (("--only-folds", "2"), "--only-folds must be comma-separated numbers in 0 … 1, got '2'"),
         (("--trials", 0), "trials must be a whole number >= 1, got 0"),
         (("--validation", 2), "validation must be a share between 0 and 1, got 2.0"),
         (("--workers", 0), "--workers must be a whole number >= 1, got 0"),
@@ -179,7 +179,7 @@ def test_ctrl_c_keeps_what_was_done(compare, monkeypatch, tmp_path):
     monkeypatch.setattr(Ease, "fit", interrupted)
     done = compare(models="most-popular,ease")
     assert done.code == 130
-    assert "what was done is kept; the same command goes on from there" in done.err
+    assert "finished work is saved; rerun the same command to continue" in done.err
     assert len((tmp_path / "out/tiny/records.jsonl").read_text().splitlines()) == 2
     assert compare(models="most-popular,ease").code == 0
     assert len(fits) == 2 + 3 + 2  # the first trial was kept; three more, and two tests

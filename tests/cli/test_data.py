@@ -123,7 +123,7 @@ def test_preset_options_can_be_overridden(spherec, tmp_path):
     plays.write_text("".join(f"u{user}\ts{song}\t{5 if song else 1}\n" for user in range(2) for song in range(3)))
     told = json.loads(
         spherec(
-            *("data", "stats", plays, "--preset", "echonest", "--json"), *("--min-per-user", 2, "--min-per-item", 2)
+            *("data", "stats", plays, "--paper-cut", "echonest", "--json"), *("--min-per-user", 2, "--min-per-item", 2)
         ).out
     )
     assert (told["users"], told["items"], told["pairs"]) == (2, 2, 4)
@@ -146,11 +146,11 @@ def test_head_of_prepared_data_shows_names(spherec):
 @pytest.mark.parametrize(
     ("options", "tested"),
     [
-        (("--by", "ratio", "--test", 0.5), None),
+        (("--by", "ratio", "--test-share", 0.5), None),
         (("--by", "leave-one-out"), 2),
         (("--by", "leave-last-out"), 2),
         (("--by", "time", "--at", "2024-01-06"), 2),
-        (("--by", "time", "--test", 0.2), 2),
+        (("--by", "time", "--test-share", 0.2), 2),
     ],
 )
 def test_split_writes_two_files(spherec, ratings, tmp_path, options, tested):
@@ -178,7 +178,7 @@ def test_split_as_given_shares_indices(spherec, tmp_path):
     folder = tmp_path / "parts"
     done = spherec(
         *("data", "split", tmp_path / "train.txt", "--format", "adjacency", "--by", "given"),
-        *("--test-data", tmp_path / "test.txt", "-o", folder),
+        *("--test", tmp_path / "test.txt", "-o", folder),
     )
     assert done.code == 0, done.err
     train, test = (Interactions.load(folder / f"{role}.npz") for role in ("train", "test"))

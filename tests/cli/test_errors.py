@@ -54,9 +54,9 @@ def test_bad_input_is_one_sentence_and_leaves_nothing_behind(spherec, tmp_path, 
         (("split", "book-crossing", "-o", "{here}"), ["exists already"]),
         (("split", "book-crossing", "-o", "{here}/x", "--folds", "1"), ["folds", "got 1"]),
         (("split", "book-crossing", "-o", "{here}/x", "--by", "time"), ["no times"]),
-        (("split", "book-crossing", "-o", "{here}/x", "--by", "given"), ["--test-data"]),
+        (("split", "book-crossing", "-o", "{here}/x", "--by", "given"), ["--test"]),
         (("prepare", "book-crossing", "-o", "{here}/no/such/folder/x.npz"), ["cannot write"]),
-        (("stats", "book-crossing", "--preset", "none-such"), ["none-such"]),
+        (("stats", "book-crossing", "--paper-cut", "none-such"), ["none-such"]),
         (("stats",), ["DATA"]),
     ],
 )
@@ -83,7 +83,7 @@ def test_split_that_fails_leaves_no_folder(spherec, ratings, tmp_path):
         (("head", "{csv}", "--min-per-user", "9"), ["before any cut", "--min-per-user"]),
         (("split", "book-crossing", "-o", "{here}/x", "--by", "ratio", "--folds", "9"), ["does not use --folds"]),
         (("split", "book-crossing", "-o", "{here}/x", "--by", "k-fold", "--at", "9"), ["does not use --at"]),
-        (("prepare", "{csv}", "-o", "{csv}"), ["would replace", "name another file"]),
+        (("prepare", "{csv}", "-o", "{csv}"), ["would overwrite", "name another file"]),
         (("prepare", "{csv}", "-o", "{here}/x.npz", "--names", "{here}/none.csv"), ["none.csv", "No such file"]),
         (("prepare", "{csv}", "-o", "/dev/null"), ["not a regular file"]),
         (("stats", "/dev/zero"), ["pipe or a device"]),
@@ -101,7 +101,7 @@ def test_what_would_be_ignored_or_lost_is_refused(spherec, tmp_path, arguments, 
 
 
 def test_the_preset_of_the_embedded_set_changes_nothing(spherec):
-    assert spherec("data", "stats", "book-crossing", "--preset", "book-crossing").code == 0
+    assert spherec("data", "stats", "book-crossing", "--paper-cut", "book-crossing").code == 0
 
 
 def test_a_full_disk_is_one_sentence(spherec, tmp_path, monkeypatch):
@@ -118,7 +118,7 @@ def test_a_full_disk_is_one_sentence(spherec, tmp_path, monkeypatch):
 def test_a_given_split_is_not_cut(spherec, tmp_path):
     for name in ("train.txt", "test.txt"):
         (tmp_path / name).write_text("0 1 2\n")
-    arguments = ("--format", "adjacency", "--by", "given", "--test-data", tmp_path / "test.txt", "--min-per-user", 5)
+    arguments = ("--format", "adjacency", "--by", "given", "--test", tmp_path / "test.txt", "--min-per-user", 5)
     done = spherec("data", "split", tmp_path / "train.txt", *arguments, "-o", tmp_path / "parts")
     assert done.code == 2
     assert "takes both files as they are; leave out --min-per-user" in done.err

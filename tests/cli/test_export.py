@@ -64,7 +64,7 @@ def test_a_script_gets_json(command, tmp_path):
 
 
 def test_users_and_no_names(command, tmp_path, vectors):
-    assert command("out.npz", "--what", "both", "--no-names").code == 0
+    assert command("out.npz", "--what", "both", "--without-names").code == 0
     with np.load(tmp_path / "out.npz") as arrays:
         assert sorted(arrays) == ["constraint", "item_ids", "item_vectors", "user_ids", "user_vectors"]
         assert np.array_equal(arrays["user_vectors"], vectors.user_table.numpy())
@@ -91,7 +91,7 @@ def test_in_the_ball_only_one_distance_is_right(spherec, tmp_path):
 BAD = {
     "an ending that says nothing": (("out.txt",), ["the ending of out.txt says no format", "parquet"]),
     "no folder": (("nowhere/out.npz",), ["nowhere does not exist"]),
-    "the model itself": (("model.spherec", "--format", "npz"), ["would replace", "name another file"]),
+    "the model itself": (("model.spherec", "--format", "npz"), ["would overwrite", "name another file"]),
     "both in an index": (("out.usearch", "--what", "both"), ["items or users, not both"]),
 }
 

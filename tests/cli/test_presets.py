@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from spherec.cli.presets import PresetName
+from spherec.cli._settings import PresetName
 from spherec.training import Training
 from spherec.training.presets import PRESETS
 

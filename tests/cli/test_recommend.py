@@ -86,7 +86,7 @@ def test_lists_from_files(command, tmp_path):
 def test_somebody_new(command):
     told = records(command("recommend", "--items", "i1,i2,i3", "-k", 4, "--only", "i1,i4,i5,i6,i7", "--json"))
     assert told == MODEL.recommend_for(["i1", "i2", "i3"], 4, among=["i1", "i4", "i5", "i6", "i7"]).as_dicts()
-    assert "For somebody with these items" in command("recommend", "--items", "i1,i2").out
+    assert "For a user with these items" in command("recommend", "--items", "i1,i2").out
 
 
 def test_a_list_that_is_empty_says_so(command):

@@ -76,7 +76,7 @@ def runs(path):
 
 
 def test_the_table_stands_beside_the_papers(reproduce, tmp_path):
-    done = reproduce("--rows", f"popularity-1-256,{ROW}", "--folds", "0,2", "--no-plots")
+    done = reproduce("--rows", f"popularity-1-256,{ROW}", "--only-folds", "0,2", "--no-plots")
     assert done.code == 0, done.err
     assert files(tmp_path / "out") == WRITTEN
     assert runs(tmp_path / "out/records.jsonl") == {
@@ -92,7 +92,7 @@ def test_the_table_stands_beside_the_papers(reproduce, tmp_path):
 
 
 def test_the_csv_holds_the_means_of_the_records(reproduce, tmp_path):
-    reproduce("--rows", ROW, "--folds", "1,3", "--no-plots")
+    reproduce("--rows", ROW, "--only-folds", "1,3", "--no-plots")
     (line,) = csv.DictReader((tmp_path / "out/table.csv").read_text().splitlines())
     scores = [record.scores for record in Records(tmp_path / "out/records.jsonl")]
     assert line["dataset"] == "book-crossing"
@@ -109,7 +109,7 @@ def test_all_four_folds_are_run_if_nothing_is_said(reproduce, tmp_path):
 
 
 def test_the_second_time_nothing_is_trained(reproduce, trainings, tmp_path):
-    options = ("--rows", ROW, "--folds", "0,1", "--no-plots")
+    options = ("--rows", ROW, "--only-folds", "0,1", "--no-plots")
     first = reproduce(*options)
     trained, written = len(trainings), (tmp_path / "out/records.jsonl").read_bytes()
     again = reproduce(*options)
@@ -118,13 +118,13 @@ def test_the_second_time_nothing_is_trained(reproduce, trainings, tmp_path):
     assert again.out == first.out
     assert "2 of 2 runs were recorded before" in again.err
     assert (tmp_path / "out/records.jsonl").read_bytes() == written
-    reproduce("--rows", ROW, "--folds", "0,1,2", "--no-plots")
+    reproduce("--rows", ROW, "--only-folds", "0,1,2", "--no-plots")
     assert len(trainings) == trained + 2
 
 
 def test_faces_of_two_stage_stand_beside_the_tuned_one(reproduce, tmp_path):
-    assert reproduce("--rows", "two-stage-1-256", "--folds", "0,1", "--no-plots").code == 0
-    done = reproduce("--rows", "as-written-1-256,as-released-1-256", "--folds", "0,1", dataset="two-stage")
+    assert reproduce("--rows", "two-stage-1-256", "--only-folds", "0,1", "--no-plots").code == 0
+    done = reproduce("--rows", "as-written-1-256,as-released-1-256", "--only-folds", "0,1", dataset="two-stage")
     assert done.code == 0, done.err
     assert files(tmp_path / "out") == sorted([*WRITTEN, "two-stage.csv", "two-stage.jsonl", "two-stage.md"])
     rows = (tmp_path / "out/two-stage.csv").read_text().splitlines()[1:]
@@ -137,16 +137,16 @@ def test_faces_of_two_stage_stand_beside_the_tuned_one(reproduce, tmp_path):
 
 
 def test_a_part_of_the_rows_leaves_the_others_in_the_table(reproduce, tmp_path):
-    assert reproduce("--rows", f"{ROW},uniform-5-256", "--folds", "0,1", "--no-plots").code == 0
+    assert reproduce("--rows", f"{ROW},uniform-5-256", "--only-folds", "0,1", "--no-plots").code == 0
     whole = (tmp_path / "out/table.csv").read_bytes()
-    done = reproduce("--rows", ROW, "--folds", "0", "--no-plots")
+    done = reproduce("--rows", ROW, "--only-folds", "0", "--no-plots")
     assert done.code == 0, done.err
     assert "uniform-5-256" not in done.out
     assert (tmp_path / "out/table.csv").read_bytes() == whole
 
 
 def test_records_of_other_settings_do_not_count(reproduce, tmp_path):
-    assert reproduce("--rows", "two-stage-1-256", "--folds", "0", "--no-plots").code == 0
+    assert reproduce("--rows", "two-stage-1-256", "--only-folds", "0", "--no-plots").code == 0
     records = tmp_path / "out/records.jsonl"
     other = json.loads(records.read_text())
     other["identity"]["k"], other["scores"]["ndcg"] = 7, 1.0
@@ -155,13 +155,13 @@ def test_records_of_other_settings_do_not_count(reproduce, tmp_path):
         ("book-crossing", "two-stage-1-256", "table"),
         ("two-stage", "as-written-1-256", "two-stage"),
     ):
-        assert reproduce("--rows", row, "--folds", "0", "--no-plots", dataset=dataset).code == 0
+        assert reproduce("--rows", row, "--only-folds", "0", "--no-plots", dataset=dataset).code == 0
         assert "100.0" not in (tmp_path / f"out/{name}.csv").read_text()
 
 
 def test_plots_are_drawn_too(reproduce, tmp_path):
     pytest.importorskip("matplotlib")
-    done = reproduce("--rows", ROW, "--folds", "0")
+    done = reproduce("--rows", ROW, "--only-folds", "0")
     assert done.code == 0, done.err
     assert files(tmp_path / "out") == sorted(WRITTEN + PLOTS)
     assert all((tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG") for name in PLOTS)
@@ -178,15 +178,15 @@ def test_a_quick_look_is_kept_apart_from_results(reproduce, trainings, tmp_path)
     assert trainings[1].epochs in (2, 4, 6, 8, 10)
     reproduce("--rows", ROW, "--quick")
     assert len(trainings) == 2
-    reproduce("--rows", ROW, "--quick", "--folds", "1")
+    reproduce("--rows", ROW, "--quick", "--only-folds", "1")
     assert runs(tmp_path / "out/quick.jsonl") == {(ROW, 0): 1, (ROW, 1): 1}
 
 
 def test_workers_change_nothing(reproduce, tmp_path):
-    reproduce("--rows", ROW, "--folds", "0,1,2", "--no-plots", "--workers", 3)
+    reproduce("--rows", ROW, "--only-folds", "0,1,2", "--no-plots", "--workers", 3)
     together = (tmp_path / "out/table.csv").read_text()
     (tmp_path / "out/records.jsonl").unlink()
-    reproduce("--rows", ROW, "--folds", "0,1,2", "--no-plots")
+    reproduce("--rows", ROW, "--only-folds", "0,1,2", "--no-plots")
     assert (tmp_path / "out/table.csv").read_text() == together
 
 
@@ -205,14 +205,14 @@ def test_progress_is_shown_on_a_terminal(reproduce, monkeypatch):
 
 
 def test_a_fold_that_is_named_twice_is_refused_or_counts_once(reproduce, tmp_path):
-    done = reproduce("--rows", ROW, "--folds", "1,1", "--no-plots")
+    done = reproduce("--rows", ROW, "--only-folds", "1,1", "--no-plots")
     assert done.code == 2 or runs(tmp_path / "out/records.jsonl") == {(ROW, 1): 1}
 
 
 def test_that_matplotlib_is_missing_is_said_before_anything_is_trained(reproduce, trainings, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.delitem(sys.modules, "spherec.experiments.plots", raising=False)
-    done = reproduce("--rows", ROW, "--folds", "0")
+    done = reproduce("--rows", ROW, "--only-folds", "0")
     assert done.code == 2
     assert done.err.splitlines()[-1] == "error: plots need matplotlib; install it with: pip install 'spherec[plots]'"
     assert not (tmp_path / "out").exists()
@@ -269,10 +269,10 @@ def test_the_published_file_is_cut_as_the_paper_did(reproduce, trainings, tmp_pa
 # --- What cannot be --------------------------------------------------------------------------------------------------
 
 BAD = {
-    "a fold too many": (("--folds", "0,4"), ["--folds must be numbers in 0 … 3", "'0,4'"]),
-    "a fold below": (("--folds=-1",), ["--folds must be", "'-1'"]),
-    "no fold": (("--folds", ""), ["--folds must be"]),
-    "a word for a fold": (("--folds", "first"), ["--folds must be", "'first'"]),
+    "a fold too many": (("--only-folds", "0,4"), ["--only-folds must be comma-separated numbers in 0 … 3", "'0,4'"]),
+    "a fold below": (("--only-folds=-1",), ["--only-folds must be", "'-1'"]),
+    "no fold": (("--only-folds", ""), ["--only-folds must be"]),
+    "a word for a fold": (("--only-folds", "first"), ["--only-folds must be", "'first'"]),
     "unknown row": (("--rows", f"{ROW},best"), ["has no row best", "two-stage-5-256"]),
     "fewer than no workers": (("--workers", "-1"), ["workers", "-1"]),
     "no file": (("--data", "no-such.csv"), ["no-such.csv", "does not exist"]),

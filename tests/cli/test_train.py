@@ -188,7 +188,7 @@ BAD = {
     "negatives of nothing": (("--negatives", 0), ["negatives must be a whole number >= 1"]),
     "no config": (("--config", "no-such.toml"), ["cannot read no-such.toml", "No such file"]),
     "config is a folder": (("--config", "."), ["cannot read ."]),
-    "broken config": (("--config", "{bad}"), ["bad.toml is not TOML", "mend it"]),
+    "broken config": (("--config", "{bad}"), ["bad.toml is not TOML", "correct it"]),
     "binary config": (("--config", "{data}"), ["is not TOML"]),
     "validation of everything": (("--validation", 1), ["share between 0 and 1", "got 1"]),
     "negative validation": (("--validation", -0.1), ["share between 0 and 1"]),
@@ -223,7 +223,7 @@ def test_a_run_that_goes_on_where_memory_is_short_keeps_what_it_came_from(train,
     def fails(*_, **__):
         raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes.")
 
-    monkeypatch.setattr("spherec.cli.training.train", fails)
+    monkeypatch.setattr("spherec.training.train", fails)
     checkpoint = tmp_path / "model.spherec.checkpoint"
     checkpoint.write_text("hours of work")
     done = train("--resume")
@@ -247,7 +247,7 @@ def test_the_config_that_is_read_is_not_written_over(train, tmp_path):
     config.write_text("dim = 4\n")
     done = train("--config", config)
     assert done.code == 2
-    assert "--output would replace" in done.err
+    assert "--output would overwrite" in done.err
     assert config.read_text() == "dim = 4\n"
 
 

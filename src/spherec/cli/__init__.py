@@ -11,16 +11,15 @@ import typer
 
 from spherec._version import __version__
 from spherec.cli import data
+from spherec.cli._output import INTERRUPTED
 from spherec.cli.bench import bench
 from spherec.cli.compare import compare
 from spherec.cli.demo import demo
-from spherec.cli.display import INTERRUPTED
 from spherec.cli.evaluate import evaluate
 from spherec.cli.export import export
 from spherec.cli.presets import presets
-from spherec.cli.recommend import recommend
+from spherec.cli.recommend import explain, info, recommend, similar
 from spherec.cli.reproduce import reproduce
-from spherec.cli.similar import explain, info, similar
 from spherec.cli.train import train
 from spherec.cli.tune import tune
 from spherec.errors import SpherecError
@@ -64,9 +63,10 @@ def _root(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends with exit code 2 and one sentence on standard error."""
+    words = sys.argv[1:] if arguments is None else arguments
     try:
         with _quiet_once_interrupted():
-            app(arguments)
+            app(words, obj=words)
     except SpherecError as error:
         typer.secho(f"error: {error}", err=True, fg="red")
         sys.exit(2)
@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 @contextmanager
 def _quiet_once_interrupted() -> Iterator[None]:
-    """Ctrl-C leaves objects half built; what they complain of when thrown away, as late as at exit, is of no use."""
+    """After Ctrl-C, silence the complaints of half-built objects that are thrown away, as late as at exit."""
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or current_thread() is not main_thread():
         yield
         return

@@ -1,33 +1,141 @@
-"""`spherec bench`: how fast it is on this machine, beside the same written the obvious way."""
+"""`spherec bench`: speed on this machine, compared with a plain implementation."""
 
+import json
+import time
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich import box
+from rich.table import Table
+
+from spherec.cli._output import AsJson, note, show
+from spherec.cli._settings import Device
+from spherec.cli._source import Source
+from spherec.data.files import atomic_write, refuse_unwritable
+
+if TYPE_CHECKING:
+    from spherec.bench import Record
+    from spherec.bench.record import Comparison
+
+_UNKNOWN = "–"
 
 
 def bench(
     data: Annotated[str, typer.Option(help="'book-crossing' (the embedded data set) or a prepared file.")] = (
         "book-crossing"
     ),
-    device: Annotated[
-        Literal["auto", "cpu", "cuda"], typer.Option(help="'auto' takes the GPU where there is one.")
-    ] = "auto",
+    device: Device = "auto",
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer settings and shorter: a look within half a minute.")
+        bool, typer.Option("--quick", help="Take fewer and shorter measurements: a look within half a minute.")
     ] = False,
     seconds: Annotated[
-        float | None, typer.Option(help="For each of the chunks that medians are taken of; 0.5, or 0.1 with --quick.")
+        float | None,
+        typer.Option(help="Seconds of each chunk that medians are taken of. Default: 0.5, or 0.1 with --quick."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file for the record, as JSON, besides what is printed.")
+        Path | None, typer.Option("--output", "-o", help="JSON file for the record, in addition to what is printed.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure training steps, lists, reading and loading, in turns with a plain torch and NumPy implementation.
 
     Takes a few minutes on two cores; nothing else should be running. For example: spherec bench --quick
     """
-    from spherec.cli.benchmarking import run_benchmark  # brings torch, which takes a while
+    from spherec.bench import QUICK, Scope, measure
+    from spherec.device import resolve
 
-    run_benchmark(data, device=device, quick=quick, seconds=seconds, output=output, as_json=as_json)
+    where = resolve(device)
+    scope = QUICK if quick else Scope()
+    scope = scope if seconds is None else replace(scope, seconds=seconds)
+    if output is not None:
+        refuse_unwritable(output)
+    began = time.perf_counter()
+    interactions = Source(data=data).load(by_options=False)
+    loaded_in = time.perf_counter() - began
+    record = measure(interactions, scope, device=where, loaded_in=loaded_in, tell=note)
+    text = json.dumps(record.as_json(), indent=2)
+    if output is not None:
+        with atomic_write(output) as file:
+            file.write(f"{text}\n".encode())
+    if as_json:
+        typer.echo(text)
+        return
+    show(_steps(record), _others(record), _machine(record))
+    if quick:
+        note("a quick look: few and short measurements; without --quick they are steadier")
+
+
+def _steps(record: "Record") -> Table:
+    title = f"Training steps, D = {record.steps[0].dim}, on {record.environment['device']}"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("sampler-N-batch", no_wrap=True)
+    for name in ("k/s", "plain", "times", "ms", "plain", "floor", "MB", "plain"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for step in record.steps:
+        speed, plain = step.speed.ours, step.speed.baseline
+        table.add_row(
+            f"{step.sampler}-{step.negatives}-{step.batch}",
+            f"{speed.per_second / 1e3:,.0f}",
+            f"{plain.per_second / 1e3:,.1f}" if plain else _UNKNOWN,
+            _times(step.speed),
+            f"{speed.ms_per_step:,.3f}",
+            f"{plain.ms_per_step:,.1f}" if plain else _UNKNOWN,
+            f"{step.floor_ms:,.3f}",
+            _mb(step.peak_mb),
+            _mb(step.baseline_peak_mb),
+        )
+    table.caption = (
+        "k/s: thousand triplets a second; ms: of a step; MB: memory at the peak. plain: the same model written the "
+        "obvious way. floor: how long what a step must move and multiply takes this machine"
+    )
+    table.caption_justify = "left"
+    return table
+
+
+def _others(record: "Record") -> Table:
+    table = Table("", "spherec", "plain", "times", title="Around training", title_justify="left")
+    ranking, reading, loading = record.ranking, record.reading, record.loading
+    table.add_row(f"exact lists of {ranking.k}, users/s", *_speeds(ranking.speed))
+    if isinstance(reading, str):
+        table.add_row("reading a CSV", "skipped", "", "")
+    else:
+        table.add_row(f"reading a CSV of {reading.rows:,} rows, rows/s", *_speeds(reading.speed))
+    table.add_section()
+    table.add_row("import spherec, s", f"{loading.import_spherec:.2f}", "", "")
+    imports = f"{loading.import_training:.2f}", f"{loading.import_torch:.2f}", ""
+    table.add_row("import spherec.training, s (plain: torch)", *imports)
+    if loading.data is not None:
+        table.add_row("loading the data set, s", f"{loading.data:.2f}", "", "")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    why = reading if isinstance(reading, str) else reading.skipped
+    if why:
+        note(f"reading: {why}")
+    return table
+
+
+def _machine(record: "Record") -> str:
+    can = record.machine
+    parts = [
+        f"copies {can.copy_gb_per_second:,.1f} GB/s",
+        f"gathers rows at {can.gather_gb_per_second:,.1f} GB/s",
+        f"multiplies {can.gflops:,.0f} GFLOP/s",
+    ]
+    if can.launch_us is not None and can.graph_launch_us is not None:
+        parts.append(f"begins a kernel every {can.launch_us:.1f} µs, {can.graph_launch_us:.1f} µs in a graph")
+    return f"The machine {', '.join(parts)}."
+
+
+def _speeds(speed: "Comparison") -> tuple[str, str, str]:
+    plain = f"{speed.baseline.per_second:,.0f}" if speed.baseline else _UNKNOWN
+    return f"{speed.ours.per_second:,.0f}", plain, _times(speed)
+
+
+def _times(speed: "Comparison") -> str:
+    return _UNKNOWN if speed.ratio is None else f"{speed.ratio:,.1f}"
+
+
+def _mb(size: float | None) -> str:
+    return _UNKNOWN if size is None else f"{size:,.0f}"

@@ -1,48 +1,56 @@
-"""`spherec data prepare`, `stats` and `head`: from raw files to interactions, and a look at either."""
+"""`spherec data prepare`, `stats`, `head` and `split`: from raw files to interactions, and a look at either."""
 
 import json
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from itertools import dropwhile, pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, assert_never
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich.table import Table
 
-from spherec.cli.display import histogram_table, note, show, statistics_table, steps_table
-from spherec.cli.names import IdColumn, NameColumn, NamesPath, load_with_names
-from spherec.cli.source import CUT, Source, takes_source
-from spherec.cli.split import split
-from spherec.data.files import refuse_unwritable
+from spherec.cli._output import AsJson, note, show
+from spherec.cli._settings import refuse_overwriting
+from spherec.cli._source import CUT, NamesColumn, NamesIdColumn, NamesPath, Source, takes_source
+from spherec.data import splits
+from spherec.data.events import Step
+from spherec.data.files import atomic_folder, refuse_taken, refuse_unwritable
 from spherec.data.interactions import Interactions
-from spherec.data.statistics import statistics
+from spherec.data.splits import Fold
+from spherec.data.statistics import Spread, Statistics, histogram, statistics
+from spherec.datasets import Preset, Table1
 from spherec.errors import ArgumentError
 
-app = typer.Typer(help="Prepare, describe, split and look at interactions.", no_args_is_help=True)
+app = typer.Typer(help="Prepare, describe, split and inspect interactions.", no_args_is_help=True)
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+_By = Literal["k-fold", "ratio", "leave-one-out", "leave-last-out", "time", "given"]
+_BAR = 40  # characters of the longest bar
 
 
 @app.command()
 @takes_source
 def prepare(
     source: Source,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, e.g. movies.npz.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, e.g. movies.npz.")],
     names: NamesPath = None,
-    names_id_column: IdColumn = "id",
-    names_column: NameColumn = "name",
-    compress: Annotated[bool, typer.Option("--compress", help="Smaller, but slower to load.")] = False,
+    names_id_column: NamesIdColumn = "id",
+    names_column: NamesColumn = "name",
+    compress: Annotated[
+        bool, typer.Option("--compress", help="Compress the file: smaller, but slower to load.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read events, merge repeated pairs, cut, and write one file that everything else loads in no time.
+    """Read events, merge repeated pairs, cut, and write one file that all other commands load quickly.
 
     For example: spherec data prepare ratings.csv --user-column userId --item-column movieId --value-column rating
     --min-value 4 -o movies.npz
     """
-    for given in (source.data, names):
-        if given is not None and output.exists() and Path(given).exists() and output.samefile(given):
-            raise ArgumentError(f"--output would replace {given}, which is read; name another file")
+    refuse_overwriting({"--output": output}, (source.data, names))
     refuse_unwritable(output)
-    data = load_with_names(source, names, names_id_column, names_column, shows_steps=True)
+    data = source.load_with_names(names, names_id_column, names_column, shows_steps=True)
     data.save(output, compress=compress)
     _describe(source, data, output=str(output), as_json=as_json)
 
@@ -55,8 +63,8 @@ def stats(source: Source, as_json: AsJson = False) -> None:
     _describe(source, data, output=None, as_json=as_json)
     if not as_json and len(data):
         show(
-            histogram_table(data.items_per_user, "users", "items"),
-            histogram_table(data.users_per_item, "items", "users"),
+            _histogram_table(data.items_per_user, "users", "items"),
+            _histogram_table(data.users_per_item, "items", "users"),
         )
 
 
@@ -64,11 +72,11 @@ def stats(source: Source, as_json: AsJson = False) -> None:
 @takes_source
 def head(
     source: Source,
-    rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="How many.")] = 10,
+    rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="Number of events.")] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Show the first events as they are understood, before anything is merged or cut. Reads no more than needed."""
-    if given := [option for option in source.options_given(CUT) if option != "--preset"]:
+    """Show the first events of a file, before repeated pairs are merged and anything is cut."""
+    if given := [option for option in source.options_given(CUT) if option != "--paper-cut"]:
         raise ArgumentError(f"head shows events before any cut; leave out {', '.join(given)}")
     columns = _first_events(source, rows)
     records = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
@@ -81,11 +89,64 @@ def head(
     show(table)
 
 
-app.command()(split)
+@app.command()
+@takes_source
+def split(
+    source: Source,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write; it must not exist yet.")],
+    by: Annotated[
+        _By,
+        typer.Option(
+            help="k-fold: deal each user's items over --folds. ratio: take a share of each user's items. "
+            "leave-one-out, leave-last-out: take a random or the latest item of each user. "
+            "time: take everything from --at on, or the latest share. given: DATA trains, --test tests."
+        ),
+    ] = "k-fold",
+    folds: Annotated[int | None, typer.Option(help="Number of folds, for k-fold. Default: 4.")] = None,
+    test_share: Annotated[
+        float | None, typer.Option(help="Share to test on, for ratio and time. Default: 0.2.")
+    ] = None,
+    at: Annotated[str | None, typer.Option(help="Date such as 2004-06-01, or a number, for time.")] = None,
+    test: Annotated[str | None, typer.Option(help="File to test on, read like DATA, for given.")] = None,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Split into train.npz and test.npz in a folder; k-fold makes fold-0, fold-1 and so on in it.
+
+    For example: spherec data split movies.npz --by ratio --test-share 0.2 -o split
+    """
+    _refuse_unused(by, {"--folds": folds, "--test-share": test_share, "--at": at, "--test": test})
+    if by == "given" and (given := source.options_given(CUT)):
+        raise ArgumentError(
+            f"--by given takes both files as they are; leave out {', '.join(given)}, cut when preparing"
+        )
+    refuse_taken(output)
+    data = source.load()
+    share = 0.2 if test_share is None else test_share
+    match by:
+        case "k-fold":
+            parts = {
+                f"fold-{index}": fold
+                for index, fold in enumerate(splits.k_fold(data, 4 if folds is None else folds, seed=seed))
+            }
+        case "ratio":
+            parts = {".": splits.ratio(data, share, seed=seed)}
+        case "leave-one-out":
+            parts = {".": splits.leave_one_out(data, seed=seed)}
+        case "leave-last-out":
+            parts = {".": splits.leave_one_out(data, by="time", seed=seed)}
+        case "time":
+            parts = {".": splits.by_time(data, at=at) if at is not None else splits.by_time(data, test=share)}
+        case "given":
+            parts = {".": splits.given(data, _load_test(source, test))}
+        case _ as never:
+            assert_never(never)
+    _write_split(parts, output)
+    _report_split(parts, output, as_json=as_json)
 
 
 def _describe(source: Source, data: Interactions, *, output: str | None, as_json: bool) -> None:
-    """Steps and statistics, as tables or JSON."""
+    """Print steps and statistics, as tables or JSON."""
     numbers, paper = statistics(data), source.paper
     if as_json:
         described: dict[str, Any] = {"output": output} if output else {}
@@ -94,7 +155,7 @@ def _describe(source: Source, data: Interactions, *, output: str | None, as_json
         typer.echo(json.dumps(described))
         return
     if data.steps:
-        show(steps_table(data.steps))
+        show(_steps_table(data.steps))
     show(statistics_table(numbers, paper))
     if paper is not None:
         note(paper.note)
@@ -103,7 +164,7 @@ def _describe(source: Source, data: Interactions, *, output: str | None, as_json
 
 
 def _first_events(source: Source, rows: int) -> dict[str, list[Any]]:
-    """The columns of the first events, by name."""
+    """Return the columns of the first events, by name."""
     prepared = source.prepared()
     events = source.first_events(rows) if prepared is None else prepared.events()
     users, items = events.users[:rows], events.items[:rows]
@@ -121,3 +182,102 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:.15g}" if isinstance(value, float) else str(value)
+
+
+def _refuse_unused(by: _By, options: dict[str, object]) -> None:
+    """Raise an `ArgumentError` for options that this kind of split would ignore."""
+    used = {
+        "k-fold": {"--folds"},
+        "ratio": {"--test-share"},
+        "time": {"--test-share", "--at"},
+        "given": {"--test"},
+    }
+    unused = [name for name, value in options.items() if value is not None and name not in used.get(by, set())]
+    if unused:
+        raise ArgumentError(f"--by {by} does not use {', '.join(unused)}; leave them out or choose another split")
+
+
+def _load_test(source: Source, test: str | None) -> Interactions:
+    if test is None:
+        raise ArgumentError("--by given needs --test, the file to test on")
+    return replace(source, data=test).load()
+
+
+def _write_split(parts: dict[str, Fold], output: Path) -> None:
+    with atomic_folder(output) as folder:
+        for name, fold in parts.items():
+            (folder / name).mkdir(exist_ok=True)
+            fold.train.save(folder / name / "train.npz")
+            fold.test.save(folder / name / "test.npz")
+
+
+def _report_split(parts: dict[str, Fold], output: Path, *, as_json: bool) -> None:
+    rows = [
+        {"path": str(output / name / f"{role}.npz"), "pairs": len(part), "users": int((part.items_per_user > 0).sum())}
+        for name, fold in parts.items()
+        for role, part in (("train", fold.train), ("test", fold.test))
+    ]
+    if as_json:
+        typer.echo(json.dumps(rows))
+        return
+    table = Table("file", "pairs", "users with any")
+    for row in rows:
+        table.add_row(str(row["path"]), f"{row['pairs']:,}", f"{row['users']:,}")
+    show(table)
+    note("all parts share the same user and item indices")
+
+
+def _steps_table(steps: Sequence[Step]) -> Table:
+    """Show what each step left, and what it removed."""
+    table = Table(title="From raw rows to interactions", title_justify="left")
+    table.add_column("step")
+    for name in ("users", "items", "pairs", "removed"):
+        table.add_column(name, justify="right")
+    removed = [0, *(before.pairs - after.pairs for before, after in pairwise(steps))]
+    for step, gone in zip(steps, removed, strict=False):
+        table.add_row(step.name, f"{step.users:,}", f"{step.items:,}", f"{step.pairs:,}", f"{gone:,}" if gone else "")
+    return table
+
+
+def statistics_table(statistics: Statistics, preset: Preset | None) -> Table:
+    """Show the statistics, next to the paper's Table 1 where the data set is one of the paper's."""
+    table = Table(title="Statistics", title_justify="left")
+    table.add_column("")
+    table.add_column("here", justify="right")
+    ours = _sizes(statistics)
+    theirs = _sizes(preset.paper) if preset is not None else {}
+    if preset is not None:
+        table.add_column(f"paper, Table 1\n({preset.title})", justify="right")
+    for name, size in ours.items():
+        table.add_row(name, size, *([theirs[name]] if theirs else []))
+    table.add_section()
+    table.add_row("items per user", _spread(statistics.items_per_user))
+    table.add_row("users per item", _spread(statistics.users_per_item))
+    table.add_row("pairs on the top 1 % of items", f"{statistics.top_percent_share:.1f} %")
+    return table
+
+
+def _histogram_table(counts: NDArray[np.int64], of: str, having: str) -> Table:
+    """Draw a skewed count: a bar for each doubling."""
+    bins = list(dropwhile(lambda counted: counted[2] == 0, histogram(counts)))
+    most = max(many for _, _, many in bins)
+    table = Table(having, of, "", title=f"How many {of} have how many {having}", title_justify="left", box=None)
+    for low, high, many in bins:
+        bar = "█" * round(_BAR * many / most) or ("▏" if many else "")
+        table.add_row(f"{low:,}" if low == high else f"{low:,}–{high:,}", f"{many:,}", bar)
+    for column in table.columns[:2]:
+        column.justify = "right"
+    return table
+
+
+def _sizes(of: Statistics | Table1) -> dict[str, str]:
+    return {
+        "users": f"{of.users:,}",
+        "items": f"{of.items:,}",
+        "pairs": f"{of.pairs:,}",
+        "density": f"{of.density_percent:.3f} %",
+    }
+
+
+def _spread(spread: Spread) -> str:
+    return f"{spread.smallest:,} to {spread.largest:,}, median {spread.median:,g}"

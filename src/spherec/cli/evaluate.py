@@ -1,39 +1,93 @@
-"""`spherec evaluate`: how good a model's lists are, or those of another program."""
+"""`spherec evaluate`: score the lists of a model, or those of another program."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
+from rich.table import Table
+
+from spherec import datasets
+from spherec.cli._output import AsJson, note, show
+from spherec.cli._settings import Device
+from spherec.cli._source import Source
+from spherec.data import splits
+from spherec.data.files import is_archive
+from spherec.data.interactions import Interactions
+from spherec.data.reading import Columns, Reading
+from spherec.errors import DataError
+from spherec.tensor_file import is_tensor_file
+
+if TYPE_CHECKING:
+    import torch
+
+    from spherec.evaluation import ItemLister
 
 
 def evaluate(
     model: Annotated[
-        Path, typer.Argument(help="A model that `spherec train` wrote, or a table of user, item, rank from elsewhere.")
+        Path,
+        typer.Argument(help="Model file from `spherec train`, or a table of user, item and rank from another program."),
     ],
-    train: Annotated[str, typer.Option(help="What it was trained on: 'book-crossing', a prepared file or a table.")],
-    test: Annotated[str, typer.Option(help="What was held out, read like --train.")],
+    train: Annotated[str, typer.Option(help="Data it was trained on: 'book-crossing', a prepared file or a table.")],
+    test: Annotated[str, typer.Option(help="Data that was held out, read like --train.")],
     k: Annotated[int, typer.Option("-k", help="Length of the lists.")] = 50,
-    user_column: Annotated[str, typer.Option(help="Column with user ids, in tables.")] = "user",
-    item_column: Annotated[str, typer.Option(help="Column with item ids, in tables.")] = "item",
-    rank_column: Annotated[str, typer.Option(help="Column with ranks, in a table of lists; 1 is the best.")] = "rank",
-    device: Annotated[
-        Literal["auto", "cpu", "cuda"], typer.Option(help="'auto' takes the GPU where there is one.")
-    ] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    user_column: Annotated[str, typer.Option(help="Column of user ids, in tables.")] = "user",
+    item_column: Annotated[str, typer.Option(help="Column of item ids, in tables.")] = "item",
+    rank_column: Annotated[str, typer.Option(help="Column of ranks, in a table of lists; 1 is the best.")] = "rank",
+    device: Device = "auto",
+    as_json: AsJson = False,
 ) -> None:
-    """Rank all items for every user with something held out, training items excluded, and score the lists.
+    """Rank all items for every user who has test items, leave out training items, and score the lists.
 
     For example: spherec data split movies.npz --by ratio -o split; spherec train split/train.npz -o model.spherec;
     spherec evaluate model.spherec --train split/train.npz --test split/test.npz
     """
-    from spherec.cli.evaluation import run_evaluation  # brings torch, which takes a while
+    from spherec.device import resolve
+    from spherec.evaluation import METRICS, evaluate
+    from spherec.evaluation.metrics import label_at
 
-    run_evaluation(
-        model,
-        train,
-        test,
-        k=k,
-        columns=(user_column, item_column, rank_column),
-        device=device,
-        as_json=as_json,
-    )
+    fold = splits.given(_load(train, user_column, item_column), _load(test, user_column, item_column))
+    ranker = _ranker(model, fold, Columns(user_column, item_column, rank_column), resolve(device))
+    scores = evaluate(ranker, fold.train, fold.test, k=k)
+    summary = scores.summary()
+    counts = {"k": k, "users": len(scores.per_user.users), "users_without_test_items": scores.users_without}
+    if as_json:
+        known = {name: None if np.isnan(value) else value for name, value in summary.items()}  # JSON has no NaN
+        typer.echo(json.dumps({**known, **counts}))
+        return
+    table = Table("metric", "", title=f"{model.name}: {counts['users']:,} users", title_justify="left")
+    for metric in METRICS:
+        table.add_row(label_at(metric, k, explain=True), f"{summary[metric.name]:.4f}")
+    table.columns[1].justify = "right"
+    show(table)
+    empty = int(np.isnan(scores.per_user.median_popularity).sum())
+    if empty:
+        note(f"{empty:,} users have an empty list: they count with no hit, but not for popularity")
+    if scores.users_without:
+        note(f"{scores.users_without:,} users have nothing held out and are not counted")
+
+
+def _load(data: str, user: str, item: str) -> Interactions:
+    """Load the embedded data set or a prepared file; read any other as a table with these columns."""
+    is_table = data != datasets.BOOK_CROSSING.name and not is_archive(data)
+    source = Source(data=data, user_column=user, item_column=item) if is_table else Source(data=data)
+    return source.load(by_options=False)
+
+
+def _ranker(path: Path, fold: splits.Fold, columns: Columns, device: "torch.device") -> "ItemLister":
+    """Load the model, or the lists in a table."""
+    from spherec import artifact
+    from spherec.evaluation.foreign import Lists
+    from spherec.recommender.answers import Answers
+
+    if not path.exists():
+        raise DataError(f"{path} does not exist; give a model or a table of user, item, rank")
+    if is_archive(path) or is_tensor_file(path):
+        made = artifact.load(path)
+        return Answers(replace(made, vectors=made.vectors.to(device))).ranker_for(fold.train, fold.test)
+    from spherec.data.readers import read_events  # brings polars, which a machine that only trains may lack
+
+    return Lists.from_events(read_events(path, Reading(columns=columns)), fold.train)

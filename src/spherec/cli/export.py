@@ -1,29 +1,64 @@
-"""`spherec export`: a model's vectors for other programs."""
+"""`spherec export`: write a model's vectors for other programs."""
 
+import json
+import shlex
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from spherec.cli._output import counting_bar, note
+from spherec.cli._settings import refuse_overwriting
+from spherec.data.files import refuse_unwritable
+
+_NEAREST = {
+    "sphere": "nearest by cosine, dot product or Euclidean distance: on the sphere they agree",
+    "ball": "nearest by Euclidean distance, not by cosine or dot product: the model lives in the ball",
+}
+
 
 def export(
-    model: Annotated[Path, typer.Argument(help="A model that `spherec train` wrote.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The file to write, e.g. books.parquet.")],
+    model: Annotated[Path, typer.Argument(help="Model file from `spherec train`.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, e.g. books.parquet.")],
     format: Annotated[
         Literal["parquet", "npz", "usearch", "pgvector"] | None,
-        typer.Option(help="What to write; without it the ending says: .parquet, .npz, .usearch, .sql (pgvector)."),
+        typer.Option(
+            help="Format of the file. Default: by its ending, which is .parquet, .npz, .usearch or .sql (pgvector)."
+        ),
     ] = None,
-    what: Annotated[Literal["items", "users", "both"], typer.Option(help="Whose vectors.")] = "items",
-    names: Annotated[bool, typer.Option("--names/--no-names", help="Take the names of items along.")] = True,
+    what: Annotated[Literal["items", "users", "both"], typer.Option(help="Vectors to write.")] = "items",
+    names: Annotated[bool, typer.Option("--with-names/--without-names", help="Include the names of items.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a sentence.")] = False,
 ) -> None:
-    """Write a model's vectors, with their ids and names, for the program that is to serve them.
+    """Write a model's vectors, with ids and names, for the program that will serve them.
 
-    parquet: a table for polars, pandas, DuckDB. npz: arrays for NumPy and FAISS. usearch: an index for nearest
-    neighbours, the ids beside it. pgvector: a script that psql runs.
+    parquet: a table for polars, pandas, DuckDB. npz: arrays for NumPy and FAISS. usearch: an index of nearest
+    neighbours, with the ids in a second file. pgvector: a script for psql.
 
     For example: spherec export books.spherec -o books.parquet; spherec export books.spherec -o books.sql --what both
     """
-    from spherec.cli.exporting import run_export  # brings torch, which takes a while
+    from spherec import artifact
+    from spherec.export import format_of, write
 
-    run_export(model, output, format=format, what=what, names=names, as_json=as_json)
+    chosen = format or format_of(output)
+    refuse_overwriting({"--output": output}, [model])
+    refuse_unwritable(output)
+    loaded = artifact.load(model)
+    with counting_bar(f"writing {output.name}", "rows") as progress:
+        write(output, loaded.vectors, loaded.data, format=chosen, what=what, names=names, progress=progress)
+    counts = {"items": loaded.data.n_items, "users": loaded.data.n_users}
+    written = {kind: count for kind, count in counts.items() if what in ("both", kind)}
+    dim, constraint = loaded.vectors.item_table.shape[1], loaded.vectors.constraint
+    if as_json:
+        described = {"output": str(output), "format": chosen, **written, "dim": dim, "constraint": constraint}
+        typer.echo(json.dumps(described))
+        return
+    many = " and ".join(f"{count:,} {kind}" for kind, count in written.items())
+    typer.echo(f"{output} holds the vectors of {many}, {dim} dimensions")
+    note(_NEAREST[constraint])
+    if chosen == "usearch":
+        from spherec.export import index  # brings usearch, an extra
+
+        note(f"its keys are positions; {index.ids_path(output)} has their ids")
+        if what == "items":
+            note(f"spherec recommend and similar answer through it with --index {shlex.quote(str(output))}")

@@ -1,37 +1,29 @@
-"""`spherec presets`: ways to train, and all settings of one."""
+"""`spherec presets`: list the presets for training, or print all settings of one."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from spherec.cli.display import note, show
-
-PresetName = Literal[
-    "accurate",
-    "balanced",
-    "niche",
-    "two-stage",
-    "two-stage-as-released",
-    "two-stage-as-written",
-    "uniform",
-    "popularity",
-]
+from spherec.cli._output import note, show
+from spherec.cli._settings import PresetName
 
 
 def presets(
-    name: Annotated[PresetName | None, typer.Argument(help="Print all settings of this one, as TOML.")] = None,
+    name: Annotated[
+        PresetName | None, typer.Argument(help="Preset whose settings to print, as TOML. Default: list all presets.")
+    ] = None,
 ) -> None:
-    """List the ways to train that have a name; with a name, print its settings.
+    """List the presets for training; with a name, print all settings of that preset.
 
     For example: spherec presets two-stage > run.toml, change a line, spherec train DATA --config run.toml -o my.spherec
     """
-    from spherec.training.presets import PRESETS  # brings torch, which takes a while
+    from spherec.training.presets import PRESETS
 
     if name is not None:
         typer.echo(PRESETS[name].training.to_toml())
         return
-    table = Table("preset", "loss", "sampler", "what it is")
+    table = Table("preset", "loss", "sampler", "description")
     for known, preset in PRESETS.items():
         loss, sampler = (type(part).__name__ for part in (preset.training.loss, preset.training.sampler))
         table.add_row(known, loss, sampler, preset.what)

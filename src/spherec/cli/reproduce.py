@@ -1,56 +1,190 @@
-"""`spherec reproduce`: the paper's table, from one command."""
+"""`spherec reproduce`: run the experiments of the paper's table."""
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
+from rich.table import Table
 
-Dataset = Literal["book-crossing", "amazon-movies", "echonest", "two-stage"]
+from spherec import datasets
+from spherec.cli._output import note, show
+from spherec.cli._runs import check_workers, parse_folds, runs_bar
+from spherec.cli._settings import RUN, Device
+from spherec.cli._source import Source
+from spherec.data.files import atomic_write, is_archive
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from spherec.experiments import Record, Records, Row
+    from spherec.experiments.paper import PaperRow
+    from spherec.experiments.report import Line
+
+_Dataset = Literal["book-crossing", "amazon-movies", "echonest", "two-stage"]
+_QUICK_EPOCHS = 10
 
 
 def reproduce(
     dataset: Annotated[
-        Dataset,
+        _Dataset,
         typer.Argument(
-            help="Which of the paper's data sets. 'two-stage': what the public code did and what the text says, on "
-            "Book-Crossing."
+            help="Data set of the paper; or 'two-stage': two-stage sampling as the public code has it and as the "
+            "text describes it, on Book-Crossing."
         ),
     ],
     data: Annotated[
         Path | None,
-        typer.Option(
-            help="The published file of amazon-movies or echonest, raw or prepared; book-crossing is embedded."
-        ),
+        typer.Option(help="Published file of amazon-movies or echonest, raw or prepared; book-crossing is embedded."),
     ] = None,
     rows: Annotated[
-        str | None, typer.Option(help="Only these, with commas between, e.g. two-stage-5-256,uniform-5-4096.")
+        str | None,
+        typer.Option(help="Comma-separated rows to run, e.g. two-stage-5-256,uniform-5-4096. Default: all."),
     ] = None,
-    folds: Annotated[str | None, typer.Option(help="Only these, with commas between, e.g. 0,1.")] = None,
-    device: Annotated[
-        Literal["auto", "cpu", "cuda"], typer.Option(help="'auto' takes the GPU where there is one.")
-    ] = "auto",
-    workers: Annotated[int | None, typer.Option(help="Runs at once; if nothing is said, 8 on a GPU, else 1.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fold 0 and 10 epochs at most: a look, not a result.")] = False,
+    only_folds: Annotated[
+        str | None, typer.Option(help="Comma-separated folds to run, e.g. 0,1. Default: all.")
+    ] = None,
+    device: Device = "auto",
+    workers: Annotated[
+        int | None, typer.Option(help="Runs at once. Default: 8 on a GPU, else 1.", rich_help_panel=RUN)
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run fold 0 with at most 10 epochs: a look, not a result.")
+    ] = False,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="The folder of the results; results/DATASET if nothing is said."),
+        Path | None, typer.Option("--output", "-o", help="Folder of the results. Default: results/DATASET.")
     ] = None,
-    plots: Annotated[bool, typer.Option("--plots/--no-plots", help="Draw them, too; needs matplotlib.")] = True,
+    plots: Annotated[bool, typer.Option("--plots/--no-plots", help="Draw plots; needs matplotlib.")] = True,
 ) -> None:
-    """Train and test every row of the paper's table on 4 folds, and put the figures beside the paper's.
+    """Train and test every row of the paper's table on 4 folds, and compare the figures with the paper's.
 
     Runs that are recorded in the folder are not run again, so this can be stopped and started at will.
     """
-    from spherec.cli.reproduction import run_reproduction  # brings torch, which takes a while
+    from spherec.device import resolve
+    from spherec.experiments import Experiment, Records, run
+    from spherec.experiments.report import as_csv, as_markdown, lines, made_by
+    from spherec.experiments.runner import recorded
 
-    run_reproduction(
-        dataset,
-        data,
-        [row.strip() for row in rows.split(",")] if rows else None,
-        folds,
-        device=device,
-        workers=workers,
-        quick=quick,
-        output=output or Path("results") / ("book-crossing" if dataset == "two-stage" else dataset),
-        plots=plots,
-    )
+    output = output or Path("results") / ("book-crossing" if dataset == "two-stage" else dataset)
+    experiment = Experiment.embedded(dataset)
+    experiment = experiment.only([row.strip() for row in rows.split(",")]) if rows else experiment
+    chosen = [0] if quick and only_folds is None else parse_folds(only_folds, experiment.folds)
+    if quick:
+        experiment = replace(experiment, name=f"{experiment.name}-quick", rows=tuple(map(_quick, experiment.rows)))
+    check_workers(workers)
+    if output.exists() and not output.is_dir():
+        raise ArgumentError(f"--output must be a folder, and {output} is a file; name another")
+    draw = _drawing() if plots and not quick and dataset != "two-stage" else None
+    files = _files(dataset)
+    interactions = _data(files.dataset, data)
+    output.mkdir(parents=True, exist_ok=True)
+    records = Records(output / ("quick.jsonl" if quick else files.records))
+    before = {record.key for record in records}
+    with runs_bar(len(experiment.rows) * len(chosen)) as watch:
+        done = run(
+            experiment, interactions, records, device=resolve(device), folds=chosen, workers=workers, watch=watch
+        )
+    _show(files.dataset, lines(done), _of_paper(files.dataset, done))
+    if old := sum(record.key in before for record in done):
+        note(f"{old} of {len(done)} runs were recorded before in {output}; choose another --output to run them again")
+    if quick:
+        note("a quick look: fold 0, few epochs; without --quick the runs are what the paper's are")
+        return
+    # What is written holds all that is recorded, not only the rows and folds that were asked for this time.
+    whole = recorded(Experiment.embedded(dataset), interactions, records)
+    if dataset == "two-stage":
+        whole += _tuned(interactions, Records(output / _files("book-crossing").records))
+    table = lines(whole)
+    text = as_markdown(table, _of_paper(files.dataset, whole), made_by(whole))
+    _write(files.table, {"csv": as_csv(files.dataset, table), "md": text}, output)
+    if draw is not None:
+        draw(files.dataset, table, whole, output)
+    note(f"{output} holds the table, the records{' and the plots' if draw else ''}")
+
+
+class _Files(NamedTuple):
+    """The data that an experiment runs on, and the names of its files."""
+
+    dataset: Literal["book-crossing", "amazon-movies", "echonest"]
+    records: str
+    table: str
+
+
+def _files(dataset: _Dataset) -> _Files:
+    """Return the files of an experiment; the variants of two-stage sampling are kept with Book-Crossing."""
+    if dataset == "two-stage":
+        return _Files("book-crossing", "two-stage.jsonl", "two-stage")
+    return _Files(dataset, "records.jsonl", "table")
+
+
+def _tuned(interactions: Interactions, records: "Records") -> "list[Record]":
+    """Return the two-stage rows of the paper's table that are recorded in the same folder."""
+    from spherec.experiments import Experiment
+    from spherec.experiments.runner import recorded
+
+    experiment = Experiment.embedded("book-crossing")
+    tuned = experiment.only([row.name for row in experiment.rows if row.name.startswith("two-stage-")])
+    found = recorded(tuned, interactions, records)
+    return [replace(record, row=record.row.replace("two-stage", "tuned")) for record in found]
+
+
+def _of_paper(dataset: str, records: "Sequence[Record]") -> "dict[str, PaperRow]":
+    """Return the paper's row for each of ours; a variant of two-stage sampling is compared with the paper's own."""
+    from spherec.experiments import paper_rows
+
+    rows = paper_rows(dataset)
+    variants = {record.row: f"two-stage-{'-'.join(record.row.rsplit('-', 2)[1:])}" for record in records}
+    return {name: rows[name if name in rows else variant] for name, variant in variants.items()}
+
+
+def _quick(row: "Row") -> "Row":
+    """Return the row with one setting and few epochs."""
+    from spherec.experiments import Row
+
+    training = row.choices[len(row.choices) // 2]
+    few = min(training.epochs or _QUICK_EPOCHS, _QUICK_EPOCHS)
+    return Row(row.name, replace(training, epochs=few, validate_every=max(few // 5, 1)))
+
+
+def _data(dataset: Literal["book-crossing", "amazon-movies", "echonest"], path: Path | None) -> Interactions:
+    """Load the embedded data set, a prepared file, or a raw one that is cut as in the paper."""
+    if path is None:
+        if dataset != "book-crossing":
+            raise ArgumentError(f"{dataset} is not embedded; give its published file with --data")
+        return datasets.book_crossing()
+    if is_archive(path):
+        return Source(data=str(path)).load()
+    return Source(data=str(path), paper_cut=dataset).load()
+
+
+def _show(title: str, table: "Sequence[Line]", paper: "Mapping[str, PaperRow]") -> None:
+    """Show the table, our figures above the paper's."""
+    from spherec.experiments.report import beside
+
+    folds = max((line.folds for line in table), default=0)
+    over = f"mean ± deviation over {folds} folds" if folds > 1 else "one fold"
+    shown = Table("row", "MAP %", "NDCG %", "MMR", title=f"{title}: ours, {over}; the paper's below")
+    shown.columns[0].no_wrap = True
+    for line in table:
+        ours, theirs = zip(*beside(line, paper.get(line.row)), strict=True)
+        shown.add_row(line.row, *ours)
+        if any(theirs):
+            shown.add_row("", *(f"{figure}  " for figure in theirs), style="dim")
+    for column in shown.columns[1:]:
+        column.justify = "right"
+    show(shown)
+    note("▲ better than the paper's mean, = within its deviation (MMR: within a tenth), ▼ worse")
+
+
+def _write(name: str, texts: Mapping[str, str], output: Path) -> None:
+    for ending, text in texts.items():
+        with atomic_write(output / f"{name}.{ending}") as file:
+            file.write(text.encode())
+
+
+def _drawing() -> "Callable[[str, Sequence[Line], Sequence[Record], Path], object]":
+    """Return the function that draws; imported before long work, because it needs matplotlib."""
+    from spherec.experiments.plots import draw_all
+
+    return draw_all

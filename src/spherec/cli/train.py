@@ -1,78 +1,101 @@
-"""`spherec train`: from interactions to vectors."""
+"""`spherec train`: learn a model from interactions."""
 
+import json
+import shlex
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.table import Table
 
-from spherec.cli.names import IdColumn, NameColumn, NamesPath, load_with_names
-from spherec.cli.settings import MODEL, ConfigFile, PresetToBegin, changes
-from spherec.cli.source import Source, takes_source
+from spherec.cli._output import INTERRUPTED, AsJson, note, show
+from spherec.cli._settings import (
+    MODEL,
+    RUN,
+    ConfigFile,
+    Device,
+    StartingPreset,
+    read_settings,
+    refuse_overwriting,
+)
+from spherec.cli._source import NamesColumn, NamesIdColumn, NamesPath, Source, takes_source
+from spherec.data.files import refuse_unwritable
+from spherec.errors import ArgumentError, TrainingError
 
-_RUN = "Run"
+if TYPE_CHECKING:
+    from spherec.training import History
 
 
 @takes_source
 def train(
     source: Source,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model to write, e.g. books.spherec.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write, e.g. books.spherec.")],
     names: NamesPath = None,
-    names_id_column: IdColumn = "id",
-    names_column: NameColumn = "name",
-    preset: PresetToBegin = "two-stage",
+    names_id_column: NamesIdColumn = "id",
+    names_column: NamesColumn = "name",
+    preset: StartingPreset = "two-stage",
     config: ConfigFile = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Any setting, as often as needed, e.g. sampler.beta=0.6, loss.kind=Softmin, sampler.kind=Hard. "
-            "`spherec presets two-stage` lists them.",
+            help="Any setting, e.g. sampler.beta=0.6, loss.kind=Softmin, sampler.kind=Hard; may be repeated. "
+            "`spherec presets two-stage` lists all.",
             rich_help_panel=MODEL,
         ),
     ] = None,
     dim: Annotated[int | None, typer.Option(help="Dimensions of the space.", rich_help_panel=MODEL)] = None,
-    negatives: Annotated[int | None, typer.Option(help="For each positive pair.", rich_help_panel=MODEL)] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Positive pairs a step.", rich_help_panel=MODEL)] = None,
+    negatives: Annotated[
+        int | None, typer.Option(help="Negatives for each positive pair.", rich_help_panel=MODEL)
+    ] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Positive pairs in a step.", rich_help_panel=MODEL)] = None,
     gamma: Annotated[
         float | None,
         typer.Option(
-            help="The dial of popularity, with softmin (accurate 0.85, balanced 0.3, niche -0.6): 1 is as mainstream "
-            "as people are, 0 far less, and below 0 less still.",
+            help="Popularity of what is recommended, with the softmin loss: 1 is as mainstream as the users are, 0 far "
+            "less, below 0 less still. accurate has 0.85, balanced 0.3, niche -0.6.",
             rich_help_panel=MODEL,
         ),
     ] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Of Adam.", rich_help_panel=MODEL)] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the pairs, at most.", rich_help_panel=MODEL)] = None,
-    seed: Annotated[int | None, typer.Option(help="Of everything random.", rich_help_panel=MODEL)] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Learning rate of Adam.", rich_help_panel=MODEL)] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Largest number of passes over the pairs.", rich_help_panel=MODEL)
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed.", rich_help_panel=MODEL)] = None,
     validation: Annotated[
         float | None,
         typer.Option(
-            help="Share of each user's items held out to choose the best epoch and to know when to stop; 0 trains on "
-            "everything for all epochs. If nothing is said, 0.05; 0 with accurate, balanced and niche, which run to "
-            "their end anyway.",
-            rich_help_panel=_RUN,
+            help="Share of each user's items to hold out, to choose the best epoch and to know when to stop; 0 trains "
+            "on everything for all epochs. Default: 0.05, but 0 with accurate, balanced and niche, which always run to "
+            "their end.",
+            rich_help_panel=RUN,
         ),
     ] = None,
-    device: Annotated[
-        Literal["auto", "cpu", "cuda"],
-        typer.Option(help="'auto' takes the GPU where there is one.", rich_help_panel=_RUN),
-    ] = "auto",
+    device: Device = "auto",
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on where an interrupted run with this output stopped.", rich_help_panel=_RUN),
+        typer.Option("--resume", help="Continue an interrupted run with the same --output.", rich_help_panel=RUN),
     ] = False,
-    checkpoint_seconds: Annotated[float, typer.Option(help="Between two checkpoints.", rich_help_panel=_RUN)] = 300.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    checkpoint_seconds: Annotated[
+        float, typer.Option(help="Seconds between two checkpoints.", rich_help_panel=RUN)
+    ] = 300.0,
+    as_json: AsJson = False,
 ) -> None:
-    """Train a model: vectors of users and items in one space, in which a user's nearest items are what to recommend.
+    """Train a model: one vector for each user and item, such that a user's nearest items are those to recommend.
 
-    For example: spherec train book-crossing -o books.spherec; a table of your own: spherec train plays.csv -o
+    For example: spherec train book-crossing -o books.spherec; with a table of your own: spherec train plays.csv -o
     music.spherec --user-column listener --item-column record --names records.csv
 
-    Ctrl-C ends the run with the best model so far, and --resume goes on later.
+    Ctrl-C ends the run with the best model so far; --resume continues it later.
     """
-    from spherec.cli.training import run_training  # brings torch, which takes a while
+    from spherec import artifact
+    from spherec.device import resolve
+    from spherec.memory import enough_memory
+    from spherec.recommender.fitting import held_out, watched
+    from spherec.training import train
+    from spherec.training.advice import advise
+    from spherec.training.presets import PRESETS
 
     flags = {
         "dim": dim,
@@ -83,15 +106,60 @@ def train(
         "epochs": epochs,
         "seed": seed,
     }
-    run_training(
-        (source.data, names, config),
-        lambda: load_with_names(source, names, names_id_column, names_column),
-        output,
-        preset,
-        changes(config, settings or [], flags),
-        validation=validation,
-        device=device,
-        resume=resume,
-        checkpoint_seconds=checkpoint_seconds,
-        as_json=as_json,
-    )
+    training = PRESETS[preset].training.change(read_settings(config, settings or [], flags))
+    refuse_unwritable(output)
+    refuse_overwriting({"--output": output}, (source.data, names, config))
+    checkpoint = output.with_name(f"{output.name}.checkpoint")
+    if checkpoint.exists() != resume:
+        raise ArgumentError(
+            f"--resume needs {checkpoint}, which does not exist; leave it out to start anew"
+            if resume
+            else f"{checkpoint} is there from an interrupted run; continue it with --resume, or remove it"
+        )
+    data = source.load_with_names(names, names_id_column, names_column)
+    learned, validate = held_out(data, training, validation)
+    with enough_memory(), watched(True, training, len(learned)) as progress:
+        try:
+            trained = train(
+                learned,
+                training,
+                validate=validate,
+                device=resolve(device),
+                checkpoint=checkpoint,
+                checkpoint_seconds=checkpoint_seconds,
+                resume=resume,
+                progress=progress,
+            )
+        except TrainingError:  # a resumed run would end the same way; with more memory it need not
+            checkpoint.unlink(missing_ok=True)
+            raise
+    artifact.save(output, artifact.Artifact.of(trained, data))
+    _report(trained.history, trained.ended, output, as_json=as_json)
+    for advice in advise(training, data):
+        note(advice)
+    if trained.ended == "interrupted":
+        note(f"{checkpoint} holds what --resume needs to continue")
+        raise typer.Exit(INTERRUPTED)
+    checkpoint.unlink(missing_ok=True)
+    if data.n_users and not as_json:
+        note(f"try it: spherec recommend {shlex.quote(str(output))} {shlex.quote(str(data.user_ids[0]))}")
+
+
+def _report(history: "History", ended: str, output: Path, *, as_json: bool) -> None:
+    from spherec.recommender.fitting import METRIC
+
+    best = history.best
+    if as_json:
+        summary = {"output": str(output), "ended": ended, "best_epoch": best and best.epoch, "metric": METRIC}
+        typer.echo(json.dumps({**summary, "history": history.as_records()}))
+        return
+    table = Table("epoch", "loss", "active", f"validation\n{METRIC}", "triplets/s", title=f"Training: {ended}")
+    shown = [record for record in history.epochs if record.metric is not None] or list(history.epochs[-10:])
+    for record in shown:
+        metric = "" if record.metric is None else f"{record.metric:.4f}{' ★' if record is best else ''}"
+        speed = f"{record.triplets_per_second:,.0f}"
+        table.add_row(str(record.epoch), f"{record.loss:.4f}", f"{record.active:.1%}", metric, speed)
+    for column in table.columns:
+        column.justify = "right"
+    show(table)
+    note(f"{output} holds the vectors{f' of epoch {best.epoch}' if best else ''}")

@@ -1,103 +1,260 @@
-"""`spherec tune`: which settings are best for this data."""
+"""`spherec tune`: search the settings that are best for some data."""
 
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
-from spherec.cli.settings import MODEL, ConfigFile, PresetToBegin, changes
-from spherec.cli.source import Source, takes_source
+from spherec.cli._output import INTERRUPTED, AsJson, note, show, transient_bar
+from spherec.cli._settings import MODEL, ConfigFile, Device, StartingPreset, read_settings, refuse_overwriting
+from spherec.cli._source import Source, takes_source
+from spherec.data.files import atomic_write, refuse_unwritable
+from spherec.errors import TrainingError
+
+if TYPE_CHECKING:
+    from spherec.training import EpochRecord, History
+    from spherec.tuning import Goal, Tried, Tuned, Watcher
 
 _SEARCH = "Search"
-_GOAL = "What is best"
+_GOAL = "Goal"
+_SHOWN = 5  # trials in the table
 
 
 @takes_source
 def tune(
     source: Source,
     context: typer.Context,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The settings to write, e.g. best.toml.")],
-    preset: PresetToBegin = "two-stage",
+    output: Annotated[Path, typer.Option("--output", "-o", help="TOML file of settings to write, e.g. best.toml.")],
+    preset: StartingPreset = "two-stage",
     config: ConfigFile = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Any setting that all trials share, as often as needed, e.g. dim=64.",
+            help="Any setting that all trials share, e.g. dim=64; may be repeated.",
             rich_help_panel=MODEL,
         ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Of the split, of training, and of what is tried.", rich_help_panel=MODEL)
+        int | None,
+        typer.Option(help="Random seed of the split, of training and of the search.", rich_help_panel=MODEL),
     ] = None,
     searches: Annotated[
         list[str] | None,
         typer.Option(
             "--search",
             metavar="NAME=RANGE",
-            help="A setting to search, as often as needed: sampler.beta=0.1..1.0, "
-            "optimizer.learning_rate=1e-4..1e-2:log, dim=32..256:32, dim=64,128,256. If nothing is said, what matters "
-            "most for this loss and sampler.",
+            help="Setting to search, e.g. sampler.beta=0.1..1.0, optimizer.learning_rate=1e-4..1e-2:log, "
+            "dim=32..256:32 or dim=64,128,256; may be repeated. Default: those that matter most for the loss and the "
+            "sampler.",
             rich_help_panel=_SEARCH,
         ),
     ] = None,
     trials: Annotated[
-        int, typer.Option(help="That the study shall have in the end, earlier calls included.", rich_help_panel=_SEARCH)
+        int, typer.Option(help="Trials in the whole study, those of earlier calls included.", rich_help_panel=_SEARCH)
     ] = 50,
     minutes: Annotated[
-        float | None, typer.Option(help="After which no trial begins any more.", rich_help_panel=_SEARCH)
+        float | None, typer.Option(help="Minutes after which no new trial begins.", rich_help_panel=_SEARCH)
     ] = None,
     storage: Annotated[
         str | None,
         typer.Option(
-            help="Where the study is kept: a file, or postgresql://… or mysql://… for several machines. If nothing is "
-            "said, a file beside the output that ends in .db.",
+            help="Place of the study: a file, or postgresql://… or mysql://… for several machines. Default: a file "
+            "next to the output that ends in .db.",
             rich_help_panel=_SEARCH,
         ),
     ] = None,
-    study: Annotated[str, typer.Option(help="Its name there.", rich_help_panel=_SEARCH)] = "spherec",
+    study: Annotated[str, typer.Option(help="Name of the study in that place.", rich_help_panel=_SEARCH)] = "spherec",
     metric: Annotated[
-        Literal["ndcg", "map", "recall"], typer.Option(help="On the held-out items.", rich_help_panel=_GOAL)
+        Literal["ndcg", "map", "recall"], typer.Option(help="Metric on the held-out items.", rich_help_panel=_GOAL)
     ] = "ndcg",
     k: Annotated[int, typer.Option("-k", help="Length of the lists.", rich_help_panel=_GOAL)] = 50,
     mmr_at_most: Annotated[
         float | None,
         typer.Option(
-            help="How popular lists may be: what has a larger MMR wins only if everything has.", rich_help_panel=_GOAL
+            help="Upper limit on the popularity of lists (MMR); settings above it win only if all are above it.",
+            rich_help_panel=_GOAL,
         ),
     ] = None,
     validation: Annotated[
-        float, typer.Option(help="Share of each user's items held out to judge by.", rich_help_panel=_GOAL)
+        float, typer.Option(help="Share of each user's items to hold out for the metric.", rich_help_panel=_GOAL)
     ] = 0.1,
-    device: Annotated[
-        Literal["auto", "cpu", "cuda"], typer.Option(help="'auto' takes the GPU where there is one.")
-    ] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    device: Device = "auto",
+    as_json: AsJson = False,
 ) -> None:
-    """Search settings: train with many, judge each on held-out items, end poor ones early, write the best.
+    """Search for the best settings: train with many, score each on held-out items, stop poor ones early.
 
     For example: spherec tune book-crossing -o best.toml --search sampler.beta=0.1..1.0 --trials 30; then spherec train
     book-crossing --config best.toml -o books.spherec
 
-    DATA is what models learn from; keep test data out of it. The study is kept: Ctrl-C loses nothing, and the same
-    command goes on. Needs optuna, which spherec's extra "tune" brings.
+    DATA is what models learn from; keep test data out of it. The study is saved: Ctrl-C loses nothing, and the same
+    command continues it. Needs optuna: pip install 'spherec[tune]'.
     """
-    from spherec.cli.tuning import run_tuning  # brings torch, which takes a while
+    from spherec.device import resolve
+    from spherec.experiments.environment import environment_of
+    from spherec.training.advice import find_idle_settings
+    from spherec.training.presets import PRESETS
+    from spherec.tuning import Goal, Space, parsed, usual
+    from spherec.tuning.storage import shown
+    from spherec.tuning.study import tune
 
-    run_tuning(
-        source,
-        context,
-        output,
-        preset,
-        config,
-        changes(config, settings or [], {"seed": seed}),
-        searches or [],
-        goal={"metric": metric, "k": k, "validation": validation, "mmr_at_most": mmr_at_most},
-        trials=trials,
-        minutes=minutes,
-        storage=storage or str(output.with_suffix(".db")),
-        study=study,
-        device=device,
-        as_json=as_json,
+    storage = storage or str(output.with_suffix(".db"))
+    searches = searches or []
+    base = PRESETS[preset].training.change(read_settings(config, settings or [], {"seed": seed}))
+    goal = Goal(metric=metric, k=k, validation=validation, mmr_at_most=mmr_at_most)
+    space = Space.of(base, parsed(searches) or usual(base))
+    refuse_unwritable(output)
+    refuse_overwriting({"--output": output, "--storage": storage}, (source.data, config))
+    where = resolve(device)
+    data = source.load()
+    domains = ", ".join(f"{name}={domain}" for name, domain in space.domains.items())
+    note(f"searching {domains}{'' if searches else ' (give --search to search something else)'}")
+    note(f"{goal.name} on {goal.validation:g} of each user's items; the study is in {shown(storage)}")
+    for advice in find_idle_settings(base, data):
+        note(advice)
+    with _trials_bar(trials, goal) as watcher:
+        tuned = tune(
+            data,
+            space,
+            goal,
+            trials=trials,
+            minutes=minutes,
+            storage=storage,
+            study=study,
+            device=where,
+            watcher=watcher,
+        )
+    if tuned.best is not None:
+        words = [word.replace(storage, shown(storage)) for word in context.obj]  # without a database's password
+        _write(output, tuned, goal, shlex.join(["spherec", *words]), environment_of(where)["commit"])
+    _report(tuned, goal, output, as_json=as_json)
+    if tuned.best is not None and not as_json:
+        command = ["spherec", "train", *source.words(), "--config", output, "-o", output.with_suffix(".spherec")]
+        note(f"train with it: {shlex.join(map(str, command))}")
+    if tuned.ended == "interrupted":
+        note("finished trials are saved, and the one in progress comes first next time; rerun the command to continue")
+        raise typer.Exit(INTERRUPTED)
+    if tuned.best is None:
+        reasons = [trial.why for trial in tuned.tried if trial.why]
+        raise TrainingError(f"no trial was completed{f'; the last failed: {reasons[-1]}' if reasons else ''}")
+
+
+def _write(output: Path, tuned: "Tuned", goal: "Goal", command: str, commit: str) -> None:
+    """Write the best settings as TOML, below comments that say where they come from."""
+    best, config = tuned.best, tuned.config
+    if best is None or config is None:
+        return
+    over = "" if goal.allows(best.mmr) else f", above the limit of {goal.mmr_at_most:g}, as all trials were"
+    figures = f"validation {goal.name} {best.value:.6f}, MMR {best.mmr:.4g}{over}"
+    learning = [
+        "# spherec train --config reads this, and holds out items of its own to know when to stop; to learn from all",
+        f"# items instead, add --validation 0 --epochs {best.epoch}",
+    ]
+    if config.optimizer.schedule != "constant":
+        learning = ["# spherec train --config reads this, and learns from all items, to the end of the schedule"]
+    lines = [
+        f"# {command}",
+        f"# trial {best.number} of {len(tuned.tried)}: {figures}",
+        f"# best after epoch {best.epoch}; seed {config.seed}, commit {commit}",
+        *learning,
+        "",
+    ]
+    with atomic_write(output) as file:
+        file.write("\n".join([*lines, config.to_toml(), ""]).encode())
+
+
+def _report(tuned: "Tuned", goal: "Goal", output: Path, *, as_json: bool) -> None:
+    best = tuned.best
+    if as_json:
+        summary = {
+            "output": None if best is None else str(output),
+            "ended": tuned.ended,
+            "metric": goal.name,
+            "best": best and best.described(),
+            "config": tuned.config and tuned.config.to_dict(),
+            "within_limit": None if best is None else goal.allows(best.mmr),
+            "importance": dict(tuned.importance),
+            "trials": [trial.described() for trial in tuned.tried],
+        }
+        typer.echo(json.dumps(summary))
+        return
+    if best is None:
+        return
+    table = Table("trial", goal.name, f"MMR@{goal.k}", "epoch", "settings", title=f"Tuning: {tuned.ended}")
+    for trial in _best_first(tuned.tried, goal)[:_SHOWN]:
+        value = f"{trial.value:.4f}{' ★' if trial.number == best.number else ''}"
+        table.add_row(str(trial.number), value, f"{trial.mmr:.4g}", str(trial.epoch), _settings_of(trial))
+    for column in table.columns[:4]:
+        column.justify = "right"
+    show(table)
+    if tuned.importance:
+        note("importance: " + ", ".join(f"{name} {share:.0%}" for name, share in tuned.importance.items()))
+    if not goal.allows(best.mmr):
+        note(f"no trial has an MMR of at most {goal.mmr_at_most:g}, so the best is the one with the lowest")
+    note(f"{output} holds the settings of trial {best.number}")
+
+
+def _best_first(tried: "Sequence[Tried]", goal: "Goal") -> "list[Tried]":
+    """Sort complete trials: those within the limit by the metric, then the others by MMR."""
+    complete = [trial for trial in tried if trial.state == "complete"]
+    return sorted(
+        complete, key=lambda trial: (0, -(trial.value or 0)) if goal.allows(trial.mmr) else (1, trial.mmr or 0)
     )
+
+
+@contextmanager
+def _trials_bar(trials: int, goal: "Goal") -> Iterator["Watcher"]:
+    """Print a line for each trial that has ended and, in a terminal, show a bar over all of them."""
+    from spherec.tuning import Watcher
+
+    class Lines(Watcher):
+        def __init__(self, bar: Progress, task: TaskID) -> None:
+            self._bar, self._task = bar, task
+
+        def going(self, number: int, epoch: "EpochRecord", history: "History") -> None:
+            best = history.best
+            metric = "" if best is None else f", {goal.name} {best.metric:.4f}"
+            self._bar.update(self._task, description=f"trial {number}, epoch {epoch.epoch}{metric}")
+
+        def ended(self, tried: "Sequence[Tried]", last: "Tried") -> None:
+            self._bar.update(self._task, completed=len(tried), description="")
+            style = "dim" if last.state != "complete" else None
+            self._bar.console.print(_line(tried, last, goal), style=style)
+
+    state = TextColumn("{task.description}", markup=False)
+    columns = (BarColumn(bar_width=20), MofNCompleteColumn(), TextColumn("trials"), TimeElapsedColumn(), state)
+    with transient_bar(*columns) as bar:
+        yield Lines(bar, bar.add_task("", total=trials))
+
+
+def _line(tried: "Sequence[Tried]", last: "Tried", goal: "Goal") -> str:
+    """Describe the last trial in one line, compared with the best."""
+    from spherec.tuning import best_of
+
+    best = best_of(tried, goal)
+    parts = [f"trial {last.number}: {last.state}"]
+    if last.value is not None:
+        over = "" if goal.allows(last.mmr) else f" above {goal.mmr_at_most:g}"
+        limit = "" if goal.mmr_at_most is None else f", MMR {last.mmr:.4g}{over}"
+        parts.append(f"{goal.name} {last.value:.4f}{limit} in epoch {last.epoch}")
+    if best is not None:
+        parts.append(
+            "the best so far" if best.number == last.number else f"best {best.value:.4f} (trial {best.number})"
+        )
+    parts += [_settings_of(last), f"{last.seconds:.1f} s"]
+    return "; ".join([*parts, *([last.why] if last.why else [])])
+
+
+def _settings_of(trial: "Tried") -> str:
+    """Write the settings of a trial short enough for a line."""
+    from spherec.tuning.search import shown
+
+    short = {name: f"{value:.4g}" if isinstance(value, float) else shown(value) for name, value in trial.values.items()}
+    return ", ".join(f"{name}={value}" for name, value in short.items())

@@ -1,0 +1,108 @@
+"""Output in the terminal: tables, remarks, progress bars, results in three formats."""
+
+import csv
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from spherec.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from spherec.recommender import Lists  # torch takes a second or two to import
+
+INTERRUPTED = 130  # the exit code after Ctrl-C, as shells have it
+
+Format = Literal["table", "json", "csv"]
+AsFormat = Annotated[Format, typer.Option("--format", help="Format of what is printed.")]
+AlsoJson = Annotated[bool, typer.Option("--json", help="Print JSON; short for --format json.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+
+
+def show(*parts: Table | str) -> None:
+    """Print to standard output."""
+    console = Console(markup=False, emoji=False, highlight=False)  # ids and names may look like markup
+    for part in parts:
+        console.print(part)
+
+
+def note(text: str) -> None:
+    """Print a remark to standard error."""
+    typer.secho(text, err=True, dim=True)
+
+
+def transient_bar(*columns: ProgressColumn) -> Progress:
+    """Return a progress bar on standard error that vanishes when done and is absent outside a terminal."""
+    console = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+@contextmanager
+def counting_bar(label: str, unit: str) -> Iterator[Callable[[int, int | None], None]]:
+    """Show a bar over bytes, users or rows; call what is yielded with the number done and the total."""
+    count = (DownloadColumn(),) if unit == "bytes" else (MofNCompleteColumn(), TextColumn(unit))
+    title = TextColumn("{task.description}", markup=False)
+    with transient_bar(title, BarColumn(), *count, TimeRemainingColumn()) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def print_results(results: "Lists[Any]", format: Format, by: Sequence[str], title: Callable[[Any], str]) -> None:
+    """Print records as JSON, as CSV, or as one table for each list.
+
+    Records that agree in the fields `by` form one list; `title` is called with its first record.
+    """
+    if format == "json":
+        typer.echo(json.dumps(results.as_dicts(), default=str))
+    elif format == "csv":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(results.columns)
+        writer.writerows(results)
+    elif not results:
+        note("nothing to list: no id is known, or no item is left")
+    else:
+        names = [name for name in results.columns if name not in by]
+        for _, group in groupby(results, key=lambda record: [getattr(record, name) for name in by]):
+            records = list(group)
+            rows = [[getattr(record, name) for name in names] for record in records]
+            show(title(records[0]), _results_table(names, rows))
+
+
+def choose_format(format: Format, as_json: bool) -> Format:
+    """Return the format that --format and --json ask for together."""
+    if as_json and format == "csv":
+        raise ArgumentError("--json and --format csv exclude each other; give one of them")
+    return "json" if as_json else format
+
+
+def _results_table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
+    """Build a table of the rows, without the column "name" where no item has one."""
+    columns = [column for column, name in enumerate(names) if name != "name" or any(row[column] for row in rows)]
+    table = Table(*(names[column] for column in columns))
+    for row in rows:
+        table.add_row(*(_cell(row[column]) for column in columns))
+    for column in table.columns:
+        if column.header in ("rank", "score"):
+            column.justify, column.no_wrap = "right", True
+    return table
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,89 @@
+"""Options that several commands share: a model's settings, the device, files to write."""
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from spherec.errors import ArgumentError, DataError
+from spherec.nested import nest, overlay
+
+MODEL = "Model"
+RUN = "Run"
+
+PresetName = Literal[
+    "accurate",
+    "balanced",
+    "niche",
+    "two-stage",
+    "two-stage-as-released",
+    "two-stage-as-written",
+    "uniform",
+    "popularity",
+]
+StartingPreset = Annotated[
+    PresetName,
+    typer.Option(help="Preset to start from; `spherec presets` explains each.", rich_help_panel=MODEL),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(help="TOML file of settings, with the names that --set takes.", rich_help_panel=MODEL),
+]
+Device = Annotated[
+    Literal["auto", "cpu", "cuda"],
+    typer.Option(help="Device to compute on; 'auto' takes the GPU if there is one.", rich_help_panel=RUN),
+]
+
+
+def read_settings(file: Path | None, settings: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge the settings of a TOML file, of --set NAME=VALUE and of options; later ones win, None is skipped."""
+    table = {} if file is None else _read_toml(file)
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals or not name.strip():
+            raise ArgumentError(f"--set needs NAME=VALUE, e.g. sampler.beta=0.6, got {setting!r}")
+        table = overlay(table, nest(name.strip(), _value(text.strip())))
+    for name, value in options.items():
+        if value is not None:
+            table = overlay(table, nest(name, value))
+    return table
+
+
+def refuse_overwriting(written: Mapping[str, Path | str], read: Iterable[Path | str | None]) -> None:
+    """Raise an `ArgumentError` if a file that an option names for writing is read or written for another purpose."""
+    others = {str(file): Path(file) for file in read if file is not None}
+    for option, file in written.items():
+        if "://" in str(file):  # a database
+            continue
+        for name, other in others.items():
+            if _are_same(Path(file), other):
+                problem = (
+                    f"and {name} are both {file}" if name in written else f"would overwrite {other}, which is read"
+                )
+                raise ArgumentError(f"{option} {problem}; name another file")
+        others[option] = Path(file)
+
+
+def _are_same(file: Path, other: Path) -> bool:
+    if file.exists() and other.exists():
+        return file.samefile(other)
+    return file.resolve() == other.resolve()
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} is not TOML: {error}; correct it") from None
+
+
+def _value(text: str) -> Any:
+    """Parse a value as TOML; a word without quotes is a string."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
