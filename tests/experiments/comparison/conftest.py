@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.compare.tiny import tiny_preset
+from tests.experiments.comparison.tiny import tiny_preset
 
 
 @pytest.fixture(autouse=True)

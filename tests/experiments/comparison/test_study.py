@@ -4,24 +4,27 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 
-import spherec
-from spherec.compare import PEERS, Folder, Study, contenders, default_models, known_models, lines, run
-from spherec.compare import ease as ease_module
-from spherec.compare import study as study_module
-from spherec.compare.ease import Ease
-from spherec.compare.most_popular import MostPopular
-from spherec.compare.ours import EPOCHS, SEARCHED_BY_PRESET, Ours
-from spherec.compare.record import Trial
-from spherec.compare.study import best_of
 from spherec.data import splits
 from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.evaluation import evaluate
+from spherec.experiments import ComparisonPlan, OurModel, Trial, best_trial, compare, default_models, known_models
+from spherec.experiments import trial as trial_module
+from spherec.experiments.comparison import ease as ease_module
+from spherec.experiments.comparison import study as study_module
+from spherec.experiments.comparison.ease import Ease
+from spherec.experiments.comparison.models import PEERS, find_models
+from spherec.experiments.comparison.most_popular import MostPopular
+from spherec.experiments.comparison.ours import PRESET_SEARCHES
+from spherec.experiments.comparison.report import summarize_comparison
+from spherec.experiments.comparison.study import COMPARED_METRICS
+from spherec.experiments.user_values import UserValues
 from spherec.optim import Adam
 from spherec.training.presets import PRESETS
-from tests.compare.tiny import CPU, DATA, HOW, TRAINING, comparison, tiny_preset
+from tests.experiments.comparison.tiny import CONTEXT, CPU, DATA, TRAINING, comparison, tiny_preset
 from tests.experiments.tiny import pairs_of
 
 MODELS = ("two-stage", "ease", "most-popular")
@@ -32,9 +35,9 @@ def fits(monkeypatch):
     """What EASE was fit on so far: [(pairs, settings)]."""
     calls, fit = [], Ease.fit
 
-    def noted(self, train, settings, how):
+    def noted(self, train, settings, context):
         calls.append((pairs_of(train), dict(settings)))
-        return fit(self, train, settings, how)
+        return fit(self, train, settings, context)
 
     monkeypatch.setattr(Ease, "fit", noted)
     return calls
@@ -46,24 +49,24 @@ def test_a_record_for_each_model_and_fold(tmp_path):
     for one in done:
         assert one.is_ours == (one.model == "two-stage")
         assert len(one.trials) == (0 if one.model == "most-popular" else 2)  # it has nothing to choose
-        assert one.settings in [{}, *(trial["refit"] for trial in one.trials)]
-        assert one.fit_seconds > 0
+        assert one.settings in [{}, *(trial.refit for trial in one.trials)]
+        assert one.seconds["training"] > 0
         assert one.peak_of == "resident in the process"
         assert one.environment["device"].startswith("CPU")
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert {"records.jsonl", "trials.jsonl"} < set(names)
-    users = [name.rsplit("-", 1)[0] for name in names if name.endswith(".npz")]
-    assert users == sorted(f"{model}-{fold}" for model in MODELS for fold in (0, 1))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["records.jsonl", "trials.jsonl", "users.parquet"]
+    users = pl.read_parquet(tmp_path / "users.parquet")
+    assert users.columns == ["run", "model", "fold", "user", "map", "ndcg", "recall", "mmr"]
+    assert sorted(users.select("model", "fold").unique().rows()) == sorted((m, fold) for m in MODELS for fold in (0, 1))
 
 
 def test_the_result_is_what_doing_it_by_hand_gives(tmp_path):
     (result,) = (one for one in comparison(tmp_path, "ease", trials=10).run(device=CPU) if one.fold == 1)
     fold = splits.k_fold(DATA, 2, seed=0)[1]
     inner = splits.ratio(fold.train, 0.2, seed=0)
-    values = Ease.space["regularization"]
+    values = Ease.search_space["regularization"]
 
     def scores(train, test, value):
-        return evaluate(Ease().fit(train, {"regularization": value}, HOW), train, test, k=5)
+        return evaluate(Ease().fit(train, {"regularization": value}, CONTEXT), train, test, k=5)
 
     best = max(values, key=lambda value: scores(inner.train, inner.test, value).ndcg)
     found = scores(inner.train, inner.test, result.settings["regularization"])
@@ -85,11 +88,12 @@ def test_every_model_is_chosen_on_the_same_part(tmp_path, monkeypatch):
     asked = []
     evaluate_ = study_module.evaluate
 
-    def noted(model, train, test, *, k):
+    def noted(model, train, test, *, k, metrics):
         asked.append((frozenset(pairs_of(train)), frozenset(pairs_of(test)), k))
-        return evaluate_(model, train, test, k=k)
+        return evaluate_(model, train, test, k=k, metrics=metrics)
 
-    monkeypatch.setattr(study_module, "evaluate", noted)
+    for module in (study_module, trial_module):
+        monkeypatch.setattr(module, "evaluate", noted)
     comparison(tmp_path, *MODELS).run(device=CPU, folds=[0])
     assert len(asked) == (2 + 1) + (2 + 1) + 1  # most-popular has nothing to choose
     assert len(set(asked)) == 2  # the validation part and the test part
@@ -99,15 +103,15 @@ def test_ours_are_fit_again_for_the_epochs_that_were_best(tmp_path, monkeypatch)
     tiny_preset(monkeypatch, training=replace(TRAINING, epochs=7))
     done = comparison(tmp_path, "two-stage").run(device=CPU)
     for one in done:
-        assert 1 <= one.settings[EPOCHS] <= 7
-        assert all(EPOCHS not in trial["settings"] for trial in one.trials)
+        assert 1 <= one.settings["epochs"] <= 7
+        assert all("epochs" not in trial.settings for trial in one.trials)
 
 
 def test_what_is_recorded_is_not_run_again(tmp_path, fits):
     first = comparison(tmp_path, "ease").run(device=CPU)
     count = len(fits)
     again = comparison(tmp_path, "ease")
-    assert again.left() == []
+    assert again.missing() == []
     assert again.runs_left() == 0
     assert again.run(device=CPU) == first
     assert len(fits) == count
@@ -153,7 +157,7 @@ def test_another_study_is_another_result(tmp_path, change):
 def test_a_changed_preset_or_space_is_another_result(tmp_path, monkeypatch):
     comparison(tmp_path, "two-stage").run(device=CPU)
     with monkeypatch.context() as patch:
-        patch.setitem(SEARCHED_BY_PRESET, "two-stage", {"dim": (4, 8)})
+        patch.setitem(PRESET_SEARCHES, "two-stage", {"dim": (4, 8)})
         assert comparison(tmp_path, "two-stage").results() == []
     tiny_preset(monkeypatch, training=replace(TRAINING, dim=8))
     assert comparison(tmp_path, "two-stage").results() == []
@@ -170,7 +174,7 @@ def test_a_given_test_part(tmp_path):
     given = comparison(tmp_path, "ease", data=fold.train, test=fold.test)
     (result,) = given.run(device=CPU)
     assert result.fold == 0
-    expected = evaluate(Ease().fit(fold.train, result.settings, HOW), fold.train, fold.test, k=5)
+    expected = evaluate(Ease().fit(fold.train, result.settings, CONTEXT), fold.train, fold.test, k=5)
     assert result.scores == pytest.approx(expected.summary())
     assert comparison(tmp_path, "ease").results() == []  # folds are something else
 
@@ -184,35 +188,35 @@ def test_several_at_once_give_the_same(tmp_path):
 def test_users_values_are_those_of_the_means(tmp_path):
     compared = comparison(tmp_path, "ease")
     for result in compared.run(device=CPU):
-        users = compared.folder.load_users(result)
+        users = compared.user_values.load(result)
         assert users["ndcg"].dtype == np.float32
-        for name, metric in (("ap", "map"), ("ndcg", "ndcg"), ("recall", "recall"), ("median_popularity", "mmr")):
-            assert users[name].mean() == pytest.approx(result.scores[metric], rel=1e-5)
+        for name in ("map", "ndcg", "recall", "mmr"):
+            assert users[name].mean() == pytest.approx(result.scores[name], rel=1e-5)
     other = comparison(tmp_path, "ease", seed=1)
     other.run(device=CPU)
-    assert np.array_equal(compared.folder.load_users(result)["ndcg"], users["ndcg"])  # another study, another file
+    assert np.array_equal(UserValues(tmp_path).load(result)["ndcg"], users["ndcg"])  # another study, other rows
 
 
 def test_settings_that_cannot_be_fit_are_not_chosen(tmp_path, monkeypatch):
     fit = Ease.fit
 
-    def fails(self, train, settings, how):
+    def fails(self, train, settings, context):
         if settings["regularization"] == 500:
             raise TrainingError("no")
-        return fit(self, train, settings, how)
+        return fit(self, train, settings, context)
 
     monkeypatch.setattr(Ease, "fit", fails)
     for one in comparison(tmp_path, "ease").run(device=CPU):
         assert one.settings["regularization"] != 500
-        assert [trial["failed"] for trial in one.trials] == ["no", ""]
+        assert [trial.failed for trial in one.trials] == ["no", ""]
     one = comparison(tmp_path, "ease", "most-popular", trials=1)
     assert {result.model for result in one.run(device=CPU)} == {"most-popular"}  # the others go on
     assert one.failed == {"ease": "ease learned nothing with any of its settings: no"}
 
 
 def test_of_equal_trials_the_first_is_chosen():
-    trials = [Trial("x", 0, {}, {"a": a}, {}, {"ndcg": ndcg}, 0, {}) for a, ndcg in enumerate((0.1, 0.3, 0.3))]
-    assert best_of(trials).settings == {"a": 1}
+    trials = [Trial({"a": a}, {"ndcg": ndcg}) for a, ndcg in enumerate((0.1, 0.3, 0.3))]
+    assert best_trial(trials).settings == {"a": 1}
 
 
 def test_a_line_left_half_is_passed_over_and_a_foreign_one_named(tmp_path):
@@ -228,13 +232,13 @@ def test_a_line_left_half_is_passed_over_and_a_foreign_one_named(tmp_path):
 
 def test_the_space_of_ours_begins_with_the_preset():
     for name, preset in PRESETS.items():
-        ours = Ours(name, preset.training)
-        default = {path: values[0] for path, values in ours.space.items()}
-        assert ours._configured(default, HOW) == replace(preset.training, seed=HOW.seed)
-        for path, values in ours.space.items():
+        ours = OurModel.preset(name)
+        default = {path: values[0] for path, values in ours.search_space.items()}
+        assert ours.configure(default, CONTEXT) == replace(preset.training, seed=CONTEXT.seed)
+        for path, values in ours.search_space.items():
             assert len(set(values)) == len(values)
             for value in values:
-                ours._configured({path: value}, HOW)  # all are values that the setting takes
+                ours.configure({path: value}, CONTEXT)  # all are values that the setting takes
 
 
 def test_what_cannot_be_fit_is_said_before_long_work(tmp_path, monkeypatch, fits):
@@ -245,10 +249,12 @@ def test_what_cannot_be_fit_is_said_before_long_work(tmp_path, monkeypatch, fits
 
 
 def test_one_call_does_it_all(tmp_path):
-    table = run(DATA, ["ease", "most-popular"], folder=tmp_path, folds=2, k=5, trials=2, validation=0.2, device="cpu")
-    assert table == lines(comparison(tmp_path, "ease").results(), Folder(tmp_path))
+    options = {"folds": 2, "k": 5, "trials": 2, "validation": 0.2, "device": "cpu"}
+    table = compare(DATA, ["ease", "most-popular"], folder=tmp_path, **options)
+    results = comparison(tmp_path, "ease").results()
+    assert table == summarize_comparison(results, UserValues(tmp_path), COMPARED_METRICS)
     assert {line.model for line in table} == {"ease", "most-popular"}
-    assert spherec.compare.run is run
+    assert spherec.experiments.compare is compare
 
 
 @pytest.mark.gpu
@@ -265,27 +271,27 @@ def test_on_a_gpu_as_on_a_cpu(tmp_path):
 
 
 def test_names():
-    assert [one.name for one in contenders(known_models())] == known_models()
+    assert [one.name for one in find_models(known_models())] == known_models()
     assert set(PEERS) <= set(default_models()) <= set(known_models())
-    assert all(one.is_ours == (one.name in PRESETS) for one in contenders(known_models()))
-    assert len(contenders(["ease", "ease"])) == 1
+    assert all(one.is_ours == (one.name in PRESETS) for one in find_models(known_models()))
+    assert len(find_models(["ease", "ease"])) == 1
     with pytest.raises(ArgumentError, match=r"no model called 'eas' \(did you mean 'ease'\?\); there are .*, als, "):
-        contenders(["eas"])
+        find_models(["eas"])
     with pytest.raises(ArgumentError, match="no models to compare"):
-        contenders([])
+        find_models([])
 
 
 @pytest.mark.parametrize("wrong", [{"folds": 1}, {"k": 0}, {"trials": 0}, {"seed": -1}, {"validation": 1.0}])
 def test_a_study_is_checked(wrong):
     (name,) = wrong
     with pytest.raises(ArgumentError, match=f"^{name} must be "):
-        Study(("ease",), **wrong)
+        ComparisonPlan(tuple(find_models(["ease"])), **wrong)
 
 
 def test_peers_of_implicit_stay_on_the_cpu():
     cuda = torch.device("cuda")
-    assert [PEERS[name].device(cuda).type for name in ("als", "bpr", "knn", "ease")] == ["cpu"] * 3 + ["cuda"]
-    assert MostPopular().device(cuda) == cuda
+    assert [PEERS[name].device_for(cuda).type for name in ("als", "bpr", "knn", "ease")] == ["cpu"] * 3 + ["cuda"]
+    assert MostPopular().device_for(cuda) == cuda
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
@@ -333,23 +339,18 @@ def test_a_model_that_does_not_fit_into_memory_leaves_the_others(tmp_path, monke
 
 def test_a_model_with_nothing_to_choose_is_fit_once(tmp_path, monkeypatch):
     tiny_preset(monkeypatch, training=replace(TRAINING, optimizer=Adam(schedule="cosine"), validate_every=None))
-    monkeypatch.setitem(SEARCHED_BY_PRESET, "two-stage", {})
+    monkeypatch.setitem(PRESET_SEARCHES, "two-stage", {})
     for one in comparison(tmp_path, "two-stage").run(device=CPU):
         assert (one.trials, one.settings) == ([], {})
 
 
 def test_what_the_paper_says_and_does_is_not_searched_away():
     for name in ("two-stage-as-written", "two-stage-as-released"):
-        assert "sampler.sharpness" not in Ours.preset(name).space
-
-
-def test_a_schedule_is_judged_otherwise_than_it_was():
-    assert Ours.preset("accurate").base["judged"] == "at the end"
-    assert "judged" not in Ours.preset("two-stage").base
+        assert "sampler.sharpness" not in OurModel.preset(name).search_space
 
 
 def test_what_is_no_data_and_no_list_of_models_is_refused(tmp_path):
     with pytest.raises(ArgumentError, match=r"data must be Interactions, got dict; Interactions.from_frame makes some"):
-        run({}, ["ease"], folder=tmp_path)
+        compare({}, ["ease"], folder=tmp_path)
     with pytest.raises(ArgumentError, match=r"models must be a list of names, got 'ease'"):
-        run(DATA, "ease", folder=tmp_path)
+        compare(DATA, "ease", folder=tmp_path)

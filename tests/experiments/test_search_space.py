@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spherec.errors import ArgumentError
-from spherec.tuning import Choices, Range, parsed
+from spherec.experiments import Choices, Range, parse_searches
 
 WHOLE = st.integers(-(10**9), 10**9)
 ANY = st.floats(allow_nan=False, allow_infinity=False)
@@ -35,7 +35,7 @@ def choices(draw):
 
 @given(st.dictionaries(NAMES, ranges() | choices(), min_size=1, max_size=4))
 def test_what_is_written_is_read_again(searches):
-    again = parsed([f"{name}={domain}" for name, domain in searches.items()])
+    again = parse_searches([f"{name}={domain}" for name, domain in searches.items()])
     assert again == searches
     assert list(map(str, again.values())) == list(map(str, searches.values()))
 
@@ -67,7 +67,7 @@ def test_a_range_holds_its_ends_and_nothing_outside(domain, share):
     ],
 )
 def test_examples(text, domain):
-    assert parsed([text]) == {"x": domain}
+    assert parse_searches([text]) == {"x": domain}
 
 
 def test_decimals_are_steps_although_no_binary_numbers():
@@ -99,11 +99,11 @@ def test_decimals_are_steps_although_no_binary_numbers():
 )
 def test_what_cannot_be_read_is_one_sentence(text, words):
     with pytest.raises(ArgumentError) as refused:
-        parsed([text])
+        parse_searches([text])
     for word in words:
         assert word in str(refused.value)
 
 
 def test_a_field_is_searched_once():
     with pytest.raises(ArgumentError, match=r"dim is searched twice, as 1..2 and as 3,4"):
-        parsed(["dim=1..2", "dim=3,4"])
+        parse_searches(["dim=1..2", "dim=3,4"])

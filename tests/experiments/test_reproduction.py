@@ -12,11 +12,13 @@ import pytest
 from spherec.data import splits
 from spherec.errors import DataError
 from spherec.evaluation import evaluate
-from spherec.experiments import Records, Row
-from spherec.experiments import runner as runner_module
-from spherec.experiments.runner import Attempt, best_of, digest_of
+from spherec.evaluation.metrics import ndcg
+from spherec.experiments import RecordFile, Result, Row, Trial, best_trial
+from spherec.experiments import reproduction as reproduction_module
+from spherec.experiments import trial as trial_module
+from spherec.experiments.reproduction import digest_of
 from spherec.optim import Adam
-from spherec.training import History, train
+from spherec.training import train
 from tests.experiments.tiny import (
     CPU,
     DATA,
@@ -39,16 +41,16 @@ TIMES_TRAINED = 2  # a run: to choose the epochs, and for good
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     """The records of the whole experiment, and their file."""
-    records = Records(tmp_path_factory.mktemp("done") / "records.jsonl")
+    records = RecordFile(tmp_path_factory.mktemp("done") / "records.jsonl", Result)
     return ran(records), records
 
 
 def named(records):
-    return [(record.row, record.fold) for record in records]
+    return [(record.model, record.fold) for record in records]
 
 
 def results(records):
-    return [(record.row, record.fold, record.epochs, record.scores, record.digest) for record in records]
+    return [(record.model, record.fold, record.settings["epochs"], record.scores, record.digest) for record in records]
 
 
 # --- What a run does -------------------------------------------------------------------------------------------------
@@ -56,19 +58,19 @@ def results(records):
 
 def test_there_is_one_record_for_each_row_and_fold(done):
     assert named(done[0]) == RUNS
-    assert {record.experiment for record in done[0]} == {"tiny"}
+    assert {record.study for record in done[0]} == {"tiny"}
 
 
 def test_records_survive_in_the_file(done):
-    assert list(Records(done[1].path)) == done[0]
+    assert list(RecordFile(done[1].path, Result)) == done[0]
     assert len(done[1].path.read_text().splitlines()) == len(RUNS)
 
 
 def test_the_final_model_learns_from_the_whole_training_folds_for_the_chosen_epochs(done):
     for record in done[0]:
-        training = {row.name: row.training for row in ROWS}[record.row]
+        training = {row.name: row.training for row in ROWS}[record.model]
         part = fold(record.fold)
-        direct = train(part.train, replace(training, epochs=record.epochs), device=CPU).vectors
+        direct = train(part.train, replace(training, epochs=record.settings["epochs"]), device=CPU).vectors
         assert digest_of(direct) == record.digest
         assert evaluate(direct, part.train, part.test, k=EXPERIMENT.k).summary() == record.scores
 
@@ -76,16 +78,18 @@ def test_the_final_model_learns_from_the_whole_training_folds_for_the_chosen_epo
 def test_the_chosen_epoch_is_the_best_of_the_curve(done):
     for record in done[0]:
         metrics = [epoch["metric"] for epoch in record.curve]
-        assert record.epochs == 1 + int(np.argmax(metrics))
-    assert {record.epochs for record in done[0]} > {TRAINING.epochs}, "the last epoch is not always the best"
+        assert record.settings["epochs"] == 1 + int(np.argmax(metrics))
+    assert {record.settings["epochs"] for record in done[0]} > {TRAINING.epochs}, (
+        "the last epoch is not always the best"
+    )
 
 
 @pytest.mark.parametrize(("metrics", "best"), [((0.1, 0.4, 0.2, 0.3), 2), ((0.4, 0.4, 0.1, 0.4), 1), ((0, 0, 0, 0), 1)])
 def test_the_validation_alone_decides_how_long_to_train(records, trainings, monkeypatch, metrics, best):
     told = iter(metrics)
-    monkeypatch.setattr(runner_module, "Validation", lambda *_, **__: lambda vectors: next(told))
+    monkeypatch.setattr(trial_module, "Validation", lambda *_, **__: lambda vectors: next(told))
     (record,) = ran(records, ONE_ROW, folds=[0])
-    assert record.epochs == best
+    assert record.settings["epochs"] == best
     assert [epoch["metric"] for epoch in record.curve] == list(metrics)
     assert [config.epochs for _, config in trainings] == [TRAINING.epochs, best]
 
@@ -93,15 +97,15 @@ def test_the_validation_alone_decides_how_long_to_train(records, trainings, monk
 def test_training_that_is_never_validated_takes_all_epochs(records):
     unseen = replace(TRAINING, validate_every=9)
     (record,) = ran(records, replace(ONE_ROW, rows=(Row("uniform-1-32", unseen),)), folds=[0])
-    assert record.epochs == TRAINING.epochs
+    assert record.settings["epochs"] == TRAINING.epochs
 
 
 def test_a_schedule_is_run_to_its_end_and_looked_at_there(records, trainings, monkeypatch):
     told = iter([0.4])
-    monkeypatch.setattr(runner_module, "Validation", lambda *_, **__: lambda vectors: next(told))
+    monkeypatch.setattr(trial_module, "Validation", lambda *_, **__: lambda vectors: next(told))
     falling = replace(TRAINING, optimizer=Adam(1e-2, schedule="cosine"), validate_every=None)
     (record,) = ran(records, replace(ONE_ROW, rows=(Row("uniform-1-32", falling),)), folds=[0])
-    assert record.epochs == TRAINING.epochs
+    assert record.settings["epochs"] == TRAINING.epochs
     assert [config.epochs for _, config in trainings] == [TRAINING.epochs, TRAINING.epochs]
 
 
@@ -113,18 +117,18 @@ def test_the_validation_knows_the_list_length_and_the_space(records, monkeypatch
         told.append((len(held_out) / len(train), options))
         return lambda vectors: 0.5
 
-    monkeypatch.setattr(runner_module, "Validation", validation)
+    monkeypatch.setattr(trial_module, "Validation", validation)
     row = Row("a-1-1", replace(TRAINING, constraint=constraint, epochs=1))
     ran(records, replace(ONE_ROW, rows=(row,)), folds=[0])
     ((ratio, options),) = told
-    assert options == {"k": EXPERIMENT.k}
+    assert options == {"k": EXPERIMENT.k, "metric": ndcg}
     assert ratio == pytest.approx(0.2 / 0.8, rel=0.2)
 
 
 def test_a_record_says_how_and_where_it_was_made(done):
     for record in done[0]:
-        assert [choice["dim"] for choice in record.identity["choices"]] == [record.training["dim"]] == [4]
-        assert [(one["epochs"], one["training"]) for one in record.tried] == [(record.epochs, record.training)]
+        assert [choice["dim"] for choice in record.identity["choices"]] == [4]
+        assert [one.refit for one in record.trials] == [record.settings]
         assert record.environment["device"].startswith("CPU")
         assert set(record.seconds) == {"choosing", "training", "testing"}
         assert min(record.seconds.values()) >= 0
@@ -134,22 +138,25 @@ def test_a_record_says_how_and_where_it_was_made(done):
 def test_settings_are_chosen_on_the_validation_part(records):
     grid = tuple(replace(TRAINING, optimizer=Adam(rate)) for rate in (1e-5, 0.05, 0.2))
     (record,) = ran(records, replace(ONE_ROW, rows=(Row("uniform-1-32", TRAINING, grid),)), folds=[0])
-    best = max(record.tried, key=lambda one: one["scores"]["ndcg"])
-    assert (record.training, record.epochs) == (best["training"], best["epochs"])
+    best = max(record.trials, key=lambda one: one.scores["ndcg"])
+    assert record.settings == best.refit
+    assert [one.settings.get("optimizer.learning_rate") for one in record.trials] == [None, 0.05, 0.2]
     part = fold(0)
     inner = splits.ratio(part.train, EXPERIMENT.validation, seed=EXPERIMENT.seed)
-    for one, training in zip(record.tried, grid, strict=True):
-        again = train(inner.train, replace(training, epochs=one["epochs"]), device=CPU).vectors
-        assert evaluate(again, inner.train, inner.test, k=EXPERIMENT.k).summary() == one["scores"]
-    final = train(part.train, replace(grid[record.tried.index(best)], epochs=record.epochs), device=CPU).vectors
+    for one, training in zip(record.trials, grid, strict=True):
+        again = train(inner.train, replace(training, epochs=one.epochs), device=CPU).vectors
+        assert evaluate(again, inner.train, inner.test, k=EXPERIMENT.k).summary() == one.scores
+    final = train(
+        part.train, replace(grid[record.trials.index(best)], epochs=record.settings["epochs"]), device=CPU
+    ).vectors
     assert digest_of(final) == record.digest
 
 
 @pytest.mark.parametrize(("limit", "chosen"), [(None, 0), (9.0, 0), (8.0, 2), (5.0, 1), (1.0, 1)])
 def test_the_most_accurate_that_is_not_too_popular_is_chosen(limit, chosen):
     scores = [{"ndcg": 0.3, "mmr": 9.0}, {"ndcg": 0.1, "mmr": 2.0}, {"ndcg": 0.2, "mmr": 6.0}]
-    tries = [Attempt(TRAINING, History(), 1, one) for one in scores]
-    assert best_of(tries, limit) is tries[chosen]
+    trials = [Trial({}, one) for one in scores]
+    assert best_trial(trials, mmr_at_most=limit) is trials[chosen]
 
 
 def test_threads_give_the_same_results(done, records):
@@ -163,7 +170,7 @@ def test_threads_give_the_same_results(done, records):
 def test_those_who_watch_hear_of_every_run(records, workers):
     stages = []
     ran(records, workers=workers, watch=stages.append)
-    assert Counter((one.row, one.fold) for one in stages if one.doing == "done") == Counter(RUNS)
+    assert Counter((one.model, one.fold) for one in stages if one.doing == "done") == Counter(RUNS)
     assert {one.doing for one in stages} >= {"testing", "done"}
     stages.clear()
     ran(records, workers=workers, watch=stages.append)
@@ -175,7 +182,7 @@ def test_those_who_watch_hear_of_every_run(records, workers):
 
 def test_what_is_recorded_is_not_run_again(done, trainings):
     before = done[1].path.read_bytes()
-    assert ran(Records(done[1].path)) == done[0]
+    assert ran(RecordFile(done[1].path, Result)) == done[0]
     assert trainings == []
     assert done[1].path.read_bytes() == before
 
@@ -238,7 +245,7 @@ def test_a_run_that_fails_is_not_recorded(records, monkeypatch):
     def fail(*_, **__):
         raise DataError("no more")
 
-    monkeypatch.setattr(runner_module, "evaluate", fail)
+    monkeypatch.setattr(reproduction_module, "evaluate", fail)
     with pytest.raises(DataError, match="no more"):
         ran(records, ONE_ROW)
     assert list(records) == []

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from spherec.compare import PEERS
 from spherec.data import splits
 from spherec.errors import ArgumentError, MissingPackageError
 from spherec.evaluation import evaluate
-from tests.compare.tiny import HOW
+from spherec.experiments.comparison.models import PEERS
+from tests.experiments.comparison.tiny import CONTEXT
 from tests.sampling.checks import ROWS, interactions, random_rows
 
 FOLD = splits.k_fold(interactions(random_rows(40, 25, 0.3, seed=3)), 4)[0]
@@ -25,7 +25,7 @@ SETTINGS = {
 
 
 def fitted(name, data=FOLD.train, **settings):
-    return PEERS[name].fit(data, SETTINGS[name] | settings, HOW)
+    return PEERS[name].fit(data, SETTINGS[name] | settings, CONTEXT)
 
 
 @pytest.mark.parametrize("name", PEERS)
@@ -43,8 +43,8 @@ def test_no_list_holds_what_the_user_has(name):
 @pytest.mark.parametrize("name", PEERS)
 def test_the_default_settings_are_those_it_can_be_fit_with(name):
     peer = PEERS[name]
-    peer.fit(FOLD.train, {setting: values[0] for setting, values in peer.space.items()}, HOW)
-    assert all(len(set(values)) == len(values) for values in peer.space.values())
+    peer.fit(FOLD.train, {setting: values[0] for setting, values in peer.search_space.items()}, CONTEXT)
+    assert all(len(set(values)) == len(values) for values in peer.search_space.values())
 
 
 @pytest.mark.parametrize("name", ["als", "bpr"])

@@ -13,30 +13,31 @@ from spherec.data import splits
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError
 from spherec.evaluation import evaluate
+from spherec.experiments import Goal, best_trial
+from spherec.experiments.tuning import storage as storage_of
+from spherec.experiments.tuning.study import TuneWatcher
 from spherec.ranking import ExactRanker
 from spherec.sampling import TwoStage
 from spherec.training import train
-from spherec.tuning import Goal, Watcher, best_of
-from spherec.tuning import storage as storage_of
-from tests.tuning.runs import DATA, QUICK, facts, plant, space, tuned
+from tests.experiments.tuning.runs import DATA, QUICK, facts, plant, space, tuned
 
 
 def test_the_best_is_what_training_with_its_config_gives():
     goal = Goal(metric="map", k=7, validation=0.2)
     done = tuned(goal=goal, trials=4)
     assert done.ended == "all trials done"
-    assert [one.number for one in done.tried] == [0, 1, 2, 3]
-    assert done.best.value == max(one.value for one in done.tried)
-    assert done.config == space().config(done.best.values)
+    assert [one.number for one in done.trials] == [0, 1, 2, 3]
+    assert done.best.scores["map"] == max(one.scores["map"] for one in done.trials)
+    assert done.config == space().config(done.best.settings)
     inner = splits.ratio(DATA, 0.2, seed=QUICK.seed)
 
     def validate(vectors):
         return evaluate(ExactRanker(vectors), inner.train, inner.test, k=7).map
 
     again = train(inner.train, done.config, validate=validate, device="cpu")
-    assert again.history.best.metric == pytest.approx(done.best.value, abs=1e-12)
-    assert again.history.best.epoch == done.best.epoch
-    assert evaluate(again.vectors, inner.train, inner.test, k=7).mmr == pytest.approx(done.best.mmr)
+    assert again.history.best.metric == pytest.approx(done.best.scores["map"], abs=1e-12)
+    assert again.history.best.epoch == done.best.epochs
+    assert evaluate(again.vectors, inner.train, inner.test, k=7).mmr == pytest.approx(done.best.scores["mmr"])
 
 
 def test_the_first_trial_is_the_base():
@@ -45,25 +46,25 @@ def test_the_first_trial_is_the_base():
 
 def test_the_same_seed_gives_the_same_trials():
     one, other = tuned(trials=4), tuned(trials=4)
-    assert facts(one.tried) == facts(other.tried)
+    assert facts(one.trials) == facts(other.trials)
     elsewhere = tuned(trials=4, base=replace(QUICK, seed=1))
-    assert [trial.values for trial in elsewhere.tried[1:]] != [trial.values for trial in one.tried[1:]]
+    assert [trial.settings for trial in elsewhere.trials[1:]] != [trial.settings for trial in one.trials[1:]]
 
 
 def test_a_study_goes_on_as_if_it_had_not_stopped(tmp_path):
     for trials in (2, 3, 5):
         stopped = tuned(trials=trials, storage=tmp_path / "study.db")
-        assert len(stopped.tried) == trials, "earlier calls are counted"
-    assert facts(stopped.tried) == facts(tuned(trials=5).tried)
+        assert len(stopped.trials) == trials, "earlier calls are counted"
+    assert facts(stopped.trials) == facts(tuned(trials=5).trials)
     again = tuned(trials=4, storage=tmp_path / "study.db")
-    assert facts(again.tried) == facts(stopped.tried), "nothing left to do"
+    assert facts(again.trials) == facts(stopped.trials), "nothing left to do"
 
 
 def test_a_url_is_a_place_and_a_name_a_study(tmp_path):
     url = f"sqlite:///{tmp_path}/study.db"
-    assert len(tuned(trials=1, storage=url).tried) == 1
-    assert len(tuned(trials=2, storage=tmp_path / "study.db").tried) == 2
-    assert len(tuned(trials=1, storage=url, study="another", goal=Goal(metric="recall")).tried) == 1
+    assert len(tuned(trials=1, storage=url).trials) == 1
+    assert len(tuned(trials=2, storage=tmp_path / "study.db").trials) == 2
+    assert len(tuned(trials=1, storage=url, study="another", goal=Goal(metric="recall")).trials) == 1
 
 
 OTHERS = {
@@ -129,7 +130,7 @@ def test_a_database_that_fails_is_one_sentence(monkeypatch, tmp_path):
         failing.setattr(optuna.storages.RDBStorage, "set_trial_state_values", full)
         with pytest.raises(DataError, match=r"study\.db cannot be read or written any more: .*disk is full; what"):
             tuned(trials=2, storage=tmp_path / "study.db")
-    assert len(tuned(trials=2, storage=tmp_path / "study.db").tried) == 2
+    assert len(tuned(trials=2, storage=tmp_path / "study.db").trials) == 2
 
 
 def rising(config):
@@ -141,25 +142,25 @@ def test_a_poor_trial_is_ended_early(monkeypatch):
     """The looks of a trial below the median end; those of the best never do."""
     lived = plant(monkeypatch, rising)
     done = tuned("dim=2..60", trials=20, base=replace(QUICK, epochs=10))
-    assert {one.state for one in done.tried} == {"complete", "pruned"}
+    assert {one.state for one in done.trials} == {"complete", "pruned"}
     finals = []
-    for one, looks in zip(done.tried, lived, strict=True):
+    for one, looks in zip(done.trials, lived, strict=True):
         median = np.median(finals) if finals else 0
-        is_poor = len(finals) >= 5 and one.values["dim"] < median
+        is_poor = len(finals) >= 5 and one.settings["dim"] < median
         assert one.state == ("pruned" if is_poor else "complete")
         assert looks == (2 if is_poor else 10), "a fifth of the epochs is left to everybody"
         if not is_poor:
-            finals.append(one.values["dim"])
-    assert done.best.values["dim"] == max(one.values["dim"] for one in done.tried)
+            finals.append(one.settings["dim"])
+    assert done.best.settings["dim"] == max(one.settings["dim"] for one in done.trials)
 
 
 def test_a_rate_at_which_nothing_is_learned_is_ended_in_a_real_run():
     base = replace(QUICK, epochs=10)
     done = tuned("optimizer.learning_rate=1e-7,0.03,0.031,0.032", base=base, trials=14)
-    slow = [one for one in done.tried if one.values["optimizer.learning_rate"] == 1e-7]
+    slow = [one for one in done.trials if one.settings["optimizer.learning_rate"] == 1e-7]
     assert slow
     assert all(one.state == "pruned" for one in slow if one.number > 6)
-    assert done.best.values["optimizer.learning_rate"] >= 0.03
+    assert done.best.settings["optimizer.learning_rate"] >= 0.03
 
 
 def popular(config):
@@ -170,11 +171,11 @@ def popular(config):
 def test_what_is_above_the_limit_on_mmr_never_wins(monkeypatch):
     plant(monkeypatch, popular)
     done = tuned("dim=2..60", goal=Goal(mmr_at_most=20), trials=25)
-    within = [one for one in done.tried if one.mmr <= 20]
-    assert 0 < len(within) < len(done.tried)
-    assert done.best == max(within, key=lambda one: one.value)
-    elsewhere = [one.mmr <= 20 for one in tuned("dim=2..60", trials=25).tried[12:]]
-    assert sum(one.mmr <= 20 for one in done.tried[12:]) > sum(elsewhere) + 3, (
+    within = [one for one in done.trials if one.scores["mmr"] <= 20]
+    assert 0 < len(within) < len(done.trials)
+    assert done.best == max(within, key=lambda one: one.scores["ndcg"])
+    elsewhere = [one.scores["mmr"] <= 20 for one in tuned("dim=2..60", trials=25).trials[12:]]
+    assert sum(one.scores["mmr"] <= 20 for one in done.trials[12:]) > sum(elsewhere) + 3, (
         "the search stays where the limit is kept"
     )
 
@@ -182,41 +183,41 @@ def test_what_is_above_the_limit_on_mmr_never_wins(monkeypatch):
 def test_where_everything_is_above_the_limit_the_least_popular_wins(monkeypatch):
     plant(monkeypatch, popular)
     done = tuned("dim=2..60", goal=Goal(mmr_at_most=1), trials=6)
-    assert done.best.values["dim"] == min(one.values["dim"] for one in done.tried)
-    assert best_of([], Goal()) is None
+    assert done.best.settings["dim"] == min(one.settings["dim"] for one in done.trials)
+    assert best_trial([]) is None
 
 
 def test_what_keeps_the_limit_is_not_ended_for_less_accuracy_than_what_does_not(monkeypatch):
     lived = plant(monkeypatch, lambda config: popular(config) * 10)
     done = tuned("dim=2..60", goal=Goal(mmr_at_most=3), trials=14, base=replace(QUICK, epochs=10))
-    assert all(looks == 10 for one, looks in zip(done.tried, lived, strict=True) if one.mmr <= 3)
+    assert all(looks == 10 for one, looks in zip(done.trials, lived, strict=True) if one.scores["mmr"] <= 3)
 
 
 def test_a_trial_that_diverges_is_not_the_end():
     done = tuned("spread_out=0,1e300", trials=5)
-    assert {one.state for one in done.tried} == {"complete", "failed"}
-    assert len(done.tried) == 5
-    for one in done.tried:
-        assert (one.state == "failed") == (one.values["spread_out"] > 0)
-        assert ("the loss is" in (one.why or "")) == (one.state == "failed")
+    assert {one.state for one in done.trials} == {"complete", "failed"}
+    assert len(done.trials) == 5
+    for one in done.trials:
+        assert (one.state == "failed") == (one.settings["spread_out"] > 0)
+        assert ("the loss is" in one.failed) == (one.state == "failed")
     assert done.config.spread_out == 0
 
 
 def test_values_that_do_not_go_together_are_not_the_end():
     base = replace(QUICK, sampler=TwoStage(2, candidates=5))
     done = tuned("sampler.negatives=1,5", "sampler.candidates=2,10", base=base, trials=8)
-    assert {one.state for one in done.tried} >= {"complete", "failed"}
-    assert all("negatives must be at most candidates" in one.why for one in done.tried if one.state == "failed")
+    assert {one.state for one in done.trials} >= {"complete", "failed"}
+    assert all("negatives must be at most candidates" in one.failed for one in done.trials if one.state == "failed")
 
 
 def test_a_trial_that_runs_out_of_memory_has_failed_and_the_study_goes_on():
     done = tuned(f"dim=4,{10**16}", trials=6)
-    assert {one.state for one in done.tried} == {"complete", "failed"}
-    assert all(("not enough memory" in (one.why or "")) == (one.values["dim"] > 4) for one in done.tried)
+    assert {one.state for one in done.trials} == {"complete", "failed"}
+    assert all(("not enough memory" in one.failed) == (one.settings["dim"] > 4) for one in done.trials)
     assert done.config == QUICK
 
 
-class CtrlC(Watcher):
+class CtrlC(TuneWatcher):
     """Presses it once, in the middle of a trial or between two."""
 
     def __init__(self, number, where):
@@ -227,10 +228,10 @@ class CtrlC(Watcher):
             self.pressed = True
             signal.raise_signal(signal.SIGINT)
 
-    def going(self, number, epoch, history):
+    def on_epoch(self, number, epoch, history):
         self._press(number, "going")
 
-    def ended(self, tried, last):
+    def on_trial(self, trials, last):
         self._press(last.number, "ended")
 
 
@@ -239,25 +240,25 @@ def test_ctrl_c_keeps_what_is_done_and_the_trial_waits(tmp_path, where):
     place = {"storage": tmp_path / "study.db", "trials": 4}
     stopped = tuned(**place, watcher=CtrlC(1, where))
     assert stopped.ended == "interrupted"
-    assert len(stopped.tried) == (1 if where == "going" else 2)
+    assert len(stopped.trials) == (1 if where == "going" else 2)
     assert stopped.best is not None
     done = tuned(**place)
     assert done.ended == "all trials done"
-    assert len(done.tried) == 4
+    assert len(done.trials) == 4
     whole = tuned(trials=4)
-    assert done.tried[1].values == whole.tried[1].values, "the trial that was stopped comes next"
+    assert done.trials[1].settings == whole.trials[1].settings, "the trial that was stopped comes next"
     if where == "ended":
-        assert facts(done.tried) == facts(whole.tried)
+        assert facts(done.trials) == facts(whole.trials)
 
 
 def test_ctrl_c_at_the_end_of_a_trial_is_not_lost():
-    class AtTheEnd(Watcher):
-        def going(self, number, epoch, history):
+    class AtTheEnd(TuneWatcher):
+        def on_epoch(self, number, epoch, history):
             if len(history.epochs) == QUICK.epochs:
                 signal.raise_signal(signal.SIGINT)
 
     stopped = tuned(trials=3, watcher=AtTheEnd())
-    assert (stopped.ended, len(stopped.tried)) == ("interrupted", 1)
+    assert (stopped.ended, len(stopped.trials)) == ("interrupted", 1)
 
 
 @pytest.mark.parametrize("is_written", [False, True])
@@ -276,11 +277,11 @@ def test_ctrl_c_while_the_end_of_a_trial_is_written(monkeypatch, tmp_path, is_wr
     monkeypatch.setattr(optuna.storages.RDBStorage, "set_trial_state_values", pressed)
     place = {"storage": tmp_path / "study.db", "trials": 3}
     stopped = tuned(**place)
-    assert (stopped.ended, len(stopped.tried)) == ("interrupted", 2 if is_written else 1)
+    assert (stopped.ended, len(stopped.trials)) == ("interrupted", 2 if is_written else 1)
     done = tuned(**place)
-    assert len(done.tried) == 3
-    assert done.tried[1].values == tuned(trials=3).tried[1].values
-    assert len({str(one.values) for one in done.tried}) == 3
+    assert len(done.trials) == 3
+    assert done.trials[1].settings == tuned(trials=3).trials[1].settings
+    assert len({str(one.settings) for one in done.trials}) == 3
 
 
 def test_a_trial_whose_process_was_killed_is_run_again(monkeypatch, tmp_path):
@@ -296,14 +297,14 @@ def test_a_trial_whose_process_was_killed_is_run_again(monkeypatch, tmp_path):
     study._storage._backend.record_heartbeat(killed._trial_id)
     time.sleep(2.5)
     done = tuned(trials=2, **place)
-    assert [one.number for one in done.tried] == [0, 2]
-    assert done.tried[1].values["optimizer.learning_rate"] == rate
+    assert [one.number for one in done.trials] == [0, 2]
+    assert done.trials[1].settings["optimizer.learning_rate"] == rate
 
 
 def test_no_trial_begins_after_the_time():
     done = tuned(trials=1000, minutes=0.005)
     assert done.ended == "out of time"
-    assert 1 <= len(done.tried) < 1000
+    assert 1 <= len(done.trials) < 1000
 
 
 @pytest.mark.parametrize(
@@ -314,7 +315,7 @@ def test_no_trial_begins_after_the_time():
 def test_where_values_do_not_vary_nothing_decides(monkeypatch, value):
     plant(monkeypatch, lambda config: [(value(config.dim), 1.0)])
     done = tuned("dim=4..4000", "covariance=0..1", trials=30)
-    assert len([one for one in done.tried if one.state == "complete"]) >= 10
+    assert len([one for one in done.trials if one.state == "complete"]) >= 10
     assert done.importance == {}
 
 
@@ -350,7 +351,8 @@ def test_what_cannot_be_is_refused(options, word):
 @pytest.mark.parametrize(
     ("facts", "word"),
     [
-        ({"metric": "auc"}, "metric must be one of"),
+        ({"metric": "auc"}, "no metric called 'auc'"),
+        ({"metric": "mmr"}, "metric must be one of which more is better, got 'mmr'"),
         ({"k": 0}, "k must be"),
         ({"k": 1.5}, "k must be"),
         ({"validation": 0}, "share between"),

@@ -1,13 +1,14 @@
 """What tests of tuning share: small planted data, quick settings, and attempts whose outcome is planted."""
 
+from dataclasses import asdict
+
 import numpy as np
 
 from spherec import Interactions
+from spherec.experiments import SearchSpace, Trial, parse_searches, tune
 from spherec.optim import Adam
 from spherec.sampling import Uniform
 from spherec.training import EpochRecord, History, Training
-from spherec.tuning import Outcome, Space, parsed
-from spherec.tuning.study import tune
 
 QUICK = Training(dim=4, sampler=Uniform(2), optimizer=Adam(0.03), batch_size=64, epochs=3, validate_every=1)
 
@@ -23,16 +24,17 @@ DATA = clusters()
 
 
 def space(*searches, base=QUICK):
-    return Space.of(base, parsed(searches or ("optimizer.learning_rate=0.001..0.1:log", "dim=2,4,8")))
+    return SearchSpace.build(base, parse_searches(searches or ("optimizer.learning_rate=0.001..0.1:log", "dim=2,4,8")))
 
 
 def tuned(*searches, data=DATA, base=QUICK, goal=None, **options):
-    return tune(data, space(*searches, base=base), goal, **{"device": "cpu", "trials": 3} | options)
+    domains = space(*searches, base=base).domains
+    return tune(data, base, domains, goal=goal, **{"device": "cpu", "trials": 3} | options)
 
 
 def facts(tried):
     """What must not depend on the clock."""
-    return [{name: value for name, value in one.described().items() if name != "seconds"} for one in tried]
+    return [{name: value for name, value in asdict(one).items() if name != "seconds"} for one in tried]
 
 
 def look(epoch, metric):
@@ -44,22 +46,19 @@ def plant(monkeypatch, curve):
     each one lived."""
     lived = []
 
-    class Planted:
-        learned = DATA
+    def planted(part, settings, fit, *, k, metrics):
+        config, give_up, metric = (fit.keywords[name] for name in ("config", "give_up", "metric"))
+        history, mmrs, pruned = History(), [], False
+        for epoch, (value, mmr) in enumerate(curve(config), start=1):
+            history = history.with_epoch(look(epoch, value))
+            mmrs.append(mmr)
+            if give_up(history, mmr):
+                pruned = True
+                break
+        lived.append(len(mmrs))
+        best = history.best
+        scores = {metric.name: best.metric, "mmr": mmrs[best.epoch - 1]}
+        return Trial(settings, scores, best.epoch, pruned=pruned), None
 
-        def __init__(self, *_, **__):
-            pass
-
-        def __call__(self, config, give_up, progress):
-            history, mmrs, ended = History(), [], "all epochs done"
-            for epoch, (metric, mmr) in enumerate(curve(config), start=1):
-                history = history.with_epoch(look(epoch, metric))
-                mmrs.append(mmr)
-                if give_up(history, mmr):
-                    ended = "given up"
-                    break
-            lived.append(len(mmrs))
-            return Outcome(history.best.metric, history.best.epoch, mmrs[history.best.epoch - 1], ended)
-
-    monkeypatch.setattr("spherec.tuning.study.Attempts", Planted)
+    monkeypatch.setattr("spherec.experiments.tuning.study.run_trial", planted)
     return lived

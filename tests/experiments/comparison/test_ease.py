@@ -8,11 +8,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spherec.compare import ease
-from spherec.compare.ease import Ease
 from spherec.data import splits
 from spherec.errors import DataError
-from tests.compare.tiny import CPU, HOW
+from spherec.experiments.comparison import ease
+from spherec.experiments.comparison.ease import Ease
+from tests.experiments.comparison.tiny import CONTEXT, CPU
 from tests.sampling.checks import interactions, random_rows
 
 MATRICES = st.tuples(st.integers(1, 7), st.integers(1, 7)).flatmap(
@@ -55,7 +55,7 @@ def test_larger_data_in_blocks(shape, in_double, block, monkeypatch):
     monkeypatch.setattr(ease, "_BLOCK", block)
     monkeypatch.setattr(ease, "_IN_DOUBLE", 20_000 if in_double else 0)
     rows = random_rows(*shape, 0.3)
-    found = scores_of(Ease().fit(interactions(rows), {"regularization": 10.0}, HOW), *shape)
+    found = scores_of(Ease().fit(interactions(rows), {"regularization": 10.0}, CONTEXT), *shape)
     np.testing.assert_allclose(found, oracle(rows, 10.0), rtol=1e-3, atol=1e-5)
 
 
@@ -68,14 +68,14 @@ def test_the_smaller_side_is_inverted(monkeypatch):
 
     monkeypatch.setattr(ease, "_inverse", noted)
     for shape in ((3, 9), (9, 3), (4, 4)):
-        Ease().fit(interactions(random_rows(*shape, 0.5)), {"regularization": 1.0}, HOW)
+        Ease().fit(interactions(random_rows(*shape, 0.5)), {"regularization": 1.0}, CONTEXT)
     assert sides == [3, 3, 4]
 
 
 def test_lists_hold_nothing_that_the_user_has():
     data = interactions(random_rows(20, 12, 0.5))
     users = np.arange(20)
-    items = Ease().fit(data, {"regularization": 10.0}, HOW).top(users, 12, without=data).items
+    items = Ease().fit(data, {"regularization": 10.0}, CONTEXT).top(users, 12, without=data).items
     for user, listed in zip(users, items, strict=True):
         own = set(data.items_of(user).tolist())
         assert sorted(listed[listed >= 0].tolist()) == sorted(set(range(12)) - own)
@@ -85,7 +85,7 @@ def test_lists_hold_nothing_that_the_user_has():
 def test_too_much_to_invert_is_said(monkeypatch):
     monkeypatch.setattr(ease, "LARGEST", 10)
     with pytest.raises(DataError, match=r"at most 10 rows; these are 12 users and 11 items: leave 'ease' out"):
-        Ease().fit(interactions(random_rows(12, 11, 0.5)), {"regularization": 1.0}, HOW)
+        Ease().fit(interactions(random_rows(12, 11, 0.5)), {"regularization": 1.0}, CONTEXT)
 
 
 def test_a_default_first_and_a_wide_range():
@@ -97,7 +97,7 @@ def test_a_default_first_and_a_wide_range():
 
 def test_a_trained_fold_is_ranked_whole():
     fold = splits.k_fold(interactions(random_rows(30, 20, 0.4)), 3)[0]
-    ranking = Ease().fit(fold.train, {"regularization": 10.0}, HOW).top(np.arange(30), 5, without=fold.train)
+    ranking = Ease().fit(fold.train, {"regularization": 10.0}, CONTEXT).top(np.arange(30), 5, without=fold.train)
     assert ranking.items.shape == (30, 5)
     assert np.all(np.diff(ranking.scores, axis=1) <= 0)
 
@@ -106,6 +106,6 @@ def test_a_trained_fold_is_ranked_whole():
 @pytest.mark.parametrize("shape", [(30, 90), (90, 30)])
 def test_on_a_gpu(shape):
     rows = random_rows(*shape, 0.3)
-    how = replace(HOW, device=torch.device("cuda"))
+    how = replace(CONTEXT, device=torch.device("cuda"))
     found = scores_of(Ease().fit(interactions(rows), {"regularization": 10.0}, how), *shape)
     np.testing.assert_allclose(found, oracle(rows, 10.0), rtol=1e-3, atol=1e-5)

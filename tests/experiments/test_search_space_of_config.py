@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spherec.errors import ArgumentError
+from spherec.experiments import Choices, Range, SearchSpace, default_search, parse_searches
+from spherec.experiments.settings import read_setting
 from spherec.losses import Softmin
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
 from spherec.training import Training
 from spherec.training.presets import PRESETS
-from spherec.tuning import Choices, Range, Space, parsed, usual
-from spherec.tuning.space import value_at
 
 
 def of(*searches, base=None):
-    return Space.of(base or Training(), parsed(searches))
+    return SearchSpace.build(base or Training(), parse_searches(searches))
 
 
 def test_numbers_take_the_type_of_their_field():
@@ -37,7 +37,7 @@ def leaves(table, path=""):
 def test_any_field_of_any_preset_can_be_searched(preset, data):
     base = PRESETS[preset].training
     name = data.draw(st.sampled_from(sorted(leaves(base.to_dict()))))
-    value = value_at(base, name)
+    value = read_setting(base, name)
     options = {
         "constraint": "sphere,ball",
         "loss.kind": "Hinge,Softmin",
@@ -56,7 +56,7 @@ def test_any_field_of_any_preset_can_be_searched(preset, data):
         space = of(f"{name}={text}", base=base)
         for domain in space.domains.values():
             for one in domain.values if isinstance(domain, Choices) else (domain.low, domain.high):
-                assert value_at(space.config({name: one}), name) == one
+                assert read_setting(space.config({name: one}), name) == one
 
 
 def test_the_config_has_the_values_and_all_else_of_the_base():
@@ -125,7 +125,7 @@ def test_the_base_itself_is_the_start_where_it_may_be_found():
 @pytest.mark.parametrize("loss", [Training().loss, Softmin()])
 def test_what_is_searched_if_nothing_is_said_suits_the_parts(loss, sampler):
     base = Training(loss=loss, sampler=sampler)
-    space = Space.of(base, usual(base))
+    space = SearchSpace.build(base, default_search(base))
     assert "optimizer.learning_rate" in space.domains
     assert ("loss.temperature" in space.domains) == isinstance(loss, Softmin)
     assert ("sampler.beta" in space.domains) == (hasattr(sampler, "beta") and not isinstance(loss, Softmin))
@@ -134,4 +134,4 @@ def test_what_is_searched_if_nothing_is_said_suits_the_parts(loss, sampler):
 @pytest.mark.parametrize("preset", sorted({*PRESETS} - {"two-stage-as-written"}))  # that one is no good start
 def test_the_usual_search_of_a_preset_begins_with_the_preset(preset):
     base = PRESETS[preset].training
-    assert Space.of(base, usual(base)).start() is not None
+    assert SearchSpace.build(base, default_search(base)).start() is not None

@@ -6,41 +6,48 @@ from statistics import mean, stdev
 
 import pytest
 
+from spherec.evaluation.metrics import find_metric
 from spherec.experiments import paper_rows
-from spherec.experiments.report import Line, Spread, as_csv, as_markdown, beside, lines, mark
+from spherec.experiments.paper import PAPER_METRICS, compare_with_paper, mark, paper_csv, paper_markdown
+from spherec.experiments.table import MeanStd, TableRow, summarize
 from tests.experiments.tiny import record
 
 NDCG = (0.04, 0.05, 0.0525)
 
 
 def line(row="uniform-1-4096", map=1.12, ndcg=3.98, mmr=55.2):
-    return Line(row, 4, Spread(map, 0.1), Spread(ndcg, 0.2), Spread(mmr, 3.0), 20.0, 60.0)
+    scores = {"map": MeanStd(map, 0.1), "ndcg": MeanStd(ndcg, 0.2), "mmr": MeanStd(mmr, 3.0)}
+    return TableRow(row, 4, scores, {"choosing": 20.0, "training": 40.0}, 20.0)
+
+
+def lines(records):
+    return summarize(records, PAPER_METRICS)
 
 
 def test_means_and_deviations_are_those_over_folds():
     (one,) = lines(record(fold=fold, ndcg=ndcg, mmr=10.0 * fold) for fold, ndcg in enumerate(NDCG))
     assert one.folds == 3
-    assert one.ndcg.mean == pytest.approx(100 * mean(NDCG))
-    assert one.ndcg.std == pytest.approx(100 * stdev(NDCG))
-    assert (one.map.mean, one.map.std) == pytest.approx((1.0, 0.0))
-    assert (one.mmr.mean, one.mmr.std) == pytest.approx((10.0, 10.0)), "not in percent"
+    assert one["ndcg"].mean == pytest.approx(100 * mean(NDCG))
+    assert one["ndcg"].std == pytest.approx(100 * stdev(NDCG))
+    assert (one["map"].mean, one["map"].std) == pytest.approx((1.0, 0.0))
+    assert (one["mmr"].mean, one["mmr"].std) == pytest.approx((10.0, 10.0)), "not in percent"
 
 
 def test_epochs_and_seconds_are_means_without_the_test():
     (one,) = lines([record(fold=0, epochs=2, choosing=1.0, training=2.0), record(fold=1, epochs=5, choosing=4.0)])
-    assert (one.epochs, one.seconds) == (3.5, 4.5)
+    assert (one.epochs, sum(one.seconds.values())) == (3.5, 4.5)
 
 
 def test_the_deviation_of_one_fold_is_not_known():
     (one,) = lines([record(ndcg=0.125)])
-    assert (one.folds, one.ndcg.mean, str(one.ndcg)) == (1, 12.5, "12.50")
-    assert math.isnan(one.ndcg.std)
-    assert as_csv("book-crossing", [one]).splitlines()[1].split(",")[6:8] == ["12.500", ""]
+    assert (one.folds, one["ndcg"].mean, str(one["ndcg"])) == (1, 12.5, "12.50")
+    assert math.isnan(one["ndcg"].std)
+    assert paper_csv("book-crossing", [one]).splitlines()[1].split(",")[6:8] == ["12.500", ""]
 
 
 def test_rows_keep_the_order_in_which_they_come():
     table = lines(record(row, fold) for fold in range(2) for row in ("z-1-1", "a-1-1", "m-1-1"))
-    assert [one.row for one in table] == ["z-1-1", "a-1-1", "m-1-1"]
+    assert [one.model for one in table] == ["z-1-1", "a-1-1", "m-1-1"]
     assert [one.folds for one in table] == [2, 2, 2]
 
 
@@ -51,11 +58,11 @@ def test_no_records_make_no_lines():
 @pytest.mark.data
 def test_the_csv_has_the_columns_of_the_papers(shared):
     head = (shared / "paper/table2_results.csv").read_text().splitlines()[0]
-    assert as_csv("book-crossing", [line()]).splitlines()[0] == head
+    assert paper_csv("book-crossing", [line()]).splitlines()[0] == head
 
 
 def test_the_csv_says_all_numbers():
-    text = as_csv("book-crossing", [line(), line("two-stage-5-256", map=1.23456)])
+    text = paper_csv("book-crossing", [line(), line("two-stage-5-256", map=1.23456)])
     first, second = csv.DictReader(text.splitlines())
     assert list(first.values())[:4] == ["book-crossing", "uniform", "1", "4096"]
     assert (second["sampler"], second["negatives"], second["batch"]) == ("two-stage", "5", "256")
@@ -86,17 +93,17 @@ def test_the_csv_says_all_numbers():
     ],
 )
 def test_marks_say_how_ours_compares(name, ours, theirs, expected):
-    assert mark(name, Spread(ours, 99.0), Spread(*theirs)) == expected
+    assert mark(find_metric(name), MeanStd(ours, 99.0), MeanStd(*theirs)) == expected
 
 
 def test_of_worse_lists_nothing_is_said_about_their_popularity():
     paper = paper_rows("book-crossing")["uniform-1-4096"]
-    assert [ours[-1] for ours, _ in beside(line(map=1.25, ndcg=3.9, mmr=1.0), paper)] == ["▲", "=", "▲"]
-    assert [ours[-1] for ours, _ in beside(line(map=1.25, ndcg=0.9, mmr=1.0), paper)][1:] == ["▼", "0"]
+    assert [ours[-1] for ours, _ in compare_with_paper(line(map=1.25, ndcg=3.9, mmr=1.0), paper)] == ["▲", "=", "▲"]
+    assert [ours[-1] for ours, _ in compare_with_paper(line(map=1.25, ndcg=0.9, mmr=1.0), paper)][1:] == ["▼", "0"]
 
 
 def test_the_table_stands_beside_the_papers():
-    text = as_markdown([line(map=1.25, ndcg=3.9, mmr=70.0)], paper_rows("book-crossing"))
+    text = paper_markdown([line(map=1.25, ndcg=3.9, mmr=70.0)], paper_rows("book-crossing"))
     head, rule, row, blank, legend = text.splitlines()
     assert blank == ""
     assert legend.startswith("▲ better")
@@ -109,7 +116,7 @@ def test_the_table_stands_beside_the_papers():
 
 
 def test_a_row_outside_the_paper_stands_alone():
-    text = as_markdown([line("as-released-1-256")], paper_rows("book-crossing"))
+    text = paper_markdown([line("as-released-1-256")], paper_rows("book-crossing"))
     row = text.splitlines()[2]
     assert not set("▲=▼") & set(row)
     cells = [cell.strip() for cell in row.strip("|").split("|")]
@@ -118,8 +125,8 @@ def test_a_row_outside_the_paper_stands_alone():
 
 def test_the_papers_own_numbers_are_as_good_as_the_papers():
     rows = paper_rows("echonest")
-    table = [line(name, row.map_mean, row.ndcg_mean, row.mmr_mean) for name, row in rows.items()]
-    text = as_markdown(table, paper_rows("echonest"))
+    table = [line(name, *(row.scores[metric].mean for metric in ("map", "ndcg", "mmr"))) for name, row in rows.items()]
+    text = paper_markdown(table, paper_rows("echonest"))
     body = text.splitlines()[2:-2]
     assert "".join(body).count("▲") == 3 * len(rows)
     assert [row.split("|")[1].strip() for row in body] == list(rows)
