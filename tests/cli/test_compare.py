@@ -11,7 +11,7 @@ import pytest
 
 from spherec import Interactions
 from spherec.experiments.comparison.ease import Ease
-from tests.compare.tiny import tiny_preset
+from tests.experiments.comparison.tiny import tiny_preset
 from tests.sampling.checks import random_rows
 
 ROOT = Path(__file__).parents[2]
@@ -200,9 +200,21 @@ def bare(prepared, tmp_path, models, *options):
     """Where there is neither implicit nor polars nor pydantic."""
     absent = ["implicit", "polars", "pandas", "matplotlib"]  # some versions of typer bring pydantic
     arguments = ["compare", str(prepared), "--models", models, "--folds", "2", "--trials", "1", "-k", "5", *options]
-    script = (
-        f"import sys; sys.modules.update(dict.fromkeys({absent!r}))\nfrom spherec.cli import main\nmain({arguments!r})"
-    )
+    script = f"""
+import sys
+
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {absent!r}:
+            raise ModuleNotFoundError(name)
+
+
+sys.meta_path.insert(0, Absent())
+from spherec.cli import main
+
+main({arguments!r})
+"""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     return subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False

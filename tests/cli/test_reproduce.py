@@ -265,7 +265,7 @@ def test_the_published_file_is_cut_as_the_paper_did(reproduce, trainings, tmp_pa
     theirs = paper_rows(dataset)[ROW]
     assert str(theirs.scores["ndcg"]) in done.out
     (line,) = (tmp_path / "out/quick.jsonl").read_text().splitlines()
-    assert json.loads(line)["experiment"] == f"{dataset}-quick"
+    assert json.loads(line)["study"] == f"{dataset}-quick"
 
 
 # --- What cannot be --------------------------------------------------------------------------------------------------

@@ -66,7 +66,7 @@ def paper_markdown(table: Sequence[TableRow], paper: Mapping[str, PaperRow], mad
     for row in table:
         cells = [cell for pair in compare_with_paper(row, paper.get(row.model)) for cell in pair]
         seconds = row.seconds["choosing"] + row.seconds["training"]
-        rows.append([row.model, *cells, f"{row.epochs:.0f}", f"{seconds:.0f}"])
+        rows.append([row.model, *cells, "" if row.epochs is None else f"{row.epochs:.0f}", f"{seconds:.0f}"])
     legend = "▲ better than the paper's mean, = within its standard deviation (MMR: within a tenth), ▼ worse."
     parts = [to_markdown(["row", *heads, "epochs", "seconds"], rows), legend, *([f"{made_by}."] if made_by else [])]
     return "\n\n".join(parts) + "\n"

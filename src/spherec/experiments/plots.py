@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 try:
+    from matplotlib import ticker
     from matplotlib.figure import Figure
-    from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 except ImportError as error:
     from spherec.errors import MissingPackageError
 
@@ -91,7 +91,7 @@ def _plot_batch_size(dataset: str, table: Sequence[TableRow], path: Path) -> Pat
     ticks = sorted({batch for members in groups.values() for batch, _ in members})
     axes.set(xscale="log", xlabel="batch size", ylabel="NDCG@50, %", title=f"{dataset}: accuracy against batch size")
     axes.set_xticks(ticks, [str(batch) for batch in ticks])
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_minor_formatter(ticker.NullFormatter())
     axes.legend(title="sampler-negatives", fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
     return _save(figure, path)
 
@@ -117,9 +117,9 @@ def _plot_curves(results: Sequence[Result], path: Path) -> Path:
 
 def _use_log_popularity(axes: "Axes") -> None:
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.xaxis.set_major_formatter(ScalarFormatter())
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(ticker.ScalarFormatter())
+    axes.xaxis.set_minor_formatter(ticker.NullFormatter())
 
 
 def _look(row: str) -> dict[str, Any]:

@@ -34,8 +34,8 @@ class TableRow:
     "By the names of metrics; in percent where the metric says so."
     seconds: Mapping[str, float]
     "Time of choosing and training, mean over folds."
-    epochs: float = math.nan
-    "Epochs that were chosen, mean over folds; NaN for a model without them."
+    epochs: float | None = None
+    "Epochs that were chosen, mean over folds; None for a model without them."
     is_ours: bool = True
     peak_mb: float | None = None
     "Growth of memory during the last fit, mean over folds."
@@ -67,7 +67,7 @@ def summarize(results: Iterable[Result], metrics: Sequence[Metric]) -> list[Tabl
                 name: float(np.mean([result.seconds.get(name, 0.0) for result in group]))
                 for name in ("choosing", "training")
             },
-            epochs=float(np.mean([result.settings.get("epochs", math.nan) for result in group])),
+            epochs=_mean([result.settings.get("epochs") for result in group]),
             is_ours=group[0].is_ours,
             peak_mb=_mean([result.peak_mb for result in group]),
         )

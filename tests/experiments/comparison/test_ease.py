@@ -89,7 +89,7 @@ def test_too_much_to_invert_is_said(monkeypatch):
 
 
 def test_a_default_first_and_a_wide_range():
-    values = Ease.space["regularization"]
+    values = Ease.search_space["regularization"]
     assert values[0] == 500
     assert (min(values), max(values)) == (10, 5000)
     assert len(set(values)) == 10

@@ -6,8 +6,18 @@ import math
 import numpy as np
 import pytest
 from scipy.stats import ttest_rel
-from spherec.compare import Result, as_csv, lines
-from spherec.compare.table import best_peer
+
+from spherec.experiments import Result, Trial
+from spherec.experiments.comparison.report import (
+    PageFacts,
+    best_peer,
+    comparison_columns,
+    comparison_csv,
+    comparison_page,
+    summarize_comparison,
+)
+from spherec.experiments.comparison.study import COMPARED_METRICS
+from spherec.experiments.user_values import UserValues
 
 COLUMNS = (
     "model,map_mean,map_std,ndcg_mean,ndcg_std,recall_mean,recall_std,mmr_mean,mmr_std,"

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 import torch
 
+import spherec
 from spherec.data import splits
 from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.evaluation import evaluate

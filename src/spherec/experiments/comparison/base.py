@@ -104,7 +104,7 @@ class UserPeer(ComparedModel):
         self.peer = peer
         self.name = peer.name
         self.search_space = getattr(peer, "search_space", {})
-        fields: dict[str, Any] = asdict(peer) if is_dataclass(peer) else {}  # type: ignore[call-overload]
+        fields: dict[str, Any] = asdict(peer) if is_dataclass(peer) else {}
         self.fixed = {"kind": type(peer).__qualname__, **fields, **getattr(peer, "fixed", {})}
 
     def check(self, train: Interactions) -> None:
