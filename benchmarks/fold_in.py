@@ -72,7 +72,7 @@ def milliseconds(model: CML, given: Interactions) -> float:
     times = []
     for _ in range(100):
         began = time.perf_counter()
-        model._placing.place(items)
+        model._state.fold_in.place(items)
         times.append(time.perf_counter() - began)
     return 1000 * statistics.median(times)
 

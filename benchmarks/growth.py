@@ -1,11 +1,11 @@
-"""How a step grows: with the catalogue, the interactions, the dimensions and the batch; time and memory.
+"""Measure how time and memory of a step grow with the catalogue, the interactions, the dimensions and the batch.
 
     python benchmarks/growth.py [--device auto|cpu|cuda] [--most-items 10000000] [--most-pairs 10000000] [--dim D]
     python benchmarks/growth.py --redraw results/bench/growth-cpu.json
 
 Interactions are generated. Each curve changes one size and keeps the others; all its points are measured in turns.
 Steps are done as the trainer does them, sampling included. Writes results/bench/growth-DEVICE.json, and draws
-growth-DEVICE.png from it where matplotlib is installed. Needs torch, NumPy, SciPy and numba; with 10^7 items about 8 GB
+growth-DEVICE.png from it if matplotlib is installed. Needs torch, NumPy, SciPy and numba; with 10^7 items about 8 GB
 on a CPU (D = 32).
 """
 
@@ -23,26 +23,25 @@ from typing import Any
 import torch
 
 from spherec import rng
-from spherec.bench.floor import floor_of, least_ms
-from spherec.bench.generated import generated
-from spherec.bench.interleaved import interleaved
-from spherec.bench.machine import Machine, machine
-from spherec.bench.steps import SAMPLERS, Steps, compile_steps
+from spherec.bench.baseline import step_floor
+from spherec.bench.machine import Machine, measure_machine
+from spherec.bench.steps import SAMPLERS, TrainerSteps, compile_steps, generate_interactions
+from spherec.bench.timing import time_in_turns
 from spherec.data.interactions import Interactions
 from spherec.device import resolve
 from spherec.experiments.environment import environment_of
 from spherec.geometry import DenseVectors
-from spherec.memory import watched
+from spherec.memory import measure_peak
 from spherec.training import Training
 
-PAIRS_OF_A_USER = 50
+PAIRS_PER_USER = 50
 CHUNKS = 5
-CLAIM = 10**5, 10**7, 2.0  # a step with so many items takes at most so many times as long as one with so few
+CLAIM = 10**5, 10**7, 2.0  # a step with the second number of items takes at most twice as long as with the first
 
 
 @dataclass(frozen=True)
 class Size:
-    """Of what a step works on."""
+    """Sizes of what a step works on."""
 
     items: int = 10**5
     pairs: int = 10**6
@@ -60,25 +59,25 @@ class Point:
     size: Size
     users: int
     pairs: int
-    "That are different."
+    "Number of distinct pairs."
     ms_per_step: float
     fastest_ms_per_step: float
     triplets_per_second: float
     floor_ms: float
     peak_mb: float | None
-    "By how much memory grew: tables, moments, sampler, pairs, a step; the initial rows not counted."
+    "Peak memory of tables, moments, sampler, pairs and a step, without the initial vectors."
     tables_mb: float
-    "Rows and moments alone."
+    "Memory of rows and moments alone."
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    parser.add_argument("--most-items", type=int, default=10**7, help="the items curve ends there")
+    parser.add_argument("--most-items", type=int, default=10**7, help="end of the items curve")
     parser.add_argument("--most-pairs", type=int, default=10**7, help="10^8 takes 16 GB and a minute more")
     parser.add_argument("--most-batch", type=int, default=65_536)
-    parser.add_argument("--dim", type=int, help="of all curves but that of D; 32 on a CPU, 128 on a GPU")
-    parser.add_argument("--seconds", type=float, default=0.2, help="for each of the chunks that a median is taken of")
+    parser.add_argument("--dim", type=int, help="D of the other curves; default: 32 on a CPU, 128 on a GPU")
+    parser.add_argument("--seconds", type=float, default=0.2, help="length of each chunk that medians are taken over")
     parser.add_argument("--folder", type=Path, default=Path("results/bench"))
     parser.add_argument("--redraw", type=Path, help="only draw this record again")
     arguments = parser.parse_args()
@@ -88,14 +87,14 @@ def main() -> None:
     device = resolve(arguments.device)
     environment = environment_of(device)
     base = Size(dim=arguments.dim or (128 if device.type == "cuda" else 32))
-    can = machine(device)
+    machine = measure_machine(device)
     began = time.perf_counter()
     points = []
-    for point in measured(curves(base, arguments), can, device, arguments.seconds):
+    for point in measure(curves(base, arguments), machine, device, arguments.seconds):
         points.append(point)
-        told = f"{point.curve} {getattr(point.size, point.curve):,}, {point.sampler}: {point.ms_per_step:.3f} ms"
+        label = f"{point.curve} {getattr(point.size, point.curve):,}, {point.sampler}: {point.ms_per_step:.3f} ms"
         memory = "" if point.peak_mb is None else f", {point.peak_mb:,.0f} MB"
-        print(f"{time.perf_counter() - began:6.1f} s  {told}{memory}", file=sys.stderr, flush=True)
+        print(f"{time.perf_counter() - began:6.1f} s  {label}{memory}", file=sys.stderr, flush=True)
     record = {
         "benchmark": "growth",
         "command": " ".join(["python", *sys.argv]),
@@ -104,7 +103,7 @@ def main() -> None:
         "threads": torch.get_num_threads(),
         "cores": os.cpu_count(),
         "seconds": round(time.perf_counter() - began, 1),
-        "machine": asdict(can),
+        "machine": asdict(machine),
         "claim": claim(points),
         "points": [asdict(point) for point in points],
     }
@@ -117,7 +116,7 @@ def main() -> None:
 
 
 def curves(base: Size, arguments: argparse.Namespace) -> dict[str, list[Size]]:
-    """The sizes that each curve goes through."""
+    """Return the sizes of each curve."""
     items = [replace(base, items=10**power, pairs=10**7) for power in range(4, 8)]
     pairs = [replace(base, pairs=10**power) for power in range(6, 9)]
     batch = [replace(base, batch=4**power) for power in range(3, 9)]
@@ -129,57 +128,57 @@ def curves(base: Size, arguments: argparse.Namespace) -> dict[str, list[Size]]:
     }
 
 
-def measured(curves: dict[str, list[Size]], can: Machine, device: torch.device, seconds: float) -> Iterator[Point]:
-    """Every size with every sampler."""
+def measure(curves: dict[str, list[Size]], machine: Machine, device: torch.device, seconds: float) -> Iterator[Point]:
+    """Measure every size with every sampler."""
     for make in SAMPLERS.values():
         compile_steps(Training(dim=32, sampler=make(5)), device)
     for curve, sizes in curves.items():
-        held: dict[tuple[int, int], Interactions] = {}  # several sizes may share one
+        generated: dict[tuple[int, int], Interactions] = {}  # several sizes may share one
         for size in sizes:
-            made = size.items, size.pairs
-            held[made] = held.get(made) or generated(size.pairs // PAIRS_OF_A_USER, *made)
-        data = [held[size.items, size.pairs] for size in sizes]
+            key = size.items, size.pairs
+            generated[key] = generated.get(key) or generate_interactions(size.pairs // PAIRS_PER_USER, *key)
+        data = [generated[size.items, size.pairs] for size in sizes]
         for sampler in SAMPLERS:
-            yield from _points(curve, sampler, sizes, data, can, device, seconds)
+            yield from _measure_sizes(curve, sampler, sizes, data, machine, device, seconds)
 
 
-def _points(
+def _measure_sizes(
     curve: str,
     sampler: str,
     sizes: Sequence[Size],
     data: Sequence[Interactions],
-    can: Machine,
+    machine: Machine,
     device: torch.device,
     seconds: float,
 ) -> list[Point]:
-    built = [_built(one, size, sampler, device) for one, size in zip(data, sizes, strict=True)]
-    speeds = interleaved([steps for steps, _ in built], CHUNKS, seconds, device)
+    contenders = [_set_up(each, size, sampler, device) for each, size in zip(data, sizes, strict=True)]
+    speeds = time_in_turns([steps for steps, _ in contenders], CHUNKS, seconds, device)
     return [
         Point(
             curve=curve,
             sampler=sampler,
             size=size,
-            users=one.n_users,
-            pairs=len(one),
+            users=each.n_users,
+            pairs=len(each),
             ms_per_step=speed.ms_per_step,
             fastest_ms_per_step=speed.fastest_ms_per_step,
             triplets_per_second=speed.per_second,
-            floor_ms=least_ms(floor_of(_config(size, sampler)), can),
-            peak_mb=taken,
-            tables_mb=3 * 4 * (one.n_users + one.n_items) * size.dim / 1e6,
+            floor_ms=step_floor(_config(size, sampler)).ms_on(machine),
+            peak_mb=peak_mb,
+            tables_mb=3 * 4 * (each.n_users + each.n_items) * size.dim / 1e6,
         )
-        for size, one, (_, taken), speed in zip(sizes, data, built, speeds, strict=True)
+        for size, each, (_, peak_mb), speed in zip(sizes, data, contenders, speeds, strict=True)
     ]
 
 
-def _built(data: Interactions, size: Size, sampler: str, device: torch.device) -> tuple[Steps, float | None]:
-    """Ready to go, and the memory that it took."""
+def _set_up(data: Interactions, size: Size, sampler: str, device: torch.device) -> tuple[TrainerSteps, float | None]:
+    """Return steps that are ready to run, and their peak memory in megabytes."""
     generator = rng.torch_stream(0, "initial vectors", device=device)
     initial = DenseVectors.random(data.n_users, data.n_items, size.dim, generator)
-    with watched(device) as taken:
-        steps = Steps(data, _config(size, sampler), initial)
+    with measure_peak(device) as peak:
+        steps = TrainerSteps(data, _config(size, sampler), initial)
         steps.set_up()
-    return steps, taken.mb
+    return steps, peak.mb
 
 
 def _config(size: Size, sampler: str) -> Training:
@@ -187,9 +186,9 @@ def _config(size: Size, sampler: str) -> Training:
 
 
 def claim(points: Sequence[Point]) -> dict[str, dict[str, Any]]:
-    """Of each sampler, how much longer a step takes with many items than with few, in the best chunks of both."""
+    """Return for each sampler the time of a step with many items divided by that with few, in the best chunks."""
     few, many, bound = CLAIM
-    told = {}
+    claims = {}
     for sampler in SAMPLERS:
         ms = {
             point.size.items: point.fastest_ms_per_step
@@ -198,37 +197,35 @@ def claim(points: Sequence[Point]) -> dict[str, dict[str, Any]]:
         }
         if few in ms and many in ms:
             ratio = ms[many] / ms[few]
-            told[sampler] = {
+            claims[sampler] = {
                 f"ms_at_{few}_items": ms[few],
                 f"ms_at_{many}_items": ms[many],
                 "ratio": ratio,
                 "at_most": bound,
                 "holds": ratio <= bound,
             }
-    return told
+    return claims
 
 
 def draw(path: Path) -> None:
-    """A picture beside the record: time above, memory below, a column for each curve."""
+    """Draw the record into a picture of the same name: time above, memory below, a column for each curve."""
     try:
-        import matplotlib as mpl
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import LogLocator
     except ImportError:
         print("no picture: matplotlib is not installed; --redraw makes it later", file=sys.stderr)
         return
-    mpl.use("Agg")  # files, no windows
-    from matplotlib import pyplot as plt
-    from matplotlib.ticker import LogLocator
-
     record = json.loads(path.read_text())
     names = {"items": "items", "pairs": "interactions", "dim": "dimensions", "batch": "batch"}
-    figure, rows = plt.subplots(2, len(names), figsize=(15, 7), sharey="row")
+    figure = Figure(figsize=(15, 7))
+    rows = figure.subplots(2, len(names), sharey="row")
     for (curve, label), above, below in zip(names.items(), *rows, strict=True):
         for sampler in SAMPLERS:
-            points = [one for one in record["points"] if (one["curve"], one["sampler"]) == (curve, sampler)]
-            x = [one["size"][curve] for one in points]
-            above.plot(x, [one["fastest_ms_per_step"] for one in points], marker="o", label=sampler)
-            below.plot(x, [one["peak_mb"] or float("nan") for one in points], marker="o", label=sampler)
-        below.plot(x, [one["tables_mb"] for one in points], ":k", label="tables and moments")
+            points = [point for point in record["points"] if (point["curve"], point["sampler"]) == (curve, sampler)]
+            x = [point["size"][curve] for point in points]
+            above.plot(x, [point["fastest_ms_per_step"] for point in points], marker="o", label=sampler)
+            below.plot(x, [point["peak_mb"] or float("nan") for point in points], marker="o", label=sampler)
+        below.plot(x, [point["tables_mb"] for point in points], ":k", label="tables and moments")
         for axes in (above, below):
             axes.set(xscale="log", yscale="log", xlabel=label)
             axes.set_xticks(x, [f"{value:g}" for value in x], fontsize=8)
@@ -236,15 +233,14 @@ def draw(path: Path) -> None:
             axes.yaxis.set_major_formatter("{x:g}")
             axes.minorticks_off()
             axes.grid(alpha=0.3)
-    rows[0][0].set_ylabel("ms a step, best chunk")
-    rows[1][0].set_ylabel("MB at the peak")
+    rows[0][0].set_ylabel("ms per step, best chunk")
+    rows[1][0].set_ylabel("peak memory, MB")
     rows[0][0].legend()
     rows[1][0].legend()
     size = Size(**record["points"][0]["size"])
     figure.suptitle(f"{record['environment']['device']}: D = {size.dim}, batch {size.batch}, N = {size.negatives}")
     figure.tight_layout()
     figure.savefig(path.with_suffix(".png"), dpi=100)
-    plt.close(figure)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,7 @@ html_static_path = ["_static"]
 html_css_files = ["spherec.css"]
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 html_theme_options = {
@@ -142,6 +143,7 @@ def _relink(text: str, path: str, docname: str) -> str:
 # The reference: `<!-- api: spherec.losses spherec.CML -->` in a page becomes the entries of these modules and names.
 
 _documented: dict[int, str] = {}
+_classes: list[type] = []
 
 
 def _api(names: list[str]) -> str:
@@ -162,6 +164,9 @@ def _entries(name: str) -> list[str]:
         kind = "exception" if issubclass(found, BaseException) else "class"
         inherited = any(base.__module__.startswith("spherec") for base in found.__mro__[1:])
         options = ["members"] + (["inherited-members"] if inherited and kind == "class" else [])
+        if any(issubclass(each, found) for each in _classes) and kind == "class":
+            options = []  # its methods stand under the class that inherits them
+        _classes.append(found)
     else:
         kind, options = ("function", []) if callable(found) and not _is_alias(found) else ("data", ["no-value"])
     return [f".. auto{kind}:: {name}\n" + "".join(f"   :{option}:\n" for option in options)]
@@ -205,22 +210,24 @@ def _to_restructured_text(app: Sphinx, what: str, name: str, obj: Any, options: 
     if what == "data" and "\n".join(lines).strip() == (inspect.getdoc(type(obj)) or ""):
         lines.clear()  # a dict without a docstring of its own has that of all dicts
     made: list[str] = []
-    literal = False
+    literal = example = False
     for line in lines:
         indented = line.startswith("    ")
-        if (
-            indented
-            and not literal
-            and made
-            and not made[-1]
-            and not next(filter(None, reversed(made)), " ")[0].isspace()
-        ):
+        if line and not indented:
+            literal = False
+            example = line in ("Example:", "Examples:")
+        elif indented and not literal and not example and _begins_block(made):
             made += ["::", ""]
             literal = True
-        elif line and not indented:
-            literal = False
-        made.append(line if literal else _escape(line))
+        made.append(line if literal else f"    {line}" if example and indented else _escape(line))
+        if example and not indented and line:
+            made += ["    ::", ""]
     lines[:] = made
+
+
+def _begins_block(above: list[str]) -> bool:
+    """Whether an indented line under these lines is a formula: after an empty line, below text that is not indented."""
+    return bool(above) and not above[-1] and not next(filter(None, reversed(above)), " ")[0].isspace()
 
 
 def _escape(line: str) -> str:

@@ -220,7 +220,7 @@ MANIFESTS = {
 )
 def test_parts_that_do_not_fit_are_refused(tmp_path, arrays, manifest, monkeypatch):
     data = Interactions.from_matrix(random_rows(3, 4, 0.6))
-    write = tensor_file.write
+    write = tensor_file.write_tensors
 
     def wrongly(path, right, good):
         assert set(arrays) <= set(right)
@@ -228,7 +228,7 @@ def test_parts_that_do_not_fit_are_refused(tmp_path, arrays, manifest, monkeypat
         changed = {**right, **arrays}
         write(path, {name: array for name, array in changed.items() if array is not None}, {**good, **manifest})
 
-    monkeypatch.setattr(artifact.tensor_file, "write", wrongly)
+    monkeypatch.setattr(artifact, "write_tensors", wrongly)
     save(tmp_path / "m.spherec", untrained(data), data)
     with pytest.raises(DataError, match=r"m\.spherec is damaged .*; train it again"):
         artifact.load(tmp_path / "m.spherec")

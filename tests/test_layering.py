@@ -32,6 +32,7 @@ NEIGHBOURS = {
     "datasets": {"data"},
     "tensor_file": {"data"},
     "embedding": {"optim"},
+    "evaluation": {"training"},
     "recommender": {"artifact"},
     "experiments": {"artifact", "recommender"},
     "cli": {"export", "bench"},
@@ -40,14 +41,14 @@ POLARS_ONLY_IN = (
     "data/readers",
     "experiments/user_values.py",
     "export/parquet.py",
-    "recommender/lists.py",
-    "recommender/table_file.py",
+    "recommender/results.py",
+    "recommender/results_file.py",
 )
 EXTRAS_IN = {
     "implicit": "experiments/comparison/implicit_peers.py",
     "matplotlib": "experiments/plots.py",
     "pyarrow": "experiments/user_values.py",
-    "pandas": ("recommender/lists.py", "bench/reading.py"),
+    "pandas": ("recommender/results.py", "bench/benchmark.py"),
     "usearch": "ranking/usearch.py",
     "optuna": "experiments/tuning/package.py",
 }

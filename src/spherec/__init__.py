@@ -18,11 +18,11 @@ from spherec._version import __version__
 from spherec.data import splits
 from spherec.data.cuts import Cut
 from spherec.data.interactions import Interactions
+from spherec.data.readers import read, read_names
 from spherec.data.statistics import statistics
 from spherec.errors import SpherecError
 
 if _typing.TYPE_CHECKING:
-    from spherec.data.readers import read, read_names
     from spherec.evaluation import evaluate
     from spherec.losses import Hinge, Softmin
     from spherec.recommender import CML, load
@@ -51,9 +51,8 @@ __all__ = [
     "statistics",
 ]
 
-# These bring polars or torch with them, so they are imported when first asked for.
+# These bring torch with them, so they are imported when first asked for.
 _LATE = {
-    "spherec.data.readers": ("read", "read_names"),
     "spherec.evaluation": ("evaluate",),
     "spherec.losses": ("Hinge", "Softmin"),
     "spherec.recommender": ("CML", "load"),

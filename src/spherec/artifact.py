@@ -1,20 +1,26 @@
-"""A trained model as one self-contained file: vectors, ids, names, what each user has, and how it was made.
+"""A trained model as one self-contained file: vectors, ids, names, the items of each user, and how it was trained.
 
-A safetensors file without pickle, laid out in docs/artifact.md. DenseVectors are mapped from it, not copied.
+A safetensors file without pickle, laid out in docs/artifact.md. The vectors are mapped from it, not copied.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
-from typing import get_args
+from typing import Any, get_args
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
-from spherec import tensor_file
-from spherec.data import files
+from spherec.data.files import decode_ids, decode_names, encode_ids, encode_names
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
-from spherec.errors import DataError
-from spherec.geometry import DenseVectors
+from spherec.errors import ArgumentError, DataError
+from spherec.geometry import DenseVectors, Vectors
+from spherec.losses import LOSSES
+from spherec.sampling import SAMPLERS
+from spherec.tensor_file import BlockArray, read_tensors, write_tensors
 from spherec.training import History, Trained, Training
 from spherec.training.trainer import Ended
 
@@ -23,71 +29,145 @@ VERSION = 1
 
 
 @dataclass(frozen=True)
+class FoldInSettings:
+    """The part of a loss and a sampler that fold-in needs.
+
+    It is stored in the file of a model whose loss or sampler is a class of the user's own, because a file cannot hold
+    the class.
+    """
+
+    law: NDArray[np.float64]
+    "(I,) weights by which negatives are drawn, regardless of the space."
+    temperature: float
+    "τ of the softmin that places a user."
+    bias_correction: float
+    "γ, how far the bias of drawing is undone."
+
+    @classmethod
+    def of(cls, config: Training, data: Interactions) -> "FoldInSettings":
+        """Ask the loss and the sampler. The bias is undone as in training: if the sampler's law has a closed form."""
+        correction = (config.loss.bias_correction or 0.0) if config.sampler.gives_log_q else 0.0
+        return cls(config.sampler.law(data), config.loss.fold_in_temperature, correction)
+
+
+@dataclass(frozen=True)
 class Artifact:
-    """What a model file holds."""
+    """The content of a model file."""
 
     vectors: DenseVectors
-    "Of users and items, on the CPU."
+    "Vectors of users and items, on the CPU."
     data: Interactions
-    "The users and items with their ids and names, and what each user had when the model was trained."
+    "The users and items with their ids and names, and the items that each user had when the model was trained."
     config: Training
     "How it was trained."
     history: History
-    "What happened, epoch by epoch."
+    "Record of the training, epoch by epoch."
     ended: Ended
     "Why training ended."
     checksum: str | None = None
-    "Of the file that it was loaded from."
+    "Checksum of the file that it was loaded from."
+    stored_fold_in: FoldInSettings | None = None
+    "Settings of fold-in from the file; None if the loss and the sampler of `config` know them."
 
     @classmethod
     def of(cls, trained: Trained, data: Interactions) -> "Artifact":
-        """What a run on `data` left."""
+        """Return the content of the file for a run on `data`."""
         vectors = trained.vectors.to(torch.device("cpu"))
         return cls(vectors, data, trained.config, trained.history, trained.ended)
 
+    @property
+    def fold_in(self) -> FoldInSettings:
+        """Settings of fold-in: those in the file, or those of the loss and the sampler."""
+        return self.stored_fold_in or FoldInSettings.of(self.config, self.data)
+
 
 def save(path: str | PathLike[str], artifact: Artifact) -> None:
-    """Write the model, whole or not at all. The same model gives the same bytes."""
-    data = artifact.data
-    arrays = {
-        "item_vectors": artifact.vectors.item_table.numpy(),  # (I, D) first, where it is aligned best
-        "user_vectors": artifact.vectors.user_table.numpy(),  # (U, D)
+    """Write the model atomically. The same model gives the same bytes."""
+    data, vectors, config = artifact.data, artifact.vectors, artifact.config
+    check_finite(vectors)
+    arrays: dict[str, NDArray[Any] | BlockArray] = {
+        "item_vectors": _blocks_of(vectors, "item"),  # (I, D) first, where it is aligned best
+        "user_vectors": _blocks_of(vectors, "user"),  # (U, D)
         "indptr": data.indptr,
         "indices": data.indices,
     }
-    arrays |= files.encode_ids(data.user_ids, "user_ids")
-    arrays |= files.encode_ids(data.item_ids, "item_ids")
+    arrays |= encode_ids(data.user_ids, "user_ids")
+    arrays |= encode_ids(data.item_ids, "item_ids")
     if data.item_names is not None:
-        arrays |= files.encode_names(data.item_names, "item_names")
+        arrays |= encode_names(data.item_names, "item_names")
     manifest = {
         "format": FORMAT,
         "version": VERSION,
-        "config": artifact.config.to_dict(),
+        "config": config.to_dict(),
         "history": artifact.history.as_records(),
         "ended": artifact.ended,
     }
-    tensor_file.write(path, arrays, manifest)
+    if type(config.loss) not in LOSSES.values() or type(config.sampler) not in SAMPLERS.values():
+        fold_in = artifact.fold_in
+        arrays["fold_in_law"] = np.asarray(fold_in.law, dtype=np.float64)
+        manifest["fold_in"] = {"temperature": fold_in.temperature, "bias_correction": fold_in.bias_correction}
+    write_tensors(path, arrays, manifest)
 
 
 def load(path: str | PathLike[str]) -> Artifact:
     """Read a file that `save` wrote."""
-    arrays, manifest = tensor_file.read(path, FORMAT, VERSION, remedy="train it again")
+    arrays, manifest = read_tensors(path, FORMAT, VERSION, remedy="train it again")
     try:
-        users, items = (torch.from_numpy(arrays[name]) for name in ("user_vectors", "item_vectors"))
         data = Interactions(
             indptr=arrays["indptr"],
             indices=arrays["indices"],
-            user_ids=IdMap(files.decode_ids(arrays, "user_ids")),
-            item_ids=IdMap(files.decode_ids(arrays, "item_ids")),
-            item_names=files.decode_names(arrays, "item_names"),
+            user_ids=IdMap(decode_ids(arrays, "user_ids")),
+            item_ids=IdMap(decode_ids(arrays, "item_ids")),
+            item_names=decode_names(arrays, "item_names"),
         )
         config = Training.from_dict(manifest["config"])
-        vectors = DenseVectors(users, items, config.constraint).check_finite()
-        if (len(users), len(items), config.dim) != (data.n_users, data.n_items, items.shape[1]):
+        users, items = (torch.from_numpy(arrays[name]) for name in ("user_vectors", "item_vectors"))
+        vectors = DenseVectors(users, items, config.constraint)
+        check_finite(vectors)
+        if (vectors.n_users, vectors.n_items, vectors.dim) != (data.n_users, data.n_items, config.dim):
             raise ValueError(f"{(*users.shape,)} and {(*items.shape,)} vectors for {data}")
         if manifest["ended"] not in get_args(Ended):
             raise ValueError(f"it ended with {manifest['ended']!r}")
         history = History.from_records(manifest["history"])
-        return Artifact(vectors, data, config, history, manifest["ended"], manifest["checksum"])
+        fold_in = _read_fold_in(arrays, manifest, data.n_items)
+        return Artifact(vectors, data, config, history, manifest["ended"], manifest["checksum"], fold_in)
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise DataError(f"{path} is damaged ({error}); train it again") from None
+
+
+def check_finite(vectors: Vectors) -> None:
+    """Raise an `ArgumentError` that names the first vector with NaN or infinity.
+
+    By NumPy, because a process that has run a parallel region of torch cannot be forked safely.
+    """
+    for role, blocks in (("user", vectors.user_blocks()), ("item", vectors.item_blocks())):
+        first = 0
+        for block in blocks:
+            finite = np.isfinite(block.cpu().numpy()).all(1)  # (b,)
+            if not finite.all():
+                row = first + int(finite.argmin())
+                raise ArgumentError(f"{role} vectors must be finite, got NaN or infinity in row {row}; fix or drop it")
+            first += len(finite)
+
+
+def _blocks_of(vectors: Vectors, role: str) -> BlockArray:
+    """Return the user or item vectors for the file."""
+
+    def blocks() -> Iterator[NDArray[Any]]:
+        rows: Iterator[Tensor] = vectors.item_blocks() if role == "item" else vectors.user_blocks()
+        return (block.cpu().numpy() for block in rows)
+
+    count = vectors.n_items if role == "item" else vectors.n_users
+    return BlockArray(np.dtype(np.float32), (count, vectors.dim), blocks)
+
+
+def _read_fold_in(arrays: dict[str, NDArray[Any]], manifest: dict[str, Any], n_items: int) -> FoldInSettings | None:
+    if "fold_in" not in manifest:
+        return None
+    law, settings = arrays["fold_in_law"], manifest["fold_in"]
+    if law.shape != (n_items,) or law.dtype != np.float64 or not np.isfinite(law).all() or law.min(initial=0) < 0:
+        raise ValueError("fold_in_law is no weight for each item")
+    temperature, correction = float(settings["temperature"]), float(settings["bias_correction"])
+    if not (0 < temperature < float("inf") and np.isfinite(correction)):
+        raise ValueError(f"fold_in is {settings}")
+    return FoldInSettings(law, temperature, correction)

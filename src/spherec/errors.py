@@ -5,6 +5,7 @@
   * DataError                (ValueError)    the input cannot be used: a file, a row, a column, a data frame
   * UnknownIdError           (LookupError)   ids that the data does not hold
   * TrainingError            (RuntimeError)  a run cannot continue
+    * NotEnoughMemoryError                   … because memory is short
   * MissingPackageError      (ImportError)   a package that this call needs is not installed
 * UserWarning
   * DuplicatePairsWarning                    repeated pairs were merged by a default rule
@@ -39,6 +40,10 @@ class UnknownIdError(SpherecError, LookupError):
 
 class TrainingError(SpherecError, RuntimeError):
     """A training run cannot continue."""
+
+
+class NotEnoughMemoryError(TrainingError):
+    """A training run cannot continue because memory is short."""
 
 
 class MissingPackageError(SpherecError, ImportError):

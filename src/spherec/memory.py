@@ -1,4 +1,4 @@
-"""How much memory something takes, at its peak."""
+"""Peak memory of a block of code, and a clear error where memory runs out."""
 
 import ctypes
 import gc
@@ -10,54 +10,53 @@ from pathlib import Path
 
 import torch
 
-from spherec.errors import TrainingError
+from spherec.errors import NotEnoughMemoryError
 
 _PROCESS = Path("/proc/self")  # Linux
-# On a CPU torch has no error of its own for it: what its allocator says, and what is said of more bytes than there are
-# numbers for. A driver's error comes so, too.
+# On a CPU torch has no error type for it, only these messages: of its allocator, of sizes beyond 64 bits, of drivers.
 _SHORTAGE = re.compile(r"DefaultCPUAllocator|Storage size calculation overflowed|out of memory")
 
 
 @dataclass
-class Growth:
-    """Known when the block has ended."""
+class PeakMemory:
+    """Peak memory of a block; known when the block has ended."""
 
     mb: float | None = None
-    "By how much memory grew within the block, at most; None where the system does not tell."
+    "Largest peak within the block, in megabytes; None if the system does not report it."
 
 
 @contextmanager
 def enough_memory() -> Iterator[None]:
-    """A `TrainingError` where there is not."""
+    """Raise a `NotEnoughMemoryError` if the block runs out of memory."""
     try:
         yield
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError | torch.OutOfMemoryError) and not _SHORTAGE.search(str(error)):
             raise
-        raise TrainingError("there is not enough memory; take smaller dim, batch_size or negatives") from None
+        raise NotEnoughMemoryError("there is not enough memory; take smaller dim, batch_size or negatives") from None
 
 
 @contextmanager
-def watched(device: torch.device) -> Iterator[Growth]:
-    """Watches the block: on a GPU what torch has allocated there, on a CPU the resident memory of this process."""
-    growth = Growth()
+def measure_peak(device: torch.device) -> Iterator[PeakMemory]:
+    """Measure the block: memory that torch allocates on a GPU, or resident memory of this process on a CPU."""
+    peak = PeakMemory()
     gc.collect()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
-        yield growth
+        yield peak
         torch.cuda.synchronize(device)
-        growth.mb = (torch.cuda.max_memory_allocated(device) - before) / 1e6
+        peak.mb = (torch.cuda.max_memory_allocated(device) - before) / 1e6
         return
     start = _begin()
-    yield growth
+    yield peak
     if start is not None:
-        growth.mb = max(_read("VmHWM") - start, 0) / 1e3
+        peak.mb = max(_read("VmHWM") - start, 0) / 1e3
 
 
 def _begin() -> int | None:
-    """Gives back what is free, forgets the highest mark so far; resident kilobytes then."""
+    """Return free memory to the system, reset the peak, and return the resident kilobytes."""
     with suppress(OSError, AttributeError):  # another C library has no such call
         ctypes.CDLL(None).malloc_trim(0)
     try:
@@ -68,8 +67,8 @@ def _begin() -> int | None:
 
 
 def _read(name: str) -> int:
-    """Kilobytes."""
-    found = re.search(rf"^{name}:\s+(\d+) kB", (_PROCESS / "status").read_text(), re.MULTILINE)
-    if found is None:
+    """Return an entry of /proc/self/status in kilobytes."""
+    match = re.search(rf"^{name}:\s+(\d+) kB", (_PROCESS / "status").read_text(), re.MULTILINE)
+    if match is None:
         raise OSError(f"no {name} here")
-    return int(found[1])
+    return int(match[1])

@@ -1,13 +1,14 @@
 """Named arrays and a manifest in one safetensors file that any safetensors reader opens: no pickle, memory-mapped.
 
-The manifest is JSON in the file's metadata. A checksum beside it covers the manifest and all arrays; the manifest names
-each array with its type and shape. The first array begins at a multiple of 64 bytes, where arithmetic is fastest.
+The manifest is JSON in the file's metadata. A checksum next to it covers the manifest and all arrays; the manifest
+lists each array with its type and shape. The first array begins at a multiple of 64 bytes, where arithmetic is fastest.
 """
 
 import json
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
-from spherec.data.files import atomic_write
+from spherec.data.files import (
+    DamagedFileError,
+    atomic_write,
+    check_kind,
+    decode_manifest,
+    encode_manifest,
+    reading_file,
+)
 from spherec.errors import DataError
 
 _MANIFEST, _CHECKSUM = "manifest", "checksum"
@@ -36,81 +44,91 @@ _TYPES = {
     "uint8": "U8",
     "bool": "BOOL",
 }
-# What safetensors, torch and JSON raise on bytes that are not what they seem.
-_DAMAGE = (SafetensorError, ValueError, TypeError, KeyError, AttributeError, RuntimeError, MemoryError, OverflowError)
+# Exceptions of safetensors, torch and JSON on damaged bytes.
+_DAMAGE = (
+    SafetensorError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    RuntimeError,
+    MemoryError,
+    OverflowError,
+    RecursionError,
+)
 
 
-class _Damaged(Exception):
-    """What is wrong with a file."""
+@dataclass(frozen=True)
+class BlockArray:
+    """An array that is written block by block, so that it need not be in memory as a whole."""
+
+    dtype: np.dtype[Any]
+    "Type of the numbers."
+    shape: tuple[int, ...]
+    "Shape of the whole array."
+    blocks: Callable[[], Iterator[NDArray[Any]]]
+    "Yields blocks of rows, in order; called once for the checksum and once for the file."
 
 
-def write(path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], manifest: Mapping[str, Any]) -> None:
-    """Write `arrays`, in this order, and the JSON-able `manifest`; the same content always gives the same bytes."""
-    plain = {name: _little_endian(name, array) for name, array in arrays.items()}
-    held = {name: _described(array) for name, array in plain.items()}
-    text = json.dumps({**manifest, "arrays": held}, sort_keys=True)
-    metadata = {_MANIFEST: text, _CHECKSUM: _checksum(text, plain)}
-    header: dict[str, Any] = {"__metadata__": metadata}
+def write_tensors(
+    path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any] | BlockArray], manifest: Mapping[str, Any]
+) -> None:
+    """Write `arrays`, in this order, and the JSON-able `manifest` atomically; equal content gives equal bytes."""
+    parts = {name: _to_blocks(name, array) for name, array in arrays.items()}
+    text = encode_manifest(manifest, arrays={name: [part.dtype.name, list(part.shape)] for name, part in parts.items()})
+    header: dict[str, Any] = {"__metadata__": {_MANIFEST: text, _CHECKSUM: _checksum(text, parts)}}
     end = 0
-    for name, array in plain.items():
-        begin, end = end, end + array.nbytes
-        header[name] = {"dtype": _TYPES[array.dtype.name], "shape": array.shape, "data_offsets": [begin, end]}
+    for name, part in parts.items():
+        begin, end = end, end + int(np.prod(part.shape)) * part.dtype.itemsize
+        header[name] = {"dtype": _TYPES[part.dtype.name], "shape": part.shape, "data_offsets": [begin, end]}
     encoded = json.dumps(header, separators=(",", ":")).encode()
     encoded += b" " * (-(8 + len(encoded)) % _ALIGNMENT)
     if len(encoded) > _LARGEST_HEADER:
         raise DataError(f"cannot write {path}: its manifest would take {len(encoded):,} bytes; shorten the history")
     with atomic_write(path) as file:
         file.write(len(encoded).to_bytes(8, "little") + encoded)
-        for array in plain.values():
-            file.write(_bytes_of(array))
+        for part in parts.values():
+            for block in part.blocks():
+                file.write(_bytes_of(block))
 
 
-def read(
+def read_tensors(
     path: str | os.PathLike[str], kind: str, version: int, *, remedy: str
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """The arrays and the manifest of a file of this `kind`, checked.
+    """Return the arrays and the manifest of a file of this `kind`, checked.
 
-    The arrays are mapped from the file; writing to them changes them in memory alone. `remedy` is what to do about a
-    damaged file.
+    The arrays are mapped from the file; writing to them changes them in memory only. `remedy` says in errors how to get
+    an intact file.
     """
-    path = Path(path)
-    if path.exists() and not path.is_file():
-        raise DataError(f"cannot read {path}: it is not a file; check the path")
-    try:
+    with reading_file(path, damage=_DAMAGE, remedy=remedy) as path:
         _check_header(path)
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             if _MANIFEST not in metadata:
                 raise DataError(f"{path} is a safetensors file, but not made by spherec; give the right file")
-            manifest = _parsed(metadata[_MANIFEST])
-            _check_kind(manifest, path, kind, version)
+            manifest = decode_manifest(metadata[_MANIFEST])
+            check_kind(manifest, path, kind, version)
             names = sorted(file.keys())
             if len(names) > _MOST_ARRAYS:
-                raise _Damaged(f"it claims {len(names):,} arrays")
+                raise DamagedFileError(f"it claims {len(names):,} arrays")
             arrays = {name: file.get_tensor(name).numpy() for name in names}
-        if {name: _described(array) for name, array in arrays.items()} != manifest["arrays"]:
-            raise _Damaged("its arrays are not those that its manifest lists")
-        if _checksum(metadata[_MANIFEST], arrays) != metadata.get(_CHECKSUM):
-            raise _Damaged("its checksum is wrong")
+        if {name: [array.dtype.name, list(array.shape)] for name, array in arrays.items()} != manifest["arrays"]:
+            raise DamagedFileError("its arrays are not those that its manifest lists")
+        parts = {name: _to_blocks(name, array) for name, array in arrays.items()}
+        if _checksum(metadata[_MANIFEST], parts) != metadata.get(_CHECKSUM):
+            raise DamagedFileError("its checksum is wrong")
         return arrays, manifest | {_CHECKSUM: metadata[_CHECKSUM]}
-    except DataError:
-        raise
-    except FileNotFoundError:
-        raise DataError(f"cannot read {path}: there is no such file; check the path") from None
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
-    except _Damaged as damage:
-        raise DataError(f"{path} is damaged: {damage}; {remedy}") from None
-    except (*_DAMAGE, RecursionError) as error:
-        raise DataError(f"{path} is damaged or truncated ({_short(error)}); {remedy}") from None
 
 
 def is_tensor_file(path: str | os.PathLike[str]) -> bool:
-    """Whether the path is a file that begins like one of these, whole or not."""
+    """Return whether the path is a readable file that begins like a safetensors file, intact or not."""
     if not Path(path).is_file():
         return False
-    with open(path, "rb") as file:
-        begin = file.read(9)
+    try:
+        with open(path, "rb") as file:
+            begin = file.read(9)
+    except OSError:
+        return False
     return len(begin) == 9 and begin[8:] == b"{" and int.from_bytes(begin[:8], "little") <= _LARGEST_HEADER
 
 
@@ -125,49 +143,27 @@ def _check_header(path: Path) -> None:
     if len(begin) < 9 or begin[8:] != b"{" or length > _LARGEST_HEADER:
         raise DataError(f"{path} is damaged or not made by spherec: its first bytes are no header; give the right file")
     if 8 + length > size:
-        raise _Damaged(f"it is truncated, {size:,} bytes of more than {8 + length:,}")
+        raise DamagedFileError(f"it is truncated, {size:,} bytes of more than {8 + length:,}")
 
 
-def _parsed(text: str) -> dict[str, Any]:
-    manifest = json.loads(text)
-    if not isinstance(manifest, dict):
-        raise _Damaged("its manifest is not a table")
-    return manifest
-
-
-def _check_kind(manifest: dict[str, Any], path: Path, kind: str, version: int) -> None:
-    if manifest.get("format") != kind:
-        raise DataError(f"{path} holds {_short(manifest.get('format'))}, not {kind!r}; give the right file")
-    found = manifest.get("version")
-    if found != version:
-        newer = isinstance(found, int) and found > version
-        remedy = "install a newer spherec" if newer else "install a matching spherec"
-        raise DataError(f"{path} is of format version {_short(found)}, this spherec reads {version}; {remedy}")
-
-
-def _checksum(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
-    """Of the manifest and the arrays' bytes, in the order of their names, as eight digits."""
+def _checksum(text: str, parts: Mapping[str, BlockArray]) -> str:
+    """Return the checksum of the manifest and the arrays' bytes, in the order of their names, as eight digits."""
     value = zlib.crc32(text.encode())
-    for name in sorted(arrays):
-        value = zlib.crc32(_bytes_of(arrays[name]), value)
+    for name in sorted(parts):
+        for block in parts[name].blocks():
+            value = zlib.crc32(_bytes_of(block), value)
     return f"{value:08x}"
 
 
-def _bytes_of(array: NDArray[Any]) -> memoryview:
-    return array.reshape(-1).view(np.uint8).data
+def _bytes_of(block: NDArray[Any]) -> memoryview:
+    """Return the numbers as the file holds them: contiguous, the lowest byte first."""
+    plain = np.ascontiguousarray(block, dtype=block.dtype.newbyteorder("<"))
+    return plain.reshape(-1).view(np.uint8).data
 
 
-def _described(array: NDArray[Any]) -> list[Any]:
-    return [array.dtype.name, list(array.shape)]
-
-
-def _little_endian(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """The array as the file holds it: contiguous, the lowest byte first."""
+def _to_blocks(name: str, array: NDArray[Any] | BlockArray) -> BlockArray:
     if array.dtype.name not in _TYPES:
         raise DataError(f"{name} of type {array.dtype.name} cannot be saved; use numbers of at most 64 bits")
-    return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-
-
-def _short(what: object) -> str:
-    text = what if isinstance(what, str) else str(what) if isinstance(what, Exception) else repr(what)
-    return text if len(text) <= 120 else f"{text[:120]}…"
+    if isinstance(array, BlockArray):
+        return array
+    return BlockArray(array.dtype, array.shape, lambda: iter([array]))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spherec import rng
 from spherec.bench.baseline import PlainTraining, plain_top
-from spherec.bench.generated import generated
+from spherec.bench.steps import generate_interactions
 from spherec.errors import ArgumentError
 from spherec.geometry import DenseVectors
 from spherec.losses import Softmin
@@ -48,7 +48,7 @@ def test_it_learns_what_ours_learns(sampler):
 @settings(max_examples=15)
 @given(seed=st.integers(0, 1000))
 def test_no_user_gets_what_she_has(sampler, seed):
-    data = generated(30, 80, 300, seed=seed)
+    data = generate_interactions(30, 80, 300, seed=seed)
     users, positives = data.users.astype(np.int64), data.indices.astype(np.int64)
     drawn = plain(data, sampler).negatives(users, positives)
     assert drawn.shape == (len(data), 5)
@@ -82,7 +82,7 @@ def test_two_stage_follows_its_law(sharpness):
 
 
 def test_an_epoch_is_every_pair_once():
-    data = generated(20, 50, 200)
+    data = generate_interactions(20, 50, 200)
     baseline = plain(data, Uniform(1), batch_size=64)
     pairs = [baseline.step() for _ in range(-(-len(data) // 64))]
     assert sum(pairs) == len(data)
@@ -92,13 +92,13 @@ def test_an_epoch_is_every_pair_once():
 
 @pytest.mark.parametrize("settings", [{"sampler": Hard(1)}, {"loss": Softmin(), "sampler": Uniform(5)}])
 def test_what_it_does_not_know_it_says(settings):
-    data = generated(20, 50, 200)
+    data = generate_interactions(20, 50, 200)
     with pytest.raises(ArgumentError, match="the baseline knows the hinge"):
         PlainTraining(data, Training(dim=8, **settings), start(data, 8))
 
 
 def test_its_lists_are_ours():
-    data = generated(40, 300, 800)
-    vectors, users = start(data, 16).vectors, np.arange(40)
+    data = generate_interactions(40, 300, 800)
+    vectors, users = start(data, 16), np.arange(40)
     expected = ExactRanker(vectors).top(users, 10, without=data).items
     assert plain_top(vectors, users, 10, data).tolist() == expected.tolist()

@@ -7,23 +7,21 @@ import pytest
 import torch
 
 from spherec import Interactions, rng
-from spherec.bench import Record, Scope, benchmark, machine, measure
-from spherec.bench.floor import Floor, floor_of, least_ms
-from spherec.bench.generated import generated
-from spherec.bench.interleaved import Done, interleaved
-from spherec.bench.loading import measure_loading
+from spherec.bench import Report, Scope, benchmark, machine, measure
+from spherec.bench.baseline import Floor, step_floor
 from spherec.bench.machine import Machine
-from spherec.bench.record import LoadingResult
-from spherec.bench.steps import Steps
+from spherec.bench.report import LoadingResult
+from spherec.bench.steps import TrainerSteps, generate_interactions
+from spherec.bench.timing import Work, time_in_turns
 from spherec.errors import ArgumentError, DataError
 from spherec.geometry import DenseVectors
-from spherec.memory import watched
+from spherec.memory import measure_peak
 from spherec.sampling import TwoStage, Uniform
 from spherec.training import Training
 
 CPU = torch.device("cpu")
 TINY = Scope(dim=8, batches=(32,), chunks=2, seconds=0.002, k=5, rows=500, imports=1)
-DATA = generated(40, 3000, 800)
+DATA = generate_interactions(40, 3000, 800)
 
 SPEED = {"ms_per_step", "fastest_ms_per_step", "steps_measured"}
 STEP = {"sampler", "negatives", "batch", "dim", "floor_mb", "floor_gflop", "floor_ms", "spherec", "baseline", "ratio"}
@@ -37,10 +35,10 @@ def told() -> dict:
     with pytest.MonkeyPatch.context() as patch:  # importing torch again and again takes long
         patch.setattr(benchmark, "measure_loading", lambda times, data: LoadingResult(0.1, 2.0, 0.3, 3.0, data))
         patch.setattr(machine, "_FLOATS", 1 << 22)
-        record = measure(DATA, TINY, device=CPU, loaded_in=0.5, tell=said.append)
-    assert isinstance(record, Record)
+        record = measure(DATA, TINY, device=CPU, loaded_in=0.5, on_progress=said.append)
+    assert isinstance(record, Report)
     assert len([line for line in said if line.startswith("steps: ")]) == 6
-    return json.loads(json.dumps(record.as_json(), allow_nan=False))
+    return json.loads(json.dumps(record.to_dict(), allow_nan=False))
 
 
 def test_all_parts_are_there(told):
@@ -78,7 +76,7 @@ def test_lists_and_reading_too(told, part, unit):
 
 @pytest.mark.slow
 def test_loading():
-    loading = measure_loading(times=1, data=0.5)
+    loading = benchmark.measure_loading(times=1, data=0.5)
     assert 0 < loading.python < loading.import_spherec < loading.import_training
     assert loading.python < loading.import_torch
     assert loading.data == 0.5
@@ -88,8 +86,8 @@ def test_ours_count_what_they_do():
     config = Training(dim=4, sampler=Uniform(3), batch_size=64)
     initial = DenseVectors.random(DATA.n_users, DATA.n_items, 4, rng.torch_stream(0, "x"))
     whole_epoch = -(-len(DATA) // 64)
-    assert Steps(DATA, config, initial)(whole_epoch) == Done(whole_epoch, 3 * len(DATA))
-    assert Steps(DATA, config, initial)(2 * whole_epoch) == Done(2 * whole_epoch, 6 * len(DATA))
+    assert TrainerSteps(DATA, config, initial)(whole_epoch) == Work(whole_epoch, 3 * len(DATA))
+    assert TrainerSteps(DATA, config, initial)(2 * whole_epoch) == Work(2 * whole_epoch, 6 * len(DATA))
 
 
 def test_contenders_take_turns():
@@ -99,11 +97,11 @@ def test_contenders_take_turns():
         def work(calls):
             made.append(name)
             time.sleep(calls * seconds)
-            return Done(calls, 10 * calls)
+            return Work(calls, 10 * calls)
 
         return work
 
-    slow, fast = interleaved([contender("slow", 0.02), contender("fast", 0.01)], 3, 0.02, CPU)
+    slow, fast = time_in_turns([contender("slow", 0.02), contender("fast", 0.01)], 3, 0.02, CPU)
     assert made[-6:] == ["slow", "fast"] * 3
     assert 20 <= slow.fastest_ms_per_step <= slow.ms_per_step
     assert 10 <= fast.fastest_ms_per_step <= fast.ms_per_step
@@ -112,28 +110,28 @@ def test_contenders_take_turns():
 
 
 def test_memory_is_what_was_taken_at_the_peak():
-    with watched(CPU) as growth:
+    with measure_peak(CPU) as peak:
         torch.ones(25_000_000)  # 100 MB, and gone again
-    if growth.mb is None:
+    if peak.mb is None:
         pytest.skip("this system does not tell")
-    assert 95 < growth.mb < 140
-    with watched(CPU) as growth:
+    assert 95 < peak.mb < 140
+    with measure_peak(CPU) as peak:
         pass
-    assert growth.mb < 5
+    assert peak.mb < 5
 
 
 def test_the_floor_by_hand():
-    uniform = floor_of(Training(dim=10, sampler=Uniform(2), batch_size=100))
+    uniform = step_floor(Training(dim=10, sampler=Uniform(2), batch_size=100))
     assert uniform.mb == pytest.approx(100 * (1 + 1 + 2) * 10 * 3 * 2 * 4 / 1e6)
-    two_stage = floor_of(Training(dim=10, sampler=TwoStage(2, candidates=50), batch_size=100))
+    two_stage = step_floor(Training(dim=10, sampler=TwoStage(2, candidates=50), batch_size=100))
     assert two_stage.mb == pytest.approx(uniform.mb + 50 * 10 * 3 * 4 / 1e6)
     assert two_stage.gflop == pytest.approx(uniform.gflop + 2 * 100 * 50 * 10 / 1e9)
 
 
 def test_the_slower_of_moving_and_multiplying_counts():
     can = Machine(copy_gb_per_second=10, gather_gb_per_second=5, gflops=100, launch_us=None, graph_launch_us=None)
-    assert least_ms(Floor(mb=20, gflop=0.1), can) == pytest.approx(2)
-    assert least_ms(Floor(mb=20, gflop=0.3), can) == pytest.approx(3)
+    assert Floor(mb=20, gflop=0.1).ms_on(can) == pytest.approx(2)
+    assert Floor(mb=20, gflop=0.3).ms_on(can) == pytest.approx(3)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def growth():
 def points(growth):
     base = growth.Size(items=200, pairs=1000, dim=4, batch=16)
     curves = {"items": [base, replace(base, items=2000)], "dim": [base, replace(base, dim=8)]}
-    return list(growth.measured(curves, MACHINE, torch.device("cpu"), 0.001))
+    return list(growth.measure(curves, MACHINE, torch.device("cpu"), 0.001))
 
 
 def test_every_size_with_every_sampler(points):

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from spherec.bench import Scope, benchmark, machine
-from spherec.bench.generated import generated
-from spherec.bench.record import LoadingResult
+from spherec.bench.report import LoadingResult
+from spherec.bench.steps import generate_interactions
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,7 +25,7 @@ def data(tmp_path, monkeypatch):
     monkeypatch.setattr(benchmark, "measure_loading", lambda times, data: LoadingResult(0.1, 2.0, 0.3, 3.0, data))
     monkeypatch.setattr(machine, "_FLOATS", 1 << 20)
     path = tmp_path / "data.npz"
-    generated(40, 3000, 800).save(path)
+    generate_interactions(40, 3000, 800).save(path)
     return path
 
 
@@ -75,11 +75,11 @@ WITHOUT_POLARS = """
 import sys; sys.modules.update(dict.fromkeys(["polars", "pandas", "pydantic"]))
 import json, torch
 from spherec.bench import Scope, benchmark, measure
-from spherec.bench.generated import generated
-from spherec.bench.record import LoadingResult
+from spherec.bench.steps import generate_interactions
+from spherec.bench.report import LoadingResult
 benchmark.measure_loading = lambda times, data: LoadingResult(0.1, 2.0, 0.3, 3.0, data)
 short = Scope(dim=8, negatives=(1,), batches=(32,), chunks=1, seconds=0.001, rows=100, imports=1)
-print(json.dumps(measure(generated(40, 3000, 800), short, device=torch.device("cpu")).as_json()))
+print(json.dumps(measure(generate_interactions(40, 3000, 800), short, device=torch.device("cpu")).to_dict()))
 """
 
 

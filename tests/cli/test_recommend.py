@@ -78,14 +78,14 @@ def test_lists_from_files(command, tmp_path):
     (tmp_path / "users.txt").write_text("u3\n\n u1 \n")
     (tmp_path / "items.txt").write_text("i5\ni6\ni7\ni8\n")
     told = records(command("recommend", f"@{tmp_path}/users.txt", "--only", f"@{tmp_path}/items.txt", "--json"))
-    assert told == MODEL.recommend(["u3", "u1"], items=["i5", "i6", "i7", "i8"]).as_dicts()
+    assert told == MODEL.recommend(["u3", "u1"], only=["i5", "i6", "i7", "i8"]).as_dicts()
     told = records(command("recommend", "u1", "--exclude", "i5, i6", "--with-seen", "-k", 40, "--json"))
     assert told == MODEL.recommend("u1", 40, exclude=["i5", "i6"], exclude_seen=False).as_dicts()
 
 
 def test_somebody_new(command):
     told = records(command("recommend", "--items", "i1,i2,i3", "-k", 4, "--only", "i1,i4,i5,i6,i7", "--json"))
-    assert told == MODEL.recommend_for(["i1", "i2", "i3"], 4, among=["i1", "i4", "i5", "i6", "i7"]).as_dicts()
+    assert told == MODEL.recommend_for(["i1", "i2", "i3"], 4, only=["i1", "i4", "i5", "i6", "i7"]).as_dicts()
     assert "For a user with these items" in command("recommend", "--items", "i1,i2").out
 
 
@@ -97,7 +97,7 @@ def test_a_list_that_is_empty_says_so(command):
 
 def test_unknown_ids_are_passed_over_on_request(command):
     told = records(command("recommend", "zoe", "u1", "--only", "i1,x,i2,i3", "--skip-unknown", "--json"))
-    assert told == MODEL.recommend("u1", items=["i1", "i2", "i3"]).as_dicts()
+    assert told == MODEL.recommend("u1", only=["i1", "i2", "i3"]).as_dicts()
 
 
 @pytest.mark.parametrize("users", [list(range(12)), [f"00{n}" for n in range(12)], [(n, "a") for n in range(12)]])
@@ -105,7 +105,7 @@ def test_ids_that_are_no_words(spherec, tmp_path, users):
     model = model_of(small(users=users, items=list(range(30))))
     model.save(tmp_path / "m.spherec")
     told = records(spherec("recommend", tmp_path / "m.spherec", str(users[3]), "--only", "1,2,3,4", "--json"))
-    assert [one["item"] for one in told] == [one.item for one in model.recommend([users[3]], items=[1, 2, 3, 4])]
+    assert [one["item"] for one in told] == [one.item for one in model.recommend([users[3]], only=[1, 2, 3, 4])]
     assert records(spherec("similar", tmp_path / "m.spherec", 5, "--json")) == model.similar_items(5).as_dicts()
 
 

@@ -223,7 +223,7 @@ def test_a_run_that_goes_on_where_memory_is_short_keeps_what_it_came_from(train,
     def fails(*_, **__):
         raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes.")
 
-    monkeypatch.setattr("spherec.training.train", fails)
+    monkeypatch.setattr("spherec.recommender.cml.train", fails)
     checkpoint = tmp_path / "model.spherec.checkpoint"
     checkpoint.write_text("hours of work")
     done = train("--resume")

@@ -12,14 +12,15 @@ import pytest
 from hypothesis import given, settings
 from numpy.lib import format as npy
 
-from spherec.data.archive import write_archive
-from spherec.data.files import atomic_write, is_archive
-from spherec.data.interactions import FORMAT, VERSION, Interactions
+from spherec.data.files import atomic_write, is_archive, write_archive
+from spherec.data.interactions import Interactions
 from spherec.errors import DataError
 from tests.oracles import pairs_of, typed
 from tests.strategies import distinct_ids
 
 USERS, ITEMS, TIMES = ["ann", "bob", "bob", "cé"], [10, 10, 30, 20], [4.0, 3.0, 2.0, 1.5]
+
+FORMAT, VERSION = "spherec-interactions", 1  # as in files of every release
 
 
 @pytest.fixture

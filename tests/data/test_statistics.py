@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spherec.data.interactions import Interactions
-from spherec.data.statistics import Spread, histogram, statistics
+from spherec.data.statistics import CountSummary, histogram, statistics
 from tests import oracles
 
 PAIRS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 400)), min_size=1, max_size=600, unique=True)
@@ -26,8 +26,8 @@ def test_a_worked_example():
     found = statistics(Interactions.from_pairs(*zip(*pairs, strict=True)))
     assert (found.users, found.items, found.pairs) == (3, 100, 102)
     assert found.density_percent == pytest.approx(100 * 102 / 300)
-    assert found.items_per_user == Spread(smallest=1, median=1, mean=34, largest=100)
-    assert found.users_per_item == Spread(smallest=1, median=1, mean=1.02, largest=3)
+    assert found.items_per_user == CountSummary(smallest=1, median=1, mean=34, largest=100)
+    assert found.users_per_item == CountSummary(smallest=1, median=1, mean=1.02, largest=3)
     assert found.top_percent_share == pytest.approx(100 * 3 / 102)
 
 
@@ -41,7 +41,7 @@ def test_users_and_items_without_interactions_are_not_counted():
 def test_nothing_has_statistics_too():
     found = statistics(Interactions.from_matrix(np.zeros((2, 2))))
     assert (found.users, found.items, found.pairs, found.density_percent, found.top_percent_share) == (0, 0, 0, 0, 0)
-    assert found.items_per_user == found.users_per_item == Spread(0, 0, 0, 0)
+    assert found.items_per_user == found.users_per_item == CountSummary(0, 0, 0, 0)
 
 
 @given(st.lists(st.integers(0, 5000), max_size=50))

@@ -10,7 +10,7 @@ from spherec.data.events import Events
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
 from spherec.evaluation import evaluate
-from spherec.evaluation.foreign import Lists, aligned
+from spherec.evaluation.foreign import GivenLists, align
 from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker
 from tests import oracles
@@ -30,7 +30,7 @@ EVERYONE = np.arange(3)
 
 def lists_of(*rows, data=TRAIN):
     users, items, ranks = zip(*rows, strict=True)
-    return Lists.from_events(Events.from_columns(users, items, values=ranks), data)
+    return GivenLists.from_events(Events.from_columns(users, items, values=ranks), data)
 
 
 def top(lists, k=3, users=EVERYONE):
@@ -96,7 +96,7 @@ def test_an_item_twice_in_a_list_is_refused():
 
 def test_lists_without_ranks_are_refused():
     with pytest.raises(DataError, match="no column of ranks"):
-        Lists.from_events(Events.from_columns(["ann"], ["a"]), TRAIN)
+        GivenLists.from_events(Events.from_columns(["ann"], ["a"]), TRAIN)
 
 
 @given(st.data())
@@ -159,11 +159,11 @@ def test_ids_in_another_order_give_the_same_lists(model, seed):
     random = np.random.default_rng(seed)
     data = shuffled(random.permutation(N_USERS).tolist(), random.permutation(N_ITEMS).tolist())
     expected = by_id(ExactRanker(model), OWN)
-    assert by_id(aligned(model, OWN, data), data) == expected
+    assert by_id(align(model, OWN, data), data) == expected
 
 
 def test_the_same_ids_change_nothing(model):
-    own, other = ExactRanker(model), aligned(model, OWN, OWN)
+    own, other = ExactRanker(model), align(model, OWN, OWN)
     one, two = (ranker.top(np.arange(N_USERS), 5, without=OWN) for ranker in (own, other))
     assert np.array_equal(one.items, two.items)
     assert np.array_equal(one.scores, two.scores)
@@ -173,14 +173,14 @@ def test_fewer_users_and_items_give_the_lists_without_them(model):
     users, items = [7, 2, 4], [13, 1, 5, 6, 0, 9, 8, 2]
     data = shuffled(users, items)
     everything = by_id(ExactRanker(model), OWN, k=N_ITEMS)
-    found = by_id(aligned(model, OWN, data), data, k=N_ITEMS)
+    found = by_id(align(model, OWN, data), data, k=N_ITEMS)
     assert found == {f"u{user}": [item for item in everything[f"u{user}"] if item in items] for user in users}
 
 
 def test_items_that_the_model_does_not_know_are_never_listed(model):
     matrix = np.zeros((N_USERS, 6), int)
     data = interactions(matrix, OWN.user_ids, ["new", 3, "newer", 1, 4, "newest"])
-    lists = aligned(model, OWN, data).top(np.arange(N_USERS), 6).items
+    lists = align(model, OWN, data).top(np.arange(N_USERS), 6).items
     assert [sorted(row) for row in lists.tolist()] == [[-1, -1, -1, 1, 3, 4]] * N_USERS
     assert (lists[:, 3:] == -1).all()
 
@@ -188,12 +188,12 @@ def test_items_that_the_model_does_not_know_are_never_listed(model):
 def test_users_that_the_model_does_not_know_are_an_error(model):
     data = interactions(np.zeros((6, 1), int), ["u1", "zoe", "yan", "u2", "xu", "wim"], [3])
     with pytest.raises(DataError, match=r"4 of the users, 'zoe', 'yan', 'xu' among them; evaluate it on the data"):
-        aligned(model, OWN, data)
+        align(model, OWN, data)
 
 
 def test_ids_that_look_alike_are_not_the_same(model):
     data = interactions(np.zeros((1, 2), int), ["u0"], ["3", 3])
-    assert aligned(model, OWN, data).top(np.array([0]), 2).items.tolist() == [[1, -1]]
+    assert align(model, OWN, data).top(np.array([0]), 2).items.tolist() == [[1, -1]]
 
 
 # --- The ranker beneath ----------------------------------------------------------------------------------------------

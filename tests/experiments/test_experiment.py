@@ -8,7 +8,7 @@ import pytest
 import spherec.experiments
 from spherec import datasets
 from spherec.data.cuts import Cut
-from spherec.datasets import PRESETS as DATASETS
+from spherec.datasets import PAPER_DATASETS as DATASETS
 from spherec.errors import ArgumentError
 from spherec.experiments import Experiment, Row, paper_rows
 from spherec.experiments.reproduction import recorded_results

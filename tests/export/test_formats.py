@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 import spherec
 from spherec.errors import ArgumentError, DataError
-from spherec.export import format_of, write
+from spherec.export import find_format, write
 from tests.export.models import ODD, expected_ids, model, models, read_copy
 
 FORMATS = {"parquet": "x.parquet", "npz": "x.npz", "pgvector": "x.sql", "usearch": "x.usearch"}
@@ -228,7 +228,7 @@ def test_an_index_holds_one_kind(path):
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_many_blocks_make_one_file_and_tell_how_far_they_are(format, path, monkeypatch):
-    monkeypatch.setattr("spherec.export.rows._BLOCK", 3)
+    monkeypatch.setattr("spherec.export.table._BLOCK", 3)
     vectors, data = model(["u", "v"], [f"i{n}" for n in range(10)], [f"n{n}" for n in range(10)])
     told = []
     write(path.with_name("whole"), vectors, data, format=format)
@@ -247,10 +247,10 @@ def test_what_fails_leaves_the_old_file(format, tmp_path, monkeypatch):
     target = tmp_path / FORMATS[format]
     target.write_bytes(b"old")
 
-    def crash(self, part):
+    def crash(self):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("spherec.export.rows.Rows.names_of", crash)
+    monkeypatch.setattr("spherec.export.table.ExportBlock.names", property(crash))
     with pytest.raises((ZeroDivisionError, pl.exceptions.ComputeError)):
         write(target, vectors, data)
     assert target.read_bytes() == b"old"
@@ -295,19 +295,52 @@ def test_names_can_be_left_out(format, path):
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_the_ending_says_the_format(format):
-    assert format_of(FORMATS[format]) == format
+    assert find_format(FORMATS[format]).name == format
 
 
 def test_what_cannot_be_asked(path):
     case = model(["u"], ["a"])
     with pytest.raises(ArgumentError, match=r"the ending of x\.txt says no format; name one of parquet, npz, usearch"):
         write("x.txt", *case)
-    with pytest.raises(ArgumentError, match="format must be one of parquet, npz, usearch, pgvector, got 'csv'"):
+    with pytest.raises(
+        ArgumentError,
+        match="format must be one of parquet, npz, usearch, pgvector, or an object of your own, got 'csv'",
+    ):
         write(path, *case, format="csv")
     with pytest.raises(ArgumentError, match="what must be 'items', 'users' or 'both', got 'item'"):
         write(path, *case, format="npz", what="item")
     with pytest.raises(ArgumentError, match="vectors of 1 users and 1 items, but ids of 2 and 1"):
         write(path, case[0], model(["u", "v"], ["a"])[1], format="npz")
+
+
+class Tab:
+    """A format of the user's own."""
+
+    name = "tab"
+    suffix = ".tab"
+
+    def write(self, path, tables, constraint, progress):
+        with open(path, "w", encoding="utf-8") as file:
+            for table in tables:
+                for block in table.blocks():
+                    for plain, name, vector in zip(block.ids, block.names, block.vectors, strict=True):
+                        print(table.kind, plain, name, *vector, constraint, sep="\t", file=file)
+                    progress.add(len(block))
+
+
+def test_a_format_of_the_users_own(path):
+    vectors, data = model(["u", "v"], [3, 4], ["three", None])
+    told = []
+    write(path, vectors, data, format=Tab(), what="both", progress=lambda *numbers: told.append(numbers))
+    lines = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
+    assert [line[:3] for line in lines] == [
+        ["item", "3", "three"],
+        ["item", "4", "None"],
+        ["user", "u", "None"],
+        ["user", "v", "None"],
+    ]
+    assert np.array_equal(np.array(lines[2][3:-1], np.float32), vectors.user_table[0].numpy())
+    assert told == [(2, 4), (4, 4)]
 
 
 def test_it_is_reached_from_the_top():

@@ -166,7 +166,7 @@ def test_usearch_alone_reads_the_file(path, vectors):
 
 
 def test_an_index_is_looked_for_beside_its_model():
-    assert str(index_file.beside("models/books.v2.spherec")) == "models/books.v2.usearch"
+    assert str(index_file.index_path("models/books.v2.spherec")) == "models/books.v2.usearch"
 
 
 def other_vectors(vectors):
@@ -221,7 +221,7 @@ def test_what_is_not_there_is_an_error(tmp_path, vectors, name):
 
 def test_a_save_that_fails_leaves_the_old_file(path, ranker, monkeypatch):
     before = path.read_bytes()
-    monkeypatch.setattr("spherec.ranking.index_file.checksum", lambda *_: 1 / 0)
+    monkeypatch.setattr("spherec.ranking.index_file._describe", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         ranker.save(path)
     assert path.read_bytes() == before

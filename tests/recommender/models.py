@@ -7,6 +7,7 @@ from spherec.artifact import Artifact
 from spherec.data.interactions import Interactions
 from spherec.geometry import DenseVectors
 from spherec.recommender import CML
+from spherec.recommender.trained_model import ModelState
 from spherec.sampling import Uniform
 from spherec.training import History, Trained, Training
 from tests.sampling.checks import directions
@@ -21,7 +22,12 @@ def model_of(data, dim=6, constraint="sphere", seed=1):
         users, items = (rows * torch.linspace(0.2, 1, len(rows))[:, None] for rows in (users, items))
     config = Training(dim=dim, constraint=constraint, sampler=Uniform(2), epochs=2)
     trained = Trained(DenseVectors(users, items, constraint), config, History(), "all epochs done")
-    return CML._of(Artifact.of(trained, data), "cpu")
+    return make(Artifact.of(trained, data))
+
+
+def make(content):
+    """The model with the content of a model file."""
+    return CML._make(content.config, "cpu", ModelState.of(content))
 
 
 def small(density=0.3, seed=0, users=USERS, items=ITEMS):

@@ -1,6 +1,7 @@
 """Learning through the model object: from anything, with a bar or without, the same as the trainer."""
 
-from dataclasses import replace
+import inspect
+from dataclasses import fields, replace
 
 import numpy as np
 import pandas as pd
@@ -147,6 +148,18 @@ def test_settings_are_those_of_training():
     assert CML(preset="uniform", dim=16, device="cpu").config.batch_size == 4096
 
 
+def test_every_field_of_training_is_a_parameter_and_documented():
+    parameters = inspect.signature(CML).parameters
+    names = [field.name for field in fields(Training)]
+    assert list(parameters) == ["preset", "device", *names]
+    for name, parameter in parameters.items():
+        assert parameter.kind is parameter.KEYWORD_ONLY
+        assert f"\n        {name}: " in CML.__doc__, "help(spherec.CML) explains every setting"
+        assert name not in names or repr(parameter.default) == "FROM_PRESET"
+    with pytest.raises(TypeError, match="unexpected keyword argument 'gamma'"):
+        CML(preset="accurate", gamma=0.3)
+
+
 def test_numbers_of_numpy_are_numbers():
     model = CML(preset="accurate", dim=np.int64(64), loss={"temperature": np.float64(0.25)})
     assert model.config == CML(preset="accurate", dim=64, loss={"temperature": 0.25}).config
@@ -156,12 +169,10 @@ def test_numbers_of_numpy_are_numbers():
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"dims": 3}, "'dims' is not a setting .did you mean 'dim'"),
-        ({"x": 3}, "'x' is not a setting; there are dim, subspace_dim"),
         ({"dim": 0}, "dim must be a whole number >= 2, got 0"),
         ({"epochs": "auto"}, "epochs must be a whole number >= 1, or None, got 'auto'"),
-        ({"preset": "accurate", "gamma": 0.3}, "'gamma' is not a setting; give loss={'gamma': …}"),
-        ({"loss": "hinge"}, "loss must be a Hinge or Softmin, got 'hinge'"),
+        ({"loss": {"gamma": 0.3}}, "loss.gamma is not a field of Hinge, but of Softmin; choose loss.kind"),
+        ({"loss": "hinge"}, "loss must be a Hinge or Softmin or .*, got 'hinge'"),
         ({"preset": "best"}, "preset must be one of accurate, .*, got 'best'"),
         ({"device": "tpu"}, "device must be one of auto, cpu, cuda, got 'tpu'"),
     ],

@@ -34,7 +34,7 @@ ITEM_SETS = st.none() | st.lists(st.sampled_from(ITEMS), unique=True)
 
 def calls(model, monkeypatch):
     """How many queries the graph of a model is asked from now on."""
-    index, asked = model._search.index._index, []
+    index, asked = model._current.index._index, []
     search = index.search
     monkeypatch.setattr(index, "search", lambda of, *a, **o: asked.append(len(of)) or search(of, *a, **o))
     return asked
@@ -63,9 +63,9 @@ def same(found, true):
 def test_lists_keep_all_promises(users, k, seen, only, exclude, which):
     constraint, config = which
     exact, model = MODELS[constraint], INDEXED[which]
-    answer = model.recommend(users, k, exclude_seen=seen, items=only, exclude=exclude)
+    answer = model.recommend(users, k, exclude_seen=seen, only=only, exclude=exclude)
     if config is not NARROW:
-        same(answer, exact.recommend(users, k, exclude_seen=seen, items=only, exclude=exclude))
+        same(answer, exact.recommend(users, k, exclude_seen=seen, only=only, exclude=exclude))
     for user in users:
         found = [record for record in answer if record.user == user]
         items = [record.item for record in found]
@@ -81,7 +81,7 @@ def test_users_never_seen_and_similar_items_go_through_it(own, exclude, seen):
         model = INDEXED[constraint, WIDE]
         asked = {"exclude_seen": seen, "exclude": exclude}
         same(model.recommend_for(own, 5, **asked), exact.recommend_for(own, 5, **asked))
-        same(model.recommend_for(own, 5, among=ITEMS[:9]), exact.recommend_for(own, 5, among=ITEMS[:9]))
+        same(model.recommend_for(own, 5, only=ITEMS[:9]), exact.recommend_for(own, 5, only=ITEMS[:9]))
         same(model.similar_items(own, 6), exact.similar_items(own, 6))
 
 
@@ -93,7 +93,7 @@ def test_who_is_asked(monkeypatch):
     model.similar_items("i1")
     model.recommend("u1", exclude=["i1"])
     assert sum(asked) == 15, "the graph"
-    model.recommend("u1", items=["i1"])
+    model.recommend("u1", only=["i1"])
     model.similar_users("u1")
     model.explain("u1", "i1")
     assert sum(asked) == 15, "not the graph"
@@ -136,13 +136,13 @@ def test_built_once_and_saved_beside_the_model(books, monkeypatch):
     monkeypatch.setattr(UsearchRanker, "build", lambda *_, **__: 1 / 0)
     for index in (True, books.with_suffix(".usearch"), str(books.with_suffix(".usearch"))):
         model = spherec.load(books, index=index, device="cpu")
-        assert model._search.index.config == WIDE
+        assert model._current.index.config == WIDE
         same(model.recommend(USERS), true)
     model.use_index(books.with_suffix(".usearch"), width=7)
-    assert model._search.index.config.width == 7
-    assert model.use_index(None)._search.index is None
+    assert model._current.index.config.width == 7
+    assert model.use_index(None)._current.index is None
     assert model.recommend(USERS) == true
-    assert spherec.load(books, device="cpu")._search.index is None, "only if it is asked for"
+    assert spherec.load(books, device="cpu")._current.index is None, "only if it is asked for"
 
 
 def test_the_index_of_another_model_is_refused(books):
@@ -154,7 +154,7 @@ def test_the_index_of_another_model_is_refused(books):
         model_of(small(items=ITEMS[:20])).use_index(books.with_suffix(".usearch"))
     with pytest.raises(DataError, match="no such file; build it again"):
         model.use_index(books.with_name("none.usearch"))
-    assert model._search.index is not None, "the one in use stays"
+    assert model._current.index is not None, "the one in use stays"
 
 
 def test_an_index_cannot_be_saved_nowhere(tmp_path, monkeypatch):
@@ -171,11 +171,11 @@ def test_learning_drops_the_index():
     with pytest.raises(TrainingError, match="not trained yet"):
         model.build_index()
     model.fit(DATA, validation=0).build_index(config=WIDE)
-    assert model._search.index is not None
+    assert model._current.index is not None
     model.partial_fit(spherec.Interactions.from_pairs(["zoe"], ["i1"]), validation=0)
-    assert model._search.index is None
+    assert model._current.index is None
     model.build_index(config=WIDE).fit(DATA, validation=0)
-    assert model._search.index is None
+    assert model._current.index is None
     assert len(model.recommend("u1", 3)) == 3
 
 
@@ -184,7 +184,7 @@ def test_users_folded_in_are_answered_through_it():
     new = spherec.Interactions.from_pairs(["zoe", "zoe", "u1"], ["i1", "i2", "i3"])
     true = model.fold_in(new).recommend([*USERS, "zoe"])
     grown = model.build_index(config=WIDE).fold_in(new)
-    assert grown._search.index is model._search.index
+    assert grown._current.index._index is model._current.index._index
     same(grown.recommend([*USERS, "zoe"]), true)
     assert not {(one.user, one.item) for one in grown.recommend("zoe", 40)} & set(pairs_of(new))
 

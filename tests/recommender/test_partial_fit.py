@@ -13,9 +13,9 @@ from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError
 from spherec.optim import Adam
 from spherec.recommender import CML
-from spherec.recommender.growing import joined, start_of
+from spherec.recommender.partial_fit import initial_vectors, merge
 from tests.oracles import pairs_of
-from tests.recommender.models import ITEMS, USERS, model_of, small
+from tests.recommender.models import ITEMS, USERS, make, model_of, small
 
 DATA = small()
 PAIRS = st.lists(st.tuples(st.sampled_from([*USERS, "zoe", "max"]), st.sampled_from([*ITEMS, "new"])), min_size=1)
@@ -32,7 +32,7 @@ def quick(**options):
 
 @given(pairs=PAIRS)
 def test_old_and_new_pairs_come_together(pairs):
-    growth = joined(DATA, as_interactions(pairs))
+    growth = merge(DATA, as_interactions(pairs))
     assert set(pairs_of(growth.data)) == set(pairs_of(DATA)) | set(pairs)
     assert list(growth.data.user_ids)[: len(USERS)] == USERS
     assert list(growth.data.item_ids)[: len(ITEMS)] == ITEMS
@@ -42,17 +42,17 @@ def test_old_and_new_pairs_come_together(pairs):
 @given(pairs=PAIRS)
 def test_training_begins_where_the_model_is(pairs):
     model = model_of(DATA)
-    growth = joined(DATA, as_interactions(pairs))
+    growth = merge(DATA, as_interactions(pairs))
     if not growth.fresh.any():
         return
-    start = start_of(growth, model._made, model._placing)
+    start = initial_vectors(growth, model.artifact, model._current.fold_in)
     assert torch.equal(start.user_table[:12], model.vectors.user_table)
     assert torch.equal(start.item_table[:30], model.vectors.item_table)
     assert torch.allclose(start.user_table.norm(dim=1), torch.tensor(1.0))
     for user in range(12, growth.data.n_users):
         old = growth.data.items_of(user)[growth.data.items_of(user) < 30]
         if len(old):
-            assert torch.equal(start.user_table[user], model._placing.place(old)), "new users are folded in"
+            assert torch.equal(start.user_table[user], model._current.fold_in.place(old)), "new users are folded in"
     for item in range(30, growth.data.n_items):
         users = growth.data.users[growth.data.indices == item].astype(np.int64)
         middle = start.user_table[users].sum(0)
@@ -65,7 +65,7 @@ def test_with_subspaces_each_goes_on_where_it_is(constraint, tmp_path):
     quick(**options).fit(DATA, validation=0).save(tmp_path / "model")
     model = spherec.load(tmp_path / "model")
     before = model.vectors.item_table.clone()
-    slow = CML._of(replace(model._made, config=replace(model.config, optimizer=Adam(1e-9))), "cpu")
+    slow = make(replace(model.artifact, config=replace(model.config, optimizer=Adam(1e-9))))
     slow.partial_fit(as_interactions([("zoe", "i3"), ("zoe", "new"), ("u1", "new")]), validation=0)
     after = slow.vectors.item_table
     torch.testing.assert_close(after[: len(ITEMS)], before, atol=1e-6, rtol=0)
@@ -100,8 +100,8 @@ def test_names_come_along():
 
 def test_validation_is_held_out_of_the_new_pairs_alone():
     new = as_interactions([(f"n{n}", item) for n in range(9) for item in ITEMS[n : n + 10]])
-    growth = joined(DATA, new)
-    learned, validation = growth.held_out(spherec.training.Training(), 0.2)
+    growth = merge(DATA, new)
+    learned, validation = growth.hold_out(spherec.training.Training(), 0.2)
     gone = set(pairs_of(growth.data)) - set(pairs_of(learned))
     assert len(gone) == 18
     assert gone <= set(pairs_of(new))

@@ -43,7 +43,7 @@ def model(request):
 )
 def test_lists_are_the_nearest_of_what_is_left(users, k, seen, only, exclude, constraint):
     model = model_of(DATA, constraint=constraint)
-    answer = model.recommend(users, k, exclude_seen=seen, items=only, exclude=exclude)
+    answer = model.recommend(users, k, exclude_seen=seen, only=only, exclude=exclude)
     for user in users:
         found = [record for record in answer if record.user == user]
         items = [record.item for record in found]
@@ -147,7 +147,7 @@ def test_unknown_ids_are_named():
         MODEL.recommend(["u1", "zoe", "max"])
     for ask in (
         lambda: MODEL.similar_items("zoe"),
-        lambda: MODEL.recommend("u1", items=["i1", "zoe"]),
+        lambda: MODEL.recommend("u1", only=["i1", "zoe"]),
         lambda: MODEL.recommend("u1", exclude=["zoe"]),
         lambda: MODEL.recommend_for(["zoe"]),
         lambda: MODEL.score("u1", "zoe"),
@@ -172,7 +172,7 @@ def test_an_id_of_the_wrong_type_is_told():
 
 
 def test_unknown_ids_are_passed_over_on_request():
-    asked = MODEL.recommend(["zoe", "u1"], 40, items=["i1", "no", "i2"], exclude=["i2", "none"], unknown="skip")
+    asked = MODEL.recommend(["zoe", "u1"], 40, only=["i1", "no", "i2"], exclude=["i2", "none"], unknown="skip")
     assert {record.user for record in asked} <= {"u1"}
     assert {record.item for record in asked} <= {"i1"}
     assert list(MODEL.recommend("zoe", unknown="skip")) == []

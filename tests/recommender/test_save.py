@@ -41,7 +41,7 @@ def test_saved_and_loaded_it_answers_bitwise_the_same(users, items, dim, constra
     before, after = answers(model), answers(loaded)
     assert before == after
     assert typed([list(one) for one in before if one]) == typed([list(one) for one in after if one])
-    assert loaded.config == model._made.config
+    assert loaded.config == model.artifact.config
     assert loaded.data == data
 
 

@@ -1,6 +1,6 @@
-"""How fast it is: every part beside the same written the obvious way, measured in one run on one machine."""
+"""Benchmarks: each part timed in turns with a plain implementation, in one run on one machine."""
 
 from spherec.bench.benchmark import QUICK, Scope, measure
-from spherec.bench.record import Record
+from spherec.bench.report import Report
 
-__all__ = ["QUICK", "Record", "Scope", "measure"]
+__all__ = ["QUICK", "Report", "Scope", "measure"]

@@ -1,11 +1,12 @@
-"""The same model written the obvious way: what a first implementation in torch and NumPy looks like.
+"""Plain implementation to compare with: the same model as a first version in torch and NumPy would have it.
 
-It shares with what is measured beside it the data, the settings and the first vectors, and no code. Nothing in it is
-slow on purpose: negatives are drawn for the whole batch where one call of NumPy can, and looked at pair by pair where
-it cannot. `torch.optim.Adam` is dense, as the paper's optimiser is.
+It shares data, settings and initial vectors with the trainer, and no code. Nothing in it is slow on purpose: negatives
+are drawn for the whole batch where one call of NumPy can do it, and pair by pair where it cannot. `torch.optim.Adam` is
+dense, as the paper's optimiser is. `step_floor` is the other end of the scale: the work that no implementation avoids.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from spherec import rng
+from spherec.bench.machine import Machine
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
 from spherec.geometry import DenseVectors
@@ -21,11 +23,14 @@ from spherec.losses import Hinge
 from spherec.sampling import Popularity, TwoStage, Uniform
 from spherec.training import Training
 
+_FLOAT = 4  # bytes
+_TABLES = 3  # the row and the two moments of Adam
+
 Items = NDArray[np.int64]
 
 
 class PlainTraining:
-    """Two embeddings on the sphere, a hinge, Adam over all parameters; trains on the device of the initial rows."""
+    """Two embeddings on the sphere, a hinge loss, Adam over all parameters; on the device of the initial vectors."""
 
     def __init__(self, data: Interactions, config: Training, initial: DenseVectors) -> None:
         if not isinstance(config.loss, Hinge) or not isinstance(config.sampler, Uniform | Popularity | TwoStage):
@@ -50,7 +55,7 @@ class PlainTraining:
         self._pairs = data.users.astype(np.int64), data.indices.astype(np.int64)  # (E,), (E,)
         self._own = [set(data.items_of(user).tolist()) for user in range(data.n_users)]
         self._random = rng.stream(config.seed, "baseline")
-        self._order = np.empty(0, dtype=np.int64)  # of the pairs that are left of this epoch
+        self._order = np.empty(0, dtype=np.int64)  # pairs left in this epoch
         if not isinstance(config.sampler, Uniform):
             seen = data.users_per_item  # (I,)
             law = np.where(seen > 0, np.maximum(seen, 1.0) ** config.sampler.beta, 0.0)
@@ -58,19 +63,19 @@ class PlainTraining:
 
     @property
     def vectors(self) -> DenseVectors:
-        """All users and items as they are now."""
+        """Current vectors of all users and items."""
         users, items = (normalize(table.weight.detach(), dim=1) for table in (self.users, self.items))
         return DenseVectors(users, items)
 
     def step(self) -> int:
-        """Learn from the next batch; gives back how many pairs it had."""
+        """Learn from the next batch; return its number of pairs."""
         if not len(self._order):
             self._order = self._random.permutation(len(self._data))
         batch, self._order = np.split(self._order, [self.config.batch_size])  # (B,) the last one may be smaller
         users, positives = (column[batch] for column in self._pairs)
         negatives = self.negatives(users, positives)  # (B, N)
-        user, positive = self._looked_up(self.users, users), self._looked_up(self.items, positives)  # (B, D)
-        negative = self._looked_up(self.items, negatives)  # (B, N, D)
+        user, positive = self._look_up(self.users, users), self._look_up(self.items, positives)  # (B, D)
+        negative = self._look_up(self.items, negatives)  # (B, N, D)
         near = (user - positive).square().sum(-1)  # (B,)
         far = (user[:, None] - negative).square().sum(-1).amin(1)  # (B,)
         loss = (near - far + self.margin).clamp_min(0).sum()
@@ -80,39 +85,41 @@ class PlainTraining:
         return len(batch)
 
     def negatives(self, users: Items, positives: Items) -> Items:
-        """N items (B, N) that users (B,) do not have. A user who has everything is waited for in vain."""
+        """Draw N items (B, N) that users (B,) do not have; never returns for a user who has all items."""
         match self.config.sampler:
             case Uniform():
-                return self._not_own(users, lambda size: self._random.integers(self._data.n_items, size=size))
+                return self._draw_unseen(users, lambda size: self._random.integers(self._data.n_items, size=size))
             case Popularity():
-                return self._not_own(users, lambda size: self._random.choice(len(self._law), size=size, p=self._law))
+                return self._draw_unseen(
+                    users, lambda size: self._random.choice(len(self._law), size=size, p=self._law)
+                )
             case TwoStage() as config:
                 return self._two_stage(config, users, positives)
             case other:
                 raise ArgumentError(f"the baseline does not know {other}")
 
-    def _looked_up(self, table: nn.Embedding, index: Items) -> Tensor:
+    def _look_up(self, table: nn.Embedding, index: Items) -> Tensor:
         return normalize(table(torch.as_tensor(index, device=table.weight.device)), dim=-1)
 
-    def _not_own(self, users: Items, draw: Callable[[tuple[int, ...]], Items]) -> Items:
-        """Items (B, N) as they are drawn, those that a user has drawn again."""
+    def _draw_unseen(self, users: Items, draw: Callable[[tuple[int, ...]], Items]) -> Items:
+        """Draw items (B, N); draw again where a user has the item."""
         drawn = draw((len(users), self.config.sampler.negatives))
         for row, user in enumerate(users.tolist()):
             own = self._own[user]
             for place, item in enumerate(drawn[row].tolist()):
-                again = item
-                while again in own:
-                    again = int(draw(()))
-                drawn[row, place] = again
+                unseen = item
+                while unseen in own:
+                    unseen = int(draw(()))
+                drawn[row, place] = unseen
         return drawn
 
     def _two_stage(self, config: TwoStage, users: Items, positives: Items) -> Items:
-        """Candidates for the batch, then for each pair those that lie near the positive."""
+        """Draw candidates for the batch, then for each pair those that lie near the positive."""
         count = min(config.candidates, int(np.count_nonzero(self._law)))
         candidates = self._random.choice(len(self._law), count, replace=False, p=self._law)  # (C,)
         with torch.no_grad():
-            ones, others = (self._looked_up(self.items, index) for index in (positives, candidates))
-            similarity = (ones @ others.T).cpu().numpy().astype(np.float64)  # (B, C)
+            near, others = (self._look_up(self.items, index) for index in (positives, candidates))
+            similarity = (near @ others.T).cpu().numpy().astype(np.float64)  # (B, C)
         exponent = -config.sharpness * (self.config.dim - 3) / 2
         negatives = np.empty((len(users), config.negatives), dtype=np.int64)  # (B, N)
         for row, user in enumerate(users.tolist()):
@@ -128,10 +135,37 @@ class PlainTraining:
 
 
 def plain_top(vectors: DenseVectors, users: Items, k: int, without: Interactions) -> Items:
-    """The k nearest items (B, k) of users (B,), one user after the other, their own left out."""
+    """Return the k nearest items (B, k) of users (B,), in a loop over users, without the items they have."""
     lists = []
     for user in users.tolist():
         scores = vectors.item_table @ vectors.user_table[user]  # (I,)
         scores[torch.as_tensor(without.items_of(user).astype(np.int64), device=scores.device)] = float("-inf")
         lists.append(scores.topk(k).indices.cpu().numpy())
     return np.stack(lists)
+
+
+class Floor(NamedTuple):
+    """Work of one step that no implementation avoids."""
+
+    mb: float
+    "Megabytes moved between memory and processor if nothing is moved twice."
+    gflop: float
+    "Operations of matrix products; all others are few compared with these or with the bytes."
+
+    def ms_on(self, machine: Machine) -> float:
+        """Return the least time at the machine's measured rates if it moves and computes at once."""
+        return max(self.mb / machine.copy_gb_per_second, 1e3 * self.gflop / machine.gflops)
+
+
+def step_floor(config: Training) -> Floor:
+    """Count the rows of a batch, each read and written once with its moments; stage two reads C more, and multiplies.
+
+    All rows count as different, so the floor of a batch with repeated rows is a little lower.
+    """
+    pairs, negatives = config.batch_size, config.sampler.negatives
+    rows = pairs * (2 + negatives)  # a user, a positive and N negatives each
+    floats, products = 2 * _TABLES * rows * config.dim, 2 * pairs * (1 + negatives) * config.dim
+    if isinstance(config.sampler, TwoStage):
+        floats += _TABLES * config.sampler.candidates * config.dim
+        products += 2 * pairs * config.sampler.candidates * config.dim
+    return Floor(mb=_FLOAT * floats / 1e6, gflop=products / 1e9)

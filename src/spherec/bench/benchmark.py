@@ -1,50 +1,59 @@
-"""The whole benchmark: steps, lists, reading, loading, and what the machine can do."""
+"""The whole benchmark: training steps, lists, reading, loading, and the limits of the machine."""
 
 import itertools
 import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
 import torch
 
 from spherec import rng
-from spherec.bench.lists import measure_lists
-from spherec.bench.loading import measure_loading
-from spherec.bench.machine import Machine, machine
-from spherec.bench.reading import measure_reading
-from spherec.bench.record import Record, StepResult
+from spherec.bench.baseline import plain_top
+from spherec.bench.machine import Machine, measure_machine
+from spherec.bench.report import LoadingResult, RankingResult, ReadingResult, Report, SpeedPair, StepResult
 from spherec.bench.steps import SAMPLERS, measure_steps
+from spherec.bench.timing import Contender, Work, time_in_turns
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, DataError
+from spherec.data.readers import read
+from spherec.errors import ArgumentError, DataError, MissingPackageError
 from spherec.experiments.environment import environment_of
 from spherec.geometry import DenseVectors
+from spherec.ranking import ExactRanker
 from spherec.training import Training
 
-Tell = Callable[[str], None]
-"""Told what is about to be measured."""
+_BASELINE_USERS = 20  # ranked in one call of the baseline
+_CSV_USERS, _CSV_ITEMS = 20_000, 50_000
 
 
 @dataclass(frozen=True)
 class Scope:
-    """How much is measured."""
+    """Settings and amount of what is measured."""
 
     quick: bool = False
-    "Whether this is a look rather than a result."
+    "True for a first impression, False for a result to record."
     dim: int = 128
     negatives: tuple[int, ...] = (1, 5)
     batches: tuple[int, ...] = (256, 4096)
     chunks: int = 5
-    "Of which medians are taken."
+    "Chunks that medians are taken over."
     seconds: float = 0.5
-    "For each chunk, about; a single step may take longer."
+    "Approximate length of a chunk; a single step may take longer."
     k: int = 50
     "Length of the lists."
     users: int = 1 << 62
-    "For whom lists are made, at most."
+    "Upper limit on the users that lists are made for."
     rows: int = 1_000_000
-    "Of the table that is read."
+    "Rows of the CSV that is read."
     imports: int = 3
     "Processes for each import."
 
@@ -57,7 +66,7 @@ class Scope:
 
 
 QUICK = Scope(quick=True, negatives=(5,), batches=(256,), chunks=3, seconds=0.1, users=256, rows=100_000, imports=1)
-"""A look, within half a minute on two cores."""
+"""A first impression, within half a minute on two cores."""
 
 
 def measure(
@@ -66,28 +75,32 @@ def measure(
     *,
     device: torch.device,
     loaded_in: float | None = None,
-    tell: Tell = lambda _: None,
-) -> Record:
-    """Everything that `scope` says, on `data`; `loaded_in` is how many seconds loading the data took."""
+    on_progress: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """Measure everything in `scope` on `data`.
+
+    `loaded_in` is the number of seconds that loading the data took. `on_progress` gets the name of each measurement
+    before it begins.
+    """
     if not len(data):
         raise DataError("there are no pairs to train on; give interactions with some")
     scope = scope or Scope()
-    timing: dict[str, Any] = {"chunks": scope.chunks, "seconds": scope.seconds}
-    tell("what the machine can do")
-    can = machine(device)
-    steps = _steps(data, scope, can, device, timing, tell)
-    tell("lists")
-    vectors = _initial(data, scope.dim, device)
-    ranking = measure_lists(data, vectors, k=scope.k, users=scope.users, device=device, **timing)
-    tell("reading")
-    reading = measure_reading(rows=scope.rows, **timing)
-    tell("loading")
+    on_progress("limits of the machine")
+    machine = measure_machine(device)
+    initial = DenseVectors.random(data.n_users, data.n_items, scope.dim, rng.torch_stream(0, "initial vectors"))
+    initial = initial.to(device)
+    steps = _measure_all_steps(data, scope, initial, machine, on_progress)
+    on_progress("lists")
+    ranking = measure_lists(data, initial, scope)
+    on_progress("reading")
+    reading = measure_reading(scope)
+    on_progress("loading")
     loading = measure_loading(times=scope.imports, data=loaded_in)
-    return Record(
-        environment=_environment(device),
+    return Report(
+        environment=_describe_environment(device),
         quick=scope.quick,
         data={"users": data.n_users, "items": data.n_items, "pairs": len(data)},
-        machine=can,
+        machine=machine,
         steps=tuple(steps),
         ranking=ranking,
         reading=reading,
@@ -95,23 +108,121 @@ def measure(
     )
 
 
-def _steps(
-    data: Interactions, scope: Scope, can: Machine, device: torch.device, timing: dict[str, Any], tell: Tell
+def _measure_all_steps(
+    data: Interactions,
+    scope: Scope,
+    initial: DenseVectors,
+    machine: Machine,
+    on_progress: Callable[[str], None],
 ) -> list[StepResult]:
-    initial = _initial(data, scope.dim, device)
     results = []
     for (name, sampler), negatives, batch in itertools.product(SAMPLERS.items(), scope.negatives, scope.batches):
-        tell(f"steps: {name}, N = {negatives}, batch {batch}")
+        on_progress(f"steps: {name}, N = {negatives}, batch {batch}")
         config = Training(dim=scope.dim, sampler=sampler(negatives), batch_size=batch)
-        results.append(measure_steps(data, name, config, initial, can, **timing))
+        result = measure_steps(data, name, config, initial, machine, chunks=scope.chunks, seconds=scope.seconds)
+        results.append(result)
     return results
 
 
-def _initial(data: Interactions, dim: int, device: torch.device) -> DenseVectors:
-    return DenseVectors.random(data.n_users, data.n_items, dim, rng.torch_stream(0, "initial vectors")).to(device)
+def measure_lists(data: Interactions, vectors: DenseVectors, scope: Scope) -> RankingResult:
+    """Time exact lists over all items: for many users at once in blocks, and in a loop over users."""
+    k, ranker = min(scope.k, data.n_items), ExactRanker(vectors)
+    everyone = np.arange(min(scope.users, data.n_users))
+    some = everyone[:: max(len(everyone) // _BASELINE_USERS, 1)][:_BASELINE_USERS]
+
+    def ours(calls: int) -> Work:
+        for _ in range(calls):
+            ranker.top(everyone, k, without=data)
+        return Work(calls, calls * len(everyone))
+
+    def plain(calls: int) -> Work:
+        for _ in range(calls):
+            plain_top(vectors, some, k, data)
+        return Work(calls, calls * len(some))
+
+    ranker.top(some, k, without=data)  # first-use setup
+    plain(1)
+    speeds = time_in_turns([ours, plain], scope.chunks, scope.seconds, vectors.device)
+    return RankingResult(k, len(everyone), SpeedPair("users", *speeds))
 
 
-def _environment(device: torch.device) -> dict[str, Any]:
+def measure_reading(scope: Scope) -> ReadingResult | str:
+    """Time reading a generated CSV, compared with pandas; return the reason if polars is missing."""
+    try:
+        return _time_reading(scope)
+    except MissingPackageError as error:
+        return str(error)
+
+
+def _time_reading(scope: Scope) -> ReadingResult:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "events.csv"
+        _write_csv(path, scope.rows)
+
+        def ours(calls: int) -> Work:
+            for _ in range(calls):
+                read(path, user="user", item="item", duplicates="sum")
+            return Work(calls, calls * scope.rows)
+
+        plain = _pandas_reader(path, scope.rows)
+        contenders = [ours] if isinstance(plain, str) else [ours, plain]
+        for contender in contenders:
+            contender(1)
+        speeds = time_in_turns(contenders, scope.chunks, scope.seconds, torch.device("cpu"))
+    pair = SpeedPair("rows", speeds[0], speeds[1] if len(speeds) > 1 else None)
+    return ReadingResult(scope.rows, pair, plain if isinstance(plain, str) else None)
+
+
+def _write_csv(path: Path, rows: int) -> None:
+    """Write a table with the columns user and item, both skewed, in random order, with some repeated rows."""
+    random = rng.stream(0, "events")
+    users = (_CSV_USERS * random.random(rows) ** 1.5).astype(np.int64).tolist()
+    items = (_CSV_ITEMS * random.random(rows) ** 2).astype(np.int64).tolist()
+    lines = [f"reader-{user},{item:010d}" for user, item in zip(users, items, strict=True)]
+    path.write_text("\n".join(["user,item", *lines, ""]))
+
+
+def _pandas_reader(path: Path, rows: int) -> Contender | str:
+    """Return the plain reader (read_csv, factorize, a sparse matrix), or the reason why there is none."""
+    try:
+        import pandas as pd  # type: ignore[import-untyped]
+    except ImportError:
+        return "the baseline needs pandas: pip install pandas"
+
+    def plain(calls: int) -> Work:
+        for _ in range(calls):
+            frame = pd.read_csv(path, dtype=str)
+            (users, _), (items, _) = (pd.factorize(frame[name], sort=True) for name in ("user", "item"))
+            matrix = sp.csr_array((np.ones(len(users), np.float32), (users, items)))
+            matrix.sum_duplicates()
+        return Work(calls, calls * rows)
+
+    return plain
+
+
+def measure_loading(*, times: int, data: float | None) -> LoadingResult:
+    """Time imports, `times` times each in a process of its own; `data` is the time that loading the data took."""
+    return LoadingResult(
+        python=_time_statement("pass", times),
+        import_torch=_time_statement("import torch", times),
+        import_spherec=_time_statement("import spherec", times),
+        import_training=_time_statement("import spherec.training", times),
+        data=data,
+    )
+
+
+def _time_statement(statement: str, times: int) -> float:
+    """Return the median of the seconds that Python takes to start and execute the statement."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    took = []
+    for _ in range(times):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-c", statement], env=environment, check=True)
+        took.append(time.perf_counter() - began)
+    return statistics.median(took)
+
+
+def _describe_environment(device: torch.device) -> dict[str, Any]:
     return {
         **environment_of(device),
         "device_type": device.type,

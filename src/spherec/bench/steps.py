@@ -1,19 +1,20 @@
-"""Training steps: ours as the trainer does them, and the baseline's, sampling included in both."""
+"""Training steps timed: those of the trainer and those of the baseline, sampling included in both."""
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 
 from spherec import rng
-from spherec.bench.baseline import PlainTraining
-from spherec.bench.floor import floor_of, least_ms
-from spherec.bench.generated import generated
-from spherec.bench.interleaved import Done, interleaved
+from spherec.bench.baseline import PlainTraining, step_floor
 from spherec.bench.machine import Machine
-from spherec.bench.record import Comparison, StepResult
-from spherec.data.interactions import Interactions
+from spherec.bench.report import SpeedPair, StepResult
+from spherec.bench.timing import Work, time_in_turns
+from spherec.data.events import pair_keys
+from spherec.data.ids import IdMap
+from spherec.data.interactions import Interactions, row_starts
 from spherec.geometry import DenseVectors
-from spherec.memory import watched
+from spherec.memory import measure_peak
 from spherec.sampling import Popularity, Sampling, TwoStage, Uniform
 from spherec.threads import threads_for
 from spherec.training import Training
@@ -25,59 +26,59 @@ SAMPLERS: dict[str, Callable[[int], Sampling]] = {
     "popularity": Popularity,
     "two-stage": TwoStage.tuned,
 }
-"""Made with the number of negatives."""
+"""Samplers that are measured, made from the number of negatives."""
 
-_FIRST_CALLS = {"cpu": 2, "cuda": 6}  # after them everything is set up; on a GPU, recorded
+_SETUP_CALLS = {"cpu": 2, "cuda": 6}  # calls until everything is set up; on a GPU, until the graph is recorded
 
 
-class Steps:
-    """Our steps, one epoch after the other; a contender."""
+class TrainerSteps:
+    """Steps of the trainer, epoch after epoch; a contender."""
 
     def __init__(self, data: Interactions, config: Training, initial: DenseVectors) -> None:
-        self._device = initial.user_table.device
+        self._device = initial.device
         self._config = config
         self._pairs = len(data)
-        self._left = 0  # pairs of this epoch
+        self._pairs_left = 0  # in this epoch
         self._epoch = 0
         self._run = Run(data, config, initial)
-        users, items = (torch.tensor(one, device=self._device) for one in (data.users, data.indices))  # (E,), (E,)
+        users, items = (torch.tensor(column, device=self._device) for column in (data.users, data.indices))  # (E,)
         self._walk = steps(self._run, (users, items), config.batch_size)
 
-    def __call__(self, calls: int) -> Done:
-        """Go on; on a GPU one call may be sixteen steps."""
+    def __call__(self, calls: int) -> Work:
+        """Continue training; on a GPU one call may be sixteen steps."""
         done = units = 0
         with threads_for(self._config.batch_size, self._device):
             for _ in range(calls):
-                if not self._left:
-                    self._begin()
+                if not self._pairs_left:
+                    self._begin_epoch()
                 pairs, places = self._walk.step()
-                self._left -= pairs
+                self._pairs_left -= pairs
                 done += -(-pairs // self._config.batch_size)
                 units += places
-        return Done(done, units)
+        return Work(done, units)
 
     def set_up(self) -> None:
-        """The first steps, and every row touched: rows that no step has met yet take no memory on a CPU."""
-        self(_FIRST_CALLS[self._device.type])
-        for one in self._run.rows.state().values():
-            one.add_(0)
+        """Make the first steps and touch every row: on a CPU, untouched rows take no memory."""
+        self(_SETUP_CALLS[self._device.type])
+        for tensor in self._run.rows.state().values():
+            tensor.add_(0)
 
-    def _begin(self) -> None:
+    def _begin_epoch(self) -> None:
         generator = rng.torch_stream(self._config.seed, "shuffle", self._epoch, device=self._device)
         self._walk.begin(rng.permutation(self._pairs, generator), 0)
-        self._left, self._epoch = self._pairs, self._epoch + 1
+        self._pairs_left, self._epoch = self._pairs, self._epoch + 1
 
 
-class PlainSteps:
-    """The baseline's steps; a contender."""
+class BaselineSteps:
+    """Steps of the baseline; a contender."""
 
     def __init__(self, data: Interactions, config: Training, initial: DenseVectors) -> None:
         self._training = PlainTraining(data, config, initial)
         self._negatives = config.sampler.negatives
 
-    def __call__(self, calls: int) -> Done:
-        """Go on."""
-        return Done(calls, sum(self._training.step() * self._negatives for _ in range(calls)))
+    def __call__(self, calls: int) -> Work:
+        """Continue training."""
+        return Work(calls, sum(self._training.step() * self._negatives for _ in range(calls)))
 
 
 def measure_steps(
@@ -90,34 +91,53 @@ def measure_steps(
     chunks: int,
     seconds: float,
 ) -> StepResult:
-    """Ours beside the baseline, from the same initial rows on their device."""
-    device = initial.user_table.device
+    """Time the trainer and the baseline in turns, both from the same initial vectors on their device."""
+    device = initial.device
     compile_steps(config, device)
-    with watched(device) as taken:
-        ours = Steps(data, config, initial)
+    with measure_peak(device) as peak:
+        ours = TrainerSteps(data, config, initial)
         ours.set_up()
-    with watched(device) as taken_by_baseline:
-        plain = PlainSteps(data, config, initial)
+    with measure_peak(device) as baseline_peak:
+        plain = BaselineSteps(data, config, initial)
         plain(1)
-    speeds = interleaved([ours, plain], chunks, seconds, device)
-    floor = floor_of(config)
+    speeds = time_in_turns([ours, plain], chunks, seconds, device)
+    floor = step_floor(config)
     return StepResult(
         sampler=sampler,
         negatives=config.sampler.negatives,
         batch=config.batch_size,
         dim=config.dim,
-        speed=Comparison("triplets", *speeds),
-        peak_mb=taken.mb,
-        baseline_peak_mb=taken_by_baseline.mb,
+        speed=SpeedPair("triplets", *speeds),
+        peak_mb=peak.mb,
+        baseline_peak_mb=baseline_peak.mb,
         floor_mb=floor.mb,
         floor_gflop=floor.gflop,
-        floor_ms=least_ms(floor, machine),
+        floor_ms=floor.ms_on(machine),
     )
 
 
 def compile_steps(config: Training, device: torch.device) -> None:
-    """A few steps on next to nothing: compilers take memory, too, which is not what is to be measured."""
-    tiny = generated(20, 200, 400)
+    """Make a few steps on tiny data, because compilers take memory that is not to be measured."""
+    tiny = generate_interactions(20, 200, 400)
     initial = DenseVectors.random(20, 200, config.dim, rng.torch_stream(0, "tiny")).to(device)
-    PlainSteps(tiny, config, initial)(2)
-    Steps(tiny, config, initial)(2)
+    BaselineSteps(tiny, config, initial)(2)
+    TrainerSteps(tiny, config, initial)(2)
+
+
+def generate_interactions(users: int, items: int, pairs: int, *, seed: int = 0) -> Interactions:
+    """Generate skewed interactions of the given size without a loop; repeated draws count once, so pairs may be fewer.
+
+    The density of popularity falls as rank^(−1/2), that of users' activity as rank^(−1/3). Popular items have random
+    indices, so that their rows do not lie side by side.
+    """
+    random = rng.stream(seed, "generated")
+    popular = random.permutation(items)[(items * random.random(pairs) ** 2).astype(np.int64)]  # (pairs,)
+    active = (users * random.random(pairs) ** 1.5).astype(np.int64)  # (pairs,)
+    keys = np.sort(pair_keys(active, popular, items))  # (pairs,) by user, then item
+    user, item = np.divmod(keys[np.append(True, keys[1:] != keys[:-1])], items)  # (E,)
+    return Interactions(
+        indptr=row_starts(user.astype(np.int32), users),
+        indices=item.astype(np.int32),
+        user_ids=IdMap(np.arange(users)),
+        item_ids=IdMap(np.arange(items)),
+    )

@@ -10,42 +10,43 @@ from types import FrameType
 import typer
 
 from spherec._version import __version__
-from spherec.cli import data
 from spherec.cli._output import INTERRUPTED
-from spherec.cli.bench import bench
-from spherec.cli.compare import compare
-from spherec.cli.demo import demo
-from spherec.cli.evaluate import evaluate
-from spherec.cli.export import export
-from spherec.cli.presets import presets
-from spherec.cli.recommend import explain, info, recommend, similar
-from spherec.cli.reproduce import reproduce
-from spherec.cli.train import train
-from spherec.cli.tune import tune
+from spherec.cli.bench import bench_command
+from spherec.cli.compare import compare_command
+from spherec.cli.data import data_commands
+from spherec.cli.demo import demo_command
+from spherec.cli.evaluate import evaluate_command
+from spherec.cli.export import export_command
+from spherec.cli.presets import presets_command
+from spherec.cli.recommend import explain_command, info_command, recommend_command, similar_command
+from spherec.cli.reproduce import reproduce_command
+from spherec.cli.train import train_command
+from spherec.cli.tune import tune_command
 from spherec.errors import SpherecError
 
 app = typer.Typer(
     name="spherec",
-    help="Recommendations from implicit feedback: one metric space for users and items.",
+    help="Recommend items from implicit feedback: clicks, plays, purchases, ratings.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(data.app, name="data")
-app.command()(demo)
-app.command()(train)
-app.command()(tune)
-app.command()(evaluate)
-app.command()(recommend)
-app.command()(similar)
-app.command()(explain)
-app.command()(info)
-app.command()(export)
-app.command()(presets)
-app.command()(reproduce)
-app.command()(compare)
-app.command()(bench)
+app.add_typer(data_commands, name="data")
+app.command("demo")(demo_command)
+app.command("train")(train_command)
+app.command("tune")(tune_command)
+app.command("evaluate")(evaluate_command)
+app.command("recommend")(recommend_command)
+app.command("similar")(similar_command)
+app.command("explain")(explain_command)
+app.command("info")(info_command)
+app.command("export")(export_command)
+app.command("presets")(presets_command)
+app.command("reproduce")(reproduce_command)
+app.command("compare")(compare_command)
+app.command("bench")(bench_command)
 
 
 def _print_version(wanted: bool) -> None:
@@ -78,7 +79,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 @contextmanager
 def _quiet_once_interrupted() -> Iterator[None]:
-    """After Ctrl-C, silence the complaints of half-built objects that are thrown away, as late as at exit."""
+    """Silence, after Ctrl-C, the complaints of half-built objects that are thrown away, as late as at exit."""
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or current_thread() is not main_thread():
         yield
         return

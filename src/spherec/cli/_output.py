@@ -24,12 +24,12 @@ from rich.table import Table
 from spherec.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from spherec.recommender import Lists  # torch takes a second or two to import
+    from spherec.recommender import Results  # torch takes a second or two to import
 
 INTERRUPTED = 130  # the exit code after Ctrl-C, as shells have it
 
-Format = Literal["table", "json", "csv"]
-AsFormat = Annotated[Format, typer.Option("--format", help="Format of what is printed.")]
+OutputFormat = Literal["table", "json", "csv"]
+AsFormat = Annotated[OutputFormat, typer.Option("--format", help="Format of what is printed.")]
 AlsoJson = Annotated[bool, typer.Option("--json", help="Print JSON; short for --format json.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
@@ -62,7 +62,9 @@ def counting_bar(label: str, unit: str) -> Iterator[Callable[[int, int | None], 
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def print_results(results: "Lists[Any]", format: Format, by: Sequence[str], title: Callable[[Any], str]) -> None:
+def print_results(
+    results: "Results[Any]", format: OutputFormat, by: Sequence[str], title: Callable[[Any], str]
+) -> None:
     """Print records as JSON, as CSV, or as one table for each list.
 
     Records that agree in the fields `by` form one list; `title` is called with its first record.
@@ -83,7 +85,7 @@ def print_results(results: "Lists[Any]", format: Format, by: Sequence[str], titl
             show(title(records[0]), _results_table(names, rows))
 
 
-def choose_format(format: Format, as_json: bool) -> Format:
+def choose_format(format: OutputFormat, as_json: bool) -> OutputFormat:
     """Return the format that --format and --json ask for together."""
     if as_json and format == "csv":
         raise ArgumentError("--json and --format csv exclude each other; give one of them")

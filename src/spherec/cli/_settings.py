@@ -3,14 +3,14 @@
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
 from spherec.errors import ArgumentError, DataError
 from spherec.nested import nest, overlay
 
-MODEL = "Model"
+MODEL = "Model (by default as in the preset)"
 RUN = "Run"
 
 PresetName = Literal[
@@ -25,7 +25,11 @@ PresetName = Literal[
 ]
 StartingPreset = Annotated[
     PresetName,
-    typer.Option(help="Preset to start from; `spherec presets` explains each.", rich_help_panel=MODEL),
+    typer.Option(
+        metavar="PRESET",
+        help=f"Preset to start from: {', '.join(get_args(PresetName))}. The command 'spherec presets' explains each.",
+        rich_help_panel=MODEL,
+    ),
 ]
 ConfigFile = Annotated[
     Path | None,

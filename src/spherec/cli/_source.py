@@ -3,11 +3,10 @@
 import functools
 import inspect
 import shlex
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import typer
 
@@ -17,12 +16,13 @@ from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events
 from spherec.data.files import is_archive
 from spherec.data.interactions import Interactions
-from spherec.data.reading import Columns, Format, Missing, Reading
-from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning
+from spherec.data.readers import read_book_crossing_names, read_events, read_interactions, read_names
+from spherec.data.readers.formats import Columns, FormatName, Missing, Reading
+from spherec.errors import ArgumentError, DataError
 from spherec.tensor_file import is_tensor_file
 
 TABLE = "Reading a table"
-CUT = "Cutting"
+CUT = "Which pairs"
 NAMES = "Item names"
 
 NamesPath = Annotated[
@@ -41,7 +41,7 @@ class Source:
         str,
         typer.Argument(
             metavar="DATA",
-            help="'book-crossing' (the embedded data set), a file from `spherec data prepare`, or a file of events: "
+            help="'book-crossing' (the embedded data set), a file from 'spherec data prepare', or a file of events: "
             "CSV, TSV or JSON lines, plain or gzipped, or Parquet.",
         ),
     ]
@@ -60,8 +60,12 @@ class Source:
         ),
     ] = None
     format: Annotated[
-        Format,
-        typer.Option(help="Format of the file; 'auto' goes by its name and content.", rich_help_panel=TABLE),
+        FormatName,
+        typer.Option(
+            metavar="FORMAT",
+            help=f"Format of the file: {', '.join(get_args(FormatName))}; 'auto' goes by its name and content.",
+            rich_help_panel=TABLE,
+        ),
     ] = "auto"
     header: Annotated[
         str | None,
@@ -101,45 +105,53 @@ class Source:
     ] = None
     paper_cut: Annotated[
         Literal["book-crossing", "amazon-movies", "echonest"] | None,
-        typer.Option(help="Read and cut the file as the paper did this data set.", rich_help_panel=CUT),
+        typer.Option(
+            metavar="NAME",
+            help="Read and cut the file as the paper did for this data set: book-crossing, amazon-movies or echonest.",
+            rich_help_panel=CUT,
+        ),
     ] = None
     min_value: Annotated[
-        float | None, typer.Option(help="Smallest rating or count of a pair to keep.", rich_help_panel=CUT)
+        float | None, typer.Option(help="Keep pairs with a rating or count of at least this.", rich_help_panel=CUT)
     ] = None
     min_per_user: Annotated[
-        int | None, typer.Option(help="Smallest number of items of a user to keep.", rich_help_panel=CUT)
+        int | None, typer.Option(help="Keep users with at least this many items.", rich_help_panel=CUT)
     ] = None
     min_per_item: Annotated[
-        int | None, typer.Option(help="Smallest number of users of an item to keep.", rich_help_panel=CUT)
+        int | None, typer.Option(help="Keep items with at least this many users.", rich_help_panel=CUT)
     ] = None
     iterate: Annotated[
         bool,
-        typer.Option("--iterate", help="Repeat the last two cuts until nothing more is dropped.", rich_help_panel=CUT),
+        typer.Option(
+            "--iterate",
+            help="Repeat --min-per-user and --min-per-item until nothing more is dropped.",
+            rich_help_panel=CUT,
+        ),
     ] = False
 
     @property
     def is_embedded(self) -> bool:
-        """Whether DATA is the word for the embedded data set."""
+        """True if DATA is the word for the embedded data set."""
         return self.data == datasets.BOOK_CROSSING.name
 
     @property
-    def paper(self) -> datasets.Preset | None:
+    def paper(self) -> datasets.PaperDataset | None:
         """The data set of the paper that this is, if any."""
         if self.is_embedded and self.cut() == Cut():
             return datasets.BOOK_CROSSING
-        return datasets.PRESETS[self.paper_cut] if self.paper_cut else None
+        return datasets.PAPER_DATASETS[self.paper_cut] if self.paper_cut else None
 
     @property
-    def format_of_file(self) -> Format:
+    def format_of_file(self) -> FormatName:
         """The format that --format or --paper-cut says."""
         if self.paper_cut and self.format == "auto":
-            return datasets.PRESETS[self.paper_cut].format_of(self.data)
+            return datasets.PAPER_DATASETS[self.paper_cut].format_of(self.data)
         return self.format
 
     def cut(self) -> Cut:
         """Return the cut of the options, which go before that of --paper-cut."""
         is_cut_already = self.is_embedded and self.paper_cut == datasets.BOOK_CROSSING.name
-        start = datasets.PRESETS[self.paper_cut].cut if self.paper_cut and not is_cut_already else Cut()
+        start = datasets.PAPER_DATASETS[self.paper_cut].cut if self.paper_cut and not is_cut_already else Cut()
         return Cut(
             min_value=start.min_value if self.min_value is None else self.min_value,
             min_per_user=start.min_per_user if self.min_per_user is None else self.min_per_user,
@@ -175,20 +187,17 @@ class Source:
         prepared = self.prepared()
         if prepared is not None:
             return prepared if self.cut() == Cut() else prepared.cut(self.cut())
-        from spherec.data.readers import read_interactions  # brings polars, which a machine that only trains may lack
-
         unread: list[str] = []
         merged: list[int] = []
-        with counting_bar(f"reading {Path(self.data).name}", "bytes") as progress, warnings.catch_warnings():
-            warnings.simplefilter("ignore", DuplicatePairsWarning)  # a note or the steps say what was merged
+        with counting_bar(f"reading {Path(self.data).name}", "bytes") as progress:
             reading = replace(self._reading(), progress=progress)
             data = read_interactions(
                 self.data,
                 reading,
                 duplicates=self.duplicates,
                 cut=self.cut(),
-                tell_unread=unread.append,
-                tell_merged=merged.append,
+                on_unread=unread.append,
+                on_merged=merged.append,
             )
         how = "" if by_options else "spherec data prepare and "
         for repeats in [] if shows_steps else merged:
@@ -214,8 +223,6 @@ class Source:
 
     def first_events(self, limit: int) -> Events:
         """Read the first raw events of a file that is not prepared."""
-        from spherec.data.readers import read_events
-
         return read_events(self.data, replace(self._reading(), limit=limit))
 
     def prepared(self) -> Interactions | None:
@@ -243,8 +250,6 @@ class Source:
         )
 
     def _read_names(self, path: Path, id_column: str, name_column: str) -> dict[str, str]:
-        from spherec.data.readers import read_book_crossing_names, read_names
-
         if self.format_of_file == "book-crossing":
             return read_book_crossing_names(path)
         return read_names(path, id=id_column, name=name_column, encoding=self.encoding)

@@ -16,13 +16,13 @@ from spherec.cli._source import Source
 from spherec.data.files import atomic_write, refuse_unwritable
 
 if TYPE_CHECKING:
-    from spherec.bench import Record
-    from spherec.bench.record import Comparison
+    from spherec.bench import Report
+    from spherec.bench.report import SpeedPair
 
 _UNKNOWN = "–"
 
 
-def bench(
+def bench_command(
     data: Annotated[str, typer.Option(help="'book-crossing' (the embedded data set) or a prepared file.")] = (
         "book-crossing"
     ),
@@ -35,13 +35,17 @@ def bench(
         typer.Option(help="Seconds of each chunk that medians are taken of. Default: 0.5, or 0.1 with --quick."),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="JSON file for the record, in addition to what is printed.")
+        Path | None, typer.Option("--output", "-o", help="JSON file for the report, in addition to what is printed.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure training steps, lists, reading and loading, in turns with a plain torch and NumPy implementation.
 
-    Takes a few minutes on two cores; nothing else should be running. For example: spherec bench --quick
+    Takes a few minutes on two cores; nothing else should be running.
+
+    For example:
+
+    - spherec bench --quick
     """
     from spherec.bench import QUICK, Scope, measure
     from spherec.device import resolve
@@ -54,26 +58,26 @@ def bench(
     began = time.perf_counter()
     interactions = Source(data=data).load(by_options=False)
     loaded_in = time.perf_counter() - began
-    record = measure(interactions, scope, device=where, loaded_in=loaded_in, tell=note)
-    text = json.dumps(record.as_json(), indent=2)
+    report = measure(interactions, scope, device=where, loaded_in=loaded_in, on_progress=note)
+    text = json.dumps(report.to_dict(), indent=2)
     if output is not None:
         with atomic_write(output) as file:
             file.write(f"{text}\n".encode())
     if as_json:
         typer.echo(text)
         return
-    show(_steps(record), _others(record), _machine(record))
+    show(_steps(report), _others(report), _machine(report))
     if quick:
         note("a quick look: few and short measurements; without --quick they are steadier")
 
 
-def _steps(record: "Record") -> Table:
-    title = f"Training steps, D = {record.steps[0].dim}, on {record.environment['device']}"
+def _steps(report: "Report") -> Table:
+    title = f"Training steps, D = {report.steps[0].dim}, on {report.environment['device']}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("sampler-N-batch", no_wrap=True)
     for name in ("k/s", "plain", "times", "ms", "plain", "floor", "MB", "plain"):
         table.add_column(name, justify="right", no_wrap=True)
-    for step in record.steps:
+    for step in report.steps:
         speed, plain = step.speed.ours, step.speed.baseline
         table.add_row(
             f"{step.sampler}-{step.negatives}-{step.batch}",
@@ -94,9 +98,9 @@ def _steps(record: "Record") -> Table:
     return table
 
 
-def _others(record: "Record") -> Table:
+def _others(report: "Report") -> Table:
     table = Table("", "spherec", "plain", "times", title="Around training", title_justify="left")
-    ranking, reading, loading = record.ranking, record.reading, record.loading
+    ranking, reading, loading = report.ranking, report.reading, report.loading
     table.add_row(f"exact lists of {ranking.k}, users/s", *_speeds(ranking.speed))
     if isinstance(reading, str):
         table.add_row("reading a CSV", "skipped", "", "")
@@ -116,8 +120,8 @@ def _others(record: "Record") -> Table:
     return table
 
 
-def _machine(record: "Record") -> str:
-    can = record.machine
+def _machine(report: "Report") -> str:
+    can = report.machine
     parts = [
         f"copies {can.copy_gb_per_second:,.1f} GB/s",
         f"gathers rows at {can.gather_gb_per_second:,.1f} GB/s",
@@ -128,12 +132,12 @@ def _machine(record: "Record") -> str:
     return f"The machine {', '.join(parts)}."
 
 
-def _speeds(speed: "Comparison") -> tuple[str, str, str]:
+def _speeds(speed: "SpeedPair") -> tuple[str, str, str]:
     plain = f"{speed.baseline.per_second:,.0f}" if speed.baseline else _UNKNOWN
     return f"{speed.ours.per_second:,.0f}", plain, _times(speed)
 
 
-def _times(speed: "Comparison") -> str:
+def _times(speed: "SpeedPair") -> str:
     return _UNKNOWN if speed.ratio is None else f"{speed.ratio:,.1f}"
 
 

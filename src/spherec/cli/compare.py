@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 @takes_source
-def compare(
+def compare_command(
     source: Source,
     models: Annotated[
         str | None,
         typer.Option(
-            help="Comma-separated models: presets of ours (see `spherec presets`) and the peers ease, als, bpr, knn, "
+            help="Comma-separated models: presets of ours (see 'spherec presets') and the peers ease, als, bpr, knn, "
             "most-popular. als, bpr and knn need the package implicit. Default: our main presets and all peers."
         ),
     ] = None,
@@ -67,7 +67,9 @@ def compare(
     start at will, or run some models here and others on another machine. When nothing is left to run, the table is
     printed at once.
 
-    For example: spherec compare book-crossing --models two-stage,ease,als --trials 5
+    For example:
+
+    - spherec compare book-crossing --models two-stage,ease,als --trials 5
     """
     from spherec.device import resolve
     from spherec.experiments import Comparison, ComparisonPlan

@@ -20,17 +20,17 @@ from spherec.data.events import Step
 from spherec.data.files import atomic_folder, refuse_taken, refuse_unwritable
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
-from spherec.data.statistics import Spread, Statistics, histogram, statistics
-from spherec.datasets import Preset, Table1
+from spherec.data.statistics import CountSummary, Statistics, histogram, statistics
+from spherec.datasets import PaperDataset, Table1
 from spherec.errors import ArgumentError
 
-app = typer.Typer(help="Prepare, describe, split and inspect interactions.", no_args_is_help=True)
+data_commands = typer.Typer(help="Prepare, describe, split and inspect interactions.", no_args_is_help=True)
 
 _By = Literal["k-fold", "ratio", "leave-one-out", "leave-last-out", "time", "given"]
 _BAR = 40  # characters of the longest bar
 
 
-@app.command()
+@data_commands.command()
 @takes_source
 def prepare(
     source: Source,
@@ -45,8 +45,10 @@ def prepare(
 ) -> None:
     """Read events, merge repeated pairs, cut, and write one file that all other commands load quickly.
 
-    For example: spherec data prepare ratings.csv --user-column userId --item-column movieId --value-column rating
-    --min-value 4 -o movies.npz
+    For example:
+
+    - spherec data prepare ratings.csv --user-column userId --item-column movieId --value-column rating --min-value 4
+      -o movies.npz
     """
     refuse_overwriting({"--output": output}, (source.data, names))
     refuse_unwritable(output)
@@ -55,7 +57,7 @@ def prepare(
     _describe(source, data, output=str(output), as_json=as_json)
 
 
-@app.command()
+@data_commands.command()
 @takes_source
 def stats(source: Source, as_json: AsJson = False) -> None:
     """Count users, items and pairs, and show how they are spread."""
@@ -68,7 +70,7 @@ def stats(source: Source, as_json: AsJson = False) -> None:
         )
 
 
-@app.command()
+@data_commands.command()
 @takes_source
 def head(
     source: Source,
@@ -89,7 +91,7 @@ def head(
     show(table)
 
 
-@app.command()
+@data_commands.command()
 @takes_source
 def split(
     source: Source,
@@ -113,7 +115,9 @@ def split(
 ) -> None:
     """Split into train.npz and test.npz in a folder; k-fold makes fold-0, fold-1 and so on in it.
 
-    For example: spherec data split movies.npz --by ratio --test-share 0.2 -o split
+    For example:
+
+    - spherec data split movies.npz --by ratio --test-share 0.2 -o split
     """
     _refuse_unused(by, {"--folds": folds, "--test-share": test_share, "--at": at, "--test": test})
     if by == "given" and (given := source.options_given(CUT)):
@@ -239,7 +243,7 @@ def _steps_table(steps: Sequence[Step]) -> Table:
     return table
 
 
-def statistics_table(statistics: Statistics, preset: Preset | None) -> Table:
+def statistics_table(statistics: Statistics, preset: PaperDataset | None) -> Table:
     """Show the statistics, next to the paper's Table 1 where the data set is one of the paper's."""
     table = Table(title="Statistics", title_justify="left")
     table.add_column("")
@@ -279,5 +283,5 @@ def _sizes(of: Statistics | Table1) -> dict[str, str]:
     }
 
 
-def _spread(spread: Spread) -> str:
+def _spread(spread: CountSummary) -> str:
     return f"{spread.smallest:,} to {spread.largest:,}, median {spread.median:,g}"

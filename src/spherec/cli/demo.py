@@ -1,29 +1,24 @@
-"""`spherec demo`: the paper's model on the embedded data, with nothing to prepare."""
+"""`spherec demo`: the paper's model on the embedded data, in a few lines of the public API."""
 
+from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.table import Table
 
-from spherec import datasets
+import spherec
 from spherec.cli._output import note, show
 from spherec.cli.data import statistics_table
-from spherec.data import splits
-from spherec.data.interactions import Interactions
-from spherec.data.statistics import statistics
 
 if TYPE_CHECKING:
     from spherec.evaluation import Scores
-    from spherec.geometry import DenseVectors
 
 _READER = "247752"
 _SHOWN = 10
 _ROW = "two-stage-5-256"
 
 
-def demo(
+def demo_command(
     epochs: Annotated[
         int, typer.Option(help="Passes over the training pairs; fewer are quicker and less accurate.", min=1)
     ] = 100,
@@ -32,22 +27,22 @@ def demo(
 
     Takes a few minutes on two cores.
     """
-    from spherec.evaluation import evaluate
-    from spherec.recommender.progress import training_bar
-    from spherec.sampling import TwoStage
-    from spherec.training import Training, train
-
-    data = datasets.book_crossing()
-    show(statistics_table(statistics(data), datasets.BOOK_CROSSING))
-    fold = splits.k_fold(data, 4, seed=0)[0]
+    data = spherec.datasets.book_crossing()
+    show(statistics_table(spherec.statistics(data), spherec.datasets.BOOK_CROSSING))
+    fold = spherec.splits.k_fold(data, 4, seed=0)[0]
     note(f"training on fold 0 of 4: {len(fold.train):,} pairs, 5 negatives each, {epochs} epochs")
-    config = Training(sampler=TwoStage.tuned(5), epochs=epochs)
-    with training_bar(epochs, len(fold.train), "NDCG@50") as progress:
-        trained = train(fold.train, config, progress=progress)
-    if trained.ended == "interrupted":
-        note(f"interrupted after {len(trained.history.epochs)} epochs; what follows is the model as it is")
-    show(_compared_with_paper(evaluate(trained.vectors, fold.train, fold.test)))
-    show(*_for_reader(trained.vectors, fold.train))
+    model = spherec.CML(sampler=spherec.TwoStage.tuned(5), epochs=epochs)
+    model.fit(fold.train, validation=0, progress=True)
+    if model.artifact.ended == "interrupted":
+        note(f"interrupted after {len(model.history.epochs)} epochs; what follows is the model as it is")
+    show(_compared_with_paper(spherec.evaluate(model, fold.train, fold.test)))
+    user = int(data.user_ids.index_of([_READER])[0])
+    own = [data.item_ids[int(item)] for item in fold.train.items_of(user)]
+    offered = [book.item for book in model.recommend(_READER, k=_SHOWN)]
+    show(
+        _books(fold.train, own[:_SHOWN], f"Reader {_READER} likes {len(own)} books, among them"),
+        _books(fold.train, offered, "and may like"),
+    )
     note("next: spherec train YOUR-EVENTS.csv --user-column USER --item-column ITEM -o model.spherec; spherec --help")
 
 
@@ -68,23 +63,12 @@ def _compared_with_paper(scores: "Scores") -> Table:
     return table
 
 
-def _for_reader(model: "DenseVectors", train_part: Interactions) -> tuple[Table, Table]:
-    """Show what a reader has, and what to read next."""
-    from spherec.ranking import ExactRanker
-
-    user = int(train_part.user_ids.index_of([_READER])[0])
-    own = train_part.items_of(user)
-    found = ExactRanker(model).top(np.array([user]), _SHOWN, without=train_part).items[0]
-    return (
-        _books(train_part, own[:_SHOWN], f"Reader {_READER} likes {len(own)} books, among them"),
-        _books(train_part, found[found >= 0], "and may like"),
-    )
-
-
-def _books(data: Interactions, items: NDArray[np.integer], title: str) -> Table:
+def _books(data: spherec.Interactions, isbns: Iterable[Hashable], title: str) -> Table:
+    """List books with their titles and numbers of readers."""
     table = Table("readers", "ISBN", "book", title=title, title_justify="left")
     table.columns[0].justify = "right"
-    for item in items:
+    for isbn in isbns:
+        item = int(data.item_ids.index_of([isbn])[0])
         name = data.item_names[item] if data.item_names else None
-        table.add_row(str(data.users_per_item[item]), str(data.item_ids[int(item)]), name or "(title unknown)")
+        table.add_row(str(data.users_per_item[item]), str(isbn), name or "(title unknown)")
     return table

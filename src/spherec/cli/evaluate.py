@@ -16,20 +16,21 @@ from spherec.cli._source import Source
 from spherec.data import splits
 from spherec.data.files import is_archive
 from spherec.data.interactions import Interactions
-from spherec.data.reading import Columns, Reading
+from spherec.data.readers import read_events
+from spherec.data.readers.formats import Columns, Reading
 from spherec.errors import DataError
 from spherec.tensor_file import is_tensor_file
 
 if TYPE_CHECKING:
-    import torch
+    from spherec.device import DeviceName
+    from spherec.evaluation import GivenLists
+    from spherec.recommender.trained_model import TrainedModel
 
-    from spherec.evaluation import ItemLister
 
-
-def evaluate(
+def evaluate_command(
     model: Annotated[
         Path,
-        typer.Argument(help="Model file from `spherec train`, or a table of user, item and rank from another program."),
+        typer.Argument(help="Model file from 'spherec train', or a table of user, item and rank from another program."),
     ],
     train: Annotated[str, typer.Option(help="Data it was trained on: 'book-crossing', a prepared file or a table.")],
     test: Annotated[str, typer.Option(help="Data that was held out, read like --train.")],
@@ -42,16 +43,18 @@ def evaluate(
 ) -> None:
     """Rank all items for every user who has test items, leave out training items, and score the lists.
 
-    For example: spherec data split movies.npz --by ratio -o split; spherec train split/train.npz -o model.spherec;
-    spherec evaluate model.spherec --train split/train.npz --test split/test.npz
+    For example:
+
+    - spherec data split movies.npz --by ratio -o split
+    - spherec train split/train.npz -o model.spherec
+    - spherec evaluate model.spherec --train split/train.npz --test split/test.npz
     """
-    from spherec.device import resolve
     from spherec.evaluation import METRICS, evaluate
     from spherec.evaluation.metrics import label_at
 
     fold = splits.given(_load(train, user_column, item_column), _load(test, user_column, item_column))
-    ranker = _ranker(model, fold, Columns(user_column, item_column, rank_column), resolve(device))
-    scores = evaluate(ranker, fold.train, fold.test, k=k)
+    columns = Columns(user_column, item_column, rank_column)
+    scores = evaluate(_load_model(model, fold.train, columns, device), fold.train, fold.test, k=k)
     summary = scores.summary()
     counts = {"k": k, "users": len(scores.per_user.users), "users_without_test_items": scores.users_without}
     if as_json:
@@ -77,17 +80,16 @@ def _load(data: str, user: str, item: str) -> Interactions:
     return source.load(by_options=False)
 
 
-def _ranker(path: Path, fold: splits.Fold, columns: Columns, device: "torch.device") -> "ItemLister":
-    """Load the model, or the lists in a table."""
+def _load_model(path: Path, train: Interactions, columns: Columns, device: "DeviceName") -> "TrainedModel | GivenLists":
+    """Load the model, to rank on this device, or the lists in a table."""
     from spherec import artifact
-    from spherec.evaluation.foreign import Lists
-    from spherec.recommender.answers import Answers
+    from spherec.device import resolve
+    from spherec.evaluation import GivenLists
+    from spherec.recommender.trained_model import ModelState, TrainedModel
 
     if not path.exists():
         raise DataError(f"{path} does not exist; give a model or a table of user, item, rank")
     if is_archive(path) or is_tensor_file(path):
-        made = artifact.load(path)
-        return Answers(replace(made, vectors=made.vectors.to(device))).ranker_for(fold.train, fold.test)
-    from spherec.data.readers import read_events  # brings polars, which a machine that only trains may lack
-
-    return Lists.from_events(read_events(path, Reading(columns=columns)), fold.train)
+        content = artifact.load(path)
+        return TrainedModel(ModelState.of(replace(content, vectors=content.vectors.to(resolve(device)))))
+    return GivenLists.from_events(read_events(path, Reading(columns=columns)), train)

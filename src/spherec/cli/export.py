@@ -17,8 +17,8 @@ _NEAREST = {
 }
 
 
-def export(
-    model: Annotated[Path, typer.Argument(help="Model file from `spherec train`.")],
+def export_command(
+    model: Annotated[Path, typer.Argument(help="Model file from 'spherec train'.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, e.g. books.parquet.")],
     format: Annotated[
         Literal["parquet", "npz", "usearch", "pgvector"] | None,
@@ -32,15 +32,21 @@ def export(
 ) -> None:
     """Write a model's vectors, with ids and names, for the program that will serve them.
 
-    parquet: a table for polars, pandas, DuckDB. npz: arrays for NumPy and FAISS. usearch: an index of nearest
-    neighbours, with the ids in a second file. pgvector: a script for psql.
+    - parquet: a table for polars, pandas, DuckDB
+    - npz: arrays for NumPy and FAISS
+    - usearch: an index of nearest neighbours, with the ids in a second file
+    - pgvector: a script for psql
 
-    For example: spherec export books.spherec -o books.parquet; spherec export books.spherec -o books.sql --what both
+    For example:
+
+    - spherec export books.spherec -o books.parquet
+    - spherec export books.spherec -o books.sql --what both
     """
     from spherec import artifact
-    from spherec.export import format_of, write
+    from spherec.export import find_format, write
+    from spherec.export.index import ids_path
 
-    chosen = format or format_of(output)
+    chosen = format or find_format(output).name
     refuse_overwriting({"--output": output}, [model])
     refuse_unwritable(output)
     loaded = artifact.load(model)
@@ -48,7 +54,7 @@ def export(
         write(output, loaded.vectors, loaded.data, format=chosen, what=what, names=names, progress=progress)
     counts = {"items": loaded.data.n_items, "users": loaded.data.n_users}
     written = {kind: count for kind, count in counts.items() if what in ("both", kind)}
-    dim, constraint = loaded.vectors.item_table.shape[1], loaded.vectors.constraint
+    dim, constraint = loaded.vectors.dim, loaded.vectors.constraint
     if as_json:
         described = {"output": str(output), "format": chosen, **written, "dim": dim, "constraint": constraint}
         typer.echo(json.dumps(described))
@@ -57,8 +63,6 @@ def export(
     typer.echo(f"{output} holds the vectors of {many}, {dim} dimensions")
     note(_NEAREST[constraint])
     if chosen == "usearch":
-        from spherec.export import index  # brings usearch, an extra
-
-        note(f"its keys are positions; {index.ids_path(output)} has their ids")
+        note(f"its keys are positions; {ids_path(output)} has their ids")
         if what == "items":
             note(f"spherec recommend and similar answer through it with --index {shlex.quote(str(output))}")

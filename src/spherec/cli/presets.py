@@ -9,14 +9,18 @@ from spherec.cli._output import note, show
 from spherec.cli._settings import PresetName
 
 
-def presets(
+def presets_command(
     name: Annotated[
-        PresetName | None, typer.Argument(help="Preset whose settings to print, as TOML. Default: list all presets.")
+        PresetName | None,
+        typer.Argument(metavar="NAME", help="Preset whose settings to print, as TOML. Default: list all presets."),
     ] = None,
 ) -> None:
     """List the presets for training; with a name, print all settings of that preset.
 
-    For example: spherec presets two-stage > run.toml, change a line, spherec train DATA --config run.toml -o my.spherec
+    To change a preset, print it to a file, edit a line, and train with the file:
+
+    - spherec presets two-stage > run.toml
+    - spherec train DATA --config run.toml -o my.spherec
     """
     from spherec.training.presets import PRESETS
 

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from spherec.cli._output import AlsoJson, AsFormat, AsJson, choose_format, counting_bar, note, print_results, show
-from spherec.data.ids import IdMap
+from spherec.data.ids import IdMap, Unknown
 from spherec.errors import ArgumentError, DataError, UnknownIdError
 
 if TYPE_CHECKING:
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 _USERS = "Which users"
 _ITEMS = "Which items"
 
-ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file from `spherec train`.")]
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file from 'spherec train'.")]
 Count = Annotated[int, typer.Option("-k", help="Length of a list.")]
 IndexPath = Annotated[
     Path | None,
     typer.Option(
         "--index",
         metavar="FILE",
-        help="Index of the items from `spherec export MODEL -o FILE.usearch`: faster with hundreds of thousands of "
+        help="Index of the items from 'spherec export MODEL -o FILE.usearch': faster with hundreds of thousands of "
         "items, with nearly the same lists. Not used with --only.",
     ),
 ]
 
 
-def recommend(
+def recommend_command(
     model: ModelPath,
     users: Annotated[
-        list[str] | None, typer.Argument(metavar="[USER]...", help="User ids, or @FILE with one id per line.")
+        list[str] | None, typer.Argument(metavar="USER", help="User ids, or @FILE with one id per line.")
     ] = None,
     k: Count = 10,
     everybody: Annotated[
@@ -69,11 +69,13 @@ def recommend(
 ) -> None:
     """List the k nearest items of users, without those that they have already.
 
-    For example: spherec recommend books.spherec 247752; all users: spherec recommend books.spherec --all -k 50 -o
-    lists.parquet; a new user: spherec recommend books.spherec --items 0345339703,0439064872
+    Examples, for a user, for all users, and for a user whom the model does not know:
+
+    - spherec recommend books.spherec 247752
+    - spherec recommend books.spherec --all -k 50 -o lists.parquet
+    - spherec recommend books.spherec --items 0345339703,0439064872
     """
     from spherec.recommender import load
-    from spherec.recommender.table_file import write_lists
 
     chosen = choose_format(format, as_json)
     if sum((bool(users), everybody, items is not None)) != 1:
@@ -83,30 +85,37 @@ def recommend(
     if output is not None and items is not None:
         raise ArgumentError("--items prints one list; leave out -o, or redirect --format csv")
     loaded = load(model, index=index or False, device="cpu")
-    known = loaded.data.item_ids
-    remedy = "" if skip_unknown else "check the ids; --skip-unknown skips unknown ones"
-    options: dict[str, Any] = {"exclude_seen": not with_seen, "exclude": _parse_list(exclude, known, remedy)}
-    allowed = _parse_list(only, known, remedy)
+    unknown: Unknown = "skip" if skip_unknown else "error"
+    known, remedy = loaded.data.item_ids, "check the ids; --skip-unknown skips unknown ones"
+    allowed, excluded = _parse_list(only, known, unknown, remedy), _parse_list(exclude, known, unknown, remedy)
     if items is not None:
-        results = loaded.recommend_for(_parse_list(items, known, remedy), k, among=allowed, **options)
+        own = _parse_list(items, known, unknown, remedy)
+        results = loaded.recommend_for(own, k, only=allowed, exclude=excluded, exclude_seen=not with_seen)
         print_results(results, chosen, ["user"], lambda _: "For a user with these items")
         return
-    new = "for a new user give --items; --skip-unknown skips unknown ids"
-    who = list(loaded.data.user_ids) if everybody else _parse_ids(users or [], loaded.data.user_ids, remedy and new)
+    remedy = "for a new user give --items; --skip-unknown skips unknown ids"
+    who = None if everybody else _parse_ids(users or [], loaded.data.user_ids, unknown, remedy)
     if output is not None:
+        count = loaded.data.n_users if who is None else len(who)
         with counting_bar("ranking", "users") as progress:
-            rows = write_lists(
-                loaded, who, output, k, told=lambda done: progress(done, len(who)), items=allowed, **options
+            rows = loaded.recommend_to_file(
+                output,
+                who,
+                k,
+                only=allowed,
+                exclude=excluded,
+                exclude_seen=not with_seen,
+                progress=lambda done: progress(done, count),
             )
         note(f"{rows:,} rows written to {output}")
         return
-    results = loaded.recommend(who, k, items=allowed, **options)
+    results = loaded.recommend(who, k, only=allowed, exclude=excluded, exclude_seen=not with_seen)
     print_results(results, chosen, ["user"], lambda record: f"For user {record.user}")
 
 
-def similar(
+def similar_command(
     model: ModelPath,
-    ids: Annotated[list[str], typer.Argument(metavar="ITEM...", help="Item ids, or @FILE with one id per line.")],
+    ids: Annotated[list[str], typer.Argument(metavar="ITEM", help="Item ids, or @FILE with one id per line.")],
     k: Count = 10,
     users: Annotated[bool, typer.Option("--users", help="Take the ids as users, and list similar users.")] = False,
     index: IndexPath = None,
@@ -115,7 +124,9 @@ def similar(
 ) -> None:
     """List the items nearest to an item, or with --users the users nearest to a user.
 
-    For example: spherec similar books.spherec 0345339703
+    For example:
+
+    - spherec similar books.spherec 0345339703
     """
     from spherec.recommender import load
 
@@ -131,7 +142,7 @@ def similar(
         print_results(near_items, chosen, ["item"], lambda record: f"Like {_title(loaded, record.item)}")
 
 
-def explain(
+def explain_command(
     model: ModelPath,
     user: Annotated[str, typer.Argument(metavar="USER", help="User id.")],
     item: Annotated[str, typer.Argument(metavar="ITEM", help="Item id.")],
@@ -141,7 +152,9 @@ def explain(
 ) -> None:
     """Explain why an item would be recommended to a user: list the user's own items that are nearest to it.
 
-    For example: spherec explain books.spherec 247752 0345339703
+    For example:
+
+    - spherec explain books.spherec 247752 0345339703
     """
     from spherec.recommender import load
 
@@ -152,10 +165,10 @@ def explain(
     print_results(loaded.explain(who, what, k), chosen, ["user", "item"], lambda _: title)
 
 
-def info(model: ModelPath, as_json: AsJson = False) -> None:
+def info_command(model: ModelPath, as_json: AsJson = False) -> None:
     """Show what a model file holds: users, items, how it was trained, how well it did."""
     from spherec import artifact
-    from spherec.recommender.fitting import METRIC
+    from spherec.evaluation.validation import VALIDATION_METRIC
 
     made = artifact.load(model)
     data, best = made.data, made.history.best
@@ -171,7 +184,7 @@ def info(model: ModelPath, as_json: AsJson = False) -> None:
         "epochs trained": len(made.history.epochs),
         "ended": made.ended,
         "best epoch": best and best.epoch,
-        f"validation {METRIC}": best and best.metric,
+        f"validation {VALIDATION_METRIC}": best and best.metric,
     }
     config = made.config.to_dict()
     if as_json:
@@ -188,33 +201,28 @@ def info(model: ModelPath, as_json: AsJson = False) -> None:
     show(table)
 
 
-def _parse_ids(texts: Iterable[str], known: IdMap, remedy: str = "check the id") -> list[Hashable]:
-    """Return the known ids that texts stand for; @FILE is a file with one id per line, and ids may be numbers.
+def _parse_ids(
+    texts: Iterable[str], known: IdMap, unknown: Unknown = "error", remedy: str = "check the id"
+) -> list[Hashable]:
+    """Return the known ids that texts stand for; @FILE is a file with one id per line.
 
-    `remedy` says what to do about an unknown id; where it is empty, unknown ids are skipped.
+    `remedy` says what to do about an unknown id.
     """
     words: list[str] = []
     for text in texts:
         words += _lines(Path(text[1:])) if text.startswith("@") and text not in known else [text]
-    ids: list[Hashable] = [*words]
-    if any(word not in known for word in words):
-        by_text = {str(id_): id_ for id_ in known}
-        ids = [by_text.get(word, word) for word in words]
-    if not remedy:
-        return [id_ for id_ in ids if id_ in known]
     try:
-        known.index_of(ids)
+        return known.parse(words, unknown=unknown)
     except UnknownIdError as error:
         raise UnknownIdError(f"{error}; {remedy}") from None
-    return ids
 
 
-def _parse_list(text: str | None, known: IdMap, remedy: str) -> list[Hashable] | None:
+def _parse_list(text: str | None, known: IdMap, unknown: Unknown, remedy: str) -> list[Hashable] | None:
     """Return the ids of an option: comma-separated, or @FILE."""
     if text is None:
         return None
     words = [text] if text.startswith("@") or text in known else [word.strip() for word in text.split(",")]
-    return _parse_ids((word for word in words if word), known, remedy)
+    return _parse_ids((word for word in words if word), known, unknown, remedy)
 
 
 def _lines(path: Path) -> list[str]:

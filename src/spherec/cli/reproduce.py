@@ -24,7 +24,7 @@ _Dataset = Literal["book-crossing", "amazon-movies", "echonest", "two-stage"]
 _QUICK_EPOCHS = 10
 
 
-def reproduce(
+def reproduce_command(
     dataset: Annotated[
         _Dataset,
         typer.Argument(

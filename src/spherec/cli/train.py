@@ -20,14 +20,14 @@ from spherec.cli._settings import (
 )
 from spherec.cli._source import NamesColumn, NamesIdColumn, NamesPath, Source, takes_source
 from spherec.data.files import refuse_unwritable
-from spherec.errors import ArgumentError, TrainingError
+from spherec.errors import ArgumentError, NotEnoughMemoryError, TrainingError
 
 if TYPE_CHECKING:
-    from spherec.training import History
+    from spherec.recommender import CML
 
 
 @takes_source
-def train(
+def train_command(
     source: Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write, e.g. books.spherec.")],
     names: NamesPath = None,
@@ -41,7 +41,7 @@ def train(
             "--set",
             metavar="NAME=VALUE",
             help="Any setting, e.g. sampler.beta=0.6, loss.kind=Softmin, sampler.kind=Hard; may be repeated. "
-            "`spherec presets two-stage` lists all.",
+            "The command 'spherec presets two-stage' lists all.",
             rich_help_panel=MODEL,
         ),
     ] = None,
@@ -84,16 +84,14 @@ def train(
 ) -> None:
     """Train a model: one vector for each user and item, such that a user's nearest items are those to recommend.
 
-    For example: spherec train book-crossing -o books.spherec; with a table of your own: spherec train plays.csv -o
-    music.spherec --user-column listener --item-column record --names records.csv
-
     Ctrl-C ends the run with the best model so far; --resume continues it later.
+
+    For example:
+
+    - spherec train book-crossing -o books.spherec
+    - spherec train plays.csv --user-column listener --item-column record -o music.spherec
     """
-    from spherec import artifact
-    from spherec.device import resolve
-    from spherec.memory import enough_memory
-    from spherec.recommender.fitting import held_out, watched
-    from spherec.training import train
+    from spherec.recommender import CML
     from spherec.training.advice import advise
     from spherec.training.presets import PRESETS
 
@@ -110,34 +108,27 @@ def train(
     refuse_unwritable(output)
     refuse_overwriting({"--output": output}, (source.data, names, config))
     checkpoint = output.with_name(f"{output.name}.checkpoint")
-    if checkpoint.exists() != resume:
-        raise ArgumentError(
-            f"--resume needs {checkpoint}, which does not exist; leave it out to start anew"
-            if resume
-            else f"{checkpoint} is there from an interrupted run; continue it with --resume, or remove it"
-        )
+    _check_checkpoint(checkpoint, resume)
+    model = CML.from_config(training, device=device)
     data = source.load_with_names(names, names_id_column, names_column)
-    learned, validate = held_out(data, training, validation)
-    with enough_memory(), watched(True, training, len(learned)) as progress:
-        try:
-            trained = train(
-                learned,
-                training,
-                validate=validate,
-                device=resolve(device),
-                checkpoint=checkpoint,
-                checkpoint_seconds=checkpoint_seconds,
-                resume=resume,
-                progress=progress,
-            )
-        except TrainingError:  # a resumed run would end the same way; with more memory it need not
+    try:
+        model.fit(
+            data,
+            validation=validation,
+            checkpoint=checkpoint,
+            checkpoint_seconds=checkpoint_seconds,
+            resume=resume,
+            progress=True,
+        )
+    except TrainingError as error:
+        if not isinstance(error, NotEnoughMemoryError):  # a resumed run would end the same way
             checkpoint.unlink(missing_ok=True)
-            raise
-    artifact.save(output, artifact.Artifact.of(trained, data))
-    _report(trained.history, trained.ended, output, as_json=as_json)
+        raise
+    model.save(output)
+    _report(model, output, as_json=as_json)
     for advice in advise(training, data):
         note(advice)
-    if trained.ended == "interrupted":
+    if model.artifact.ended == "interrupted":
         note(f"{checkpoint} holds what --resume needs to continue")
         raise typer.Exit(INTERRUPTED)
     checkpoint.unlink(missing_ok=True)
@@ -145,15 +136,32 @@ def train(
         note(f"try it: spherec recommend {shlex.quote(str(output))} {shlex.quote(str(data.user_ids[0]))}")
 
 
-def _report(history: "History", ended: str, output: Path, *, as_json: bool) -> None:
-    from spherec.recommender.fitting import METRIC
+def _check_checkpoint(checkpoint: Path, resume: bool) -> None:
+    """Raise an `ArgumentError` unless the checkpoint of an interrupted run is there exactly if it is to be resumed."""
+    if resume and not checkpoint.exists():
+        raise ArgumentError(f"--resume needs {checkpoint}, which does not exist; leave it out to start anew")
+    if checkpoint.exists() and not resume:
+        raise ArgumentError(f"{checkpoint} is there from an interrupted run; continue it with --resume, or remove it")
 
+
+def _report(model: "CML", output: Path, *, as_json: bool) -> None:
+    """Print the training's history."""
+    from spherec.evaluation.validation import VALIDATION_METRIC
+
+    history, ended = model.history, model.artifact.ended
     best = history.best
     if as_json:
-        summary = {"output": str(output), "ended": ended, "best_epoch": best and best.epoch, "metric": METRIC}
+        summary = {
+            "output": str(output),
+            "ended": ended,
+            "best_epoch": best and best.epoch,
+            "metric": VALIDATION_METRIC,
+        }
         typer.echo(json.dumps({**summary, "history": history.as_records()}))
         return
-    table = Table("epoch", "loss", "active", f"validation\n{METRIC}", "triplets/s", title=f"Training: {ended}")
+    table = Table(
+        "epoch", "loss", "active", f"validation\n{VALIDATION_METRIC}", "triplets/s", title=f"Training: {ended}"
+    )
     shown = [record for record in history.epochs if record.metric is not None] or list(history.epochs[-10:])
     for record in shown:
         metric = "" if record.metric is None else f"{record.metric:.4f}{' ★' if record is best else ''}"

@@ -28,7 +28,7 @@ _SHOWN = 5  # trials in the table
 
 
 @takes_source
-def tune(
+def tune_command(
     source: Source,
     context: typer.Context,
     output: Annotated[Path, typer.Option("--output", "-o", help="TOML file of settings to write, e.g. best.toml.")],
@@ -92,11 +92,13 @@ def tune(
 ) -> None:
     """Search for the best settings: train with many, score each on held-out items, stop poor ones early.
 
-    For example: spherec tune book-crossing -o best.toml --search sampler.beta=0.1..1.0 --trials 30; then spherec train
-    book-crossing --config best.toml -o books.spherec
-
     DATA is what models learn from; keep test data out of it. The study is saved: Ctrl-C loses nothing, and the same
     command continues it. Needs optuna: pip install 'spherec[tune]'.
+
+    For example:
+
+    - spherec tune book-crossing -o best.toml --search sampler.beta=0.1..1.0 --trials 30
+    - spherec train book-crossing --config best.toml -o books.spherec
     """
     from spherec.device import resolve
     from spherec.experiments import Goal, SearchSpace, default_search, parse_searches, tune

@@ -110,7 +110,7 @@ class Events:
         there are times, else by position) or, with "sum", they are added up. The latest time is kept in any case.
         Where pairs were merged and `duplicates` was left to its default, a `DuplicatePairsWarning` says so.
         """
-        rule = _rule(duplicates, has_values=self.values is not None)
+        rule = self._rule(duplicates)
         keys = pair_keys(self.users, self.items, len(self.item_ids))  # (E,)
         order = np.argsort(keys, kind="stable") if self.times is None else np.lexsort((self.times, keys))
         keys = keys[order]
@@ -133,10 +133,22 @@ class Events:
         )
         return merged.with_step(f"merge repeated pairs ({_RULES[rule]})") if repeats else merged
 
+    @property
+    def default_duplicates(self) -> Duplicates:
+        """Rule by which repeated pairs are merged by default: the last value is kept, or events are counted."""
+        return "sum" if self.values is None else "last"
+
     def refuse_unmerged(self) -> None:
         """Raise a `DataError` unless `merged` was called."""
         if not _is_ascending(self.users, self.items):
             raise DataError("the events are not one a pair, sorted; call events.merge() first")
+
+    def _rule(self, duplicates: Duplicates | None) -> Duplicates:
+        if duplicates is None:
+            return self.default_duplicates
+        if duplicates not in _RULES:
+            raise ArgumentError(f"duplicates must be one of {', '.join(map(repr, _RULES))}, got {duplicates!r}")
+        return duplicates
 
     def _tell(self, repeats: int, rule: Duplicates, *, chosen: bool) -> None:
         told = f"{repeats:,} of {len(self):,} events repeat a (user, item) pair"
@@ -160,14 +172,6 @@ def pair_keys(users: NDArray[Any], items: NDArray[Any], n_items: int) -> NDArray
     """
     keys: NDArray[np.int64] = users.astype(np.int64) * max(int(n_items), 1) + items
     return keys
-
-
-def _rule(duplicates: Duplicates | None, *, has_values: bool) -> Duplicates:
-    if duplicates is None:
-        return "last" if has_values else "sum"
-    if duplicates not in _RULES:
-        raise ArgumentError(f"duplicates must be one of {', '.join(map(repr, _RULES))}, got {duplicates!r}")
-    return duplicates
 
 
 def _is_ascending(users: NDArray[np.int32], items: NDArray[np.int32]) -> bool:

@@ -10,15 +10,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from spherec.data.archive import read_archive, write_archive
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, Step
-from spherec.data.files import decode_ids, decode_names, encode_ids, encode_names
+from spherec.data.files import decode_ids, decode_names, encode_ids, encode_names, read_archive, write_archive
 from spherec.data.ids import IdMap
 from spherec.errors import ArgumentError, DataError, describe_missing_column
 
-FORMAT = "spherec-interactions"
-VERSION = 1
+Orientation = Literal["users x items", "items x users"]
+"""What the rows and the columns of a matrix are."""
+
+_FORMAT, _VERSION = "spherec-interactions", 1  # of the file
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,7 +137,7 @@ class Interactions:
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
         """Read a file that `save` wrote. Arrays are memory-mapped where the file is not compressed."""
-        arrays, manifest = read_archive(path, FORMAT, VERSION)
+        arrays, manifest = read_archive(path, _FORMAT, _VERSION)
         try:
             return cls(
                 indptr=arrays["indptr"],
@@ -159,7 +160,7 @@ class Interactions:
             arrays |= encode_names(self.item_names, "item_names")
         if self.times is not None:
             arrays["times"] = self.times
-        manifest = {"format": FORMAT, "version": VERSION, "steps": [asdict(step) for step in self.steps]}
+        manifest = {"format": _FORMAT, "version": _VERSION, "steps": [asdict(step) for step in self.steps]}
         write_archive(path, arrays, manifest, compress=compress)
 
     @property
@@ -263,6 +264,37 @@ class Interactions:
         return f"Interactions(users={self.n_users:,}, items={self.n_items:,}, pairs={len(self):,})"
 
 
+def as_interactions(
+    data: Any, *, user: str | None = None, item: str | None = None, orientation: Orientation | None = None
+) -> Interactions:
+    """Return interactions unchanged, and make them of a data frame or a matrix.
+
+    A matrix does not say what its rows are, and a model learns without complaint from a transposed one. So
+    `orientation` is required for matrices.
+
+    Args:
+        data: `Interactions`, a pandas or polars data frame, a scipy sparse matrix or a dense array.
+        user: The column of user ids in a data frame.
+        item: The column of item ids in a data frame.
+        orientation: "users x items" or "items x users", for a matrix.
+    """
+    if isinstance(data, Interactions):
+        _refuse_options("Interactions know their users and items", user=user, item=item, orientation=orientation)
+        return data
+    if hasattr(data, "columns"):
+        _refuse_options("a data frame goes by columns", orientation=orientation)
+        if user is None or item is None:
+            names = ", ".join(map(repr, list(data.columns)[:12]))
+            raise ArgumentError(f"a data frame needs the names of its columns, user=… and item=…, two of {names}")
+        return Interactions.from_frame(data, user=user, item=item, duplicates="sum")  # how often does not matter here
+    if sp.issparse(data) or hasattr(data, "__array__"):
+        _refuse_options("a matrix has no column names", user=user, item=item)
+        return _from_matrix(data, orientation)
+    raise DataError(
+        f"cannot learn from {type(data).__name__}; give Interactions, a pandas or polars data frame, or a scipy matrix"
+    )
+
+
 def merge_item_names(*sources: Interactions) -> dict[Hashable, str]:
     """Return all item names by external id; where two sources name an item, the earlier one counts."""
     return {
@@ -283,6 +315,22 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.setflags(write=False)
     return view
+
+
+def _from_matrix(matrix: Any, orientation: Orientation | None) -> Interactions:
+    if orientation not in ("users x items", "items x users"):
+        rows, columns = matrix.shape if len(matrix.shape) == 2 else (0, 0)
+        raise ArgumentError(
+            f"orientation must be 'users x items' ({rows:,} users, {columns:,} items) or 'items x users' "
+            f"({columns:,} users, {rows:,} items) for this matrix, got {orientation!r}"
+        )
+    return Interactions.from_matrix(matrix, rows="users" if orientation == "users x items" else "items")
+
+
+def _refuse_options(reason: str, **options: str | None) -> None:
+    unused = [name for name, value in options.items() if value is not None]
+    if unused:
+        raise ArgumentError(f"{reason}; leave out {', '.join(unused)}")
 
 
 def _column_of(frame: Any, name: str) -> NDArray[Any]:

@@ -9,7 +9,7 @@ from spherec.data.interactions import Interactions
 
 
 @dataclass(frozen=True)
-class Spread:
+class CountSummary:
     """How a count is spread over users or items."""
 
     smallest: int
@@ -27,8 +27,8 @@ class Statistics:
     pairs: int
     density_percent: float
     "Share of all possible pairs that are there."
-    items_per_user: Spread
-    users_per_item: Spread
+    items_per_user: CountSummary
+    users_per_item: CountSummary
     top_percent_share: float
     "Share of all pairs that fall on the most popular hundredth of the items, in percent."
 
@@ -43,8 +43,8 @@ def statistics(data: Interactions) -> Statistics:
         items=len(per_item),
         pairs=len(data),
         density_percent=100 * len(data) / max(1, len(per_user) * len(per_item)),
-        items_per_user=_spread(per_user),
-        users_per_item=_spread(per_item),
+        items_per_user=_summarize(per_user),
+        users_per_item=_summarize(per_item),
         top_percent_share=100 * float(top.sum()) / max(1, len(data)),
     )
 
@@ -58,7 +58,7 @@ def histogram(counts: NDArray[np.int64]) -> list[tuple[int, int, int]]:
     return [(2**power, 2 ** (power + 1) - 1, int(many)) for power, many in enumerate(doublings)]
 
 
-def _spread(counts: NDArray[np.int64]) -> Spread:
+def _summarize(counts: NDArray[np.int64]) -> CountSummary:
     if not len(counts):
-        return Spread(0, 0.0, 0.0, 0)
-    return Spread(int(counts.min()), float(np.median(counts)), float(counts.mean()), int(counts.max()))
+        return CountSummary(0, 0.0, 0.0, 0)
+    return CountSummary(int(counts.min()), float(np.median(counts)), float(counts.mean()), int(counts.max()))

@@ -3,9 +3,9 @@
 from importlib.resources import as_file, files
 
 from spherec.data.interactions import Interactions
-from spherec.datasets.presets import AMAZON_MOVIES, BOOK_CROSSING, ECHONEST, PRESETS, Preset, Table1
+from spherec.datasets.paper import AMAZON_MOVIES, BOOK_CROSSING, ECHONEST, PAPER_DATASETS, PaperDataset, Table1
 
-__all__ = ["AMAZON_MOVIES", "BOOK_CROSSING", "ECHONEST", "PRESETS", "Preset", "Table1", "book_crossing"]
+__all__ = ["AMAZON_MOVIES", "BOOK_CROSSING", "ECHONEST", "PAPER_DATASETS", "PaperDataset", "Table1", "book_crossing"]
 
 
 def book_crossing() -> Interactions:

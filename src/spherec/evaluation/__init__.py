@@ -1,14 +1,16 @@
 """Evaluate recommendations: one way for all models, every user counted once."""
 
 from spherec.evaluation.evaluator import ItemLister, evaluate, score
+from spherec.evaluation.foreign import GivenLists
 from spherec.evaluation.metrics import METRICS, Metric, RankedLists
 from spherec.evaluation.scores import PerUser, Scores
 from spherec.evaluation.significance import Difference, difference, paired
-from spherec.evaluation.validation import Validation, validation_part
+from spherec.evaluation.validation import Validation, hold_out, validation_part
 
 __all__ = [
     "METRICS",
     "Difference",
+    "GivenLists",
     "ItemLister",
     "Metric",
     "PerUser",
@@ -17,6 +19,7 @@ __all__ = [
     "Validation",
     "difference",
     "evaluate",
+    "hold_out",
     "paired",
     "score",
     "validation_part",

@@ -1,4 +1,4 @@
-"""Models on data that is not quite their own, and lists that another program made: both under the data's indices."""
+"""Lists of another program, and models under the indices of other data: both are scored like our own."""
 
 from typing import Self
 
@@ -9,21 +9,21 @@ from numpy.typing import NDArray
 from spherec.data.events import Events
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
-from spherec.geometry import DenseVectors
+from spherec.geometry import DenseVectors, Vectors
 from spherec.ranking import ExactRanker, Ranking
 
 
-class Lists:
-    """Ranked lists that someone made, for users and items of some data. Users without a list have an empty one."""
+class GivenLists:
+    """Ranked lists of another program for the users and items of some data. Users without a list have an empty one."""
 
     def __init__(self, items: NDArray[np.int64]) -> None:
         self._items = items  # (U, K) -1 for items that the data does not know, and past the end
 
     @classmethod
     def from_events(cls, events: Events, data: Interactions) -> Self:
-        """From rows of user, item and rank (the value; 1 is the best), by external ids.
+        """Build lists from rows of user, item and rank (the value; 1 is the best), by external ids.
 
-        Users that the data does not know are passed over. Items that it does not know keep their rank, as misses.
+        Users that the data does not know are skipped. Items that it does not know keep their rank, as misses.
         """
         if events.values is None:
             raise DataError("the lists have no column of ranks; name it")
@@ -40,15 +40,15 @@ class Lists:
         return cls(lists)
 
     def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:  # noqa: ARG002
-        """The first k of each user's list (B, ≤ k), as they are."""
+        """Return the first k of each user's list (B, ≤ k), as they are."""
         items = self._items[users, :k]
         return Ranking(items, np.where(items >= 0, 0.0, -np.inf).astype(np.float32))
 
 
-def aligned(vectors: DenseVectors, own: Interactions, data: Interactions) -> ExactRanker:
-    """A ranker of a model's vectors for users and items of `data`, by external ids; `own` has those of the model.
+def align(vectors: Vectors, own: Interactions, data: Interactions) -> ExactRanker:
+    """Return a ranker of a model's vectors under the indices of `data`, by external ids; `own` has the model's ids.
 
-    Items that the model does not know are never listed; users that it does not know are an error.
+    Items that the model does not know are never listed. Users that it does not know raise a `DataError`.
     """
     users, items = own.user_ids.find(data.user_ids), own.item_ids.find(data.item_ids)
     strangers = np.flatnonzero(users < 0)
@@ -58,8 +58,6 @@ def aligned(vectors: DenseVectors, own: Interactions, data: Interactions) -> Exa
             f"the model does not know {len(strangers):,} of the users, {first} among them; evaluate it on the data "
             "that it was trained on"
         )
-    user_table, item_table = (
-        table.index_select(0, torch.as_tensor(np.maximum(index, 0), device=table.device))
-        for table, index in ((vectors.user_table, users), (vectors.item_table, items))
-    )
-    return ExactRanker(DenseVectors(user_table, item_table, vectors.constraint), listed=items >= 0)
+    user_index, item_index = (torch.as_tensor(np.maximum(index, 0), device=vectors.device) for index in (users, items))
+    aligned = DenseVectors(vectors.users(user_index), vectors.items(item_index), vectors.constraint)
+    return ExactRanker(aligned, listed=items >= 0)

@@ -1,4 +1,4 @@
-"""One number for how good a model is while it learns."""
+"""Validation during training: pairs held out, and one number for how good the vectors are."""
 
 import numpy as np
 
@@ -10,21 +10,53 @@ from spherec.evaluation.metrics import Formula, Metric, RankedLists, find_metric
 from spherec.evaluation.scores import mean_of
 from spherec.geometry import Vectors
 from spherec.ranking import ExactRanker
+from spherec.training.config import Training
+
+VALIDATION_METRIC = "NDCG@50"
+"""Name of the metric that `Validation` computes by default."""
 
 
 def validation_part(
     data: Interactions, share: float, *, seed: int, otherwise: str = "give data in which users have more items"
 ) -> Fold:
-    """What to learn from, and a share of each user's items to choose on.
+    """Split off a share of each user's items to validate on.
 
-    `otherwise` is what the caller can do where no share holds anything out, for the message.
+    `otherwise` says in the error what the caller can do if no share holds anything out.
     """
     fold = splits.ratio(data, share, seed=seed)
     if not len(fold.test):
         if data.items_per_user.max(initial=0) < 2:
             raise DataError(f"no user has two items, so none can be held out to choose on; {otherwise}")
-        raise ArgumentError(f"validation {share:g} holds nothing out, for no user has enough items; raise it")
+        raise ArgumentError(f"validation {share:g} holds nothing out, because no user has enough items; raise it")
     return fold
+
+
+def hold_out(data: Interactions, config: Training, share: float | None) -> tuple[Interactions, "Validation | None"]:
+    """Return the pairs to learn from and the validation on the others, None if nothing is held out.
+
+    Args:
+        data: All pairs.
+        config: How the model is trained; its seed decides which pairs are held out.
+        share: Share of each user's items to hold out, 0 for none; None is `default_share(config)`.
+    """
+    share = default_share(config) if share is None else share
+    if share == 0:
+        return data, None
+    check_share(share)
+    otherwise = "train on everything: validation=0 with a number of epochs (--validation 0 --epochs N)"
+    fold = validation_part(data, share, seed=config.seed, otherwise=otherwise)
+    return fold.train, Validation(fold.train, fold.test)
+
+
+def default_share(config: Training) -> float:
+    """Return the share to hold out by default: 5 %, or 0 with a schedule, because then there is no epoch to choose."""
+    return 0.05 if config.optimizer.schedule == "constant" else 0.0
+
+
+def check_share(share: float) -> None:
+    """Raise an `ArgumentError` unless the share is between 0 and 1."""
+    if not 0 < share < 1:
+        raise ArgumentError(f"validation must be 0 or a share between 0 and 1, got {share:g}")
 
 
 class Validation:

@@ -1,4 +1,4 @@
-"""A model's vectors for others to serve: Parquet, .npz, an index of usearch, PostgreSQL with pgvector.
+"""Export of a model's vectors to other programs: Parquet, .npz, an index of usearch, PostgreSQL with pgvector.
 
 import spherec.export
 spherec.export.write("books.parquet", vectors, data)                        # by the file's ending, or format="parquet"
@@ -8,69 +8,99 @@ On the sphere the nearest by cosine, by dot product and by Euclidean distance ar
 Euclidean distance is right.
 """
 
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Protocol
 
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
-from spherec.export import npz, pgvector
-from spherec.export.progress import Counter, Progress
-from spherec.export.rows import Rows, What, rows_of
-from spherec.geometry import DenseVectors
+from spherec.export.index import UsearchFormat
+from spherec.export.npz import NpzFormat
+from spherec.export.parquet import ParquetFormat
+from spherec.export.pgvector import PgvectorFormat
+from spherec.export.table import ExportBlock, ExportProgress, ExportTable, What, make_tables
+from spherec.geometry import Constraint, Vectors
 
-__all__ = ["Format", "Progress", "What", "format_of", "write"]
+__all__ = ["FORMATS", "ExportBlock", "ExportFormat", "ExportProgress", "ExportTable", "What", "find_format", "write"]
 
-Format = Literal["parquet", "npz", "usearch", "pgvector"]
 
-_ENDINGS: dict[str, Format] = {".parquet": "parquet", ".npz": "npz", ".usearch": "usearch", ".sql": "pgvector"}
+class ExportFormat(Protocol):
+    """A file format. An object of the user's own class can be passed to `write`."""
+
+    @property
+    def name(self) -> str:
+        """Name of the format, such as "parquet"."""
+        ...
+
+    @property
+    def suffix(self) -> str:
+        """Ending of its files, such as ".parquet"."""
+        ...
+
+    def write(
+        self,
+        path: str | PathLike[str],
+        tables: Sequence[ExportTable],
+        constraint: Constraint,
+        progress: ExportProgress,
+    ) -> None:
+        """Write the tables to one file.
+
+        Args:
+            path: File to write.
+            tables: The items, the users, or both in this order.
+            constraint: "sphere" or "ball": where the vectors live.
+            progress: To be told of rows that were written: `progress.add(len(block))`.
+        """
+        ...
+
+
+FORMATS: tuple[ExportFormat, ...] = (ParquetFormat(), NpzFormat(), UsearchFormat(), PgvectorFormat())
+"""The formats of this package."""
 
 
 def write(
     path: str | PathLike[str],
-    vectors: DenseVectors,
+    vectors: Vectors,
     data: Interactions,
     *,
-    format: Format | None = None,
+    format: str | ExportFormat | None = None,
     what: What = "items",
     names: bool = True,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Write vectors with their external ids, and item names if `names`; whole or not at all, a block at a time.
+    """Write vectors with their external ids, block by block. The formats of this package write atomically.
 
-    `data` has the ids and names of the vectors, in their order. Without a `format` the file's ending says it.
+    Args:
+        path: File to write.
+        vectors: Vectors of users and items, such as `model.vectors`.
+        data: Ids and names of the users and items, in the order of the vectors, such as `model.data`.
+        format: Name of a format, or an object with the methods of `ExportFormat`; by default it goes by the ending of
+            the file.
+        what: "items", "users" or "both".
+        names: Include the names of items.
+        progress: Called with the number of rows done and of all rows.
     """
-    chosen = format_of(path) if format is None else format
-    tables = rows_of(vectors, data, what, names=names)
-    counter = Counter(sum(map(len, tables)), progress)
-    match chosen:
-        case "parquet":
-            from spherec.export import parquet  # brings polars, which a machine that only trains may lack
-
-            parquet.write(path, tables, counter)
-        case "npz":
-            npz.write(path, tables, counter, vectors.constraint)
-        case "usearch":
-            from spherec.export import index  # brings usearch, an extra
-
-            index.write(path, _one(tables), progress, vectors.constraint)
-        case "pgvector":
-            pgvector.write(path, tables, counter, vectors.constraint)
-        case _:
-            raise ArgumentError(f"format must be one of {', '.join(get_args(Format))}, got {chosen!r}")
+    chosen = find_format(path) if format is None else _by_name(format) if isinstance(format, str) else format
+    tables = make_tables(vectors, data, what, names=names)
+    chosen.write(path, tables, vectors.constraint, ExportProgress(sum(map(len, tables)), progress))
 
 
-def format_of(path: str | PathLike[str]) -> Format:
-    """By the file's ending."""
-    if found := _ENDINGS.get(Path(path).suffix):
-        return found
+def find_format(path: str | PathLike[str]) -> ExportFormat:
+    """Return the format that the ending of a file stands for."""
+    for known in FORMATS:
+        if known.suffix == Path(path).suffix:
+            return known
     raise ArgumentError(
-        f"the ending of {Path(path).name} says no format; name one of {', '.join(get_args(Format))}, or end the file "
-        f"with one of {', '.join(_ENDINGS)}"
+        f"the ending of {Path(path).name} says no format; name one of {', '.join(known.name for known in FORMATS)}, or "
+        f"end the file with one of {', '.join(known.suffix for known in FORMATS)}"
     )
 
 
-def _one(tables: list[Rows]) -> Rows:
-    if len(tables) > 1:
-        raise ArgumentError("an index holds items or users, not both; export one after the other")
-    return tables[0]
+def _by_name(name: str) -> ExportFormat:
+    for known in FORMATS:
+        if known.name == name:
+            return known
+    names = ", ".join(known.name for known in FORMATS)
+    raise ArgumentError(f"format must be one of {names}, or an object of your own, got {name!r}")

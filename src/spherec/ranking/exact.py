@@ -1,7 +1,7 @@
 """Exact ranking: every item is scored, a block of queries and a block of items at a time."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from spherec.data.interactions import Interactions
 from spherec.geometry import Vectors
-from spherec.ranking.ranker import LeftOut, Ranking, check_queries, in_blocks
+from spherec.ranking.ranker import Indices, LeftOut, Ranking, check_queries, split
 
 _SCORES = 1 << 24  # held at once: 64 MB of float32
 _TIMES_ON_GPU = 16
@@ -21,77 +21,106 @@ _FEW_QUERIES = 32  # fewer are multiplied with all columns at once
 class ExactRanker:
     """Ranks all items by squared distance; of equally near items, the one with the lower index comes first.
 
-    Items for which `listed` (I,) is false are left out for everybody.
     The score is u·v − |v|²/2, which falls as |u − v|² grows. On the sphere |v|² is the same for all and left out.
+
+    Args:
+        vectors: Vectors of users and items.
+        listed: (I,) False for items that nobody gets; by default all items are listed.
+        catalogue: Rows to search: the items, or the users, which then stand where items are named here.
     """
 
-    def __init__(self, vectors: Vectors, *, listed: NDArray[np.bool_] | None = None) -> None:
+    def __init__(
+        self,
+        vectors: Vectors,
+        *,
+        listed: NDArray[np.bool_] | None = None,
+        catalogue: Literal["items", "users"] = "items",
+    ) -> None:
         self.vectors = vectors
+        self._blocks = vectors.item_blocks if catalogue == "items" else vectors.user_blocks
+        self._size = vectors.n_items if catalogue == "items" else vectors.n_users
         self._unlisted = None if listed is None else torch.as_tensor(~listed, device=vectors.device)  # (I,)
 
-    def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
+    def top(
+        self,
+        users: NDArray[np.int64],
+        k: int,
+        *,
+        without: Interactions | None = None,
+        only: Indices | None = None,
+        exclude: Indices | None = None,
+    ) -> Ranking:
         """Return the k best items for user indices (B,), without those that the users have in `without`."""
-        size, room = self._room(len(users))
-
-        def rank(part: slice) -> Ranking:
-            index = torch.as_tensor(users[part], device=self.vectors.device)
-            return self._rank(self.vectors.users(index), k, LeftOut.of_users(users[part], without), room)
-
-        return in_blocks(len(users), k, size, rank)
+        ranking = Ranking.empty(len(users), k)
+        closed, room = self._closed(only, exclude), self._room(len(users))
+        for block in split(len(users), len(room)):
+            queries = self.vectors.users(torch.as_tensor(users[block], device=self.vectors.device))  # (b, D)
+            ranking.put(block, *self._rank(queries, int(k), LeftOut.of_users(users[block], without), closed, room))
+        return ranking
 
     def top_of(
-        self, queries: NDArray[np.float32], k: int, *, without: Sequence[NDArray[np.integer[Any]]] | None = None
+        self,
+        queries: NDArray[np.float32],
+        k: int,
+        *,
+        without: LeftOut | Sequence[Indices] | None = None,
+        only: Indices | None = None,
+        exclude: Indices | None = None,
     ) -> Ranking:
         """Return the k best items for vectors (B, D), without those in each query's list of item indices."""
         check_queries(queries, self.vectors.dim)
-        left_out = LeftOut.of_lists(without, len(queries), self.vectors.n_items)
-        return self.top_without(queries, k, left_out)
+        left_out = LeftOut.of_lists(without, len(queries), self._size)
+        ranking = Ranking.empty(len(queries), k)
+        closed, room = self._closed(only, exclude), self._room(len(queries))
+        for block in split(len(queries), len(room)):
+            some = torch.as_tensor(queries[block], device=self.vectors.device)  # (b, D)
+            ranking.put(block, *self._rank(some, int(k), left_out.select(block), closed, room))
+        return ranking
 
-    def top_without(self, queries: NDArray[np.float32], k: int, left_out: LeftOut) -> Ranking:
-        """Return the k best items for vectors (B, D), with the items to leave out in one piece."""
-        size, room = self._room(len(queries))
-
-        def rank(part: slice) -> Ranking:
-            return self._rank(torch.as_tensor(queries[part], device=self.vectors.device), k, left_out.of(part), room)
-
-        return in_blocks(len(queries), k, size, rank)
-
-    def _room(self, n_queries: int) -> tuple[int, Tensor]:
-        """Return how many queries to rank at once, and memory for their scores with one block of items."""
-        widest = min(self.vectors.n_items, self.vectors.block_size)
+    def _room(self, n_queries: int) -> Tensor:
+        """Return memory (b, c) for the scores of b queries with a block of c items; b is how many to rank at once."""
+        widest = min(self._size, self.vectors.block_size)
         scores = _SCORES * (_TIMES_ON_GPU if self.vectors.device.type == "cuda" else 1)
         size = min(max(scores // max(widest, 1), 1), max(n_queries, 1))
-        return size, torch.empty(size * widest, device=self.vectors.device)
+        return torch.empty(size, widest, device=self.vectors.device)
 
-    def _rank(self, queries: Tensor, k: int, left_out: LeftOut, room: Tensor) -> Ranking:
+    def _closed(self, only: Indices | None, exclude: Indices | None) -> Tensor | None:
+        """Return the items (I,) that no query gets, None if there are none."""
+        if only is None and exclude is None:
+            return self._unlisted
+        closed = np.full(self._size, only is not None)
+        closed[only if only is not None else slice(0)] = False
+        closed[exclude if exclude is not None else slice(0)] = True
+        chosen = torch.as_tensor(closed, device=self.vectors.device)
+        return chosen if self._unlisted is None else chosen | self._unlisted
+
+    def _rank(
+        self, queries: Tensor, k: int, left_out: LeftOut, closed: Tensor | None, room: Tensor
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Rank all items for queries (b, D), carrying the best k from one block of items to the next."""
-        own = tuple(torch.as_tensor(part, device=queries.device) for part in (left_out.queries, left_out.items))
+        rows, own = (torch.as_tensor(part, device=queries.device) for part in (left_out.queries, left_out.items))
         best = queries.new_empty(len(queries), 0)  # (b, ≤ k) scores
-        found = torch.empty(len(queries), 0, dtype=torch.int64, device=queries.device)  # (b, ≤ k) item indices
+        listed = torch.empty(len(queries), 0, dtype=torch.int64, device=queries.device)  # (b, ≤ k) item indices
         first = 0
-        for items in self.vectors.item_blocks():  # (c, D)
-            scores = self._scores(queries, items, first, own, room)  # (b, c)
-            block_best, block_found = best_columns(scores, min(k, scores.shape[1]))
+        for items in self._blocks():  # (c, D)
+            last = first + len(items)
+            scores = room.view(-1)[: len(queries) * len(items)].view(len(queries), len(items))  # (b, c)
+            _multiply(queries, items, scores)
+            if self.vectors.constraint == "ball":
+                scores -= items.square().sum(1) / 2
+            if closed is not None:
+                scores.masked_fill_(closed[first:last], float("-inf"))
+            if len(own):
+                inside = (own >= first) & (own < last)
+                scores[rows[inside], own[inside] - first] = float("-inf")
+            block_best, block_listed = best_columns(scores, min(k, len(items)))
             if first == 0:
-                best, found = block_best, block_found
+                best, listed = block_best, block_listed
             else:  # earlier blocks stand before later ones, so equal scores stay in the order of their indices
                 best, order = torch.cat((best, block_best), 1).sort(dim=1, descending=True, stable=True)
-                best, found = best[:, :k], torch.cat((found, block_found + first), 1).gather(1, order)[:, :k]
-            first += len(items)
-        return Ranking(found.masked_fill(best.isneginf(), -1).cpu().numpy(), best.cpu().numpy())
-
-    def _scores(self, queries: Tensor, items: Tensor, first: int, own: tuple[Tensor, ...], room: Tensor) -> Tensor:
-        """Score items (c, D), indices `first` and up, for queries (b, D): (b, c), -inf for what is left out."""
-        scores = room[: len(queries) * len(items)].view(len(queries), len(items))
-        _multiply(queries, items, scores)
-        if self.vectors.constraint == "ball":
-            scores -= items.square().sum(1) / 2
-        if self._unlisted is not None:
-            scores.masked_fill_(self._unlisted[first : first + len(items)], float("-inf"))
-        if len(own[1]):
-            inside = (own[1] >= first) & (own[1] < first + len(items))
-            scores[own[0][inside], own[1][inside] - first] = float("-inf")
-        return scores
+                best, listed = best[:, :k], torch.cat((listed, block_listed + first), 1).gather(1, order)[:, :k]
+            first = last
+        return listed.masked_fill(best.isneginf(), -1).cpu().numpy(), best.cpu().numpy()
 
 
 def _multiply(queries: Tensor, items: Tensor, products: Tensor) -> None:

@@ -1,18 +1,19 @@
-"""What every ranker answers: the nearest items of users, or of any vectors, without those that they must not get."""
+"""The ranker protocol: the nearest items of users, or of any vectors, without the items that they must not get."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spherec.data.events import pair_keys
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
 from spherec.geometry import Vectors
 
-Rows = slice | NDArray[np.integer[Any]]
-"""Some of the queries: a block of them, or their positions."""
+Indices = NDArray[np.integer[Any]]
+"""Item indices (n,)."""
 
 
 @dataclass(frozen=True)
@@ -22,25 +23,60 @@ class Ranking:
     items: NDArray[np.int64]
     "(B, K) item indices; -1 where a user has fewer than K items left."
     scores: NDArray[np.float32]
-    "(B, K) the larger the nearer; -inf where there is no item."
+    "(B, K) larger is nearer; -inf where there is no item."
+
+    @classmethod
+    def empty(cls, n_queries: int, k: int) -> Self:
+        """Return lists without any item, to be filled block by block."""
+        if k < 1:
+            raise ArgumentError(f"k must be a whole number >= 1, got {k}")
+        items = np.full((n_queries, int(k)), -1, dtype=np.int64)
+        return cls(items, np.full(items.shape, -np.inf, dtype=np.float32))
+
+    def put(self, block: slice, items: NDArray[np.int64], scores: NDArray[np.float32]) -> None:
+        """Write the lists (b, ≤ K) of a block of queries."""
+        self.items[block, : items.shape[1]] = items
+        self.scores[block, : scores.shape[1]] = scores
 
 
 class Ranker(Protocol):
-    """Lists the nearest items. On the sphere the score is u·v, in the ball u·v − |v|²/2: the same in every ranker."""
+    """Ranks items by distance. On the sphere the score is u·v, in the ball u·v − |v|²/2: the same in every ranker."""
 
     @property
     def vectors(self) -> Vectors:
-        """What it ranks."""
+        """The vectors that it ranks."""
         ...
 
-    def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
-        """The k best items for user indices (B,), those that the users have in `without` left out."""
+    def top(
+        self,
+        users: NDArray[np.int64],
+        k: int,
+        *,
+        without: Interactions | None = None,
+        only: Indices | None = None,
+        exclude: Indices | None = None,
+    ) -> Ranking:
+        """Return the k best items for users.
+
+        Args:
+            users: User indices (B,).
+            k: Length of the lists.
+            without: Interactions whose items are left out, each user's own for that user.
+            only: The only items that may be listed, for all users.
+            exclude: Items that must not be listed, for all users.
+        """
         ...
 
     def top_of(
-        self, queries: NDArray[np.float32], k: int, *, without: Sequence[NDArray[np.integer[Any]]] | None = None
+        self,
+        queries: NDArray[np.float32],
+        k: int,
+        *,
+        without: "LeftOut | Sequence[Indices] | None" = None,
+        only: Indices | None = None,
+        exclude: Indices | None = None,
     ) -> Ranking:
-        """The k best items for vectors (B, D), those in a query's list of item indices left out: B lists, or none."""
+        """Return the k best items for vectors (B, D); `without` has a list of item indices for each of them."""
         ...
 
 
@@ -49,68 +85,76 @@ class LeftOut:
     """The items that each of B queries must not get."""
 
     counts: NDArray[np.int64]
-    "(B,) how many for each query."
+    "(B,) number of items left out for each query."
     items: NDArray[np.int64]
-    "(r,) their indices, one query's after the other's; no item twice for one query."
+    "(r,) their indices, query after query; no item twice for one query."
 
     @classmethod
     def nothing(cls, n_queries: int) -> Self:
-        """For queries that may get everything."""
+        """Leave nothing out."""
         return cls(np.zeros(n_queries, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
     @classmethod
     def of_users(cls, users: NDArray[np.int64], without: Interactions | None) -> Self:
-        """What users (B,) have in `without`."""
+        """Leave out the items that users (B,) have in `without`."""
         if without is None:
             return cls.nothing(len(users))
-        counts = without.items_per_user[users]  # (B,)
+        counts = without.indptr[users + 1] - without.indptr[users]  # (B,)
         return cls(counts, without.indices[ranges(without.indptr[users], counts)].astype(np.int64))
 
     @classmethod
-    def of_lists(cls, lists: Sequence[NDArray[np.integer[Any]]] | None, n_queries: int, n_items: int) -> Self:
-        """What B lists name."""
+    def of_lists(cls, lists: "LeftOut | Sequence[Indices] | None", n_queries: int, n_items: int) -> "LeftOut":
+        """Leave out the items in B lists of indices."""
         if lists is None:
             return cls.nothing(n_queries)
+        if isinstance(lists, LeftOut):
+            return lists
         if len(lists) != n_queries:
             raise ArgumentError(f"without must have one list for each of {n_queries:,} queries, got {len(lists):,}")
-        distinct = [np.unique(np.asarray(one, dtype=np.int64)) for one in lists]
+        distinct = [np.unique(np.asarray(items, dtype=np.int64)) for items in lists]
         items = np.concatenate([np.zeros(0, dtype=np.int64), *distinct])
         if len(items) and not 0 <= items.min() <= items.max() < n_items:
             wrong = items[(items < 0) | (items >= n_items)][0]
             raise ArgumentError(f"without must hold item indices in 0 … {n_items - 1}, got {wrong}")
-        return cls(np.array([len(one) for one in distinct], dtype=np.int64), items)
+        return cls(np.array([len(items) for items in distinct], dtype=np.int64), items)
 
     @property
     def queries(self) -> NDArray[np.int64]:
         """(r,) the query of each of `items`."""
         return np.repeat(np.arange(len(self.counts)), self.counts)
 
-    def of(self, rows: Rows) -> "LeftOut":
-        """The same for some of the queries."""
+    def select(self, rows: slice | NDArray[np.integer[Any]]) -> "LeftOut":
+        """Return the same for some of the queries."""
         starts = np.cumsum(self.counts) - self.counts  # (B,)
         return LeftOut(self.counts[rows], self.items[ranges(starts[rows], self.counts[rows])])
 
+    def extend(self, exclude: Indices | None, n_items: int) -> "LeftOut":
+        """Return the same with the items `exclude` left out for every query, too."""
+        if exclude is None:
+            return self
+        own = pair_keys(self.queries, self.items, n_items)
+        new = pair_keys(np.arange(len(self.counts))[:, None], exclude, n_items).ravel()
+        keys = np.union1d(own, new)  # ascending: query after query
+        return LeftOut(np.bincount(keys // n_items, minlength=len(self.counts)), keys % n_items)
 
-def in_blocks(n_queries: int, k: int, size: int, rank: Callable[[slice], Ranking]) -> Ranking:
-    """The ranking (B, K) of all queries from those (b, ≤ K) of `size` queries at a time."""
-    if k < 1:
-        raise ArgumentError(f"k must be a whole number >= 1, got {k}")
-    items = np.full((n_queries, k), -1, dtype=np.int64)
-    scores = np.full((n_queries, k), -np.inf, dtype=np.float32)
+
+def split(n_queries: int, size: int) -> Iterator[slice]:
+    """Yield slices of `size` queries; the last may be shorter."""
     for first in range(0, n_queries, size):
-        part = slice(first, first + size)
-        found = rank(part)
-        items[part, : found.items.shape[1]] = found.items
-        scores[part, : found.scores.shape[1]] = found.scores
-    return Ranking(items, scores)
+        yield slice(first, min(first + size, n_queries))
 
 
 def check_queries(queries: NDArray[np.float32], dim: int) -> None:
-    """Raises an `ArgumentError` unless they are vectors of this space."""
-    if queries.ndim != 2 or queries.shape[1] != dim or queries.dtype != np.float32:
-        raise ArgumentError(f"queries must be float32 of shape (B, {dim}), got {queries.dtype} {queries.shape}")
+    """Raise an `ArgumentError` unless the queries are finite vectors of this space."""
+    array = np.asarray(queries)
+    if array is not queries or array.ndim != 2 or array.shape[1] != dim or array.dtype != np.float32:
+        kind = "" if array is queries else f"{type(queries).__name__} of "
+        raise ArgumentError(f"queries must be float32 of shape (B, {dim}), got {kind}{array.dtype} {array.shape}")
+    if not np.isfinite(queries).all():
+        row = int((~np.isfinite(queries)).any(1).argmax())
+        raise ArgumentError(f"queries must be finite, got NaN or infinity in row {row}")
 
 
 def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """start, start + 1, … of each range (n,), one after the other."""
+    """Return start, start + 1, … of each range (n,), one range after the other."""
     return np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts)

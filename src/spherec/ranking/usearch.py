@@ -1,4 +1,6 @@
-"""The nearest items of millions, nearly: a search walks a graph of near items (HNSW). Only this file imports usearch.
+"""Approximate ranking of millions of items: a search walks a graph of near items (HNSW).
+
+Only this file imports usearch.
 
 The graph holds its own, coarser copy of the vectors and names candidates; their scores come from the vectors themselves
 and are those of `ExactRanker`. An item may be missed; its score is never wrong.
@@ -7,21 +9,22 @@ Yu. A. Malkov, D. A. Yashunin: Efficient and robust approximate nearest neighbor
 Small World graphs, 2016.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from spherec.data.events import pair_keys
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
-from spherec.geometry import DenseVectors
+from spherec.geometry import Vectors
 from spherec.ranking import index_file
 from spherec.ranking.exact import ExactRanker
-from spherec.ranking.ranker import LeftOut, Ranking, check_queries, in_blocks
+from spherec.ranking.ranker import Indices, LeftOut, Ranking, check_queries, split
 
 try:
     from usearch.index import Index
@@ -40,19 +43,19 @@ _METRICS = {"sphere": "ip", "ball": "l2sq"}
 
 @dataclass(frozen=True)
 class Hnsw:
-    """How the graph is built and searched."""
+    """Settings of the graph: how it is built and searched."""
 
     connectivity: int = 32
-    "Neighbours that an item keeps (M). More find more, and take more memory."
+    "Neighbours that an item keeps (M). More neighbours find more items and take more memory."
     expansion_add: int = 128
-    "Items held in view when one is added (efConstruction). More make a better graph, more slowly."
+    "Items held in view when one is added (efConstruction). A larger number builds a better graph, more slowly."
     width: float = 5.0
-    """Items held in view in a search for each one wanted: ef = width · (k + items left out). More find more, more
-    slowly. The one setting that a finished index can change."""
+    """Items held in view in a search for each one wanted: ef = width · (k + items left out). A larger width finds more
+    items, more slowly. It is the one setting that a finished index can change."""
     dtype: _Dtype = "bf16"
-    "How the graph stores vectors. It names candidates only, so half the precision costs next to nothing."
+    "Number type of the vectors in the graph. It only names candidates, so half the precision costs next to nothing."
     exact_beyond: float = 1 / 500
-    "Share of the catalogue: a query with more items in view than that is ranked exactly, which is faster then."
+    "Share of the catalogue. A query with more items in view than that is ranked exactly, because that is faster then."
 
     def __post_init__(self) -> None:
         for name in ("connectivity", "expansion_add"):
@@ -69,118 +72,148 @@ class Hnsw:
 class UsearchRanker:
     """A `Ranker` that asks a graph of the items for candidates.
 
-    Always gives as many items as there are: a user's own items take up places among the nearest, so that many more are
-    asked for; where still too few are left, twice as many; and beyond `exact_beyond` of the catalogue (users with very
-    long histories, very long lists, small catalogues) all items are looked at.
+    Always lists as many items as there are. A user's own items take up places among the nearest, so the graph is asked
+    for that many more; where still too few are left, for twice as many. Beyond `exact_beyond` of the catalogue (users
+    with very long histories, very long lists, small catalogues) all items are ranked exactly.
     """
 
-    def __init__(self, index: Index, vectors: DenseVectors, config: Hnsw) -> None:
-        self.vectors = vectors.to(torch.device("cpu"))
+    def __init__(self, index: Index, vectors: Vectors, config: Hnsw) -> None:
+        self.vectors = vectors
         self.config = config
         self._index = index
-        self._exact = ExactRanker(self.vectors)
+        self._exact = ExactRanker(vectors)
 
     @classmethod
     def build(
-        cls, vectors: DenseVectors, config: Hnsw | None = None, *, progress: Callable[[int, int], None] | None = None
+        cls, vectors: Vectors, config: Hnsw | None = None, *, progress: Callable[[int, int], None] | None = None
     ) -> Self:
-        """A new index of the items, in as many threads as torch uses; `progress` is called with (done, all).
+        """Build an index of the items, in as many threads as torch uses; `progress` is called with (done, all).
 
-        In one thread the same vectors always give the same graph; in more it depends on who comes first.
+        In one thread the same vectors always give the same graph; with more it depends on which thread is first.
         """
         config = config or Hnsw()
-        items = vectors.item_table.cpu().numpy()  # (I, D)
-        index = _empty(items.shape[1], vectors, config)
-        for first in range(0, len(items), _ADDED):
-            last = min(first + _ADDED, len(items))
-            index.add(np.arange(first, last, dtype=np.uint64), items[first:last], threads=torch.get_num_threads())
+        index = _empty(vectors, config)
+        done = 0
+        for rows in _chunks(vectors):  # (c, D)
+            keys = np.arange(done, done + len(rows), dtype=np.uint64)
+            index.add(keys, rows, threads=torch.get_num_threads())
+            done += len(rows)
             if progress is not None:
-                progress(last, len(items))
+                progress(done, vectors.n_items)
         return cls(index, vectors, config)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the index, whole or not at all: a file of usearch, and at its end which vectors it is of."""
+        """Write the index atomically: a file of usearch, with the description of its vectors at the end."""
         index_file.write(path, self._index.save, self.vectors, self.config)
 
     @classmethod
-    def load(cls, path: str | PathLike[str], vectors: DenseVectors, *, width: float | None = None) -> Self:
-        """The index of these vectors, mapped from the file: what a search needs comes into memory, not more."""
+    def load(cls, path: str | PathLike[str], vectors: Vectors, *, width: float | None = None) -> Self:
+        """Map the index of these vectors from a file: a search brings into memory only what it needs."""
         described = index_file.read(path, vectors) | ({} if width is None else {"width": width})
         with index_file.damage(path):
             config = Hnsw(**described)
-        index = _empty(vectors.item_table.shape[1], vectors, config)
+        index = _empty(vectors, config)
         with index_file.damage(path):
             index.view(path)
-            if len(index) != len(vectors.item_table):
+            if len(index) != vectors.n_items:
                 raise RuntimeError(f"{len(index):,} items")
         return cls(index, vectors, config)
 
-    def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
-        """The k best items for user indices (B,), those that the users have in `without` left out."""
+    def with_vectors(self, vectors: Vectors) -> "UsearchRanker":
+        """Return a ranker with the same graph for vectors with the same items and other users."""
+        return UsearchRanker(self._index, vectors, self.config)
 
-        def rank(part: slice) -> Ranking:
-            queries = self.vectors.users(torch.as_tensor(users[part])).numpy()
-            return self._rank(queries, k, LeftOut.of_users(users[part], without))
-
-        return in_blocks(len(users), k, _QUERIES, rank)
+    def top(
+        self,
+        users: NDArray[np.int64],
+        k: int,
+        *,
+        without: Interactions | None = None,
+        only: Indices | None = None,
+        exclude: Indices | None = None,
+    ) -> Ranking:
+        """Return the k best items for user indices (B,), without those that the users have in `without`."""
+        if not self._can_search(k, only, exclude):
+            return self._exact.top(users, k, without=without, only=only, exclude=exclude)
+        ranking = Ranking.empty(len(users), k)
+        for block in split(len(users), _QUERIES):
+            queries = self.vectors.users(torch.as_tensor(users[block], device=self.vectors.device)).cpu().numpy()
+            left_out = LeftOut.of_users(users[block], without).extend(exclude, self.vectors.n_items)
+            ranking.put(block, *self._rank(queries, int(k), left_out))
+        return ranking
 
     def top_of(
-        self, queries: NDArray[np.float32], k: int, *, without: Sequence[NDArray[np.integer[Any]]] | None = None
+        self,
+        queries: NDArray[np.float32],
+        k: int,
+        *,
+        without: LeftOut | Sequence[Indices] | None = None,
+        only: Indices | None = None,
+        exclude: Indices | None = None,
     ) -> Ranking:
-        """The k best items for vectors (B, D), those in a query's list of item indices left out."""
-        check_queries(queries, self.vectors.item_table.shape[1])
-        left_out = LeftOut.of_lists(without, len(queries), len(self.vectors.item_table))
-        return in_blocks(len(queries), k, _QUERIES, lambda part: self._rank(queries[part], k, left_out.of(part)))
+        """Return the k best items for vectors (B, D), without those in each query's list of item indices."""
+        if not self._can_search(k, only, exclude):
+            return self._exact.top_of(queries, k, without=without, only=only, exclude=exclude)
+        check_queries(queries, self.vectors.dim)
+        left_out = LeftOut.of_lists(without, len(queries), self.vectors.n_items).extend(exclude, self.vectors.n_items)
+        ranking = Ranking.empty(len(queries), k)
+        for block in split(len(queries), _QUERIES):
+            ranking.put(block, *self._rank(queries[block], int(k), left_out.select(block)))
+        return ranking
 
-    def searches(self, k: int, left_out: int) -> bool:
-        """Whether the graph is asked for k items where so many are left out, or all items are looked at."""
-        return bool(self._in_view(k, np.array([left_out]))[0] <= self._most)
+    def _can_search(self, k: int, only: Indices | None, exclude: Indices | None) -> bool:
+        """Return whether the graph can answer: it cannot keep to `only`, and a long `exclude` leaves too little."""
+        if only is not None:
+            return False
+        return exclude is None or bool(self._in_view(k, np.array([len(exclude)]))[0] <= self._most)
 
     @property
     def _most(self) -> float:
-        """Items in view, beyond which exact ranking is faster."""
-        return self.config.exact_beyond * len(self.vectors.item_table)
+        """Items in view beyond which exact ranking is faster."""
+        return self.config.exact_beyond * self.vectors.n_items
 
-    def _rank(self, queries: NDArray[np.float32], k: int, left_out: LeftOut) -> Ranking:
-        n_items = len(self.vectors.item_table)
+    def _rank(
+        self, queries: NDArray[np.float32], k: int, left_out: LeftOut
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Rank the candidates of the graph for queries (b, D); ask again, or rank exactly, where too few are left."""
         items = np.full((len(queries), k), -1, dtype=np.int64)
         scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
-        possible = np.minimum(k, n_items - left_out.counts)  # (b,)
+        possible = np.minimum(k, self.vectors.n_items - left_out.counts)  # (b,)
         ask = self._in_view(k, left_out.counts)  # (b,) candidates
         pending = np.arange(len(queries))
         while len(pending):
             beyond = ask[pending] > self._most
             rows = pending[beyond]
             if len(rows):
-                exact = self._exact.top_without(queries[rows], k, left_out.of(rows))
+                exact = self._exact.top_of(queries[rows], k, without=left_out.select(rows))
                 items[rows], scores[rows] = exact.items, exact.scores
-            few = []  # those who got too few
+            short = []  # queries that got too few
             for count in np.unique(ask[pending[~beyond]]):
                 rows = pending[~beyond][ask[pending[~beyond]] == count]
-                items[rows], scores[rows] = self._searched(queries[rows], int(count), k, left_out.of(rows))
-                few.append(rows[(items[rows] >= 0).sum(1) < possible[rows]])
-            pending = np.concatenate(few) if few else pending[:0]
+                items[rows], scores[rows] = self._search(queries[rows], int(count), k, left_out.select(rows))
+                short.append(rows[(items[rows] >= 0).sum(1) < possible[rows]])
+            pending = np.concatenate(short) if short else pending[:0]
             ask[pending] *= 2
-        return Ranking(items, scores)
+        return items, scores
 
     def _in_view(self, k: int, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many items to look at (b,), so that k are left of them; few different numbers, to search many at once."""
+        """Return how many items to look at (b,) so that k are left; few different numbers, to search many at once."""
         rounded_up = np.where(counts > 0, 2 ** np.ceil(np.log2(np.maximum(counts, 1))), 0)  # to powers of two
         wanted = np.maximum(np.ceil(self.config.width * (k + rounded_up)), _LEAST)
-        return np.minimum(wanted, len(self.vectors.item_table)).astype(np.int64)
+        return np.minimum(wanted, self.vectors.n_items).astype(np.int64)
 
-    def _searched(
+    def _search(
         self, queries: NDArray[np.float32], count: int, k: int, left_out: LeftOut
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """The k best (b, k) of `count` candidates each, and their scores."""
-        n_items = len(self.vectors.item_table)
-        found = self._index.search(queries, count, threads=torch.get_num_threads())  # looks at `count`, too
-        items = found.keys.reshape(len(queries), -1).astype(np.int64)  # (b, c)
-        counts = np.reshape(getattr(found, "counts", items.shape[1]), (-1, 1))  # (b, 1); of one query: all are found
+        """Return the k best (b, k) of `count` candidates each, and their scores."""
+        n_items = self.vectors.n_items
+        matches = self._index.search(queries, count, threads=torch.get_num_threads())  # looks at `count`, too
+        items = matches.keys.reshape(len(queries), -1).astype(np.int64)  # (b, c)
+        counts = np.reshape(getattr(matches, "counts", items.shape[1]), (-1, 1))  # (b, 1); of one query: all are found
         absent = np.arange(items.shape[1]) >= counts  # (b, c)
         items[absent] = 0  # whatever stood there
         rows = np.arange(len(queries))[:, None]  # (b, 1)
-        absent |= np.isin(rows * n_items + items, left_out.queries * n_items + left_out.items)
+        absent |= np.isin(pair_keys(rows, items, n_items), pair_keys(left_out.queries, left_out.items, n_items))
         scores = self._scores(queries, items)  # (b, c)
         scores[absent] = -np.inf
         order = np.lexsort((items, -scores), axis=1)[:, :k]  # of equal scores the lower index first
@@ -190,12 +223,13 @@ class UsearchRanker:
         return items, np.pad(scores, padding, constant_values=-np.inf)
 
     def _scores(self, queries: NDArray[np.float32], items: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Of items (b, c), as `ExactRanker` has them."""
+        """Score items (b, c) as `ExactRanker` does."""
         scores = np.empty(items.shape, dtype=np.float32)
         size = max(_BLOCK // (items.shape[1] * queries.shape[1]), 1)  # queries at a time
         for first in range(0, len(items), size):
             part = slice(first, first + size)
-            vectors = self.vectors.items(torch.as_tensor(items[part]))  # (p, c, D)
+            index = torch.as_tensor(items[part], device=self.vectors.device)
+            vectors = self.vectors.items(index).cpu()  # (p, c, D)
             dots = (vectors @ torch.as_tensor(queries[part])[:, :, None])[..., 0]  # (p, c)
             if self.vectors.constraint == "ball":
                 dots -= vectors.square().sum(-1) / 2
@@ -203,9 +237,22 @@ class UsearchRanker:
         return scores
 
 
-def _empty(dim: int, vectors: DenseVectors, config: Hnsw) -> Index:
+def _chunks(vectors: Vectors) -> Iterator[NDArray[np.float32]]:
+    """Yield all item vectors (c, D), `_ADDED` at a time, whatever the size of the blocks they come in."""
+    rest = np.empty((0, vectors.dim), dtype=np.float32)
+    for block in vectors.item_blocks():
+        rows = block.cpu().numpy()
+        rest = np.concatenate((rest, rows)) if len(rest) else rows
+        while len(rest) >= _ADDED:
+            yield rest[:_ADDED]
+            rest = rest[_ADDED:]
+    if len(rest):
+        yield rest
+
+
+def _empty(vectors: Vectors, config: Hnsw) -> Index:
     return Index(
-        ndim=dim,
+        ndim=vectors.dim,
         metric=_METRICS[vectors.constraint],
         dtype=config.dtype,
         connectivity=config.connectivity,

@@ -1,8 +1,9 @@
-"""The model in use: learn, recommend, explain, place who is new, save."""
+"""The model in use: train, recommend, explain, fold in new users, save."""
 
 from spherec.recommender.cml import CML
-from spherec.recommender.lists import Lists, Reason, Recommended, SimilarItem, SimilarUser
+from spherec.recommender.results import Reason, Recommended, Results, SimilarItem, SimilarUser
+from spherec.recommender.trained_model import TrainedModel
 
 load = CML.load
 
-__all__ = ["CML", "Lists", "Reason", "Recommended", "SimilarItem", "SimilarUser", "load"]
+__all__ = ["CML", "Reason", "Recommended", "Results", "SimilarItem", "SimilarUser", "TrainedModel", "load"]

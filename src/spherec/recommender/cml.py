@@ -1,53 +1,139 @@
-"""A model to work with: learn from interactions, go on with new ones, answer, save."""
+"""Collaborative metric learning: train on interactions, continue with new ones, answer, save."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from enum import Enum
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
 from spherec import artifact
 from spherec.artifact import Artifact
 from spherec.data.files import refuse_unwritable
-from spherec.data.frames import Orientation, as_interactions
+from spherec.data.ids import Unknown
+from spherec.data.interactions import Orientation, as_interactions
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, suggest
+from spherec.evaluation.validation import VALIDATION_METRIC, default_share, hold_out
+from spherec.geometry import Constraint
+from spherec.losses import Loss
 from spherec.memory import enough_memory
+from spherec.optim import Adam
 from spherec.ranking import index_file
-from spherec.recommender.answers import Answers
-from spherec.recommender.asking import Unknown, indices_of
-from spherec.recommender.fitting import Watching, held_out, share_of, watched
-from spherec.recommender.growing import joined, start_of, with_users
-from spherec.recommender.searching import ItemSearch
-from spherec.training import Training, train
+from spherec.recommender.partial_fit import add_users, initial_vectors, merge
+from spherec.recommender.progress import training_bar
+from spherec.recommender.trained_model import ModelState, TrainedModel, look_up
+from spherec.sampling import Sampling
+from spherec.training import ProgressCallback, Training, train
 from spherec.training.presets import PRESETS
 
 if TYPE_CHECKING:
     from spherec.ranking.usearch import Hnsw  # an extra
 
 
-class CML(Answers):
+class FromPreset(Enum):
+    """Type of the default of a setting of `CML`: the value that the preset has."""
+
+    FROM_PRESET = "as in the preset"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+FROM_PRESET: Final = FromPreset.FROM_PRESET
+"""Default of a setting of `CML`: the value that the preset has."""
+
+
+class CML(TrainedModel):
     """Collaborative metric learning: users and items in one space, where a user's nearest items are recommended.
 
-    `CML(dim=64, loss=Hinge(), sampler=TwoStage(negatives=5), seed=1)`: settings are the fields of `training.Training`,
-    beginning from a preset ("two-stage" if nothing is said). A dict changes fields of a part and leaves the others as
-    the preset has them: `CML(preset="accurate", loss={"gamma": 0.5})`. `device` is where it trains.
+    Example:
+        model = spherec.CML(dim=64, loss=spherec.Hinge(margin=1.0), sampler=spherec.TwoStage(negatives=5), seed=1)
+        model.fit(data)
+        model.recommend("ann", k=10)
+
+    Settings that are not given come from the preset. For `loss`, `sampler` and `optimizer`, a dict changes some fields
+    and keeps the others: `CML(preset="accurate", loss={"gamma": 0.5}, optimizer={"learning_rate": 0.001})`.
+
+    Args:
+        preset: Settings to begin with. "two-stage" (default): two-stage sampling of negatives with the hinge loss.
+            "accurate": the best lists. "balanced": nearly as accurate, less mainstream. "niche": the long tail.
+            "uniform", "popularity", "two-stage-as-released", "two-stage-as-written": baselines of the paper.
+        device: Where the model trains: "auto" (a GPU if there is one), "cpu" or "cuda".
+        dim: Dimensions of the space. More dimensions fit more, and take more time and memory. Default: 128.
+        subspace_dim: Largest number of dimensions of a subspace. The space is divided into equal subspaces that learn
+            independently; a squared distance is the mean of theirs. Default: None, one space.
+        constraint: "sphere" (default) keeps vectors on the unit sphere, "ball" inside the unit ball.
+        loss: What is minimised: `Hinge` (default, margin 1.0) or `Softmin`.
+        sampler: How negatives are drawn: `TwoStage` (default), `Uniform`, `Popularity`, `Hard` or `SemiHard`.
+        optimizer: Learning rate and schedule, as a dict or a `spherec.optim.Adam`. Default: learning rate 0.001,
+            constant.
+        covariance: Weight of the covariance penalty of the original CML. Default: 0.
+        spread_out: Weight of the penalty that spreads vectors over the sphere. Default: 0.
+        balance: Exponent ρ in [0, 1]. A pair weighs n^−ρ if its user has n items: 0 (default) counts all pairs alike,
+            1 all users.
+        batch_size: Positive pairs in a step. Default: 256.
+        epochs: Largest number of passes over the pairs. Default: None, 100 epochs or 10,000 steps, whichever is more
+            (30 or 3,000 with `Softmin`).
+        validate_every: Epochs between two validations. Default: None, 2 epochs or 500 steps, whichever is more; with a
+            learning-rate schedule only after the last epoch.
+        patience: Validations without a new best after which training ends. Default: 10.
+        seed: Seed of everything random. The same data, settings and device give the same model. Default: 0.
     """
 
-    def __init__(self, *, preset: str = "two-stage", device: DeviceName = "auto", **settings: Any) -> None:
+    def __init__(
+        self,
+        *,
+        preset: str = "two-stage",
+        device: DeviceName = "auto",
+        dim: int | FromPreset = FROM_PRESET,
+        subspace_dim: int | FromPreset | None = FROM_PRESET,
+        constraint: Constraint | FromPreset = FROM_PRESET,
+        loss: Loss | Mapping[str, Any] | FromPreset = FROM_PRESET,
+        sampler: Sampling | Mapping[str, Any] | FromPreset = FROM_PRESET,
+        optimizer: Adam | Mapping[str, Any] | FromPreset = FROM_PRESET,
+        covariance: float | FromPreset = FROM_PRESET,
+        spread_out: float | FromPreset = FROM_PRESET,
+        balance: float | FromPreset = FROM_PRESET,
+        batch_size: int | FromPreset = FROM_PRESET,
+        epochs: int | FromPreset | None = FROM_PRESET,
+        validate_every: int | FromPreset | None = FROM_PRESET,
+        patience: int | FromPreset = FROM_PRESET,
+        seed: int | FromPreset = FROM_PRESET,
+    ) -> None:
         if preset not in PRESETS:
             raise ArgumentError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}{suggest(preset, PRESETS)}")
-        base = PRESETS[preset].training
-        for name in settings:
-            _refuse_unknown(name, base)
-        super().__init__(None)
-        settings = {name: _plain(value) for name, value in settings.items()}
+        super().__init__()
+        given: dict[str, Any] = {
+            "dim": dim,
+            "subspace_dim": subspace_dim,
+            "constraint": constraint,
+            "loss": loss,
+            "sampler": sampler,
+            "optimizer": optimizer,
+            "covariance": covariance,
+            "spread_out": spread_out,
+            "balance": balance,
+            "batch_size": batch_size,
+            "epochs": epochs,
+            "validate_every": validate_every,
+            "patience": patience,
+            "seed": seed,
+        }
+        settings = {name: _to_python(value) for name, value in given.items() if value is not FROM_PRESET}
         changes = {name: value for name, value in settings.items() if isinstance(value, Mapping)}
-        rest = {name: value for name, value in settings.items() if name not in changes}
-        self.config = replace(base.change(changes), **rest)
+        values = {name: value for name, value in settings.items() if name not in changes}
+        self.config: Training = replace(PRESETS[preset].training.change(changes), **values)
         self.device: DeviceName = device
-        resolve(device)  # a device that is not there is told now, not after the data is read
+        resolve(device)  # a missing device is an error now, not after the data is read
+
+    @classmethod
+    def from_config(cls, config: Training, *, device: DeviceName = "auto") -> Self:
+        """Return an untrained model with these settings."""
+        return cls._make(config, device, None)
 
     def fit(
         self,
@@ -57,22 +143,41 @@ class CML(Answers):
         item: str | None = None,
         orientation: Orientation | None = None,
         validation: float | None = None,
-        progress: Watching = None,
+        checkpoint: str | PathLike[str] | None = None,
+        checkpoint_seconds: float = 300.0,
+        resume: bool = False,
+        progress: bool | ProgressCallback | None = None,
     ) -> Self:
-        """Learn from Interactions, from the columns `user` and `item` of a data frame, or from a matrix.
+        """Train on interactions. Ctrl-C ends training with the best model so far.
 
-        What a matrix's rows and columns are must be said: orientation="users x items" or "items x users".
-
-        A share `validation` of each user's items is held out to choose the best epoch and to know when to stop; 0
-        trains on everything for all epochs. If nothing is said, 0.05; but 0 with a learning rate that falls along a
-        schedule, which is run to its end. Ctrl-C ends training with the best model so far. `progress` shows a bar: in a
-        terminal if nothing is said.
+        Args:
+            data: `Interactions`, a pandas or polars data frame, or a matrix.
+            user: Column of the users, for a data frame.
+            item: Column of the items, for a data frame.
+            orientation: "users x items" or "items x users", for a matrix.
+            validation: Share of each user's items that is held out to choose the best epoch and to stop early; 0 trains
+                on everything for all epochs. Default: 0.05, or 0 if the learning rate follows a schedule.
+            checkpoint: File to which the state of the run is written every `checkpoint_seconds` and at the end.
+            checkpoint_seconds: Seconds between two checkpoints.
+            resume: Continue from the checkpoint, as if training had never stopped.
+            progress: True shows a progress bar, False none, None one in a terminal; or a function that is called with
+                the epoch in progress and the history.
         """
         interactions = as_interactions(data, user=user, item=item, orientation=orientation)
-        learned, validate = held_out(interactions, self.config, validation)
-        with enough_memory(), watched(progress, self.config, len(learned)) as tell:
-            trained = train(learned, self.config, validate=validate, device=resolve(self.device), progress=tell)
-        self._set(Artifact.of(trained, interactions))
+        with self._writing:
+            learned, validate = hold_out(interactions, self.config, validation)
+            with enough_memory(), show_progress(progress, self.config, len(learned)) as callback:
+                trained = train(
+                    learned,
+                    self.config,
+                    validate=validate,
+                    device=resolve(self.device),
+                    checkpoint=checkpoint,
+                    checkpoint_seconds=checkpoint_seconds,
+                    resume=resume,
+                    progress=callback,
+                )
+            self._current = ModelState.of(Artifact.of(trained, interactions))
         return self
 
     def partial_fit(
@@ -84,23 +189,39 @@ class CML(Answers):
         orientation: Orientation | None = None,
         validation: float | None = None,
         epochs: int | None = None,
-        progress: Watching = None,
+        progress: bool | ProgressCallback | None = None,
     ) -> Self:
-        """Go on learning, from all that the model has learned and from new interactions, with new users and items.
+        """Continue training with new interactions, which may have new users and items.
 
-        What the model knows begins where it is; new users are folded in, new items begin among their users. The share
-        `validation`, as in `fit`, is held out of the new pairs alone, for no vector has seen those. `epochs` bounds
-        this run.
+        The model learns from old and new pairs together. Known users and items begin where they are, new users are
+        folded in, new items begin among their users. An index in use is dropped.
+
+        Args:
+            data: New interactions, as in `fit`.
+            user: Column of the users, for a data frame.
+            item: Column of the items, for a data frame.
+            orientation: "users x items" or "items x users", for a matrix.
+            validation: Share of the new pairs that is held out, because no vector has seen those. Default as in `fit`.
+            epochs: Largest number of epochs of this run; by default that of the model.
+            progress: As in `fit`.
         """
         new = as_interactions(data, user=user, item=item, orientation=orientation)
-        config = self.config if epochs is None else replace(self.config, epochs=epochs)
-        growth = joined(self.data, new)
-        start = start_of(growth, self._made, self._placing)
-        learned, validate = growth.held_out(config, share_of(config, validation))
-        where = resolve(self.device)
-        with enough_memory(), watched(progress, config, len(learned)) as tell:
-            trained = train(learned, config, validate=validate, device=where, initial=start, progress=tell)
-        self._set(Artifact.of(replace(trained, config=self.config), growth.data))
+        with self._writing:
+            state = self._state
+            config = self.config if epochs is None else replace(self.config, epochs=epochs)
+            growth = merge(state.data, new)
+            initial = initial_vectors(growth, state.artifact, state.fold_in)
+            learned, validate = growth.hold_out(config, default_share(config) if validation is None else validation)
+            with enough_memory(), show_progress(progress, config, len(learned)) as callback:
+                trained = train(
+                    learned,
+                    config,
+                    validate=validate,
+                    device=resolve(self.device),
+                    initial=initial,
+                    progress=callback,
+                )
+            self._current = ModelState.of(Artifact.of(replace(trained, config=self.config), growth.data))
         return self
 
     def fold_in(
@@ -112,20 +233,28 @@ class CML(Answers):
         orientation: Orientation | None = None,
         unknown: Unknown = "error",
     ) -> "CML":
-        """Another model that knows the users of `data`, too, placed by their items. No item moves.
+        """Return another model that also knows the users of `data`, placed by their items. No item moves.
 
-        A user whom the model knows already is placed anew, by old and new items together. Items that the model does
-        not know are an error, or passed over with `unknown="skip"`.
+        A user whom the model knows already is placed anew, by old and new items together. An index in use serves the
+        new model, too.
+
+        Args:
+            data: Interactions of the users, as in `fit`.
+            user: Column of the users, for a data frame.
+            item: Column of the items, for a data frame.
+            orientation: "users x items" or "items x users", for a matrix.
+            unknown: "error" raises an `UnknownIdError` for items that the model does not know, "skip" ignores them.
         """
         new = as_interactions(data, user=user, item=item, orientation=orientation)
-        known = self.data.item_ids
+        state = self._state
+        known = state.data.item_ids
         if unknown == "skip":
             new = new.filter(known.find(new.item_ids)[new.indices] >= 0)
         used = [new.item_ids[int(index)] for index in np.flatnonzero(new.users_per_item)]
-        indices_of(used, known, "item", unknown)
-        model = self._of(with_users(self._made, joined(self.data, new), self._placing), self.device)
-        model._search = ItemSearch(model.vectors, self._search.index)
-        return model
+        look_up(used, known, "item", unknown)
+        grown = add_users(state.artifact, merge(state.data, new), state.fold_in)
+        index = None if state.index is None else state.index.with_vectors(grown.vectors)
+        return self._make(grown.config, self.device, ModelState.of(grown, index))
 
     def build_index(
         self,
@@ -134,76 +263,98 @@ class CML(Answers):
         *,
         progress: Callable[[int, int], None] | None = None,
     ) -> Self:
-        """Build an index of the items and answer through it; saved at `path`, if one is given.
+        """Build an index of the items and answer through it.
 
-        For catalogues of hundreds of thousands of items and more; needs the extra "ann". `config` says how it is built
-        and searched, `progress` is called with (done, all).
+        It pays for catalogues of hundreds of thousands of items and more. Needs the extra "ann".
+
+        Args:
+            path: File to save the index to; by default it is kept in memory only.
+            config: How the index is built and searched.
+            progress: Called with the numbers of items done and of all items.
         """
         from spherec.ranking.usearch import UsearchRanker  # an extra
 
         if path is not None:
             refuse_unwritable(path)
-        index = UsearchRanker.build(self.vectors, config, progress=progress)
-        if path is not None:
-            index.save(path)
-        self._search = ItemSearch(self.vectors, index)
+        with self._writing:
+            state = self._state
+            index = UsearchRanker.build(state.vectors, config, progress=progress)
+            if path is not None:
+                index.save(path)
+            self._current = replace(state, index=index)
         return self
 
     def use_index(self, path: str | PathLike[str] | None, *, width: float | None = None) -> Self:
-        """Answer through the index in a file; None: look at all items again, as a model does by itself.
+        """Answer through the index in a file.
 
-        `recommend`, `recommend_for` and `similar_items` go through it, with the same scores; an item may be missed,
-        the fewer the larger the `width` of the search. The index of other items than the model's is an error, and
-        `fit` and `partial_fit` drop the one in use.
+        `recommend`, `recommend_for` and `similar_items` use it. Scores stay the same; an item may be missed. `fit` and
+        `partial_fit` drop the index.
+
+        Args:
+            path: The index of this model's items, as `build_index` or `spherec export` wrote it; None drops the index
+                in use, and the model ranks all items exactly again.
+            width: Items held in view in a search for each one wanted. A larger width misses fewer items, more slowly.
+                By default that of the index.
         """
-        if path is None:
-            self._search = ItemSearch(self.vectors)
-            return self
-        from spherec.ranking.usearch import UsearchRanker  # an extra
+        with self._writing:
+            state = self._state
+            if path is None:
+                self._current = replace(state, index=None)
+                return self
+            from spherec.ranking.usearch import UsearchRanker  # an extra
 
-        self._search = ItemSearch(self.vectors, UsearchRanker.load(path, self.vectors, width=width))
+            self._current = replace(state, index=UsearchRanker.load(path, state.vectors, width=width))
         return self
 
     def __repr__(self) -> str:
-        loss, sampler = type(self.config.loss).__name__, type(self.config.sampler).__name__
-        knows = "not trained" if self._artifact is None else f"{self.data.n_users:,} users, {self.data.n_items:,} items"
+        loss, sampler, state = type(self.config.loss).__name__, type(self.config.sampler).__name__, self._current
+        knows = "not trained" if state is None else f"{state.data.n_users:,} users, {state.data.n_items:,} items"
         return f"CML({loss}, {sampler}, dim={self.config.dim}: {knows})"
 
     @classmethod
     def load(
         cls, path: str | PathLike[str], *, index: bool | str | PathLike[str] = False, device: DeviceName = "auto"
     ) -> Self:
-        """The model in a file that `save` or `spherec train` wrote.
+        """Load a model from a file that `save` or `spherec train` wrote.
 
-        It answers through an `index` in a file, if one is named, as `use_index` says; True is the file beside the
-        model, books.usearch for books.spherec.
+        Args:
+            path: The model file. Its vectors are mapped, not copied, so it must not be overwritten in place.
+            index: An index file to answer through; True is the file next to the model, books.usearch for
+                books.spherec.
+            device: Where the model trains if it is fitted again.
         """
-        model = cls._of(artifact.load(path), device)
+        content = artifact.load(path)
+        model = cls._make(content.config, device, ModelState.of(content))
         if index is not False:
-            model.use_index(index_file.beside(path) if index is True else index)
+            model.use_index(index_file.index_path(path) if index is True else index)
         return model
 
     @classmethod
-    def _of(cls, made: Artifact, device: DeviceName) -> Self:
-        model = cls(device=device)
-        model.config = made.config
-        model._set(made)
+    def _make(cls, config: Training, device: DeviceName, state: ModelState | None) -> Self:
+        """Return a model with all settings known, without a preset."""
+        model = cls.__new__(cls)
+        TrainedModel.__init__(model, state)
+        model.config, model.device = config, device
+        resolve(device)  # a missing device is an error now, not after the data is read
         return model
 
 
-def _refuse_unknown(name: str, base: Training) -> None:
-    """Raises an `ArgumentError` unless the name is a field of a config; one that a part has leads to that part."""
-    names = [field.name for field in fields(base)]
-    if name in names:
-        return
-    for part in ("loss", "sampler", "optimizer"):
-        if name in (field.name for field in fields(getattr(base, part))):
-            raise ArgumentError(f"{name!r} is not a setting; give {part}={{{name!r}: …}}")
-    raise ArgumentError(f"{name!r} is not a setting{suggest(name, names)}; there are {', '.join(names)}")
+@contextmanager
+def show_progress(
+    progress: bool | ProgressCallback | None, config: Training, pairs: int
+) -> Iterator[ProgressCallback | None]:
+    """Yield the callback for the trainer: the caller's own, one that moves a bar, or None."""
+    if callable(progress):
+        yield progress
+    elif progress is False or (progress is None and not sys.stderr.isatty()):
+        yield None
+    else:
+        with training_bar(config.plan(pairs).epochs, pairs, VALIDATION_METRIC) as callback:
+            yield callback
 
 
-def _plain(value: Any) -> Any:
-    """NumPy's numbers as Python's, also among the fields of a part."""
+def _to_python(value: Any) -> Any:
+    """Turn NumPy's numbers into Python's, also among the fields of a part."""
     if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _to_python(field) for name, field in value.items()}
     return value.item() if isinstance(value, np.generic) else value

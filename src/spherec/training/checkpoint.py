@@ -12,8 +12,7 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
-from spherec.data.archive import read_archive, write_archive
-from spherec.data.files import checksum, refuse_unwritable
+from spherec.data.files import checksum, read_archive, refuse_unwritable, write_archive
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError, SpherecError
 from spherec.geometry import DenseVectors

@@ -11,8 +11,8 @@ import pytest
 
 from spherec.data.events import Events
 from spherec.data.readers import read_events
-from spherec.data.readers.blocks import read_blocks
-from spherec.data.reading import Columns, Reading
+from spherec.data.readers.formats import Columns, Reading
+from spherec.data.readers.streaming import read_blocks
 
 
 @pytest.fixture(scope="session")

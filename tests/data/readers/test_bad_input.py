@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from spherec.data.cuts import Cut
 from spherec.data.readers import read, read_events
-from spherec.data.reading import Columns, Format, Reading
+from spherec.data.readers.formats import Columns, FormatName, Reading
 from spherec.errors import ArgumentError, DataError, SpherecError
 
 GOOD = "user,item,rating,when\n" + "".join(f"u{n},i{n},{n},2004-01-{n + 1:02}\n" for n in range(9))
@@ -321,7 +321,7 @@ NOISE = st.binary(max_size=60) | st.text(',;|:\t"\r\n\\{}[]0a\x0c\x1f\u2028', ma
 
 
 @pytest.mark.filterwarnings("ignore::spherec.errors.UnreadValuesWarning")
-@pytest.mark.parametrize("format", get_args(Format))
+@pytest.mark.parametrize("format", get_args(FormatName))
 @settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
 @given(
     noise=NOISE, data=st.data(), packed=st.booleans(), encoding=st.sampled_from(["utf-8", "utf-8", "latin-1", "utf-16"])

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spherec import errors
-from spherec.data.readers import blocks, read, read_events
-from spherec.data.readers.delimited import Dialect, read_delimited
-from spherec.data.reading import Columns, Reading
+from spherec.data.readers import read, read_events, streaming
+from spherec.data.readers.delimited import read_delimited
+from spherec.data.readers.formats import Columns, Reading
 
 MISSING = ["", "NaN", "nan", "<NA>", "NULL", "null", "\\N", "None"]
 CELL = st.text(
@@ -113,16 +113,15 @@ def test_quotes_are_plain_text_in_a_tab_separated_file_whose_header_has_none(wri
 
 
 def test_one_stray_quote_does_not_bind_a_long_tab_separated_file_into_one_record(write, rows, blocks_of, monkeypatch):
-    monkeypatch.setattr(blocks, "_LONGEST_RECORD", 200)
+    monkeypatch.setattr(streaming, "_LONGEST_RECORD", 200)
     path = write("a.tsv", 'user\titem\nu\t12" single\n' + "v\tx\n" * 200)
     with blocks_of(50):
         assert len(rows(path)) == 201
 
 
-def test_a_file_without_header_takes_the_columns_of_its_dialect(write):
-    reading = Reading(columns=Columns("who", "what", "much"))
-    dialect = Dialect(header=("what", "much", "who"))
-    events = read_delimited(write("a", "i|3|u\nj|4|v\n"), dialect, reading)
+def test_a_file_without_header_takes_the_columns_it_is_given(write):
+    reading = Reading(columns=Columns("who", "what", "much"), header=("what", "much", "who"))
+    events = read_delimited(write("a", "i|3|u\nj|4|v\n"), reading)
     assert (list(events.user_ids), list(events.item_ids)) == (["u", "v"], ["i", "j"])
     assert events.values.tolist() == [3, 4]
 

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Iterator
+from typing import get_args
 
 import numpy as np
 import polars as pl
@@ -8,9 +9,8 @@ import pytest
 from spherec.data.cuts import Cut
 from spherec.data.interactions import Interactions
 from spherec.data.readers import read, read_events
-from spherec.data.readers.formats import natural_duplicates
-from spherec.data.reading import Reading
-from spherec.datasets import PRESETS
+from spherec.data.readers.formats import FORMATS, FormatName, Reading
+from spherec.datasets import PAPER_DATASETS
 from spherec.errors import ArgumentError, DataError
 
 
@@ -92,7 +92,7 @@ def test_official_files_are_read_row_by_row_and_merged_by_their_own_rule(
     path = write(name + suffix, text, encoding)
     with blocks_of(size):
         assert rows(path, format=format) == expected
-        events = read_events(path, Reading(format)).merge(natural_duplicates(format))
+        events = read_events(path, Reading(format)).merge(FORMATS[format].duplicates)
         pairs = zip(events.user_ids[events.users], events.item_ids[events.items], strict=True)
         assert dict(zip(pairs, events.values, strict=True)) == merged
         assert len(read(path, format=format)) == len(merged)  # and without a warning
@@ -173,7 +173,7 @@ def written(format: str, events: list[tuple[str, str, int]]) -> str:
     ],
 )
 def test_presets_keep_exactly_what_reaches_their_minima(write, preset, name, minima, survive, fall):
-    preset = PRESETS[preset]
+    preset = PAPER_DATASETS[preset]
     keepers = [f"keeper{n}" for n in range(max(minima[2], 1))]
     again = [(keeper, "again", value, True) for value in survive for keeper in keepers]
     regret = [(keeper, "regret", value, False) for value in fall for keeper in keepers]
@@ -195,16 +195,16 @@ def test_presets_keep_exactly_what_reaches_their_minima(write, preset, name, min
     ],
 )
 def test_amazons_two_kinds_of_files_are_told_by_their_names(name, format):
-    assert PRESETS["amazon-movies"].format_of(name) == format
+    assert PAPER_DATASETS["amazon-movies"].format_of(name) == format
 
 
 def test_presets_are_those_of_the_papers_table_1():
-    assert {name: (one.paper.users, one.paper.items, one.paper.pairs) for name, one in PRESETS.items()} == {
+    assert {name: (one.paper.users, one.paper.items, one.paper.pairs) for name, one in PAPER_DATASETS.items()} == {
         "book-crossing": (3_593, 127_339, 240_020),
         "amazon-movies": (11_181, 94_661, 620_059),
         "echonest": (31_521, 159_063, 1_405_671),
     }
-    for one in PRESETS.values():
+    for one in PAPER_DATASETS.values():
         assert 100 * one.paper.pairs / one.paper.users / one.paper.items == pytest.approx(
             one.paper.density_percent, abs=6e-4
         )
@@ -247,3 +247,7 @@ def test_what_is_said_about_a_prepared_file_is_refused(tmp_path):
 def test_a_minimum_without_a_value_column_says_what_it_counted(write):
     with pytest.raises(DataError, match=r"nothing is left after 'value >= 4'.*no value column was named"):
         read(write("a.csv", "user,item,rating\na,b,5\n"), cut=Cut(min_value=4))
+
+
+def test_every_format_has_its_entry():
+    assert ["auto", *FORMATS] == list(get_args(FormatName))

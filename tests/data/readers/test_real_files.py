@@ -8,8 +8,7 @@ from spherec.data.cuts import Cut
 from spherec.data.events import Events
 from spherec.data.interactions import Interactions
 from spherec.data.readers import read, read_book_crossing_names, read_events, read_names
-from spherec.data.readers.formats import natural_duplicates
-from spherec.data.reading import Columns, Reading
+from spherec.data.readers.formats import FORMATS, Columns, Reading
 
 pytestmark = pytest.mark.data
 
@@ -22,7 +21,7 @@ def sizes(data: Interactions) -> tuple[int, int, int]:
 def ratings(shared) -> Events:
     """All Book-Crossing ratings, merged."""
     path = shared / "data/book-crossing/BX-Book-Ratings.csv.gz"
-    return read_events(path, Reading("book-crossing")).merge(natural_duplicates("book-crossing"))
+    return read_events(path, Reading("book-crossing")).merge(FORMATS["book-crossing"].duplicates)
 
 
 def test_all_book_crossing_ratings_are_read(ratings):

@@ -1,6 +1,6 @@
-"""Adjacency lists: a line a user, with the ids of the user's items.
+"""Adjacency lists: one line per user, with the ids of the user's items.
 
-Two habits exist. The graph recommenders (LightGCN and after) write the user's id first: `USER ITEM ITEM …`.
+Two forms exist. The graph recommenders (LightGCN and after) write the user's id first: `USER ITEM ITEM …`.
 CiteULike writes how many items follow: `COUNT ITEM ITEM …`, and the user is the number of the line, from 0.
 """
 
@@ -9,16 +9,15 @@ from pathlib import Path
 import polars as pl
 
 from spherec.data.events import Events
-from spherec.data.readers.blocks import Block, read_blocks
-from spherec.data.readers.collector import Collector
-from spherec.data.reading import Reading
+from spherec.data.readers.formats import Reading
+from spherec.data.readers.streaming import Block, Collector, read_blocks
 from spherec.errors import DataError
 
 
 def read_adjacency(path: Path, reading: Reading, *, counted: bool = False) -> Events:
-    """The events of an adjacency list; `counted` for lines that begin with a count instead of a user.
+    """Read the events of an adjacency list; `counted` if lines begin with a count instead of a user.
 
-    Users without items have no events and do not come out.
+    Users without items have no events and are left out.
     """
     collector = Collector(reading)
     for block in read_blocks(path, encoding=reading.encoding, progress=reading.progress):

@@ -11,9 +11,8 @@ from pathlib import Path
 import polars as pl
 
 from spherec.data.events import Events
-from spherec.data.readers.blocks import Block, first_record, read_blocks
-from spherec.data.readers.collector import BadCellError, Collector
-from spherec.data.reading import Progress, Reading
+from spherec.data.readers.formats import Reading
+from spherec.data.readers.streaming import BadCellError, Block, Collector, first_record, read_blocks
 from spherec.errors import DataError, describe_missing_column
 
 _SEPARATORS = ("\t", ",", ";", "|", "::")
@@ -23,32 +22,17 @@ _BLANK_LINES = re.compile(rb"\n(?:\r?\n)+")
 _SHOWN = 60  # characters of a bad line in an error
 
 
-@dataclass(frozen=True)
-class Dialect:
-    """How a delimited file is written."""
-
-    header: tuple[str, ...] | None = None
-    "The column names, for a file that has none in its first line."
-    separator: str | None = None
-    "None: the one of tab , ; | :: that finds the wanted columns in the first line."
-    quotes: bool | None = None
-    "Whether fields may stand in double quotes. None: yes, but in tab-separated files only if the header does."
-    encoding: str = "utf-8"
-    escape: bytes = b""
-    "What stands before a double quote inside a quoted field, where it is not another double quote."
-
-
-def read_delimited(path: Path, dialect: Dialect, reading: Reading) -> Events:
-    """The events of a delimited file."""
+def read_delimited(path: Path, reading: Reading) -> Events:
+    """Read the events of a delimited file."""
     collector = Collector(reading)
     roles = reading.columns.names
-    for table in read_tables(path, roles, dialect, progress=reading.progress):
+    for table in read_tables(path, roles, reading):
         collector.present = table.layout.names
         try:
             collector.add(table.frame)
         except BadCellError as bad:
             line, cell = table.locate(bad.row, bad.role)
-            raise DataError(bad.sentence(f"{path}, line {line}", roles[bad.role], cell)) from None
+            raise DataError(bad.describe(f"{path}, line {line}", roles[bad.role], cell)) from None
         if collector.is_full:
             break
     return collector.finish(path)
@@ -63,53 +47,51 @@ class Table:
     layout: "_Layout"
 
     def locate(self, row: int, role: str) -> tuple[int, str]:
-        """The line in the file of a row of the frame, and the cell that is there. Slow: for errors only."""
+        """Return the line in the file of a row of the frame, and the cell that is there. Slow: for errors only."""
         start, end = self.layout.record_lines(self.block.text)[row]
         fields = self.layout.fields(b"\n".join(self.block.text.split(b"\n")[start:end]).decode())
         position = self.layout.positions[role]
         return self.block.line + start, fields[position] if position < len(fields) else ""
 
 
-def read_tables(
-    path: Path, roles: Mapping[str, str], dialect: Dialect, *, progress: Progress | None = None
-) -> Iterator[Table]:
-    """The file as a series of tables with the columns that `roles` maps roles to."""
+def read_tables(path: Path, roles: Mapping[str, str], reading: Reading) -> Iterator[Table]:
+    """Yield the file as a series of tables with the columns that `roles` maps roles to."""
     # Where quotes are escaped by something else, fields are known to have no line breaks: cut at any of them.
-    spans_lines = dialect.quotes is not False and not dialect.escape
-    first = first_record(path, encoding=dialect.encoding, quote=b'"' if spans_lines else b"")
-    layout = _layout(path, first, roles, dialect)
-    body = first.line if dialect.header else first.line + max(1, first.text.count(b"\n"))  # line after the header
+    spans_lines = reading.quotes is not False and not reading.escape
+    first = first_record(path, encoding=reading.encoding, quote=b'"' if spans_lines else b"")
+    layout = _find_layout(path, first, roles, reading)
+    body = first.line if reading.header else first.line + max(1, first.text.count(b"\n"))  # line after the header
     quote = b'"' if layout.quoted and spans_lines else b""
-    for block in read_blocks(path, encoding=dialect.encoding, quote=quote, progress=progress):
+    for block in read_blocks(path, encoding=reading.encoding, quote=quote, progress=reading.progress):
         if block.line < body:
             block = Block(_after_lines(block.text, body - block.line), body)
         if block.text and not block.text.isspace():
             _refuse_cut_off(path, block, layout)
-            yield _table(path, block, layout)
+            yield _parse_block(path, block, layout)
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """A dialect with everything decided."""
+    """Layout of a file with everything decided."""
 
     separator: str
     quoted: bool
-    escape: bytes
+    escape: str
     names: tuple[str, ...] = ()
     positions: dict[str, int] = field(default_factory=dict)
 
     @property
     def width(self) -> int:
-        """How many columns there are."""
+        """Number of columns."""
         return len(self.names)
 
     @property
     def one_character(self) -> str:
-        """The separator, or what stands for it where it is more than a single byte."""
+        """The separator, or the character that stands for one of more than a single byte."""
         return _ONE_CHARACTER if len(self.separator.encode()) > 1 else self.separator
 
     def fields(self, record: str) -> list[str]:
-        """The fields of one record."""
+        """Return the fields of one record."""
         record = record.rstrip("\r\n")
         try:
             return next(self._csv_reader(record.split("\n")), [])
@@ -117,7 +99,7 @@ class _Layout:
             return record.split(self.separator)
 
     def record_lines(self, text: bytes) -> list[tuple[int, int]]:
-        """The lines (from, to) of each record in a text, counted from 0; blank lines are no records."""
+        """Return the lines (from, to) of each record in a text, counted from 0; blank lines are no records."""
         lines = text.decode().split("\n")
         reader = self._csv_reader(lines)
         try:
@@ -127,31 +109,31 @@ class _Layout:
         return [(start, end) for (start, _), (end, filled) in pairwise([(0, False), *ends]) if filled]
 
     def _csv_reader(self, lines: Iterable[str]) -> "_csv.Reader":
-        """The csv module's reader: slow, but it tells lines."""
+        """Return a reader of the csv module: slow, but it knows line numbers."""
         one = self.one_character
         return csv.reader(
             (f"{line.replace(self.separator, one)}\n" for line in lines),
             delimiter=one,
             quoting=csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE,
-            escapechar=self.escape.decode() or None,
+            escapechar=self.escape or None,
             doublequote=not self.escape,
         )
 
 
-def _layout(path: Path, first: Block, roles: Mapping[str, str], dialect: Dialect) -> _Layout:
+def _find_layout(path: Path, first: Block, roles: Mapping[str, str], reading: Reading) -> _Layout:
     """Find the separator and the wanted columns in the first record."""
     record = first.text.decode().rstrip("\r\n")
     if "\r" in record:
         raise DataError(f"{path}, line {first.line}: carriage returns inside the line; save it with plain line ends")
     best: list[str] = []
-    for separator in (dialect.separator,) if dialect.separator else _SEPARATORS:
-        quoted = dialect.quotes
+    for separator in (reading.separator,) if reading.separator else _SEPARATORS:
+        quoted = reading.quotes
         if quoted is None:
-            quoted = separator != "\t" or (dialect.header is None and record.startswith('"'))
-        layout = _Layout(separator, quoted, dialect.escape)
+            quoted = separator != "\t" or (reading.header is None and record.startswith('"'))
+        layout = _Layout(separator, quoted, reading.escape)
         found = layout.fields(record)
-        names = list(dialect.header or found)
-        if set(roles.values()) <= set(names) and (dialect.header is None or len(found) == len(names)):
+        names = list(reading.header or found)
+        if set(roles.values()) <= set(names) and (reading.header is None or len(found) == len(names)):
             for name in roles.values():
                 if names.count(name) > 1:
                     raise DataError(f"{path}: {names.count(name)} columns are called {name!r}; rename all but one")
@@ -159,8 +141,8 @@ def _layout(path: Path, first: Block, roles: Mapping[str, str], dialect: Dialect
             return replace(layout, names=tuple(names), positions=positions)
         best = names if len(names) > len(best) else best
     absent = [name for name in roles.values() if name not in best]
-    if dialect.header is not None and not absent:
-        wanted = ", ".join(dialect.header)
+    if reading.header is not None and not absent:
+        wanted = ", ".join(reading.header)
         raise DataError(f"{path}, line {first.line}: {record[:_SHOWN]!r} is not {wanted}; name the right format")
     hint = (
         "columns are named by --user-column, --item-column, …, or all by header= (--header) if the first line has none"
@@ -168,9 +150,9 @@ def _layout(path: Path, first: Block, roles: Mapping[str, str], dialect: Dialect
     raise DataError(f"{path}: {describe_missing_column(absent[0], best)} ({hint})")
 
 
-def _table(path: Path, block: Block, layout: _Layout) -> Table:
+def _parse_block(path: Path, block: Block, layout: _Layout) -> Table:
     try:
-        return Table(_parsed(block.text, layout), block, layout)
+        return Table(_parse(block.text, layout), block, layout)
     except pl.exceptions.PolarsError:
         pass
     lines = block.text.split(b"\n")
@@ -179,7 +161,7 @@ def _table(path: Path, block: Block, layout: _Layout) -> Table:
     while low < high:
         middle = (low + high) // 2
         try:
-            _parsed(b"\n".join(lines[: records[middle][1]]) + b"\n", layout)
+            _parse(b"\n".join(lines[: records[middle][1]]) + b"\n", layout)
             low = middle + 1
         except pl.exceptions.PolarsError:
             high = middle
@@ -206,10 +188,10 @@ def _refuse_cut_off(path: Path, block: Block, layout: _Layout) -> None:
         )
 
 
-def _parsed(text: bytes, layout: _Layout) -> pl.DataFrame:
-    """The wanted columns as strings."""
+def _parse(text: bytes, layout: _Layout) -> pl.DataFrame:
+    """Return the wanted columns as strings."""
     if layout.escape:
-        text = text.replace(layout.escape + b'"', b'""')
+        text = text.replace(f'{layout.escape}"'.encode(), b'""')
     if layout.one_character != layout.separator:
         text = text.replace(layout.separator.encode(), layout.one_character.encode())
     text = text.lstrip(b"\r\n")
@@ -234,7 +216,7 @@ def _read_csv(text: bytes, layout: _Layout) -> pl.DataFrame:
 
 
 def _without_blank_lines(text: bytes, layout: _Layout) -> bytes:
-    """The text without blank lines, except those between quotes."""
+    """Return the text without blank lines, except those between quotes."""
     pieces = text.split(b'"') if layout.quoted else [text]
     pieces[::2] = [_BLANK_LINES.sub(b"\n", piece) for piece in pieces[::2]]
     return b'"'.join(pieces)

@@ -1,36 +1,219 @@
-"""The formats of the field by name, and `read`, which takes any of them."""
+"""The file formats that `read` knows, how a raw file is read, and `read` itself. Importing this brings no polars.
 
+A new format is a file in this folder with a function `(path, reading) -> Events`, and one entry in `FORMATS`. A format
+that is a table under known names needs the entry alone.
+"""
+
+import importlib.util
 import re
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
-from typing import assert_never
+from typing import Literal, get_args
 
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, level_of_caller
-from spherec.data.files import is_archive
+from spherec.data.files import is_archive, refuse_unreadable
 from spherec.data.interactions import Interactions
-from spherec.data.readers.adjacency import read_adjacency
-from spherec.data.readers.blocks import first_record, refuse_unreadable
-from spherec.data.readers.delimited import Dialect, read_delimited
-from spherec.data.readers.json_lines import read_json_lines
-from spherec.data.readers.parquet import read_parquet
-from spherec.data.reading import Columns, Format, Missing, Progress, Reading
-from spherec.errors import ArgumentError, DataError, UnreadValuesWarning
+from spherec.errors import ArgumentError, DataError, MissingPackageError, UnreadValuesWarning
 
-BOOK_CROSSING = Dialect(separator=";", quotes=True, encoding="latin-1", escape=b"\\")
-_ECHONEST = Dialect(header=("user", "song", "plays"), separator="\t", quotes=False)
-_AMAZON_RATINGS = Dialect(header=("user", "item", "rating", "timestamp"), separator=",", quotes=False)
-_MOVIELENS_HEADER = ("userId", "movieId", "rating", "timestamp")
-_SUFFIXES: dict[str, Format] = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".jsonl": "json-lines",
-    ".ndjson": "json-lines",
-    ".json": "json-lines",
+FormatName = Literal[
+    "auto",
+    "delimited",
+    "json-lines",
+    "parquet",
+    "book-crossing",
+    "echonest",
+    "amazon-ratings",
+    "amazon-reviews",
+    "movielens",
+    "adjacency",
+    "citeulike",
+]
+"""A key of `FORMATS`, or "auto": the format that a file's name and first bytes show."""
+
+Missing = Literal["error", "drop"]
+"""What to do with rows that have no user or no item: refuse the file, or drop and count them."""
+
+ReadProgress = Callable[[int, int], None]
+"""Called with the amount of a file that is read, and the whole amount."""
+
+_VALUE_NAMES = {
+    *("rating", "ratings", "score", "stars", "overall", "value", "weight", "count", "plays", "listens"),
+    *("userrating", "bookrating", "movierating", "starrating", "reviewrating", "reviewscore", "userscore"),
+    *("playcount", "listencount"),
 }
+"""Usual names of columns with ratings or counts, in lower case and without anything between words."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of a table's columns."""
+
+    user: str = "user"
+    item: str = "item"
+    value: str | None = None
+    "Rating or count."
+    time: str | None = None
+    "Time of the event: a number or a date."
+    time_format: str | None = None
+    "Pattern of dates for strptime, e.g. '%m %d, %Y'. ISO dates need none."
+
+    def __post_init__(self) -> None:
+        if len(set(self.names.values())) < len(self.names):
+            raise ArgumentError(f"each role needs a column of its own, got {self.names}")
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The named columns by role."""
+        roles = {"user": self.user, "item": self.item, "value": self.value, "time": self.time}
+        return {role: name for role, name in roles.items() if name is not None}
+
+    def unread_value(self, present: Iterable[str]) -> str | None:
+        """Return the first of a table's columns whose name suggests ratings or counts; None where a value is read."""
+        if self.value is not None:
+            return None
+        others = (name for name in present if name not in self.names.values())
+        return next((name for name in others if re.sub(r"[\W_]", "", name).lower() in _VALUE_NAMES), None)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Options for reading a raw file."""
+
+    format: FormatName = "auto"
+    columns: Columns = field(default_factory=Columns)
+    "Columns of a table; formats of the field know their own."
+    header: tuple[str, ...] | None = None
+    "Names of all columns, for delimited text that has none in its first line."
+    separator: str | None = None
+    "Separator of delimited text. None: the one of tab , ; | :: that finds the wanted columns in the first line."
+    quotes: bool | None = None
+    "Double quotes enclose fields. None: yes, except in tab-separated text whose header has none."
+    encoding: str = "utf-8"
+    "Encoding of a text file."
+    escape: str = ""
+    "Character before a double quote inside a quoted field, where that is not another double quote."
+    missing: Missing = "error"
+    limit: int | None = None
+    "Number of rows after which to stop."
+    progress: ReadProgress | None = None
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 1:
+            raise ArgumentError(f"limit must be at least 1 row, got {self.limit}")
+        if self.separator and set(self.separator) & set('"\r\n'):
+            raise ArgumentError(f"separator must not have quotes or line ends in it, got {self.separator!r}")
+        for name, value, allowed in (("format", self.format, FormatName), ("missing", self.missing, Missing)):
+            if value not in get_args(allowed):
+                raise ArgumentError(f"{name} must be one of {', '.join(get_args(allowed))}, got {value!r}")
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """A file format."""
+
+    read: Callable[[Path, Reading], Events]
+    "Reads the raw events of a file."
+    known: Reading | None = None
+    "Columns and layout of a format that knows its own; None for a table, about which the caller says it."
+    duplicates: Duplicates | None = None
+    "Rule for repeated pairs: play counts and repeats are summed, of ratings the last is kept. None: by the values."
+    suffixes: tuple[str, ...] = ()
+    "Endings of file names by which 'auto' recognises the format."
+    magic: bytes = b""
+    "First bytes by which 'auto' recognises the format."
+
+
+# The modules of the formats bring polars, so they are imported when a file is read.
+
+
+def _read_delimited(path: Path, reading: Reading) -> Events:
+    from spherec.data.readers import delimited
+
+    return delimited.read_delimited(path, reading)
+
+
+def _read_json_lines(path: Path, reading: Reading) -> Events:
+    from spherec.data.readers import json_lines
+
+    return json_lines.read_json_lines(path, reading)
+
+
+def _read_parquet(path: Path, reading: Reading) -> Events:
+    from spherec.data.readers import parquet
+
+    return parquet.read_parquet(path, reading)
+
+
+def _read_adjacency(path: Path, reading: Reading) -> Events:
+    from spherec.data.readers import adjacency
+
+    return adjacency.read_adjacency(path, reading)
+
+
+def _read_citeulike(path: Path, reading: Reading) -> Events:
+    from spherec.data.readers import adjacency
+
+    return adjacency.read_adjacency(path, reading, counted=True)
+
+
+def _read_amazon_ratings(path: Path, reading: Reading) -> Events:
+    from spherec.data.readers import amazon
+
+    return amazon.read_amazon_ratings(path, reading)
+
+
+def _read_movielens(path: Path, reading: Reading) -> Events:
+    from spherec.data.readers import movielens
+
+    return movielens.read_movielens(path, reading)
+
+
+FORMATS: dict[FormatName, FileFormat] = {
+    "delimited": FileFormat(_read_delimited),
+    "json-lines": FileFormat(_read_json_lines, suffixes=(".jsonl", ".ndjson", ".json")),
+    "parquet": FileFormat(_read_parquet, suffixes=(".parquet", ".pq"), magic=b"PAR1"),
+    "book-crossing": FileFormat(
+        _read_delimited,
+        Reading(
+            columns=Columns("User-ID", "ISBN", "Book-Rating"),
+            separator=";",
+            quotes=True,
+            encoding="latin-1",
+            escape="\\",
+        ),
+        "last",
+    ),
+    "echonest": FileFormat(
+        _read_delimited,
+        Reading(
+            columns=Columns("user", "song", "plays"), header=("user", "song", "plays"), separator="\t", quotes=False
+        ),
+        "sum",
+    ),
+    "amazon-ratings": FileFormat(
+        _read_amazon_ratings,
+        Reading(
+            columns=Columns("user", "item", "rating", "timestamp"),
+            header=("user", "item", "rating", "timestamp"),
+            separator=",",
+            quotes=False,
+        ),
+        "last",
+    ),
+    "amazon-reviews": FileFormat(
+        _read_json_lines, Reading(columns=Columns("reviewerID", "asin", "overall", "unixReviewTime")), "last"
+    ),
+    "movielens": FileFormat(
+        _read_movielens, Reading(columns=Columns("userId", "movieId", "rating", "timestamp"), quotes=False), "last"
+    ),
+    "adjacency": FileFormat(_read_adjacency, Reading(), "sum"),
+    "citeulike": FileFormat(_read_citeulike, Reading(), "sum"),
+}
+"""All formats by name."""
 
 
 def read(
@@ -41,7 +224,7 @@ def read(
     value: str | None = None,
     time: str | None = None,
     time_format: str | None = None,
-    format: Format = "auto",
+    format: FormatName = "auto",
     header: Sequence[str] | None = None,
     separator: str | None = None,
     quotes: bool | None = None,
@@ -49,29 +232,29 @@ def read(
     missing: Missing = "error",
     duplicates: Duplicates | None = None,
     cut: Cut | None = None,
-    progress: Progress | None = None,
+    progress: ReadProgress | None = None,
 ) -> Interactions:
-    """Interactions from a file: a table with a column of users and one of items, or a known format.
+    """Read interactions from a file: a table with a column of users and one of items, or a known format.
 
     Args:
         path: CSV, TSV or JSON lines, plain or gzipped; Parquet; or a file that `Interactions.save` wrote.
         user: The column with the external ids of users. Ids in text files are strings: "007" is not 7.
         item: The column with the external ids of items.
-        value: A column with ratings or counts, looked at by `cut`. What passes the cut is an interaction. If the
-            table seems to have such a column, but it is not named here, a warning says so.
+        value: A column with ratings or counts, used by `cut`. What passes the cut is an interaction. If the table
+            seems to have such a column, but it is not named here, an `UnreadValuesWarning` is issued.
         time: A column with numbers or dates, for splits by time.
-        time_format: How dates are written where they are not ISO, as for strptime: "%m %d, %Y".
+        time_format: The pattern of dates that are not ISO, for strptime: "%m %d, %Y".
         format: "auto" goes by the file's name and content. The formats of the field ("book-crossing", "echonest",
             "amazon-ratings", "amazon-reviews", "movielens", "adjacency", "citeulike") know their own columns.
         header: The names of all columns, for delimited text that has none in its first line.
-        separator: Between columns; found by itself if it is a tab or one of , ; | ::
-        quotes: Whether double quotes enclose fields. They do unless the file is tab-separated and its header has
-            none; False takes them for ordinary characters.
-        encoding: Of a text file; UTF-8 where nothing is said.
-        missing: "error" refuses rows without user or item; "drop" leaves them out, and counts them in `steps`.
-        duplicates: How pairs that come more than once are merged: "last" (default for ratings), "sum" (default
-            without values: repeats are counted) or "error". Without a choice, a warning says how many there were.
-        cut: Which events count, e.g. `Cut(min_value=4, min_per_user=20)`. Everything, where nothing is said.
+        separator: The separator of columns; tab, comma, semicolon, | and :: are recognised by default.
+        quotes: Whether double quotes enclose fields. By default they do, unless the file is tab-separated and its
+            header has none; False takes them for ordinary characters.
+        encoding: The encoding of a text file.
+        missing: "error" refuses rows without user or item; "drop" leaves them out and counts them in `steps`.
+        duplicates: How repeated pairs are merged: "last" (default for ratings), "sum" (default without values:
+            repeats are counted) or "error". Without a choice, a `DuplicatePairsWarning` names their number.
+        cut: Which events count, e.g. `Cut(min_value=4, min_per_user=20)`; by default all.
         progress: Called with the bytes read so far and in all.
 
     Raises:
@@ -87,7 +270,90 @@ def read(
         missing=missing,
         progress=progress,
     )
+    return read_interactions(path, reading, duplicates=duplicates, cut=cut)
 
+
+def read_interactions(
+    path: str | PathLike[str],
+    reading: Reading,
+    *,
+    duplicates: Duplicates | None = None,
+    cut: Cut | None = None,
+    on_unread: Callable[[str], None] | None = None,
+    on_merged: Callable[[int], None] | None = None,
+) -> Interactions:
+    """Read, merge and cut a file; a prepared one is loaded and cut.
+
+    Args:
+        path: The file.
+        reading: How to read it.
+        duplicates: How repeated pairs are merged; by default as the format or the values suggest.
+        cut: Which events count; by default all.
+        on_unread: Called, instead of an `UnreadValuesWarning`, with the column of ratings or counts that a table has,
+            if neither that column nor a least value was asked for.
+        on_merged: Called, instead of a `DuplicatePairsWarning`, with the number of repeated pairs, if neither the
+            caller nor the format says how to merge them.
+    """
+    cut = cut or Cut()
+    if reading.format == "auto" and is_archive(path):
+        _refuse_column_options(reading, f"{path} is prepared and", duplicates)
+        data = Interactions.load(path)
+        return data if cut == Cut() else data.cut(cut)
+    events = read_events(path, reading)
+    rule = duplicates or (None if reading.format == "auto" else FORMATS[reading.format].duplicates)
+    rows, has_values = len(events), events.values is not None
+    try:
+        events = events.merge(rule if rule or on_merged is None else events.default_duplicates)
+        if rule is None and on_merged is not None and len(events) < rows:
+            on_merged(rows - len(events))
+        events = cut(events)
+    except DataError as error:
+        counted = cut.min_value is not None and not has_values
+        hint = " (no value column was named, so events were counted)" if counted else ""
+        raise DataError(f"{path}: {error}{hint}") from None
+    if events.unread_value is not None and cut.min_value is None:
+        (on_unread or _warn_unread(path))(events.unread_value)
+    return Interactions.from_events(events)
+
+
+def read_events(path: str | PathLike[str], reading: Reading) -> Events:
+    """Read the raw events of a file, neither merged nor cut."""
+    refuse_without_polars()
+    path = Path(path)
+    if reading.format == "auto":
+        reading = replace(reading, format=detect_format(path))
+    file_format = FORMATS[reading.format]
+    if file_format.known is not None:
+        _refuse_column_options(reading, f"format {reading.format!r}")
+        given = {name: getattr(reading, name) for name in ("format", "missing", "limit", "progress")}
+        reading = replace(file_format.known, **given)
+    return file_format.read(path, reading)
+
+
+def detect_format(path: Path) -> FormatName:
+    """Return the format that the file's first bytes or its name show; Parquet often comes without a suffix."""
+    refuse_unreadable(path)
+    with path.open("rb") as file:
+        begin = file.read(4)
+    for name, file_format in FORMATS.items():
+        if file_format.magic and begin == file_format.magic:
+            return name
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
+    for name, file_format in FORMATS.items():
+        if suffixes and suffixes[-1] in file_format.suffixes:
+            return name
+    return "delimited"
+
+
+def refuse_without_polars() -> None:
+    """Raise a `MissingPackageError` where polars is not installed."""
+    if importlib.util.find_spec("polars") is None:
+        raise MissingPackageError(
+            "reading raw files needs polars: pip install polars; a file prepared elsewhere loads without it"
+        )
+
+
+def _warn_unread(path: str | PathLike[str]) -> Callable[[str], None]:
     def warn(column: str) -> None:
         warnings.warn(
             f"{path}: column {column!r} is not read, and every row counts as a positive; keep only the high ones with "
@@ -96,80 +362,11 @@ def read(
             stacklevel=level_of_caller(),
         )
 
-    return read_interactions(path, reading, duplicates=duplicates, cut=cut or Cut(), tell_unread=warn)
-
-
-def read_interactions(
-    path: str | PathLike[str],
-    reading: Reading,
-    *,
-    duplicates: Duplicates | None,
-    cut: Cut,
-    tell_unread: Callable[[str], None],
-    tell_merged: Callable[[int], None] = lambda _: None,
-) -> Interactions:
-    """Read, merge and cut a file; one that is prepared is loaded and cut.
-
-    `tell_unread` is called with the column of ratings or counts that a table has, if neither it nor a least value was
-    asked for. `tell_merged` is called with the number of repeated pairs, if there are any and neither the caller nor
-    the format says how to merge them.
-    """
-    if reading.format == "auto" and is_archive(path):
-        _refuse_column_options(reading, f"{path} is prepared and", duplicates)
-        data = Interactions.load(path)
-        return data if cut == Cut() else data.cut(cut)
-    events = read_events(path, reading)
-    rule, rows, has_values = duplicates or natural_duplicates(reading.format), len(events), events.values is not None
-    try:
-        events = events.merge(rule)
-        if rule is None and len(events) < rows:
-            tell_merged(rows - len(events))
-        events = cut(events)
-    except DataError as error:
-        counted = cut.min_value is not None and not has_values
-        hint = " (no value column was named, so events were counted)" if counted else ""
-        raise DataError(f"{path}: {error}{hint}") from None
-    if events.unread_value is not None and cut.min_value is None:
-        tell_unread(events.unread_value)
-    return Interactions.from_events(events)
-
-
-def read_events(path: str | PathLike[str], reading: Reading) -> Events:
-    """The raw events of a file, neither merged nor cut."""
-    path = Path(path)
-    match reading.format:
-        case "auto":
-            return read_events(path, replace(reading, format=format_of(path)))
-        case "delimited":
-            dialect = Dialect(reading.header, reading.separator, reading.quotes, reading.encoding)
-            return read_delimited(path, dialect, reading)
-        case "json-lines":
-            return read_json_lines(path, reading)
-        case "parquet":
-            return read_parquet(path, reading)
-        case "book-crossing":
-            return read_delimited(path, BOOK_CROSSING, _known(reading, Columns("User-ID", "ISBN", "Book-Rating")))
-        case "echonest":
-            return read_delimited(path, _ECHONEST, _known(reading, Columns("user", "song", "plays")))
-        case "amazon-ratings":
-            _refuse_items_first(path)
-            columns = Columns("user", "item", "rating", "timestamp")
-            return read_delimited(path, _AMAZON_RATINGS, _known(reading, columns))
-        case "amazon-reviews":
-            columns = Columns("reviewerID", "asin", "overall", "unixReviewTime")
-            return read_json_lines(path, _known(reading, columns))
-        case "movielens":
-            return read_delimited(path, _movielens(path), _known(reading, Columns(*_MOVIELENS_HEADER)))
-        case "adjacency":
-            return read_adjacency(path, _known(reading, Columns()))
-        case "citeulike":
-            return read_adjacency(path, _known(reading, Columns()), counted=True)
-        case _ as never:
-            assert_never(never)
+    return warn
 
 
 def _refuse_column_options(reading: Reading, what: str, duplicates: Duplicates | None = None) -> None:
-    """Raise an `ArgumentError` if columns, or how they are written, were named where that would be ignored."""
+    """Raise an `ArgumentError` if columns or their layout were named where that would be ignored."""
     plain = Reading(reading.format, missing=reading.missing, limit=reading.limit, progress=reading.progress)
     given = {
         field.name: getattr(reading, field.name)
@@ -178,53 +375,5 @@ def _refuse_column_options(reading: Reading, what: str, duplicates: Duplicates |
     }
     given |= {"duplicates": duplicates} if duplicates else {}
     if given:
-        told = ", ".join(f"{name}={value!r}" for name, value in given.items())
-        raise ArgumentError(f"{what} knows its own columns; leave out {told}")
-
-
-def _known(reading: Reading, columns: Columns) -> Reading:
-    """The reading of a format that knows its own columns."""
-    _refuse_column_options(reading, f"format {reading.format!r}")
-    return replace(reading, columns=columns)
-
-
-def natural_duplicates(format: Format) -> Duplicates | None:
-    """How a known format's repeated pairs are merged: plays and repeats are added up, of ratings the last is kept."""
-    match format:
-        case "echonest" | "adjacency" | "citeulike":
-            return "sum"
-        case "book-crossing" | "amazon-ratings" | "amazon-reviews" | "movielens":
-            return "last"
-        case _:
-            return None
-
-
-def format_of(path: Path) -> Format:
-    """The format that the file's name tells, or its first bytes: Parquet often comes without a suffix."""
-    refuse_unreadable(path)
-    with path.open("rb") as file:
-        if file.read(4) == b"PAR1":
-            return "parquet"
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
-    return _SUFFIXES.get(suffixes[-1] if suffixes else "", "delimited")
-
-
-def _movielens(path: Path) -> Dialect:
-    """ratings.csv has a header; ratings.dat is separated by ::, u.data by tabs, without one."""
-    first = first_record(path).text.decode().rstrip("\r\n")
-    if first.startswith("userId"):
-        return Dialect(separator=",", quotes=False)
-    for separator in ("::", "\t"):
-        if first.count(separator) == 3:
-            return Dialect(header=_MOVIELENS_HEADER, separator=separator, quotes=False)
-    raise DataError(f"{path}, line 1: {first[:60]!r} is not MovieLens (user::item::rating::time); name its columns")
-
-
-def _refuse_items_first(path: Path) -> None:
-    """Amazon's ratings of 2014 are user, item, …; those of 2018 are item, user, … and would be read transposed."""
-    first, second, *_ = [*first_record(path).text.decode().split(","), "", ""]
-    if re.fullmatch(r"[B\d][A-Z\d]{9}", first) and re.fullmatch(r"A[A-Z\d]{8,20}", second):
-        raise DataError(
-            f"{path}, line 1: {first!r} is an item and {second!r} a user, as in Amazon's files of 2018; read it with "
-            "format='delimited', header=['item', 'user', 'rating', 'timestamp'] and value='rating'"
-        )
+        options = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        raise ArgumentError(f"{what} knows its own columns; leave out {options}")

@@ -8,9 +8,8 @@ from pathlib import Path
 import polars as pl
 
 from spherec.data.events import Events
-from spherec.data.readers.blocks import Block, read_blocks
-from spherec.data.readers.collector import BadCellError, Collector
-from spherec.data.reading import Reading
+from spherec.data.readers.formats import Reading
+from spherec.data.readers.streaming import BadCellError, Block, Collector, read_blocks
 from spherec.errors import DataError, describe_missing_column
 
 _LOOKS_NESTED = r"^(?:[\[{]|true$|false$)"
@@ -18,7 +17,7 @@ _SHOWN = 60  # characters of a bad line in an error
 
 
 def read_json_lines(path: Path, reading: Reading) -> Events:
-    """The events of a file of JSON objects.
+    """Read the events of a file of JSON objects.
 
     Ids that are whole numbers stay numbers, if the first is one; otherwise all are read as strings.
     """
@@ -27,24 +26,31 @@ def read_json_lines(path: Path, reading: Reading) -> Events:
     schema: dict[str, pl.DataType] | None = None
     for block in read_blocks(path, encoding=reading.encoding, progress=reading.progress):
         if schema is None:
-            firsts = _firsts(path, block, roles)
+            firsts = _first_values(path, block, roles)
             schema = _schema(firsts, roles)
             collector.present = firsts
-        frame = parsed(path, block, schema).select(**{role: pl.col(name) for role, name in roles.items()})
+        frame = _parse(path, block, schema).select(**{role: pl.col(name) for role, name in roles.items()})
         _refuse_nested_ids(path, block, frame, roles)
         try:
             collector.add(frame)
         except BadCellError as bad:
             line, found = next(islice(_objects(block), bad.row, None))
             cell = found.get(roles[bad.role]) if isinstance(found, dict) else None
-            raise DataError(bad.sentence(f"{path}, line {line}", roles[bad.role], cell)) from None
+            raise DataError(bad.describe(f"{path}, line {line}", roles[bad.role], cell)) from None
         if collector.is_full:
             break
     return collector.finish(path)
 
 
-def _firsts(path: Path, block: Block, roles: dict[str, str]) -> dict[str, object]:
-    """The keys of the first objects with the first that each holds, until all wanted ones are found."""
+def read_json_texts(path: Path, names: tuple[str, ...], reading: Reading) -> Iterator[tuple[str | None, ...]]:
+    """Yield the values of these keys, object by object, all as strings."""
+    schema: dict[str, pl.DataType] = {name: pl.String() for name in names}
+    for block in read_blocks(path, encoding=reading.encoding, progress=reading.progress):
+        yield from _parse(path, block, schema).select(names).iter_rows()
+
+
+def _first_values(path: Path, block: Block, roles: dict[str, str]) -> dict[str, object]:
+    """Return the keys of the first objects with their first values, until all wanted keys are found."""
     firsts: dict[str, object] = {}
     for line, found in _objects(block):
         if not isinstance(found, dict):
@@ -59,15 +65,15 @@ def _firsts(path: Path, block: Block, roles: dict[str, str]) -> dict[str, object
 
 
 def _schema(firsts: dict[str, object], roles: dict[str, str]) -> dict[str, pl.DataType]:
-    """The wanted keys; ids are whole numbers where the first of them in the file is one."""
+    """Return the wanted keys with types; ids are whole numbers where the first of them in the file is one."""
     return {
         name: pl.Int64() if role in ("user", "item") and type(firsts[name]) is int else pl.String()
         for role, name in roles.items()
     }
 
 
-def parsed(path: Path, block: Block, schema: dict[str, pl.DataType]) -> pl.DataFrame:
-    """The keys of `schema` as columns."""
+def _parse(path: Path, block: Block, schema: dict[str, pl.DataType]) -> pl.DataFrame:
+    """Return the keys of `schema` as columns."""
     try:
         return pl.scan_ndjson(block.text, schema=schema).collect()
     except pl.exceptions.PolarsError:
@@ -75,7 +81,7 @@ def parsed(path: Path, block: Block, schema: dict[str, pl.DataType]) -> pl.DataF
 
 
 def _refuse_nested_ids(path: Path, block: Block, frame: pl.DataFrame, roles: dict[str, str]) -> None:
-    """Objects, arrays and true are no ids, though polars makes strings of them."""
+    """Raise a `DataError` for objects, arrays and booleans as ids, of which polars makes strings."""
     texts = [role for role in ("user", "item") if frame.schema[role] == pl.String]
     if not any(frame[role].str.contains(_LOOKS_NESTED).any() for role in texts):
         return
@@ -90,7 +96,7 @@ def _refuse_nested_ids(path: Path, block: Block, frame: pl.DataFrame, roles: dic
 
 
 def _bad_line(path: Path, block: Block, schema: dict[str, pl.DataType]) -> str:
-    """One sentence on the first line that is no JSON object, or whose id is not of the type of the others."""
+    """Return one sentence on the first line that is no JSON object, or whose id is not of the type of the others."""
     for line, found in _objects(block):
         if not isinstance(found, dict):
             return _not_an_object(path, line, found)
@@ -111,7 +117,7 @@ def _not_an_object(path: Path, line: int, found: object) -> str:
 
 
 def _objects(block: Block) -> Iterator[tuple[int, object]]:
-    """Number and content of each line that is not blank; the text itself where it is not JSON. Slow."""
+    """Yield number and content of each line that is not blank; the text itself where it is not JSON. Slow."""
     for number, text in enumerate(block.text.split(b"\n"), start=block.line):
         if text.strip():
             try:

@@ -1,64 +1,42 @@
-"""Names of items from a table beside the events."""
+"""Item names from a table next to the events. Importing this brings no polars."""
 
-import html
-import re
 from collections.abc import Iterable
-from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 
-import polars as pl
-
-from spherec.data.readers.blocks import read_blocks
-from spherec.data.readers.delimited import Dialect, read_tables
-from spherec.data.readers.formats import BOOK_CROSSING, format_of
-from spherec.data.readers.json_lines import parsed
-from spherec.data.readers.parquet import parquet_columns
+from spherec.data.readers.formats import Reading, detect_format, refuse_without_polars
 from spherec.errors import DataError
-
-# In BX-Books.csv, text beyond ASCII is UTF-8, most of it encoded twice, with bytes 0x80 to 0x9f lost as "?":
-_ENCODED_TWICE = re.compile(rb"\xc3\?\xc2([\xa0-\xbf])")  # é came as c3 ? c2 a9
-_LOST = re.compile(rb"\xc3\?\xc2\?|[\xc2\xc3]\?")  # what cannot be told any more
 
 
 def read_names(
     path: str | PathLike[str], *, id: str, name: str, separator: str | None = None, encoding: str = "utf-8"
 ) -> dict[str, str]:
-    """Item names by external id, as strings, from two columns of a file; the last where an id comes twice.
+    """Read item names by external id, both as strings, from two columns of a file.
 
-    CSV, TSV and JSON lines, plain or gzipped, or Parquet; told apart as `read` does it.
+    Where an id is repeated, its last name counts.
+
+    Args:
+        path: CSV, TSV and JSON lines, plain or gzipped, or Parquet; recognised as `read` does it.
+        id: The column with the external ids of items.
+        name: The column with their names.
+        separator: The separator of columns; tab, comma, semicolon, | and :: are recognised by default.
+        encoding: The encoding of a text file.
     """
+    refuse_without_polars()
+    from spherec.data.readers import delimited, json_lines, parquet
+
     path = Path(path)
-    frames: Iterable[pl.DataFrame]
-    match format_of(path):
+    reading = Reading(separator=separator, encoding=encoding)
+    rows: Iterable[tuple[str | None, ...]]
+    match detect_format(path):
         case "json-lines":
-            schema: dict[str, pl.DataType] = {id: pl.String(), name: pl.String()}
-            frames = (parsed(path, block, schema).select(id, name) for block in read_blocks(path, encoding=encoding))
+            rows = json_lines.read_json_texts(path, (id, name), reading)
         case "parquet":
-            with parquet_columns(path, (id, name)) as table:
-                frames = [table.select(pl.col(id, name).cast(pl.String)).collect()]
+            rows = parquet.read_parquet_texts(path, (id, name))
         case _:
-            dialect = Dialect(separator=separator, encoding=encoding)
-            frames = (table.frame for table in read_tables(path, {"id": id, "name": name}, dialect))
-    names = {one: text for frame in frames for one, text in frame.rows() if one and text}
+            tables = delimited.read_tables(path, {"id": id, "name": name}, reading)
+            rows = (row for table in tables for row in table.frame.iter_rows())
+    names = {external: text for external, text in rows if external and text}
     if not names:
         raise DataError(f"{path} has no names: columns {id!r} and {name!r} are empty; name the right ones")
     return names
-
-
-def read_book_crossing_names(path: str | PathLike[str]) -> dict[str, str]:
-    """Title — author by ISBN, from BX-Books.csv, with its damaged accents mended where that can be done."""
-    roles = {"id": "ISBN", "title": "Book-Title", "author": "Book-Author"}
-    names = {}
-    for table in read_tables(Path(path), roles, BOOK_CROSSING):
-        for isbn, title, author in table.frame.rows():
-            if isbn and title:
-                names[isbn] = " — ".join(_mended(part) for part in (title, author) if part)
-    return names
-
-
-def _mended(text: str) -> str:
-    raw = _LOST.sub("\ufffd".encode(), _ENCODED_TWICE.sub(b"\xc3\\1", text.encode("latin-1")))
-    with suppress(UnicodeDecodeError):
-        text = raw.decode()
-    return html.unescape(text).strip()

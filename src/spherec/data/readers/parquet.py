@@ -7,19 +7,19 @@ from pathlib import Path
 import polars as pl
 
 from spherec.data.events import Events
-from spherec.data.readers.blocks import refuse_unreadable
-from spherec.data.readers.collector import BadCellError, Collector
-from spherec.data.reading import Reading
+from spherec.data.files import refuse_unreadable
+from spherec.data.readers.formats import Reading
+from spherec.data.readers.streaming import BadCellError, Collector
 from spherec.errors import DataError, describe_missing_column
 
 _ROWS = 1 << 20
 
 
 def read_parquet(path: Path, reading: Reading) -> Events:
-    """The events of a Parquet file. Ids keep their type."""
+    """Read the events of a Parquet file. Ids keep their type."""
     roles = reading.columns.names
     collector = Collector(reading)
-    with parquet_columns(path, roles.values()) as table:
+    with _open_parquet(path, roles.values()) as table:
         collector.present = table.collect_schema().names()
         wanted = table.select(**{role: pl.col(name) for role, name in roles.items()})
         total = table.select(pl.len()).collect().item()
@@ -29,7 +29,7 @@ def read_parquet(path: Path, reading: Reading) -> Events:
                 collector.add(frame)
             except BadCellError as bad:
                 place, cell = f"{path}, row {begin + bad.row}", frame.row(bad.row, named=True)[bad.role]
-                raise DataError(bad.sentence(place, roles[bad.role], cell)) from None
+                raise DataError(bad.describe(place, roles[bad.role], cell)) from None
             if reading.progress is not None:
                 reading.progress(begin + frame.height, total)
             if collector.is_full:
@@ -37,9 +37,15 @@ def read_parquet(path: Path, reading: Reading) -> Events:
     return collector.finish(path)
 
 
+def read_parquet_texts(path: Path, names: tuple[str, ...]) -> list[tuple[str | None, ...]]:
+    """Return the rows of these columns, all as strings."""
+    with _open_parquet(path, names) as table:
+        return table.select(pl.col(*names).cast(pl.String)).collect().rows()
+
+
 @contextmanager
-def parquet_columns(path: Path, names: Iterable[str]) -> Iterator[pl.LazyFrame]:
-    """The file as a query, which has the columns `names`; what polars raises inside becomes a `DataError`."""
+def _open_parquet(path: Path, names: Iterable[str]) -> Iterator[pl.LazyFrame]:
+    """Yield the file as a query that has the columns `names`; errors of polars inside become a `DataError`."""
     refuse_unreadable(path)
     try:
         table = pl.scan_parquet(path, glob=False)

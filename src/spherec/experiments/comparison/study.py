@@ -42,7 +42,7 @@ from spherec.experiments.store import RecordFile, Result, TrialRecord, data_id
 from spherec.experiments.table import TableRow
 from spherec.experiments.trial import Trial, best_trial, run_trial
 from spherec.experiments.user_values import UserValues
-from spherec.memory import enough_memory, watched
+from spherec.memory import enough_memory, measure_peak
 
 COMPARED_METRICS: tuple[Metric, ...] = (average_precision, ndcg, recall, median_popularity)
 """The columns of a comparison's table, by default."""
@@ -273,7 +273,7 @@ class Comparison:
         watch(stage)
         settings = self._choose(model, fold, trials)
         part = self.parts[fold]
-        with watched(context.device) as growth:
+        with measure_peak(context.device) as growth:
             began = time.perf_counter()
             with enough_memory():
                 fitted = model.fit(part.train, settings, _reporting(context, watch, stage))

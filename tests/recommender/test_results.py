@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from spherec.errors import MissingPackageError
-from spherec.recommender import Lists, Recommended
+from spherec.recommender import Recommended, Results
 from tests.oracles import typed
 from tests.strategies import distinct_ids
 
@@ -19,7 +19,7 @@ COLUMNS = {
     "name": ["seven", None, "nine"],
     "score": [0.5, 0.25, -1.0],
 }
-LISTS = Lists(Recommended, COLUMNS)
+LISTS = Results(Recommended, COLUMNS)
 
 
 def test_records_come_one_by_one():
@@ -33,14 +33,14 @@ def test_records_come_one_by_one():
     assert LISTS[-1] == Recommended("b", 1, 9, "nine", -1.0)
     assert list(LISTS[1:]) == list(LISTS)[1:]
     assert LISTS.as_dicts()[1] == {"user": "a", "rank": 2, "item": 8, "name": None, "score": 0.25}
-    assert Lists(Recommended, COLUMNS) == LISTS
+    assert Results(Recommended, COLUMNS) == LISTS
     assert LISTS[1:] != LISTS
     with pytest.raises(IndexError):
         LISTS[3]
 
 
 def test_a_look_at_it_is_short():
-    many = Lists(Recommended, {name: values * 100 for name, values in COLUMNS.items()})
+    many = Results(Recommended, {name: values * 100 for name, values in COLUMNS.items()})
     assert repr(many).startswith("300 Recommended\n  Recommended(user='a', rank=1, item=7")
     assert repr(many).endswith("… 290 more")
     assert len(repr(many).splitlines()) == 12
@@ -67,7 +67,7 @@ def test_data_frames():
 @given(ids=distinct_ids(min_size=1))
 def test_data_frames_hold_ids_of_any_kind(ids):
     rest = {"rank": [1] * len(ids), "name": [None] * len(ids), "score": [0.0] * len(ids), "user": ids}
-    lists = Lists(Recommended, {**rest, "item": ids})
+    lists = Results(Recommended, {**rest, "item": ids})
     assert len(lists.to_polars()) == len(lists.to_pandas()) == len(ids)
     assert typed([record.item for record in lists]) == typed(ids)
     assert len(set(lists.to_pandas()["item"])) == len(ids)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spherec.data.cuts import Cut
-from spherec.data.reading import Format
+from spherec.data.readers.formats import FormatName
 
 
 @dataclass(frozen=True)
@@ -18,18 +18,18 @@ class Table1:
 
 
 @dataclass(frozen=True)
-class Preset:
+class PaperDataset:
     """A data set of the paper."""
 
     name: str
     title: str
-    format: Format
+    format: FormatName
     cut: Cut
     paper: Table1
     note: str
     "What is known about reaching the paper's numbers."
 
-    def format_of(self, path: str) -> Format:
+    def format_of(self, path: str) -> FormatName:
         """The format of a file of this data set; Amazon's comes as ratings (CSV) and as reviews (JSON lines)."""
         suffixes = {suffix.lower() for suffix in Path(path).suffixes}
         if self.format == "amazon-ratings" and suffixes & {".json", ".jsonl", ".ndjson"}:
@@ -37,7 +37,7 @@ class Preset:
         return self.format
 
 
-BOOK_CROSSING = Preset(
+BOOK_CROSSING = PaperDataset(
     name="book-crossing",
     title="Book-Crossing",
     format="book-crossing",
@@ -46,7 +46,7 @@ BOOK_CROSSING = Preset(
     note="Ratings >= 4 of users with >= 20 of them give the paper's numbers exactly; "
     "its text says >= 5 and > 10, which gives 6,312 users, 138,539 items, 274,573 pairs.",
 )
-AMAZON_MOVIES = Preset(
+AMAZON_MOVIES = PaperDataset(
     name="amazon-movies",
     title="Amazon Movies & TV (5-core)",
     format="amazon-ratings",
@@ -54,7 +54,7 @@ AMAZON_MOVIES = Preset(
     paper=Table1(11_181, 94_661, 620_059, 0.058),
     note="Ratings > 4 of users with >= 20 of them, after the paper's text; not checked against the published file.",
 )
-ECHONEST = Preset(
+ECHONEST = PaperDataset(
     name="echonest",
     title="EchoNest Taste Profile",
     format="echonest",
@@ -63,4 +63,4 @@ ECHONEST = Preset(
     note="Play counts >= 5, users with > 20 songs, then songs with >= 5 users, after the paper's text; "
     "not checked against the published file, whose songs the authors deduplicated in a way they do not describe.",
 )
-PRESETS = {preset.name: preset for preset in (BOOK_CROSSING, AMAZON_MOVIES, ECHONEST)}
+PAPER_DATASETS = {dataset.name: dataset for dataset in (BOOK_CROSSING, AMAZON_MOVIES, ECHONEST)}

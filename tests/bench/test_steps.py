@@ -4,19 +4,19 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spherec.bench.generated import generated
+from spherec.bench.steps import generate_interactions
 
 
 @given(users=st.integers(1, 50), items=st.integers(1, 50), pairs=st.integers(1, 300), seed=st.integers(0, 9))
 def test_sizes(users, items, pairs, seed):
-    data = generated(users, items, pairs, seed=seed)
+    data = generate_interactions(users, items, pairs, seed=seed)
     assert (data.n_users, data.n_items) == (users, items)
     assert 1 <= len(data) <= min(pairs, users * items)
-    assert data == generated(users, items, pairs, seed=seed)
+    assert data == generate_interactions(users, items, pairs, seed=seed)
 
 
 def test_few_items_have_many_users():
-    data = generated(5000, 10_000, 100_000)
+    data = generate_interactions(5000, 10_000, 100_000)
     assert len(data) > 95_000
     popularity = np.sort(data.users_per_item)[::-1]
     share = popularity[:100].sum() / len(data)

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from spherec.data.readers import blocks
-from spherec.data.readers.blocks import read_blocks
+from spherec.data.readers import streaming
+from spherec.data.readers.streaming import first_record, read_blocks
 from spherec.errors import DataError
 
 TEXT = st.text(
@@ -72,7 +72,62 @@ def test_gzip_is_told_by_content_not_by_name(write):
 
 
 def test_a_record_that_never_ends_is_refused_before_memory_is_full(write, monkeypatch):
-    monkeypatch.setattr(blocks, "_LONGEST_RECORD", 100)
+    monkeypatch.setattr(streaming, "_LONGEST_RECORD", 100)
     path = write("a.csv", 'a\nb,"c\n' + "d\n" * 100)
     with pytest.raises(DataError, match=r"a\.csv, line 2: .*close its quote"):
         list(read_blocks(path, quote=b'"', block_bytes=10))
+
+
+@given(text=TEXT, quote=st.sampled_from([b"", b'"']), suffix=st.sampled_from(["txt", "txt.gz"]))
+@example(text='\n\r\n"a\n\nb"\nc\n', quote=b'"', suffix="txt")
+@example(text='"a\nb', quote=b'"', suffix="txt")
+def test_the_first_record_is_the_first_that_is_not_empty(write, text, quote, suffix):
+    raw = text.encode()
+    assume(raw.strip())
+    first = first_record(write(f"a.{suffix}", raw), quote=quote)
+    begin = len(raw) - len(raw.lstrip(b"\r\n"))
+    assert first.line == 1 + raw.count(b"\n", 0, begin)
+    assert raw[begin:].startswith(first.text)
+    rest = raw[begin + len(first.text) :]
+    inside = first.text[:-1]
+    for end in (place for place in range(len(inside)) if inside[place : place + 1] == b"\n"):
+        assert quote
+        assert inside.count(quote, 0, end) % 2  # no record ends earlier
+    assert not rest or (first.text.endswith(b"\n") and not (quote and first.text.count(quote) % 2))
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b'a,"b\n' + b"c\n" * (1 << 20), r"line 1: a record without end; close its quote"),
+        (b"\xc3\xa9" * (1 << 20), r"line 1: a record without end"),
+        (b"\n\nx" + b"\0" * (1 << 21), r"line 3: a zero byte"),
+        (b"\n\nx" + b"\xff" * (1 << 21), r"line 3: byte 0xff is not UTF-8"),
+    ],
+    ids=["quote", "line", "zeros", "not UTF-8"],
+)
+def test_the_search_for_the_first_record_ends_after_a_megabyte(write, content, problem, monkeypatch):
+    opened = []
+    real = streaming._unpack
+
+    def unpack(path, raw):
+        opened.append(raw)
+        return real(path, raw)
+
+    monkeypatch.setattr(streaming, "_unpack", unpack)
+    monkeypatch.setattr(streaming, "_check_text", seen := Seen(streaming._check_text))
+    with pytest.raises(DataError, match=problem):
+        first_record(write("a.csv", content), quote=b'"')
+    assert len(opened) == 1
+    assert seen.longest < (1 << 20) + (1 << 17)
+
+
+class Seen:
+    """A function, and the longest text that it was given."""
+
+    def __init__(self, function):
+        self.function, self.longest = function, 0
+
+    def __call__(self, path, text, *arguments, **options):
+        self.longest = max(self.longest, len(text))
+        return self.function(path, text, *arguments, **options)

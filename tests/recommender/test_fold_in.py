@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import spherec
+from spherec.artifact import Artifact
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, UnknownIdError
 from spherec.geometry import DenseVectors
-from spherec.recommender.placing import Placing
+from spherec.recommender.fold_in import FoldIn
 from spherec.sampling import Hard, Popularity, TwoStage, Uniform
-from spherec.training import Training
+from spherec.training import History, Trained, Training
 from tests.recommender.models import ITEMS, USERS, model_of, small
 from tests.sampling.checks import directions, sparse
 from tests.training.planted import CLUSTERS, SETTINGS, planted
@@ -33,17 +34,21 @@ CONFIGS = {
 }
 
 
-def objective(user, items, placing, table):
+def fold_in_of(vectors, data, config):
+    return FoldIn(Artifact.of(Trained(vectors, config, History(), "all epochs done"), data))
+
+
+def objective(user, items, fold_in, table):
     """What a place is worth, in plain loops: τ log Σ w exp(−d²/2τ) + mean d²/2."""
 
     def distance(item):
         return sum((float(a) - float(b)) ** 2 for a, b in zip(user, table[item], strict=True))
 
     total = 0.0
-    for item, log_weight in zip(placing.pool.tolist(), placing.log_weight.tolist(), strict=True):
+    for item, log_weight in zip(fold_in.pool.items.tolist(), fold_in.pool.log_weight.tolist(), strict=True):
         if item not in items:
-            total += np.exp(log_weight - distance(item) / 2 / placing.temperature)
-    return placing.temperature * np.log(total) + sum(distance(item) for item in items) / 2 / len(items)
+            total += np.exp(log_weight - distance(item) / 2 / fold_in.pool.temperature)
+    return fold_in.pool.temperature * np.log(total) + sum(distance(item) for item in items) / 2 / len(items)
 
 
 # --- The place -------------------------------------------------------------------------------------------------------
@@ -54,8 +59,8 @@ def objective(user, items, placing, table):
 def test_it_is_where_a_slower_method_puts_it(config, items):
     lengths = torch.linspace(0.3, 1, 200)[:, None] if config.constraint == "ball" else 1.0
     vectors = DenseVectors(directions(12, 6), directions(200, 6, 5) * lengths, config.constraint)
-    placing = Placing(vectors, small(items=range(200)), config)
-    place = placing.place(np.array(items, np.int32)).numpy().astype(np.float64)
+    fold_in = fold_in_of(vectors, small(items=range(200)), config)
+    place = fold_in.place(np.array(items, np.int32)).numpy().astype(np.float64)
     table = vectors.item_table.tolist()
 
     def within(row):
@@ -63,10 +68,10 @@ def test_it_is_where_a_slower_method_puts_it(config, items):
         return row / length if config.constraint == "sphere" else row / max(length, 1)
 
     slow = min(
-        minimize(lambda row: objective(within(row), items, placing, table), start, method="BFGS").fun
+        minimize(lambda row: objective(within(row), items, fold_in, table), start, method="BFGS").fun
         for start in (place, np.mean([table[item] for item in items], axis=0))
     )
-    assert objective(place, items, placing, table) == pytest.approx(slow, abs=1e-3)
+    assert objective(place, items, fold_in, table) == pytest.approx(slow, abs=1e-3)
     assert np.linalg.norm(place) <= 1 + 1e-6
     if config.constraint == "sphere":
         assert np.linalg.norm(place) == pytest.approx(1, abs=1e-6)
@@ -78,51 +83,56 @@ def test_in_subspaces_it_is_the_best_place_of_each(name):
     lengths = torch.linspace(0.3, 1, 200)[:, None] if name == "ball" else 1.0
     tables = [directions(200, 6, part) * lengths for part in range(3)]
     whole = DenseVectors(directions(12, 18), torch.cat(tables, dim=1) / 3**0.5, config.constraint)
-    place = Placing(whole, data, replace(config, dim=18, subspace_dim=6)).place(np.array([0, 5, 9], np.int32))
+    place = fold_in_of(whole, data, replace(config, dim=18, subspace_dim=6)).place(np.array([0, 5, 9], np.int32))
     spaces = [DenseVectors(directions(12, 6), table, config.constraint) for table in tables]
-    alone = [Placing(space, data, config).place(np.array([0, 5, 9], np.int32)) for space in spaces]
+    alone = [fold_in_of(space, data, config).place(np.array([0, 5, 9], np.int32)) for space in spaces]
     torch.testing.assert_close(place, torch.cat(alone) / 3**0.5, atol=1e-5, rtol=0)
 
 
 @given(items=st.sets(st.integers(0, 29), min_size=1), constraint=st.sampled_from(["sphere", "ball"]))
 def test_it_is_never_worse_than_the_middle_of_the_items(items, constraint):
     model = model_of(small(density=0.9), constraint=constraint)
-    placing = model._placing
+    fold_in = model._current.fold_in
     own = sorted(items)
-    place = placing.place(np.array(own, np.int32))
-    assert torch.equal(place, placing.place(np.array(own, np.int32))), "the same items give the same place"
-    if set(placing.pool.tolist()) - items:
+    place = fold_in.place(np.array(own, np.int32))
+    assert torch.equal(place, fold_in.place(np.array(own, np.int32))), "the same items give the same place"
+    if set(fold_in.pool.items.tolist()) - items:
         table = model.vectors.item_table
-        middle = placing._put(table[own].mean(0))
-        worth = [objective(one, own, placing, table.tolist()) for one in (place, middle)]
+        middle = fold_in._project(table[own].mean(0))
+        worth = [objective(one, own, fold_in, table.tolist()) for one in (place, middle)]
         assert worth[0] <= worth[1] + 1e-5
 
 
 def test_negatives_follow_the_sampler_and_are_never_items_that_nobody_has():
     data = sparse(np.arange(0, 201, 2), [item for _ in range(100) for item in (0, 1)], 5)
     for config in CONFIGS.values():
-        assert set(Placing(DenseVectors(directions(100, 6), directions(5, 6)), data, config).pool.tolist()) == {0, 1}
+        assert set(
+            fold_in_of(DenseVectors(directions(100, 6), directions(5, 6)), data, config).pool.items.tolist()
+        ) == {
+            0,
+            1,
+        }
 
 
 def test_items_that_nobody_had_in_training_do_not_count():
     data = DATA.filter(DATA.indices != 4)
-    placing = model_of(data)._placing
-    assert torch.equal(placing.place(np.array([3, 4], np.int32)), placing.place(np.array([3], np.int32)))
-    assert placing.place(np.array([4], np.int32)).norm() == pytest.approx(1)  # all that is known about her
+    fold_in = model_of(data)._current.fold_in
+    assert torch.equal(fold_in.place(np.array([3, 4], np.int32)), fold_in.place(np.array([3], np.int32)))
+    assert fold_in.place(np.array([4], np.int32)).norm() == pytest.approx(1)  # all that is known about her
 
 
 def test_a_user_with_everything_is_placed():
-    assert MODEL._placing.place(np.arange(30, dtype=np.int32)).norm() == pytest.approx(1)
+    assert MODEL._current.fold_in.place(np.arange(30, dtype=np.int32)).norm() == pytest.approx(1)
 
 
 def test_it_takes_milliseconds():
     data = sparse([0, 3000], np.arange(3000), 20_000)
-    placing = Placing(DenseVectors(directions(1, 128), directions(20_000, 128)), data, Training())
+    fold_in = fold_in_of(DenseVectors(directions(1, 128), directions(20_000, 128)), data, Training())
     items = np.arange(0, 500, 10, dtype=np.int32)
     seconds = []
     for _ in range(10):
         began = time.perf_counter()
-        placing.place(items)
+        fold_in.place(items)
         seconds.append(time.perf_counter() - began)
     assert min(seconds) < 0.010
 
@@ -136,13 +146,13 @@ def test_somebody_new_gets_the_nearest_of_what_she_has_not(items, k, seen):
     assert len(found) == len(set(found)) == min(k, 30 - (len(items) if seen else 0))
     assert not (seen and set(found) & set(items))
     own = np.sort([ITEMS.index(item) for item in items]).astype(np.int32)
-    scores = (MODEL.vectors.item_table @ MODEL._placing.place(own)).numpy()
+    scores = (MODEL.vectors.item_table @ MODEL._current.fold_in.place(own)).numpy()
     order = [ITEMS[index] for index in np.argsort(-scores, kind="stable") if not (seen and ITEMS[index] in items)]
     assert found == order[:k]
 
 
 def test_lists_for_somebody_new_go_by_the_same_options():
-    found = MODEL.recommend_for(["i1", "i2", "i2"], 40, among=["i1", "i3", "i4", "i5"], exclude=["i5"])
+    found = MODEL.recommend_for(["i1", "i2", "i2"], 40, only=["i1", "i3", "i4", "i5"], exclude=["i5"])
     assert {record.item for record in found} == {"i3", "i4"}
     assert {record.user for record in found} == {None}
     assert MODEL.recommend_for(["i1", "no"], 3, unknown="skip") == MODEL.recommend_for("i1", 3)

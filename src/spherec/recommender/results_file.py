@@ -1,65 +1,66 @@
-"""Lists of many users as one table in a file, block by block: memory does not grow with the number of users.
+"""Lists of many users as one table in a file, written block by block.
 
-Parquet is written in parts that are then streamed into one file, for polars cannot add to a file that is there.
+Parquet is written in parts that are then streamed into one file, because polars cannot append to a file.
 """
 
 import csv
 import io
 import tempfile
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from spherec.data.files import atomic_write, refuse_unwritable
-from spherec.data.ids import IdMap
+from spherec.data.ids import IdMap, Ids, list_ids
+from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, MissingPackageError
-from spherec.recommender.answers import Answers
-from spherec.recommender.lists import Lists, Recommended
+from spherec.recommender.results import Recommended, Results
 
 _SUFFIXES = (".parquet", ".csv")
 _BLOCK = 1024  # users at once
 
 
-def write_lists(
-    model: Answers,
-    users: list[Hashable],
+def write(
     path: str | PathLike[str],
-    k: int = 10,
-    *,
-    told: Callable[[int], None] | None = None,
-    **options: Any,
+    recommend: Callable[[Ids], Results[Recommended]],
+    data: Interactions,
+    users: Ids | None,
+    progress: Callable[[int], None] | None,
 ) -> int:
-    """Write what `model.recommend` answers for all users, whole or not at all; gives back the number of rows.
-
-    A file that ends in .parquet or .csv, with the columns user, rank, item, name and score; ids that are neither
-    numbers nor strings are written as text. `told` hears how many users are done.
-    """
+    """Write what `recommend` returns for users, by default all of `data`; return the number of rows."""
     if Path(path).suffix not in _SUFFIXES:
         raise ArgumentError(f"{path} must end in {' or '.join(_SUFFIXES)}, which says what to write")
     refuse_unwritable(path)
-
-    def blocks() -> Iterator[Lists[Recommended]]:
-        for first in range(0, max(len(users), 1), _BLOCK):
-            part = users[first : first + _BLOCK]
-            yield model.recommend(part, k, **options)
-            if told is not None:
-                told(first + len(part))
-
+    blocks = _answer(recommend, data, users, progress)
     if Path(path).suffix == ".csv":
-        return _write_csv(path, blocks())
-    ids = {"user": model.data.user_ids, "item": model.data.item_ids}
-    return _write_parquet(path, blocks(), {name for name, held in ids.items() if _is_text(held)})
+        return _write_csv(path, blocks)
+    texts = {name for name, ids in (("user", data.user_ids), ("item", data.item_ids)) if _is_text(ids)}
+    return _write_parquet(path, blocks, texts)
+
+
+def _answer(
+    recommend: Callable[[Ids], Results[Recommended]],
+    data: Interactions,
+    users: Ids | None,
+    progress: Callable[[int], None] | None,
+) -> Iterator[Results[Recommended]]:
+    """Yield the lists of some users at a time; one empty block if there are none."""
+    wanted = list(data.user_ids) if users is None else list_ids(users)
+    for first in range(0, max(len(wanted), 1), _BLOCK):
+        block = wanted[first : first + _BLOCK]
+        yield recommend(block)
+        if progress is not None:
+            progress(first + len(block))
 
 
 def _is_text(ids: IdMap) -> bool:
-    """Whether a column of these ids is one of texts: all but numbers that fit into 64 bits with a sign."""
+    """Return whether ids are written as text: all but numbers that fit into 64 bits with a sign."""
     return ids.array.dtype == object or ids.array.dtype == np.uint64
 
 
-def _write_csv(path: str | PathLike[str], blocks: Iterator[Lists[Recommended]]) -> int:
+def _write_csv(path: str | PathLike[str], blocks: Iterator[Results[Recommended]]) -> int:
     rows = 0
     with atomic_write(path) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
@@ -69,11 +70,11 @@ def _write_csv(path: str | PathLike[str], blocks: Iterator[Lists[Recommended]]) 
             writer.writerows(block)
             rows += len(block)
         text.flush()
-        text.detach()  # who opened the file closes it
+        text.detach()  # atomic_write closes the file
     return rows
 
 
-def _write_parquet(path: str | PathLike[str], blocks: Iterator[Lists[Recommended]], texts: set[str]) -> int:
+def _write_parquet(path: str | PathLike[str], blocks: Iterator[Results[Recommended]], texts: set[str]) -> int:
     try:
         import polars as pl
     except ImportError:
@@ -84,7 +85,7 @@ def _write_parquet(path: str | PathLike[str], blocks: Iterator[Lists[Recommended
             for number, block in enumerate(blocks):
                 columns = block.columns
                 columns |= {name: list(map(str, columns[name])) for name in texts}
-                part = Lists(Recommended, columns).to_polars()
+                part = Results(Recommended, columns).to_polars()
                 part.write_parquet(Path(folder) / f"{number:09d}.parquet")
                 rows += len(part)
             with atomic_write(path) as file:

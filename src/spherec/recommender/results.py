@@ -1,4 +1,4 @@
-"""What a model answers with: lists of records, ready to be read one by one or as a data frame."""
+"""The answers of a model: lists of records, to be read one by one or as a data frame."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from datetime import date, datetime
@@ -23,7 +23,7 @@ class Recommended(NamedTuple):
     item: Hashable
     name: str | None
     score: float
-    "1 − d²/2, on the sphere the dot product; 1 is the same place."
+    "1 − d²/2, on the sphere the dot product; 1 means the same place."
 
 
 class SimilarItem(NamedTuple):
@@ -33,7 +33,7 @@ class SimilarItem(NamedTuple):
     rank: int
     similar: Hashable
     name: str | None
-    "Of the neighbour."
+    "Name of the neighbour."
     score: float
 
 
@@ -54,15 +54,15 @@ class Reason(NamedTuple):
     rank: int
     because: Hashable
     name: str | None
-    "Of the user's own item."
+    "Name of the user's own item."
     score: float
 
 
 Record = TypeVar("Record")
 
 
-class Lists(Sequence[Record], Generic[Record]):
-    """Records, list after list, each list best first."""
+class Results(Sequence[Record], Generic[Record]):
+    """Records of one kind, list after list, each list best first."""
 
     def __init__(self, kind: Callable[..., Record], columns: Mapping[str, Sequence[Any]]) -> None:
         self._kind = kind  # one of the four above
@@ -70,26 +70,26 @@ class Lists(Sequence[Record], Generic[Record]):
 
     @property
     def columns(self) -> dict[str, Sequence[Any]]:
-        """The fields of all records, by name."""
+        """The columns of the table, by name."""
         return dict(self._columns)
 
     def as_dicts(self) -> list[dict[str, Any]]:
-        """The records as plain dictionaries."""
+        """Return the records as plain dictionaries."""
         names = list(self._columns)
         return [dict(zip(names, values, strict=True)) for values in zip(*self._columns.values(), strict=True)]
 
     def to_polars(self) -> "pl.DataFrame":
-        """A polars data frame with a row for each record."""
+        """Return a polars data frame with a row for each record."""
         try:
             import polars as pl
         except ImportError:
             raise MissingPackageError("to_polars needs polars; install it with: pip install polars") from None
-        kinds = {"rank": pl.Int64, "name": pl.String, "score": pl.Float32}
+        types = {"rank": pl.Int64, "name": pl.String, "score": pl.Float32}
 
         def series(name: str, values: Sequence[Any]) -> pl.Series:
             if set(map(type, values)) - {type(None)} <= _PLAIN:
                 try:
-                    return pl.Series(name, values, dtype=kinds.get(name))
+                    return pl.Series(name, values, dtype=types.get(name))
                 except (TypeError, ValueError, OverflowError):  # ids of mixed kinds, or texts that are no Unicode
                     pass
             return pl.Series(name, values, dtype=pl.Object)
@@ -97,7 +97,7 @@ class Lists(Sequence[Record], Generic[Record]):
         return pl.DataFrame([series(name, values) for name, values in self._columns.items()])
 
     def to_pandas(self) -> Any:
-        """A pandas data frame with a row for each record."""
+        """Return a pandas data frame with a row for each record."""
         try:
             import pandas as pd  # type: ignore[import-untyped]
         except ImportError:
@@ -116,14 +116,14 @@ class Lists(Sequence[Record], Generic[Record]):
     @overload
     def __getitem__(self, index: int) -> Record: ...
     @overload
-    def __getitem__(self, index: slice) -> "Lists[Record]": ...
-    def __getitem__(self, index: int | slice) -> "Record | Lists[Record]":
+    def __getitem__(self, index: slice) -> "Results[Record]": ...
+    def __getitem__(self, index: int | slice) -> "Record | Results[Record]":
         if isinstance(index, slice):
-            return Lists(self._kind, {name: values[index] for name, values in self._columns.items()})
+            return Results(self._kind, {name: values[index] for name, values in self._columns.items()})
         return self._kind(*(values[index] for values in self._columns.values()))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Lists):
+        if not isinstance(other, Results):
             return NotImplemented
         return self._kind is other._kind and self._columns == other._columns
 

@@ -1,0 +1,375 @@
+"""Files in pieces, so that memory stays small: text as blocks of whole lines, and frames of columns into `Events`.
+
+Every reader uses both ends. `read_blocks` is the one place that opens raw text, plain or gzipped, and gives UTF-8. A
+`Collector` takes the columns of one piece after the other and turns ids into 32-bit numbers at once.
+"""
+
+import codecs
+import gzip
+import os
+import zlib
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from spherec.data.events import Events
+from spherec.data.files import refuse_unreadable
+from spherec.data.ids import factorize, inverse
+from spherec.data.readers.formats import Reading, ReadProgress
+from spherec.errors import ArgumentError, DataError
+
+_BLOCK_BYTES = 1 << 24
+_LONGEST_RECORD = 1 << 28  # a record that has not ended by then is an unclosed quote, or no text at all
+_LONGEST_FIRST_RECORD = 1 << 20  # likewise for a header
+_UNENDED = "{path}, line {line}: a record without end; close its quote, or set another separator"
+_NO_TEXT = {
+    b"PK\x03\x04": "a zip archive; unpack it (an Excel workbook: save it as CSV; a prepared file: it is damaged)",
+    b"PAR1": "a Parquet file; read it with format='parquet' (--format parquet)",
+    b"BZh": "packed by bzip2; unpack it, or pack it with gzip",
+    b"\xfd7zX": "packed by xz; unpack it, or pack it with gzip",
+    b"\x28\xb5\x2f\xfd": "packed by zstd; unpack it, or pack it with gzip",
+}
+_ISO_DATE = r"^\d{4}-\d{2}-\d{2}"
+
+
+# --- Text in blocks --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole records of a text file."""
+
+    text: bytes
+    "UTF-8."
+    line: int
+    "Number of its first line in the file, from 1."
+    position: int = 0
+    "Bytes of the file that were read up to its end."
+
+
+def read_blocks(
+    path: Path,
+    *,
+    encoding: str = "utf-8",
+    quote: bytes = b"",
+    progress: ReadProgress | None = None,
+    block_bytes: int = _BLOCK_BYTES,
+) -> Iterator[Block]:
+    """Yield the file, block by block. A line break between two `quote` characters does not end a record."""
+    refuse_unreadable(path)
+    total = os.path.getsize(path)
+    with closing(_read_ahead(_blocks(path, encoding, quote, block_bytes))) as blocks:
+        for block in blocks:
+            if progress is not None:
+                progress(block.position, total)
+            yield block
+    if progress is not None:
+        progress(total, total)
+
+
+def _read_ahead(blocks: Iterator[Block]) -> Generator[Block]:
+    """Yield the same blocks, each read and unpacked in another thread while the caller works on the one before."""
+    reader = ThreadPoolExecutor(max_workers=1)
+    try:
+        coming = reader.submit(next, blocks, None)
+        while (block := coming.result()) is not None:
+            coming = reader.submit(next, blocks, None)
+            yield block
+    finally:
+        reader.shutdown(wait=False, cancel_futures=True)
+
+
+def _blocks(path: Path, encoding: str, quote: bytes, block_bytes: int) -> Iterator[Block]:
+    rest, line, is_blank = b"", 1, True
+    with open(path, "rb") as raw:
+        for chunk in _decode(path, _unpack(path, raw), encoding, block_bytes):
+            rest += chunk
+            end = _last_record_end(rest, quote)
+            if end:
+                text, rest = rest[:end], rest[end:]
+                block = _check_text(path, text, line, raw.tell())
+                line += text.count(b"\n")
+                is_blank = is_blank and block.text.isspace()
+                yield block
+            elif len(rest) > _LONGEST_RECORD:
+                raise DataError(_UNENDED.format(path=path, line=line))
+        if line == 1:
+            rest = rest.removeprefix(codecs.BOM_UTF8)
+        if rest.strip():
+            yield _check_text(path, rest, line, raw.tell())
+        elif is_blank:
+            raise DataError(f"{path} holds no text; give a file with events")
+
+
+def first_record(path: Path, *, encoding: str = "utf-8", quote: bytes = b"") -> Block:
+    """Return the first line that is not empty, or the first record where its quotes span lines."""
+    refuse_unreadable(path)
+    text, line, searched, is_quoted = b"", 1, 0, False  # `searched`: bytes of the text in which no record ends
+    with open(path, "rb") as raw:
+        for number, chunk in enumerate(_decode(path, _unpack(path, raw), encoding, 1 << 16)):
+            text += chunk if number else chunk.removeprefix(codecs.BOM_UTF8)
+            if not searched:
+                begin = len(text) - len(text.lstrip(b"\r\n"))
+                line, text = line + text.count(b"\n", 0, begin), text[begin:]
+            while end := text.find(b"\n", searched) + 1:
+                is_quoted ^= bool(quote) and text.count(quote, searched, end) % 2 == 1
+                searched = end
+                if not is_quoted:
+                    return _check_text(path, text[:end], line)
+            if len(text) > _LONGEST_FIRST_RECORD:
+                _check_text(path, text, line, whole=False)
+                raise DataError(_UNENDED.format(path=path, line=line))
+    if not text.strip():
+        raise DataError(f"{path} holds no text; give a file with events")
+    return _check_text(path, text, line)
+
+
+def _unpack(path: Path, raw: IO[bytes]) -> IO[bytes]:
+    magic = raw.read(4)
+    raw.seek(0)
+    if not magic:
+        raise DataError(f"{path} is empty (0 bytes); give a file with events")
+    for start, description in _NO_TEXT.items():
+        if magic.startswith(start):
+            raise DataError(f"{path} is {description}")
+    return gzip.GzipFile(fileobj=raw) if magic.startswith(b"\x1f\x8b") else raw  # type: ignore[return-value]
+
+
+def _decode(path: Path, file: IO[bytes], encoding: str, block_bytes: int) -> Iterator[bytes]:
+    """Yield the file's content in UTF-8."""
+    try:
+        "x".encode(encoding)
+    except (LookupError, ValueError):
+        raise ArgumentError(f"encoding must be a text encoding of Python's, got {encoding!r}; try 'latin-1'") from None
+    decoder = codecs.getincrementaldecoder(encoding)()
+    is_utf8 = codecs.lookup(encoding).name == "utf-8"
+    while True:
+        try:
+            chunk = file.read(block_bytes)
+            text = chunk if is_utf8 else decoder.decode(chunk, final=not chunk).encode()
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise DataError(f"{path} is a damaged or truncated gzip file ({error}); fetch it again") from None
+        except UnicodeError as error:
+            raise DataError(f"{path} is not {encoding} ({error}); name its encoding") from None
+        if text:
+            yield text
+        if not chunk:
+            return
+
+
+def _last_record_end(text: bytes, quote: bytes) -> int:
+    """Return where the last complete record ends: after the last line break outside quotes; 0 where there is none."""
+    end = text.rfind(b"\n") + 1
+    if not quote:
+        return end
+    open_quote = text.count(quote, 0, end) % 2 == 1
+    while end and open_quote:
+        earlier = text.rfind(b"\n", 0, end - 1) + 1
+        open_quote ^= text.count(quote, earlier, end) % 2 == 1
+        end = earlier
+    return end
+
+
+def _check_text(path: Path, block: bytes, line: int, position: int = 0, *, whole: bool = True) -> Block:
+    """Return the text as a block; a `DataError` if it is not UTF-8. Not `whole`: it may end in half a character."""
+    if line == 1:
+        block = block.removeprefix(codecs.BOM_UTF8)
+    if not block.isascii():
+        try:
+            codecs.getincrementaldecoder("utf-8")().decode(block, final=whole)
+        except UnicodeDecodeError as error:
+            at = line + block.count(b"\n", 0, error.start)
+            raise DataError(
+                f"{path}, line {at}: byte 0x{block[error.start]:02x} is not UTF-8; name the file's encoding, "
+                "such as 'latin-1' or 'utf-16'"
+            ) from None
+    if b"\0" in block:
+        at = line + block.count(b"\n", 0, block.index(b"\0"))
+        raise DataError(f"{path}, line {at}: a zero byte, so this is not plain text; name its encoding or format")
+    return Block(block, line, position)
+
+
+# --- Columns into events ---------------------------------------------------------------------------------------------
+
+
+class BadCellError(Exception):
+    """A cell cannot be used; the reader, which knows where rows come from, makes a `DataError` of it."""
+
+    def __init__(self, row: int, role: str, problem: str, *, droppable: bool = False) -> None:
+        self.row = row
+        self.role = role
+        self.problem = problem
+        self.droppable = droppable
+
+    def describe(self, place: str, column: str, cell: object) -> str:
+        """Return the message: where, which column, what is there, and what to do."""
+        shown = repr(cell) if len(repr(cell)) <= 60 else f"{repr(cell)[:60]}…"
+        remedy = "; correct the row"
+        if self.droppable:
+            remedy += ", or leave such rows out with missing='drop' (--missing drop)"
+        return f"{place}: column {column!r} is {shown}, {self.problem}{remedy}"
+
+
+class Collector:
+    """`Events` in the making, from frames with the columns user, item and perhaps value and time."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.present: Iterable[str] = ()  # all columns of the table
+        self._reading = reading
+        self._users, self._items = _IdColumn(), _IdColumn()
+        self._values: list[NDArray[np.float64]] = []
+        self._times: list[NDArray[np.float64]] = []
+        self._rows = 0  # seen
+        self._kept = 0  # of them
+
+    @property
+    def is_full(self) -> bool:
+        """The rows that were asked for are here."""
+        return self._reading.limit is not None and self._kept >= self._reading.limit
+
+    def _up_to_limit(self, frame: pl.DataFrame) -> pl.DataFrame:
+        return frame if self._reading.limit is None else frame.head(self._reading.limit - self._kept)
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Add the rows of a frame; a `BadCellError` names the first that cannot be used."""
+        frame = frame.with_row_index("row")
+        if self._reading.missing == "error":
+            frame = self._up_to_limit(frame)
+        self._rows += frame.height
+        for role in ("user", "item"):
+            _refuse_nested(frame, role)
+            if frame.schema[role] in (pl.Categorical, pl.Enum):
+                frame = frame.with_columns(pl.col(role).cast(pl.String))
+            missing = _is_missing(frame[role])
+            if self._reading.missing == "drop":
+                frame = frame.filter(~missing)
+            elif missing.any():
+                raise BadCellError(frame["row"][missing.arg_max() or 0], role, f"which is no {role}", droppable=True)
+        frame = self._up_to_limit(frame)
+        self._kept += frame.height
+        if not frame.height:
+            return
+        if "value" in frame.columns:
+            self._values.append(_numbers(frame, "value"))
+        if "time" in frame.columns:
+            self._times.append(_seconds(frame, self._reading.columns.time_format))
+        codes = frame.select(self._users.encode(frame["user"]), self._items.encode(frame["item"]))  # both at once
+        self._users.add(codes["user"])
+        self._items.add(codes["item"])
+
+    def finish(self, path: Path) -> Events:
+        """Return all rows so far; `path` is where they came from."""
+        if not self._rows:
+            raise DataError(f"{path} has no rows; give a file with events")
+        users, user_ids = self._users.finish()
+        items, item_ids = self._items.finish()
+        dropped = self._rows - self._kept
+        if not len(users):
+            raise DataError(f"{path}: all {dropped:,} rows lack user or item; name the right columns")
+        events = Events(
+            users,
+            items,
+            user_ids,
+            item_ids,
+            values=np.concatenate(self._values) if self._values else None,
+            times=np.concatenate(self._times) if self._times else None,
+            unread_value=self._reading.columns.unread_value(self.present),
+        )
+        return events.with_step(f"read, without {dropped:,} rows that have no user or item" if dropped else "read")
+
+
+class _IdColumn:
+    """A column of ids that arrives in pieces; strings are kept once each and otherwise as 32-bit codes."""
+
+    def __init__(self) -> None:
+        self._categories = pl.Categories.random()
+        self._holder = pl.Series(dtype=pl.Categorical(self._categories))  # polars forgets strings that nothing holds
+        self._pieces: list[NDArray[Any]] = []
+        self._is_text = False
+
+    def encode(self, ids: pl.Series) -> pl.Expr:
+        """Return the expression that makes numbers of strings; any other column stays as it is."""
+        self._is_text = ids.dtype == pl.String
+        column = pl.col(ids.name)
+        return column.cast(pl.Categorical(self._categories)).to_physical() if self._is_text else column
+
+    def add(self, ids: pl.Series) -> None:
+        if ids.dtype.is_integer() and ids.dtype not in (pl.Int128, pl.UInt128):
+            self._pieces.append(ids.to_numpy())
+        else:
+            self._pieces.append(np.fromiter(ids.to_list(), dtype=object, count=len(ids)))
+
+    def finish(self) -> tuple[NDArray[np.int32], NDArray[Any]]:
+        """Return each row's index (E,) into the distinct ids (n,), which are sorted."""
+        codes = np.concatenate(self._pieces) if self._pieces else np.zeros(0, dtype=np.int32)
+        self._pieces = []
+        if not self._is_text:
+            return factorize(codes, "id")
+        ids = self._categories.to_series()
+        order = ids.arg_sort().to_numpy()
+        return inverse(order).astype(np.int32)[codes], ids.to_numpy()[order].astype(object)
+
+
+def _is_missing(ids: pl.Series) -> pl.Series:
+    missing = ids.is_null()
+    if ids.dtype == pl.String:
+        missing |= (ids == "").fill_null(True)
+    elif ids.dtype.is_float():
+        missing |= ids.is_nan().fill_null(True)
+    return missing
+
+
+def _refuse(frame: pl.DataFrame, bad: pl.Series, role: str, problem: str) -> None:
+    if bad.any():
+        raise BadCellError(frame["row"][bad.arg_max() or 0], role, problem)
+
+
+def _refuse_nested(frame: pl.DataFrame, role: str) -> None:
+    if frame.height and frame.schema[role].is_nested():
+        raise BadCellError(frame["row"][0], role, "which is neither a text nor a number")
+
+
+def _numbers(frame: pl.DataFrame, role: str) -> NDArray[np.float64]:
+    _refuse_nested(frame, role)
+    try:
+        numbers = frame[role].cast(pl.Float64, strict=False)  # null: missing, or not a number
+    except pl.exceptions.PolarsError:
+        raise BadCellError(frame["row"][0], role, "which is not a number") from None
+    _refuse(frame, ~numbers.is_finite().fill_null(False), role, "which is not a number")
+    return numbers.to_numpy()
+
+
+def _seconds(frame: pl.DataFrame, time_format: str | None) -> NDArray[np.float64]:
+    """Return numbers as they are, and dates as seconds since 1970, in UTC where they name no zone."""
+    column = frame["time"]
+    if column.dtype == pl.String:
+        if time_format is None and _is_number(column[0]):
+            return _numbers(frame, "time")
+        problem = "which is no number and no ISO date (say how with time_format)"
+        if time_format is None:  # polars would also guess whether 03/04 is in March or in April
+            _refuse(frame, ~column.str.contains(_ISO_DATE).fill_null(False), "time", problem)
+        try:
+            column = column.str.to_datetime(time_format, strict=False, time_unit="us")
+        except pl.exceptions.PolarsError:
+            raise BadCellError(frame["row"][0], "time", problem) from None
+    if column.dtype in (pl.Date, pl.Datetime):
+        _refuse(frame, column.is_null(), "time", "which is no date that is ISO or as time_format says (--time-format)")
+        return column.dt.epoch("us").to_numpy() / 1e6
+    if column.dtype.is_temporal():
+        raise BadCellError(frame["row"][0], "time", "which is no moment in time")
+    return _numbers(frame, "time")
+
+
+def _is_number(text: str | None) -> bool:
+    try:
+        float(text or "")
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,159 @@
+"""The tables of an export: users or items with their ids, names and vectors, a block at a time."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from spherec.data.files import json_text
+from spherec.data.ids import IdMap
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError, DataError
+from spherec.geometry import Vectors
+
+What = Literal["items", "users", "both"]
+"""The vectors to export."""
+
+PlainIds = list[int] | list[str]
+"""Ids as integers, or all as text."""
+
+_BLOCK = 8192  # rows at a time
+_CONTAINERS = (bytes, tuple, frozenset)  # their plain text would not tell them apart, or not be the same each time
+_HALVES = re.compile("[\ud800-\udfff]")  # of characters: Python strings may hold them, no other text may
+
+
+class ExportProgress:
+    """Counts the rows that are written and reports them to `callback`, with the number of all rows."""
+
+    def __init__(self, total: int, callback: Callable[[int, int], None] | None) -> None:
+        self._done, self._total, self._callback = 0, total, callback
+
+    def add(self, rows: int) -> None:
+        """Count rows that were written."""
+        self.reach(self._done + rows)
+
+    def reach(self, done: int) -> None:
+        """Set the number of rows that were written."""
+        self._done = done
+        if self._callback is not None:
+            self._callback(done, self._total)
+
+
+@dataclass(frozen=True)
+class ExportTable:
+    """All users or all items."""
+
+    kind: Literal["item", "user"]
+    "Whose rows these are."
+    id_map: IdMap
+    "External ids."
+    item_names: Sequence[str | None] | None
+    "Names of items; None if there are none, or none are wanted."
+    vectors: Vectors
+    "Vectors of users and items."
+
+    def __len__(self) -> int:
+        return len(self.id_map)
+
+    @property
+    def dim(self) -> int:
+        """D, dimensions of a vector."""
+        return self.vectors.dim
+
+    @property
+    def has_names(self) -> bool:
+        """Whether rows have names."""
+        return self.item_names is not None
+
+    def blocks(self) -> Iterator["ExportBlock"]:
+        """Yield all rows, some thousands at a time."""
+        for first in range(0, len(self), _BLOCK):
+            yield ExportBlock(self, first, min(first + _BLOCK, len(self)))
+
+    @cached_property
+    def ids_are_integers(self) -> bool:
+        """Whether ids are written as 64-bit integers; else they are text."""
+        values = self.id_map.array
+        return values.dtype.kind == "i" or (values.dtype.kind == "u" and bool((values < 1 << 63).all()))
+
+    @cached_property
+    def ids_print_well(self) -> bool:
+        """Whether `str` tells all ids apart: they are of one kind, and no containers."""
+        values = self.id_map.array
+        kinds = {values.dtype.type} if values.dtype != object else set(map(type, values))
+        return len(kinds) < 2 and not kinds & set(_CONTAINERS)
+
+
+@dataclass(frozen=True)
+class ExportBlock:
+    """Some rows of a table. Each part is made when it is asked for."""
+
+    table: ExportTable
+    "The table."
+    first: int
+    "Index of the first row."
+    last: int
+    "Index after the last row."
+
+    def __len__(self) -> int:
+        return self.last - self.first
+
+    @property
+    def ids(self) -> PlainIds:
+        """The ids (n,) as integers, or all as text.
+
+        Strings stay as they are. Ids of another kind become what Python prints for them (2024-01-31, 1.5, a UUID);
+        bytes, tuples, sets and ids of several kinds become JSON that carries their types: ["tuple", [["int", "1"], …]].
+        """
+        table = self.table
+        if table.ids_are_integers:
+            return table.id_map.array[self.first : self.last].tolist()  # type: ignore[no-any-return]
+        return list(map(str if table.ids_print_well else json_text, table.id_map[self.first : self.last]))
+
+    @property
+    def names(self) -> list[str | None]:
+        """The names (n,), None where there is none."""
+        names = self.table.item_names
+        return [None] * len(self) if names is None else list(names[self.first : self.last])
+
+    @property
+    def vectors(self) -> NDArray[np.float32]:
+        """The vectors (n, D)."""
+        vectors = self.table.vectors
+        index = torch.arange(self.first, self.last, device=vectors.device)
+        rows = vectors.items(index) if self.table.kind == "item" else vectors.users(index)
+        return rows.cpu().numpy()
+
+
+def make_tables(vectors: Vectors, data: Interactions, what: What, *, names: bool) -> list[ExportTable]:
+    """Return the tables of items, users, or both in this order; `names` says whether items have their names."""
+    if what not in ("items", "users", "both"):
+        raise ArgumentError(f"what must be 'items', 'users' or 'both', got {what!r}")
+    if (vectors.n_users, vectors.n_items) != (data.n_users, data.n_items):
+        raise ArgumentError(
+            f"there are vectors of {vectors.n_users:,} users and {vectors.n_items:,} items, but ids of "
+            f"{data.n_users:,} and {data.n_items:,}; give the data that the model was trained on"
+        )
+    both = [
+        ExportTable("item", data.item_ids, data.item_names if names else None, vectors),
+        ExportTable("user", data.user_ids, None, vectors),
+    ]
+    return [table for table in both if what in ("both", f"{table.kind}s")]
+
+
+def refuse_unwritable_ids(ids: PlainIds, kind: str, target: str, *, nul: bool = True) -> None:
+    """Raise a `DataError` for the first id that UTF-8 cannot hold, or with a NUL character unless `nul` is allowed."""
+    for plain in ids:
+        if isinstance(plain, str) and (_HALVES.search(plain) or ("\0" in plain and not nul)):
+            raise DataError(f"the {kind} id {plain!r} has a character that {target} cannot hold; export to npz instead")
+
+
+def clean_name(name: str, *, nul: bool = True) -> str:
+    """Return the name with `\N{REPLACEMENT CHARACTER}` for what UTF-8 cannot hold, and for NUL unless it is allowed."""
+    clean = _HALVES.sub("\N{REPLACEMENT CHARACTER}", name)
+    return clean if nul else clean.replace("\0", "\N{REPLACEMENT CHARACTER}")

@@ -1,0 +1,112 @@
+"""Training continued: a trained model and new interactions, under one set of indices."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from spherec import rng
+from spherec.artifact import Artifact
+from spherec.data.events import pair_keys
+from spherec.data.ids import IdMap, refuse_twins
+from spherec.data.interactions import Interactions, merge_item_names, row_starts
+from spherec.errors import ArgumentError, DataError
+from spherec.evaluation.validation import Validation, check_share
+from spherec.geometry import DenseVectors, project, unit
+from spherec.recommender.fold_in import FoldIn
+from spherec.training import Training
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Old and new pairs together."""
+
+    data: Interactions
+    "All pairs; old ids keep their indices, new ones come after them."
+    fresh: NDArray[np.bool_]
+    "(E,) True for pairs that the model has not learned from."
+
+    def hold_out(self, config: Training, share: float) -> tuple[Interactions, Validation | None]:
+        """Return the pairs to learn from and the validation on a share of the new pairs, None if the share is 0."""
+        if share == 0:
+            return self.data, None
+        check_share(share)
+        new = np.flatnonzero(self.fresh)
+        tested = np.zeros(len(self.data), dtype=bool)
+        tested[rng.stream(config.seed, "new pairs held out").permutation(new)[: round(share * len(new))]] = True
+        if not tested.any():
+            raise ArgumentError(
+                f"validation {share:g} of {len(new):,} new pairs holds nothing out; raise it, or give 0, with epochs"
+            )
+        learned = self.data.filter(~tested)
+        return learned, Validation(learned, self.data.filter(tested))
+
+
+def merge(old: Interactions, new: Interactions) -> Growth:
+    """Merge old and new pairs. Ids of `new` without any pair are left out."""
+    user_ids, users = _extend(old.user_ids, new.user_ids, new.users, "user")
+    item_ids, items = _extend(old.item_ids, new.item_ids, new.indices, "item")
+    wide = max(len(item_ids), 1)
+    had = pair_keys(old.users, old.indices, wide)  # (E,) ascending
+    pairs = np.union1d(had, pair_keys(users, items, wide))
+    data = Interactions(
+        indptr=row_starts((pairs // wide).astype(np.int32), len(user_ids)),
+        indices=(pairs % wide).astype(np.int32),
+        user_ids=user_ids,
+        item_ids=item_ids,
+    )
+    names = merge_item_names(old, new)
+    return Growth(data.with_item_names(names) if names else data, ~np.isin(pairs, had, assume_unique=True))
+
+
+def initial_vectors(growth: Growth, artifact: Artifact, fold_in: FoldIn) -> DenseVectors:
+    """Return the vectors that training continues from.
+
+    Old rows stay where they are, new users are placed by their items, new items begin among their users.
+    """
+    if not growth.fresh.any():
+        raise DataError("there is nothing new in these interactions; give some that the model has not learned from")
+    data, vectors = growth.data, artifact.vectors
+    generator = rng.torch_stream(artifact.config.seed, "new vectors", data.n_users, data.n_items)
+    random = DenseVectors.random(data.n_users, data.n_items, artifact.config.dim, generator)
+    users, items = random.user_table, random.item_table
+    users[: vectors.n_users], items[: vectors.n_items] = vectors.user_table, vectors.item_table
+    known = np.arange(data.n_items) < vectors.n_items
+    for user in range(vectors.n_users, data.n_users):
+        own = data.items_of(user)
+        if known[own].any():
+            users[user] = fold_in.place(own[known[own]])
+    _place_among_users(items, users, data, np.flatnonzero(~known))
+    constraint = vectors.constraint
+    return DenseVectors(project(users, constraint), project(items, constraint), constraint)
+
+
+def _place_among_users(items: Tensor, users: Tensor, data: Interactions, new: NDArray[np.int64]) -> None:
+    """Put new items (n,) into the middle of the users who have them."""
+    sums = torch.zeros_like(items)
+    sums.index_add_(0, torch.from_numpy(data.indices.astype(np.int64)), users[data.users.astype(np.int64)])
+    items[new] = unit(sums[new])
+
+
+def add_users(artifact: Artifact, growth: Growth, fold_in: FoldIn) -> Artifact:
+    """Return the model with the users of new pairs placed by all their items; no item is new."""
+    data, table = growth.data, artifact.vectors.user_table
+    users = torch.cat((table, table.new_zeros(data.n_users - len(table), table.shape[1])))  # (U, D)
+    for user in np.unique(data.users[growth.fresh]).tolist():
+        users[user] = fold_in.place(data.items_of(user))
+    return replace(artifact, vectors=replace(artifact.vectors, user_table=users), data=data)
+
+
+def _extend(
+    old: IdMap, new: IdMap, used: NDArray[np.int32], role: Literal["user", "item"]
+) -> tuple[IdMap, NDArray[np.int64]]:
+    """Return the old ids followed by the new ones that are used, and the indices of `used` (E,) among them."""
+    index = old.find(new)  # (n,)
+    strange = np.flatnonzero((index < 0) & (np.bincount(used, minlength=len(new)) > 0))
+    added = [new[int(position)] for position in strange]
+    refuse_twins(old, added, f"the model knows the {role}", "the new interactions have")
+    index[strange] = len(old) + np.arange(len(strange))
+    return IdMap([*old, *added]) if added else old, index[used]

@@ -1,0 +1,350 @@
+"""A trained model and the questions it answers: recommend, similar, explain, score. External ids in and out."""
+
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from spherec import artifact
+from spherec.artifact import Artifact
+from spherec.data import splits
+from spherec.data.ids import IdMap, Ids, Unknown, is_several, list_ids
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError, DataError, TrainingError
+from spherec.evaluation.foreign import align
+from spherec.geometry import DenseVectors, squared_distance
+from spherec.ranking import ExactRanker, Ranker, Ranking
+from spherec.recommender import results_file
+from spherec.recommender.fold_in import FoldIn
+from spherec.recommender.results import Reason, Recommended, Results, SimilarItem, SimilarUser
+from spherec.training import History
+
+if TYPE_CHECKING:
+    from spherec.ranking.usearch import UsearchRanker  # an extra
+
+
+_REMEDIES = {
+    "user": "place new users with recommend_for or fold_in, or skip them with unknown='skip'",
+    "item": "learn new items with partial_fit, or skip them with unknown='skip'",
+}
+
+
+@dataclass(frozen=True)
+class ModelState:
+    """One version of a trained model, with all that is derived from it. It never changes; a new version replaces it.
+
+    A copy or a pickle has no index.
+    """
+
+    artifact: Artifact
+    "Vectors, data, config and history: the content of a model file."
+    exact: ExactRanker
+    "Ranks all items."
+    fold_in: FoldIn
+    "Places new users."
+    index: "UsearchRanker | None" = None
+    "Ranks through a graph, if one was built or loaded."
+
+    @classmethod
+    def of(cls, artifact: Artifact, index: "UsearchRanker | None" = None) -> "ModelState":
+        """Derive the rest from the content of a model file."""
+        return cls(artifact, ExactRanker(artifact.vectors), FoldIn(artifact), index)
+
+    @property
+    def vectors(self) -> DenseVectors:
+        """The vectors of all users and items."""
+        return self.artifact.vectors
+
+    @property
+    def data(self) -> Interactions:
+        """The users and items with ids and names, and the items of each user."""
+        return self.artifact.data
+
+    @property
+    def ranker(self) -> Ranker:
+        """The index if there is one, else the exact ranker."""
+        return self.exact if self.index is None else self.index
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ModelState.of, (self.artifact,)
+
+
+class TrainedModel:
+    """A trained model and the questions it answers.
+
+    Threads may ask while another one trains: every answer comes from one version of the model, the last one that was
+    complete when the question was asked. Pickles and copies of a model leave its index out: they rank exactly until
+    `use_index` or `build_index` is called.
+    """
+
+    def __init__(self, state: ModelState | None = None) -> None:
+        self._current = state
+        self._writing = threading.RLock()  # one change at a time; readers never wait
+
+    def recommend(
+        self,
+        users: Ids,
+        k: int = 10,
+        *,
+        only: Ids | None = None,
+        exclude: Ids | None = None,
+        exclude_seen: bool = True,
+        unknown: Unknown = "error",
+    ) -> Results[Recommended]:
+        """Return the k nearest items of a user, or of each of several users.
+
+        Args:
+            users: One user id or several.
+            k: Length of each list. A list is shorter only if fewer items are left.
+            only: Items that may be recommended; by default all.
+            exclude: Items that must not be recommended.
+            exclude_seen: Leave out the items that the user has.
+            unknown: "error" raises an `UnknownIdError` for ids that the model does not know, "skip" ignores them.
+        """
+        state = self._state
+        k = _check_k(k, state.data.n_items)
+        index = look_up(users, state.data.user_ids, "user", unknown)  # (B,)
+        ranking = state.ranker.top(
+            index,
+            k,
+            without=state.data if exclude_seen else None,
+            only=_look_up_items(only, state.data, unknown),
+            exclude=_look_up_items(exclude, state.data, unknown),
+        )
+        near = _Near.of(ranking, state.vectors.users(torch.from_numpy(index)), state.vectors.constraint)
+        return Results(Recommended, near.items(state.data, "item") | {"user": near.queries(state.data.user_ids, index)})
+
+    def recommend_for(
+        self,
+        items: Ids,
+        k: int = 10,
+        *,
+        only: Ids | None = None,
+        exclude: Ids | None = None,
+        exclude_seen: bool = True,
+        unknown: Unknown = "error",
+    ) -> Results[Recommended]:
+        """Return the k nearest items of a user whom the model has never seen, placed by the items that they have.
+
+        Args:
+            items: The items that the user has.
+            k: Length of the list.
+            only: Items that may be recommended; by default all.
+            exclude: Items that must not be recommended.
+            exclude_seen: Leave out `items`.
+            unknown: "error" raises an `UnknownIdError` for ids that the model does not know, "skip" ignores them.
+        """
+        state = self._state
+        k = _check_k(k, state.data.n_items)
+        own = np.unique(look_up(items, state.data.item_ids, "item", unknown)).astype(np.int32)  # (n,)
+        if not len(own):
+            raise ArgumentError("recommend_for needs at least one item that the model knows, got none")
+        user = state.fold_in.place(own)[None]  # (1, D)
+        ranking = state.ranker.top_of(
+            user.numpy(),
+            k,
+            without=[own] if exclude_seen else None,
+            only=_look_up_items(only, state.data, unknown),
+            exclude=_look_up_items(exclude, state.data, unknown),
+        )
+        near = _Near.of(ranking, user, state.vectors.constraint)
+        return Results(Recommended, near.items(state.data, "item") | {"user": [None] * len(near.index)})
+
+    def recommend_to_file(
+        self,
+        path: str | PathLike[str],
+        users: Ids | None = None,
+        k: int = 10,
+        *,
+        only: Ids | None = None,
+        exclude: Ids | None = None,
+        exclude_seen: bool = True,
+        unknown: Unknown = "error",
+        progress: Callable[[int], None] | None = None,
+    ) -> int:
+        """Write the answers of `recommend` for many users atomically to a file; return the number of rows.
+
+        The table has the columns user, rank, item, name and score. Ids that are neither numbers nor strings are written
+        as text. Users are handled in blocks, so memory does not grow with their number.
+
+        Args:
+            path: A file that ends in .parquet or .csv.
+            users: User ids; by default all users.
+            k: Length of each list.
+            only: Items that may be recommended; by default all.
+            exclude: Items that must not be recommended.
+            exclude_seen: Leave out the items that a user has.
+            unknown: "error" raises an `UnknownIdError` for ids that the model does not know, "skip" ignores them.
+            progress: Called with the number of users done, after each block.
+        """
+        model = TrainedModel(self._state)  # one version for all blocks
+        only, exclude = (None if ids is None else list_ids(ids) for ids in (only, exclude))
+        recommend = partial(
+            model.recommend, k=k, only=only, exclude=exclude, exclude_seen=exclude_seen, unknown=unknown
+        )
+        return results_file.write(path, recommend, model.data, users, progress)
+
+    def similar_items(self, items: Ids, k: int = 10, *, unknown: Unknown = "error") -> Results[SimilarItem]:
+        """Return the k items nearest to an item, or to each of several; the item itself is not listed."""
+        state = self._state
+        k = _check_k(k, state.data.n_items)
+        index = look_up(items, state.data.item_ids, "item", unknown)  # (B,)
+        queries = state.vectors.items(torch.from_numpy(index))  # (B, D)
+        ranking = state.ranker.top_of(queries.numpy(), k, without=list(index[:, None]))
+        near = _Near.of(ranking, queries, state.vectors.constraint)
+        asked = {"item": near.queries(state.data.item_ids, index)}
+        return Results(SimilarItem, near.items(state.data, "similar") | asked)
+
+    def similar_users(self, users: Ids, k: int = 10, *, unknown: Unknown = "error") -> Results[SimilarUser]:
+        """Return the k users nearest to a user, or to each of several; the user themselves is not listed."""
+        state = self._state
+        k = _check_k(k, state.data.n_users)
+        index = look_up(users, state.data.user_ids, "user", unknown)  # (B,)
+        queries = state.vectors.users(torch.from_numpy(index))  # (B, D)
+        ranking = ExactRanker(state.vectors, catalogue="users").top_of(queries.numpy(), k, without=list(index[:, None]))
+        near = _Near.of(ranking, queries, state.vectors.constraint)
+        ids = {"user": near.queries(state.data.user_ids, index), "similar": _ids_at(state.data.user_ids, near.index)}
+        return Results(SimilarUser, ids | {"rank": near.rank.tolist(), "score": near.score.tolist()})
+
+    def explain(self, user: Ids, item: Ids, k: int = 5) -> Results[Reason]:
+        """Return why the item suits the user: the k of the user's own items that are nearest to it."""
+        state = self._state
+        k = _check_k(k, state.data.n_items)
+        if is_several(user) or is_several(item):
+            raise ArgumentError("explain is about one user and one item; ask once for each pair")
+        who = look_up(user, state.data.user_ids, "user", "error")  # (1,)
+        what = look_up(item, state.data.item_ids, "item", "error")  # (1,)
+        query = state.vectors.items(torch.from_numpy(what))  # (1, D)
+        ranking = state.exact.top_of(query.numpy(), k, only=state.data.items_of(int(who[0])), exclude=what)
+        near = _Near.of(ranking, query, state.vectors.constraint)
+        ids = {"user": near.queries(state.data.user_ids, who), "item": near.queries(state.data.item_ids, what)}
+        return Results(Reason, near.items(state.data, "because") | ids)
+
+    def score(self, users: Ids, items: Ids) -> NDArray[np.float32]:
+        """Return how near pairs of users and items are (n,): 1 − d²/2, on the sphere the dot product.
+
+        Users and items are of the same length, or one of them is a single id.
+        """
+        state = self._state
+        who = look_up(users, state.data.user_ids, "user", "error")
+        what = look_up(items, state.data.item_ids, "item", "error")
+        try:
+            pairs = [torch.from_numpy(index.copy()) for index in np.broadcast_arrays(who, what)]  # (n,), (n,)
+        except ValueError:
+            raise ArgumentError(
+                f"users and items must be as many, or one of them single, got {len(who)} and {len(what)}"
+            ) from None
+        return (1 - squared_distance(state.vectors.users(pairs[0]), state.vectors.items(pairs[1])) / 2).numpy()
+
+    @property
+    def data(self) -> Interactions:
+        """The users and items with ids and names, and the items of each user."""
+        return self._state.data
+
+    @property
+    def vectors(self) -> DenseVectors:
+        """The vectors of all users and items."""
+        return self._state.vectors
+
+    @property
+    def history(self) -> History:
+        """The record of the training, epoch by epoch."""
+        return self._state.artifact.history
+
+    @property
+    def artifact(self) -> Artifact:
+        """Everything that a model file holds."""
+        return self._state.artifact
+
+    def ranker_for(self, train: Interactions, test: Interactions) -> ExactRanker:
+        """Return the ranker that `evaluate` uses, under the indices of `train`.
+
+        Raises a `DataError` if the model was trained on pairs of `test`.
+        """
+        state = self._state
+        if splits.pairs_in_both(state.data, test):
+            raise DataError("the model was trained on pairs that are to test it; train it on the train part alone")
+        return align(state.vectors, state.data, train)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write one self-contained file, atomically."""
+        artifact.save(path, self._state.artifact)
+
+    @property
+    def _state(self) -> ModelState:
+        """The current version. A method reads it once, so that its answer comes from one version."""
+        state = self._current
+        if state is None:
+            raise TrainingError("the model is not trained yet; call fit, or spherec.load a file")
+        return state
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_writing"}
+
+    def __setstate__(self, attributes: dict[str, Any]) -> None:
+        self.__dict__ |= attributes | {"_writing": threading.RLock()}
+
+
+@dataclass(frozen=True)
+class _Near:
+    """The neighbours of B queries: n rows, query after query, each one's nearest first."""
+
+    query: NDArray[np.int64]
+    "(n,) position of the query."
+    rank: NDArray[np.int64]
+    "(n,) from 1."
+    index: NDArray[np.int64]
+    "(n,) index of the neighbour."
+    score: NDArray[np.float32]
+    "(n,) 1 − d²/2."
+
+    @classmethod
+    def of(cls, ranking: Ranking, queries: Tensor, constraint: Literal["sphere", "ball"]) -> "_Near":
+        """Turn lists (B, K) of queries (B, D) into rows; places without an item are dropped."""
+        query, place = np.nonzero(ranking.items >= 0)  # (n,)
+        score = ranking.scores[query, place]
+        if constraint == "ball":  # u·v − |v|²/2 is 1 − d²/2, less 1 − |u|²/2
+            score = score + (1 - queries.square().sum(1) / 2).numpy()[query]
+        return cls(query, place + 1, ranking.items[query, place], score)
+
+    def items(self, data: Interactions, role: str) -> dict[str, Sequence[object]]:
+        """Return the columns of neighbours that are items; `role` is the name of the column of their ids."""
+        names = data.item_names
+        return {
+            "rank": self.rank.tolist(),
+            role: _ids_at(data.item_ids, self.index),
+            "name": [None if names is None else names[item] for item in self.index.tolist()],
+            "score": self.score.tolist(),
+        }
+
+    def queries(self, ids: IdMap, index: NDArray[np.int64]) -> list[Hashable]:
+        """Return the ids (n,) of the queries, whose indices (B,) are given."""
+        return _ids_at(ids, index[self.query])
+
+
+def _ids_at(ids: IdMap, index: NDArray[np.int64]) -> list[Hashable]:
+    return ids.array[index].tolist()  # type: ignore[no-any-return]
+
+
+def look_up(ids: Ids, known: IdMap, role: Literal["user", "item"], unknown: Unknown) -> NDArray[np.int64]:
+    """Return the indices (n,) of one id or several."""
+    return known.look_up(ids, role=role, unknown=unknown, remedy=_REMEDIES[role])
+
+
+def _look_up_items(ids: Ids | None, data: Interactions, unknown: Unknown) -> NDArray[np.int64] | None:
+    """Return the indices of item ids, None if none are given."""
+    return None if ids is None else look_up(ids, data.item_ids, "item", unknown)
+
+
+def _check_k(k: int, most: int) -> int:
+    """Return the length of a list, cut to what there is; raise an `ArgumentError` unless it is a whole number >= 1."""
+    if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
+        raise ArgumentError(f"k must be a whole number >= 1, got {k!r}")
+    return max(min(int(k), most), 1)
