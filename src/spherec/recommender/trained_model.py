@@ -268,7 +268,7 @@ class TrainedModel:
         Raises a `DataError` if the model was trained on pairs of `test`.
         """
         state = self._state
-        if splits.pairs_in_both(state.data, test):
+        if splits.count_common_pairs(state.data, test):
             raise DataError("the model was trained on pairs that are to test it; train it on the train part alone")
         return align(state.vectors, state.data, train)
 
