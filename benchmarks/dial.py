@@ -1,10 +1,10 @@
-"""The dial of popularity: what gamma does to accuracy and to how popular the lists are.
+"""Measure the effect of gamma on the accuracy and the popularity of lists.
 
     python benchmarks/dial.py [--dim 256] [--gammas 1 0.5 0 -0.5 -1] [--device auto] [--output FILE]
 
 Trains the preset `accurate` on the training folds of Book-Crossing's first split with each gamma, everything else the
-same, and tests on the fold that is left. What is in the file already is not run again. Draws a picture beside it, and
-says whether the lists grow more popular with every step of the dial.
+same, and tests on the remaining fold. Runs that the file already holds are not repeated. Draws a picture next to the
+file, and prints whether the lists become more popular with every step of gamma.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import json
 import sys
 import time
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -26,39 +27,37 @@ GAMMAS = (1.0, 0.5, 0.0, -0.5, -1.0)
 
 
 def main() -> None:
-    """Measure what is not recorded yet, write, draw, tell."""
+    """Run what is not recorded yet, then write and draw the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dim", type=int, default=256)
     parser.add_argument("--gammas", type=float, nargs="+", default=GAMMAS)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--output", type=Path, default=Path("results/dial/book-crossing.json"))
-    given = parser.parse_args()
-    given.output.parent.mkdir(parents=True, exist_ok=True)
-    points = json.loads(given.output.read_text())["points"] if given.output.exists() else []
-    part = splits.k_fold(datasets.book_crossing(), 4, seed=0)[0]
-    device = resolve(given.device)
-    for gamma in given.gammas:
-        config = PRESETS["accurate"].training.change({"dim": given.dim, "loss": {"gamma": gamma}})
+    arguments = parser.parse_args()
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    points = json.loads(arguments.output.read_text())["points"] if arguments.output.exists() else []
+    fold = splits.k_fold(datasets.book_crossing(), 4, seed=0)[0]
+    device = resolve(arguments.device)
+    for gamma in arguments.gammas:
+        config = PRESETS["accurate"].training.change({"dim": arguments.dim, "loss": {"gamma": gamma}})
         if any(point["training"] == config.to_dict() for point in points):
             continue
         began = time.perf_counter()
-        model = train(part.train, config, device=device).vectors
-        scores = evaluate(model, part.train, part.test, k=50).summary()
+        model = train(fold.train, config, device=device).vectors
+        scores = evaluate(model, fold.train, fold.test, k=50).summary()
         seconds = round(time.perf_counter() - began, 1)
-        where = environment_of(device)
-        points.append(
-            {"gamma": gamma, "scores": scores, "training": config.to_dict(), "seconds": seconds, "environment": where}
-        )
-        given.output.write_text(json.dumps({"command": " ".join(sys.argv), "points": points}, indent=1) + "\n")
+        point = {"gamma": gamma, "scores": scores, "training": config.to_dict(), "seconds": seconds}
+        points.append({**point, "environment": environment_of(device)})
+        arguments.output.write_text(json.dumps({"command": " ".join(sys.argv), "points": points}, indent=1) + "\n")
         print(f"gamma {gamma}: NDCG {100 * scores['ndcg']:.2f}, MMR {scores['mmr']:.1f}, {seconds} s", flush=True)
-    shown = sorted((one for one in points if one["training"]["dim"] == given.dim), key=lambda one: one["gamma"])
-    grows = all(one["scores"]["mmr"] < other["scores"]["mmr"] for one, other in pairwise(shown))
-    print(f"with every step of gamma from {shown[0]['gamma']} to {shown[-1]['gamma']} lists grow more popular: {grows}")
-    draw(shown, given.output.with_suffix(".png"))
+    curve = sorted((point for point in points if point["training"]["dim"] == arguments.dim), key=itemgetter("gamma"))
+    grows = all(lower["scores"]["mmr"] < higher["scores"]["mmr"] for lower, higher in pairwise(curve))
+    print(f"lists become more popular with every step from {curve[0]['gamma']} to {curve[-1]['gamma']}: {grows}")
+    draw(curve, arguments.output.with_suffix(".png"))
 
 
 def draw(points: list[dict[str, Any]], path: Path) -> None:
-    """Popularity and accuracy over gamma."""
+    """Draw popularity and accuracy over gamma."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4), layout="constrained")

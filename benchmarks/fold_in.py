@@ -1,11 +1,11 @@
-"""How good users are who were placed by fold-in, beside the same users trained in. Prints a record.
+"""Compare the lists of users placed by fold-in with those of the same users in training. Prints a record.
 
-A tenth of the Book-Crossing users is kept out of training altogether; half of each one's items is given when asked, the
-other half tests. Beside it, a model that was trained on the others and on those same half histories.
+A tenth of the Book-Crossing users is kept out of training. Half of the items of each of them is given to fold-in, the
+other half tests. The model to compare with was trained on the other users and on those same half histories.
 
     python benchmarks/fold_in.py [--preset two-stage] [--dim 128] [--epochs 54] [--seed 0] [--models FOLDER]
 
-With --models, trained models are kept in that folder and used again.
+With --models, trained models are kept in that folder and reused.
 """
 
 import argparse
@@ -27,11 +27,11 @@ from spherec.ranking import ExactRanker
 from spherec.recommender import CML
 
 SHARE = 0.1
-ITEMS = 50  # of the user who is timed
+ITEMS = 50  # items of the user whose fold-in is timed
 
 
-def parts(data: Interactions, seed: int) -> tuple[Interactions, Interactions, Interactions, Interactions]:
-    """The others, the halves that are given, the halves that test, and all but the last."""
+def split(data: Interactions, seed: int) -> tuple[Interactions, Interactions, Interactions, Interactions]:
+    """Return the other users, the given halves, the test halves, and all pairs but the test halves."""
     generator = rng.stream(seed, "fold-in")
     new = np.zeros(data.n_users, dtype=bool)
     new[generator.permutation(data.n_users)[: int(SHARE * data.n_users)]] = True
@@ -44,8 +44,8 @@ def parts(data: Interactions, seed: int) -> tuple[Interactions, Interactions, In
     return others, given, test, data.filter(~is_new | is_given)
 
 
-def trained(data: Interactions, folder: Path | None, name: str, options: argparse.Namespace) -> CML:
-    """A model of the data, trained for a fixed number of epochs."""
+def train(data: Interactions, folder: Path | None, name: str, options: argparse.Namespace) -> CML:
+    """Train for a fixed number of epochs, or load the model if it was kept."""
     path = None if folder is None else folder / f"{options.preset}-{options.seed}-{name}.spherec"
     if path is not None and path.exists():
         return spherec.load(path)
@@ -56,8 +56,8 @@ def trained(data: Interactions, folder: Path | None, name: str, options: argpars
     return model
 
 
-def middles(model: CML, given: Interactions) -> ExactRanker:
-    """The simplest fold-in: the middle of a user's items that others have, too."""
+def rank_by_mean(model: CML, given: Interactions) -> ExactRanker:
+    """Return a ranker with the simplest fold-in: the mean of the user's items that other users have as well."""
     users = model.vectors.user_table.clone()
     for user in np.flatnonzero(given.items_per_user).tolist():
         own = given.items_of(user)
@@ -66,8 +66,8 @@ def middles(model: CML, given: Interactions) -> ExactRanker:
     return ExactRanker(DenseVectors(users, model.vectors.item_table, model.vectors.constraint))
 
 
-def milliseconds(model: CML, given: Interactions) -> float:
-    """The median time to place a user with 50 items, on one thread."""
+def time_fold_in(model: CML, given: Interactions) -> float:
+    """Return the median of the milliseconds to place a user with 50 items, on one thread."""
     items = np.sort(rng.stream(0, "timed").choice(np.unique(given.indices), ITEMS, replace=False))
     times = []
     for _ in range(100):
@@ -86,12 +86,12 @@ def main() -> None:
     parser.add_argument("--models", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    others, given, test, whole = parts(spherec.datasets.book_crossing(), options.seed)
-    placed, learned = trained(others, options.models, "others", options), trained(whole, options.models, "all", options)
+    others, given, test, whole = split(spherec.datasets.book_crossing(), options.seed)
+    placed, learned = train(others, options.models, "others", options), train(whole, options.models, "all", options)
     scores: dict[str, Scores] = {
         "trained in": evaluate(learned, whole, test),
         "folded in": evaluate(placed.fold_in(given), whole, test),
-        "middle of the items": evaluate(middles(placed, given), whole, test),
+        "middle of the items": evaluate(rank_by_mean(placed, given), whole, test),
     }
     record = {
         "commit": subprocess.run(
@@ -103,10 +103,10 @@ def main() -> None:
         "seed": options.seed,
         "users": len(scores["folded in"].per_user.users),
         "pairs given, tested": [len(given), len(test)],
-        **{name: {"ndcg": round(one.ndcg, 5), "mmr": round(one.mmr, 2)} for name, one in scores.items()},
+        **{name: {"ndcg": round(result.ndcg, 5), "mmr": round(result.mmr, 2)} for name, result in scores.items()},
         "ratio": round(scores["folded in"].ndcg / scores["trained in"].ndcg, 3),
         "p of the difference": difference(scores["folded in"], scores["trained in"]).p_value,
-        f"ms to place a user with {ITEMS} items": round(milliseconds(placed, given), 2),
+        f"ms to place a user with {ITEMS} items": round(time_fold_in(placed, given), 2),
     }
     print(json.dumps(record, indent=1))
 

@@ -1,10 +1,10 @@
-"""Preparing a file the size of the EchoNest Taste Profile: time and peak memory, beside pandas reading the same file.
+"""Measure time and peak memory of preparing a file of the size of the EchoNest Taste Profile, compared with pandas.
 
     python benchmarks/prepare_echonest.py [--rows 48000000] [--folder DIR] [--output results/bench/prepare.json]
 
 The file is generated in the official format (user, song, plays; tabs, no header) with a million users and 380,000
-songs, both skewed. Each contender runs in a process of its own, one after the other: spherec with the paper's cut and
-without, pandas that only reads, and pandas that does what the preset does.
+songs, both skewed. Each contender runs in a process of its own, one after the other: spherec with and without the
+paper's cut, pandas that only reads, and pandas that makes the same cut.
 """
 
 import argparse
@@ -39,14 +39,14 @@ CONTENDERS = {
     "spherec data prepare --paper-cut echonest": [*PREPARE, "--paper-cut", "echonest"],
     "spherec data prepare --format echonest (no cut)": [*PREPARE, "--format", "echonest"],
     "pandas: read_csv alone": ["-c", PANDAS + "print(json.dumps({{'pairs': len(frame)}}))"],
-    "pandas: the same as the preset": ["-c", PANDAS + PANDAS_JOB],
+    "pandas: the same as the cut": ["-c", PANDAS + PANDAS_JOB],
 }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=48_000_000)
-    parser.add_argument("--folder", type=Path, help="where the generated file goes; a temporary folder by default")
+    parser.add_argument("--folder", type=Path, help="folder of the generated file; default: a temporary folder")
     parser.add_argument("--output", type=Path, default=Path("results/bench/prepare.json"))
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
@@ -61,7 +61,7 @@ def main() -> None:
             "rows": arguments.rows,
             "file_gb": round(file.stat().st_size / 1e9, 2),
             "runs": [
-                measured(name, [word.format(file=file, folder=folder) for word in command])
+                measure(name, [word.format(file=file, folder=folder) for word in command])
                 for name, command in CONTENDERS.items()
             ],
         }
@@ -88,8 +88,8 @@ def generate(path: Path, rows: int) -> None:
     print(file=sys.stderr)
 
 
-def measured(name: str, command: list[str]) -> dict[str, object]:
-    """Run a Python command that prints sizes as JSON; its wall time and the peak memory that the kernel saw."""
+def measure(name: str, command: list[str]) -> dict[str, object]:
+    """Run a Python command that prints sizes as JSON; return its wall time and the peak memory that the kernel saw."""
     begin = time.perf_counter()
     process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -98,7 +98,7 @@ def measured(name: str, command: list[str]) -> dict[str, object]:
     if status:
         sys.exit(f"{name} failed with exit code {os.waitstatus_to_exitcode(status)}")
     sizes = json.loads(printed)
-    unit = 1 if sys.platform == "darwin" else 1024  # macOS tells bytes, Linux kilobytes
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS reports bytes, Linux kilobytes
     result = {
         "contender": name,
         "seconds": round(time.perf_counter() - begin, 1),

@@ -1,10 +1,9 @@
-"""How long a training step takes on one thread of a CPU, on Book-Crossing with the paper's loss and dimensions.
+"""Time a training step on one thread of a CPU, on Book-Crossing with the paper's loss and dimensions.
 
     python benchmarks/step.py [--steps 200] [--batches 256 4096]
 
-Prints the median over the steps, and what that makes in triplets a second (batch times negatives). Seconds are those of
-the processor, so that other processes disturb little. The first steps, which compile and touch memory for the first
-time, are not counted.
+Prints the median over the steps, and the triplets per second (batch times negatives). Times are processor times, so
+that other processes disturb little. The first steps, which compile and touch memory for the first time, do not count.
 """
 
 import argparse
@@ -27,16 +26,16 @@ SAMPLERS: dict[str, tuple[Sampling, ...]] = {
 }
 
 
-def seconds_of(steps: int, data: Interactions, config: Training) -> list[float]:
-    """Of each step, after as many again that are not counted."""
+def time_steps(steps: int, data: Interactions, config: Training) -> list[float]:
+    """Return the seconds of each step, after as many steps that do not count."""
     generator = rng.torch_stream(config.seed, "initial vectors")
     run = Run(data, config, DenseVectors.random(data.n_users, data.n_items, config.dim, generator))
-    pairs = [torch.tensor(one) for one in (data.users, data.indices)]  # (E,), (E,)
+    pairs = [torch.tensor(column) for column in (data.users, data.indices)]  # (E,), (E,)
     shuffle, seconds = rng.torch_stream(config.seed, "shuffle", 0), []
     for _ in range(2 * steps):
         batch = torch.empty(config.batch_size).uniform_(0, len(data) - 1, generator=shuffle).long()  # (B,)
         began = time.thread_time()
-        run.step(*(one[batch].long() for one in pairs))
+        run.step(*(column[batch].long() for column in pairs))
         seconds.append(time.thread_time() - began)
     return seconds[steps:]
 
@@ -49,11 +48,11 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     data = datasets.book_crossing()
-    print(f"{'sampler':<12}{'N':>3}{'batch':>7}{'ms a step':>12}{'triplets/s':>14}")
+    print(f"{'sampler':<12}{'N':>3}{'batch':>7}{'ms per step':>12}{'triplets/s':>14}")
     for size in options.batches:
         for name, configs in SAMPLERS.items():
             for sampler in configs:
-                took = statistics.median(seconds_of(options.steps, data, Training(sampler=sampler, batch_size=size)))
+                took = statistics.median(time_steps(options.steps, data, Training(sampler=sampler, batch_size=size)))
                 rate = size * sampler.negatives / took
                 print(f"{name:<12}{sampler.negatives:>3}{size:>7}{1000 * took:>12.2f}{rate:>14,.0f}", flush=True)
 

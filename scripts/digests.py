@@ -1,10 +1,10 @@
-"""Checksums of trained vectors, for every preset and for one config of every path through a training step.
+"""Compute checksums of trained vectors for every preset and for one config of every path through a training step.
 
-    python scripts/digests.py -o results/digests/cpu.json             write them down
-    python scripts/digests.py --compare results/digests/cpu.json      train again, and name what differs
+    python scripts/digests.py -o results/digests/cpu.json             write the checksums
+    python scripts/digests.py --compare results/digests/cpu.json      train again and list the differences
 
-The same code, seed, device and library versions give the same bits. So a change that should change no result is shown
-to change none by running this before and after it. On a CPU use one thread: OMP_NUM_THREADS=1.
+The same code, seed, device and library versions give the same bits. Run this before and after a change that should
+change no result. On a CPU use one thread: OMP_NUM_THREADS=1.
 """
 
 import argparse
