@@ -1,4 +1,5 @@
-"""From raw events to checked interactions: ids, cuts, splits and the file format.
+"""Raw events become checked interactions here: ids, cuts, splits and the file format.
 
-Everything here runs on NumPy and SciPy alone; what reads foreign files lives in `spherec.data.readers`, with polars.
+Everything runs on NumPy and SciPy alone. Readers of files that others wrote are in `spherec.data.readers`; they import
+polars when they read.
 """

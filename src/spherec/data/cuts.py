@@ -1,4 +1,4 @@
-"""Cuts: which events count. Pure functions, each recording what it left."""
+"""Cuts: rules about which events count. Pure functions; each records the sizes that it left."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from spherec.errors import ArgumentError, DataError
 
 @dataclass(frozen=True)
 class Cut:
-    """Which events become interactions. Applied in the order of the fields, to events merged to one a pair."""
+    """A rule about which events become interactions, applied to merged events in the order of the fields."""
 
     min_value: float | None = None
     "Keep pairs with at least this rating or count."
@@ -32,7 +32,7 @@ class Cut:
             raise ArgumentError(f"min_value must be a finite number, got {least!r}")
 
     def __call__(self, events: Events) -> Events:
-        """The events that pass; they must be merged to one a pair."""
+        """Return the events that pass; they must be merged."""
         events.refuse_unmerged()
         if self.min_value is not None:
             events = min_value(events, self.min_value)
@@ -46,23 +46,23 @@ class Cut:
 
 
 def min_value(events: Events, least: float) -> Events:
-    """Events with a rating or count of at least `least`. Events without values count 1 each."""
+    """Keep events with a rating or count of at least `least`. Events without values count 1 each."""
     values = np.ones(len(events)) if events.values is None else events.values
-    return _kept(events, values >= least, f"value >= {least:g}")
+    return _filter(events, values >= least, f"value >= {least:g}")
 
 
 def min_per_user(events: Events, least: int) -> Events:
-    """Events of users who have at least `least` events."""
-    return _kept(events, _often(events.users, least), f"users with >= {least} items")
+    """Keep events of users who have at least `least` events."""
+    return _filter(events, _is_frequent(events.users, least), f"users with >= {least} items")
 
 
 def min_per_item(events: Events, least: int) -> Events:
-    """Events of items that have at least `least` events."""
-    return _kept(events, _often(events.items, least), f"items with >= {least} users")
+    """Keep events of items that have at least `least` events."""
+    return _filter(events, _is_frequent(events.items, least), f"items with >= {least} users")
 
 
 def k_core(events: Events, *, per_user: int, per_item: int) -> Events:
-    """The largest part in which every user has `per_user` items and every item has `per_item` users."""
+    """Keep the largest part in which every user has `per_user` items and every item has `per_item` users."""
     inside = np.ones(len(events), dtype=np.bool_)  # (E,)
     while True:
         items_of_user = np.bincount(events.users[inside], minlength=len(events.user_ids))  # (U,)
@@ -71,15 +71,15 @@ def k_core(events: Events, *, per_user: int, per_item: int) -> Events:
         if np.array_equal(inside & enough, inside):
             break
         inside &= enough
-    return _kept(events, inside, f"until stable: users with >= {per_user} items, items with >= {per_item} users")
+    return _filter(events, inside, f"until stable: users with >= {per_user} items, items with >= {per_item} users")
 
 
-def _often(indices: NDArray[np.int32], least: int) -> NDArray[np.bool_]:
-    """Which entries (E,) of `indices` belong to an index that comes at least `least` times."""
+def _is_frequent(indices: NDArray[np.int32], least: int) -> NDArray[np.bool_]:
+    """Return which entries (E,) of `indices` belong to an index that occurs at least `least` times."""
     return np.bincount(indices)[indices] >= least
 
 
-def _kept(events: Events, mask: NDArray[np.bool_], name: str) -> Events:
+def _filter(events: Events, mask: NDArray[np.bool_], name: str) -> Events:
     if not mask.any():
         held = "" if events.values is None else f", values from {events.values.min():g} to {events.values.max():g}"
         raise DataError(f"nothing is left after '{name}' (before it: {len(events):,} pairs{held}); lower the minimum")

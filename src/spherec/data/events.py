@@ -16,17 +16,17 @@ from spherec.data.ids import factorize
 from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning
 
 Duplicates = Literal["last", "sum", "error"]
-"""How a pair that comes more than once is merged: its last value is kept, its values are summed, or it is refused."""
+"""Rule for repeated pairs: keep the last value, sum the values, or refuse them."""
 
 _PACKAGE = str(Path(__file__).parents[1])
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step from raw rows to interactions, with what was there after it."""
+    """A step from raw rows to interactions, with the sizes after it."""
 
     name: str
-    "What was done, e.g. 'users with >= 20 items'."
+    "Description, e.g. 'users with >= 20 items'."
     users: int
     items: int
     pairs: int
@@ -34,9 +34,9 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """Columns of (user, item) events: nothing is filtered yet and, before `merged`, a pair may come more than once.
+    """Columns of (user, item) events: before `merge`, a pair may be repeated.
 
-    Ids that no event uses any more may remain; `Interactions` leaves them out.
+    Ids that no event uses any more may remain; `Interactions` drops them.
     """
 
     users: NDArray[np.int32]
@@ -50,11 +50,11 @@ class Events:
     values: NDArray[np.float64] | None = None
     "(E,) rating or count; None where every event counts as 1."
     times: NDArray[np.float64] | None = None
-    "(E,) when it happened, in any one unit; dates become seconds since 1970."
+    "(E,) times, all in one unit; dates become seconds since 1970."
     steps: tuple[Step, ...] = ()
-    "What was done so far."
+    "Steps so far."
     unread_value: str | None = None
-    "The column of ratings or counts, by its name, that the file has but nobody asked for."
+    "Column whose name suggests ratings or counts, but which the caller did not name."
 
     @classmethod
     def from_columns(
@@ -65,7 +65,7 @@ class Events:
         values: ArrayLike | None = None,
         times: ArrayLike | None = None,
     ) -> Self:
-        """Events from columns of equal length, with external ids of any hashable kind."""
+        """Build events from columns of equal length, with external ids of any hashable type."""
         user_index, user_ids = factorize(users, "user")
         item_index, item_ids = factorize(items, "item")
         events = cls(
@@ -89,7 +89,7 @@ class Events:
         return len(self.users)
 
     def filter(self, mask: NDArray[np.bool_], name: str) -> Self:
-        """The events where `mask` (E,) is true; `name` says in the record what was done."""
+        """Return the events where `mask` (E,) is true; `name` describes the step in the record."""
         return replace(
             self,
             users=self.users[mask],
@@ -99,16 +99,16 @@ class Events:
         ).with_step(name)
 
     def with_step(self, name: str) -> Self:
-        """The same events with one more line in the record of steps."""
+        """Return the same events with one more step in the record."""
         step = Step(name, _n_distinct(self.users), _n_distinct(self.items), len(self))
         return replace(self, steps=(*self.steps, step))
 
     def merge(self, duplicates: Duplicates | None = None) -> Self:
-        """One event a pair, sorted by user, then item.
+        """Return one event per pair, sorted by user, then item.
 
-        Without values every event counts 1 and repeats are counted. With values the last one is kept (by time where
-        there are times, else by position) or, with "sum", they are added up. The latest time is kept in any case.
-        Where pairs were merged and `duplicates` was left to its default, a `DuplicatePairsWarning` says so.
+        Without values every event counts 1 and repeats are counted. With values the last one is kept (by time if there
+        are times, else by position) or, with "sum", they are added up. The latest time is kept in any case. If pairs
+        were merged and `duplicates` was left to its default, a `DuplicatePairsWarning` is issued.
         """
         rule = self._rule(duplicates)
         keys = pair_keys(self.users, self.items, len(self.item_ids))  # (E,)
@@ -118,8 +118,8 @@ class Events:
         repeats = len(keys) - int(last.sum())
         del keys
         if repeats:
-            self._tell(repeats, rule, chosen=duplicates is not None)
-        values = _summed(self.values, order, last) if repeats and rule == "sum" else None  # (pairs,)
+            self._report_repeats(repeats, rule, chosen=duplicates is not None)
+        values = _sum_pairs(self.values, order, last) if repeats and rule == "sum" else None  # (pairs,)
         kept = order[last]  # (pairs,)
         del order, last  # of tens of millions of events
         if values is None and self.values is not None:
@@ -135,13 +135,13 @@ class Events:
 
     @property
     def default_duplicates(self) -> Duplicates:
-        """Rule by which repeated pairs are merged by default: the last value is kept, or events are counted."""
+        """Default rule for repeated pairs: keep the last value, or count events that have none."""
         return "sum" if self.values is None else "last"
 
     def refuse_unmerged(self) -> None:
-        """Raise a `DataError` unless `merged` was called."""
+        """Raise a `DataError` unless `merge` was called."""
         if not _is_ascending(self.users, self.items):
-            raise DataError("the events are not one a pair, sorted; call events.merge() first")
+            raise DataError("the events are not one per pair, sorted; call events.merge() first")
 
     def _rule(self, duplicates: Duplicates | None) -> Duplicates:
         if duplicates is None:
@@ -150,13 +150,13 @@ class Events:
             raise ArgumentError(f"duplicates must be one of {', '.join(map(repr, _RULES))}, got {duplicates!r}")
         return duplicates
 
-    def _tell(self, repeats: int, rule: Duplicates, *, chosen: bool) -> None:
-        told = f"{repeats:,} of {len(self):,} events repeat a (user, item) pair"
+    def _report_repeats(self, repeats: int, rule: Duplicates, *, chosen: bool) -> None:
+        message = f"{repeats:,} of {len(self):,} events repeat a (user, item) pair"
         if rule == "error":
-            raise DataError(f"{told}; merge them with duplicates='last' or duplicates='sum'")
+            raise DataError(f"{message}; merge them with duplicates='last' or duplicates='sum'")
         if not chosen:
             warnings.warn(
-                f"{told}; merged: {_RULES[rule]}. Pass duplicates='{rule}' to say that this is meant",
+                f"{message}; merged: {_RULES[rule]}. Pass duplicates='{rule}' to say that this is meant",
                 DuplicatePairsWarning,
                 stacklevel=level_of_caller(),
             )
@@ -180,10 +180,10 @@ def _is_ascending(users: NDArray[np.int32], items: NDArray[np.int32]) -> bool:
     return bool(later.all())
 
 
-def _summed(
+def _sum_pairs(
     values: NDArray[np.float64] | None, order: NDArray[np.int64], last: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
-    """The sum of each pair's values (pairs,); `order` sorts the events by pair, `last` marks each pair's end."""
+    """Return the sum of each pair's values (pairs,); `order` sorts the events by pair, `last` marks each pair's end."""
     ends = np.flatnonzero(last) + 1  # (pairs,)
     starts = np.concatenate(([0], ends[:-1]))  # (pairs,)
     if values is None:
@@ -192,7 +192,7 @@ def _summed(
 
 
 def level_of_caller() -> int:
-    """How many frames up the stack is the first that is not in spherec, for a warning that points there."""
+    """Return how far up the stack the first frame outside spherec is, for a warning that points there."""
     level, frame = 0, inspect.currentframe()
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
@@ -225,14 +225,14 @@ def _times(column: ArrayLike) -> NDArray[np.float64]:
         times = times.astype("M8[us]").astype(np.int64) / 1e6
     elif times.dtype.kind in "OU":
         try:
-            times = np.array([seconds(one) for one in times])
+            times = np.array([to_seconds(moment) for moment in times])
         except (TypeError, ValueError) as error:
             raise DataError(f"the time column must hold numbers or dates: {error}") from None
     return _numbers(times, "time")
 
 
-def seconds(moment: float | str | date | np.datetime64) -> float:
-    """A number as it is, a date (or its ISO text) as seconds since 1970; in UTC where it names no zone."""
+def to_seconds(moment: float | str | date | np.datetime64) -> float:
+    """Return a number unchanged, and a date or its ISO text as seconds since 1970, in UTC unless it names a zone."""
     if isinstance(moment, str):
         with suppress(ValueError):
             return float(moment)

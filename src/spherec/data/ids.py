@@ -12,46 +12,47 @@ Ids = Hashable | Iterable[Hashable]
 """One id, or several: a list, an array, a column of a data frame. A tuple is one id."""
 
 Unknown = Literal["error", "skip"]
-"""What to do with unknown ids: raise an `UnknownIdError`, or skip them."""
+"""Treatment of unknown ids: raise an `UnknownIdError`, or skip them."""
 
 _SHOWN = 5  # ids named in an error before "and n more"
 
 
 class IdMap(Sequence[Hashable]):
-    """The distinct external ids of users or items; an id's position is its dense index.
+    """Distinct external ids of users or items; an id's position is its dense index.
 
-    Ids may be of any hashable kind and come back as what they were: NumPy scalars as the Python value they equal.
-    Ids that Python calls equal (`1`, `1.0`, `True`) are one id.
+    Ids may be of any hashable type and keep it; NumPy scalars become the Python values that they equal. Ids that
+    Python calls equal (`1`, `1.0`, `True`) are one id.
     """
 
     def __init__(self, ids: Iterable[Hashable]) -> None:
-        self._values = _checked(as_id_array(ids))
+        self._values = _refuse_repeated(as_id_array(ids))
         self._values.setflags(write=False)
         self._indices: dict[Hashable, int] | None = None
         self._by_text: dict[str, Hashable] | None = None
 
     @property
     def array(self) -> NDArray[Any]:
-        """The ids as a read-only array (n,): of a number type where all ids are such numbers, else of objects."""
+        """The ids as a read-only array (n,), of a number type if all ids are numbers of that type, else of objects."""
         return self._values
 
     def index_of(self, ids: Iterable[Hashable]) -> NDArray[np.int64]:
-        """The dense indices of external ids; an `UnknownIdError` names those that are not here."""
+        """Return the dense indices of external ids; an `UnknownIdError` names those that are not here."""
         if isinstance(ids, str | bytes):
             raise ArgumentError(f"ids must be a list of ids, got the single {ids!r}; write [{ids!r}]")
         wanted = list(ids)
-        found = self.find(wanted)  # (n,)
-        unknown = [wanted[place] for place in np.flatnonzero(found < 0)]
+        indices = self.find(wanted)  # (n,)
+        unknown = [wanted[position] for position in np.flatnonzero(indices < 0)]
         if unknown:
-            raise UnknownIdError(f"{_listed(unknown)} not among the {len(self):,} known ids{self._hint(unknown[0])}")
-        return found
+            known = f"the {len(self):,} known ids{self._hint(unknown[0])}"
+            raise UnknownIdError(f"{_enumerate_ids(unknown)} not among {known}")
+        return indices
 
     def find(self, ids: Iterable[Hashable]) -> NDArray[np.int64]:
-        """The dense indices of external ids, -1 for those that are not here."""
+        """Return the dense indices of external ids, -1 for those that are not here."""
         lookup = self._lookup()
         plain = ids.tolist() if isinstance(ids, np.ndarray) else ids
         try:
-            return np.fromiter((lookup.get(one, -1) for one in plain), dtype=np.int64)
+            return np.fromiter((lookup.get(external, -1) for external in plain), dtype=np.int64)
         except TypeError as error:
             raise UnknownIdError(f"ids must be hashable: {error}") from None
 
@@ -90,20 +91,20 @@ class IdMap(Sequence[Hashable]):
         self.index_of(ids)
         return ids
 
-    def twin(self, one: Hashable) -> Hashable | None:
-        """What is here of the same look and another type: 7 for "7", "7" for 7; None where there is no such id."""
+    def twin(self, external: Hashable) -> Hashable | None:
+        """Return the known id that looks the same but has another type: 7 for "7", "7" for 7; None if there is none."""
         other: Hashable = None
-        if isinstance(one, str):
+        if isinstance(external, str):
             try:
-                other = int(one)
+                other = int(external)
             except ValueError:
                 return None
-        elif isinstance(one, int | np.integer):
-            other = str(one)
+        elif isinstance(external, int | np.integer):
+            other = str(external)
         return other if other in self else None
 
     def _hint(self, unknown: Hashable) -> str:
-        """Names the commonest mistake, an id of the wrong type, where it is the cause."""
+        """Return a hint at the commonest mistake, an id of the wrong type, where it is the cause."""
         twin = self.twin(unknown)
         if twin is not None:
             return f", but the {'string' if isinstance(twin, str) else 'integer'} {twin!r} is"
@@ -119,7 +120,7 @@ class IdMap(Sequence[Hashable]):
 
     def _lookup(self) -> dict[Hashable, int]:
         if self._indices is None:
-            self._indices = {one: index for index, one in enumerate(self._values.tolist())}
+            self._indices = {external: index for index, external in enumerate(self._values.tolist())}
         return self._indices
 
     def __len__(self) -> int:
@@ -138,8 +139,8 @@ class IdMap(Sequence[Hashable]):
     def __iter__(self) -> Iterator[Hashable]:
         return iter(self._values.tolist())
 
-    def __contains__(self, one: object) -> bool:
-        return one in self._lookup()
+    def __contains__(self, external: object) -> bool:
+        return external in self._lookup()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, IdMap):
@@ -161,7 +162,7 @@ class IdMap(Sequence[Hashable]):
         return IdMap, (self._values,)  # checked and read-only again
 
     def __repr__(self) -> str:
-        shown = ", ".join(repr(one) for one in self[:3])
+        shown = ", ".join(repr(external) for external in self[:3])
         return f"IdMap([{shown}{', …' if len(self) > 3 else ''}], n={len(self):,})"
 
 
@@ -182,25 +183,25 @@ def is_several(ids: Ids) -> bool:
 
 
 def refuse_twins(known: IdMap, strange: Iterable[Hashable], knows: str, has: str) -> None:
-    """A `DataError` where an id that is not known has a twin that is: a slip of the type, and nobody new.
+    """Raise a `DataError` where an unknown id has a known twin: its type is wrong, and it is nobody new.
 
-    `knows` ("the model knows the user") and `has` ("the new interactions have") stand before the two in the message.
+    `knows` ("the model knows the user") and `has` ("the new interactions have") precede the two in the message.
     """
-    for one in strange:
-        if (twin := known.twin(one)) is not None:
+    for external in strange:
+        if (twin := known.twin(external)) is not None:
             raise DataError(
-                f"{knows} {shown_id(twin)}, and {has} {shown_id(one)}: ids of another type; make them the same, where "
-                "they come from files by one format for both"
+                f"{knows} {describe_id(twin)}, and {has} {describe_id(external)}: ids of another type; make them the "
+                "same, where they come from files by one format for both"
             )
 
 
-def shown_id(one: Hashable) -> str:
-    """An id with its type, for messages: '7' (str)."""
-    return f"{one!r} ({type(one).__name__})"
+def describe_id(external: Hashable) -> str:
+    """Return an id with its type, for messages: '7' (str)."""
+    return f"{external!r} ({type(external).__name__})"
 
 
 def factorize(column: Iterable[Hashable], role: str) -> tuple[NDArray[np.int32], NDArray[Any]]:
-    """Indices (E,) into the distinct ids (n,) of a column, sorted where ids can be compared.
+    """Return indices (E,) into the distinct ids (n,) of a column, sorted where ids can be compared.
 
     `role` ("user", "item") names the column in errors.
     """
@@ -211,26 +212,26 @@ def factorize(column: Iterable[Hashable], role: str) -> tuple[NDArray[np.int32],
         return codes.astype(np.int32), ids
     seen: dict[Hashable, int] = {}
     try:
-        codes_seen = np.fromiter((seen.setdefault(one, len(seen)) for one in values), np.int32, len(values))
+        codes_seen = np.fromiter((seen.setdefault(external, len(seen)) for external in values), np.int32, len(values))
     except TypeError as error:
         raise DataError(f"{role} ids must be hashable: {error}; make them strings, numbers or tuples") from None
     ids = _objects(list(seen))
     try:
         order = np.argsort(ids, kind="stable")
-    except TypeError:  # such as numbers beside strings: they stay in the order of their first coming
+    except TypeError:  # such as numbers and strings: they stay in the order of their first rows
         return codes_seen, ids
-    return inverse(order).astype(np.int32)[codes_seen], ids[order]
+    return invert(order).astype(np.int32)[codes_seen], ids[order]
 
 
-def inverse(order: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """The permutation that undoes `order` (n,): where each element went."""
+def invert(order: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Return the permutation that undoes `order` (n,): where each element went."""
     undo = np.empty(len(order), dtype=np.int64)
     undo[order] = np.arange(len(order))
     return undo
 
 
 def as_id_array(ids: Iterable[Hashable]) -> NDArray[Any]:
-    """An array (n,) of a number type where all ids are such numbers, else of Python objects."""
+    """Return an array (n,), of a number type if all ids are numbers of that type, else of Python objects."""
     if isinstance(ids, IdMap):
         return ids.array
     if not isinstance(ids, np.ndarray):
@@ -250,11 +251,11 @@ def as_id_array(ids: Iterable[Hashable]) -> NDArray[Any]:
 
 
 def refuse_missing(values: NDArray[Any], role: str) -> None:
-    """Raises a `DataError` that names the first missing id (None, NaN, NaT, NA)."""
+    """Raise a `DataError` that names the first missing id (None, NaN, NaT, NA)."""
     if values.dtype != object:
         missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(0, bool)
     else:
-        missing = np.fromiter((_is_missing(one) for one in values), bool, len(values))
+        missing = np.fromiter((_is_missing(external) for external in values), bool, len(values))
     if missing.any():
         row = int(missing.argmax())
         raise DataError(
@@ -264,7 +265,7 @@ def refuse_missing(values: NDArray[Any], role: str) -> None:
 
 
 def _from_iterable(ids: Iterable[Hashable]) -> NDArray[Any]:
-    """Lists keep the exact type of each id: np.asarray would turn [1, "a"] into two strings."""
+    """Return ids of any types, each with its exact type: np.asarray would turn [1, "a"] into two strings."""
     values = list(ids)
     kinds = set(map(type, values))
     if len(kinds) == 1 and kinds <= {int, float, bool}:
@@ -272,14 +273,14 @@ def _from_iterable(ids: Iterable[Hashable]) -> NDArray[Any]:
             return np.array(values, dtype=kinds.pop())
         except OverflowError:  # integers beyond 64 bits stay Python integers
             pass
-    return _objects([one.item() if isinstance(one, np.generic) else one for one in values])
+    return _objects([external.item() if isinstance(external, np.generic) else external for external in values])
 
 
 def _objects(values: Sequence[Hashable]) -> NDArray[Any]:
     return np.fromiter(values, dtype=object, count=len(values))  # np.array would unpack tuples into columns
 
 
-def _checked(values: NDArray[Any]) -> NDArray[Any]:
+def _refuse_repeated(values: NDArray[Any]) -> NDArray[Any]:
     refuse_missing(values, "id")
     try:
         distinct = _count_distinct(values) if values.dtype != object else len(set(values.tolist()))
@@ -291,29 +292,29 @@ def _checked(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _count_distinct(values: NDArray[Any]) -> int:
-    """Of numbers (n,). By sorting: what `np.unique` does alone takes ten times as long for millions of integers."""
+    """Count distinct numbers (n,) by sorting: `np.unique` takes ten times as long for millions of integers."""
     ascending = np.sort(values)
     return int(np.count_nonzero(ascending[1:] != ascending[:-1])) + min(len(values), 1)
 
 
 def _is_frozen(values: NDArray[Any]) -> bool:
-    """Whether nobody can write to the array, or to one that it is a view of."""
+    """Return whether nobody can write to the array, or to one that it is a view of."""
     owner: Any = values
     while isinstance(owner, np.ndarray) and not owner.flags.writeable:
         owner = owner.base
     return not isinstance(owner, np.ndarray)
 
 
-def _is_missing(one: Hashable) -> bool:
-    if one is None or type(one).__name__ == "NAType":  # pandas' NA refuses comparison
+def _is_missing(external: Hashable) -> bool:
+    if external is None or type(external).__name__ == "NAType":  # pandas' NA refuses comparison
         return True
     try:
-        return bool(one != one)
+        return bool(external != external)
     except (TypeError, ValueError, ArithmeticError):
         return False  # an array, say: it is not missing, and refused for not being hashable
 
 
-def _listed(ids: Sequence[Hashable]) -> str:
-    shown = ", ".join(repr(one) for one in ids[:_SHOWN])
+def _enumerate_ids(ids: Sequence[Hashable]) -> str:
+    shown = ", ".join(repr(external) for external in ids[:_SHOWN])
     more = f" and {len(ids) - _SHOWN:,} more" if len(ids) > _SHOWN else ""
     return f"{shown}{more} {'is' if len(ids) == 1 else 'are'}"

@@ -1,4 +1,4 @@
-"""Interactions: who has which item, checked once so that nothing behind it has to check again."""
+"""Interactions: who has which item, checked once so that no later code has to check again."""
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -17,7 +17,7 @@ from spherec.data.ids import IdMap
 from spherec.errors import ArgumentError, DataError, describe_missing_column
 
 Orientation = Literal["users x items", "items x users"]
-"""What the rows and the columns of a matrix are."""
+"""Meaning of a matrix's rows and columns."""
 
 _FORMAT, _VERSION = "spherec-interactions", 1  # of the file
 
@@ -39,11 +39,11 @@ class Interactions:
     item_ids: IdMap
     "The external id of each item index."
     item_names: tuple[str | None, ...] | None = None
-    "What to call each item; None where that is unknown."
+    "Display name of each item, None where unknown."
     times: NDArray[np.float64] | None = None
-    "(E,) when each interaction happened, where that is known."
+    "(E,) time of each interaction, if known."
     steps: tuple[Step, ...] = ()
-    "How raw events became these interactions."
+    "Steps from raw events to these interactions."
 
     def __post_init__(self) -> None:
         _check(self)
@@ -54,7 +54,7 @@ class Interactions:
 
     @classmethod
     def from_events(cls, events: Events) -> Self:
-        """From merged events (`Events.merge`); ids that no event uses fall out."""
+        """Build interactions from merged events (`Events.merge`); ids that no event uses are dropped."""
         events.refuse_unmerged()
         user_ids, users = _compact(events.user_ids, events.users)
         item_ids, items = _compact(events.item_ids, events.items)
@@ -78,10 +78,10 @@ class Interactions:
         cut: Cut | None = None,
         duplicates: Duplicates | None = None,
     ) -> Self:
-        """From columns of equal length with external ids.
+        """Build interactions from columns of equal length with external ids.
 
-        `values` (ratings or counts) are only looked at by `cut`; what passes is an interaction. A pair that comes
-        more than once is merged as `duplicates` says: see `Events.merge`.
+        `values` (ratings or counts) are only used by `cut`; what passes is an interaction. Repeated pairs are merged as
+        `duplicates` says: see `Events.merge`.
         """
         events = Events.from_columns(users, items, values=values, times=times).merge(duplicates)
         return cls.from_events((cut or Cut())(events))
@@ -98,7 +98,7 @@ class Interactions:
         cut: Cut | None = None,
         duplicates: Duplicates | None = None,
     ) -> Self:
-        """From the named columns of a pandas or polars data frame; otherwise as `from_pairs`."""
+        """Build interactions from the named columns of a pandas or polars data frame; otherwise as `from_pairs`."""
         return cls.from_pairs(
             _column_of(frame, user),
             _column_of(frame, item),
@@ -117,7 +117,7 @@ class Interactions:
         user_ids: Iterable[Hashable] | None = None,
         item_ids: Iterable[Hashable] | None = None,
     ) -> Self:
-        """From a scipy sparse matrix or a dense array: every entry above 0 is an interaction, and none may be below.
+        """Build interactions from a scipy sparse matrix or a dense array; entries above 0 count, and none may be below.
 
         `rows` says what a row is. Ids default to positions. Empty rows and columns stay.
         """
@@ -152,7 +152,7 @@ class Interactions:
             raise DataError(f"{path} is damaged ({error}); prepare it again") from None
 
     def save(self, path: str | PathLike[str], *, compress: bool = False) -> None:
-        """Write one self-contained file, whole or not at all: an .npz archive that NumPy alone can read."""
+        """Write one self-contained file atomically: an .npz archive that NumPy alone can read."""
         arrays: dict[str, NDArray[Any]] = {"indptr": self.indptr, "indices": self.indices}
         arrays |= encode_ids(self.user_ids, "user_ids")
         arrays |= encode_ids(self.item_ids, "item_ids")
@@ -165,12 +165,12 @@ class Interactions:
 
     @property
     def n_users(self) -> int:
-        """U, users with an index."""
+        """Number of users with an index, U."""
         return len(self.user_ids)
 
     @property
     def n_items(self) -> int:
-        """I, items with an index."""
+        """Number of items with an index, I."""
         return len(self.item_ids)
 
     def __len__(self) -> int:
@@ -178,33 +178,33 @@ class Interactions:
 
     @property
     def matrix(self) -> "sp.csr_matrix":
-        """Users x items (U, I), 1.0 where they interacted. A copy, made anew at each access: it is yours to change."""
+        """Users x items (U, I), 1.0 where they interacted. A new copy at each access, yours to change."""
         ones = np.ones(len(self), dtype=np.float32)
         return sp.csr_matrix((ones, self.indices, self.indptr), shape=(self.n_users, self.n_items), copy=True)
 
     @cached_property
     def users(self) -> NDArray[np.int32]:
-        """The user index of each pair (E,), beside `indices`."""
+        """User index of each pair (E,), parallel to `indices`."""
         return _read_only(np.repeat(np.arange(self.n_users, dtype=np.int32), self.items_per_user))
 
     @property
     def items_per_user(self) -> NDArray[np.int64]:
-        """How many items each user has (U,)."""
+        """Number of items of each user (U,)."""
         return np.diff(self.indptr)
 
     @cached_property
     def users_per_item(self) -> NDArray[np.int64]:
-        """How many users each item has (I,): its popularity."""
+        """Number of users of each item (I,): its popularity."""
         return _read_only(np.bincount(self.indices, minlength=self.n_items))
 
     def items_of(self, user: int) -> NDArray[np.int32]:
-        """The item indices of a user index, ascending."""
+        """Return the item indices of a user index, ascending."""
         if not isinstance(user, int | np.integer) or not 0 <= user < self.n_users:
             raise ArgumentError(f"user must be an index in 0 … {self.n_users - 1}, got {user!r}")
         return self.indices[self.indptr[user] : self.indptr[user + 1]]
 
     def filter(self, mask: NDArray[np.bool_], name: str | None = None) -> "Interactions":
-        """The pairs where `mask` (E,) is true, under the same indices; `name` says in the record what was done."""
+        """Return the pairs where `mask` (E,) is true, under the same indices; `name` describes this step."""
         events = self.events().filter(mask, name or "")
         return replace(
             self,
@@ -215,33 +215,35 @@ class Interactions:
         )
 
     def events(self) -> Events:
-        """These pairs as events."""
+        """Return these pairs as events."""
         return Events(
             self.users, self.indices, self.user_ids.array, self.item_ids.array, times=self.times, steps=self.steps
         )
 
     def cut(self, cut: Cut) -> "Interactions":
-        """The pairs that pass; users and items without any fall out, so the others get new indices."""
+        """Return the pairs that pass; users and items without any are dropped, so the others get new indices."""
         if cut.min_value is not None:
             raise DataError(
                 f"cannot cut at value >= {cut.min_value:g}: interactions hold no values any more; cut when reading them"
             )
-        kept = Interactions.from_events(cut(self.events()))
+        smaller = Interactions.from_events(cut(self.events()))
         if self.item_names is None:
-            return kept
-        return kept.with_item_names(dict(zip(self.item_ids, self.item_names, strict=True)))
+            return smaller
+        return smaller.with_item_names(dict(zip(self.item_ids, self.item_names, strict=True)))
 
     def with_item_names(self, names: Mapping[Any, str | None]) -> "Interactions":
-        """The same interactions with item names, given by external id; items it does not hold have none.
+        """Return the same interactions with item names, given by external id; other items have none.
 
         Names from a text file go by strings: an item with the id 7 is also looked for as "7".
         """
         if not isinstance(names, Mapping):
             raise ArgumentError(f"names must be a mapping of ids to names, got {type(names).__name__}")
-        return replace(self, item_names=tuple(names.get(one) or names.get(str(one)) or None for one in self.item_ids))
+        return replace(
+            self, item_names=tuple(names.get(item) or names.get(str(item)) or None for item in self.item_ids)
+        )
 
     def __eq__(self, other: object) -> bool:
-        """The same pairs under the same ids in the same order, with the same names and times."""
+        """Return whether both hold the same pairs, ids in the same order, names and times."""
         if not isinstance(other, Interactions):
             return NotImplemented
         return (
@@ -257,7 +259,7 @@ class Interactions:
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies are made like any other: checked, and read-only."""
+        """Copy through the constructor, so that copies are checked and read-only, too."""
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     def __repr__(self) -> str:
@@ -379,17 +381,17 @@ def _ids_of(ids: Iterable[Hashable] | None, length: int, role: str) -> IdMap:
 
 
 def _check(data: Interactions) -> None:
-    """Raises a `DataError` unless all parts fit each other."""
+    """Raise a `DataError` unless all parts fit each other."""
     _check_rows(data.indptr, data.indices, data.n_users, data.n_items)
     times = data.times
     if times is not None and not (times.ndim == 1 and times.dtype == np.float64 and np.isfinite(times).all()):
         raise DataError("times must be a row of finite float64")
-    for one in {type(one): one for one in data.item_names or ()}.values():
-        if not isinstance(one, str | None):
-            raise DataError(f"item names must be strings or None, got {one!r}")
-    for name, column, length in (("item_names", data.item_names, data.n_items), ("times", times, len(data))):
+    for name in {type(name): name for name in data.item_names or ()}.values():
+        if not isinstance(name, str | None):
+            raise DataError(f"item names must be strings or None, got {name!r}")
+    for field, column, length in (("item_names", data.item_names, data.n_items), ("times", times, len(data))):
         if column is not None and len(column) != length:
-            raise DataError(f"{name} must have length {length:,}, got {len(column):,}")
+            raise DataError(f"{field} must have length {length:,}, got {len(column):,}")
 
 
 def _check_rows(indptr: NDArray[np.int64], indices: NDArray[np.int32], n_users: int, n_items: int) -> None:

@@ -1,4 +1,4 @@
-"""Splits: which interactions train and which test. Parts keep the user and item indices of the whole.
+"""Splits into training and test interactions. Parts keep the user and item indices of the whole.
 
 Every split is seeded; its parts are disjoint and together hold exactly the pairs that went in.
 """
@@ -12,22 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spherec import rng
-from spherec.data.events import pair_keys, seconds
-from spherec.data.ids import IdMap, factorize, inverse, refuse_twins, shown_id
+from spherec.data.events import pair_keys, to_seconds
+from spherec.data.ids import IdMap, describe_id, factorize, invert, refuse_twins
 from spherec.data.interactions import Interactions, merge_item_names, row_starts
 from spherec.errors import ArgumentError, DataError
 
 
 @dataclass(frozen=True)
 class Fold:
-    """What a model learns from, and what it is tested on."""
+    """A training part and a test part."""
 
     train: Interactions
     test: Interactions
 
 
 class Folds(Sequence[Fold]):
-    """The folds of a cross-validation: fold i tests on part i and trains on the others. Cut when asked for."""
+    """Folds of a cross-validation: fold i tests on part i and trains on the others. Each is cut on access."""
 
     def __init__(self, data: Interactions, part: NDArray[np.integer[Any]], n_folds: int, name: str) -> None:
         self._data = data
@@ -44,18 +44,18 @@ class Folds(Sequence[Fold]):
     def __getitem__(self, index: slice) -> list[Fold]: ...
     def __getitem__(self, index: int | slice) -> Fold | list[Fold]:
         if isinstance(index, slice):
-            return [self[one] for one in range(*index.indices(len(self)))]
+            return [self[fold] for fold in range(*index.indices(len(self)))]
         if not -len(self) <= index < len(self):
             raise IndexError(f"fold {index} of {len(self)}")
         index %= len(self)
-        return _fold(self._data, self._part == index, f"fold {index} of {self._name}")
+        return _make_fold(self._data, self._part == index, f"fold {index} of {self._name}")
 
     def __iter__(self) -> Iterator[Fold]:
         return (self[index] for index in range(len(self)))
 
 
 def k_fold(data: Interactions, folds: int = 4, *, seed: int = 0) -> Folds:
-    """Each user's items spread over the folds as evenly as can be: their numbers differ by at most one.
+    """Deal each user's items over the folds as evenly as possible: their numbers differ by at most one.
 
     So do the sizes of the folds. A user with fewer items than folds is tested in some of them only.
     """
@@ -67,9 +67,9 @@ def k_fold(data: Interactions, folds: int = 4, *, seed: int = 0) -> Folds:
 
 
 def ratio(data: Interactions, test: float = 0.2, *, seed: int = 0) -> Fold:
-    """A share of each user's items for testing, up or down to a whole number, at random such that the total fits.
+    """Hold out a share of each user's items, rounded up or down at random such that the total fits.
 
-    Every user keeps at least one item for training, so where many have a single item, less than the share is tested.
+    Every user keeps at least one item for training, so if many have a single item, less than the share is tested.
     """
     if not isinstance(test, int | float) or not 0 < test < 1:
         raise ArgumentError(f"test must be a share between 0 and 1, got {test!r}")
@@ -79,26 +79,30 @@ def ratio(data: Interactions, test: float = 0.2, *, seed: int = 0) -> Fold:
     chosen = np.floor((rank + 1) * test + start) > np.floor(rank * test + start)  # (E,)
     whole = np.bincount(data.users[chosen], minlength=data.n_users) == data.items_per_user  # (U,)
     first = rank == data.indptr[:-1][data.users]  # (E,) the first of each user's shuffled items
-    return _fold(data, chosen & ~(first & whole[data.users]), f"ratio {test:g}, seed {seed}")
+    return _make_fold(data, chosen & ~(first & whole[data.users]), f"ratio {test:g}, seed {seed}")
 
 
 def leave_one_out(data: Interactions, *, by: Literal["random", "time"] = "random", seed: int = 0) -> Fold:
-    """One item of each user for testing: a random one, or the latest. Users with one item keep it for training."""
+    """Hold out one item of each user: a random one, or the latest. Users with one item keep it for training."""
     if by not in ("random", "time"):
         raise ArgumentError(f"by must be 'random' or 'time', got {by!r}")
     rank = _shuffled_rank(data, seed)
     if by == "time":
         order = np.lexsort((rank, _times(data), data.users))  # equal times in random order
-        rank = inverse(order)
+        rank = invert(order)
     last = data.indptr[1:][data.users] - 1  # (E,)
-    return _fold(data, (rank == last) & (data.items_per_user[data.users] > 1), f"leave one out by {by}, seed {seed}")
+    return _make_fold(
+        data, (rank == last) & (data.items_per_user[data.users] > 1), f"leave one out by {by}, seed {seed}"
+    )
 
 
 def by_time(data: Interactions, *, at: float | str | date | None = None, test: float | None = None) -> Fold:
-    """Everything from a moment on for testing, the same moment for all users.
+    """Hold out everything from a moment on, the same moment for all users.
 
-    Give the moment (`at`: a number in the data's unit, a date such as "2004-06-01", or a datetime; UTC where it says
-    nothing else), or a share: `test=0.2` takes the latest moment that leaves at least a fifth for testing.
+    Args:
+        data: Interactions with times.
+        at: The moment: a number in the data's unit, a date such as "2004-06-01", or a datetime; UTC by default.
+        test: A share instead of a moment: 0.2 takes the latest moment that leaves at least a fifth for testing.
     """
     times = _times(data)
     if (at is None) == (test is None):
@@ -118,47 +122,47 @@ def by_time(data: Interactions, *, at: float | str | date | None = None, test: f
             f"nothing is left to {'train' if late.all() else 'test'} on: times run from {times.min():.0f} to "
             f"{times.max():.0f}, split at {moment:.0f}; give a moment between them, in the same unit"
         )
-    return _fold(data, late, f"by time, from {moment:.15g} on")
+    return _make_fold(data, late, f"by time, from {moment:.15g} on")
 
 
 def given(train: Interactions, test: Interactions) -> Fold:
-    """A split that came as two data sets, brought under common indices.
+    """Bring a split that came as two data sets under common indices.
 
-    A `DataError` where they have pairs in common, or ids that are not written alike: `7` here and `"7"` there, or no
-    user or no item in both.
+    A `DataError` is raised if they have pairs in common, or ids that are not written alike: `7` here and `"7"` there,
+    or no user or no item in both.
     """
     _refuse_other_ids(train.user_ids, test.user_ids, "user")
     _refuse_other_ids(train.item_ids, test.item_ids, "item")
-    if both := pairs_in_both(train, test):
-        raise DataError(f"{both:,} pairs are in both train and test; remove them from one of the two")
-    user_ids, users_of = _united(train.user_ids, test.user_ids, "user")
-    item_ids, items_of = _united(train.item_ids, test.item_ids, "item")
+    if common := count_common_pairs(train, test):
+        raise DataError(f"{common:,} pairs are in both train and test; remove them from one of the two")
+    user_ids, users_of = _unite(train.user_ids, test.user_ids, "user")
+    item_ids, items_of = _unite(train.item_ids, test.item_ids, "item")
     parts = [
-        _reindexed(part, user_ids, item_ids, new_user, new_item)
+        _reindex(part, user_ids, item_ids, new_user, new_item)
         for part, new_user, new_item in zip((train, test), users_of, items_of, strict=True)
     ]
     names = merge_item_names(train, test)
     return Fold(*(part.with_item_names(names) for part in parts)) if names else Fold(*parts)
 
 
-def pairs_in_both(train: Interactions, test: Interactions) -> int:
-    """How many pairs two data sets have in common, by external ids."""
+def count_common_pairs(train: Interactions, test: Interactions) -> int:
+    """Return the number of pairs that two data sets have in common, by external ids."""
     users = train.user_ids.find(test.user_ids)[test.users]  # (E,) -1 where train does not have them
     items = train.item_ids.find(test.item_ids)[test.indices]  # (E,)
     keys = np.where((users < 0) | (items < 0), -1, pair_keys(users, items, train.n_items))
     return int(np.isin(keys, pair_keys(train.users, train.indices, train.n_items)).sum())
 
 
-def _fold(data: Interactions, tested: NDArray[np.bool_], name: str) -> Fold:
+def _make_fold(data: Interactions, tested: NDArray[np.bool_], name: str) -> Fold:
     return Fold(
         data.filter(~tested, f"train part of split: {name}"), data.filter(tested, f"test part of split: {name}")
     )
 
 
 def _shuffled_rank(data: Interactions, seed: int) -> NDArray[np.int64]:
-    """The position (E,) of each pair when every user's items are shuffled in place."""
+    """Return the position (E,) of each pair when every user's items are shuffled in place."""
     keys = rng.stream(seed, "split").random(len(data))
-    return inverse(np.lexsort((keys, data.users)))
+    return invert(np.lexsort((keys, data.users)))
 
 
 def _times(data: Interactions) -> NDArray[np.float64]:
@@ -169,33 +173,33 @@ def _times(data: Interactions) -> NDArray[np.float64]:
 
 def _moment(at: float | str | date) -> float:
     try:
-        return seconds(at)
+        return to_seconds(at)
     except (TypeError, ValueError):
         raise ArgumentError(f"at must be a date such as '2004-06-01' or a number, got {at!r}") from None
 
 
 def _refuse_other_ids(train: IdMap, test: IdMap, role: str) -> None:
-    """A `DataError` where ids of the two parts are of other types, or have nothing in common."""
+    """Raise a `DataError` where ids of the two parts are of different types, or have nothing in common."""
     if not len(train) or not len(test):
         return
     strange = [test[int(index)] for index in np.flatnonzero(train.find(test) < 0)]
     refuse_twins(train, strange, f"the train part has the {role}", "the test part has")
     if len(strange) == len(test):
         raise DataError(
-            f"train and test have no {role} in common: {role} ids are e.g. {shown_id(train[0])} in train and "
-            f"{shown_id(test[0])} in test; give parts of the same data, with ids written alike"
+            f"train and test have no {role} in common: {role} ids are e.g. {describe_id(train[0])} in train and "
+            f"{describe_id(test[0])} in test; give parts of the same data, with ids written alike"
         )
 
 
-def _united(train: IdMap, test: IdMap, role: str) -> tuple[IdMap, tuple[NDArray[np.int32], NDArray[np.int32]]]:
-    """All ids of both, and where each one's own indices went."""
-    # As objects where the types differ, for NumPy would make floats of integers beside floats.
+def _unite(train: IdMap, test: IdMap, role: str) -> tuple[IdMap, tuple[NDArray[np.int32], NDArray[np.int32]]]:
+    """Return all ids of both, and the new indices of each one's ids."""
+    # As objects if the types differ: NumPy would turn integers into floats.
     kind = train.array.dtype if train.array.dtype == test.array.dtype else np.dtype(object)
     codes, ids = factorize(np.concatenate((train.array.astype(kind), test.array.astype(kind))), role)
     return IdMap(ids), (codes[: len(train)], codes[len(train) :])
 
 
-def _reindexed(
+def _reindex(
     data: Interactions, user_ids: IdMap, item_ids: IdMap, new_user: NDArray[np.int32], new_item: NDArray[np.int32]
 ) -> Interactions:
     users, items = new_user[data.users], new_item[data.indices]  # (E,)

@@ -1,4 +1,4 @@
-"""What a data set looks like, in a few numbers."""
+"""A data set in a few numbers."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from spherec.data.interactions import Interactions
 
 @dataclass(frozen=True)
 class CountSummary:
-    """How a count is spread over users or items."""
+    """Distribution of a count over users or items."""
 
     smallest: int
     median: float
@@ -26,15 +26,15 @@ class Statistics:
     items: int
     pairs: int
     density_percent: float
-    "Share of all possible pairs that are there."
+    "Interactions as a share of all possible pairs, in percent."
     items_per_user: CountSummary
     users_per_item: CountSummary
     top_percent_share: float
-    "Share of all pairs that fall on the most popular hundredth of the items, in percent."
+    "Share of the most popular hundredth of the items in all pairs, in percent."
 
 
 def statistics(data: Interactions) -> Statistics:
-    """The statistics of a data set."""
+    """Return the statistics of a data set."""
     per_user = data.items_per_user[data.items_per_user > 0]
     per_item = data.users_per_item[data.users_per_item > 0]
     top = np.sort(per_item)[::-1][: max(1, len(per_item) // 100)]
@@ -50,7 +50,7 @@ def statistics(data: Interactions) -> Statistics:
 
 
 def histogram(counts: NDArray[np.int64]) -> list[tuple[int, int, int]]:
-    """How many of `counts` lie in 1, 2–3, 4–7, 8–15 …: (from, to, how many) of each, up to the largest."""
+    """Return how many of `counts` lie in 1, 2–3, 4–7, 8–15 …, as (from, to, number) up to the largest."""
     counts = counts[counts > 0]
     if not len(counts):
         return []

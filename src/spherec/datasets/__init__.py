@@ -1,4 +1,4 @@
-"""The embedded data set, and the paper's presets for all three."""
+"""The embedded Book-Crossing data, and the cuts of the paper's three data sets."""
 
 from importlib.resources import as_file, files
 
@@ -9,7 +9,7 @@ __all__ = ["AMAZON_MOVIES", "BOOK_CROSSING", "ECHONEST", "PAPER_DATASETS", "Pape
 
 
 def book_crossing() -> Interactions:
-    """The Book-Crossing cut of the paper: 3,593 readers, 127,339 books, 240,020 ratings of 4 or more.
+    """Load the Book-Crossing cut of the paper: 3,593 readers, 127,339 books, 240,020 ratings of 4 or more.
 
     User ids and ISBNs are strings, as in the published dump; names are "Title — Author" where the dump knows them.
     Collected by Cai-Nicolas Ziegler (Ziegler, McNee, Konstan, Lausen: "Improving Recommendation Lists Through Topic

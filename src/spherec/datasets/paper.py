@@ -1,4 +1,4 @@
-"""The paper's three data sets: how each is cut, and its row of Table 1."""
+"""The paper's three data sets: the cut of each, and its row of Table 1."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,10 +27,10 @@ class PaperDataset:
     cut: Cut
     paper: Table1
     note: str
-    "What is known about reaching the paper's numbers."
+    "Remark about reaching the paper's numbers."
 
     def format_of(self, path: str) -> FormatName:
-        """The format of a file of this data set; Amazon's comes as ratings (CSV) and as reviews (JSON lines)."""
+        """Return the format of a file of this data set; Amazon's comes as ratings (CSV) and as reviews (JSON lines)."""
         suffixes = {suffix.lower() for suffix in Path(path).suffixes}
         if self.format == "amazon-ratings" and suffixes & {".json", ".jsonl", ".ndjson"}:
             return "amazon-reviews"

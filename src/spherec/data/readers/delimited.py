@@ -40,7 +40,7 @@ def read_delimited(path: Path, reading: Reading) -> Events:
 
 @dataclass(frozen=True)
 class Table:
-    """The wanted columns of one block, as strings, called by their roles."""
+    """The wanted columns of one block, as strings, named by their roles."""
 
     frame: pl.DataFrame
     block: Block

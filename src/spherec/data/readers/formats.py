@@ -1,4 +1,4 @@
-"""The file formats that `read` knows, how a raw file is read, and `read` itself. Importing this brings no polars.
+"""The file formats that `read` knows, the options of reading, and `read` itself. Importing this brings no polars.
 
 A new format is a file in this folder with a function `(path, reading) -> Events`, and one entry in `FORMATS`. A format
 that is a table under known names needs the entry alone.
@@ -35,7 +35,7 @@ FormatName = Literal[
 """A key of `FORMATS`, or "auto": the format that a file's name and first bytes show."""
 
 Missing = Literal["error", "drop"]
-"""What to do with rows that have no user or no item: refuse the file, or drop and count them."""
+"""Treatment of rows without user or item: refuse the file, or drop and count them."""
 
 ReadProgress = Callable[[int, int], None]
 """Called with the amount of a file that is read, and the whole amount."""
@@ -116,9 +116,9 @@ class FileFormat:
     """A file format."""
 
     read: Callable[[Path, Reading], Events]
-    "Reads the raw events of a file."
+    "Function that reads the raw events of a file."
     known: Reading | None = None
-    "Columns and layout of a format that knows its own; None for a table, about which the caller says it."
+    "Columns and layout, for a format that fixes them; None for tables, whose columns the caller names."
     duplicates: Duplicates | None = None
     "Rule for repeated pairs: play counts and repeats are summed, of ratings the last is kept. None: by the values."
     suffixes: tuple[str, ...] = ()

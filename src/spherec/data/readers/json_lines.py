@@ -1,4 +1,4 @@
-"""JSON lines: one JSON object a line."""
+"""JSON lines: one JSON object per line."""
 
 import json
 from collections.abc import Iterator

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from spherec.data.events import Events
 from spherec.data.files import refuse_unreadable
-from spherec.data.ids import factorize, inverse
+from spherec.data.ids import factorize, invert
 from spherec.data.readers.formats import Reading, ReadProgress
 from spherec.errors import ArgumentError, DataError
 
@@ -314,7 +314,7 @@ class _IdColumn:
             return factorize(codes, "id")
         ids = self._categories.to_series()
         order = ids.arg_sort().to_numpy()
-        return inverse(order).astype(np.int32)[codes], ids.to_numpy()[order].astype(object)
+        return invert(order).astype(np.int32)[codes], ids.to_numpy()[order].astype(object)
 
 
 def _is_missing(ids: pl.Series) -> pl.Series:
