@@ -10,7 +10,7 @@ from torch import Tensor
 from spherec.data.interactions import Interactions
 from spherec.ranking import Ranking
 from spherec.ranking.exact import best_columns
-from spherec.ranking.ranker import LeftOut, split
+from spherec.ranking.ranker import LeftOut, split_blocks
 
 _BLOCK = 1 << 22  # scores held at once: 16 MB of float32; larger blocks are slower on a CPU
 
@@ -28,7 +28,7 @@ class ScoredRanker:
     def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
         """Return the k best items for user indices (B,), without those that the users have in `without`."""
         ranking = Ranking.empty(len(users), k)
-        for block in split(len(users), max(_BLOCK // max(self._n_items, 1), 1)):
+        for block in split_blocks(len(users), max(_BLOCK // max(self._n_items, 1), 1)):
             scores = self._scores(users[block])  # (b, I)
             left_out = LeftOut.of_users(users[block], without)
             own = (torch.as_tensor(index, device=scores.device) for index in (left_out.queries, left_out.items))
