@@ -164,7 +164,7 @@ def _entries(name: str) -> list[str]:
         kind = "exception" if issubclass(found, BaseException) else "class"
         inherited = any(base.__module__.startswith("spherec") for base in found.__mro__[1:])
         options = ["members"] + (["inherited-members"] if inherited and kind == "class" else [])
-        if any(issubclass(each, found) for each in _classes) and kind == "class":
+        if any(found in each.__mro__ for each in _classes) and kind == "class":
             options = []  # its methods stand under the class that inherits them
         _classes.append(found)
     else:

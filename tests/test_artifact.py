@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from safetensors.numpy import load_file
 
 from spherec import artifact, tensor_file
+from spherec.artifact import Artifact
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
 from spherec.evaluation import evaluate
@@ -51,7 +52,7 @@ def saved(run, config, tmp_path):
 
 
 def save(path, trained, data):
-    artifact.save(path, artifact.Artifact.of(trained, data))
+    Artifact.of(trained, data).save(path)
 
 
 def untrained(data, dim=4):
@@ -63,7 +64,7 @@ def untrained(data, dim=4):
 
 
 def test_vectors_come_back_bit_by_bit(saved, run, config):
-    vectors = artifact.load(saved).vectors
+    vectors = Artifact.load(saved).vectors
     assert vectors.constraint == config.constraint
     assert same_vectors(vectors, run.vectors)
 
@@ -71,13 +72,13 @@ def test_vectors_come_back_bit_by_bit(saved, run, config):
 def test_the_loaded_model_makes_the_same_lists(saved, run):
     held_out = Interactions.from_matrix(1 - DATA.matrix.toarray())
     own, loaded = (
-        evaluate(one, DATA, held_out, k=9) for one in (run.vectors, ExactRanker(artifact.load(saved).vectors))
+        evaluate(one, DATA, held_out, k=9) for one in (run.vectors, ExactRanker(Artifact.load(saved).vectors))
     )
     assert loaded.summary() == own.summary()
 
 
 def test_data_and_how_it_was_made_come_back(saved, run, config):
-    loaded = artifact.load(saved)
+    loaded = Artifact.load(saved)
     assert loaded.data == DATA
     assert loaded.config == config
     assert loaded.history == run.history
@@ -88,17 +89,17 @@ def test_data_and_how_it_was_made_come_back(saved, run, config):
 def test_every_config_comes_back(config, tmp_path):
     data = Interactions.from_matrix(np.eye(3))
     save(tmp_path / "m.spherec", replace(untrained(data), config=config), data)
-    assert artifact.load(tmp_path / "m.spherec").config == config
+    assert Artifact.load(tmp_path / "m.spherec").config == config
 
 
 def test_the_same_model_gives_the_same_bytes(saved, tmp_path):
-    artifact.save(tmp_path / "again.spherec", artifact.load(saved))
+    Artifact.load(saved).save(tmp_path / "again.spherec")
     assert (tmp_path / "again.spherec").read_bytes() == saved.read_bytes()
 
 
 def test_loading_gives_a_model_that_may_be_changed(saved):
     before = saved.read_bytes()
-    artifact.load(saved).vectors.user_table.zero_()
+    Artifact.load(saved).vectors.user_table.zero_()
     assert saved.read_bytes() == before
 
 
@@ -108,7 +109,7 @@ def test_ids_of_any_kind_come_back(users, items, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "any_ids_model.spherec"
     data = Interactions.from_matrix(np.ones((len(users), len(items))), user_ids=users, item_ids=items)
     save(path, untrained(data), data)
-    loaded = artifact.load(path).data
+    loaded = Artifact.load(path).data
     assert typed(list(loaded.user_ids)) == typed(users)
     assert typed(list(loaded.item_ids)) == typed(items)
 
@@ -119,13 +120,13 @@ def test_ids_of_any_kind_come_back(users, items, tmp_path_factory):
 def test_names_come_back_where_there_are_any(names, tmp_path):
     data = replace(Interactions.from_matrix(random_rows(3, 4, 0.5)), item_names=names)
     save(tmp_path / "m.spherec", untrained(data), data)
-    assert artifact.load(tmp_path / "m.spherec").data.item_names == names
+    assert Artifact.load(tmp_path / "m.spherec").data.item_names == names
 
 
 def test_times_are_left_out(tmp_path):
     data = Interactions.from_pairs("abc", "xyz", times=[1.0, 2.0, 3.0])
     save(tmp_path / "m.spherec", untrained(data), data)
-    assert artifact.load(tmp_path / "m.spherec").data == replace(data, times=None)
+    assert Artifact.load(tmp_path / "m.spherec").data == replace(data, times=None)
 
 
 def test_an_epoch_without_a_metric_comes_back(tmp_path):
@@ -133,7 +134,7 @@ def test_an_epoch_without_a_metric_comes_back(tmp_path):
     epochs = tuple(EpochRecord(n, 3, 0.5, 0.1, 1.0, 0.0, 9.5, metric) for n, metric in ((1, None), (2, 0.25)))
     config = Training(dim=4, sampler=Uniform(2))
     save(tmp_path / "m.spherec", replace(untrained(data), config=config, history=History(epochs)), data)
-    assert artifact.load(tmp_path / "m.spherec").history.epochs == epochs
+    assert Artifact.load(tmp_path / "m.spherec").history.epochs == epochs
 
 
 def test_safetensors_alone_reads_the_vectors(saved, run):
@@ -149,19 +150,19 @@ def test_safetensors_alone_reads_the_vectors(saved, run):
 def test_a_truncated_file_is_refused(saved, share):
     saved.write_bytes(saved.read_bytes()[: int(share * saved.stat().st_size)])
     with pytest.raises(DataError, match=r"model\.spherec is damaged.*; (train it again|give the right file)"):
-        artifact.load(saved)
+        Artifact.load(saved)
 
 
 def test_a_flipped_byte_is_refused_or_changes_nothing(tmp_path):
     data = Interactions.from_matrix(random_rows(3, 4, 0.6))
     path = tmp_path / "model.spherec"
     save(path, untrained(data), data)
-    whole, before = path.read_bytes(), artifact.load(path)
+    whole, before = path.read_bytes(), Artifact.load(path)
     refused, padding = 0, whole.count(b" ")
     for place in range(0, len(whole), 3):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
         try:
-            after = artifact.load(path)
+            after = Artifact.load(path)
         except DataError:
             refused += 1
         else:
@@ -174,7 +175,7 @@ def test_a_flipped_byte_is_refused_or_changes_nothing(tmp_path):
 def test_interactions_are_no_model(tmp_path):
     DATA.save(tmp_path / "data.npz")
     with pytest.raises(DataError, match=r"data\.npz is an archive, such as prepared data, not a model; give the right"):
-        artifact.load(tmp_path / "data.npz")
+        Artifact.load(tmp_path / "data.npz")
 
 
 def test_a_model_is_no_interactions(saved):
@@ -185,7 +186,7 @@ def test_a_model_is_no_interactions(saved):
 @pytest.mark.parametrize("path", ["no-such.spherec", "."])
 def test_what_is_not_there_is_an_error(tmp_path, path):
     with pytest.raises(DataError, match="cannot read"):
-        artifact.load(tmp_path / path)
+        Artifact.load(tmp_path / path)
 
 
 ARRAYS = {
@@ -231,4 +232,4 @@ def test_parts_that_do_not_fit_are_refused(tmp_path, arrays, manifest, monkeypat
     monkeypatch.setattr(artifact, "write_tensors", wrongly)
     save(tmp_path / "m.spherec", untrained(data), data)
     with pytest.raises(DataError, match=r"m\.spherec is damaged .*; train it again"):
-        artifact.load(tmp_path / "m.spherec")
+        Artifact.load(tmp_path / "m.spherec")

@@ -19,7 +19,7 @@ LEVELS = (
     {"geometry", "data", "datasets", "kernels", "tensor_file", "memory"},
     {"embedding", "losses", "sampling", "optim", "ranking"},
     {"training", "evaluation"},
-    {"artifact", "recommender", "experiments", "compare", "tuning"},
+    {"artifact", "recommender", "experiments"},
     {"export", "bench", "cli"},
     {"__init__", "__main__"},
 )
@@ -35,17 +35,22 @@ NEIGHBOURS = {
     "evaluation": {"training"},
     "recommender": {"artifact"},
     "experiments": {"artifact", "recommender"},
-    "compare": {"experiments"},
-    "tuning": {"experiments"},
     "cli": {"export", "bench"},
 }
-POLARS_ONLY_IN = ("data/readers", "export/parquet.py", "recommender/results.py", "recommender/results_file.py")
+POLARS_ONLY_IN = (
+    "data/readers",
+    "experiments/user_values.py",
+    "export/parquet.py",
+    "recommender/results.py",
+    "recommender/results_file.py",
+)
 EXTRAS_IN = {
-    "implicit": "compare/implicit_peers.py",
-    "matplotlib": ("experiments/plots.py", "compare/plot.py"),
+    "implicit": "experiments/comparison/implicit_peers.py",
+    "matplotlib": "experiments/plots.py",
+    "pyarrow": "experiments/user_values.py",
     "pandas": ("recommender/results.py", "bench/benchmark.py"),
     "usearch": "ranking/usearch.py",
-    "optuna": "tuning/package.py",
+    "optuna": "experiments/tuning/package.py",
 }
 HEAVY = {"pandas", "pyarrow", "matplotlib", "usearch", "fastapi", "uvicorn", "optuna", "implicit"}
 
@@ -136,9 +141,7 @@ LATE = {
     "": {"polars", "pandas", "spherec.data.readers"},
     "rng.py": {"torch"},
     # extras
-    "compare": {"implicit", "threadpoolctl", "matplotlib"},
-    "experiments": {"implicit", "threadpoolctl", "matplotlib", "optuna", "sqlalchemy", "spherec.experiments"},
-    "tuning": {"optuna", "sqlalchemy", "spherec.tuning"},
+    "experiments": {"implicit", "threadpoolctl", "pyarrow", "spherec.experiments.tuning"},
     "export": {"spherec.export", "spherec.ranking.usearch", "usearch"},
     "ranking": {"usearch"},
     "recommender": {"spherec.ranking.usearch"},

@@ -59,7 +59,7 @@ _LATE = {
     "spherec.sampling": ("Hard", "Popularity", "SemiHard", "TwoStage", "Uniform"),
 }
 # Reached without an import of their own.
-_PARTS = ("artifact", "compare", "evaluation", "export", "ranking", "training", "tuning")
+_PARTS = ("artifact", "evaluation", "experiments", "export", "ranking", "training")
 
 
 def __getattr__(name: str) -> _typing.Any:

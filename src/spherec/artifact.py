@@ -24,8 +24,9 @@ from spherec.tensor_file import BlockArray, read_tensors, write_tensors
 from spherec.training import History, Trained, Training
 from spherec.training.trainer import Ended
 
-FORMAT = "spherec-model"
-VERSION = 1
+MODEL_FORMAT = "spherec-model"
+MODEL_VERSION = 1
+"""Version of the model file."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,11 @@ class Artifact:
     data: Interactions
     "The users and items with their ids and names, and the items that each user had when the model was trained."
     config: Training
-    "How it was trained."
+    "Settings of the training."
     history: History
     "Record of the training, epoch by epoch."
     ended: Ended
-    "Why training ended."
+    "Reason that training ended."
     checksum: str | None = None
     "Checksum of the file that it was loaded from."
     stored_fold_in: FoldInSettings | None = None
@@ -80,59 +81,58 @@ class Artifact:
         """Settings of fold-in: those in the file, or those of the loss and the sampler."""
         return self.stored_fold_in or FoldInSettings.of(self.config, self.data)
 
-
-def save(path: str | PathLike[str], artifact: Artifact) -> None:
-    """Write the model atomically. The same model gives the same bytes."""
-    data, vectors, config = artifact.data, artifact.vectors, artifact.config
-    check_finite(vectors)
-    arrays: dict[str, NDArray[Any] | BlockArray] = {
-        "item_vectors": _blocks_of(vectors, "item"),  # (I, D) first, where it is aligned best
-        "user_vectors": _blocks_of(vectors, "user"),  # (U, D)
-        "indptr": data.indptr,
-        "indices": data.indices,
-    }
-    arrays |= encode_ids(data.user_ids, "user_ids")
-    arrays |= encode_ids(data.item_ids, "item_ids")
-    if data.item_names is not None:
-        arrays |= encode_names(data.item_names, "item_names")
-    manifest = {
-        "format": FORMAT,
-        "version": VERSION,
-        "config": config.to_dict(),
-        "history": artifact.history.as_records(),
-        "ended": artifact.ended,
-    }
-    if type(config.loss) not in LOSSES.values() or type(config.sampler) not in SAMPLERS.values():
-        fold_in = artifact.fold_in
-        arrays["fold_in_law"] = np.asarray(fold_in.law, dtype=np.float64)
-        manifest["fold_in"] = {"temperature": fold_in.temperature, "bias_correction": fold_in.bias_correction}
-    write_tensors(path, arrays, manifest)
-
-
-def load(path: str | PathLike[str]) -> Artifact:
-    """Read a file that `save` wrote."""
-    arrays, manifest = read_tensors(path, FORMAT, VERSION, remedy="train it again")
-    try:
-        data = Interactions(
-            indptr=arrays["indptr"],
-            indices=arrays["indices"],
-            user_ids=IdMap(decode_ids(arrays, "user_ids")),
-            item_ids=IdMap(decode_ids(arrays, "item_ids")),
-            item_names=decode_names(arrays, "item_names"),
-        )
-        config = Training.from_dict(manifest["config"])
-        users, items = (torch.from_numpy(arrays[name]) for name in ("user_vectors", "item_vectors"))
-        vectors = DenseVectors(users, items, config.constraint)
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model atomically. The same model gives the same bytes."""
+        data, vectors, config = self.data, self.vectors, self.config
         check_finite(vectors)
-        if (vectors.n_users, vectors.n_items, vectors.dim) != (data.n_users, data.n_items, config.dim):
-            raise ValueError(f"{(*users.shape,)} and {(*items.shape,)} vectors for {data}")
-        if manifest["ended"] not in get_args(Ended):
-            raise ValueError(f"it ended with {manifest['ended']!r}")
-        history = History.from_records(manifest["history"])
-        fold_in = _read_fold_in(arrays, manifest, data.n_items)
-        return Artifact(vectors, data, config, history, manifest["ended"], manifest["checksum"], fold_in)
-    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
-        raise DataError(f"{path} is damaged ({error}); train it again") from None
+        arrays: dict[str, NDArray[Any] | BlockArray] = {
+            "item_vectors": _blocks_of(vectors, "item"),  # (I, D) first, where it is aligned best
+            "user_vectors": _blocks_of(vectors, "user"),  # (U, D)
+            "indptr": data.indptr,
+            "indices": data.indices,
+        }
+        arrays |= encode_ids(data.user_ids, "user_ids")
+        arrays |= encode_ids(data.item_ids, "item_ids")
+        if data.item_names is not None:
+            arrays |= encode_names(data.item_names, "item_names")
+        manifest = {
+            "format": MODEL_FORMAT,
+            "version": MODEL_VERSION,
+            "config": config.to_dict(),
+            "history": self.history.as_records(),
+            "ended": self.ended,
+        }
+        if type(config.loss) not in LOSSES.values() or type(config.sampler) not in SAMPLERS.values():
+            fold_in = self.fold_in
+            arrays["fold_in_law"] = np.asarray(fold_in.law, dtype=np.float64)
+            manifest["fold_in"] = {"temperature": fold_in.temperature, "bias_correction": fold_in.bias_correction}
+        write_tensors(path, arrays, manifest)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> "Artifact":
+        """Read a file that `save` wrote."""
+        arrays, manifest = read_tensors(path, MODEL_FORMAT, MODEL_VERSION, remedy="train it again")
+        try:
+            data = Interactions(
+                indptr=arrays["indptr"],
+                indices=arrays["indices"],
+                user_ids=IdMap(decode_ids(arrays, "user_ids")),
+                item_ids=IdMap(decode_ids(arrays, "item_ids")),
+                item_names=decode_names(arrays, "item_names"),
+            )
+            config = Training.from_dict(manifest["config"])
+            users, items = (torch.from_numpy(arrays[name]) for name in ("user_vectors", "item_vectors"))
+            vectors = DenseVectors(users, items, config.constraint)
+            check_finite(vectors)
+            if (vectors.n_users, vectors.n_items, vectors.dim) != (data.n_users, data.n_items, config.dim):
+                raise ValueError(f"{(*users.shape,)} and {(*items.shape,)} vectors for {data}")
+            if manifest["ended"] not in get_args(Ended):
+                raise ValueError(f"it ended with {manifest['ended']!r}")
+            history = History.from_records(manifest["history"])
+            fold_in = _read_fold_in(arrays, manifest, data.n_items)
+            return cls(vectors, data, config, history, manifest["ended"], manifest["checksum"], fold_in)
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
+            raise DataError(f"{path} is damaged ({error}); train it again") from None
 
 
 def check_finite(vectors: Vectors) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from spherec import Interactions
-from spherec.compare.ease import Ease
-from tests.compare.tiny import tiny_preset
+from spherec.experiments.comparison.ease import Ease
+from tests.experiments.comparison.tiny import tiny_preset
 from tests.sampling.checks import random_rows
 
 ROOT = Path(__file__).parents[2]
@@ -72,14 +72,16 @@ def test_a_second_call_only_reports(compare, tmp_path):
 
     assert "8 of 8 tests were recorded before" in again.err
     assert "no p where" not in again.err
-    for file in (tmp_path / "out/tiny").glob("*.npz"):
+    for file in (tmp_path / "out/tiny").glob("*.parquet"):
         file.unlink()
     assert "no p where the values of single users are not next to the records" in compare("--no-plots").err
 
 
 def test_without_models_named_those_that_cannot_are_left_out(spherec, prepared, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys.modules["spherec.compare.contenders"], "default_models", lambda: ["ease", "most-popular"])
-    monkeypatch.setattr("spherec.compare.ease.LARGEST", 3)
+    monkeypatch.setattr(
+        sys.modules["spherec.experiments.comparison.models"], "default_models", lambda: ["ease", "most-popular"]
+    )
+    monkeypatch.setattr("spherec.experiments.comparison.ease.LARGEST", 3)
     options = ("-o", tmp_path / "out", "-k", 5, "--folds", 2, "--trials", 2, "--device", "cpu", "--json")
     done = spherec("compare", prepared, *options)
     assert done.code == 0, done.err
@@ -186,7 +188,7 @@ def test_ctrl_c_keeps_what_was_done(compare, monkeypatch, tmp_path):
 
 
 def test_no_plot_without_matplotlib(compare, monkeypatch, tmp_path):
-    monkeypatch.delitem(sys.modules, "spherec.compare.plot", raising=False)
+    monkeypatch.delitem(sys.modules, "spherec.experiments.plots", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     done = compare(models="most-popular")
     assert done.code == 0
@@ -198,9 +200,21 @@ def bare(prepared, tmp_path, models, *options):
     """Where there is neither implicit nor polars nor pydantic."""
     absent = ["implicit", "polars", "pandas", "matplotlib"]  # some versions of typer bring pydantic
     arguments = ["compare", str(prepared), "--models", models, "--folds", "2", "--trials", "1", "-k", "5", *options]
-    script = (
-        f"import sys; sys.modules.update(dict.fromkeys({absent!r}))\nfrom spherec.cli import main\nmain({arguments!r})"
-    )
+    script = f"""
+import sys
+
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {absent!r}:
+            raise ModuleNotFoundError(name)
+
+
+sys.meta_path.insert(0, Absent())
+from spherec.cli import main
+
+main({arguments!r})
+"""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     return subprocess.run(
         [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from spherec import Interactions, artifact, splits
+from spherec import Interactions, splits
+from spherec.artifact import Artifact
 from spherec.evaluation import evaluate
 from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker
@@ -43,7 +44,7 @@ def files(tmp_path):
     FOLD.train.save(tmp_path / "train.npz")
     FOLD.test.save(tmp_path / "test.npz")
     trained = Trained(MODEL, Training(dim=4), History(), "all epochs done")
-    artifact.save(tmp_path / "model.spherec", artifact.Artifact.of(trained, FOLD.train))
+    Artifact.of(trained, FOLD.train).save(tmp_path / "model.spherec")
     return tmp_path
 
 
@@ -143,7 +144,7 @@ def test_a_model_that_was_trained_here_is_evaluated_here(spherec, files):
     done = spherec(
         "evaluate", files / "own.spherec", "--train", files / "train.npz", "--test", files / "test.npz", "--json"
     )
-    vectors = artifact.load(files / "own.spherec").vectors
+    vectors = Artifact.load(files / "own.spherec").vectors
     assert json.loads(done.out) == pytest.approx(expected(50, ExactRanker(vectors)), abs=1e-6)
     assert torch.isfinite(vectors.item_table).all()
 

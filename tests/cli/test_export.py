@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from spherec import Interactions, artifact
+from spherec import Interactions
 from spherec.artifact import Artifact
 from spherec.geometry import DenseVectors
 from spherec.training import History, Trained, Training
@@ -21,8 +21,8 @@ DATA = Interactions.from_matrix(MATRIX, user_ids=USERS, item_ids=ITEMS).with_ite
 def save(path, constraint="sphere"):
     model = DenseVectors(directions(20, 4, 1), directions(30, 4, 2), constraint)
     trained = Trained(model, Training(dim=4, constraint=constraint), History(), "all epochs done")
-    artifact.save(path, Artifact.of(trained, DATA))
-    return artifact.load(path).vectors
+    Artifact.of(trained, DATA).save(path)
+    return Artifact.load(path).vectors
 
 
 @pytest.fixture

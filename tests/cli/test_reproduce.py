@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from spherec import Interactions
-from spherec.experiments import Experiment, Records, paper_rows
-from spherec.experiments import runner as runner_module
+from spherec.experiments import Experiment, RecordFile, Result, paper_rows
+from spherec.experiments import reproduction as reproduction_module
+from spherec.experiments import trial as trial_module
 from tests.sampling.checks import random_rows
 
 ROW = "uniform-1-4096"
@@ -37,13 +38,14 @@ def short(monkeypatch):
 @pytest.fixture
 def trainings(monkeypatch):
     """The configs that were trained so far."""
-    calls, train = [], runner_module.train
+    calls, train = [], trial_module.train
 
     def noted(data, config, **options):
         calls.append(config)
         return train(data, config, **options)
 
-    monkeypatch.setattr(runner_module, "train", noted)
+    for module in (trial_module, reproduction_module):
+        monkeypatch.setattr(module, "train", noted)
     return calls
 
 
@@ -69,7 +71,7 @@ def files(folder):
 
 
 def runs(path):
-    return Counter((record.row, record.fold) for record in Records(path))
+    return Counter((result.model, result.fold) for result in RecordFile(path, Result))
 
 
 # --- What is run and written -----------------------------------------------------------------------------------------
@@ -85,7 +87,7 @@ def test_the_table_stands_beside_the_papers(reproduce, tmp_path):
     for text in (done.out, (tmp_path / "out/table.md").read_text()):
         assert text.index(ROW) < text.index("popularity-1-256"), "in the paper's order"
         for row in (ROW, "popularity-1-256"):
-            assert f"{paper_rows('book-crossing')[row].ndcg_mean:.2f} ± " in text
+            assert f"{paper_rows('book-crossing')[row].scores['ndcg'].mean:.2f} ± " in text
     assert f"{ROW}, fold 2: done" in done.err
     assert str(tmp_path / "out") in done.err
     assert "plots" not in done.err
@@ -94,7 +96,7 @@ def test_the_table_stands_beside_the_papers(reproduce, tmp_path):
 def test_the_csv_holds_the_means_of_the_records(reproduce, tmp_path):
     reproduce("--rows", ROW, "--only-folds", "1,3", "--no-plots")
     (line,) = csv.DictReader((tmp_path / "out/table.csv").read_text().splitlines())
-    scores = [record.scores for record in Records(tmp_path / "out/records.jsonl")]
+    scores = [record.scores for record in RecordFile(tmp_path / "out/records.jsonl", Result)]
     assert line["dataset"] == "book-crossing"
     assert (line["sampler"], line["negatives"], line["batch"]) == ("uniform", "1", "4096")
     for name, scale in (("map", 100), ("ndcg", 100), ("mmr", 1)):
@@ -252,7 +254,7 @@ def echonest(path):
     [("amazon-movies", amazon, "ratings_Movies_and_TV.csv"), ("echonest", echonest, "train_triplets.txt")],
 )
 def test_the_published_file_is_cut_as_the_paper_did(reproduce, trainings, tmp_path, monkeypatch, dataset, write, name):
-    seen, run = [], runner_module.splits.k_fold
+    seen, run = [], reproduction_module.splits.k_fold
     monkeypatch.setattr("spherec.data.splits.k_fold", lambda data, *_, **__: seen.append(data) or run(data, *_, **__))
     write(tmp_path / name)
     done = reproduce("--quick", "--rows", ROW, dataset=dataset, data=tmp_path / name)
@@ -261,9 +263,9 @@ def test_the_published_file_is_cut_as_the_paper_did(reproduce, trainings, tmp_pa
     assert (data.n_users, data.n_items) == (KEPT_USERS, KEPT_ITEMS)
     assert len(data) == sum(KEPT_ITEMS - user % 5 for user in range(KEPT_USERS))
     theirs = paper_rows(dataset)[ROW]
-    assert f"{theirs.ndcg_mean:.2f} ± {theirs.ndcg_std:.2f}" in done.out
+    assert str(theirs.scores["ndcg"]) in done.out
     (line,) = (tmp_path / "out/quick.jsonl").read_text().splitlines()
-    assert json.loads(line)["experiment"] == f"{dataset}-quick"
+    assert json.loads(line)["study"] == f"{dataset}-quick"
 
 
 # --- What cannot be --------------------------------------------------------------------------------------------------

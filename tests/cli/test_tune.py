@@ -13,7 +13,7 @@ import pytest
 
 from spherec.training import Training
 from spherec.training.presets import PRESETS
-from tests.tuning.runs import DATA
+from tests.experiments.tuning.runs import DATA
 
 ROOT = Path(__file__).parents[2]
 QUICK = (

@@ -2,24 +2,26 @@
 
 import pytest
 
-from spherec.experiments import Records
-from spherec.experiments import runner as runner_module
+from spherec.experiments import RecordFile, Result
+from spherec.experiments import reproduction as reproduction_module
+from spherec.experiments import trial as trial_module
 from tests.experiments.tiny import pairs_of
 
 
 @pytest.fixture
 def records(tmp_path):
-    return Records(tmp_path / "records.jsonl")
+    return RecordFile(tmp_path / "records.jsonl", Result)
 
 
 @pytest.fixture
 def trainings(monkeypatch):
     """What `train` was called with so far: [(pairs, config)]."""
-    calls, train = [], runner_module.train
+    calls, train = [], trial_module.train
 
     def noted(data, config, **options):
         calls.append((pairs_of(data), config))
         return train(data, config, **options)
 
-    monkeypatch.setattr(runner_module, "train", noted)
+    for module in (trial_module, reproduction_module):
+        monkeypatch.setattr(module, "train", noted)
     return calls

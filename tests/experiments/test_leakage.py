@@ -3,8 +3,9 @@
 import pytest
 
 from spherec.data.splits import Fold
-from spherec.experiments import Records
-from spherec.experiments import runner as runner_module
+from spherec.experiments import RecordFile, Result
+from spherec.experiments import reproduction as reproduction_module
+from spherec.experiments import trial as trial_module
 from tests.experiments.tiny import DATA, EXPERIMENT, fold, pairs_of, ran, without_clock
 from tests.sampling.checks import interactions
 
@@ -35,7 +36,7 @@ def others(part):
 def test_the_test_part_is_opened_by_the_evaluation_alone(records, monkeypatch):
     folds = [Fold(fold(index).train, Sealed(fold(index).test)) for index in range(EXPERIMENT.folds)]
     given_folds(monkeypatch, folds)
-    evaluate, opened = runner_module.evaluate, []
+    evaluate, opened = reproduction_module.evaluate, []
 
     def opening(model, train, test, **options):
         if isinstance(test, Sealed):
@@ -43,7 +44,7 @@ def test_the_test_part_is_opened_by_the_evaluation_alone(records, monkeypatch):
             test = test.part
         return evaluate(model, train, test, **options)
 
-    monkeypatch.setattr(runner_module, "evaluate", opening)
+    monkeypatch.setattr(reproduction_module, "evaluate", opening)
     ran(records)
     assert len(opened) == EXPERIMENT.folds * len(EXPERIMENT.rows), "once a run"
 
@@ -51,10 +52,15 @@ def test_the_test_part_is_opened_by_the_evaluation_alone(records, monkeypatch):
 def test_other_test_pairs_change_nothing_but_the_scores(records, tmp_path, monkeypatch):
     own = ran(records)
     given_folds(monkeypatch, [others(fold(index)) for index in range(EXPERIMENT.folds)])
-    other = ran(Records(tmp_path / "other.jsonl"))
-    assert [(one.digest, one.epochs, one.tried) for one in own] == [
-        (one.digest, one.epochs, one.tried) for one in other
-    ]
+    other = ran(RecordFile(tmp_path / "other.jsonl", Result))
+
+    def chosen(results):
+        return [
+            (one.digest, one.settings, [(trial.settings, trial.epochs, trial.scores) for trial in one.trials])
+            for one in results
+        ]
+
+    assert chosen(own) == chosen(other)
     assert [without_clock(one.curve) for one in own] == [without_clock(one.curve) for one in other]
     assert all(one.scores != two.scores for one, two in zip(own, other, strict=True))
 
@@ -72,13 +78,13 @@ def test_training_is_never_given_a_test_pair(records, trainings, index):
 
 
 def test_what_is_validated_on_is_learned_from_only_for_good(records, trainings, monkeypatch):
-    validation, held = runner_module.Validation, []
+    validation, held = trial_module.Validation, []
 
     def noted(train, held_out, **options):
         held.append((pairs_of(train), pairs_of(held_out)))
         return validation(train, held_out, **options)
 
-    monkeypatch.setattr(runner_module, "Validation", noted)
+    monkeypatch.setattr(trial_module, "Validation", noted)
     ran(records, folds=[0])
     for run, (known, held_out) in enumerate(held):
         (chosen_on, _), (final, _) = trainings[2 * run : 2 * run + 2]

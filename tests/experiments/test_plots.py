@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from spherec.experiments import Experiment, paper_rows
-from spherec.experiments.report import lines
+from spherec.experiments.paper import PAPER_METRICS
+from spherec.experiments.table import summarize
 from tests.experiments.tiny import record
 
 pytest.importorskip("matplotlib")
@@ -17,9 +18,9 @@ def drawn(dataset, records, folder):
     """Draw, and read the pictures back: {name: pixels (height, width, channels)}."""
     from matplotlib import pyplot as plt
 
-    from spherec.experiments.plots import draw_all
+    from spherec.experiments.plots import plot_reproduction
 
-    paths = draw_all(dataset, lines(records), records, folder)
+    paths = plot_reproduction(dataset, summarize(records, PAPER_METRICS), records, folder)
     assert plt.get_fignums() == [], "figures are closed"
     assert sorted(path.name for path in folder.iterdir()) == FILES
     return {path.name: plt.imread(path) for path in paths}

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from spherec.data import splits
-from spherec.experiments import Experiment, Record, Row, run
+from spherec.experiments import Experiment, Result, Row, Trial, reproduce
 from spherec.optim import Adam
 from spherec.sampling import Popularity, Uniform
 from spherec.training import Training
@@ -17,7 +17,7 @@ ONE_ROW = EXPERIMENT.only(["uniform-1-32"])
 
 
 def ran(records, experiment=EXPERIMENT, data=DATA, **options):
-    return run(experiment, data, records, device=CPU, **options)
+    return reproduce(experiment, data, records=records.path, device=CPU, **options)
 
 
 def fold(index, data=DATA, experiment=EXPERIMENT):
@@ -39,17 +39,16 @@ def record(row="uniform-1-4096", fold=0, epochs=3, choosing=1.0, training=2.0, m
     ]
     seconds = {"choosing": choosing, "training": training, "testing": 100.0}
     scores = {"map": 0.01, "ndcg": 0.04, "mmr": 50.0} | scores
-    return Record(
+    return Result(
         "tiny",
         row,
         fold,
         {"data": "1234"},
-        epochs,
-        {"dim": 4},
-        [],
+        {"epochs": epochs},
+        [Trial({}, {"ndcg": 0.05}, epochs)],
         scores,
-        curve,
         seconds,
         {"commit": "abc"},
-        "00ff00ff",
+        curve=curve,
+        digest="00ff00ff",
     )

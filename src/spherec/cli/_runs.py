@@ -11,7 +11,7 @@ from spherec.cli._output import note, transient_bar
 from spherec.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from spherec.experiments.runner import Stage, Watch
+    from spherec.experiments.pool import Stage, Watch
 
 
 def parse_folds(text: str | None, count: int) -> list[int]:
@@ -43,15 +43,15 @@ def runs_bar(runs: int) -> Iterator["Watch"]:
 
         def watch(stage: "Stage") -> None:
             with lock:
-                key = (stage.row, stage.fold)
+                key = (stage.model, stage.fold)
                 if stage.doing == "done":
                     going.pop(key, None)
                     bar.advance(task)
                     if not bar.console.is_terminal:
-                        note(f"{stage.row}, fold {stage.fold}: done")
+                        note(f"{stage.model}, fold {stage.fold}: done")
                 else:
                     far = f" {stage.epoch}/{stage.epochs}" if stage.epochs else ""
-                    going[key] = f"{stage.row} fold {stage.fold}: {stage.doing}{far}"
+                    going[key] = f"{stage.model} fold {stage.fold}: {stage.doing}{far}"
                 bar.update(task, description="; ".join(going.values()))
 
         yield watch

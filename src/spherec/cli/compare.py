@@ -20,9 +20,7 @@ from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, MissingPackageError, TrainingError
 
 if TYPE_CHECKING:
-    from spherec.compare.record import Result
-    from spherec.compare.study import Study
-    from spherec.compare.table import Line
+    from spherec.experiments import ComparisonPlan, Result, TableRow
 
 
 @takes_source
@@ -73,15 +71,14 @@ def compare_command(
 
     - spherec compare book-crossing --models two-stage,ease,als --trials 5
     """
-    from spherec.compare.contenders import default_models
-    from spherec.compare.page import as_markdown
-    from spherec.compare.study import Comparison, Study
-    from spherec.compare.table import as_csv, lines
     from spherec.device import resolve
+    from spherec.experiments import Comparison, ComparisonPlan
+    from spherec.experiments.comparison.models import default_models, find_models
+    from spherec.experiments.comparison.report import PageFacts, comparison_csv, comparison_page, summarize_comparison
 
     named = default_models() if models is None else [model.strip() for model in models.split(",")]
-    study = Study(
-        models=tuple(filter(None, named)),
+    plan = ComparisonPlan(
+        models=tuple(find_models(filter(None, named))),
         folds=4 if folds is None else folds,
         k=k,
         trials=trials,
@@ -90,7 +87,7 @@ def compare_command(
     )
     if test is not None and (folds is not None or only_folds is not None):
         raise ArgumentError("--test is the one part to test on; leave out --folds and --only-folds")
-    chosen = parse_folds(only_folds, study.folds if test is None else 1)
+    chosen = parse_folds(only_folds, plan.folds if test is None else 1)
     check_workers(workers)
     name = _name_of(source) if name is None else name
     if not name or Path(name).name != name:
@@ -102,7 +99,7 @@ def compare_command(
         refuse_overwriting({"--output": output / f"{name}{ending}"}, (source.data, test))
     where = resolve(device)
     data, test_part = _load(source, test)
-    comparison = Comparison(study, data, output / name, test=test_part)
+    comparison = Comparison(plan, data, output / name, test=test_part)
     before = len(comparison.results())
     try:
         with runs_bar(comparison.runs_left(chosen)) as watch:
@@ -119,7 +116,7 @@ def compare_command(
         note(f"{model} is left out: {error}")
     if comparison.failed and not results:
         raise TrainingError("no model could be fit; name others with --models")
-    table = lines(results, comparison.folder)
+    table = summarize_comparison(results, comparison.user_values, plan.metrics)
     sizes = {"users": data.n_users, "items": data.n_items, "pairs": len(data)}
     sizes |= {} if test_part is None else {"test pairs": len(test_part)}
     options = {
@@ -131,15 +128,16 @@ def compare_command(
         "--seed": seed,
         "--name": None if name == _name_of(source) else name,
     }
-    page = as_markdown(name, table, results, study, command=_command(source, table, options), sizes=sizes)
-    for file_name, text in {f"{name}.csv": as_csv(table), f"{name}.md": page}.items():
+    facts = PageFacts(name, _command(source, table, options), sizes, plan.k, plan.trials, plan.validation)
+    page = comparison_page(table, results, plan.metrics, facts)
+    for file_name, text in {f"{name}.csv": comparison_csv(table, plan.metrics), f"{name}.md": page}.items():
         with atomic_write(output / file_name) as file:
             file.write(text.encode())
-    is_drawn = plots and _draw(name, table, study.k, output)
+    is_drawn = plots and _draw(name, table, plan.k, output)
     if as_json:
-        typer.echo(json.dumps(_as_json(name, table, results, sizes)))
+        typer.echo(json.dumps(_as_json(name, table, results, plan, sizes)))
     else:
-        _show(name, table, results, study)
+        _show(name, table, results, plan)
     note(f"{output} holds {name}.csv, {name}.md{f', {name}.png' if is_drawn else ''} and, in {name}, the records")
 
 
@@ -157,53 +155,57 @@ def _load(source: Source, test: str | None) -> tuple[Interactions, Interactions 
     return source.load(), replace(source, data=test).load()
 
 
-def _command(source: Source, table: "Sequence[Line]", options: Mapping[str, object]) -> str:
+def _command(source: Source, table: "Sequence[TableRow]", options: Mapping[str, object]) -> str:
     """Return the command that asks for all that the table shows."""
-    words = ["spherec", "compare", *source.words(), "--models", ",".join(line.model for line in table)]
+    words = ["spherec", "compare", *source.words(), "--models", ",".join(row.model for row in table)]
     for option, value in options.items():
         words += [] if value is None else [option, str(value)]
     return shlex.join(words)
 
 
-def _draw(name: str, table: "Sequence[Line]", k: int, output: Path) -> bool:
+def _draw(name: str, table: "Sequence[TableRow]", k: int, output: Path) -> bool:
     try:
-        from spherec.compare.plot import draw
+        from spherec.experiments.plots import plot_comparison
     except MissingPackageError as error:
         note(f"{error}, or leave plots out with --no-plots")
         return False
-    draw(name, table, k, output / f"{name}.png")
+    plot_comparison(name, table, k, output / f"{name}.png")
     return True
 
 
 def _as_json(
-    name: str, table: "Sequence[Line]", results: "Sequence[Result]", sizes: dict[str, int]
+    name: str,
+    table: "Sequence[TableRow]",
+    results: "Sequence[Result]",
+    plan: "ComparisonPlan",
+    sizes: dict[str, int],
 ) -> dict[str, object]:
-    from spherec.compare.table import as_row, best_peer
+    from spherec.experiments.comparison.report import best_peer, comparison_columns
 
     models = [
         {
-            **as_row(line),
-            "ours": line.is_ours,
-            "folds": line.folds,
-            "settings": {str(result.fold): result.settings for result in results if result.model == line.model},
+            **comparison_columns(row, plan.metrics),
+            "ours": row.is_ours,
+            "folds": row.folds,
+            "settings": {str(result.fold): result.settings for result in results if result.model == row.model},
         }
-        for line in table
+        for row in table
     ]
     return {"name": name, "data": sizes, "best_peer": best_peer(results), "models": models}
 
 
-def _show(name: str, table: "Sequence[Line]", results: "Sequence[Result]", study: "Study") -> None:
-    from spherec.compare.page import HEAD, ON_PAGE_ONLY, cells
-    from spherec.compare.table import best_peer
+def _show(name: str, table: "Sequence[TableRow]", results: "Sequence[Result]", plan: "ComparisonPlan") -> None:
+    from spherec.experiments.comparison.report import best_peer, page_cells, page_header
 
-    folds = max((line.folds for line in table), default=0)
+    folds = max((row.folds for row in table), default=0)
     over = f"mean ± deviation over {folds} folds" if folds > 1 else "one split"
-    title = f"{name}: lists of {study.k}, {over}"
-    narrow = [column not in ON_PAGE_ONLY for column in HEAD]
-    shown = Table(*compress(HEAD, narrow), title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
-    for line in table:
-        close = [cell.replace(" ", "") for cell in compress(cells(line), narrow)]  # so that 80 characters hold it
-        shown.add_row(*close, style="bold" if line.is_ours else None)
+    title = f"{name}: lists of {plan.k}, {over}"
+    header = page_header(plan.metrics)
+    narrow = [column != "p MAP" for column in header]  # 80 characters have no room for it
+    shown = Table(*compress(header, narrow), title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
+    for row in table:
+        close = [cell.replace(" ", "") for cell in compress(page_cells(row, plan.metrics), narrow)]
+        shown.add_row(*close, style="bold" if row.is_ours else None)
     for column in shown.columns:
         column.no_wrap, column.justify = True, "right"
     shown.columns[0].justify = "left"
@@ -212,7 +214,7 @@ def _show(name: str, table: "Sequence[Line]", results: "Sequence[Result]", study
     note("ours in bold; MMR: median popularity of what is recommended; fit s, peak MB: of the last fit alone")
     if peer is not None:
         note(f"p NDCG: paired t-test over users against {peer}, the best peer; the page has that of MAP, too")
-    if any(line.p_value is None and line.model != peer for line in table):
+    if any(not row.p_values and row.model != peer for row in table):
         note("no p where the values of single users are not next to the records, or there are too few users")
-    if fewer := [f"{line.model} {line.folds}" for line in table if line.folds < folds]:
+    if fewer := [f"{row.model} {row.folds}" for row in table if row.folds < folds]:
         note(f"fewer folds than {folds}: {', '.join(fewer)}")

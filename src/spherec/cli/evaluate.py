@@ -82,7 +82,7 @@ def _load(data: str, user: str, item: str) -> Interactions:
 
 def _load_model(path: Path, train: Interactions, columns: Columns, device: "DeviceName") -> "TrainedModel | GivenLists":
     """Load the model, to rank on this device, or the lists in a table."""
-    from spherec import artifact
+    from spherec.artifact import Artifact
     from spherec.device import resolve
     from spherec.evaluation import GivenLists
     from spherec.recommender.trained_model import ModelState, TrainedModel
@@ -90,6 +90,6 @@ def _load_model(path: Path, train: Interactions, columns: Columns, device: "Devi
     if not path.exists():
         raise DataError(f"{path} does not exist; give a model or a table of user, item, rank")
     if is_archive(path) or is_tensor_file(path):
-        content = artifact.load(path)
+        content = Artifact.load(path)
         return TrainedModel(ModelState.of(replace(content, vectors=content.vectors.to(resolve(device)))))
     return GivenLists.from_events(read_events(path, Reading(columns=columns)), train)

@@ -42,14 +42,14 @@ def export_command(
     - spherec export books.spherec -o books.parquet
     - spherec export books.spherec -o books.sql --what both
     """
-    from spherec import artifact
+    from spherec.artifact import Artifact
     from spherec.export import find_format, write
     from spherec.export.index import ids_path
 
     chosen = format or find_format(output).name
     refuse_overwriting({"--output": output}, [model])
     refuse_unwritable(output)
-    loaded = artifact.load(model)
+    loaded = Artifact.load(model)
     with counting_bar(f"writing {output.name}", "rows") as progress:
         write(output, loaded.vectors, loaded.data, format=chosen, what=what, names=names, progress=progress)
     counts = {"items": loaded.data.n_items, "users": loaded.data.n_users}

@@ -167,15 +167,15 @@ def explain_command(
 
 def info_command(model: ModelPath, as_json: AsJson = False) -> None:
     """Show what a model file holds: users, items, how it was trained, how well it did."""
-    from spherec import artifact
+    from spherec.artifact import MODEL_VERSION, Artifact
     from spherec.evaluation.validation import VALIDATION_METRIC
 
-    made = artifact.load(model)
+    made = Artifact.load(model)
     data, best = made.data, made.history.best
     facts = {
         "file": str(model),
         "bytes": model.stat().st_size,
-        "format version": artifact.VERSION,
+        "format version": MODEL_VERSION,
         "checksum": made.checksum,
         "users": data.n_users,
         "items": data.n_items,

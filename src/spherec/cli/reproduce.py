@@ -18,9 +18,7 @@ from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from spherec.experiments import Record, Records, Row
-    from spherec.experiments.paper import PaperRow
-    from spherec.experiments.report import Line
+    from spherec.experiments import PaperRow, Result, Row, TableRow
 
 _Dataset = Literal["book-crossing", "amazon-movies", "echonest", "two-stage"]
 _QUICK_EPOCHS = 10
@@ -62,9 +60,10 @@ def reproduce_command(
     Runs that are recorded in the folder are not run again, so this can be stopped and started at will.
     """
     from spherec.device import resolve
-    from spherec.experiments import Experiment, Records, run
-    from spherec.experiments.report import as_csv, as_markdown, lines, made_by
-    from spherec.experiments.runner import recorded
+    from spherec.experiments import Experiment, RecordFile, Result, reproduce
+    from spherec.experiments.paper import PAPER_METRICS, paper_csv, paper_markdown
+    from spherec.experiments.reproduction import recorded_results
+    from spherec.experiments.table import describe_environments, summarize
 
     output = output or Path("results") / ("book-crossing" if dataset == "two-stage" else dataset)
     experiment = Experiment.embedded(dataset)
@@ -79,25 +78,31 @@ def reproduce_command(
     files = _files(dataset)
     interactions = _data(files.dataset, data)
     output.mkdir(parents=True, exist_ok=True)
-    records = Records(output / ("quick.jsonl" if quick else files.records))
-    before = {record.key for record in records}
+    records = output / ("quick.jsonl" if quick else files.records)
+    before = {result.key for result in RecordFile(records, Result)}
     with runs_bar(len(experiment.rows) * len(chosen)) as watch:
-        done = run(
-            experiment, interactions, records, device=resolve(device), folds=chosen, workers=workers, watch=watch
+        done = reproduce(
+            experiment,
+            interactions,
+            records=records,
+            device=resolve(device),
+            folds=chosen,
+            workers=workers,
+            watch=watch,
         )
-    _show(files.dataset, lines(done), _of_paper(files.dataset, done))
-    if old := sum(record.key in before for record in done):
+    _show(files.dataset, summarize(done, PAPER_METRICS), _of_paper(files.dataset, done))
+    if old := sum(result.key in before for result in done):
         note(f"{old} of {len(done)} runs were recorded before in {output}; choose another --output to run them again")
     if quick:
         note("a quick look: fold 0, few epochs; without --quick the runs are what the paper's are")
         return
     # What is written holds all that is recorded, not only the rows and folds that were asked for this time.
-    whole = recorded(Experiment.embedded(dataset), interactions, records)
+    whole = recorded_results(Experiment.embedded(dataset), interactions, records)
     if dataset == "two-stage":
-        whole += _tuned(interactions, Records(output / _files("book-crossing").records))
-    table = lines(whole)
-    text = as_markdown(table, _of_paper(files.dataset, whole), made_by(whole))
-    _write(files.table, {"csv": as_csv(files.dataset, table), "md": text}, output)
+        whole += _tuned(interactions, output / _files("book-crossing").records)
+    table = summarize(whole, PAPER_METRICS)
+    text = paper_markdown(table, _of_paper(files.dataset, whole), describe_environments(whole))
+    _write(files.table, {"csv": paper_csv(files.dataset, table), "md": text}, output)
     if draw is not None:
         draw(files.dataset, table, whole, output)
     note(f"{output} holds the table, the records{' and the plots' if draw else ''}")
@@ -118,23 +123,23 @@ def _files(dataset: _Dataset) -> _Files:
     return _Files(dataset, "records.jsonl", "table")
 
 
-def _tuned(interactions: Interactions, records: "Records") -> "list[Record]":
+def _tuned(interactions: Interactions, records: Path) -> "list[Result]":
     """Return the two-stage rows of the paper's table that are recorded in the same folder."""
     from spherec.experiments import Experiment
-    from spherec.experiments.runner import recorded
+    from spherec.experiments.reproduction import recorded_results
 
     experiment = Experiment.embedded("book-crossing")
     tuned = experiment.only([row.name for row in experiment.rows if row.name.startswith("two-stage-")])
-    found = recorded(tuned, interactions, records)
-    return [replace(record, row=record.row.replace("two-stage", "tuned")) for record in found]
+    results = recorded_results(tuned, interactions, records)
+    return [replace(result, model=result.model.replace("two-stage", "tuned")) for result in results]
 
 
-def _of_paper(dataset: str, records: "Sequence[Record]") -> "dict[str, PaperRow]":
+def _of_paper(dataset: str, results: "Sequence[Result]") -> "dict[str, PaperRow]":
     """Return the paper's row for each of ours; a variant of two-stage sampling is compared with the paper's own."""
     from spherec.experiments import paper_rows
 
     rows = paper_rows(dataset)
-    variants = {record.row: f"two-stage-{'-'.join(record.row.rsplit('-', 2)[1:])}" for record in records}
+    variants = {result.model: f"two-stage-{'-'.join(result.model.rsplit('-', 2)[1:])}" for result in results}
     return {name: rows[name if name in rows else variant] for name, variant in variants.items()}
 
 
@@ -158,17 +163,18 @@ def _data(dataset: Literal["book-crossing", "amazon-movies", "echonest"], path: 
     return Source(data=str(path), paper_cut=dataset).load()
 
 
-def _show(title: str, table: "Sequence[Line]", paper: "Mapping[str, PaperRow]") -> None:
+def _show(title: str, table: "Sequence[TableRow]", paper: "Mapping[str, PaperRow]") -> None:
     """Show the table, our figures above the paper's."""
-    from spherec.experiments.report import beside
+    from spherec.experiments.paper import PAPER_METRICS, compare_with_paper
+    from spherec.experiments.table import heading
 
-    folds = max((line.folds for line in table), default=0)
+    folds = max((row.folds for row in table), default=0)
     over = f"mean ± deviation over {folds} folds" if folds > 1 else "one fold"
-    shown = Table("row", "MAP %", "NDCG %", "MMR", title=f"{title}: ours, {over}; the paper's below")
+    shown = Table("row", *map(heading, PAPER_METRICS), title=f"{title}: ours, {over}; the paper's below")
     shown.columns[0].no_wrap = True
-    for line in table:
-        ours, theirs = zip(*beside(line, paper.get(line.row)), strict=True)
-        shown.add_row(line.row, *ours)
+    for row in table:
+        ours, theirs = zip(*compare_with_paper(row, paper.get(row.model)), strict=True)
+        shown.add_row(row.model, *ours)
         if any(theirs):
             shown.add_row("", *(f"{figure}  " for figure in theirs), style="dim")
     for column in shown.columns[1:]:
@@ -183,8 +189,8 @@ def _write(name: str, texts: Mapping[str, str], output: Path) -> None:
             file.write(text.encode())
 
 
-def _drawing() -> "Callable[[str, Sequence[Line], Sequence[Record], Path], object]":
+def _drawing() -> "Callable[[str, Sequence[TableRow], Sequence[Result], Path], object]":
     """Return the function that draws; imported before long work, because it needs matplotlib."""
-    from spherec.experiments.plots import draw_all
+    from spherec.experiments.plots import plot_reproduction
 
-    return draw_all
+    return plot_reproduction

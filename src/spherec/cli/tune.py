@@ -18,8 +18,9 @@ from spherec.data.files import atomic_write, refuse_unwritable
 from spherec.errors import TrainingError
 
 if TYPE_CHECKING:
+    from spherec.experiments import Goal, Trial
+    from spherec.experiments.tuning.study import TuneResult, TuneWatcher
     from spherec.training import EpochRecord, History
-    from spherec.tuning import Goal, Tried, Tuned, Watcher
 
 _SEARCH = "Search"
 _GOAL = "Goal"
@@ -100,32 +101,32 @@ def tune_command(
     - spherec train book-crossing --config best.toml -o books.spherec
     """
     from spherec.device import resolve
+    from spherec.experiments import Goal, SearchSpace, default_search, parse_searches, tune
     from spherec.experiments.environment import environment_of
+    from spherec.experiments.tuning.storage import hide_password
     from spherec.training.advice import find_idle_settings
     from spherec.training.presets import PRESETS
-    from spherec.tuning import Goal, Space, parsed, usual
-    from spherec.tuning.storage import shown
-    from spherec.tuning.study import tune
 
     storage = storage or str(output.with_suffix(".db"))
     searches = searches or []
     base = PRESETS[preset].training.change(read_settings(config, settings or [], {"seed": seed}))
     goal = Goal(metric=metric, k=k, validation=validation, mmr_at_most=mmr_at_most)
-    space = Space.of(base, parsed(searches) or usual(base))
+    space = SearchSpace.build(base, parse_searches(searches) or default_search(base))
     refuse_unwritable(output)
     refuse_overwriting({"--output": output, "--storage": storage}, (source.data, config))
     where = resolve(device)
     data = source.load()
     domains = ", ".join(f"{name}={domain}" for name, domain in space.domains.items())
     note(f"searching {domains}{'' if searches else ' (give --search to search something else)'}")
-    note(f"{goal.name} on {goal.validation:g} of each user's items; the study is in {shown(storage)}")
+    note(f"{goal.name} on {goal.validation:g} of each user's items; the study is in {hide_password(storage)}")
     for advice in find_idle_settings(base, data):
         note(advice)
     with _trials_bar(trials, goal) as watcher:
         tuned = tune(
             data,
-            space,
-            goal,
+            base,
+            space.domains,
+            goal=goal,
             trials=trials,
             minutes=minutes,
             storage=storage,
@@ -134,7 +135,7 @@ def tune_command(
             watcher=watcher,
         )
     if tuned.best is not None:
-        words = [word.replace(storage, shown(storage)) for word in context.obj]  # without a database's password
+        words = [word.replace(storage, hide_password(storage)) for word in context.obj]  # without a database's password
         _write(output, tuned, goal, shlex.join(["spherec", *words]), environment_of(where)["commit"])
     _report(tuned, goal, output, as_json=as_json)
     if tuned.best is not None and not as_json:
@@ -144,27 +145,28 @@ def tune_command(
         note("finished trials are saved, and the one in progress comes first next time; rerun the command to continue")
         raise typer.Exit(INTERRUPTED)
     if tuned.best is None:
-        reasons = [trial.why for trial in tuned.tried if trial.why]
+        reasons = [trial.failed for trial in tuned.trials if trial.failed]
         raise TrainingError(f"no trial was completed{f'; the last failed: {reasons[-1]}' if reasons else ''}")
 
 
-def _write(output: Path, tuned: "Tuned", goal: "Goal", command: str, commit: str) -> None:
+def _write(output: Path, tuned: "TuneResult", goal: "Goal", command: str, commit: str) -> None:
     """Write the best settings as TOML, below comments that say where they come from."""
     best, config = tuned.best, tuned.config
     if best is None or config is None:
         return
-    over = "" if goal.allows(best.mmr) else f", above the limit of {goal.mmr_at_most:g}, as all trials were"
-    figures = f"validation {goal.name} {best.value:.6f}, MMR {best.mmr:.4g}{over}"
+    value, mmr = _value_and_mmr(best, goal)
+    over = "" if goal.allows(mmr) else f", above the limit of {goal.mmr_at_most:g}, as all trials were"
+    figures = f"validation {goal.name} {value:.6f}, MMR {mmr:.4g}{over}"
     learning = [
         "# spherec train --config reads this, and holds out items of its own to know when to stop; to learn from all",
-        f"# items instead, add --validation 0 --epochs {best.epoch}",
+        f"# items instead, add --validation 0 --epochs {best.epochs}",
     ]
     if config.optimizer.schedule != "constant":
         learning = ["# spherec train --config reads this, and learns from all items, to the end of the schedule"]
     lines = [
         f"# {command}",
-        f"# trial {best.number} of {len(tuned.tried)}: {figures}",
-        f"# best after epoch {best.epoch}; seed {config.seed}, commit {commit}",
+        f"# trial {best.number} of {len(tuned.trials)}: {figures}",
+        f"# best after epoch {best.epochs}; seed {config.seed}, commit {commit}",
         *learning,
         "",
     ]
@@ -172,63 +174,84 @@ def _write(output: Path, tuned: "Tuned", goal: "Goal", command: str, commit: str
         file.write("\n".join([*lines, config.to_toml(), ""]).encode())
 
 
-def _report(tuned: "Tuned", goal: "Goal", output: Path, *, as_json: bool) -> None:
+def _report(tuned: "TuneResult", goal: "Goal", output: Path, *, as_json: bool) -> None:
     best = tuned.best
     if as_json:
         summary = {
             "output": None if best is None else str(output),
             "ended": tuned.ended,
             "metric": goal.name,
-            "best": best and best.described(),
+            "best": best and _to_json(best, goal),
             "config": tuned.config and tuned.config.to_dict(),
-            "within_limit": None if best is None else goal.allows(best.mmr),
+            "within_limit": None if best is None else goal.allows(best.scores["mmr"]),
             "importance": dict(tuned.importance),
-            "trials": [trial.described() for trial in tuned.tried],
+            "trials": [_to_json(trial, goal) for trial in tuned.trials],
         }
         typer.echo(json.dumps(summary))
         return
     if best is None:
         return
     table = Table("trial", goal.name, f"MMR@{goal.k}", "epoch", "settings", title=f"Tuning: {tuned.ended}")
-    for trial in _best_first(tuned.tried, goal)[:_SHOWN]:
-        value = f"{trial.value:.4f}{' ★' if trial.number == best.number else ''}"
-        table.add_row(str(trial.number), value, f"{trial.mmr:.4g}", str(trial.epoch), _settings_of(trial))
+    for trial in _best_first(tuned.trials, goal)[:_SHOWN]:
+        value, mmr = _value_and_mmr(trial, goal)
+        star = " ★" if trial.number == best.number else ""
+        table.add_row(str(trial.number), f"{value:.4f}{star}", f"{mmr:.4g}", str(trial.epochs), _settings_of(trial))
     for column in table.columns[:4]:
         column.justify = "right"
     show(table)
     if tuned.importance:
         note("importance: " + ", ".join(f"{name} {share:.0%}" for name, share in tuned.importance.items()))
-    if not goal.allows(best.mmr):
+    if not goal.allows(best.scores["mmr"]):
         note(f"no trial has an MMR of at most {goal.mmr_at_most:g}, so the best is the one with the lowest")
     note(f"{output} holds the settings of trial {best.number}")
 
 
-def _best_first(tried: "Sequence[Tried]", goal: "Goal") -> "list[Tried]":
+def _best_first(trials: "Sequence[Trial]", goal: "Goal") -> "list[Trial]":
     """Sort complete trials: those within the limit by the metric, then the others by MMR."""
-    complete = [trial for trial in tried if trial.state == "complete"]
-    return sorted(
-        complete, key=lambda trial: (0, -(trial.value or 0)) if goal.allows(trial.mmr) else (1, trial.mmr or 0)
-    )
+
+    def rank(trial: "Trial") -> tuple[int, float]:
+        value, mmr = _value_and_mmr(trial, goal)
+        return (0, -value) if goal.allows(mmr) else (1, mmr)
+
+    return sorted((trial for trial in trials if trial.state == "complete"), key=rank)
+
+
+def _value_and_mmr(trial: "Trial", goal: "Goal") -> tuple[float, float]:
+    return trial.scores[goal.objective.name], trial.scores["mmr"]
+
+
+def _to_json(trial: "Trial", goal: "Goal") -> dict[str, object]:
+    value, mmr = _value_and_mmr(trial, goal) if trial.scores else (None, None)
+    return {
+        "number": trial.number,
+        "state": trial.state,
+        "values": dict(trial.settings),
+        "value": value,
+        "epoch": trial.epochs,
+        "mmr": mmr,
+        "seconds": trial.seconds,
+        "why": trial.failed or None,
+    }
 
 
 @contextmanager
-def _trials_bar(trials: int, goal: "Goal") -> Iterator["Watcher"]:
+def _trials_bar(trials: int, goal: "Goal") -> Iterator["TuneWatcher"]:
     """Print a line for each trial that has ended and, in a terminal, show a bar over all of them."""
-    from spherec.tuning import Watcher
+    from spherec.experiments.tuning.study import TuneWatcher
 
-    class Lines(Watcher):
+    class Lines(TuneWatcher):
         def __init__(self, bar: Progress, task: TaskID) -> None:
             self._bar, self._task = bar, task
 
-        def going(self, number: int, epoch: "EpochRecord", history: "History") -> None:
+        def on_epoch(self, number: int, epoch: "EpochRecord", history: "History") -> None:
             best = history.best
             metric = "" if best is None else f", {goal.name} {best.metric:.4f}"
             self._bar.update(self._task, description=f"trial {number}, epoch {epoch.epoch}{metric}")
 
-        def ended(self, tried: "Sequence[Tried]", last: "Tried") -> None:
-            self._bar.update(self._task, completed=len(tried), description="")
+        def on_trial(self, trials: "Sequence[Trial]", last: "Trial") -> None:
+            self._bar.update(self._task, completed=len(trials), description="")
             style = "dim" if last.state != "complete" else None
-            self._bar.console.print(_line(tried, last, goal), style=style)
+            self._bar.console.print(_line(trials, last, goal), style=style)
 
     state = TextColumn("{task.description}", markup=False)
     columns = (BarColumn(bar_width=20), MofNCompleteColumn(), TextColumn("trials"), TimeElapsedColumn(), state)
@@ -236,27 +259,30 @@ def _trials_bar(trials: int, goal: "Goal") -> Iterator["Watcher"]:
         yield Lines(bar, bar.add_task("", total=trials))
 
 
-def _line(tried: "Sequence[Tried]", last: "Tried", goal: "Goal") -> str:
+def _line(trials: "Sequence[Trial]", last: "Trial", goal: "Goal") -> str:
     """Describe the last trial in one line, compared with the best."""
-    from spherec.tuning import best_of
+    from spherec.experiments import best_trial
 
-    best = best_of(tried, goal)
+    best = best_trial(trials, goal.objective.name, goal.mmr_at_most)
     parts = [f"trial {last.number}: {last.state}"]
-    if last.value is not None:
-        over = "" if goal.allows(last.mmr) else f" above {goal.mmr_at_most:g}"
-        limit = "" if goal.mmr_at_most is None else f", MMR {last.mmr:.4g}{over}"
-        parts.append(f"{goal.name} {last.value:.4f}{limit} in epoch {last.epoch}")
+    if last.scores:
+        value, mmr = _value_and_mmr(last, goal)
+        over = "" if goal.allows(mmr) else f" above {goal.mmr_at_most:g}"
+        limit = "" if goal.mmr_at_most is None else f", MMR {mmr:.4g}{over}"
+        parts.append(f"{goal.name} {value:.4f}{limit} in epoch {last.epochs}")
     if best is not None:
-        parts.append(
-            "the best so far" if best.number == last.number else f"best {best.value:.4f} (trial {best.number})"
-        )
+        lead = f"best {_value_and_mmr(best, goal)[0]:.4f} (trial {best.number})"
+        parts.append("the best so far" if best.number == last.number else lead)
     parts += [_settings_of(last), f"{last.seconds:.1f} s"]
-    return "; ".join([*parts, *([last.why] if last.why else [])])
+    return "; ".join([*parts, *([last.failed] if last.failed else [])])
 
 
-def _settings_of(trial: "Tried") -> str:
+def _settings_of(trial: "Trial") -> str:
     """Write the settings of a trial short enough for a line."""
-    from spherec.tuning.search import shown
+    from spherec.experiments.search_space import format_value
 
-    short = {name: f"{value:.4g}" if isinstance(value, float) else shown(value) for name, value in trial.values.items()}
+    short = {
+        name: f"{value:.4g}" if isinstance(value, float) else format_value(value)
+        for name, value in trial.settings.items()
+    }
     return ", ".join(f"{name}={value}" for name, value in short.items())

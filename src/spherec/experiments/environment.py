@@ -1,4 +1,4 @@
-"""Where a result was made, so that it can be made again."""
+"""The environment of a result, so that it can be made again."""
 
 import os
 import platform
@@ -12,7 +12,7 @@ from spherec._version import __version__
 
 
 def environment_of(device: torch.device) -> dict[str, str]:
-    """Commit, device and versions."""
+    """Return commit, device and versions."""
     on_gpu, threads = device.type == "cuda", torch.get_num_threads()
     return {
         "spherec": __version__,
@@ -25,7 +25,7 @@ def environment_of(device: torch.device) -> dict[str, str]:
 
 
 def _commit() -> str:
-    """The commit that the code is of, with a mark if it was changed since; SPHEREC_COMMIT where there is no clone."""
+    """Return the commit of the code, marked if it was changed since; SPHEREC_COMMIT where there is no clone."""
     if given := os.environ.get("SPHEREC_COMMIT"):
         return given
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]

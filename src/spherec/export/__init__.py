@@ -22,7 +22,16 @@ from spherec.export.pgvector import PgvectorFormat
 from spherec.export.table import ExportBlock, ExportProgress, ExportTable, What, make_tables
 from spherec.geometry import Constraint, Vectors
 
-__all__ = ["FORMATS", "ExportBlock", "ExportFormat", "ExportProgress", "ExportTable", "What", "find_format", "write"]
+__all__ = [
+    "EXPORT_FORMATS",
+    "ExportBlock",
+    "ExportFormat",
+    "ExportProgress",
+    "ExportTable",
+    "What",
+    "find_format",
+    "write",
+]
 
 
 class ExportFormat(Protocol):
@@ -56,7 +65,7 @@ class ExportFormat(Protocol):
         ...
 
 
-FORMATS: tuple[ExportFormat, ...] = (ParquetFormat(), NpzFormat(), UsearchFormat(), PgvectorFormat())
+EXPORT_FORMATS: tuple[ExportFormat, ...] = (ParquetFormat(), NpzFormat(), UsearchFormat(), PgvectorFormat())
 """The formats of this package."""
 
 
@@ -89,18 +98,18 @@ def write(
 
 def find_format(path: str | PathLike[str]) -> ExportFormat:
     """Return the format that the ending of a file stands for."""
-    for known in FORMATS:
+    for known in EXPORT_FORMATS:
         if known.suffix == Path(path).suffix:
             return known
+    names, endings = (", ".join(getattr(known, part) for known in EXPORT_FORMATS) for part in ("name", "suffix"))
     raise ArgumentError(
-        f"the ending of {Path(path).name} says no format; name one of {', '.join(known.name for known in FORMATS)}, or "
-        f"end the file with one of {', '.join(known.suffix for known in FORMATS)}"
+        f"the ending of {Path(path).name} says no format; name one of {names}, or end the file with one of {endings}"
     )
 
 
 def _by_name(name: str) -> ExportFormat:
-    for known in FORMATS:
+    for known in EXPORT_FORMATS:
         if known.name == name:
             return known
-    names = ", ".join(known.name for known in FORMATS)
+    names = ", ".join(known.name for known in EXPORT_FORMATS)
     raise ArgumentError(f"format must be one of {names}, or an object of your own, got {name!r}")

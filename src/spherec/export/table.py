@@ -49,7 +49,7 @@ class ExportTable:
     """All users or all items."""
 
     kind: Literal["item", "user"]
-    "Whose rows these are."
+    "Kind of the rows."
     id_map: IdMap
     "External ids."
     item_names: Sequence[str | None] | None
@@ -67,7 +67,7 @@ class ExportTable:
 
     @property
     def has_names(self) -> bool:
-        """Whether rows have names."""
+        """True if rows have names."""
         return self.item_names is not None
 
     def blocks(self) -> Iterator["ExportBlock"]:
@@ -77,13 +77,13 @@ class ExportTable:
 
     @cached_property
     def ids_are_integers(self) -> bool:
-        """Whether ids are written as 64-bit integers; else they are text."""
+        """True if ids are written as 64-bit integers; else they are text."""
         values = self.id_map.array
         return values.dtype.kind == "i" or (values.dtype.kind == "u" and bool((values < 1 << 63).all()))
 
     @cached_property
     def ids_print_well(self) -> bool:
-        """Whether `str` tells all ids apart: they are of one kind, and no containers."""
+        """True if `str` tells all ids apart: they are of one kind, and no containers."""
         values = self.id_map.array
         kinds = {values.dtype.type} if values.dtype != object else set(map(type, values))
         return len(kinds) < 2 and not kinds & set(_CONTAINERS)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from spherec.data.interactions import Interactions
 from spherec.geometry import Vectors
-from spherec.ranking.ranker import Indices, LeftOut, Ranking, check_queries, split
+from spherec.ranking.ranker import Indices, LeftOut, Ranking, check_queries, split_blocks
 
 _SCORES = 1 << 24  # held at once: 64 MB of float32
 _TIMES_ON_GPU = 16
@@ -53,7 +53,7 @@ class ExactRanker:
         """Return the k best items for user indices (B,), without those that the users have in `without`."""
         ranking = Ranking.empty(len(users), k)
         closed, room = self._closed(only, exclude), self._room(len(users))
-        for block in split(len(users), len(room)):
+        for block in split_blocks(len(users), len(room)):
             queries = self.vectors.users(torch.as_tensor(users[block], device=self.vectors.device))  # (b, D)
             ranking.put(block, *self._rank(queries, int(k), LeftOut.of_users(users[block], without), closed, room))
         return ranking
@@ -72,7 +72,7 @@ class ExactRanker:
         left_out = LeftOut.of_lists(without, len(queries), self._size)
         ranking = Ranking.empty(len(queries), k)
         closed, room = self._closed(only, exclude), self._room(len(queries))
-        for block in split(len(queries), len(room)):
+        for block in split_blocks(len(queries), len(room)):
             some = torch.as_tensor(queries[block], device=self.vectors.device)  # (b, D)
             ranking.put(block, *self._rank(some, int(k), left_out.select(block), closed, room))
         return ranking

@@ -30,7 +30,7 @@ def index_path(model: str | PathLike[str]) -> Path:
     return Path(model).with_suffix(".usearch")
 
 
-def write(path: str | PathLike[str], save: Callable[[Path], object], vectors: Vectors, config: Any) -> None:
+def write_index(path: str | PathLike[str], save: Callable[[Path], object], vectors: Vectors, config: Any) -> None:
     """Write an index atomically: `save` writes its bytes to a path, and the description is added."""
     with atomic_path(path) as temporary:
         save(temporary)
@@ -39,7 +39,7 @@ def write(path: str | PathLike[str], save: Callable[[Path], object], vectors: Ve
             file.write(text + struct.pack("<Q", len(text)) + _MARK)
 
 
-def read(path: str | PathLike[str], vectors: Vectors) -> dict[str, Any]:
+def read_index(path: str | PathLike[str], vectors: Vectors) -> dict[str, Any]:
     """Return the config of the index in a file; raise a `DataError` unless it is the index of these vectors."""
     if not Path(path).is_file():
         raise DataError(f"cannot read {path}: there is no such file; {_REMEDY}")

@@ -138,7 +138,7 @@ class LeftOut:
         return LeftOut(np.bincount(keys // n_items, minlength=len(self.counts)), keys % n_items)
 
 
-def split(n_queries: int, size: int) -> Iterator[slice]:
+def split_blocks(n_queries: int, size: int) -> Iterator[slice]:
     """Yield slices of `size` queries; the last may be shorter."""
     for first in range(0, n_queries, size):
         yield slice(first, min(first + size, n_queries))

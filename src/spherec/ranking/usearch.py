@@ -24,7 +24,7 @@ from spherec.errors import ArgumentError
 from spherec.geometry import Vectors
 from spherec.ranking import index_file
 from spherec.ranking.exact import ExactRanker
-from spherec.ranking.ranker import Indices, LeftOut, Ranking, check_queries, split
+from spherec.ranking.ranker import Indices, LeftOut, Ranking, check_queries, split_blocks
 
 try:
     from usearch.index import Index
@@ -104,12 +104,12 @@ class UsearchRanker:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the index atomically: a file of usearch, with the description of its vectors at the end."""
-        index_file.write(path, self._index.save, self.vectors, self.config)
+        index_file.write_index(path, self._index.save, self.vectors, self.config)
 
     @classmethod
     def load(cls, path: str | PathLike[str], vectors: Vectors, *, width: float | None = None) -> Self:
         """Map the index of these vectors from a file: a search brings into memory only what it needs."""
-        described = index_file.read(path, vectors) | ({} if width is None else {"width": width})
+        described = index_file.read_index(path, vectors) | ({} if width is None else {"width": width})
         with index_file.damage(path):
             config = Hnsw(**described)
         index = _empty(vectors, config)
@@ -136,7 +136,7 @@ class UsearchRanker:
         if not self._can_search(k, only, exclude):
             return self._exact.top(users, k, without=without, only=only, exclude=exclude)
         ranking = Ranking.empty(len(users), k)
-        for block in split(len(users), _QUERIES):
+        for block in split_blocks(len(users), _QUERIES):
             queries = self.vectors.users(torch.as_tensor(users[block], device=self.vectors.device)).cpu().numpy()
             left_out = LeftOut.of_users(users[block], without).extend(exclude, self.vectors.n_items)
             ranking.put(block, *self._rank(queries, int(k), left_out))
@@ -157,7 +157,7 @@ class UsearchRanker:
         check_queries(queries, self.vectors.dim)
         left_out = LeftOut.of_lists(without, len(queries), self.vectors.n_items).extend(exclude, self.vectors.n_items)
         ranking = Ranking.empty(len(queries), k)
-        for block in split(len(queries), _QUERIES):
+        for block in split_blocks(len(queries), _QUERIES):
             ranking.put(block, *self._rank(queries[block], int(k), left_out.select(block)))
         return ranking
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from spherec import artifact
 from spherec.artifact import Artifact
 from spherec.data.files import refuse_unwritable
 from spherec.data.ids import Unknown
@@ -323,7 +322,7 @@ class CML(TrainedModel):
                 books.spherec.
             device: Where the model trains if it is fitted again.
         """
-        content = artifact.load(path)
+        content = Artifact.load(path)
         model = cls._make(content.config, device, ModelState.of(content))
         if index is not False:
             model.use_index(index_file.index_path(path) if index is True else index)

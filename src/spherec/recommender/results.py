@@ -58,13 +58,13 @@ class Reason(NamedTuple):
     score: float
 
 
-Record = TypeVar("Record")
+_Record = TypeVar("_Record")
 
 
-class Results(Sequence[Record], Generic[Record]):
+class Results(Sequence[_Record], Generic[_Record]):
     """Records of one kind, list after list, each list best first."""
 
-    def __init__(self, kind: Callable[..., Record], columns: Mapping[str, Sequence[Any]]) -> None:
+    def __init__(self, kind: Callable[..., _Record], columns: Mapping[str, Sequence[Any]]) -> None:
         self._kind = kind  # one of the four above
         self._columns = {name: columns[name] for name in kind._fields}  # type: ignore[attr-defined]
 
@@ -110,14 +110,14 @@ class Results(Sequence[Record], Generic[Record]):
     def __len__(self) -> int:
         return len(next(iter(self._columns.values())))
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[_Record]:
         return map(self._kind, *self._columns.values())
 
     @overload
-    def __getitem__(self, index: int) -> Record: ...
+    def __getitem__(self, index: int) -> _Record: ...
     @overload
-    def __getitem__(self, index: slice) -> "Results[Record]": ...
-    def __getitem__(self, index: int | slice) -> "Record | Results[Record]":
+    def __getitem__(self, index: slice) -> "Results[_Record]": ...
+    def __getitem__(self, index: int | slice) -> "_Record | Results[_Record]":
         if isinstance(index, slice):
             return Results(self._kind, {name: values[index] for name, values in self._columns.items()})
         return self._kind(*(values[index] for values in self._columns.values()))

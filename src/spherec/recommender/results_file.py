@@ -22,7 +22,7 @@ _SUFFIXES = (".parquet", ".csv")
 _BLOCK = 1024  # users at once
 
 
-def write(
+def write_results(
     path: str | PathLike[str],
     recommend: Callable[[Ids], Results[Recommended]],
     data: Interactions,

@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from spherec import artifact
 from spherec.artifact import Artifact
 from spherec.data import splits
 from spherec.data.ids import IdMap, Ids, Unknown, is_several, list_ids
@@ -189,7 +188,7 @@ class TrainedModel:
         recommend = partial(
             model.recommend, k=k, only=only, exclude=exclude, exclude_seen=exclude_seen, unknown=unknown
         )
-        return results_file.write(path, recommend, model.data, users, progress)
+        return results_file.write_results(path, recommend, model.data, users, progress)
 
     def similar_items(self, items: Ids, k: int = 10, *, unknown: Unknown = "error") -> Results[SimilarItem]:
         """Return the k items nearest to an item, or to each of several; the item itself is not listed."""
@@ -275,7 +274,7 @@ class TrainedModel:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write one self-contained file, atomically."""
-        artifact.save(path, self._state.artifact)
+        self._state.artifact.save(path)
 
     @property
     def _state(self) -> ModelState:

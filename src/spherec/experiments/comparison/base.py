@@ -1,0 +1,117 @@
+"""Models in a comparison: what each must be able to do, and how a model of your own takes part.
+
+class Recent:
+    name = "recent"
+
+    def fit(self, train, settings, context):
+        return self  # anything with top(users, k, without=None) -> Ranking
+
+    def top(self, users, k, *, without=None): ...
+
+spherec.experiments.compare(data, ["accurate", Recent()], folder="results")
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from typing import Any, Protocol
+
+import torch
+
+from spherec.data.interactions import Interactions
+from spherec.data.splits import Fold
+from spherec.evaluation import ItemLister
+from spherec.experiments.settings import Settings
+from spherec.experiments.trial import FittedModel
+from spherec.geometry import DenseVectors
+
+SearchValues = Mapping[str, Sequence[Any]]
+"""Values to search for each setting; the first is the default."""
+
+
+@dataclass(frozen=True)
+class FitContext:
+    """What all models are given alike."""
+
+    k: int
+    "Length of the lists."
+    seed: int
+    "Seed of everything random."
+    device: torch.device
+    "Where to compute; models of libraries without a GPU stay on the CPU."
+    on_epoch: Callable[[int, int], None] = lambda *_: None
+    "Called with the number of epochs that are done, and of all."
+
+
+class Peer(Protocol):
+    """A model of your own: a name and `fit`.
+
+    Optional attributes: `search_space`, the values to search for each setting; `fixed`, plain data of all else that
+    decides the result, so that records of another version are not taken for this one; `check(train)`, which raises an
+    error before long work if the model cannot be fit.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        ...
+
+    def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:
+        """Fit on these interactions; `settings` has one of its values for each setting of `search_space`."""
+        ...
+
+
+class ComparedModel(ABC):
+    """A model in a comparison. By default it is fit in one go, one run at a time, and needs no validation part."""
+
+    name: str
+    is_ours = False
+    runs_in_parallel = False
+    "Whether a GPU has room for several trials at a time."
+    search_space: Mapping[str, Sequence[Any]] = {}
+    fixed: Mapping[str, Any] = {}
+    "All else that decides the result, as plain data."
+
+    @property
+    def has_choices(self) -> bool:
+        """Whether there is anything to choose on the validation part."""
+        return any(len(values) > 1 for values in self.search_space.values())
+
+    def check(self, train: Interactions) -> None:  # noqa: B027, most take any data
+        """Raise an error before long work if it cannot be fit: a package is missing, the data is too large."""
+
+    def device_for(self, wanted: torch.device) -> torch.device:
+        """Return where it computes if it may compute on `wanted`."""
+        return wanted
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of the packages behind it that the environment does not name."""
+        return {}
+
+    def fit_validated(self, part: Fold, settings: Settings, context: FitContext) -> FittedModel:
+        """Fit on one part for a trial; the other may decide how long."""
+        return FittedModel(self.fit(part.train, settings, context))
+
+    @abstractmethod
+    def fit(self, train: Interactions, settings: Settings, context: FitContext) -> DenseVectors | ItemLister:
+        """Fit on these interactions."""
+
+
+class UserPeer(ComparedModel):
+    """A model of the user's own among the others."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.name = peer.name
+        self.search_space = getattr(peer, "search_space", {})
+        fields: dict[str, Any] = asdict(peer) if is_dataclass(peer) else {}
+        self.fixed = {"kind": type(peer).__qualname__, **fields, **getattr(peer, "fixed", {})}
+
+    def check(self, train: Interactions) -> None:
+        """Ask the peer, if it has a check."""
+        if check := getattr(self.peer, "check", None):
+            check(train)
+
+    def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:
+        """Fit the peer."""
+        return self.peer.fit(train, settings, context)

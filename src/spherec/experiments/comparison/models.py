@@ -1,0 +1,63 @@
+"""The models that can be compared, by name."""
+
+from collections.abc import Iterable, Mapping
+
+from spherec.errors import ArgumentError, suggest
+from spherec.experiments.comparison.base import ComparedModel, Peer, UserPeer
+from spherec.experiments.comparison.ease import Ease
+from spherec.experiments.comparison.implicit_peers import Als, Bpr, Knn
+from spherec.experiments.comparison.most_popular import MostPopular
+from spherec.experiments.comparison.ours import OurModel
+from spherec.training import Training
+from spherec.training.presets import PRESETS
+
+PEERS: Mapping[str, ComparedModel] = {peer.name: peer for peer in (Ease(), Als(), Bpr(), Knn(), MostPopular())}
+"""The built-in peers: what a user might take instead."""
+
+_OURS = ("accurate", "balanced", "niche")
+
+
+def default_models() -> list[str]:
+    """Return the names of our presets for everyday use and of all built-in peers."""
+    return [*_OURS, *PEERS]
+
+
+def known_models() -> list[str]:
+    """Return all names."""
+    return [*PRESETS, *PEERS]
+
+
+def find_models(models: Iterable[object]) -> list[ComparedModel]:
+    """Return the models, each once. They are names, configs of spherec (`Training` or `CML`), or peers of your own."""
+    if isinstance(models, str):
+        raise ArgumentError(f"models must be a list of names, got {models!r}; give [{models!r}]")
+    found: dict[str, ComparedModel] = {}
+    for model in models:
+        one = _find_model(model)
+        if one.name in found and not isinstance(model, str):
+            raise ArgumentError(f"two models are called {one.name!r}; give one of them another name")
+        found[one.name] = one
+    if not found:
+        raise ArgumentError(f"there are no models to compare; name some of {', '.join(known_models())}")
+    return list(found.values())
+
+
+def _find_model(model: object) -> ComparedModel:
+    if isinstance(model, ComparedModel):
+        return model
+    if isinstance(model, str):
+        known = known_models()
+        if model not in known:
+            raise ArgumentError(
+                f"there is no model called {model!r}{suggest(model, known)}; there are {', '.join(known)}"
+            )
+        return PEERS[model] if model in PEERS else OurModel.preset(model)
+    config = model if isinstance(model, Training) else getattr(model, "config", None)
+    if isinstance(config, Training):
+        return OurModel(f"{type(config.loss).__name__}-{type(config.sampler).__name__}".lower(), config)
+    if not isinstance(getattr(model, "name", None), str) or not callable(getattr(model, "fit", None)):
+        raise ArgumentError(
+            f"a model must be a name, a Training or a CML, or have name and fit(train, settings, context); got {model}"
+        )
+    peer: Peer = model  # type: ignore[assignment]
+    return UserPeer(peer)

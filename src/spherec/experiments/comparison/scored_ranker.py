@@ -1,0 +1,38 @@
+"""Rank items by scores, in blocks of users: for models that are no metric space."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from spherec.data.interactions import Interactions
+from spherec.ranking import Ranking
+from spherec.ranking.exact import best_columns
+from spherec.ranking.ranker import LeftOut, split_blocks
+
+_BLOCK = 1 << 22  # scores held at once: 16 MB of float32; larger blocks are slower on a CPU
+
+
+class ScoredRanker:
+    """A ranking of all I items by scores, which a function returns for user indices (b,) as a new tensor (b, I).
+
+    Of items with equal scores the one with the lower index comes first.
+    """
+
+    def __init__(self, scores: Callable[[NDArray[np.int64]], Tensor], n_items: int) -> None:
+        self._scores = scores
+        self._n_items = n_items
+
+    def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
+        """Return the k best items for user indices (B,), without those that the users have in `without`."""
+        ranking = Ranking.empty(len(users), k)
+        for block in split_blocks(len(users), max(_BLOCK // max(self._n_items, 1), 1)):
+            scores = self._scores(users[block])  # (b, I)
+            left_out = LeftOut.of_users(users[block], without)
+            own = (torch.as_tensor(index, device=scores.device) for index in (left_out.queries, left_out.items))
+            scores[tuple(own)] = float("-inf")
+            best, items = (each.cpu().numpy() for each in best_columns(scores, min(k, self._n_items)))  # (b, k)
+            ranking.put(block, np.where(np.isneginf(best), -1, items), best.astype(np.float32))
+        return ranking

@@ -1,0 +1,1 @@
+"""Tune settings with optuna."""

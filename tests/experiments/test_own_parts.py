@@ -1,0 +1,193 @@
+"""Models, metrics, samplers and losses of one's own, written as someone new to spherec would write them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import spherec
+from spherec import experiments
+from spherec.errors import ArgumentError, DataError
+from spherec.experiments import Goal, OurModel, ScoredRanker
+from spherec.losses import Loss
+from spherec.optim import Adam
+from spherec.ranking import Ranking
+from spherec.sampling import Sampling
+from spherec.training import Training
+from tests.experiments.tiny import DATA
+
+QUICK = {"folds": 2, "k": 5, "trials": 2, "validation": 0.2, "device": "cpu"}
+SMALL = {"dim": 4, "epochs": 2, "batch_size": 32, "validate_every": 1, "optimizer": Adam(0.05)}
+
+
+class Alphabetical:
+    """Everybody gets the first items."""
+
+    name = "alphabetical"
+
+    def fit(self, train, settings, context):
+        self.train = train
+        return self
+
+    def top(self, users, k, *, without=None):
+        items = np.full((len(users), k), -1)
+        for row, user in enumerate(users):
+            unseen = np.setdiff1d(np.arange(self.train.n_items), self.train.items_of(user))[:k]
+            items[row, : len(unseen)] = unseen
+        return Ranking(items, np.where(items >= 0, 0.0, -np.inf).astype(np.float32))
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Items by how often they come together with those of a user, to a power."""
+
+    name: str = "neighbours"
+    shrinkage: float = 1.0
+    search_space = {"power": (1.0, 0.5)}  # noqa: RUF012
+
+    def check(self, train):
+        if train.n_items > 1000:
+            raise DataError("too many items")
+
+    def fit(self, train, settings, context):
+        import torch
+
+        matrix = torch.as_tensor(train.matrix.toarray(), device=context.device)
+        together = (matrix.T @ matrix) ** settings["power"] / self.shrinkage
+        return ScoredRanker(lambda users: matrix[torch.as_tensor(users)] @ together, train.n_items)
+
+
+@dataclass(frozen=True)
+class FirstItems(Sampling):
+    """Negatives out of the first items."""
+
+    negatives: int = 2
+    most: int = 5
+
+    def build(self, train, device, *, initial_items=None):
+        from spherec.sampling import Uniform
+
+        return Uniform(self.negatives).build(train, device, initial_items=initial_items)
+
+    def search_space(self):
+        return {"most": "3..9:3"}
+
+
+@dataclass(frozen=True)
+class Squares(Loss):
+    """The square of the hinge."""
+
+    gap: float = 1.0
+
+    def __call__(self, triplets):
+        return (self.gap + triplets.positive - triplets.nearest()).clamp(min=0) ** 2
+
+    def search_space(self):
+        return {"gap": "0.5..2.0"}
+
+
+def first_place(lists):
+    """1 where the first item of a list is a hit."""
+    return lists.hits[:, 0].astype(float)
+
+
+def test_a_peer_of_ones_own_is_compared(tmp_path):
+    table = experiments.compare(DATA, ["ease", Alphabetical()], folder=tmp_path, **QUICK)
+    assert {row.model for row in table} == {"ease", "alphabetical"}
+    (row,) = (row for row in table if row.model == "alphabetical")
+    assert not row.is_ours
+    assert row.folds == 2
+    assert row["ndcg"].mean >= 0
+
+
+def test_a_peer_with_settings_is_searched(tmp_path):
+    experiments.compare(DATA, [Neighbours()], folder=tmp_path, **QUICK)
+    results = list(experiments.RecordFile(tmp_path / "records.jsonl", experiments.Result))
+    for result in results:
+        assert [trial.settings["power"] for trial in result.trials] == [1.0, 0.5]
+        assert result.settings in [trial.settings for trial in result.trials]
+        assert result.identity["base"] == {"kind": "Neighbours", "name": "neighbours", "shrinkage": 1.0}
+
+
+def test_what_is_recorded_of_a_peer_is_not_run_again_unless_it_changes(tmp_path, monkeypatch):
+    fits = []
+    fit = Neighbours.fit
+    monkeypatch.setattr(Neighbours, "fit", lambda *args: fits.append(1) or fit(*args))
+    first = experiments.compare(DATA, [Neighbours()], folder=tmp_path, **QUICK)
+    assert len(fits) == 6
+    assert experiments.compare(DATA, [Neighbours()], folder=tmp_path, **QUICK) == first
+    assert len(fits) == 6
+    experiments.compare(DATA, [Neighbours(shrinkage=2.0)], folder=tmp_path, **QUICK)
+    assert len(fits) == 12
+
+
+def test_a_peer_may_refuse_data_before_long_work(tmp_path, monkeypatch):
+    def refuse(self, train):
+        raise DataError("not these")
+
+    monkeypatch.setattr(Neighbours, "check", refuse)
+    with pytest.raises(DataError, match="not these"):
+        experiments.compare(DATA, [Neighbours(), "ease"], folder=tmp_path / "out", **QUICK)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("model", [3, object(), Alphabetical])
+def test_what_is_no_model_is_refused(tmp_path, model):
+    with pytest.raises((ArgumentError, TypeError)):
+        experiments.compare(DATA, [model], folder=tmp_path, **QUICK)
+
+
+def test_two_models_of_the_same_name_are_refused(tmp_path):
+    with pytest.raises(ArgumentError, match="two models are called 'alphabetical'"):
+        experiments.compare(DATA, [Alphabetical(), Alphabetical()], folder=tmp_path, **QUICK)
+
+
+def test_a_metric_of_ones_own_is_a_column_with_a_test(tmp_path):
+    metrics = ["ndcg", first_place]
+    table = experiments.compare(DATA, ["ease", "most-popular"], folder=tmp_path, metrics=metrics, **QUICK)
+    assert [list(row.scores) for row in table] == [["ndcg", "first_place"]] * 2
+    assert 0 <= table[0]["first_place"].mean <= 1, "not in percent"
+    assert set(table[1].p_values) == {"ndcg", "first_place"}
+
+
+def test_results_without_the_metric_are_run_again(tmp_path):
+    experiments.compare(DATA, ["most-popular"], folder=tmp_path, **QUICK)
+    (row,) = experiments.compare(DATA, ["most-popular"], folder=tmp_path, metrics=[first_place], **QUICK)
+    assert list(row.scores) == ["first_place"]
+
+
+@pytest.mark.parametrize("as_model", [False, True])
+def test_a_sampler_and_a_loss_of_ones_own_are_compared(tmp_path, as_model):
+    parts = {"sampler": FirstItems(), "loss": Squares(), **SMALL}
+    config = spherec.CML(**parts) if as_model else Training(**parts)
+    table = experiments.compare(DATA, [config, "most-popular"], folder=tmp_path, **QUICK)
+    assert {row.model for row in table} == {"squares-firstitems", "most-popular"}
+    searched = next(iter(experiments.RecordFile(tmp_path / "records.jsonl", experiments.Result))).identity["space"]
+    assert searched["loss.gap"] == [1.0, 0.5, 0.875, 1.25, 1.625, 2.0]
+    assert searched["sampler.most"] == [5, 3, 6, 9]
+
+
+def test_a_config_has_the_name_it_is_given(tmp_path):
+    mine = OurModel("mine", Training(loss=Squares(), **SMALL), search={"loss.gap": (0.5, 2.0)})
+    (row,) = experiments.compare(DATA, [mine], folder=tmp_path, **QUICK)
+    assert (row.model, row.is_ours) == ("mine", True)
+
+
+@pytest.mark.parametrize("as_model", [False, True])
+def test_a_sampler_and_a_loss_of_ones_own_are_tuned(as_model):
+    pytest.importorskip("optuna")
+    parts = {"sampler": FirstItems(), "loss": Squares(), **SMALL}
+    config = spherec.CML(**parts) if as_model else Training(**parts)
+    tuned = experiments.tune(DATA, config, trials=3, device="cpu")
+    assert set(tuned.best.settings) == {"optimizer.learning_rate", "loss.gap", "sampler.most"}
+    assert isinstance(tuned.config.loss, Squares)
+    assert tuned.config.loss.gap == tuned.best.settings["loss.gap"]
+
+
+def test_a_metric_of_ones_own_is_a_goal():
+    pytest.importorskip("optuna")
+    goal = Goal(metric=first_place, k=5, validation=0.2)
+    tuned = experiments.tune(DATA, Training(**SMALL), ["loss.margin=0.5..2.0"], goal=goal, trials=3, device="cpu")
+    assert goal.name == "first place@5"
+    assert tuned.best.scores["first_place"] == max(trial.scores["first_place"] for trial in tuned.trials)
+    assert 0 <= tuned.best.scores["first_place"] <= 1
