@@ -56,7 +56,7 @@ def test_repeated_pairs_are_told_where_no_table_of_steps_is_shown(spherec, ratin
     for name, command in commands.items():
         done = spherec(*command, *COLUMNS)
         assert done.code == 0, done.err
-        assert done.err.count(f"{ratings}: 1 repeated pairs merged; choose how with --duplicates\n") == 1, name
+        assert done.err.count(f"{ratings}: 1 repeated pair merged; choose how with --duplicates\n") == 1, name
     chosen = spherec("data", "split", ratings, "-o", tmp_path / "chosen", *COLUMNS, "--duplicates", "sum")
     shown = spherec("data", "stats", ratings, *COLUMNS)
     movielens = tmp_path / "u.data"
@@ -64,7 +64,7 @@ def test_repeated_pairs_are_told_where_no_table_of_steps_is_shown(spherec, ratin
     known = spherec("data", "split", movielens, "--format", "movielens", "--folds", 2, "-o", tmp_path / "known")
     for done in (chosen, shown, known):
         assert done.code == 0, done.err
-        assert "repeated pairs merged" not in done.err
+        assert "merged; choose how" not in done.err
 
 
 def test_what_evaluate_merges_is_chosen_when_preparing(spherec, tmp_path):
@@ -74,7 +74,7 @@ def test_what_evaluate_merges_is_chosen_when_preparing(spherec, tmp_path):
     lists.write_text("user,item,rank\na,y,1\n")
     done = spherec("evaluate", lists, "--train", train, "--test", test)
     assert done.code == 0, done.err
-    assert f"{train}: 1 repeated pairs merged; choose how with spherec data prepare and --duplicates" in done.err
+    assert f"{train}: 1 repeated pair merged; choose how with spherec data prepare and --duplicates" in done.err
 
 
 def test_the_advice_can_be_pasted(spherec, tmp_path):

@@ -200,7 +200,8 @@ class Source:
             )
         how = "" if by_options else "spherec data prepare and "
         for repeats in [] if shows_steps else merged:
-            note(f"{self.data}: {repeats:,} repeated pairs merged; choose how with {how}--duplicates")
+            pairs = "pair" if repeats == 1 else "pairs"
+            note(f"{self.data}: {repeats:,} repeated {pairs} merged; choose how with {how}--duplicates")
         for column in unread:
             note(
                 f"{self.data}: column {column!r} is not read, and every row counts as a positive; "

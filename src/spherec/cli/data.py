@@ -30,9 +30,9 @@ _By = Literal["k-fold", "ratio", "leave-one-out", "leave-last-out", "time", "giv
 _BAR = 40  # characters of the longest bar
 
 
-@data_commands.command()
+@data_commands.command("prepare")
 @takes_source
-def prepare(
+def prepare_command(
     source: Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, e.g. movies.npz.")],
     names: NamesPath = None,
@@ -57,9 +57,9 @@ def prepare(
     _describe(source, data, output=str(output), as_json=as_json)
 
 
-@data_commands.command()
+@data_commands.command("stats")
 @takes_source
-def stats(source: Source, as_json: AsJson = False) -> None:
+def stats_command(source: Source, as_json: AsJson = False) -> None:
     """Count users, items and pairs, and show how they are spread."""
     data = source.load(shows_steps=True)
     _describe(source, data, output=None, as_json=as_json)
@@ -70,9 +70,9 @@ def stats(source: Source, as_json: AsJson = False) -> None:
         )
 
 
-@data_commands.command()
+@data_commands.command("head")
 @takes_source
-def head(
+def head_command(
     source: Source,
     rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="Number of events.")] = 10,
     as_json: AsJson = False,
@@ -91,9 +91,9 @@ def head(
     show(table)
 
 
-@data_commands.command()
+@data_commands.command("split")
 @takes_source
-def split(
+def split_command(
     source: Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write; it must not exist yet.")],
     by: Annotated[
@@ -227,6 +227,8 @@ def _report_split(parts: dict[str, Fold], output: Path, *, as_json: bool) -> Non
     table = Table("file", "pairs", "users with any")
     for row in rows:
         table.add_row(str(row["path"]), f"{row['pairs']:,}", f"{row['users']:,}")
+    for column in table.columns[1:]:
+        column.justify = "right"
     show(table)
     note("all parts share the same user and item indices")
 

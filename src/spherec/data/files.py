@@ -195,11 +195,11 @@ def check_kind(manifest: Mapping[str, Any], path: Path, kind: str, version: int)
     """Raise a `DataError` unless the file holds a `kind` of this `version`."""
     if manifest.get("format") != kind:
         raise DataError(f"{path} holds {shorten(repr(manifest.get('format')))}, not {kind!r}; give the right file")
-    found = manifest.get("version")
-    if found != version:
-        newer = isinstance(found, int) and found > version
+    actual = manifest.get("version")
+    if actual != version:
+        newer = isinstance(actual, int) and actual > version
         remedy = "install a newer spherec" if newer else "install a matching spherec"
-        raise DataError(f"{path} is of format version {shorten(found)}, this spherec reads {version}; {remedy}")
+        raise DataError(f"{path} is of format version {shorten(actual)}, this spherec reads {version}; {remedy}")
 
 
 def checksum(*arrays: NDArray[Any], start: int = 0) -> str:
