@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check docs bench growth clean
+.PHONY: house demo test check docs bench growth clean
 
 demo: $(VENV)/installed  ## train the paper's model on the embedded data and recommend books
 	$(BIN)/spherec demo
@@ -20,6 +20,9 @@ check: $(VENV)/installed  ## style and types
 docs: $(VENV)/installed  ## the documentation site, into docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -E -W --keep-going -q -b html docs docs/_build/html
 	@echo "docs/_build/html/index.html"
+
+house: $(VENV)/installed  ## figures of the source tree: names, docstrings, hops
+	$(BIN)/python scripts/house.py
 
 DEVICE ?= cpu
 

@@ -233,6 +233,7 @@ def contenders(device_name: str, *, quick: bool) -> dict[str, Maker]:
 
     device = resolve(device_name)  # type: ignore[arg-type]
     data = spherec.datasets.book_crossing()
+    samplers: Any = getattr(bench_steps, "MEASURED_SAMPLERS", None) or vars(bench_steps)["SAMPLERS"]
     trainer_steps: Any = getattr(bench_steps, "TrainerSteps", None) or vars(bench_steps)["Steps"]
 
     def wait() -> None:
@@ -250,7 +251,7 @@ def contenders(device_name: str, *, quick: bool) -> dict[str, Maker]:
         return DenseVectors.random(data.n_users, data.n_items, 128, generator).to(device)
 
     def make_steps(sampler: str, negatives: int, batch: int) -> tuple[Contender, Callable[[], None]]:
-        config = Training(dim=128, sampler=bench_steps.SAMPLERS[sampler](negatives), batch_size=batch)
+        config = Training(dim=128, sampler=samplers[sampler](negatives), batch_size=batch)
         steps = trainer_steps(data, config, initial())
         steps.set_up()
         return lambda calls: int(steps(calls).units), wait
@@ -286,7 +287,7 @@ def contenders(device_name: str, *, quick: bool) -> dict[str, Maker]:
 
     settings = [
         (sampler, negatives, batch)
-        for sampler in bench_steps.SAMPLERS
+        for sampler in samplers
         for negatives in ((5,) if quick else (1, 5))
         for batch in ((256,) if quick else (256, 4096))
     ]

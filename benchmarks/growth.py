@@ -25,7 +25,7 @@ import torch
 from spherec import rng
 from spherec.bench.baseline import step_floor
 from spherec.bench.machine import Machine, measure_machine
-from spherec.bench.steps import SAMPLERS, TrainerSteps, compile_steps, generate_interactions
+from spherec.bench.steps import MEASURED_SAMPLERS, TrainerSteps, compile_steps, generate_interactions
 from spherec.bench.timing import time_in_turns
 from spherec.data.interactions import Interactions
 from spherec.device import resolve
@@ -130,7 +130,7 @@ def curves(base: Size, arguments: argparse.Namespace) -> dict[str, list[Size]]:
 
 def measure(curves: dict[str, list[Size]], machine: Machine, device: torch.device, seconds: float) -> Iterator[Point]:
     """Measure every size with every sampler."""
-    for make in SAMPLERS.values():
+    for make in MEASURED_SAMPLERS.values():
         compile_steps(Training(dim=32, sampler=make(5)), device)
     for curve, sizes in curves.items():
         generated: dict[tuple[int, int], Interactions] = {}  # several sizes may share one
@@ -138,7 +138,7 @@ def measure(curves: dict[str, list[Size]], machine: Machine, device: torch.devic
             key = size.items, size.pairs
             generated[key] = generated.get(key) or generate_interactions(size.pairs // PAIRS_PER_USER, *key)
         data = [generated[size.items, size.pairs] for size in sizes]
-        for sampler in SAMPLERS:
+        for sampler in MEASURED_SAMPLERS:
             yield from _measure_sizes(curve, sampler, sizes, data, machine, device, seconds)
 
 
@@ -182,14 +182,14 @@ def _set_up(data: Interactions, size: Size, sampler: str, device: torch.device) 
 
 
 def _config(size: Size, sampler: str) -> Training:
-    return Training(dim=size.dim, sampler=SAMPLERS[sampler](size.negatives), batch_size=size.batch)
+    return Training(dim=size.dim, sampler=MEASURED_SAMPLERS[sampler](size.negatives), batch_size=size.batch)
 
 
 def claim(points: Sequence[Point]) -> dict[str, dict[str, Any]]:
     """Return for each sampler the time of a step with many items divided by that with few, in the best chunks."""
     few, many, bound = CLAIM
     claims = {}
-    for sampler in SAMPLERS:
+    for sampler in MEASURED_SAMPLERS:
         ms = {
             point.size.items: point.fastest_ms_per_step
             for point in points
@@ -220,7 +220,7 @@ def draw(path: Path) -> None:
     figure = Figure(figsize=(15, 7))
     rows = figure.subplots(2, len(names), sharey="row")
     for (curve, label), above, below in zip(names.items(), *rows, strict=True):
-        for sampler in SAMPLERS:
+        for sampler in MEASURED_SAMPLERS:
             points = [point for point in record["points"] if (point["curve"], point["sampler"]) == (curve, sampler)]
             x = [point["size"][curve] for point in points]
             above.plot(x, [point["fastest_ms_per_step"] for point in points], marker="o", label=sampler)

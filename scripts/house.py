@@ -5,6 +5,7 @@
     python scripts/house.py --json > after.json                     print them as JSON
     python scripts/house.py --compare results/house/before.json     print a table of before and after
     python scripts/house.py --fast                                  leave out the executed hops
+    python scripts/house.py --write                                 write figures and map into CONTRIBUTING.md
 
 The static figures are read from the syntax trees. The hops are executed: a subprocess trains on 30 users for 2 epochs
 and asks for recommendations, with `NUMBA_DISABLE_JIT=1` so that kernels are ordinary functions, and a profiler notes
@@ -66,13 +67,21 @@ def main() -> None:
         "--compare", type=Path, metavar="JSON", help="print a Markdown table with the figures of this file as 'before'"
     )
     parser.add_argument("--fast", action="store_true", help="leave out the executed hops")
+    parser.add_argument(
+        "--write", action="store_true", help="write the figures and the map of files into CONTRIBUTING.md"
+    )
     parser.add_argument("--trace", choices=tuple(COMMANDS), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.trace:
         print(json.dumps({arguments.trace: trace(arguments.trace, arguments.root / "src/spherec")}))
         return
     figures = measure(arguments.root, hops=not arguments.fast)
-    if arguments.json:
+    if arguments.write:
+        page = arguments.root / "CONTRIBUTING.md"
+        before = json.loads((arguments.root / "results/house/before.json").read_text())
+        text = replace_between("figures", comparison(before, figures), page.read_text())
+        page.write_text(replace_between("map", f"```\n{draw_map(arguments.root)}\n```", text))
+    elif arguments.json:
         print(json.dumps(figures, indent=1))
     elif arguments.compare:
         print(comparison(json.loads(arguments.compare.read_text()), figures))
@@ -528,6 +537,43 @@ def comparison(before: dict[str, Any], after: dict[str, Any]) -> str:
     earlier = dict(rows(before))
     table = ["| | before | after |", "|---|--:|--:|"]
     return "\n".join(table + [f"| {name} | {earlier.get(name, '–')} | {value} |" for name, value in rows(after)])
+
+
+def draw_map(root: Path) -> str:
+    """Return all files of the package as a tree, each with the first sentence of its docstring."""
+    package = root / "src/spherec"
+    lines = ["src/spherec/"]
+    for path in sorted(package.rglob("*.py"), key=lambda path: map_order(path.relative_to(package))):
+        name = path.relative_to(package)
+        inside = name.parts[:-1]
+        if path.name == "__init__.py":
+            label = "  " * (len(inside) - 1) + f"  {inside[-1]}/" if inside else "  __init__.py"
+        else:
+            label = "  " * len(inside) + f"  {path.name}"
+        lines.append(f"{label:26} {first_sentence(ast.get_docstring(ast.parse(path.read_text())) or '')}".rstrip())
+    return "\n".join(lines)
+
+
+def map_order(name: Path) -> list[tuple[bool, str]]:
+    """Return a key by which files come before folders, and a folder's `__init__` first."""
+    parts = name.parts
+    return [(place < len(parts) - 1, "" if part == "__init__.py" else part) for place, part in enumerate(parts)]
+
+
+def first_sentence(text: str) -> str:
+    """Return a docstring up to the first full stop, in one line."""
+    line = " ".join(text.split("\n\n")[0].split())
+    return re.split(r"(?<=[^.])\.(?: |$)", line, maxsplit=1)[0]
+
+
+def replace_between(name: str, content: str, page: str) -> str:
+    """Return a page with new content between the comments `<!-- NAME -->` and `<!-- end of NAME -->`."""
+    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+    before, _, rest = page.partition(begin)
+    _, found, after = rest.partition(end)
+    if not found:
+        raise SystemExit(f"CONTRIBUTING.md has no {begin.strip()} … {end}")
+    return f"{before}{begin}{content}\n{end}{after}"
 
 
 if __name__ == "__main__":

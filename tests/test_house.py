@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,14 @@ def test_openings_without_a_head_are_found(opening):
 )
 def test_noun_phrases_and_imperatives_are_left_alone(opening):
     assert not house.is_headless(opening)
+
+
+def test_the_map_in_contributing_names_every_file():
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    drawn = page.partition("<!-- map -->")[2].partition("<!-- end of map -->")[0]
+    labels = [re.match(r" *[\w./]*", line)[0] for line in drawn.strip().strip("`").strip().splitlines()]
+    expected = [re.match(r" *[\w./]*", line)[0] for line in house.draw_map(ROOT).splitlines()]
+    assert labels == expected, "run python scripts/house.py --write"
 
 
 def test_public_callables_name_their_parameters():

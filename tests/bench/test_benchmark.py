@@ -12,7 +12,7 @@ from spherec.bench.baseline import Floor, step_floor
 from spherec.bench.machine import Machine
 from spherec.bench.report import LoadingResult
 from spherec.bench.steps import TrainerSteps, generate_interactions
-from spherec.bench.timing import Work, time_in_turns
+from spherec.bench.timing import WorkDone, time_in_turns
 from spherec.errors import ArgumentError, DataError
 from spherec.geometry import DenseVectors
 from spherec.memory import measure_peak
@@ -86,8 +86,8 @@ def test_ours_count_what_they_do():
     config = Training(dim=4, sampler=Uniform(3), batch_size=64)
     initial = DenseVectors.random(DATA.n_users, DATA.n_items, 4, rng.torch_stream(0, "x"))
     whole_epoch = -(-len(DATA) // 64)
-    assert TrainerSteps(DATA, config, initial)(whole_epoch) == Work(whole_epoch, 3 * len(DATA))
-    assert TrainerSteps(DATA, config, initial)(2 * whole_epoch) == Work(2 * whole_epoch, 6 * len(DATA))
+    assert TrainerSteps(DATA, config, initial)(whole_epoch) == WorkDone(whole_epoch, 3 * len(DATA))
+    assert TrainerSteps(DATA, config, initial)(2 * whole_epoch) == WorkDone(2 * whole_epoch, 6 * len(DATA))
 
 
 def test_contenders_take_turns():
@@ -97,7 +97,7 @@ def test_contenders_take_turns():
         def work(calls):
             made.append(name)
             time.sleep(calls * seconds)
-            return Work(calls, 10 * calls)
+            return WorkDone(calls, 10 * calls)
 
         return work
 

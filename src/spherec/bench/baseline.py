@@ -145,7 +145,7 @@ def plain_top(vectors: DenseVectors, users: Items, k: int, without: Interactions
 
 
 class Floor(NamedTuple):
-    """Work of one step that no implementation avoids."""
+    """WorkDone of one step that no implementation avoids."""
 
     mb: float
     "Megabytes moved between memory and processor if nothing is moved twice."

@@ -21,8 +21,8 @@ from spherec import rng
 from spherec.bench.baseline import plain_top
 from spherec.bench.machine import Machine, measure_machine
 from spherec.bench.report import LoadingResult, RankingResult, ReadingResult, Report, SpeedPair, StepResult
-from spherec.bench.steps import SAMPLERS, measure_steps
-from spherec.bench.timing import Contender, Work, time_in_turns
+from spherec.bench.steps import MEASURED_SAMPLERS, measure_steps
+from spherec.bench.timing import WorkDone, Workload, time_in_turns
 from spherec.data.interactions import Interactions
 from spherec.data.readers import read
 from spherec.errors import ArgumentError, DataError, MissingPackageError
@@ -116,7 +116,9 @@ def _measure_all_steps(
     on_progress: Callable[[str], None],
 ) -> list[StepResult]:
     results = []
-    for (name, sampler), negatives, batch in itertools.product(SAMPLERS.items(), scope.negatives, scope.batches):
+    for (name, sampler), negatives, batch in itertools.product(
+        MEASURED_SAMPLERS.items(), scope.negatives, scope.batches
+    ):
         on_progress(f"steps: {name}, N = {negatives}, batch {batch}")
         config = Training(dim=scope.dim, sampler=sampler(negatives), batch_size=batch)
         result = measure_steps(data, name, config, initial, machine, chunks=scope.chunks, seconds=scope.seconds)
@@ -130,15 +132,15 @@ def measure_lists(data: Interactions, vectors: DenseVectors, scope: Scope) -> Ra
     everyone = np.arange(min(scope.users, data.n_users))
     some = everyone[:: max(len(everyone) // _BASELINE_USERS, 1)][:_BASELINE_USERS]
 
-    def ours(calls: int) -> Work:
+    def ours(calls: int) -> WorkDone:
         for _ in range(calls):
             ranker.top(everyone, k, without=data)
-        return Work(calls, calls * len(everyone))
+        return WorkDone(calls, calls * len(everyone))
 
-    def plain(calls: int) -> Work:
+    def plain(calls: int) -> WorkDone:
         for _ in range(calls):
             plain_top(vectors, some, k, data)
-        return Work(calls, calls * len(some))
+        return WorkDone(calls, calls * len(some))
 
     ranker.top(some, k, without=data)  # first-use setup
     plain(1)
@@ -159,16 +161,16 @@ def _time_reading(scope: Scope) -> ReadingResult:
         path = Path(folder) / "events.csv"
         _write_csv(path, scope.rows)
 
-        def ours(calls: int) -> Work:
+        def ours(calls: int) -> WorkDone:
             for _ in range(calls):
                 read(path, user="user", item="item", duplicates="sum")
-            return Work(calls, calls * scope.rows)
+            return WorkDone(calls, calls * scope.rows)
 
         plain = _pandas_reader(path, scope.rows)
-        contenders = [ours] if isinstance(plain, str) else [ours, plain]
-        for contender in contenders:
-            contender(1)
-        speeds = time_in_turns(contenders, scope.chunks, scope.seconds, torch.device("cpu"))
+        workloads = [ours] if isinstance(plain, str) else [ours, plain]
+        for workload in workloads:
+            workload(1)
+        speeds = time_in_turns(workloads, scope.chunks, scope.seconds, torch.device("cpu"))
     pair = SpeedPair("rows", speeds[0], speeds[1] if len(speeds) > 1 else None)
     return ReadingResult(scope.rows, pair, plain if isinstance(plain, str) else None)
 
@@ -182,20 +184,20 @@ def _write_csv(path: Path, rows: int) -> None:
     path.write_text("\n".join(["user,item", *lines, ""]))
 
 
-def _pandas_reader(path: Path, rows: int) -> Contender | str:
+def _pandas_reader(path: Path, rows: int) -> Workload | str:
     """Return the plain reader (read_csv, factorize, a sparse matrix), or the reason why there is none."""
     try:
         import pandas as pd  # type: ignore[import-untyped]
     except ImportError:
         return "the baseline needs pandas: pip install pandas"
 
-    def plain(calls: int) -> Work:
+    def plain(calls: int) -> WorkDone:
         for _ in range(calls):
             frame = pd.read_csv(path, dtype=str)
             (users, _), (items, _) = (pd.factorize(frame[name], sort=True) for name in ("user", "item"))
             matrix = sp.csr_array((np.ones(len(users), np.float32), (users, items)))
             matrix.sum_duplicates()
-        return Work(calls, calls * rows)
+        return WorkDone(calls, calls * rows)
 
     return plain
 

@@ -9,7 +9,7 @@ from spherec import rng
 from spherec.bench.baseline import PlainTraining, step_floor
 from spherec.bench.machine import Machine
 from spherec.bench.report import SpeedPair, StepResult
-from spherec.bench.timing import Work, time_in_turns
+from spherec.bench.timing import WorkDone, time_in_turns
 from spherec.data.events import pair_keys
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions, row_starts
@@ -21,7 +21,7 @@ from spherec.training import Training
 from spherec.training.run import Run
 from spherec.training.steps import steps
 
-SAMPLERS: dict[str, Callable[[int], Sampling]] = {
+MEASURED_SAMPLERS: dict[str, Callable[[int], Sampling]] = {
     "uniform": Uniform,
     "popularity": Popularity,
     "two-stage": TwoStage.tuned,
@@ -32,7 +32,7 @@ _SETUP_CALLS = {"cpu": 2, "cuda": 6}  # calls until everything is set up; on a G
 
 
 class TrainerSteps:
-    """Steps of the trainer, epoch after epoch; a contender."""
+    """Steps of the trainer, epoch after epoch; a workload."""
 
     def __init__(self, data: Interactions, config: Training, initial: DenseVectors) -> None:
         self._device = initial.device
@@ -44,7 +44,7 @@ class TrainerSteps:
         users, items = (torch.tensor(column, device=self._device) for column in (data.users, data.indices))  # (E,)
         self._walk = steps(self._run, (users, items), config.batch_size)
 
-    def __call__(self, calls: int) -> Work:
+    def __call__(self, calls: int) -> WorkDone:
         """Continue training; on a GPU one call may be sixteen steps."""
         done = units = 0
         with threads_for(self._config.batch_size, self._device):
@@ -55,7 +55,7 @@ class TrainerSteps:
                 self._pairs_left -= pairs
                 done += -(-pairs // self._config.batch_size)
                 units += places
-        return Work(done, units)
+        return WorkDone(done, units)
 
     def set_up(self) -> None:
         """Make the first steps and touch every row: on a CPU, untouched rows take no memory."""
@@ -70,15 +70,15 @@ class TrainerSteps:
 
 
 class BaselineSteps:
-    """Steps of the baseline; a contender."""
+    """Steps of the baseline; a workload."""
 
     def __init__(self, data: Interactions, config: Training, initial: DenseVectors) -> None:
         self._training = PlainTraining(data, config, initial)
         self._negatives = config.sampler.negatives
 
-    def __call__(self, calls: int) -> Work:
+    def __call__(self, calls: int) -> WorkDone:
         """Continue training."""
-        return Work(calls, sum(self._training.step() * self._negatives for _ in range(calls)))
+        return WorkDone(calls, sum(self._training.step() * self._negatives for _ in range(calls)))
 
 
 def measure_steps(

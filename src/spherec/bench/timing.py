@@ -1,4 +1,4 @@
-"""Timing of several contenders in turns, so that other load on the machine meets all of them alike."""
+"""Timing of several workloads in turns, so that other load on the machine meets all of them alike."""
 
 import statistics
 import time
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 
-class Work(NamedTuple):
+class WorkDone(NamedTuple):
     """Amount of work that some calls did."""
 
     steps: int
@@ -16,12 +16,12 @@ class Work(NamedTuple):
     "Units that speed is counted in: places for negatives, users, rows."
 
 
-Contender = Callable[[int], Work]
+Workload = Callable[[int], WorkDone]
 """Function that makes the given number of calls; one call may be several steps."""
 
 
 class Speed(NamedTuple):
-    """Speed of one contender: medians over the chunks."""
+    """Speed of one workload: medians over the chunks."""
 
     per_second: float
     "Units per second."
@@ -32,38 +32,38 @@ class Speed(NamedTuple):
     "Steps measured in all chunks together."
 
 
-def time_in_turns(contenders: Sequence[Contender], chunks: int, seconds: float, device: torch.device) -> list[Speed]:
-    """Time each contender for `chunks` chunks of about `seconds` seconds, at least one call each, in turns.
+def time_in_turns(workloads: Sequence[Workload], chunks: int, seconds: float, device: torch.device) -> list[Speed]:
+    """Time each workload for `chunks` chunks of about `seconds` seconds, at least one call each, in turns.
 
-    Each contender must have been called before, so that first-use setup is not measured.
+    Each workload must have been called before, so that first-use setup is not measured.
     """
-    calls = [_count_calls(contender, seconds, device) for contender in contenders]
-    measured: list[list[tuple[float, Work]]] = [[] for _ in contenders]
+    calls = [_count_calls(workload, seconds, device) for workload in workloads]
+    measured: list[list[tuple[float, WorkDone]]] = [[] for _ in workloads]
     for _ in range(chunks):
-        for contender, count, chunk_times in zip(contenders, calls, measured, strict=True):
-            chunk_times.append(_time(contender, count, device))
+        for workload, count, chunk_times in zip(workloads, calls, measured, strict=True):
+            chunk_times.append(_time(workload, count, device))
     return [_summarise(chunk_times) for chunk_times in measured]
 
 
-def _count_calls(contender: Contender, seconds: float, device: torch.device) -> int:
+def _count_calls(workload: Workload, seconds: float, device: torch.device) -> int:
     """Return the number of calls that take about `seconds` seconds, found by trying."""
     count = 1
     while True:
-        took, _ = _time(contender, count, device)
+        took, _ = _time(workload, count, device)
         if took >= seconds / 4:
             return max(round(count * seconds / took), 1)
         count *= 2
 
 
-def _time(contender: Contender, count: int, device: torch.device) -> tuple[float, Work]:
+def _time(workload: Workload, count: int, device: torch.device) -> tuple[float, WorkDone]:
     synchronize(device)
     began = time.perf_counter()
-    work = contender(count)
+    work = workload(count)
     synchronize(device)
     return time.perf_counter() - began, work
 
 
-def _summarise(chunks: Sequence[tuple[float, Work]]) -> Speed:
+def _summarise(chunks: Sequence[tuple[float, WorkDone]]) -> Speed:
     ms = [1000 * took / work.steps for took, work in chunks]
     return Speed(
         per_second=statistics.median(work.units / took for took, work in chunks),
