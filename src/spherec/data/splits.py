@@ -29,10 +29,10 @@ class Fold:
 class Folds(Sequence[Fold]):
     """Folds of a cross-validation: fold i tests on part i and trains on the others. Each is cut on access."""
 
-    def __init__(self, data: Interactions, part: NDArray[np.integer[Any]], n_folds: int, name: str) -> None:
+    def __init__(self, data: Interactions, fold_of_pair: NDArray[np.integer[Any]], n_folds: int, name: str) -> None:
         self._data = data
         self._name = name
-        self._part = part  # (E,) the fold in which each pair is tested
+        self._fold_of_pair = fold_of_pair  # (E,) the fold in which each pair is tested
         self._n_folds = n_folds
 
     def __len__(self) -> int:
@@ -48,7 +48,7 @@ class Folds(Sequence[Fold]):
         if not -len(self) <= index < len(self):
             raise IndexError(f"fold {index} of {len(self)}")
         index %= len(self)
-        return _make_fold(self._data, self._part == index, f"fold {index} of {self._name}")
+        return _make_fold(self._data, self._fold_of_pair == index, f"fold {index} of {self._name}")
 
     def __iter__(self) -> Iterator[Fold]:
         return (self[index] for index in range(len(self)))

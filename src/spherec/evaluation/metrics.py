@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from spherec.data.events import pair_keys
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, suggest
 
@@ -69,8 +70,8 @@ class RankedLists:
 
 def mark_hits(items: NDArray[np.int64], users: NDArray[np.int64], held_out: Interactions) -> NDArray[np.bool_]:
     """Return (B, K) True where an item of the lists (B, K) of users (B,) is held out; -1 never is."""
-    keys = held_out.users * np.int64(held_out.n_items) + held_out.indices  # (E,) ascending
-    wanted = users[:, None] * np.int64(held_out.n_items) + items  # (B, K)
+    keys = pair_keys(held_out.users, held_out.indices, held_out.n_items)  # (E,) ascending
+    wanted = pair_keys(users[:, None], items, held_out.n_items)  # (B, K)
     place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.asarray((keys[place] == wanted) & (items >= 0))
 
@@ -94,7 +95,7 @@ class Metric(Protocol):
 
     @property
     def percent(self) -> bool:
-        """Whether tables show it in percent."""
+        """True if tables show it in percent."""
         ...
 
     def __call__(self, lists: RankedLists) -> Values | float:
@@ -251,3 +252,10 @@ def label_at(metric: Metric, k: int, *, explain: bool = False) -> str:
 def per_user_name(metric: Metric) -> str:
     """Return the name of the metric's values of single users."""
     return getattr(metric, "per_user_name", "") or metric.name
+
+
+def mean_of(result: Values | float) -> float:
+    """Return the mean of a metric's values (B,) that are not NaN, NaN if there are none; a number as it is."""
+    values = np.atleast_1d(np.asarray(result, dtype=np.float64))
+    values = values[~np.isnan(values)]
+    return float(values.mean()) if len(values) else float("nan")

@@ -110,10 +110,10 @@ class _Layout:
 
     def _csv_reader(self, lines: Iterable[str]) -> "_csv.Reader":
         """Return a reader of the csv module: slow, but it knows line numbers."""
-        one = self.one_character
+        separator = self.one_character
         return csv.reader(
-            (f"{line.replace(self.separator, one)}\n" for line in lines),
-            delimiter=one,
+            (f"{line.replace(self.separator, separator)}\n" for line in lines),
+            delimiter=separator,
             quoting=csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE,
             escapechar=self.escape or None,
             doublequote=not self.escape,
@@ -131,9 +131,9 @@ def _find_layout(path: Path, first: Block, roles: Mapping[str, str], reading: Re
         if quoted is None:
             quoted = separator != "\t" or (reading.header is None and record.startswith('"'))
         layout = _Layout(separator, quoted, reading.escape)
-        found = layout.fields(record)
-        names = list(reading.header or found)
-        if set(roles.values()) <= set(names) and (reading.header is None or len(found) == len(names)):
+        fields = layout.fields(record)
+        names = list(reading.header or fields)
+        if set(roles.values()) <= set(names) and (reading.header is None or len(fields) == len(names)):
             for name in roles.values():
                 if names.count(name) > 1:
                     raise DataError(f"{path}: {names.count(name)} columns are called {name!r}; rename all but one")
@@ -179,11 +179,11 @@ def _refuse_cut_off(path: Path, block: Block, layout: _Layout) -> None:
     last = block.text[block.text.rfind(b"\n") + 1 :].decode()
     if not last.strip() or '"' in last:
         return
-    found = len(layout.fields(last))
-    if found < layout.width:
+    n_fields = len(layout.fields(last))
+    if n_fields < layout.width:
         line = block.line + block.text.count(b"\n")
         raise DataError(
-            f"{path}, line {line}: {last[:_SHOWN]!r} has {found} of {layout.width} "
+            f"{path}, line {line}: {last[:_SHOWN]!r} has {n_fields} of {layout.width} "
             "columns and no line end, as if the file were cut off; fetch it again, or mend the line"
         )
 

@@ -34,8 +34,8 @@ def read_json_lines(path: Path, reading: Reading) -> Events:
         try:
             collector.add(frame)
         except BadCellError as bad:
-            line, found = next(islice(_objects(block), bad.row, None))
-            cell = found.get(roles[bad.role]) if isinstance(found, dict) else None
+            line, content = next(islice(_objects(block), bad.row, None))
+            cell = content.get(roles[bad.role]) if isinstance(content, dict) else None
             raise DataError(bad.describe(f"{path}, line {line}", roles[bad.role], cell)) from None
         if collector.is_full:
             break
@@ -50,12 +50,12 @@ def read_json_texts(path: Path, names: tuple[str, ...], reading: Reading) -> Ite
 
 
 def _first_values(path: Path, block: Block, roles: dict[str, str]) -> dict[str, object]:
-    """Return the keys of the first objects with their first values, until all wanted keys are found."""
+    """Return the keys of the first objects with their first values, until all wanted keys are there."""
     firsts: dict[str, object] = {}
-    for line, found in _objects(block):
-        if not isinstance(found, dict):
-            raise DataError(_not_an_object(path, line, found))
-        firsts = {**found, **{key: first for key, first in firsts.items() if first is not None}}
+    for line, content in _objects(block):
+        if not isinstance(content, dict):
+            raise DataError(_not_an_object(path, line, content))
+        firsts = {**content, **{key: first for key, first in firsts.items() if first is not None}}
         if all(firsts.get(name) is not None for name in roles.values()):
             break
     for name in roles.values():
@@ -85,9 +85,9 @@ def _refuse_nested_ids(path: Path, block: Block, frame: pl.DataFrame, roles: dic
     texts = [role for role in ("user", "item") if frame.schema[role] == pl.String]
     if not any(frame[role].str.contains(_LOOKS_NESTED).any() for role in texts):
         return
-    for line, found in _objects(block):
+    for line, content in _objects(block):
         for name in (roles["user"], roles["item"]):
-            cell = found.get(name) if isinstance(found, dict) else None
+            cell = content.get(name) if isinstance(content, dict) else None
             if isinstance(cell, dict | list | bool):
                 raise DataError(
                     f"{path}, line {line}: {name!r} is {str(cell)[:_SHOWN]}, which is no id; "
@@ -97,11 +97,11 @@ def _refuse_nested_ids(path: Path, block: Block, frame: pl.DataFrame, roles: dic
 
 def _bad_line(path: Path, block: Block, schema: dict[str, pl.DataType]) -> str:
     """Return one sentence on the first line that is no JSON object, or whose id is not of the type of the others."""
-    for line, found in _objects(block):
-        if not isinstance(found, dict):
-            return _not_an_object(path, line, found)
+    for line, content in _objects(block):
+        if not isinstance(content, dict):
+            return _not_an_object(path, line, content)
         for name, kind in schema.items():
-            cell = found.get(name)
+            cell = content.get(name)
             place = f"{path}, line {line}: {name!r} is {str(cell)[:_SHOWN]!r}"
             if kind.is_integer() and type(cell) is int and not -(2**63) <= cell < 2**63:
                 return f"{place}, a number of more than 64 bits; write it in quotes, as a string"
@@ -110,10 +110,10 @@ def _bad_line(path: Path, block: Block, schema: dict[str, pl.DataType]) -> str:
     return f"{path}, line {block.line}: not JSON lines; give one JSON object a line"
 
 
-def _not_an_object(path: Path, line: int, found: object) -> str:
-    if line == 1 and (found == "[" or isinstance(found, list)):
+def _not_an_object(path: Path, line: int, content: object) -> str:
+    if line == 1 and (content == "[" or isinstance(content, list)):
         return f"{path}, line 1: '[' is not a JSON object but a JSON array; write one object a line (jq -c '.[]')"
-    return f"{path}, line {line}: {str(found)[:_SHOWN]!r} is not a JSON object; mend the line"
+    return f"{path}, line {line}: {str(content)[:_SHOWN]!r} is not a JSON object; mend the line"
 
 
 def _objects(block: Block) -> Iterator[tuple[int, object]]:
