@@ -1,4 +1,4 @@
-"""Training in progress, in the terminal."""
+"""Progress of a training run, in the terminal."""
 
 import time
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _QUIET = 5.0  # seconds without a line
 
 @contextmanager
 def training_bar(epochs: int, pairs: int, metric: str) -> Iterator[ProgressCallback]:
-    """A bar over all epochs on standard error, gone when done; a line now and then where that is no terminal."""
+    """Show a bar over all epochs on standard error until the run ends; print lines if that is no terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield _Lines(metric)
@@ -43,21 +43,21 @@ def training_bar(epochs: int, pairs: int, metric: str) -> Iterator[ProgressCallb
 
 
 class _Lines:
-    """A line for the first epoch, for each that was validated, and for others when nothing was said for a while."""
+    """Prints a line for the first epoch, for each validated one, and for others after some seconds without a line."""
 
     def __init__(self, metric: str) -> None:
         self._metric = metric
-        self._said: int | None = None
-        self._when = float("-inf")
+        self._printed: int | None = None
+        self._last = float("-inf")
 
     def __call__(self, epoch: EpochRecord, history: History) -> None:  # noqa: ARG002
-        """Say what has not been said yet."""
+        """Print the epochs that ended since the last call."""
         console = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
-        for ended in history.epochs[self._said if self._said is not None else len(history.epochs) :]:
-            if ended.metric is not None or time.monotonic() - self._when > _QUIET:
+        for ended in history.epochs[self._printed if self._printed is not None else len(history.epochs) :]:
+            if ended.metric is not None or time.monotonic() - self._last > _QUIET:
                 console.print(f"epoch {ended.epoch}: {_state(ended, history, self._metric)}", style="dim")
-                self._when = time.monotonic()
-        self._said = len(history.epochs)
+                self._last = time.monotonic()
+        self._printed = len(history.epochs)
 
 
 def _state(epoch: EpochRecord, history: History, metric: str) -> str:
