@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import torch
 
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, quote
 
 DeviceName = Literal["auto", "cpu", "cuda"]
 
@@ -23,7 +23,7 @@ def resolve(name: DeviceName | torch.device) -> torch.device:
     if isinstance(name, torch.device):
         return name
     if name not in get_args(DeviceName):
-        raise ArgumentError(f"device must be one of {', '.join(get_args(DeviceName))}, got {name!r}")
+        raise ArgumentError(f"device must be one of {', '.join(get_args(DeviceName))}, got {quote(name)}")
     is_available = torch.cuda.is_available()
     if name == "cuda" and not is_available:
         raise ArgumentError("device is 'cuda', but torch finds no CUDA device; use 'auto' or 'cpu'")

@@ -22,7 +22,7 @@ from spherec.cli.recommend import explain_command, info_command, recommend_comma
 from spherec.cli.reproduce import reproduce_command
 from spherec.cli.train import train_command
 from spherec.cli.tune import tune_command
-from spherec.errors import SpherecError
+from spherec.errors import SpherecError, escape_controls
 
 app = typer.Typer(
     name="spherec",
@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> None:
         with _quiet_once_interrupted():
             app(words, obj=words)
     except SpherecError as error:
-        typer.secho(f"error: {error}", err=True, fg="red")
+        typer.secho(f"error: {escape_controls(str(error))}", err=True, fg="red")
         sys.exit(2)
     except SystemExit as ended:
         if ended.code == INTERRUPTED:

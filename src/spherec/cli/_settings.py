@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import typer
 
-from spherec.errors import ArgumentError, DataError
+from spherec.errors import ArgumentError, DataError, quote
 from spherec.nested import nest, overlay
 
 MODEL = "Model (by default as in the preset)"
@@ -47,7 +47,7 @@ def read_settings(file: Path | None, settings: Sequence[str], options: Mapping[s
     for setting in settings:
         name, equals, text = setting.partition("=")
         if not equals or not name.strip():
-            raise ArgumentError(f"--set needs NAME=VALUE, e.g. sampler.beta=0.6, got {setting!r}")
+            raise ArgumentError(f"--set needs NAME=VALUE, e.g. sampler.beta=0.6, got {quote(setting)}")
         table = overlay(table, nest(name.strip(), _value(text.strip())))
     for name, value in options.items():
         if value is not None:

@@ -18,7 +18,7 @@ from spherec.data.files import is_archive, is_tensor_file
 from spherec.data.interactions import Interactions
 from spherec.data.readers import read_book_crossing_names, read_events, read_interactions, read_names
 from spherec.data.readers.formats import Columns, FormatName, Missing, Reading
-from spherec.errors import ArgumentError, DataError
+from spherec.errors import ArgumentError, DataError, quote
 
 TABLE = "Reading a table"
 CUT = "Which pairs"
@@ -204,7 +204,7 @@ class Source:
             note(f"{self.data}: {repeats:,} repeated {pairs} merged; choose how with {how}--duplicates")
         for column in unread:
             note(
-                f"{self.data}: column {column!r} is not read, and every row counts as a positive; "
+                f"{self.data}: column {quote(column)} is not read, and every row counts as a positive; "
                 f"keep only the high ones with {how}e.g. --value-column {shlex.quote(column)} --min-value 4"
             )
         return data

@@ -17,7 +17,7 @@ from spherec.cli._settings import RUN, Device, refuse_overwriting
 from spherec.cli._source import CUT, Source, takes_source
 from spherec.data.files import atomic_write
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, MissingPackageError, TrainingError
+from spherec.errors import ArgumentError, MissingPackageError, TrainingError, escape_controls, quote
 
 if TYPE_CHECKING:
     from spherec.experiments import ComparisonPlan, Result, TableRow
@@ -138,7 +138,7 @@ def compare_command(
 def _check_places(output: Path, name: str, read: Sequence[str | None]) -> None:
     """Raise an `ArgumentError` if the results cannot be written there, or would overwrite a file that is read."""
     if not name or Path(name).name != name:
-        raise ArgumentError(f"--name must be a name for files, without folders, got {name!r}")
+        raise ArgumentError(f"--name must be a name for files, without folders, got {quote(name)}")
     for path in (output, output / name):
         if path.exists() and not path.is_dir():
             raise ArgumentError(f"{path} must be a folder, and it is a file; choose another --output or --name")
@@ -165,7 +165,7 @@ def _command(source: Source, table: "Sequence[TableRow]", options: Mapping[str, 
     words = ["spherec", "compare", *source.words(), "--models", ",".join(row.model for row in table)]
     for option, value in options.items():
         words += [] if value is None else [option, str(value)]
-    return shlex.join(words)
+    return escape_controls(shlex.join(words))
 
 
 def _draw(name: str, table: "Sequence[TableRow]", k: int, output: Path) -> bool:

@@ -22,7 +22,7 @@ from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.data.statistics import CountSummary, Statistics, histogram, statistics
 from spherec.datasets import PaperDataset, Table1
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, escape_controls
 
 data_commands = typer.Typer(help="Prepare, describe, split and inspect interactions.", no_args_is_help=True)
 
@@ -185,7 +185,7 @@ def _first_events(source: Source, rows: int) -> dict[str, list[Any]]:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    return f"{value:.15g}" if isinstance(value, float) else str(value)
+    return f"{value:.15g}" if isinstance(value, float) else escape_controls(str(value))
 
 
 def _refuse_unused(by: _By, options: dict[str, object]) -> None:

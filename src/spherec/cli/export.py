@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from spherec.cli._output import counting_bar, note
+from spherec.cli._output import counting_bar, note, show
 from spherec.cli._settings import refuse_overwriting
 from spherec.data.files import refuse_unwritable
 
@@ -60,7 +60,7 @@ def export_command(
         typer.echo(json.dumps(described))
         return
     many = " and ".join(f"{count:,} {kind}" for kind, count in written.items())
-    typer.echo(f"{output} holds the vectors of {many}, {dim} dimensions")
+    show(f"{output} holds the vectors of {many}, {dim} dimensions")
     note(_NEAREST[constraint])
     if chosen == "usearch":
         note(f"its keys are positions; {ids_path(output)} has their ids")

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from spherec.cli._output import AlsoJson, AsFormat, AsJson, choose_format, counting_bar, note, print_results, show
+from spherec.cli._output import (
+    AlsoJson,
+    AsFormat,
+    AsJson,
+    GuardFormulas,
+    choose_format,
+    counting_bar,
+    note,
+    print_results,
+    show,
+)
 from spherec.data.ids import IdMap, Unknown
 from spherec.errors import ArgumentError, DataError, UnknownIdError
 
@@ -66,6 +76,7 @@ def recommend_command(
     index: IndexPath = None,
     format: AsFormat = "table",
     as_json: AlsoJson = False,
+    guard_formulas: GuardFormulas = False,
 ) -> None:
     """List the k nearest items of users, without those that they have already.
 
@@ -91,7 +102,7 @@ def recommend_command(
     if items is not None:
         own = _parse_list(items, known, unknown, remedy)
         results = loaded.recommend_for(own, k, only=allowed, exclude=excluded, exclude_seen=not with_seen)
-        print_results(results, chosen, ["user"], lambda _: "For a user with these items")
+        print_results(results, chosen, ["user"], lambda _: "For a user with these items", guard_formulas=guard_formulas)
         return
     remedy = "for a new user give --items; --skip-unknown skips unknown ids"
     who = None if everybody else _parse_ids("user", users or [], loaded.data.user_ids, unknown, remedy)
@@ -105,12 +116,13 @@ def recommend_command(
                 only=allowed,
                 exclude=excluded,
                 exclude_seen=not with_seen,
+                guard_formulas=guard_formulas,
                 progress=lambda done: progress(done, count),
             )
         note(f"{rows:,} rows written to {output}")
         return
     results = loaded.recommend(who, k, only=allowed, exclude=excluded, exclude_seen=not with_seen)
-    print_results(results, chosen, ["user"], lambda record: f"For user {record.user}")
+    print_results(results, chosen, ["user"], lambda record: f"For user {record.user}", guard_formulas=guard_formulas)
 
 
 def similar_command(
@@ -121,6 +133,7 @@ def similar_command(
     index: IndexPath = None,
     format: AsFormat = "table",
     as_json: AlsoJson = False,
+    guard_formulas: GuardFormulas = False,
 ) -> None:
     """List the items nearest to an item, or with --users the users nearest to a user.
 
@@ -136,10 +149,18 @@ def similar_command(
     loaded = load(model, index=index or False, device="cpu")
     if users:
         near_users = loaded.similar_users(_parse_ids("user", ids, loaded.data.user_ids), k)
-        print_results(near_users, chosen, ["user"], lambda record: f"Like user {record.user}")
+        print_results(
+            near_users, chosen, ["user"], lambda record: f"Like user {record.user}", guard_formulas=guard_formulas
+        )
     else:
         near_items = loaded.similar_items(_parse_ids("item", ids, loaded.data.item_ids), k)
-        print_results(near_items, chosen, ["item"], lambda record: f"Like {_title(loaded, record.item)}")
+        print_results(
+            near_items,
+            chosen,
+            ["item"],
+            lambda record: f"Like {_title(loaded, record.item)}",
+            guard_formulas=guard_formulas,
+        )
 
 
 def explain_command(
@@ -149,6 +170,7 @@ def explain_command(
     k: Count = 5,
     format: AsFormat = "table",
     as_json: AlsoJson = False,
+    guard_formulas: GuardFormulas = False,
 ) -> None:
     """Explain why an item would be recommended to a user: list the user's own items that are nearest to it.
 
@@ -163,7 +185,9 @@ def explain_command(
     (who,) = _parse_ids("user", [user], loaded.data.user_ids)
     (what,) = _parse_ids("item", [item], loaded.data.item_ids)
     title = f"Of the items of user {who}, the nearest to {_title(loaded, what)}"
-    print_results(loaded.explain(who, what, k), chosen, ["user", "item"], lambda _: title)
+    print_results(
+        loaded.explain(who, what, k), chosen, ["user", "item"], lambda _: title, guard_formulas=guard_formulas
+    )
 
 
 def info_command(model: ModelPath, as_json: AsJson = False) -> None:

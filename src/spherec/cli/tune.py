@@ -15,7 +15,7 @@ from spherec.cli._output import INTERRUPTED, AsJson, note, show, transient_bar
 from spherec.cli._settings import MODEL, ConfigFile, Device, StartingPreset, read_settings, refuse_overwriting
 from spherec.cli._source import Source, takes_source
 from spherec.data.files import atomic_write, refuse_unwritable
-from spherec.errors import TrainingError
+from spherec.errors import TrainingError, escape_controls
 
 if TYPE_CHECKING:
     from spherec.experiments import Goal, Trial
@@ -164,7 +164,7 @@ def _write(output: Path, tuned: "TuneResult", goal: "Goal", command: str, commit
     if config.optimizer.schedule != "constant":
         learning = ["# spherec train --config reads this, and learns from all items, to the end of the schedule"]
     lines = [
-        f"# {command}",
+        f"# {escape_controls(command)}",  # a path may have a line break, which would end the comment
         f"# trial {best.number} of {len(tuned.trials)}: {figures}",
         f"# best after epoch {best.epochs}; seed {config.seed}, commit {commit}",
         *learning,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spherec.data.ids import factorize
-from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning
+from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning, quote
 
 Duplicates = Literal["last", "sum", "error"]
 """Rule for repeated pairs: keep the last value, sum the values, or refuse them."""
@@ -147,7 +147,7 @@ class Events:
         if duplicates is None:
             return self.default_duplicates
         if duplicates not in _RULES:
-            raise ArgumentError(f"duplicates must be one of {', '.join(map(repr, _RULES))}, got {duplicates!r}")
+            raise ArgumentError(f"duplicates must be one of {', '.join(map(quote, _RULES))}, got {quote(duplicates)}")
         return duplicates
 
     def _report_repeats(self, repeats: int, rule: Duplicates, *, chosen: bool) -> None:

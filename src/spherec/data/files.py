@@ -39,7 +39,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from spherec.data.ids import IdMap
-from spherec.errors import DataError
+from spherec.errors import DataError, quote
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -194,7 +194,7 @@ def decode_manifest(text: str | bytes) -> dict[str, Any]:
 def check_kind(manifest: Mapping[str, Any], path: Path, kind: str, version: int) -> None:
     """Raise a `DataError` unless the file holds a `kind` of this `version`."""
     if manifest.get("format") != kind:
-        raise DataError(f"{path} holds {shorten(repr(manifest.get('format')))}, not {kind!r}; give the right file")
+        raise DataError(f"{path} holds {quote(manifest.get('format'))}, not {quote(kind)}; give the right file")
     actual = manifest.get("version")
     if actual != version:
         newer = isinstance(actual, int) and actual > version
@@ -212,7 +212,7 @@ def checksum(*arrays: NDArray[Any], start: int = 0) -> str:
 
 def shorten(thing: object) -> str:
     """Return a value as it appears in a message, cut after 120 characters; strings and errors without quotes."""
-    text = str(thing) if isinstance(thing, str | Exception) else repr(thing)
+    text = str(thing) if isinstance(thing, str | Exception) else quote(thing)
     return text if len(text) <= 120 else f"{text[:120]}…"
 
 
@@ -404,7 +404,7 @@ def _to_tagged(external: Hashable) -> list[Any]:
         if type(external) is kind:  # a derived type would come back as its base
             return [name, encode(external)]
     kind_name = type(external).__name__
-    raise DataError(f"ids of type {kind_name} cannot be saved, got {external!r}; make them strings or tuples")
+    raise DataError(f"ids of type {kind_name} cannot be saved, got {quote(external)}; make them strings or tuples")
 
 
 def _from_tagged(tagged: list[Any]) -> Any:

@@ -14,7 +14,7 @@ from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, Step
 from spherec.data.files import decode_ids, decode_names, encode_ids, encode_names, read_archive, write_archive
 from spherec.data.ids import IdMap
-from spherec.errors import ArgumentError, DataError, describe_missing_column
+from spherec.errors import ArgumentError, DataError, describe_missing_column, quote
 
 Orientation = Literal["users x items", "items x users"]
 """Meaning of a matrix's rows and columns."""
@@ -122,7 +122,7 @@ class Interactions:
         `rows` says what a row is. Ids default to positions. Empty rows and columns stay.
         """
         if rows not in ("users", "items"):
-            raise ArgumentError(f"rows must be 'users' or 'items', got {rows!r}")
+            raise ArgumentError(f"rows must be 'users' or 'items', got {quote(rows)}")
         csr = _binary_csr(matrix)
         csr = csr if rows == "users" else sp.csr_array(csr.T)
         n_users, n_items = csr.shape
@@ -200,7 +200,7 @@ class Interactions:
     def items_of(self, user: int) -> NDArray[np.int32]:
         """Return the item indices of a user index, ascending."""
         if not isinstance(user, int | np.integer) or not 0 <= user < self.n_users:
-            raise ArgumentError(f"user must be an index in 0 … {self.n_users - 1}, got {user!r}")
+            raise ArgumentError(f"user must be an index in 0 … {self.n_users - 1}, got {quote(user)}")
         return self.indices[self.indptr[user] : self.indptr[user + 1]]
 
     def filter(self, mask: NDArray[np.bool_], name: str | None = None) -> "Interactions":
@@ -286,7 +286,7 @@ def as_interactions(
     if hasattr(data, "columns"):
         _refuse_options("a data frame goes by columns", orientation=orientation)
         if user is None or item is None:
-            names = ", ".join(map(repr, list(data.columns)[:12]))
+            names = ", ".join(map(quote, list(data.columns)[:12]))
             raise ArgumentError(f"a data frame needs the names of its columns, user=… and item=…, two of {names}")
         return Interactions.from_frame(data, user=user, item=item, duplicates="sum")  # how often does not matter here
     if sp.issparse(data) or hasattr(data, "__array__"):
@@ -324,7 +324,7 @@ def _from_matrix(matrix: Any, orientation: Orientation | None) -> Interactions:
         rows, columns = matrix.shape if len(matrix.shape) == 2 else (0, 0)
         raise ArgumentError(
             f"orientation must be 'users x items' ({rows:,} users, {columns:,} items) or 'items x users' "
-            f"({columns:,} users, {rows:,} items) for this matrix, got {orientation!r}"
+            f"({columns:,} users, {rows:,} items) for this matrix, got {quote(orientation)}"
         )
     return Interactions.from_matrix(matrix, rows="users" if orientation == "users x items" else "items")
 
@@ -356,7 +356,9 @@ def _binary_csr(matrix: Any) -> "sp.csr_array":
     dense = None if sp.issparse(matrix) else np.asarray(matrix)
     shape, kind = (matrix.shape, matrix.dtype.kind) if dense is None else (dense.shape, dense.dtype.kind)
     if len(shape) != 2 or kind not in "biuf":
-        raise DataError(f"the matrix must be two-dimensional and hold real numbers, got shape {shape}, kind {kind!r}")
+        raise DataError(
+            f"the matrix must be two-dimensional and hold real numbers, got shape {shape}, kind {quote(kind)}"
+        )
     coo = sp.coo_array(matrix if dense is None else dense)
     if not np.all(coo.data >= 0):  # false for NaN, too
         raise DataError("the matrix must have entries >= 0 and no NaN; keep what counts: matrix > 0")
@@ -388,7 +390,7 @@ def _check(data: Interactions) -> None:
         raise DataError("times must be a row of finite float64")
     for name in {type(name): name for name in data.item_names or ()}.values():
         if not isinstance(name, str | None):
-            raise DataError(f"item names must be strings or None, got {name!r}")
+            raise DataError(f"item names must be strings or None, got {quote(name)}")
     for field, column, length in (("item_names", data.item_names, data.n_items), ("times", times, len(data))):
         if column is not None and len(column) != length:
             raise DataError(f"{field} must have length {length:,}, got {len(column):,}")

@@ -15,7 +15,7 @@ from spherec import rng
 from spherec.data.events import pair_keys, to_seconds
 from spherec.data.ids import IdMap, describe_id, factorize, invert, refuse_twins
 from spherec.data.interactions import Interactions, merge_item_names, row_starts
-from spherec.errors import ArgumentError, DataError
+from spherec.errors import ArgumentError, DataError, quote
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def ratio(data: Interactions, test: float = 0.2, *, seed: int = 0) -> Fold:
     Every user keeps at least one item for training, so if many have a single item, less than the share is tested.
     """
     if not isinstance(test, int | float) or not 0 < test < 1:
-        raise ArgumentError(f"test must be a share between 0 and 1, got {test!r}")
+        raise ArgumentError(f"test must be a share between 0 and 1, got {quote(test)}")
     rank = _shuffled_rank(data, seed)  # (E,)
     start = rng.stream(seed, "split start").random()
     # A step up of this staircase comes at a `test` share of any run of ranks.
@@ -85,7 +85,7 @@ def ratio(data: Interactions, test: float = 0.2, *, seed: int = 0) -> Fold:
 def leave_one_out(data: Interactions, *, by: Literal["random", "time"] = "random", seed: int = 0) -> Fold:
     """Hold out one item of each user: a random one, or the latest. Users with one item keep it for training."""
     if by not in ("random", "time"):
-        raise ArgumentError(f"by must be 'random' or 'time', got {by!r}")
+        raise ArgumentError(f"by must be 'random' or 'time', got {quote(by)}")
     rank = _shuffled_rank(data, seed)
     if by == "time":
         order = np.lexsort((rank, _times(data), data.users))  # equal times in random order
@@ -106,7 +106,7 @@ def by_time(data: Interactions, *, at: float | str | date | None = None, test: f
     """
     times = _times(data)
     if (at is None) == (test is None):
-        raise ArgumentError(f"give either at or test, got at={at!r} and test={test!r}")
+        raise ArgumentError(f"give either at or test, got at={quote(at)} and test={quote(test)}")
     if not len(times):
         raise DataError("there are no pairs to split by time; give interactions with some")
     if at is not None:
@@ -175,7 +175,7 @@ def _moment(at: float | str | date) -> float:
     try:
         return to_seconds(at)
     except (TypeError, ValueError):
-        raise ArgumentError(f"at must be a date such as '2004-06-01' or a number, got {at!r}") from None
+        raise ArgumentError(f"at must be a date such as '2004-06-01' or a number, got {quote(at)}") from None
 
 
 def _refuse_other_ids(train: IdMap, test: IdMap, role: str) -> None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from spherec.data.events import pair_keys
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, suggest
+from spherec.errors import ArgumentError, quote, suggest
 
 Values = NDArray[np.float64]
 
@@ -221,14 +221,16 @@ def find_metric(metric: str | Metric | Formula) -> Metric:
         named = {built_in.name: built_in for built_in in METRICS}
         if metric not in named:
             raise ArgumentError(
-                f"there is no metric called {metric!r}{suggest(metric, named)}; there are {', '.join(named)}"
+                f"there is no metric called {quote(metric)}{suggest(metric, named)}; there are {', '.join(named)}"
             )
         return named[metric]
     if all(hasattr(metric, attribute) for attribute in ("name", "label", "percent")) and callable(metric):
         return metric  # type: ignore[return-value]
     name = getattr(metric, "__name__", "")
     if not callable(metric) or not name.isidentifier():
-        raise ArgumentError(f"a metric must be a name, a function, or have name, label and percent, got {metric!r}")
+        raise ArgumentError(
+            f"a metric must be a name, a function, or have name, label and percent, got {quote(metric)}"
+        )
     return FormulaMetric(name, name.replace("_", " "), metric)
 
 

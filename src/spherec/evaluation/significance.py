@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import ttest_rel
 
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, quote
 from spherec.evaluation.metrics import METRICS, Metric, per_user_name
 from spherec.evaluation.scores import Scores
 
@@ -34,7 +34,7 @@ def difference(first: Scores, second: Scores, metric: str | Metric = "ndcg") -> 
     name = _name_of_values(metric)
     known = first.per_user.values.keys() & second.per_user.values.keys()
     if name not in known:
-        raise ArgumentError(f"metric must be one of {', '.join(sorted(known))}, got {name!r}")
+        raise ArgumentError(f"metric must be one of {', '.join(sorted(known))}, got {quote(name)}")
     if first.k != second.k or not np.array_equal(first.per_user.users, second.per_user.users):
         raise ArgumentError("the two must be evaluated on the same users and at the same k; evaluate both alike")
     return paired(first.per_user[name], second.per_user[name])

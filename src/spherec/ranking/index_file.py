@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from spherec.data.files import atomic_path
-from spherec.errors import DataError
+from spherec.errors import DataError, quote
 from spherec.geometry import Vectors
 
 _MARK = b"spherec1"
@@ -58,7 +58,8 @@ def read_index(path: str | PathLike[str], vectors: Vectors) -> dict[str, Any]:
     if differs:
         name = differs[0]
         raise DataError(
-            f"{path} is the index of other vectors: {name} {there.get(name)!r}, of this model {here[name]!r}; {_REMEDY}"
+            f"{path} is the index of other vectors: {name} {quote(there.get(name))}, "
+            f"of this model {quote(here[name])}; {_REMEDY}"
         )
     return config
 

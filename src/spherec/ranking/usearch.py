@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from spherec.data.events import pair_keys
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, quote
 from spherec.geometry import Vectors
 from spherec.ranking import index_file
 from spherec.ranking.exact import ExactRanker
@@ -64,7 +64,7 @@ class Hnsw:
         if not self.width >= 1:
             raise ArgumentError(f"width must be >= 1, got {self.width}")
         if self.dtype not in get_args(_Dtype):
-            raise ArgumentError(f"dtype must be one of {', '.join(get_args(_Dtype))}, got {self.dtype!r}")
+            raise ArgumentError(f"dtype must be one of {', '.join(get_args(_Dtype))}, got {quote(self.dtype)}")
         if not 0 <= self.exact_beyond <= 1:
             raise ArgumentError(f"exact_beyond must be between 0 and 1, got {self.exact_beyond}")
 

@@ -15,7 +15,7 @@ from spherec.data.files import refuse_unwritable
 from spherec.data.ids import Unknown
 from spherec.data.interactions import Orientation, as_interactions
 from spherec.device import DeviceName, resolve
-from spherec.errors import ArgumentError, suggest
+from spherec.errors import ArgumentError, quote, suggest
 from spherec.evaluation.validation import VALIDATION_METRIC, default_share, hold_out
 from spherec.geometry import Constraint
 from spherec.losses import Loss
@@ -104,7 +104,9 @@ class CML(TrainedModel):
         seed: int | FromPreset = FROM_PRESET,
     ) -> None:
         if preset not in PRESETS:
-            raise ArgumentError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}{suggest(preset, PRESETS)}")
+            raise ArgumentError(
+                f"preset must be one of {', '.join(PRESETS)}, got {quote(preset)}{suggest(preset, PRESETS)}"
+            )
         super().__init__()
         given: dict[str, Any] = {
             "dim": dim,

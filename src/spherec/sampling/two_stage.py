@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, quote
 from spherec.geometry import Geometry, gather, unit
 from spherec.kernels import Backend, backend
 from spherec.kernels.protocol import Candidates, TwoStageLaw
@@ -64,7 +64,7 @@ class TwoStage(Sampling):
         if not 0 < self.cap < 1:
             raise ArgumentError(f"cap must lie between 0 and 1, got {self.cap}")
         if self.vectors not in ("live", "frozen"):
-            raise ArgumentError(f"vectors must be 'live' or 'frozen', got {self.vectors!r}")
+            raise ArgumentError(f"vectors must be 'live' or 'frozen', got {quote(self.vectors)}")
 
     def build(self, train: Interactions, device: torch.device, *, initial_items: Tensor) -> Sampler:
         """Return the sampler for `train` on `device`; frozen vectors are `initial_items` (I, D)."""

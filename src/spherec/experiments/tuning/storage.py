@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from spherec.data.files import refuse_unwritable
-from spherec.errors import ArgumentError, DataError
+from spherec.errors import ArgumentError, DataError, quote
 from spherec.experiments.tuning.package import SQLAlchemyError, optuna
 
 _HEARTBEAT, _GRACE = 30, 120  # seconds between two heartbeats, and without one before a trial is given to another
@@ -86,7 +86,8 @@ def _storage(storage: str | PathLike[str] | None) -> "optuna.storages.BaseStorag
         url = f"sqlite:///{Path(url).resolve()}"
     elif not url.startswith(("sqlite", "postgresql", "mysql", "mariadb")):
         raise ArgumentError(
-            f"--storage must be a file, or begin with sqlite:///, postgresql:// or mysql://, got {hide_password(url)!r}"
+            "--storage must be a file, or begin with sqlite:///, postgresql:// or mysql://, "
+            f"got {quote(hide_password(url))}"
         )
     options = {"connect_args": {"timeout": _WAIT}} if url.startswith("sqlite") else {"pool_pre_ping": True}
     with warnings.catch_warnings():
@@ -106,7 +107,7 @@ def _refuse_other(
     study: "optuna.Study", known: Mapping[str, Any] | None, now: Mapping[str, Any], storage: str | PathLike[str] | None
 ) -> None:
     """Raise an error that names the first difference between the study and what is asked for now."""
-    where = f"study {study.study_name!r} in {hide_password(storage)}"
+    where = f"study {quote(study.study_name)} in {hide_password(storage)}"
     remedy = "give the same, or start another study with --study or --storage"
     if known is None:
         raise DataError(f"{where} was not made by spherec tune; name another with --study or --storage")
