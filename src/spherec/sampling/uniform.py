@@ -20,8 +20,8 @@ class Uniform(Sampling):
     negatives: int = 1
     "N, negatives for each positive."
     shared: bool = False
-    """Whether a batch shares its negatives: hundreds or thousands of them, for softmin. No more are drawn than there
-    are items."""
+    """Share the negatives among all pairs of a batch: hundreds or thousands of them, for softmin. No more are drawn
+    than there are items."""
     gives_log_q = True
 
     def __post_init__(self) -> None:

@@ -49,7 +49,7 @@ class Trained:
     history: History
     "Records of all epochs."
     ended: Ended
-    "Why the run ended."
+    "Reason why the run ended."
 
 
 def train(
