@@ -47,15 +47,15 @@ def demo_command(
 
 
 def _compared_with_paper(scores: "Scores") -> Table:
-    from spherec.experiments import paper_rows
+    from spherec.experiments.paper import PAPER_METRICS, paper_rows
+    from spherec.experiments.table import heading, mean_std
 
     paper = paper_rows("book-crossing")[_ROW]
-    table = Table(
-        "", "MAP@50 %", "NDCG@50 %", "MMR@50", title="Two-stage, 5 negatives, batch 256", title_justify="left"
-    )
-    table.add_row("this model, fold 0", f"{100 * scores.map:.2f}", f"{100 * scores.ndcg:.2f}", f"{scores.mmr:.1f}")
-    theirs = {name: spread.mean for name, spread in paper.scores.items()}
-    table.add_row("the paper, 4 folds", f"{theirs['map']:.2f}", f"{theirs['ndcg']:.2f}", f"{theirs['mmr']:.1f}")
+    title = "Two-stage, 5 negatives, batch 256, lists of 50"
+    table = Table("", *map(heading, PAPER_METRICS), title=title, title_justify="left")
+    ours = {metric.name: mean_std([scores[metric.name]], metric) for metric in PAPER_METRICS}
+    for name, figures in (("this model, fold 0", ours), ("the paper, 4 folds", paper.scores)):
+        table.add_row(name, *(f"{figures[metric.name].mean:.2f}" for metric in PAPER_METRICS))
     table.caption = "MMR is the median popularity of what is recommended: less is less biased"
     table.caption_justify = "left"
     for column in table.columns[1:]:

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -74,7 +74,7 @@ def tune_command(
     ] = None,
     study: Annotated[str, typer.Option(help="Name of the study in that place.", rich_help_panel=_SEARCH)] = "spherec",
     metric: Annotated[
-        Literal["ndcg", "map", "recall"], typer.Option(help="Metric on the held-out items.", rich_help_panel=_GOAL)
+        str, typer.Option(help="Metric on the held-out items: ndcg, map, recall, mrr, …", rich_help_panel=_GOAL)
     ] = "ndcg",
     k: Annotated[int, typer.Option("-k", help="Length of the lists.", rich_help_panel=_GOAL)] = 50,
     mmr_at_most: Annotated[

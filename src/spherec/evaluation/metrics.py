@@ -95,7 +95,7 @@ class Metric(Protocol):
 
     @property
     def percent(self) -> bool:
-        """Whether tables show it in percent."""
+        """True if tables show it in percent."""
         ...
 
     def __call__(self, lists: RankedLists) -> Values | float:

@@ -54,7 +54,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         check_counts(self, folds=2, seed=0, k=1)
-        check_share("validation", self.validation)
+        check_validation(self.validation)
         names = [row.name for row in self.rows]
         if len(set(names)) != len(names):
             raise ArgumentError(f"two rows of {self.name} have the same name; rows: {', '.join(names)}")
@@ -111,10 +111,10 @@ def check_counts(owner: object, **least: int) -> None:
             raise ArgumentError(f"{name} must be a whole number >= {smallest}, got {value!r}")
 
 
-def check_share(name: str, value: object) -> None:
-    """Raise an error unless the value is a float between 0 and 1, both excluded."""
-    if not isinstance(value, float) or not 0 < value < 1:
-        raise ArgumentError(f"{name} must be a share between 0 and 1, got {value!r}")
+def check_validation(share: object) -> None:
+    """Raise an error unless the share is a float between 0 and 1, both excluded."""
+    if not isinstance(share, float) or not 0 < share < 1:
+        raise ArgumentError(f"validation must be a share between 0 and 1, got {share!r}")
 
 
 def _read_row(content: Mapping[str, Any]) -> Row:

@@ -22,7 +22,7 @@ class PaperRow:
     negatives: int
     batch: int
     scores: Mapping[str, MeanStd]
-    "By the names of metrics; MAP and NDCG in percent."
+    "Figures by the names of metrics; MAP and NDCG in percent."
 
     @property
     def name(self) -> str:

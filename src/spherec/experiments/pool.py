@@ -17,7 +17,7 @@ _Outcome = TypeVar("_Outcome")
 
 @dataclass(frozen=True)
 class Stage:
-    """How far a run has come."""
+    """Progress of a run."""
 
     model: str
     fold: int

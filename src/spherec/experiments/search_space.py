@@ -35,7 +35,7 @@ class Range:
     low: int | float
     high: int | float
     log: bool = False
-    "Whether values are spread evenly over the logarithm."
+    "True if values are spread evenly over the logarithm."
     step: int | float | None = None
     "Distance of neighbours; by default 1 for fields with whole numbers, any number elsewhere."
 

@@ -36,7 +36,7 @@ class TrialRecord:
     model: str
     fold: int
     identity: dict[str, Any]
-    "What decides the result besides the settings: the data, the split, the model's fixed settings."
+    "All that decides the result besides the settings: the data, the split, the model's fixed settings."
     trial: Trial
     environment: dict[str, str]
 
@@ -68,11 +68,11 @@ class Result:
     environment: dict[str, str] = field(default_factory=dict)
     "Commit, device and versions."
     is_ours: bool = True
-    "Whether it is a model of spherec; all others are peers."
+    "True for a model of spherec; all others are peers."
     peak_mb: float | None = None
     "Growth of memory during the last fit; None if it is not known."
     peak_of: str = ""
-    "Which memory that is."
+    "Kind of that memory."
     curve: list[dict[str, Any]] = field(default_factory=list)
     "The epochs with a validation, of the trial that was chosen."
     digest: str = ""

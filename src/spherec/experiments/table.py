@@ -31,7 +31,7 @@ class TableRow:
     model: str
     folds: int
     scores: Mapping[str, MeanStd]
-    "By the names of metrics; in percent where the metric says so."
+    "Figures by the names of metrics; in percent where the metric says so."
     seconds: Mapping[str, float]
     "Time of choosing and training, mean over folds."
     epochs: float | None = None

@@ -40,15 +40,15 @@ class Trial:
     "Epochs after which the validation metric was best; None for a model without early stopping."
     seconds: float = 0.0
     failed: str = ""
-    "Why it could not be fit; empty where it could."
+    "Reason why it could not be fit; empty where it could."
     pruned: bool = False
-    "Whether it was ended early as poor."
+    "True if it was ended early as poor."
     number: int = 0
     "Position in the search, counted from 0."
 
     @property
     def state(self) -> TrialState:
-        """How it ended."""
+        """State in which it ended."""
         return "failed" if self.failed else "pruned" if self.pruned else "complete"
 
     @property
@@ -66,7 +66,7 @@ class FittedModel:
     "Epochs after which the validation metric was best."
     history: History | None = None
     pruned: bool = False
-    "Whether it was ended early as poor."
+    "True if it was ended early as poor."
 
 
 def run_trial(

@@ -15,7 +15,7 @@ from spherec.data.files import atomic_write
 from spherec.errors import MissingPackageError
 from spherec.experiments.store import Result
 
-Columns = dict[str, NDArray[Any]]
+UserColumns = dict[str, NDArray[Any]]
 
 
 class UserValues:
@@ -23,7 +23,7 @@ class UserValues:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._runs: dict[str, Columns] | None = None
+        self._runs: dict[str, UserColumns] | None = None
 
     @staticmethod
     def check_packages() -> None:
@@ -45,7 +45,7 @@ class UserValues:
             _write(file, _join(list(runs.values())))
         self._runs = None
 
-    def load(self, result: Result) -> Columns | None:
+    def load(self, result: Result) -> UserColumns | None:
         """Return `user` and the metrics, one array (B,) each; None if they are absent."""
         if self._runs is None:
             self._runs = {}
@@ -54,14 +54,14 @@ class UserValues:
         return self._runs.get(result.run)
 
 
-def _join(parts: list[Columns]) -> Columns:
+def _join(parts: list[UserColumns]) -> UserColumns:
     """Put runs one after the other; NaN where one lacks a metric that another has."""
     names = list(dict.fromkeys(name for part in parts for name in part))
     missing = {id(part): np.full(len(part["run"]), np.nan, dtype=np.float32) for part in parts}
     return {name: np.concatenate([part.get(name, missing[id(part)]) for part in parts]) for name in names}
 
 
-def _split(columns: Columns) -> dict[str, Columns]:
+def _split(columns: UserColumns) -> dict[str, UserColumns]:
     """Return the columns of each run."""
     runs = columns["run"].astype(str)
     changes: list[int] = np.flatnonzero(runs[1:] != runs[:-1]).tolist()  # the last row of each run but one
@@ -73,7 +73,7 @@ def _split(columns: Columns) -> dict[str, Columns]:
     }
 
 
-def _read(path: Path) -> Columns:
+def _read(path: Path) -> UserColumns:
     if _package() == "polars":
         import polars as pl
 
@@ -84,7 +84,7 @@ def _read(path: Path) -> Columns:
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
-def _write(file: IO[bytes], columns: Columns) -> None:
+def _write(file: IO[bytes], columns: UserColumns) -> None:
     if _package() == "polars":
         import polars as pl
 

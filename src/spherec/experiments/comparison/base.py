@@ -31,14 +31,14 @@ SearchValues = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True)
 class FitContext:
-    """What all models are given alike."""
+    """Arguments that all models are given alike."""
 
     k: int
     "Length of the lists."
     seed: int
     "Seed of everything random."
     device: torch.device
-    "Where to compute; models of libraries without a GPU stay on the CPU."
+    "Device to compute on; models of libraries without a GPU stay on the CPU."
     on_epoch: Callable[[int, int], None] = lambda *_: None
     "Called with the number of epochs that are done, and of all."
 
@@ -67,14 +67,14 @@ class ComparedModel(ABC):
     name: str
     is_ours = False
     runs_in_parallel = False
-    "Whether a GPU has room for several trials at a time."
+    "True if a GPU has room for several trials at a time."
     search_space: Mapping[str, Sequence[Any]] = {}
     fixed: Mapping[str, Any] = {}
     "All else that decides the result, as plain data."
 
     @property
     def has_choices(self) -> bool:
-        """Whether there is anything to choose on the validation part."""
+        """True if there is anything to choose on the validation part."""
         return any(len(values) > 1 for values in self.search_space.values())
 
     def check(self, train: Interactions) -> None:  # noqa: B027, most take any data

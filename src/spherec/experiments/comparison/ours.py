@@ -61,7 +61,7 @@ class OurModel(ComparedModel):
 
     @property
     def has_choices(self) -> bool:
-        """Whether there are settings or epochs to choose; a learning rate that falls is run to the end."""
+        """True if there are settings or epochs to choose; a learning rate that falls is run to the end."""
         return super().has_choices or self.config.optimizer.schedule == "constant"
 
     @property

@@ -87,7 +87,7 @@ def page_cells(row: TableRow, metrics: Sequence[Metric]) -> list[str]:
 
 @dataclass(frozen=True)
 class PageFacts:
-    """What a page says about how it was made."""
+    """Facts that a page states about the comparison."""
 
     title: str
     command: str

@@ -36,7 +36,7 @@ from spherec.experiments.comparison.base import ComparedModel, FitContext, Searc
 from spherec.experiments.comparison.models import default_models, find_models, known_models
 from spherec.experiments.comparison.report import summarize_comparison
 from spherec.experiments.environment import environment_of
-from spherec.experiments.experiment import check_counts, check_share
+from spherec.experiments.experiment import check_counts, check_validation
 from spherec.experiments.pool import Stage, Watch, run_all, workers_for
 from spherec.experiments.store import RecordFile, Result, TrialRecord, data_id
 from spherec.experiments.table import TableRow
@@ -92,7 +92,7 @@ def compare(
 
 @dataclass(frozen=True)
 class ComparisonPlan:
-    """What is compared, and how."""
+    """Plan of a comparison: the models, the split, the search and the metrics."""
 
     models: tuple[ComparedModel, ...]
     folds: int = 4
@@ -110,7 +110,7 @@ class ComparisonPlan:
 
     def __post_init__(self) -> None:
         check_counts(self, folds=2, k=1, trials=1, seed=0)
-        check_share("validation", self.validation)
+        check_validation(self.validation)
 
     @property
     def computed(self) -> tuple[Metric, ...]:
@@ -119,7 +119,7 @@ class ComparisonPlan:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What decides the results, except data, split and model."""
+        """Facts that decide the results, besides data, split and model."""
         own = {"metrics": [metric.name for metric in self._own]} if self._own else {}
         return {"k": self.k, "validation": self.validation, "seed": self.seed, **own}
 

@@ -54,7 +54,7 @@ TuneEnd = Literal["all trials done", "out of time", "interrupted"]
 
 @dataclass(frozen=True)
 class TuneResult:
-    """What is known when a call of `tune` ends; another call may continue the study."""
+    """Result of a call of `tune`; another call may continue the study."""
 
     best: Trial | None
     "The winner; None as long as no trial is complete."
@@ -63,7 +63,7 @@ class TuneResult:
     trials: Sequence[Trial]
     "All trials of the study, also of earlier calls, in the order of their numbers."
     ended: TuneEnd
-    "Why this call ended."
+    "Reason why this call ended."
     importance: Mapping[str, float] = field(default_factory=dict)
     "Share of the difference between trials that each field explains; empty where trials are few or alike."
 
