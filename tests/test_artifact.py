@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from safetensors.numpy import load_file
 
-from spherec import artifact, tensor_file
+from spherec import artifact
 from spherec.artifact import Artifact
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
@@ -221,7 +221,7 @@ MANIFESTS = {
 )
 def test_parts_that_do_not_fit_are_refused(tmp_path, arrays, manifest, monkeypatch):
     data = Interactions.from_matrix(random_rows(3, 4, 0.6))
-    write = tensor_file.write_tensors
+    write = artifact.write_tensors
 
     def wrongly(path, right, good):
         assert set(arrays) <= set(right)

@@ -16,7 +16,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 # A part may import its own folder and parts of a lower level. A new part gets its place here.
 LEVELS = (
     {"_version", "errors", "nested", "rng", "device", "threads"},
-    {"geometry", "data", "datasets", "kernels", "tensor_file", "memory"},
+    {"geometry", "data", "datasets", "kernels", "memory"},
     {"embedding", "losses", "sampling", "optim", "ranking"},
     {"training", "evaluation"},
     {"artifact", "recommender", "experiments"},
@@ -30,7 +30,6 @@ NEIGHBOURS = {
     "threads": {"errors"},
     "nested": {"errors"},
     "datasets": {"data"},
-    "tensor_file": {"data"},
     "embedding": {"optim"},
     "evaluation": {"training"},
     "recommender": {"artifact"},

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
-from spherec import tensor_file
+from spherec.artifact import read_tensors, write_tensors
+from spherec.data.files import is_tensor_file
 from spherec.errors import DataError
 
 ARRAYS = {
@@ -23,12 +24,12 @@ MANIFEST = {"format": "test", "version": 3, "note": "α"}
 
 @pytest.fixture
 def path(tmp_path):
-    tensor_file.write_tensors(tmp_path / "x.t", ARRAYS, MANIFEST)
+    write_tensors(tmp_path / "x.t", ARRAYS, MANIFEST)
     return tmp_path / "x.t"
 
 
 def read(path):
-    return tensor_file.read_tensors(path, "test", 3, remedy="make it again")
+    return read_tensors(path, "test", 3, remedy="make it again")
 
 
 def header_of(whole):
@@ -54,7 +55,7 @@ def test_it_comes_back(path):
     arrays, manifest = read(path)
     assert same(arrays)
     assert MANIFEST.items() <= manifest.items()
-    assert tensor_file.is_tensor_file(path)
+    assert is_tensor_file(path)
 
 
 def test_other_readers_open_it(path):
@@ -62,7 +63,7 @@ def test_other_readers_open_it(path):
 
 
 def test_the_same_content_gives_the_same_bytes(path, tmp_path):
-    tensor_file.write_tensors(tmp_path / "y.t", ARRAYS, MANIFEST)
+    write_tensors(tmp_path / "y.t", ARRAYS, MANIFEST)
     assert (tmp_path / "y.t").read_bytes() == path.read_bytes()
 
 
@@ -81,13 +82,13 @@ def test_arrays_are_mapped_and_their_changes_stay_in_memory(path):
 @pytest.mark.parametrize("kind", ["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?", ">i8", ">f4"])
 def test_every_kind_of_number(kind, tmp_path):
     array = np.array([0, 1, 1, 0], dtype=kind)[::2]
-    tensor_file.write_tensors(tmp_path / "x.t", {"a": array}, MANIFEST)
+    write_tensors(tmp_path / "x.t", {"a": array}, MANIFEST)
     assert np.array_equal(read(tmp_path / "x.t")[0]["a"], array)
 
 
 def test_numbers_that_no_file_holds_are_refused(tmp_path):
     with pytest.raises(DataError, match="at most 64 bits"):
-        tensor_file.write_tensors(tmp_path / "x.t", {"a": np.zeros(2, np.clongdouble)}, MANIFEST)
+        write_tensors(tmp_path / "x.t", {"a": np.zeros(2, np.clongdouble)}, MANIFEST)
     assert not list(tmp_path.iterdir())
 
 
@@ -184,7 +185,7 @@ def test_a_header_of_any_claimed_length_is_refused(path, length):
 @given(noise=st.binary(max_size=400), cut=st.integers(0, 900))
 def test_noise_is_refused(noise, cut, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "noise.t"
-    tensor_file.write_tensors(path, ARRAYS, MANIFEST)
+    write_tensors(path, ARRAYS, MANIFEST)
     whole = path.read_bytes()
     changed = whole[:cut] + noise + whole[cut + len(noise) :]
     path.write_bytes(changed)
@@ -200,11 +201,11 @@ def test_noise_is_refused(noise, cut, tmp_path_factory):
 
 def test_a_file_of_another_kind_or_version(path):
     with pytest.raises(DataError, match="holds 'test', not 'model'; give the right file"):
-        tensor_file.read_tensors(path, "model", 3, remedy="")
+        read_tensors(path, "model", 3, remedy="")
     with pytest.raises(DataError, match="of format version 3, this spherec reads 2; install a newer spherec"):
-        tensor_file.read_tensors(path, "test", 2, remedy="")
+        read_tensors(path, "test", 2, remedy="")
     with pytest.raises(DataError, match="of format version 3, this spherec reads 4; install a matching spherec"):
-        tensor_file.read_tensors(path, "test", 4, remedy="")
+        read_tensors(path, "test", 4, remedy="")
 
 
 def test_safetensors_from_elsewhere(tmp_path):
@@ -220,7 +221,7 @@ def test_foreign_files(tmp_path, content):
     (tmp_path / "x.t").write_bytes(content)
     with pytest.raises(DataError, match=r"x\.t is damaged or not made by spherec"):
         read(tmp_path / "x.t")
-    assert not tensor_file.is_tensor_file(tmp_path / "x.t")
+    assert not is_tensor_file(tmp_path / "x.t")
 
 
 def test_what_cannot_be_read(tmp_path):

@@ -14,12 +14,11 @@ from spherec import datasets
 from spherec.cli._output import counting_bar, note
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events
-from spherec.data.files import is_archive
+from spherec.data.files import is_archive, is_tensor_file
 from spherec.data.interactions import Interactions
 from spherec.data.readers import read_book_crossing_names, read_events, read_interactions, read_names
 from spherec.data.readers.formats import Columns, FormatName, Missing, Reading
 from spherec.errors import ArgumentError, DataError
-from spherec.tensor_file import is_tensor_file
 
 TABLE = "Reading a table"
 CUT = "Which pairs"

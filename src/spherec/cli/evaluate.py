@@ -14,12 +14,11 @@ from spherec.cli._output import AsJson, note, show
 from spherec.cli._settings import Device
 from spherec.cli._source import Source
 from spherec.data import splits
-from spherec.data.files import is_archive
+from spherec.data.files import is_archive, is_tensor_file
 from spherec.data.interactions import Interactions
 from spherec.data.readers import read_events
 from spherec.data.readers.formats import Columns, Reading
 from spherec.errors import DataError
-from spherec.tensor_file import is_tensor_file
 
 if TYPE_CHECKING:
     from spherec.device import DeviceName

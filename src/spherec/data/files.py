@@ -1,7 +1,7 @@
 """Binary files: atomic writing, the manifest, archives of arrays, ids and names as arrays, errors of damaged files.
 
 Two containers hold named arrays and a manifest: the archive (.npz) of this module, for data and checkpoints, and the
-safetensors file of `tensor_file.py`, for models. A manifest is a JSON table: what the file holds (`format`), the
+safetensors file of `artifact.py`, for models. A manifest is a JSON table: what the file holds (`format`), the
 `version` of that format, and what its writer adds.
 
 An archive is a zip of .npy files that `numpy.load` opens. Stored members are placed so that their numbers begin at a
@@ -268,6 +268,18 @@ def is_archive(path: str | os.PathLike[str]) -> bool:
             return f"{MANIFEST}.npy" in archive.namelist()
     except (OSError, *_DAMAGE):
         return False
+
+
+def is_tensor_file(path: str | os.PathLike[str]) -> bool:
+    """Return whether the path is a readable file that begins like a safetensors file, such as a model."""
+    if not Path(path).is_file():
+        return False
+    try:
+        with open(path, "rb") as file:
+            begin = file.read(9)
+    except OSError:
+        return False
+    return len(begin) == 9 and begin[8:] == b"{" and int.from_bytes(begin[:8], "little") <= LARGEST_MANIFEST
 
 
 def _padding(offset: int, info: zipfile.ZipInfo) -> bytes:

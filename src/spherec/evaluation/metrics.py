@@ -252,3 +252,10 @@ def label_at(metric: Metric, k: int, *, explain: bool = False) -> str:
 def per_user_name(metric: Metric) -> str:
     """Return the name of the metric's values of single users."""
     return getattr(metric, "per_user_name", "") or metric.name
+
+
+def mean_of(result: Values | float) -> float:
+    """Return the mean of a metric's values (B,) that are not NaN, NaN if there are none; a number as it is."""
+    values = np.atleast_1d(np.asarray(result, dtype=np.float64))
+    values = values[~np.isnan(values)]
+    return float(values.mean()) if len(values) else float("nan")

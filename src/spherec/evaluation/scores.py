@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spherec.errors import ArgumentError
-from spherec.evaluation.metrics import Metric, RankedLists, Values, per_user_name
+from spherec.evaluation.metrics import Metric, RankedLists, Values, mean_of, per_user_name
 
 
 class PerUser:
@@ -72,13 +72,6 @@ class Scores:
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.values]
-
-
-def mean_of(result: Values | float) -> float:
-    """Return the mean of a metric's values (B,) that are not NaN, NaN if there are none; a number as it is."""
-    values = np.atleast_1d(np.asarray(result, dtype=np.float64))
-    values = values[~np.isnan(values)]
-    return float(values.mean()) if len(values) else float("nan")
 
 
 _Value = TypeVar("_Value")

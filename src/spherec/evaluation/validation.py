@@ -6,8 +6,7 @@ from spherec.data import splits
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.errors import ArgumentError, DataError
-from spherec.evaluation.metrics import Formula, Metric, RankedLists, find_metric
-from spherec.evaluation.scores import mean_of
+from spherec.evaluation.metrics import Formula, Metric, RankedLists, find_metric, mean_of
 from spherec.geometry import Vectors
 from spherec.ranking import ExactRanker
 from spherec.training.config import Training
@@ -42,7 +41,7 @@ def hold_out(data: Interactions, config: Training, share: float | None) -> tuple
     share = default_share(config) if share is None else share
     if share == 0:
         return data, None
-    check_share(share)
+    check_validation_share(share)
     otherwise = "train on everything: validation=0 with a number of epochs (--validation 0 --epochs N)"
     fold = validation_part(data, share, seed=config.seed, otherwise=otherwise)
     return fold.train, Validation(fold.train, fold.test)
@@ -53,7 +52,7 @@ def default_share(config: Training) -> float:
     return 0.05 if config.optimizer.schedule == "constant" else 0.0
 
 
-def check_share(share: float) -> None:
+def check_validation_share(share: float) -> None:
     """Raise an `ArgumentError` unless the share is between 0 and 1."""
     if not 0 < share < 1:
         raise ArgumentError(f"validation must be 0 or a share between 0 and 1, got {share:g}")

@@ -17,7 +17,7 @@ of this happens in each of them, as in training.
 """
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -68,26 +68,27 @@ class NegativePool:
         return cls(items, log_weight, temperature, parts, offset)
 
 
+@dataclass(eq=False)
 class FoldIn:
     """Places users in a space whose items do not move. The same items always give the same place."""
 
-    def __init__(self, artifact: Artifact) -> None:
-        self._artifact = artifact
-        self._lock = threading.Lock()
-        self._pool: NegativePool | None = None
+    artifact: Artifact
+    "The model."
+    _pool: NegativePool | None = field(default=None, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     @property
     def pool(self) -> NegativePool:
         """The pool of negatives, drawn when it is first needed."""
         with self._lock:
             if self._pool is None:
-                self._pool = NegativePool.draw(self._artifact)
+                self._pool = NegativePool.draw(self.artifact)
             return self._pool
 
     def place(self, items: NDArray[np.int32]) -> Tensor:
         """Return the vector (D,) of a user who has these items (n,), ascending."""
-        pool, vectors, subspaces = self.pool, self._artifact.vectors, self._artifact.config.subspaces
-        learned = items[self._artifact.data.users_per_item[items] > 0]  # the others are still where they began
+        pool, vectors, subspaces = self.pool, self.artifact.vectors, self.artifact.config.subspaces
+        learned = items[self.artifact.data.users_per_item[items] > 0]  # the others are still where they began
         own = learned if len(learned) else items
         middle = vectors.items(torch.from_numpy(own.astype(np.int64))).mean(0)  # (D,)
         offset = pool.offset.masked_fill(torch.from_numpy(np.isin(pool.items, own)), float("-inf"))  # (P, c)
@@ -119,5 +120,5 @@ class FoldIn:
         return best
 
     def _project(self, row: Tensor) -> Tensor:
-        constraint = self._artifact.vectors.constraint
+        constraint = self.artifact.vectors.constraint
         return to_vectors(project(row, constraint), constraint)

@@ -14,7 +14,7 @@ from spherec.data.events import pair_keys
 from spherec.data.ids import IdMap, refuse_twins
 from spherec.data.interactions import Interactions, merge_item_names, row_starts
 from spherec.errors import ArgumentError, DataError
-from spherec.evaluation.validation import Validation, check_share
+from spherec.evaluation.validation import Validation, check_validation_share
 from spherec.geometry import DenseVectors, project, unit
 from spherec.recommender.fold_in import FoldIn
 from spherec.training import Training
@@ -33,7 +33,7 @@ class Growth:
         """Return the pairs to learn from and the validation on a share of the new pairs, None if the share is 0."""
         if share == 0:
             return self.data, None
-        check_share(share)
+        check_validation_share(share)
         new = np.flatnonzero(self.fresh)
         tested = np.zeros(len(self.data), dtype=bool)
         tested[rng.stream(config.seed, "new pairs held out").permutation(new)[: round(share * len(new))]] = True
