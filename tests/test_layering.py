@@ -15,7 +15,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 # A part may import its own folder and parts of a lower level. A new part gets its place here.
 LEVELS = (
-    {"_version", "errors", "nested", "rng", "device", "threads"},
+    {"_version", "errors", "nested", "rng", "device"},
     {"geometry", "data", "datasets", "kernels", "memory"},
     {"embedding", "losses", "sampling", "optim", "ranking"},
     {"training", "evaluation"},
@@ -26,9 +26,9 @@ LEVELS = (
 # Neighbours on a level that may be imported all the same, one way only.
 NEIGHBOURS = {
     "rng": {"errors"},
-    "device": {"errors", "threads"},
-    "threads": {"errors"},
+    "device": {"errors"},
     "nested": {"errors"},
+    "kernels": {"geometry"},
     "datasets": {"data"},
     "embedding": {"optim"},
     "evaluation": {"training"},
@@ -147,6 +147,8 @@ LATE = {
     # polars is absent where models are only trained.
     "": {"polars", "pandas", "spherec.data.readers"},
     "rng.py": {"torch"},
+    # Triton comes with the CUDA builds of torch only.
+    "kernels/__init__.py": {"spherec.kernels.cuda"},
     # extras
     "experiments": {"implicit", "threadpoolctl", "pyarrow", "spherec.experiments.tuning"},
     "export": {"spherec.export", "spherec.ranking.usearch", "usearch"},

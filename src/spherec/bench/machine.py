@@ -8,7 +8,7 @@ import torch
 
 from spherec import rng
 from spherec.bench.timing import synchronize
-from spherec.threads import threads_for
+from spherec.device import threads_for
 
 _FLOATS = 1 << 26  # 256 MB, larger than every cache
 _ROW = 128

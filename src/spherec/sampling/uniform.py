@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from spherec.data.interactions import Interactions
-from spherec.sampling.fixed_law import FixedLawSampler
+from spherec.sampling.draw import FixedLawSampler
 from spherec.sampling.sampler import Sampler, Sampling, check_count
 
 

@@ -169,6 +169,10 @@ class Plan(NamedTuple):
     steps: int
     "Steps, at most."
 
+    def is_due(self, epoch: int) -> bool:
+        """Tell whether an epoch, counted from 0, ends with a validation."""
+        return (epoch + 1) % self.validate_every == 0 or epoch + 1 == self.epochs
+
 
 def _check_part(name: str, part: object, protocol: type, own: Mapping[str, type]) -> None:
     kind = type(part).__name__

@@ -1,11 +1,12 @@
-"""The compiled hinge against the loss and autograd."""
+"""The hinge of the backends against the loss and autograd."""
 
 import numpy as np
 import pytest
 import torch
 
 from spherec.geometry import squared_distance, to_vectors
-from spherec.kernels.hinge import hinge_gradient
+from spherec.kernels.cpu import CpuBackend
+from spherec.kernels.reference import ReferenceBackend
 from spherec.losses import Hinge, Triplets
 
 N_ITEMS = 1000
@@ -31,20 +32,23 @@ def by_autograd(rows, valid, loss, constraint):
     return gradient, total.item(), int(loss.active(triplets).sum())
 
 
-def compiled(rows, valid, loss, constraint):
-    gradient = torch.zeros_like(rows)
-    settings = loss.margin, loss.rank_weight, N_ITEMS, constraint == "sphere"
-    total, active = hinge_gradient(rows.numpy(), valid.numpy(), *settings, gradient.numpy())
-    return gradient, total, active
+def compiled(rows, valid, loss, constraint, kernels=None):
+    """Gradient, sum of losses and active pairs."""
+    settings = {"margin": loss.margin, "ranked": loss.rank_weight, "n_items": N_ITEMS}
+    kernels = kernels or CpuBackend()
+    gradient, sums = kernels.hinge_gradient(rows, valid, **settings, on_sphere=constraint == "sphere")
+    assert sums[2] == (~valid).sum()
+    return gradient, sums[0].item(), int(sums[1])
 
 
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])
 @pytest.mark.parametrize("loss", [Hinge(), Hinge(0.2), Hinge(rank_weight=True)], ids=repr)
 @pytest.mark.parametrize(("pairs", "n", "dim"), [(1, 1, 2), (3, 1, 16), (17, 5, 8), (64, 7, 128), (5, 2, 512)])
-def test_gradient_and_loss_are_those_of_autograd(pairs, n, dim, loss, constraint):
+@pytest.mark.parametrize("kernels", [CpuBackend(), ReferenceBackend()], ids=["compiled", "plain torch"])
+def test_gradient_and_loss_are_those_of_autograd(kernels, pairs, n, dim, loss, constraint):
     rows, valid = batch(pairs, n, dim, scale=1 if constraint == "sphere" else dim**-0.5)
     expected = by_autograd(rows, valid, loss, constraint)
-    gradient, total, active = compiled(rows, valid, loss, constraint)
+    gradient, total, active = compiled(rows, valid, loss, constraint, kernels)
     torch.testing.assert_close(gradient, expected[0], rtol=1e-4, atol=1e-5)
     assert total == pytest.approx(expected[1], rel=1e-4)
     assert active == expected[2]

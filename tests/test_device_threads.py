@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from spherec.threads import product, threads_for
+from spherec.device import product, threads_for
 
 CPU = torch.device("cpu")
 

@@ -9,13 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spherec.geometry import DenseVectors
-from spherec.kernels.rejection import bounds
+from spherec.kernels.cpu.negatives import CpuTwoStage, threshold_table
+from spherec.kernels.protocol import Candidates, TwoStageLaw
 from spherec.sampling import TwoStage
-from spherec.sampling.candidates import Candidates
-from spherec.sampling.rejection import Rejection
-from spherec.sampling.two_stage import TwoStageSampler
+from spherec.sampling.draw import items_of_users, make_tables
 from tests.oracles import stage_two_law, successive_law
-from tests.sampling.checks import CPU, FEWEST_DRAWS, assert_follows, directions, generator, interactions, pairs
+from tests.sampling.checks import (
+    CPU,
+    FEWEST_DRAWS,
+    assert_follows,
+    directions,
+    generator,
+    interactions,
+    pairs,
+    two_stage,
+)
 
 OWN = [1, 0, 0, 0, 0, 0, 1, 0]  # of user 0
 TRAIN = interactions([OWN, [1] * 8, [0] * 8])
@@ -44,12 +52,23 @@ def law_of(vectors, asked, sharpness, own=OWN):
     return stage_two_law(table[0], [table[item] for item in items], sharpness, 0.875, allowed)
 
 
+def kernel(train, exponent, cap=0.875):
+    """Both stages of draws with these weights in stage two."""
+    ones = np.ones(train.n_items)
+    law = TwoStageLaw(
+        make_tables(train, ones, CPU), torch.tensor(ones).log().float(), 8, 8, False, False, exponent, cap
+    )
+    return CpuTwoStage(law, items_of_users(train))
+
+
 def drawn(vectors, asked, sharpness, n=1, tries=None, seed=0):
     """Places (B, n) and how many were found."""
-    rejection = Rejection(TRAIN, -sharpness * (vectors.shape[1] - 3) / 2, 0.875)
+    rejection = kernel(TRAIN, -sharpness * (vectors.shape[1] - 3) / 2)
     users, positives = pairs(0, 0, 2 * FEWEST_DRAWS)
     vectors = vectors.float()
-    return rejection.draw(users, vectors[positives], asked, vectors[asked.items], n, generator(seed), tries=tries)
+    return rejection.draw_by_rejection(
+        users, vectors[positives], asked, vectors[asked.items], n, generator(seed), tries=tries
+    )
 
 
 @pytest.mark.parametrize("multiplicity", [None, [1, 1, 3, 1, 0, 2, 1, 1]], ids=["once each", "several times"])
@@ -72,15 +91,15 @@ def test_places_are_drawn_one_after_the_other_without_replacement(n):
 def way(request, monkeypatch):
     """With 8 candidates 8 tries are made: by far too few to find all, so that both ways have a part in it."""
     if request.param != "as it pays":
-        monkeypatch.setattr(Rejection, "pays", lambda *_: request.param == "always by rejection first")
+        monkeypatch.setattr(CpuTwoStage, "rejection_pays", lambda *_: request.param == "always by rejection first")
     return request.param
 
 
 def sampled(config, vectors, user=0, asked=None, monkeypatch=None):
-    sampler = TwoStageSampler(TRAIN, config, CPU)
-    if asked is not None:
-        monkeypatch.setattr(sampler, "candidates", lambda _: asked)
     vectors = vectors.float()
+    sampler = two_stage(TRAIN, config, vectors)
+    if asked is not None:
+        monkeypatch.setattr(sampler._draws, "candidates", lambda _: asked)
     at = DenseVectors(torch.zeros(3, vectors.shape[1]), vectors)
     return sampler.sample(*pairs(user, 0, FEWEST_DRAWS), at, generator())
 
@@ -137,8 +156,10 @@ def test_only_open_candidates_are_found_and_none_twice(dim, count, n, seed, shar
     times = random.integers(0, 3, count)
     asked = candidates(items.tolist(), times.tolist() if times.any() else None)
     users, positives = (torch.tensor(random.integers(most, size=12)) for most in (5, 30))
-    rejection = Rejection(train, -sharpness * (dim - 3) / 2, 0.875)
-    places, found = rejection.draw(users, vectors[positives], asked, vectors[asked.items], n, generator(seed))
+    rejection = kernel(train, -sharpness * (dim - 3) / 2)
+    places, found = rejection.draw_by_rejection(
+        users, vectors[positives], asked, vectors[asked.items], n, generator(seed)
+    )
     for user, positive, row, had in zip(users.tolist(), positives.tolist(), places, found.tolist(), strict=True):
         chosen = row[:had]
         assert 0 <= had <= n
@@ -150,7 +171,7 @@ def test_only_open_candidates_are_found_and_none_twice(dim, count, n, seed, shar
 
 @given(st.floats(-60, 3), st.floats(0.05, 0.999), st.floats(0, 1), st.integers(0, (1 << 32) - 1))
 def test_the_table_never_refuses_what_may_be_taken(exponent, cap, s, low):
-    least, log_most = bounds(exponent, cap)
+    least, log_most = threshold_table(exponent, cap)
     share = math.exp(exponent * math.log1p(-(min(s, cap) ** 2)) - log_most)
     assert share <= 1 + 1e-9
     if s < least[low * len(least) >> 32]:
@@ -162,7 +183,7 @@ def test_the_table_never_refuses_what_may_be_taken(exponent, cap, s, low):
 def test_it_is_only_used_where_it_takes_fewer_looks_than_there_are_candidates():
     def pays(sharpness, n, count, times=1):
         asked = candidates(list(range(count)), [times] * count)
-        return Rejection(TRAIN, -sharpness * 125 / 2, 0.875).pays(asked, n)
+        return kernel(TRAIN, -sharpness * 125 / 2).rejection_pays(asked, n)
 
     assert pays(0.05, 5, 2000)
     assert not pays(0.05, 11, 2000)

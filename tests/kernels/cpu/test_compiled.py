@@ -1,7 +1,7 @@
 """Kernels work where nothing can be written, too."""
 
-from spherec.kernels import compiled as module
-from spherec.kernels.compiled import compiled
+from spherec.kernels.cpu import compiled as module
+from spherec.kernels.cpu.compiled import compiled
 
 
 def test_without_a_place_to_keep_it_a_kernel_is_compiled_all_the_same(monkeypatch):

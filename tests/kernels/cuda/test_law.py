@@ -8,9 +8,8 @@ import torch
 import triton
 import triton.language as tl
 
-from spherec.kernels.cuda import draw
-from spherec.sampling.draw import Draw
-from spherec.sampling.popularity import popularity_weights
+from spherec.kernels.cuda import negatives
+from spherec.sampling.draw import ItemLaw, popularity_weights
 from tests.kernels.cuda.conftest import DEVICE
 from tests.sampling.checks import ROWS, generator, interactions, random_rows, sparse
 
@@ -18,7 +17,7 @@ from tests.sampling.checks import ROWS, generator, interactions, random_rows, sp
 @triton.jit
 def _search(values, low, high, wanted, out, rounds: tl.constexpr, size: tl.constexpr):
     at = tl.arange(0, size)
-    found = draw.first_above(values, tl.load(low + at), tl.load(high + at), tl.load(wanted + at), rounds)
+    found = negatives.first_above(values, tl.load(low + at), tl.load(high + at), tl.load(wanted + at), rounds)
     tl.store(out + at, found)
 
 
@@ -51,7 +50,7 @@ LAWS = {
 @pytest.mark.parametrize("law", LAWS)
 def test_draws_without_a_users_items_are_those_without_triton(both, law, n):
     rows, weights = LAWS[law]
-    ours, theirs = both(lambda: Draw(interactions(rows), weights, DEVICE, compiled=False))
+    ours, theirs = both(lambda: ItemLaw(interactions(rows), weights, DEVICE))
     users = torch.arange(len(rows), device=DEVICE).flip(0).repeat(5)
     (items, valid), expected = (one.without(users, n, generator(device=DEVICE)) for one in (ours, theirs))
     assert torch.equal(items, expected[0])
@@ -67,7 +66,7 @@ def test_draws_for_many_users_are_those_without_triton(both):
     many = 1 << 18  # then users times numbers come near to what 64 bits hold
     starts = np.maximum(np.arange(many + 1) - many + 6, 0)  # the last six have one item each
     train, weights = sparse(starts, [0, 1, 2, 3, 4, 0], 5), np.array([5, 1e-3, 1, 9, 2])
-    ours, theirs = both(lambda: Draw(train, weights, DEVICE, compiled=False))
+    ours, theirs = both(lambda: ItemLaw(train, weights, DEVICE))
     users = torch.arange(many - 8, many, device=DEVICE)
     (items, _), (expected, _) = (one.without(users, 40, generator(device=DEVICE)) for one in (ours, theirs))
     assert torch.equal(items, expected)

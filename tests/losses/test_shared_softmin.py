@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from spherec.geometry import squared_distance, unit
-from spherec.kernels.softmin import shared_softmin_gradient
 from spherec.losses import Softmin, Triplets
+from spherec.losses.softmin import shared_softmin_gradient
 
 PAIRS, POOL, DIM, ITEMS = 13, 40, 6, 100
 
