@@ -15,7 +15,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 # A part may import its own folder and parts of a lower level. A new part gets its place here.
 LEVELS = (
-    {"_version", "errors", "nested", "rng", "device"},
+    {"_version", "errors", "rng", "device"},
     {"geometry", "data", "datasets", "kernels", "memory"},
     {"embedding", "losses", "sampling", "optim", "ranking"},
     {"training", "evaluation"},
@@ -27,13 +27,11 @@ LEVELS = (
 NEIGHBOURS = {
     "rng": {"errors"},
     "device": {"errors"},
-    "nested": {"errors"},
     "kernels": {"geometry"},
     "datasets": {"data"},
     "embedding": {"optim"},
     "evaluation": {"training"},
     "recommender": {"artifact"},
-    "experiments": {"artifact", "recommender"},
     "cli": {"export", "bench"},
 }
 POLARS_ONLY_IN = (
