@@ -20,7 +20,6 @@ WITH_PYTHON = [page for page in PAGES if any(block.language == "python" for bloc
 WITH_SHELL = [page for page in PAGES if any(block.language == "sh" for block in blocks(page))]
 SHELL_IS_RUN = {"tutorial.md"}
 NOT_RUN_AT_MOST = 4
-WAITING = {"compare.md", "tuning.md", "own-peer.md"}  # for code to land
 
 
 def name_of(page: Path) -> str:
@@ -64,12 +63,7 @@ def masked(text: str) -> str:
     return re.sub(r"[-+]?\d[\d.,]*", "0", re.sub(r"[ ─]+", " ", text)).strip()
 
 
-def pages(those: list[Path]) -> list:
-    mark = pytest.mark.xfail(strict=False)
-    return [pytest.param(page, marks=[mark] if page.name in WAITING else [], id=name_of(page)) for page in those]
-
-
-@pytest.mark.parametrize("page", pages(WITH_PYTHON))
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
 @pytest.mark.filterwarnings("default")
 def test_python_blocks_run(page):
     namespace = {"__name__": "__main__"}
@@ -96,7 +90,7 @@ def run(command: str) -> str:
     return out.getvalue()
 
 
-@pytest.mark.parametrize("page", pages(WITH_SHELL))
+@pytest.mark.parametrize("page", WITH_SHELL, ids=name_of)
 def test_commands_of_shell_blocks_exist(page):
     """Every subcommand and every option that a page shows is one that the program has."""
     for block in blocks(page):

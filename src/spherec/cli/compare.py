@@ -90,13 +90,7 @@ def compare_command(
     chosen = parse_folds(only_folds, plan.folds if test is None else 1)
     check_workers(workers)
     name = _name_of(source) if name is None else name
-    if not name or Path(name).name != name:
-        raise ArgumentError(f"--name must be a name for files, without folders, got {name!r}")
-    for path in (output, output / name):
-        if path.exists() and not path.is_dir():
-            raise ArgumentError(f"{path} must be a folder, and it is a file; choose another --output or --name")
-    for ending in (".csv", ".md", ".png"):
-        refuse_overwriting({"--output": output / f"{name}{ending}"}, (source.data, test))
+    _check_places(output, name, (source.data, test))
     where = resolve(device)
     data, test_part = _load(source, test)
     comparison = Comparison(plan, data, output / name, test=test_part)
@@ -139,6 +133,17 @@ def compare_command(
     else:
         _show(name, table, results, plan)
     note(f"{output} holds {name}.csv, {name}.md{f', {name}.png' if is_drawn else ''} and, in {name}, the records")
+
+
+def _check_places(output: Path, name: str, read: Sequence[str | None]) -> None:
+    """Raise an `ArgumentError` if the results cannot be written there, or would overwrite a file that is read."""
+    if not name or Path(name).name != name:
+        raise ArgumentError(f"--name must be a name for files, without folders, got {name!r}")
+    for path in (output, output / name):
+        if path.exists() and not path.is_dir():
+            raise ArgumentError(f"{path} must be a folder, and it is a file; choose another --output or --name")
+    for ending in (".csv", ".md", ".png"):
+        refuse_overwriting({"--output": output / f"{name}{ending}"}, read)
 
 
 def _name_of(source: Source) -> str:
