@@ -41,7 +41,7 @@ class Training:
     batches, each by itself, and a squared distance is the mean of theirs: an average of several models that is one
     space. By default there is one."""
     constraint: Constraint = "sphere"
-    "Where vectors live: on the unit sphere, or (the original CML) anywhere in the unit ball."
+    "Space of the vectors: the unit sphere, or (the original CML) the unit ball."
     loss: Loss = field(default_factory=Hinge)
     "Loss to minimise."
     sampler: Sampling = field(default_factory=TwoStage)

@@ -1,4 +1,4 @@
-"""What happened in a run, epoch by epoch, as data."""
+"""Records of a run, epoch by epoch."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -24,7 +24,7 @@ class EpochRecord:
     triplets_per_second: float
     "Pairs with each of their negatives."
     metric: float | None = None
-    "Of the validation after this epoch, if there was one; more is better."
+    "Metric of the validation after this epoch, None without one; more is better."
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class History:
     epochs: tuple[EpochRecord, ...] = ()
 
     def with_epoch(self, record: EpochRecord) -> "History":
-        """This and one more."""
+        """Return a history with one more epoch."""
         return History((*self.epochs, record))
 
     @property
@@ -44,11 +44,11 @@ class History:
         return max(validated, key=lambda record: record.metric or 0.0, default=None)
 
     def is_best(self) -> bool:
-        """Whether the last epoch is the best so far."""
+        """Return whether the last epoch is the best so far."""
         return self.best is not None and self.best is self.epochs[-1]
 
     def should_stop(self, patience: int) -> bool:
-        """Whether that many validations have passed without a new best."""
+        """Return whether `patience` validations have passed without a new best."""
         best = self.best
         if best is None:
             return False
@@ -61,5 +61,5 @@ class History:
 
     @classmethod
     def from_records(cls, records: Sequence[dict[str, Any]]) -> "History":
-        """From what `as_records` gave."""
+        """Build a history from the records that `as_records` returned."""
         return cls(tuple(EpochRecord(**record) for record in records))

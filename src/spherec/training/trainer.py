@@ -52,7 +52,7 @@ class Trained:
     history: History
     "Records of all epochs."
     ended: Ended
-    "Why the run ended."
+    "Reason for the end of the run."
 
 
 def train(

@@ -1,4 +1,4 @@
-"""How kernels are compiled: once for all processes where that can be kept, else once in each."""
+"""Compilation of kernels: once for all processes if the result can be kept, otherwise once in each."""
 
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
