@@ -4,7 +4,7 @@ from spherec.evaluation.evaluator import ItemLister, evaluate, score
 from spherec.evaluation.foreign import GivenLists
 from spherec.evaluation.metrics import METRICS, Metric, RankedLists
 from spherec.evaluation.scores import PerUser, Scores
-from spherec.evaluation.significance import Difference, difference, paired_test
+from spherec.evaluation.significance import Difference, difference, paired
 from spherec.evaluation.validation import Validation, hold_out, validation_part
 
 __all__ = [
@@ -20,7 +20,7 @@ __all__ = [
     "difference",
     "evaluate",
     "hold_out",
-    "paired_test",
+    "paired",
     "score",
     "validation_part",
 ]

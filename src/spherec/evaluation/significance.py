@@ -37,10 +37,10 @@ def difference(first: Scores, second: Scores, metric: str | Metric = "ndcg") -> 
         raise ArgumentError(f"metric must be one of {', '.join(sorted(known))}, got {name!r}")
     if first.k != second.k or not np.array_equal(first.per_user.users, second.per_user.users):
         raise ArgumentError("the two must be evaluated on the same users and at the same k; evaluate both alike")
-    return paired_test(first.per_user[name], second.per_user[name])
+    return paired(first.per_user[name], second.per_user[name])
 
 
-def paired_test(first: NDArray[np.floating[Any]], second: NDArray[np.floating[Any]]) -> Difference:
+def paired(first: NDArray[np.floating[Any]], second: NDArray[np.floating[Any]]) -> Difference:
     """Compare two arrays (B,) value by value; pairs with a NaN are left out."""
     first, second = (np.asarray(values, dtype=np.float64) for values in (first, second))
     delta = first - second  # (B,)

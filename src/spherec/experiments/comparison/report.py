@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spherec.evaluation import METRICS, Metric, paired_test
+from spherec.evaluation import METRICS, Metric, paired
 from spherec.evaluation.metrics import average_precision, ndcg
 from spherec.experiments.store import Result
 from spherec.experiments.table import (
@@ -150,12 +150,12 @@ def _p_value(ours: Sequence[Result], theirs: Sequence[Result], user_values: User
         return None
     counts = np.bincount(place)
     means = [np.bincount(place, column.astype(np.float64)) / counts for column in values]
-    return paired_test(*means).p_value
+    return paired(*means).p_value
 
 
 def _describe_test(results: Sequence[Result]) -> str:
     peer = best_peer(results)
-    test = "p: of a paired_test t-test over users (mean of each over folds)"
+    test = "p: of a paired t-test over users (mean of each over folds)"
     return f"{test} against {peer}, the best peer. " if peer else ""
 
 
