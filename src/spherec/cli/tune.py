@@ -191,7 +191,9 @@ def _report(tuned: "TuneResult", goal: "Goal", output: Path, *, as_json: bool) -
         return
     if best is None:
         return
-    table = Table("trial", goal.name, f"MMR@{goal.k}", "epoch", "settings", title=f"Tuning: {tuned.ended}")
+    table = Table(
+        "trial", goal.name, f"MMR@{goal.k}", "epoch", "settings", title=f"Tuning: {tuned.ended}", title_justify="left"
+    )
     for trial in _best_first(tuned.trials, goal)[:_SHOWN]:
         value, mmr = _value_and_mmr(trial, goal)
         star = " ★" if trial.number == best.number else ""
