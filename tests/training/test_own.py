@@ -19,7 +19,8 @@ from spherec.training.config import advise
 from tests.training.planted import TRAIN as DATA
 from tests.training.runs import same
 
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
+NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, NEEDS_GPU])]
 
 
 # At most 30 lines each, with nothing but the protocol's required method.

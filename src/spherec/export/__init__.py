@@ -60,7 +60,7 @@ class ExportFormat(Protocol):
             path: File to write.
             tables: The items, the users, or both in this order.
             constraint: "sphere" or "ball": where the vectors live.
-            progress: To be told of rows that were written: `progress.add(len(block))`.
+            progress: Counts the rows that were written: call `progress.add(len(block))`.
         """
         ...
 

@@ -394,7 +394,7 @@ def _show_bar(epochs: int, pairs: int, metric: str) -> Iterator[ProgressCallback
 
 
 class _Lines:
-    """Callback that prints a line for each validated epoch, and for others every few seconds."""
+    """Callback that prints a line for the first epoch, each validated one, and others after some seconds without a line."""
 
     def __init__(self, metric: str) -> None:
         self._metric = metric

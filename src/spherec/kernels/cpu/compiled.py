@@ -1,4 +1,4 @@
-"""Compilation of kernels: once for all processes if the result can be kept, otherwise once in each."""
+"""The decorator that compiles kernels: once for all processes if the result can be cached, else once in each."""
 
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
@@ -10,7 +10,7 @@ _Result = TypeVar("_Result")
 
 
 def compiled(**options: Any) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
-    """A decorator; `options` are numba's. The function lets go of Python's lock while it runs."""
+    """Return a decorator with options of numba. The function releases Python's lock while it runs."""
 
     def decorate(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
         try:
