@@ -394,7 +394,7 @@ def _show_bar(epochs: int, pairs: int, metric: str) -> Iterator[ProgressCallback
 
 
 class _Lines:
-    """Callback that prints a line for the first epoch, each validated one, and others after some seconds without a line."""
+    """Callback that prints a line for the first epoch, each validated one, and others after a few silent seconds."""
 
     def __init__(self, metric: str) -> None:
         self._metric = metric
