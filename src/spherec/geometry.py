@@ -26,7 +26,7 @@ class Geometry(Protocol):
 
     @property
     def constraint(self) -> Constraint:
-        """Space of the vectors."""
+        """Space of the vectors: sphere or ball."""
         ...
 
     @property
@@ -88,7 +88,7 @@ class DenseVectors:
     item_table: Tensor
     "(I, D)"
     constraint: Constraint = "sphere"
-    "Space of the vectors."
+    "Space of the vectors: sphere or ball."
 
     def __post_init__(self) -> None:
         if self.constraint not in get_args(Constraint):

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Directions = Callable[[Tensor], Tensor]
-"""Function from item indices (m,) to their vectors of length 1 (m, D)."""
+"""Function that maps item indices (m,) to their vectors of length 1 (m, D)."""
 
 
 class AdamState(NamedTuple):

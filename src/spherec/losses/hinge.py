@@ -24,7 +24,7 @@ class Hinge(Loss):
     margin: float = 1.0
     "Margin in squared distance, which on the sphere is at most 4."
     rank_weight: bool = False
-    "Count pairs with many negatives inside the margin more, as in the original CML."
+    "True gives more weight to pairs with many negatives inside the margin, as in the original CML."
 
     def __post_init__(self) -> None:
         if not 0 < self.margin < float("inf"):

@@ -50,7 +50,7 @@ class Sampling(Protocol):
     shared: bool = False
     "True if all pairs of a batch share the same N negatives."
     gives_log_q: bool = False
-    "True if its `Negatives` have `log_q`."
+    "True if the sampler's `Negatives` have `log_q`."
 
     def build(self, train: Interactions, device: torch.device, *, initial_items: Tensor) -> Sampler:
         """Return the sampler for `train` on `device`; `initial_items` (I, D) are the vectors before the first step."""

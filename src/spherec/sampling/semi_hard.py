@@ -22,14 +22,14 @@ _LAST = 8.0  # more than any squared distance in the unit ball
 
 @dataclass(frozen=True)
 class SemiHard(Sampling):
-    """Settings of semi-hard sampling: the nearest of a few random items beyond the positive, but within the margin."""
+    """Nearest item farther than the positive, but not by the margin, among a few random items."""
 
     negatives: int = 1
     "N, negatives for each positive."
     candidates: int = 10
     "m, items drawn for each negative."
     margin: float = 1.0
-    "Margin in squared distance; that of the loss."
+    "Margin of the loss, in squared distance."
 
     def __post_init__(self) -> None:
         check_count("negatives", self.negatives)

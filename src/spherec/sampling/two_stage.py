@@ -45,7 +45,7 @@ class TwoStage(Sampling):
     candidates: int = 2000
     "C, items drawn in stage one, for a whole batch."
     replacement: bool = False
-    "Let stage one draw an item more than once; drawn m times, it counts m times in stage two."
+    "True lets stage one draw an item more than once; drawn m times, it counts m times in stage two."
     vectors: Literal["live", "frozen"] = "live"
     "The item vectors of stage two: as they are at this step, or as they were before the first."
     cap: float = 0.875

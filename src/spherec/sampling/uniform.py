@@ -20,8 +20,8 @@ class Uniform(Sampling):
     negatives: int = 1
     "N, negatives for each positive."
     shared: bool = False
-    """Share the negatives among all pairs of a batch: hundreds or thousands of them, for softmin. No more are drawn
-    than there are items."""
+    """True lets a batch share its negatives: hundreds or thousands of them, for softmin. No more are drawn than there
+    are items."""
     gives_log_q = True
 
     def __post_init__(self) -> None:
