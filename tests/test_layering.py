@@ -15,7 +15,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 # A part may import its own folder and parts of a lower level. A new part gets its place here.
 LEVELS = (
-    {"_version", "errors", "nested", "rng", "device"},
+    {"_version", "errors", "rng", "device"},
     {"geometry", "data", "datasets", "kernels", "memory"},
     {"embedding", "losses", "sampling", "optim", "ranking"},
     {"training", "evaluation"},
@@ -27,13 +27,11 @@ LEVELS = (
 NEIGHBOURS = {
     "rng": {"errors"},
     "device": {"errors"},
-    "nested": {"errors"},
     "kernels": {"geometry"},
     "datasets": {"data"},
     "embedding": {"optim"},
     "evaluation": {"training"},
     "recommender": {"artifact"},
-    "experiments": {"artifact", "recommender"},
     "cli": {"export", "bench"},
 }
 POLARS_ONLY_IN = (
@@ -51,7 +49,7 @@ EXTRAS_IN = {
     "usearch": "ranking/usearch.py",
     "optuna": "experiments/tuning/package.py",
 }
-HEAVY = {"pandas", "pyarrow", "matplotlib", "usearch", "fastapi", "uvicorn", "optuna", "implicit"}
+HEAVY = {"pandas", "pyarrow", "matplotlib", "usearch", "optuna", "implicit"}
 
 
 def part_of(path: Path) -> str:
@@ -97,6 +95,14 @@ def test_imports_only_from_below(path):
                 or level_of(imported) < level_of(part)
             )
             assert is_allowed, f"{name_of(path)} imports {module}"
+
+
+def test_every_exception_is_needed():
+    for part, neighbours in NEIGHBOURS.items():
+        paths = [path for path in SOURCES if part_of(path) == part]
+        modules = {module for path in paths for module in imports_of(ast.parse(path.read_text()))}
+        unused = {name for name in neighbours if not any(f"{m}.".startswith(f"spherec.{name}.") for m in modules)}
+        assert not unused, f"{part} imports nothing of {unused}"
 
 
 def test_training_does_not_know_evaluation():

@@ -104,7 +104,7 @@ def tune_command(
     from spherec.experiments import Goal, SearchSpace, default_search, parse_searches, tune
     from spherec.experiments.environment import environment_of
     from spherec.experiments.tuning.storage import hide_password
-    from spherec.training.advice import find_idle_settings
+    from spherec.training.config import find_idle_settings
     from spherec.training.presets import PRESETS
 
     storage = storage or str(output.with_suffix(".db"))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Directions = Callable[[Tensor], Tensor]
-"""From item indices (m,) to their vectors of length 1 (m, D)."""
+"""Function that maps item indices (m,) to their vectors of length 1 (m, D)."""
 
 
 class AdamState(NamedTuple):
@@ -129,9 +129,9 @@ class TwoStageLaw(NamedTuple):
     draws: int
     "Draws that surely hold C distinct items."
     replacement: bool
-    "Whether stage one may draw an item more than once."
+    "True if stage one may draw an item more than once."
     by_noise: bool
-    "Whether the first distinct of many draws would cost more than noise over all items."
+    "True if the first distinct of many draws would cost more than noise over all items."
     exponent: float
     "Exponent of 1 − s² in the weights of stage two."
     cap: float

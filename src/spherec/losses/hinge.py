@@ -22,9 +22,9 @@ class Hinge(Loss):
     """The nearest negative must lie farther than the positive by a margin."""
 
     margin: float = 1.0
-    "In squared distance, which on the sphere is at most 4."
+    "Margin in squared distance, which on the sphere is at most 4."
     rank_weight: bool = False
-    "Whether pairs with many negatives inside the margin count more, as in the original CML."
+    "True gives more weight to pairs with many negatives inside the margin, as in the original CML."
 
     def __post_init__(self) -> None:
         if not 0 < self.margin < float("inf"):

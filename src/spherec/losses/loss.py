@@ -12,8 +12,9 @@ from spherec.geometry import Constraint
 from spherec.kernels import Backend
 
 FusedGradient = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], tuple[Tensor, Tensor]]
-"""From raw rows (2 B + M, D) of B users, B positives and M negatives, `valid` (B, N), `log_q` (B | 1, N) and weights of
-pairs (B,) to the gradient of the rows and three sums (3,): loss, active pairs, places without a negative."""
+"""Function that takes raw rows (2 B + M, D) of B users, B positives and M negatives, `valid` (B, N), `log_q` (B | 1, N)
+and weights of pairs (B,), and returns the gradient of the rows and three sums (3,): loss, active pairs, places without
+a negative."""
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,11 @@ class GradientTask:
     n_items: int
     "I, items in the catalogue."
     constraint: Constraint
-    "Where vectors live."
+    "Space of the vectors: sphere or ball."
     shared: bool
-    "Whether a batch shares its negatives: M is N then, else B N."
+    "True if a batch shares its negatives: M is N then, otherwise B N."
     weighted: bool
-    "Whether pairs have weights."
+    "True if pairs have weights."
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class ItemLaw:
         kernels: Backend | None = None,
     ) -> None:
         self._train = train
-        self.tables = make_tables(train, weights, device)
+        self.tables = make_law_tables(train, weights, device)
         self.log_law = self.probabilities().log_().float()  # (I,)
         self._draws = (kernels or backend(device)).law(self.tables)
 
@@ -116,7 +116,7 @@ def popularity_weights(train: Interactions, beta: float) -> NDArray[np.float64]:
     return np.where(drawable, np.exp(np.minimum(log_weights - highest, 0.0)), 0.0)
 
 
-def make_tables(train: Interactions, weights: NDArray[np.float64], device: torch.device) -> LawTables:
+def make_law_tables(train: Interactions, weights: NDArray[np.float64], device: torch.device) -> LawTables:
     """Return the law of `weights` (I,) in whole numbers."""
     if not np.any(weights > 0):
         raise DataError("there is no item to draw as a negative; give interactions with some")

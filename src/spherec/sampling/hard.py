@@ -18,12 +18,12 @@ from spherec.sampling.draw import ItemLaw
 from spherec.sampling.sampler import Negatives, Sampler, Sampling, check_count
 
 Penalty = Callable[[Tensor], Tensor]
-"""From squared distances to the user (B, n) to the badness of items (B, n): the least is the best."""
+"""Function that maps squared distances to the user (B, n) to penalties of items (B, n); the least is the best."""
 
 
 @dataclass(frozen=True)
 class Hard(Sampling):
-    """Of a few random items, the one that lies nearest to the user."""
+    """Nearest to the user among a few random items."""
 
     negatives: int = 1
     "N, negatives for each positive."

@@ -25,7 +25,7 @@ class Popularity(Sampling):
     beta: float = 0.8
     "β: above 0 favours popular items, 0 is uniform over the items that anybody has, below 0 favours rare ones."
     shared: bool = False
-    """Whether a batch shares its negatives: hundreds or thousands of them, for softmin. No more are drawn than there
+    """True lets a batch share its negatives: hundreds or thousands of them, for softmin. No more are drawn than there
     are items."""
     gives_log_q = True
 

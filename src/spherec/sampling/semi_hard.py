@@ -22,14 +22,14 @@ _LAST = 8.0  # more than any squared distance in the unit ball
 
 @dataclass(frozen=True)
 class SemiHard(Sampling):
-    """Of a few random items, the nearest that lies farther than the positive, but not by the margin."""
+    """Nearest item farther than the positive, but not by the margin, among a few random items."""
 
     negatives: int = 1
     "N, negatives for each positive."
     candidates: int = 10
     "m, items drawn for each negative."
     margin: float = 1.0
-    "In squared distance; that of the loss."
+    "Margin of the loss, in squared distance."
 
     def __post_init__(self) -> None:
         check_count("negatives", self.negatives)

@@ -23,7 +23,7 @@ from spherec.geometry import Geometry, gather, unit
 from spherec.kernels import Backend, backend
 from spherec.kernels.protocol import Candidates, TwoStageLaw
 from spherec.kernels.reference.negatives import weigh
-from spherec.sampling.draw import items_of_users, make_tables, popularity_weights
+from spherec.sampling.draw import items_of_users, make_law_tables, popularity_weights
 from spherec.sampling.popularity import check_beta
 from spherec.sampling.sampler import Negatives, Sampler, Sampling, check_count
 
@@ -45,7 +45,7 @@ class TwoStage(Sampling):
     candidates: int = 2000
     "C, items drawn in stage one, for a whole batch."
     replacement: bool = False
-    "Whether stage one may draw an item more than once; drawn m times, it counts m times in stage two."
+    "True lets stage one draw an item more than once; drawn m times, it counts m times in stage two."
     vectors: Literal["live", "frozen"] = "live"
     "The item vectors of stage two: as they are at this step, or as they were before the first."
     cap: float = 0.875
@@ -167,7 +167,7 @@ def _make_law(train: Interactions, config: TwoStage, dim: int, device: torch.dev
     that would take many draws (a small catalogue, or a law that a few items own), noise over all items gives it.
     """
     weights = popularity_weights(train, config.beta)  # (I,)
-    stage_one = make_tables(train, weights, device)
+    stage_one = make_law_tables(train, weights, device)
     law = weights / weights.sum()  # (I,)
     count, draws = config.candidates, config.candidates
     if not config.replacement:

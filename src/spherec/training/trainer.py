@@ -1,6 +1,7 @@
 """The training loop: epochs of steps, with validation, early stopping and checkpoints around them."""
 
 import math
+import re
 import signal
 import threading
 import time
@@ -16,7 +17,7 @@ import torch
 from spherec import rng
 from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, records_graphs, resolve, threads_for
-from spherec.errors import ArgumentError, DataError, TrainingError
+from spherec.errors import ArgumentError, DataError, NotEnoughMemoryError, TrainingError
 from spherec.geometry import DenseVectors, Vectors
 from spherec.training.checkpoint import CheckpointFile, Standing, fingerprint
 from spherec.training.config import Plan, Training
@@ -36,6 +37,8 @@ ProgressCallback = Callable[[EpochRecord, History], None]
 """Called every so often with the epoch in progress and the epochs before it, and with each epoch that ended."""
 
 _SECONDS_BETWEEN_REPORTS = 0.2
+# On a CPU torch has no error type for it, only these messages: of its allocator, of sizes beyond 64 bits, of drivers.
+_SHORTAGE = re.compile(r"DefaultCPUAllocator|Storage size calculation overflowed|out of memory")
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Trained:
     history: History
     "Records of all epochs."
     ended: Ended
-    "Why the run ended."
+    "Reason for the end of the run."
 
 
 def train(
@@ -242,3 +245,14 @@ def interruptible() -> Iterator[Interrupt]:
         signal.signal(signal.SIGINT, before)
         if interrupt.is_wanted() and isinstance(before, Interrupt):
             before.note()
+
+
+@contextmanager
+def enough_memory() -> Iterator[None]:
+    """Raise a `NotEnoughMemoryError` if the block runs out of memory."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and not _SHORTAGE.search(str(error)):
+            raise
+        raise NotEnoughMemoryError("there is not enough memory; take smaller dim, batch_size or negatives") from None

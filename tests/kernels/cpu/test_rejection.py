@@ -12,7 +12,7 @@ from spherec.geometry import DenseVectors
 from spherec.kernels.cpu.negatives import CpuTwoStage, threshold_table
 from spherec.kernels.protocol import Candidates, TwoStageLaw
 from spherec.sampling import TwoStage
-from spherec.sampling.draw import items_of_users, make_tables
+from spherec.sampling.draw import items_of_users, make_law_tables
 from tests.oracles import stage_two_law, successive_law
 from tests.sampling.checks import (
     CPU,
@@ -56,7 +56,7 @@ def kernel(train, exponent, cap=0.875):
     """Both stages of draws with these weights in stage two."""
     ones = np.ones(train.n_items)
     law = TwoStageLaw(
-        make_tables(train, ones, CPU), torch.tensor(ones).log().float(), 8, 8, False, False, exponent, cap
+        make_law_tables(train, ones, CPU), torch.tensor(ones).log().float(), 8, 8, False, False, exponent, cap
     )
     return CpuTwoStage(law, items_of_users(train))
 
