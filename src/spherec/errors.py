@@ -89,11 +89,10 @@ def quote(value: object) -> str:
             return escape_controls(str(value))
         case date() | time() | timedelta():
             return str(value)
-        case tuple():
-            more = f", … ({len(value):,} in all)" if len(value) > _PARTS else ""
-            return f"({', '.join(map(quote, value[:_PARTS]))}{more})"
-        case list():
-            return f"a list of {len(value):,}" if value else "an empty list"
+        case tuple() | list():
+            more = f", … {len(value):,} in all" if len(value) > _PARTS else ""
+            parts = f"{', '.join(map(quote, value[:_PARTS]))}{more}"
+            return f"({parts})" if isinstance(value, tuple) else f"[{parts}]"
         case dict():
             return "a table"
     shape = f" of shape {quote(tuple(value.shape))}" if hasattr(value, "shape") else ""

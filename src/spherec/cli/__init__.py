@@ -71,10 +71,20 @@ def main(arguments: list[str] | None = None) -> None:
     except SpherecError as error:
         typer.secho(f"error: {escape_controls(str(error))}", err=True, fg="red")
         sys.exit(2)
+    except (OSError, MemoryError) as error:  # of files and sizes that no check foresaw
+        typer.secho(f"error: {_describe_failure(error)}", err=True, fg="red")
+        sys.exit(2)
     except SystemExit as ended:
         if ended.code == INTERRUPTED:
             typer.echo("interrupted", err=True)
         raise
+
+
+def _describe_failure(error: OSError | MemoryError) -> str:
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this; give less data or smaller numbers"
+    where = f"{error.filename}: " if error.filename is not None else ""
+    return escape_controls(f"{where}{error.strerror or error}; check the path")
 
 
 @contextmanager

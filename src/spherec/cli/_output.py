@@ -37,7 +37,7 @@ GuardFormulas = Annotated[
     bool,
     typer.Option(
         "--guard-formulas",
-        help="In CSV, put an apostrophe before ids and names that a spreadsheet would take for formulas: those that "
+        help="Put an apostrophe, in CSV, before ids and names that a spreadsheet would take for formulas: those that "
         "begin with = + - @.",
     ),
 ]

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from spherec.cli._output import AsJson, note, show
 from spherec.cli._runs import check_workers, parse_folds, runs_bar
-from spherec.cli._settings import RUN, Device, refuse_overwriting
+from spherec.cli._settings import RUN, Device, Force, refuse_existing, refuse_overwriting
 from spherec.cli._source import CUT, Source, takes_source
 from spherec.data.files import atomic_write
 from spherec.data.interactions import Interactions
@@ -57,6 +57,7 @@ def compare_command(
     name: Annotated[
         str | None, typer.Option(help="Name of the files in that folder. Default: the name of the data.")
     ] = None,
+    force: Force = False,
     plots: Annotated[bool, typer.Option("--plots/--no-plots", help="Draw a plot; needs matplotlib.")] = True,
     as_json: AsJson = False,
 ) -> None:
@@ -91,6 +92,8 @@ def compare_command(
     check_workers(workers)
     name = _name_of(source) if name is None else name
     _check_places(output, name, (source.data, test))
+    for ending in () if (output / name).is_dir() else (".csv", ".md", ".png"):  # its own records are there: it goes on
+        refuse_existing(output / f"{name}{ending}", force)
     where = resolve(device)
     data, test_part = _load(source, test)
     comparison = Comparison(plan, data, output / name, test=test_part)

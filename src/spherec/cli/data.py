@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from spherec.cli._output import AsJson, note, show
-from spherec.cli._settings import refuse_overwriting
+from spherec.cli._settings import Force, refuse_existing, refuse_overwriting
 from spherec.cli._source import CUT, NamesColumn, NamesIdColumn, NamesPath, Source, takes_source
 from spherec.data import splits
 from spherec.data.events import Step
@@ -41,6 +41,7 @@ def prepare_command(
     compress: Annotated[
         bool, typer.Option("--compress", help="Compress the file: smaller, but slower to load.")
     ] = False,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Read events, merge repeated pairs, cut, and write one file that all other commands load quickly.
@@ -52,6 +53,7 @@ def prepare_command(
     """
     refuse_overwriting({"--output": output}, (source.data, names))
     refuse_unwritable(output)
+    refuse_existing(output, force)
     data = source.load_with_names(names, names_id_column, names_column, shows_steps=True)
     data.save(output, compress=compress)
     _describe(source, data, output=str(output), as_json=as_json)

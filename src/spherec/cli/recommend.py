@@ -19,14 +19,17 @@ from spherec.cli._output import (
     print_results,
     show,
 )
+from spherec.cli._settings import Force, refuse_existing, refuse_overwriting
+from spherec.data.files import read_text_file, refuse_unwritable
 from spherec.data.ids import IdMap, Unknown
-from spherec.errors import ArgumentError, DataError, UnknownIdError
+from spherec.errors import ArgumentError, UnknownIdError
 
 if TYPE_CHECKING:
     from spherec.recommender import CML
 
 _USERS = "Which users"
 _ITEMS = "Which items"
+_LARGEST_LIST = 1 << 30  # bytes of a file of ids
 
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file from 'spherec train'.")]
 Count = Annotated[int, typer.Option("-k", help="Length of a list.")]
@@ -73,6 +76,7 @@ def recommend_command(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Table to write: lists.parquet or lists.csv.")
     ] = None,
+    force: Force = False,
     index: IndexPath = None,
     format: AsFormat = "table",
     as_json: AlsoJson = False,
@@ -95,6 +99,10 @@ def recommend_command(
         raise ArgumentError("--all needs -o, e.g. -o lists.parquet")
     if output is not None and items is not None:
         raise ArgumentError("--items prints one list; leave out -o, or redirect --format csv")
+    if output is not None:
+        refuse_overwriting({"--output": output}, (model, index))
+        refuse_unwritable(output)
+        refuse_existing(output, force)
     loaded = load(model, index=index or False, device="cpu")
     unknown: Unknown = "skip" if skip_unknown else "error"
     known, remedy = loaded.data.item_ids, "check the ids; --skip-unknown skips unknown ones"
@@ -251,12 +259,7 @@ def _parse_list(text: str | None, known: IdMap, unknown: Unknown, remedy: str) -
 
 
 def _lines(path: Path) -> list[str]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is not text in UTF-8; save it as UTF-8, with one id per line") from None
+    lines = read_text_file(path, _LARGEST_LIST).splitlines()
     return [line.strip() for line in lines if line.strip()]
 
 

@@ -31,7 +31,7 @@ from fractions import Fraction
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 from uuid import UUID
 
 import numpy as np
@@ -39,7 +39,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from spherec.data.ids import IdMap
-from spherec.errors import DataError, quote
+from spherec.errors import ArgumentError, DataError, quote
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -149,8 +149,8 @@ def reading_file(
         damage: The exceptions that the container's own library raises on damaged bytes.
         remedy: How to get an intact file, for the message.
     """
-    path = Path(path)
-    if path.exists() and not path.is_file():
+    path = Path(check_path(path))
+    if find_kind(path) not in ("file", "nothing"):
         raise DataError(f"cannot read {path}: it is not a file; check the path")
     try:
         yield path
@@ -166,16 +166,56 @@ def reading_file(
         raise DataError(f"{path} is damaged or not made by spherec ({shorten(error)}); {remedy}") from None
 
 
-def refuse_unreadable(path: Path) -> None:
+def check_path(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """Return the path; raise an `ArgumentError` unless it can name a file."""
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        raise ArgumentError(f"a path must be text or a Path, got {quote(path)}")
+    if not os.fspath(path):
+        raise ArgumentError("a path must not be empty; name a file")
+    if "\0" in os.fspath(path):
+        raise ArgumentError(f"a path must not have a NUL character in it, got {quote(os.fspath(path))}")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise ArgumentError(f"a path must not have half a character in it, got {quote(os.fspath(path))}") from None
+    return path
+
+
+def find_kind(path: str | os.PathLike[str]) -> Literal["file", "folder", "other", "nothing"]:
+    """Return what is at a path: a regular file, a folder, a pipe or device, or nothing that can be reached."""
+    try:
+        mode = Path(check_path(path)).stat().st_mode
+    except OSError:  # also a name that is too long, and links in a circle
+        return "nothing"
+    return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else "other"
+
+
+def refuse_unreadable(path: str | os.PathLike[str]) -> None:
     """Raise a `DataError` for a path that is not a readable file."""
-    if path.is_dir():
+    kind = find_kind(path)
+    if kind == "folder":
         raise DataError(f"{path} is a folder; name the file in it")
-    if path.exists() and not path.is_file():
+    if kind == "other":
         raise DataError(f"{path} is a pipe or a device; write its content to a file first")
     try:
-        path.open("rb").close()
-    except (OSError, ValueError) as error:
-        raise DataError(f"cannot read {path}: {getattr(error, 'strerror', error)}; check the path") from None
+        open(path, "rb").close()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+
+
+def read_text_file(path: str | os.PathLike[str], largest: int) -> str:
+    """Return the content of a text file in UTF-8 of at most `largest` bytes."""
+    refuse_unreadable(path)
+    try:
+        with open(path, "rb") as file:
+            content = file.read(largest + 1)
+        if len(content) > largest:
+            raise DataError(f"{path} is larger than {largest:,} bytes, which is too much here; check the path")
+        return content.decode("utf-8")
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not text in UTF-8; save it as UTF-8") from None
 
 
 def encode_manifest(manifest: Mapping[str, Any], **added: object) -> str:
@@ -261,7 +301,7 @@ def read_archive(
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
     """Return whether the path is an archive: a zip with a manifest in it."""
-    if not Path(path).is_file():  # zipfile would read a device to its end
+    if find_kind(path) != "file":  # zipfile would read a device to its end
         return False
     try:
         with zipfile.ZipFile(path) as archive:
@@ -272,7 +312,7 @@ def is_archive(path: str | os.PathLike[str]) -> bool:
 
 def is_tensor_file(path: str | os.PathLike[str]) -> bool:
     """Return whether the path is a readable file that begins like a safetensors file, such as a model."""
-    if not Path(path).is_file():
+    if find_kind(path) != "file":
         return False
     try:
         with open(path, "rb") as file:

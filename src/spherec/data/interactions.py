@@ -353,19 +353,72 @@ def _binary_csr(matrix: Any) -> "sp.csr_array":
             "a data frame is not a matrix; pass frame.to_numpy() with user_ids=frame.index and item_ids=frame.columns, "
             "or use from_frame for a table of events"
         )
-    dense = None if sp.issparse(matrix) else np.asarray(matrix)
-    shape, kind = (matrix.shape, matrix.dtype.kind) if dense is None else (dense.shape, dense.dtype.kind)
-    if len(shape) != 2 or kind not in "biuf":
+    matrix = matrix if sp.issparse(matrix) else _as_dense(matrix)
+    shape, kind = matrix.shape, matrix.dtype
+    if len(shape) != 2 or kind.kind not in "biuf":
         raise DataError(
-            f"the matrix must be two-dimensional and hold real numbers, got shape {shape}, kind {quote(kind)}"
+            f"the matrix must be two-dimensional and hold real numbers, got {len(shape)} dimensions of {kind}"
         )
-    coo = sp.coo_array(matrix if dense is None else dense)
+    if sp.issparse(matrix):
+        _check_sparse(matrix)
+    if kind in (np.float16, np.longdouble):  # which scipy does not take
+        matrix = matrix.astype(np.float64)
+    coo = sp.coo_array(matrix)
     if not np.all(coo.data >= 0):  # false for NaN, too
         raise DataError("the matrix must have entries >= 0 and no NaN; keep what counts: matrix > 0")
     above = coo.data > 0
     csr = sp.csr_array((np.ones(above.sum()), (coo.row[above], coo.col[above])), shape=shape)
     csr.sum_duplicates()
     return csr
+
+
+def _as_dense(matrix: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(matrix)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"the matrix must be a table of numbers: {error}; give an array or a sparse matrix") from None
+
+
+def _check_sparse(matrix: Any) -> None:
+    """Raise a `DataError` for a sparse matrix whose parts do not fit: scipy would follow them beyond its memory."""
+    remedy = "build it again from its entries"
+    try:
+        parts = {name: np.asarray(getattr(matrix, name)) for name in _SPARSE_PARTS.get(matrix.format, ())}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise DataError(f"the {matrix.format} matrix is damaged: {error}; {remedy}") from None
+    for name, part in parts.items():
+        if name != "data" and (part.ndim != 1 or part.dtype.kind not in "iu"):
+            raise DataError(f"the {matrix.format} matrix is damaged: {name} must be a row of whole numbers; {remedy}")
+    rows, columns = matrix.shape
+    if matrix.format in ("csr", "csc", "bsr"):
+        high, wide = matrix.blocksize if matrix.format == "bsr" else (1, 1)
+        major, minor = (columns, rows) if matrix.format == "csc" else (rows // high, columns // wide)
+        starts, indices, data = parts["indptr"], parts["indices"], parts["data"]
+        fits = len(starts) == major + 1 and starts[0] == 0 and bool(np.all(starts[1:] >= starts[:-1]))
+        # Arrays may be longer than what is used of them.
+        if not fits or starts[-1] > min(len(indices), len(data)):
+            raise DataError(f"the {matrix.format} matrix is damaged: indptr does not fit its entries; {remedy}")
+        ranges = [("indices", indices[: starts[-1]], minor)]
+    elif matrix.format == "coo":
+        ranges = [("row", parts["row"], rows), ("col", parts["col"], columns)]
+        if not len(parts["row"]) == len(parts["col"]) == len(parts["data"]):
+            raise DataError(f"the coo matrix is damaged: row, col and data differ in length; {remedy}")
+    else:
+        ranges = []
+    for name, part, size in ranges:
+        if len(part) and not 0 <= int(part.min()) <= int(part.max()) < size:
+            raise DataError(
+                f"the {matrix.format} matrix is damaged: {name} must lie in 0 … {size - 1}, "
+                f"got {part.min()} … {part.max()}; {remedy}"
+            )
+
+
+_SPARSE_PARTS = {
+    "csr": ("indptr", "indices", "data"),
+    "csc": ("indptr", "indices", "data"),
+    "bsr": ("indptr", "indices", "data"),
+    "coo": ("row", "col", "data"),
+}
 
 
 def _compact(ids: NDArray[Any], indices: NDArray[np.int32]) -> tuple[NDArray[Any], NDArray[np.int32]]:

@@ -24,7 +24,7 @@ from spherec.errors import ArgumentError, quote
 from spherec.geometry import Vectors
 from spherec.ranking import index_file
 from spherec.ranking.exact import ExactRanker
-from spherec.ranking.ranker import Indices, LeftOut, Ranking, check_queries, split_blocks
+from spherec.ranking.ranker import Indices, LeftOut, Ranking, check_queries, check_users, split_blocks
 
 try:
     from usearch.index import Index
@@ -135,6 +135,7 @@ class UsearchRanker:
         """Return the k best items for user indices (B,), without those that the users have in `without`."""
         if not self._can_search(k, only, exclude):
             return self._exact.top(users, k, without=without, only=only, exclude=exclude)
+        users = check_users(users, self.vectors.n_users)
         ranking = Ranking.empty(len(users), k)
         for block in split_blocks(len(users), _QUERIES):
             queries = self.vectors.users(torch.as_tensor(users[block], device=self.vectors.device)).cpu().numpy()
@@ -165,7 +166,7 @@ class UsearchRanker:
         """Return whether the graph can answer: it cannot keep to `only`, and a long `exclude` leaves too little."""
         if only is not None:
             return False
-        return exclude is None or bool(self._in_view(k, np.array([len(exclude)]))[0] <= self._most)
+        return exclude is None or bool(self._in_view(k, np.array([np.size(exclude)]))[0] <= self._most)
 
     @property
     def _most(self) -> float:

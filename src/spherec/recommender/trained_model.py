@@ -16,10 +16,11 @@ from spherec.artifact import Artifact
 from spherec.data import splits
 from spherec.data.ids import IdMap, Ids, Unknown, is_several, list_ids
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, DataError, TrainingError, quote
+from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.evaluation.foreign import align
 from spherec.geometry import DenseVectors, squared_distance
 from spherec.ranking import ExactRanker, Ranker, Ranking
+from spherec.ranking.ranker import check_k
 from spherec.recommender import results_file
 from spherec.recommender.fold_in import FoldIn
 from spherec.recommender.results import Reason, Recommended, Results, SimilarItem, SimilarUser
@@ -347,6 +348,5 @@ def _look_up_items(ids: Ids | None, data: Interactions, unknown: Unknown) -> NDA
 
 def _check_k(k: int, most: int) -> int:
     """Return the length of a list, cut to what there is; raise an `ArgumentError` unless it is a whole number >= 1."""
-    if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
-        raise ArgumentError(f"k must be a whole number >= 1, got {quote(k)}")
+    check_k(k)
     return max(min(int(k), most), 1)
