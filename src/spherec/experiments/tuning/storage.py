@@ -79,8 +79,8 @@ def report_database_errors(storage: str | PathLike[str] | None) -> Iterator[None
         for cause in (error, error.__context__):
             if isinstance(cause, SQLAlchemyError | optuna.exceptions.StorageInternalError):
                 raise DataError(
-                    f"the study in {hide_password(storage)} cannot be read or written any more: {_first_line(cause, storage)}; "
-                    "what it holds is kept, and the same command continues it"
+                    f"the study in {hide_password(storage)} cannot be read or written any more: "
+                    f"{_first_line(cause, storage)}; what it holds is kept, and the same command continues it"
                 ) from None
         raise
 
