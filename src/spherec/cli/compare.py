@@ -1,6 +1,7 @@
 """`spherec compare`: our models and the models that a user might take instead, on the user's data."""
 
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -91,7 +92,7 @@ def compare_command(
     chosen = parse_folds(only_folds, plan.folds if test is None else 1)
     check_workers(workers)
     name = _name_of(source) if name is None else name
-    _check_places(output, name, (source.data, test))
+    _check_places(output, name, (*source.files, test))
     for ending in () if (output / name).is_dir() else (".csv", ".md", ".png"):  # its own records are there: it goes on
         refuse_existing(output / f"{name}{ending}", force)
     where = resolve(device)
@@ -138,7 +139,7 @@ def compare_command(
     note(f"{output} holds {name}.csv, {name}.md{f', {name}.png' if is_drawn else ''} and, in {name}, the records")
 
 
-def _check_places(output: Path, name: str, read: Sequence[str | None]) -> None:
+def _check_places(output: Path, name: str, read: Sequence[Path | str | None]) -> None:
     """Raise an `ArgumentError` if the results cannot be written there, or would overwrite a file that is read."""
     if not name or Path(name).name != name:
         raise ArgumentError(f"--name must be a name for files, without folders, got {quote(name)}")
@@ -151,7 +152,8 @@ def _check_places(output: Path, name: str, read: Sequence[str | None]) -> None:
 
 def _name_of(source: Source) -> str:
     """Return the name of the data, without folders and endings."""
-    return source.data if source.is_embedded else Path(source.data).name.split(".")[0]
+    name = Path(source.data).name.split(".")[0]
+    return re.sub(r"[^\w-]+", "", name).strip("-_") or "data"
 
 
 def _load(source: Source, test: str | None) -> tuple[Interactions, Interactions | None]:

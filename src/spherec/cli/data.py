@@ -51,7 +51,7 @@ def prepare_command(
     - spherec data prepare ratings.csv --user-column userId --item-column movieId --value-column rating --min-value 4
       -o movies.npz
     """
-    refuse_overwriting({"--output": output}, (source.data, names))
+    refuse_overwriting({"--output": output}, (*source.files, names))
     refuse_unwritable(output)
     refuse_existing(output, force)
     data = source.load_with_names(names, names_id_column, names_column, shows_steps=True)

@@ -109,7 +109,7 @@ def train_command(
     }
     training = PRESETS[preset].training.change(read_settings(config, settings or [], flags))
     refuse_unwritable(output)
-    refuse_overwriting({"--output": output}, (source.data, names, config))
+    refuse_overwriting({"--output": output}, (*source.files, names, config))
     checkpoint = output.with_name(f"{output.name}.checkpoint")
     _check_checkpoint(checkpoint, resume)
     refuse_existing(output, force or resume)  # an interrupted run has left its best model

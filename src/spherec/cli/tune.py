@@ -77,8 +77,10 @@ def tune_command(
     storage: Annotated[
         str | None,
         typer.Option(
-            help="Place of the study: a file, or postgresql://… or mysql://… for several machines. Default: a file "
-            "next to the output that ends in .db.",
+            envvar="SPHEREC_STORAGE",
+            help="Place of the study: a file, or postgresql://… or mysql://… for several machines. Give a URL with a "
+            "password in the environment, since others can see a command line. Default: a file next to the output "
+            "that ends in .db.",
             rich_help_panel=_SEARCH,
         ),
     ] = None,
@@ -124,7 +126,7 @@ def tune_command(
     goal = Goal(metric=metric, k=k, validation=validation, mmr_at_most=mmr_at_most)
     space = SearchSpace.build(base, parse_searches(searches) or default_search(base))
     refuse_unwritable(output)
-    refuse_overwriting({"--output": output, "--storage": storage}, (source.data, config))
+    refuse_overwriting({"--output": output, "--storage": storage}, (*source.files, config))
     refuse_existing(output, force or _is_own(output))
     where = resolve(device)
     data = source.load()

@@ -2,7 +2,7 @@
 
 import inspect
 import warnings
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spherec.data.ids import factorize
+from spherec.data.ids import factorize, invert
 from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning, quote
 
 Duplicates = Literal["last", "sum", "error"]
@@ -84,6 +84,32 @@ class Events:
         if not len(events):
             raise DataError("there are no events: the columns are empty")
         return events.with_step("read")
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """Return the events of several parts as one, in their order; equal ids are the same user or item.
+
+        Raises a `DataError` if only some parts have values or times, or if ids are numbers here and texts there.
+        """
+        if len(parts) == 1:
+            return parts[0]
+        users, user_ids = _unite([(part.users, part.user_ids) for part in parts], "user")
+        items, item_ids = _unite([(part.items, part.item_ids) for part in parts], "item")
+        columns: dict[str, NDArray[np.float64] | None] = {}
+        for name in ("values", "times"):
+            held = [getattr(part, name) for part in parts]
+            present = [column for column in held if column is not None]
+            if present and len(present) < len(held):
+                raise DataError(f"only some of the files have {name}; give files with the same columns")
+            columns[name] = np.concatenate(present) if present else None
+        unread = next((part.unread_value for part in parts if part.unread_value is not None), None)
+        return cls(users, items, user_ids, item_ids, **columns, unread_value=unread).with_step("read")
+
+    def order_numbers(self) -> Self:
+        """Return the events with ids in the order of numbers, 2 before 10, where all are texts of whole numbers."""
+        users, user_ids = _order_numbers(self.users, self.user_ids)
+        items, item_ids = _order_numbers(self.items, self.item_ids)
+        return replace(self, users=users, items=items, user_ids=user_ids, item_ids=item_ids)
 
     def __len__(self) -> int:
         return len(self.users)
@@ -172,6 +198,26 @@ def pair_keys(users: NDArray[Any], items: NDArray[Any], n_items: int) -> NDArray
     """
     keys: NDArray[np.int64] = users.astype(np.int64) * max(int(n_items), 1) + items
     return keys
+
+
+def _unite(
+    parts: Sequence[tuple[NDArray[np.int32], NDArray[Any]]], role: str
+) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    """Return the indices (E,) of all parts into their united ids."""
+    kinds = {ids.dtype for _, ids in parts if len(ids)}
+    if len(kinds) > 1 and object in kinds:
+        raise DataError(f"{role} ids are numbers in some files and texts in others; make them the same")
+    codes, united = factorize(np.concatenate([ids for _, ids in parts]), role)
+    starts = np.cumsum([0, *(len(ids) for _, ids in parts)])
+    return np.concatenate([codes[start:][own] for start, (own, _) in zip(starts, parts, strict=False)]), united
+
+
+def _order_numbers(indices: NDArray[np.int32], ids: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    texts = ids.tolist()
+    if not all(isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 19 for text in texts):
+        return indices, ids
+    order = np.lexsort((ids.astype(str), np.array([int(text) for text in texts], dtype=np.int64)))
+    return invert(order).astype(np.int32)[indices], ids[order]
 
 
 def _is_ascending(users: NDArray[np.int32], items: NDArray[np.int32]) -> bool:

@@ -3,7 +3,7 @@
 Every split is seeded; its parts are disjoint and together hold exactly the pairs that went in.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, Literal, overload
@@ -15,6 +15,8 @@ from spherec import rng
 from spherec.data.events import pair_keys, to_seconds
 from spherec.data.ids import IdMap, describe_id, factorize, invert, refuse_twins
 from spherec.data.interactions import Interactions, merge_item_names, row_starts
+from spherec.data.readers.formats import read
+from spherec.data.readers.many import Paths
 from spherec.errors import ArgumentError, DataError, quote
 
 
@@ -83,7 +85,11 @@ def ratio(data: Interactions, test: float = 0.2, *, seed: int = 0) -> Fold:
 
 
 def leave_one_out(data: Interactions, *, by: Literal["random", "time"] = "random", seed: int = 0) -> Fold:
-    """Hold out one item of each user: a random one, or the latest. Users with one item keep it for training."""
+    """Hold out one item of each user: a random one, or the latest. Users with one item keep it for training.
+
+    Of several items at a user's latest time, the seed decides which one is held out: the same data, in any order of
+    rows, and the same seed give the same split.
+    """
     if by not in ("random", "time"):
         raise ArgumentError(f"by must be 'random' or 'time', got {quote(by)}")
     rank = _shuffled_rank(data, seed)
@@ -125,12 +131,16 @@ def by_time(data: Interactions, *, at: float | str | date | None = None, test: f
     return _make_fold(data, late, f"by time, from {moment:.15g} on")
 
 
-def given(train: Interactions, test: Interactions) -> Fold:
-    """Bring a split that came as two data sets under common indices.
+def given(train: Interactions | Paths, test: Interactions | Paths, **reading: Any) -> Fold:
+    """Bring a split that came as two data sets, or as files, under common indices.
+
+    Files are read by `spherec.read` with the options `reading`, the same for both: `given("train.txt", "test.txt",
+    format="adjacency")`.
 
     A `DataError` is raised if they have pairs in common, or ids that are not written alike: `7` here and `"7"` there,
     or no user or no item in both.
     """
+    train, test = _read_part(train, reading), _read_part(test, reading)
     _refuse_other_ids(train.user_ids, test.user_ids, "user")
     _refuse_other_ids(train.item_ids, test.item_ids, "item")
     if common := count_common_pairs(train, test):
@@ -151,6 +161,14 @@ def count_common_pairs(train: Interactions, test: Interactions) -> int:
     items = train.item_ids.find(test.item_ids)[test.indices]  # (E,)
     keys = np.where((users < 0) | (items < 0), -1, pair_keys(users, items, train.n_items))
     return int(np.isin(keys, pair_keys(train.users, train.indices, train.n_items)).sum())
+
+
+def _read_part(part: Interactions | Paths, reading: Mapping[str, Any]) -> Interactions:
+    if not isinstance(part, Interactions):
+        return read(part, **reading)
+    if reading:
+        raise ArgumentError(f"Interactions are read already; leave out {', '.join(reading)}, or give files")
+    return part
 
 
 def _make_fold(data: Interactions, tested: NDArray[np.bool_], name: str) -> Fold:

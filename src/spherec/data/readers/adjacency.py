@@ -24,7 +24,7 @@ def read_adjacency(path: Path, reading: Reading, *, counted: bool = False) -> Ev
         collector.add(_pairs(path, block, counted=counted))
         if collector.is_full:
             break
-    return collector.finish(path)
+    return collector.finish(path).order_numbers()
 
 
 def _pairs(path: Path, block: Block, *, counted: bool) -> pl.DataFrame:

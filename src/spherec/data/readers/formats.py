@@ -17,6 +17,7 @@ from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, level_of_caller
 from spherec.data.files import is_archive, refuse_unreadable
 from spherec.data.interactions import Interactions
+from spherec.data.readers.many import Paths, describe_files, list_files
 from spherec.errors import ArgumentError, DataError, MissingPackageError, UnreadValuesWarning
 
 FormatName = Literal[
@@ -217,7 +218,7 @@ FORMATS: dict[FormatName, FileFormat] = {
 
 
 def read(
-    path: str | PathLike[str],
+    path: Paths,
     *,
     user: str = "user",
     item: str = "item",
@@ -237,7 +238,9 @@ def read(
     """Read interactions from a file: a table with a column of users and one of items, or a known format.
 
     Args:
-        path: CSV, TSV or JSON lines, plain or gzipped; Parquet; or a file that `Interactions.save` wrote.
+        path: CSV, TSV or JSON lines, plain or gzipped; Parquet; or a file that `Interactions.save` wrote. A folder, a
+            pattern such as "plays/part-*.csv" (both sorted by name) or a list of paths stands for several files of one
+            format, which are read as one: equal ids are the same user or item.
         user: The column with the external ids of users. Ids in text files are strings: "007" is not 7.
         item: The column with the external ids of items.
         value: A column with ratings or counts, used by `cut`. What passes the cut is an interaction. If the table
@@ -274,7 +277,7 @@ def read(
 
 
 def read_interactions(
-    path: str | PathLike[str],
+    path: Paths,
     reading: Reading,
     *,
     duplicates: Duplicates | None = None,
@@ -282,10 +285,10 @@ def read_interactions(
     on_unread: Callable[[str], None] | None = None,
     on_merged: Callable[[int], None] | None = None,
 ) -> Interactions:
-    """Read, merge and cut a file; a prepared one is loaded and cut.
+    """Read, merge and cut a file, or several as one; a prepared one is loaded and cut.
 
     Args:
-        path: The file.
+        path: The file, or several; see `list_files`.
         reading: How to read it.
         duplicates: How repeated pairs are merged; by default as the format or the values suggest.
         cut: Which events count; by default all.
@@ -295,11 +298,15 @@ def read_interactions(
             caller nor the format says how to merge them.
     """
     cut = cut or Cut()
+    files = list_files(path)
+    path = describe_files(files)
+    if len(files) > 1 and (archive := next(filter(is_archive, files), None)):
+        raise DataError(f"{archive} is prepared, and prepared files are read alone; give the files it was made of")
     if reading.format == "auto" and is_archive(path):
         _refuse_column_options(reading, f"{path} is prepared and", duplicates)
         data = Interactions.load(path)
         return data if cut == Cut() else data.cut(cut)
-    events = read_events(path, reading)
+    events = read_events(files, reading)
     rule = duplicates or (None if reading.format == "auto" else FORMATS[reading.format].duplicates)
     rows, has_values = len(events), events.values is not None
     try:
@@ -316,12 +323,25 @@ def read_interactions(
     return Interactions.from_events(events)
 
 
-def read_events(path: str | PathLike[str], reading: Reading) -> Events:
-    """Read the raw events of a file, neither merged nor cut."""
+def read_events(path: Paths, reading: Reading) -> Events:
+    """Read the raw events of a file, or of several of one format, neither merged nor cut."""
     refuse_without_polars()
-    path = Path(path)
+    files = list_files(path)
+    parts: list[Events] = []
     if reading.format == "auto":
-        reading = replace(reading, format=detect_format(path))
+        formats = {detect_format(file): file for file in files}
+        if len(formats) > 1:
+            found = " and ".join(f"{file} is {name}" for name, file in list(formats.items())[:2])
+            raise DataError(f"several files must have one format, but {found}; read them apart, or name the format")
+        reading = replace(reading, format=next(iter(formats)))
+    for file in files:
+        parts.append(_read_one(file, reading))
+        if reading.limit is not None and sum(map(len, parts)) >= reading.limit:
+            break
+    return Events.concatenate(parts)
+
+
+def _read_one(path: Path, reading: Reading) -> Events:
     file_format = FORMATS[reading.format]
     if file_format.known is not None:
         _refuse_column_options(reading, f"format {reading.format!r}")
