@@ -95,15 +95,10 @@ class Events:
             return parts[0]
         users, user_ids = _unite([(part.users, part.user_ids) for part in parts], "user")
         items, item_ids = _unite([(part.items, part.item_ids) for part in parts], "item")
-        columns: dict[str, NDArray[np.float64] | None] = {}
-        for name in ("values", "times"):
-            held = [getattr(part, name) for part in parts]
-            present = [column for column in held if column is not None]
-            if present and len(present) < len(held):
-                raise DataError(f"only some of the files have {name}; give files with the same columns")
-            columns[name] = np.concatenate(present) if present else None
+        values = _join([part.values for part in parts], "values")
+        times = _join([part.times for part in parts], "times")
         unread = next((part.unread_value for part in parts if part.unread_value is not None), None)
-        return cls(users, items, user_ids, item_ids, **columns, unread_value=unread).with_step("read")
+        return cls(users, items, user_ids, item_ids, values, times, unread_value=unread).with_step("read")
 
     def order_numbers(self) -> Self:
         """Return the events with ids in the order of numbers, 2 before 10, where all are texts of whole numbers."""
@@ -198,6 +193,13 @@ def pair_keys(users: NDArray[Any], items: NDArray[Any], n_items: int) -> NDArray
     """
     keys: NDArray[np.int64] = users.astype(np.int64) * max(int(n_items), 1) + items
     return keys
+
+
+def _join(columns: Sequence[NDArray[np.float64] | None], name: str) -> NDArray[np.float64] | None:
+    present = [column for column in columns if column is not None]
+    if present and len(present) < len(columns):
+        raise DataError(f"only some of the files have {name}; give files with the same columns")
+    return np.concatenate(present) if present else None
 
 
 def _unite(
