@@ -11,14 +11,14 @@ import spherec
 from spherec.data.files import refuse_unreadable
 from spherec.errors import ArgumentError, DataError, SpherecError, UnknownIdError, escape_controls, quote
 from spherec.ranking import ExactRanker
-from tests.recommender.models import small
+from tests.recommender.models import model_of, small
 
 SOURCES = sorted((Path(__file__).parents[1] / "src/spherec").rglob("*.py"))
 
 
 @pytest.fixture(scope="module")
 def model():
-    return small()
+    return model_of(small())
 
 
 @pytest.mark.parametrize("k", [10**9, 2**40, 2**62, 10**30, np.int64(3), np.uint8(3), 3])

@@ -207,7 +207,7 @@ def _unite(
 ) -> tuple[NDArray[np.int32], NDArray[Any]]:
     """Return the indices (E,) of all parts into their united ids."""
     kinds = {ids.dtype for _, ids in parts if len(ids)}
-    if len(kinds) > 1 and object in kinds:
+    if len({kind == object for kind in kinds}) > 1:
         raise DataError(f"{role} ids are numbers in some files and texts in others; make them the same")
     codes, united = factorize(np.concatenate([ids for _, ids in parts]), role)
     starts = np.cumsum([0, *(len(ids) for _, ids in parts)])
