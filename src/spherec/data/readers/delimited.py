@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from spherec.data.events import Events
-from spherec.data.readers.formats import Reading
+from spherec.data.readers.formats import FORMATS, Reading
 from spherec.data.readers.streaming import BadCellError, Block, Collector, first_record, read_text
 from spherec.errors import DataError, describe_missing_column
 
@@ -28,7 +28,7 @@ _SHOWN = 60  # characters of a bad line in an error
 _MOST_COLUMNS = 10_000
 _COLUMN_OPTIONS = (
     "columns are named by --user-column, --item-column, …, or all by header= (--header) if the first line has none; "
-    "other files are read with format= (--format)"
+    f"other files by format= (--format): {', '.join(name for name, one in FORMATS.items() if one.known)}"
 )
 
 

@@ -145,7 +145,7 @@ def _objects(block: Block) -> Iterator[tuple[int, object]]:
 
 
 def _load(line: bytes) -> object:
-    """Return the content of a line, or its text where it is not JSON; the first of a repeated key counts, as in polars."""
+    """Return the content of a line, or its text where it is not JSON; of a repeated key the first counts."""
     try:
         return json.loads(line, parse_constant=_refuse_constant, object_pairs_hook=lambda pairs: dict(reversed(pairs)))
     except (ValueError, RecursionError):

@@ -78,7 +78,8 @@ def read_item_ids(path: str | PathLike[str]) -> Iterable[str]:
     if detect_format(path) not in ("json-lines", "parquet"):
         lines = streaming.first_lines(path)
         words = [line.split() for line in lines[:100]]
-        if words and all(recognition.WORD_COUNT.fullmatch(word) for row in words for word in row[1:]):
+        is_table = any(mark in line for line in lines[:100] for mark in "\t,;|")
+        if words and not is_table and all(recognition.WORD_COUNT.fullmatch(word) for row in words for word in row[1:]):
             is_id = all(len(row) == 1 for row in words)
             texts = (line for block in streaming.read_text(path, Reading()) for line in _lines(block.text))
             if not is_id:

@@ -266,17 +266,21 @@ def _recognise_delimited(path: Path, lines: list[str], reading: Reading) -> Reco
     first, is_auto = lines[0], reading.format == "auto"
     if first.count('"') % 2:
         return Recognition(replace(reading, format="delimited"))  # a record of several lines
+    half_known = reading.columns
     for separator in (reading.separator,) if reading.separator else SEPARATORS:
         fields = split_fields(first, separator, reading)
         names = list(reading.header or fields)
-        if len(names) == len(fields) > 1 and _resolve(path, names, reading.columns) is not None:
+        if len(names) != len(fields) or len(names) < 2:
+            continue
+        half_known = _resolve_half(path, names, half_known)
+        if _resolve(path, names, reading.columns) is not None:
             title = "RecBole .inter" if all(map(_RECBOLE_TYPE.search, names)) else "a table"
             rows = [split_fields(line, separator, reading) for line in lines[0 if reading.header else 1 :][:100]]
             return _recognise_table(path, reading, "delimited", title, names, rows)
     has_defaults = reading.columns.user == "user" and reading.columns.item == "item"
     if is_auto and has_defaults and not reading.header and not reading.separator and not _is_header(first, reading):
         raise DataError(describe_undecided(path, first))
-    return Recognition(replace(reading, format="delimited"))  # whose reader names the missing column
+    return Recognition(replace(reading, format="delimited", columns=half_known))  # whose reader names what is missing
 
 
 def _recognise_table(
@@ -315,6 +319,13 @@ def _resolve(path: Path, names: Sequence[str], columns: Columns) -> Columns | No
     if user is None or item is None or {user, item} & {columns.value, columns.time}:
         return None
     return replace(columns, user=user, item=item)
+
+
+def _resolve_half(path: Path, names: Sequence[str], columns: Columns) -> Columns:
+    """Return the columns with whichever of user and item a table has, so that an error names the other one."""
+    user = _one_column(path, names, columns.user, "user", _USER_NAMES) or columns.user
+    item = _one_column(path, names, columns.item, "item", _ITEM_NAMES) or columns.item
+    return columns if user == item else replace(columns, user=user, item=item)
 
 
 def _one_column(path: Path, names: Sequence[str], wanted: str, role: str, groups: Iterable[set[str]]) -> str | None:

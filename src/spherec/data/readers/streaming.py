@@ -6,6 +6,7 @@ Every reader uses both ends. `read_blocks` is the one place that opens raw text,
 
 import codecs
 import gzip
+import math
 import os
 import zlib
 from collections.abc import Generator, Iterable, Iterator
@@ -129,7 +130,7 @@ def first_record(path: Path, *, encoding: str = "utf-8", quote: bytes = b"") -> 
     refuse_unreadable(path)
     text, line, searched, is_quoted = b"", 1, 0, False  # `searched`: bytes of the text in which no record ends
     with open(path, "rb") as raw:
-        for number, chunk in enumerate(_decode(path, _unpack(path, raw), encoding, 1 << 16)):
+        for number, chunk in enumerate(_decode(path, _unpack(path, raw, math.inf), encoding, 1 << 16)):
             text += chunk if number else chunk.removeprefix(codecs.BOM_UTF8)
             if not searched:
                 begin = len(text) - len(text.lstrip(b"\r\n"))
@@ -151,7 +152,7 @@ def first_lines(path: Path, *, encoding: str = "utf-8") -> list[str]:
     """Return the whole lines within the first megabyte, decoded with replacements: to recognise the file by."""
     refuse_unreadable(path)
     with open(path, "rb") as raw:
-        sample = next(_decode(path, _unpack(path, raw), encoding, _SAMPLE_BYTES), b"")
+        sample = next(_decode(path, _unpack(path, raw, math.inf), encoding, _SAMPLE_BYTES), b"")
     text = sample.removeprefix(codecs.BOM_UTF8).decode(errors="replace")
     lines = text.split("\n")
     if len(sample) >= _SAMPLE_BYTES and len(lines) > 1:
