@@ -17,7 +17,7 @@ from spherec.data.interactions import Interactions
 from spherec.geometry import DenseVectors
 from spherec.sampling import Popularity, Sampling, TwoStage, Uniform
 from spherec.training import Training
-from spherec.training.run import Run
+from spherec.training.step import Run
 
 SAMPLERS: dict[str, tuple[Sampling, ...]] = {
     "uniform": (Uniform(1), Uniform(5)),

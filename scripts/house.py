@@ -50,6 +50,12 @@ HEADLESS_SENTENCE = re.compile(
 )
 
 
+# Function names of one word that say what was done instead of what to do.
+PARTICIPLE = re.compile(
+    r"_*(\w+(?<!e)ed|told|kept|shown|found|written|built|made|drawn|chosen|given|taken|seen|held|known|done|sent)$"
+)
+
+
 class Text(NamedTuple):
     """A docstring or help text and its place."""
 
@@ -138,6 +144,7 @@ def static_figures(root: Path) -> dict[str, Any]:
         "public_functions_documented": documented / len(public),
         "repeated_names": repeated_names(trees),
         "backend_twins": sorted(repeated_names(trees, twins=True)),
+        "participles": [f"{p} {n.name}" for p, n in functions if is_participle(n)],
         "any": any_count,
         "late_imports": late,
         "docstrings": len(docstrings),
@@ -207,6 +214,13 @@ def shortened(text: str) -> str:
 def is_headless(opening: str) -> bool:
     """Return whether a text opens with a clause or prepositional phrase instead of a noun phrase or an imperative."""
     return bool(HEADLESS.match(opening) or HEADLESS_SENTENCE.match(opening))
+
+
+def is_participle(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return whether a function is named by a past participle; a property may be."""
+    decorators = {ast.unparse(decorator) for decorator in node.decorator_list}
+    names = "_" not in node.name.strip("_") and node.name not in ("seed", "need", "feed", "embed")
+    return names and bool(PARTICIPLE.match(node.name)) and not decorators & {"property", "cached_property"}
 
 
 def repeated_names(trees: dict[str, ast.Module], *, twins: bool = False) -> dict[str, list[str]]:
@@ -479,6 +493,7 @@ def rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
             "public names defined in more than one file",
             f"{len(static['repeated_names'])} (+ {len(static['backend_twins'])} kernel twins)",
         ),
+        ("functions named by a participle", str(len(static["participles"]))),
         ("`Any` per 1,000 lines", f"{1000 * static['any'] / lines:.1f} ({static['any']})"),
         (
             "in-function imports per 1,000 lines",
@@ -516,6 +531,7 @@ def report(figures: dict[str, Any]) -> str:
     for title in ("headless", "headless_help"):
         lines += ["", f"{title.replace('_', ' ')} openings:"]
         lines += [f"  {place}  {opening}" for place, opening in static[title]]
+    lines += ["", "functions named by a participle:", *(f"  {place}" for place in static["participles"])]
     for title in ("functions_over_40", "functions_over_6_parameters"):
         lines += ["", f"{title.replace('_', ' ')}:"]
         lines += [f"  {place}  {size}" for place, size in static[title].items()]

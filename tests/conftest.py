@@ -1,10 +1,13 @@
 """What all tests share."""
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from spherec.errors import MissingPackageError
 
 # Before torch is imported: its operations are tiny here, and threads that wait for each other cost more than they give.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -12,6 +15,31 @@ os.environ["OMP_NUM_THREADS"] = "1"
 # Other examples at each run find more; the same ones in continuous integration keep it from failing by chance.
 settings.register_profile("default", deadline=None, max_examples=60, derandomize="CI" in os.environ)
 settings.load_profile("default")
+
+
+# A machine with a GPU may have torch, numba, Triton, SciPy and hypothesis, but none of these: their tests are skipped.
+MAY_BE_MISSING = {"implicit", "matplotlib", "optuna", "pandas", "polars", "pydantic", "ranx", "usearch"}
+collect_ignore = ["data/readers"] if find_spec("polars") is None else []  # its conftest imports polars
+
+
+class SkippedIfPackagesAreMissing(pytest.Module):
+    """A test file that is skipped if what it imports needs a package that is not installed."""
+
+    def _getobj(self):
+        try:
+            return super()._getobj()
+        except self.CollectError as error:
+            cause = error.__cause__
+            while cause is not None:
+                name = (getattr(cause, "name", None) or "").split(".")[0]
+                if isinstance(cause, MissingPackageError) or name in MAY_BE_MISSING:
+                    pytest.skip(f"a package is missing: {cause}", allow_module_level=True)
+                cause = cause.__cause__ or cause.__context__
+            raise
+
+
+def pytest_pycollect_makemodule(module_path, parent):
+    return SkippedIfPackagesAreMissing.from_parent(parent, path=module_path)
 
 
 @pytest.fixture(scope="session")

@@ -33,15 +33,19 @@ def hops():
 
 
 def test_a_public_name_means_one_thing(static):
-    assert len(static["repeated_names"]) < 46, static["repeated_names"]
+    assert len(static["repeated_names"]) < 10, static["repeated_names"]
 
 
 def test_docstrings_have_a_head(static):
-    assert len(static["headless"]) < 0.26 * static["docstrings"], static["headless"]
+    assert len(static["headless"]) < 0.01 * static["docstrings"], static["headless"]
 
 
 def test_help_texts_have_a_head(static):
-    assert len(static["headless_help"]) <= 30, static["headless_help"]
+    assert not static["headless_help"]
+
+
+def test_functions_are_named_by_verbs(static):
+    assert len(static["participles"]) < 10, static["participles"]
 
 
 @pytest.mark.parametrize(
@@ -100,16 +104,16 @@ def test_public_callables_name_their_parameters():
             if inspect.isfunction(function) and function.__module__.startswith("spherec"):
                 parameters = inspect.signature(function).parameters.values()
                 open_ended += [f"{name}: {p}" for p in parameters if p.kind is p.VAR_KEYWORD]
-    assert open_ended in ([], ["CML: **settings: Any"])
+    assert not open_ended
 
 
 def test_training_on_a_file_goes_through_few_files(hops):
-    assert len(hops["train"]["files"]) <= 64, hops["train"]["files"]
+    assert len(hops["train"]["files"]) <= 40, hops["train"]["files"]
 
 
 def test_recommend_reaches_the_product_in_few_calls(hops):
-    assert 0 < hops["recommend"]["calls_to_product"] <= 9, hops["recommend"]["way_to_product"]
+    assert 0 < hops["recommend"]["calls_to_product"] <= 4, hops["recommend"]["way_to_product"]
 
 
 def test_a_step_goes_through_few_files(hops):
-    assert len(hops["step"]["files"]) <= 14, hops["step"]["files"]
+    assert len(hops["step"]["files"]) <= 8, hops["step"]["files"]

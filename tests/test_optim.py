@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spherec.errors import ArgumentError
-from spherec.geometry import project, to_vectors, unit
+from spherec.geometry import project, unit
+from spherec.kernels.cpu import CpuBackend
+from spherec.kernels.reference import ReferenceBackend
 from spherec.optim import Adam, DenseAdam
 from tests import oracles
 
@@ -15,13 +17,13 @@ STEPS = 2500
 MIXED = "1e-4 to 10"
 
 
-@pytest.fixture(autouse=True, params=[True, False], ids=["compiled", "plain torch"], scope="module")
-def compiled(request):
+@pytest.fixture(autouse=True, params=[CpuBackend, ReferenceBackend], ids=["compiled", "plain torch"], scope="module")
+def kernels(request):
     """Every test runs with both implementations."""
     with pytest.MonkeyPatch.context() as patch:
-        defaults = {"constraint": "sphere", "planned": 1, "compiled": request.param}
+        defaults = {"constraint": "sphere", "planned": 1, "kernels": request.param()}
         patch.setattr(DenseAdam.__init__, "__kwdefaults__", defaults)
-        yield
+        yield defaults["kernels"]
 
 
 def table_of(n, dim, seed=0):
@@ -111,7 +113,7 @@ def test_under_a_schedule_all_rows_are_those_of_dense_adam_under_torchs(scale):
 def test_a_schedule_longer_than_the_bias_corrections_need_is_followed_to_its_end():
     ours, rows, step = ours_and_dense(table_of(10, 4), 1e-2, planned=100)
     short, _, _ = ours_and_dense(table_of(10, 4), 1e-2, planned=100_000)
-    assert len(short._correction) == 100_001
+    assert len(short._rates.correction) == 100_001
     index = torch.arange(5)
     for _ in range(100):
         step(index, torch.ones(5, 4))
@@ -125,12 +127,12 @@ def test_a_schedule_longer_than_the_bias_corrections_need_is_followed_to_its_end
 def test_gradients_as_small_as_epsilon_move_a_row_as_plain_loops_do_within_a_part_of_one_step(before, bound):
     gradients = [10.0**-power for power in (4, 5, 6, 7, 8, 9, 10, 12, 20, 30)]
     ours = DenseAdam(torch.zeros(1, len(gradients)), Adam(1e-2))
-    ours.steps += before
+    ours.state()["steps"] += before
     ours.step(torch.tensor([0]), torch.tensor([gradients]))
     paths = [oracles.adam(0.0, [0.0] * before + [one] + [0.0] * 200, 1e-2)[before:] for one in gradients]
     for places in zip(*paths, strict=True):
         assert ours.everything()[0].tolist() == pytest.approx(places, abs=bound * 1e-2)
-        ours.steps += 1
+        ours.state()["steps"] += 1
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e-8, 1e-10, 1e-25])
@@ -181,7 +183,7 @@ def test_a_row_stands_where_plain_loops_put_it_at_every_step(gradients, betas, l
 def test_without_momentum_a_row_left_alone_stays():
     ours = DenseAdam(torch.zeros(2, 1), Adam(beta1=0.0))
     ours.step(torch.tensor([0]), torch.tensor([[2.0]]))
-    ours.steps += 3
+    ours.state()["steps"] += 3
     assert ours.everything()[:, 0].tolist() == pytest.approx([oracles.adam(0.0, [2.0], 1e-3, 0.0)[0], 0.0])
 
 
@@ -190,9 +192,9 @@ def test_without_momentum_a_row_left_alone_stays():
 def test_a_row_left_alone_moves_on_as_plain_loops_have_it(before, gap):
     gradients = [2.0, -1e-3]
     ours = DenseAdam(torch.zeros(1, 2), Adam())
-    ours.steps += before
+    ours.state()["steps"] += before
     ours.step(torch.tensor([0]), torch.tensor([gradients]))
-    ours.steps += gap
+    ours.state()["steps"] += gap
     expected = [oracles.adam(0.0, [0.0] * before + [one] + [0.0] * gap, 1e-3)[-1] for one in gradients]
     assert ours.everything()[0].tolist() == pytest.approx(expected, rel=2e-6)
 
@@ -200,12 +202,12 @@ def test_a_row_left_alone_moves_on_as_plain_loops_have_it(before, gap):
 def test_a_very_long_gap_ends_at_the_limit_and_the_next_touch_goes_on_from_there():
     ours = DenseAdam(torch.zeros(1, 1), Adam())
     ours.step(torch.tensor([0]), torch.tensor([[3.0]]))
-    ours.steps += 1000
+    ours.state()["steps"] += 1000
     limit = ours.everything().item()
-    ours.steps += 99_000
+    ours.state()["steps"] += 99_000
     assert ours.everything().item() == pytest.approx(limit, rel=1e-6)
     ours.step(torch.tensor([0]), torch.tensor([[-0.5]]))
-    ours.steps += 4
+    ours.state()["steps"] += 4
     expected = oracles.adam(0.0, [3.0] + [0.0] * 100_000 + [-0.5] + [0.0] * 4, 1e-3)
     assert limit == pytest.approx(expected[100_000], rel=2e-6)
     assert ours.everything().item() == pytest.approx(expected[-1], rel=2e-6)
@@ -214,7 +216,7 @@ def test_a_very_long_gap_ends_at_the_limit_and_the_next_touch_goes_on_from_there
 def test_a_very_long_gap_does_not_move_rows_that_were_never_touched():
     table = table_of(5, 3)
     ours = DenseAdam(table.clone(), Adam())
-    ours.steps += 100_000
+    ours.state()["steps"] += 100_000
     assert torch.equal(ours.everything(), table)
 
 
@@ -255,12 +257,12 @@ def test_a_gradient_of_zero_is_as_none():
 
 
 def test_on_the_sphere_compiled_steps_leave_rows_without_a_gradient_alone():
-    ours = DenseAdam(table_of(6, 4), Adam(), compiled=True)
+    ours = DenseAdam(table_of(6, 4), Adam(), kernels=CpuBackend())
     ours.step(torch.tensor([0, 1, 2]), torch.ones(3, 4))
     gradient = torch.tensor([0.0, 1.0, 0.0, -1.0, 1.0, 0.0])[:, None].expand(-1, 4)
     ours.step(torch.tensor([0, 1, 2, 3, 3, 1]), gradient.clone())
-    assert ours.last.tolist() == [1, 2, 1, 2, 0, 0]  # of row 3 the sum is 0, and it moves by nothing
-    assert torch.equal(ours.table[3], table_of(6, 4)[3])
+    assert ours.state()["last"].tolist() == [1, 2, 1, 2, 0, 0]  # of row 3 the sum is 0, and it moves by nothing
+    assert torch.equal(ours.state()["table"][3], table_of(6, 4)[3])
 
 
 def test_a_gradient_that_is_not_a_number_is_not_passed_over():
@@ -272,21 +274,28 @@ def test_a_gradient_that_is_not_a_number_is_not_passed_over():
 def test_in_the_ball_rows_without_a_gradient_are_scaled_back_as_well():
     ours = DenseAdam(3 * table_of(60, 8), Adam(), constraint="ball")
     ours.step(torch.tensor([7]), torch.zeros(1, 8))
-    assert ours.table[7].norm() == pytest.approx(1)
-    assert ours.table[8].norm() == pytest.approx(3)
+    assert ours.state()["table"][7].norm() == pytest.approx(1)
+    assert ours.state()["table"][8].norm() == pytest.approx(3)
+
+
+def test_rows_are_scaled_to_length_1_in_place(kernels):
+    rows = 2 * table_of(60, 8).view(3, 20, 8)
+    expected = unit(rows)
+    assert kernels.unit(rows) is rows
+    torch.testing.assert_close(rows, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_a_row_of_zeros_has_no_direction_and_stays(kernels):
+    assert not kernels.unit(torch.zeros(2, 4)).any()
 
 
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])
-def test_vectors_are_the_rows_placed_in_the_space(constraint):
+def test_blocks_are_rows_in_their_order(constraint):
     ours = DenseAdam(2 * table_of(60, 8), Adam(1e-2), constraint=constraint)
     for index, gradient in batches(60, 8, MIXED, 20):
         ours.step(index, gradient)
-    index = torch.tensor([[3, 50, 50], [7, 0, 59]])
-    torch.testing.assert_close(ours.vectors(index), to_vectors(ours.rows(index), constraint), rtol=1e-6, atol=1e-7)
-
-
-def test_a_row_of_zeros_has_no_direction_and_stays():
-    assert not DenseAdam(torch.zeros(2, 4), Adam()).vectors(torch.tensor([0, 1])).any()
+    assert torch.equal(torch.cat([ours.block(0, 7), ours.block(7, 59), ours.block(59, 60)]), ours.everything())
+    torch.testing.assert_close(ours.everything(), ours.rows(torch.arange(60)), rtol=1e-6, atol=1e-7)
 
 
 def test_no_indices_give_no_rows():
@@ -296,7 +305,7 @@ def test_no_indices_give_no_rows():
 def test_a_step_without_rows_is_still_a_step():
     ours, other = trained(table_of(60, 8)), trained(table_of(60, 8))
     ours.step(torch.tensor([], dtype=torch.int64), torch.empty(0, 8))
-    other.steps += 1
+    other.state()["steps"] += 1
     assert_same_state(ours.state(), other.state())
 
 
@@ -346,8 +355,8 @@ def test_in_the_ball_no_row_is_longer_than_1_when_read_or_moved():
         ours.step(index, torch.ones(3, 8))
         assert not torch.equal(ours.rows(index), before)
         torch.testing.assert_close(ours.everything(), project(ours.everything(), "ball"))
-        assert (ours.table[[10, 30]].norm(dim=1) <= 1 + 1e-6).all()
-        assert (ours.table[11].norm() > 2).all()
+        assert (ours.state()["table"][[10, 30]].norm(dim=1) <= 1 + 1e-6).all()
+        assert (ours.state()["table"][11].norm() > 2).all()
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ class Geometry(Protocol):
 
     @property
     def constraint(self) -> Constraint:
-        """Where vectors live."""
+        """Space of the vectors: sphere or ball."""
         ...
 
     @property
@@ -62,7 +62,7 @@ class Vectors(Geometry, Protocol):
 
     @property
     def device(self) -> torch.device:
-        """Where the blocks are."""
+        """Device of the blocks."""
         ...
 
     @property
@@ -88,7 +88,7 @@ class DenseVectors:
     item_table: Tensor
     "(I, D)"
     constraint: Constraint = "sphere"
-    "Where they live."
+    "Space of the vectors: sphere or ball."
 
     def __post_init__(self) -> None:
         if self.constraint not in get_args(Constraint):
@@ -131,7 +131,7 @@ class DenseVectors:
 
     @property
     def device(self) -> torch.device:
-        """Where the tables are."""
+        """Device of the tables."""
         return self.item_table.device
 
     def to(self, device: torch.device) -> "DenseVectors":

@@ -1,4 +1,4 @@
-"""Peak memory of a block of code, and a clear error where memory runs out."""
+"""Peak memory of a block of code."""
 
 import ctypes
 import gc
@@ -10,11 +10,7 @@ from pathlib import Path
 
 import torch
 
-from spherec.errors import NotEnoughMemoryError
-
 _PROCESS = Path("/proc/self")  # Linux
-# On a CPU torch has no error type for it, only these messages: of its allocator, of sizes beyond 64 bits, of drivers.
-_SHORTAGE = re.compile(r"DefaultCPUAllocator|Storage size calculation overflowed|out of memory")
 
 
 @dataclass
@@ -23,17 +19,6 @@ class PeakMemory:
 
     mb: float | None = None
     "Largest peak within the block, in megabytes; None if the system does not report it."
-
-
-@contextmanager
-def enough_memory() -> Iterator[None]:
-    """Raise a `NotEnoughMemoryError` if the block runs out of memory."""
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and not _SHORTAGE.search(str(error)):
-            raise
-        raise NotEnoughMemoryError("there is not enough memory; take smaller dim, batch_size or negatives") from None
 
 
 @contextmanager

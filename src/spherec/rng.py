@@ -1,4 +1,4 @@
-"""One seed, many named streams: the only place that makes random generators."""
+"""Random generators: one seed, many named streams. No other file makes generators."""
 
 import zlib
 from typing import TYPE_CHECKING, Union
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def stream(seed: int, name: str, *indices: int) -> np.random.Generator:
-    """The generator called `name` under `seed`.
+    """Return the generator called `name` under `seed`.
 
     Streams with different names or indices are independent, so drawing more from one never shifts another:
     `stream(7, "split")`, `stream(7, "negatives", 3)`.
@@ -20,12 +20,12 @@ def stream(seed: int, name: str, *indices: int) -> np.random.Generator:
     for name_of, number in (("seed", seed), *(("index", index) for index in indices)):
         if not isinstance(number, int | np.integer) or number < 0:
             raise ArgumentError(f"{name_of} must be a whole number >= 0, got {number!r}")
-    # The number of indices is part of the key, for NumPy takes (7,) and (7, 0) for the same.
+    # The number of indices is part of the key, because NumPy treats (7,) and (7, 0) as the same.
     return np.random.default_rng([seed, zlib.crc32(name.encode()), len(indices), *indices])
 
 
 def torch_stream(seed: int, name: str, *indices: int, device: Union["torch.device", str] = "cpu") -> "torch.Generator":
-    """The same, as a generator of torch on `device`. A CPU and a CUDA device draw different numbers from one seed."""
+    """Return the same stream as a torch generator on `device`. CPU and CUDA draw different numbers from one seed."""
     import torch
 
     generator = torch.Generator(device)
@@ -34,7 +34,7 @@ def torch_stream(seed: int, name: str, *indices: int, device: Union["torch.devic
 
 
 def permutation(n: int, generator: "torch.Generator") -> "torch.Tensor":
-    """0 … n - 1 in random order (n,), on the generator's device."""
+    """Return 0 … n - 1 in random order (n,), on the generator's device."""
     import torch
 
     return torch.randperm(n, generator=generator, device=generator.device)

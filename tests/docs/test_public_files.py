@@ -37,7 +37,7 @@ OFFICIAL = {
     "u.item": "242|Kolya (1996)|24-Jan-1997||http://us.imdb.com/M|0|0\n302|\xc9tat|01-Jan-1997||x|0|1\n".encode(
         "latin-1"
     ),
-    "ratings.csv": "userId,movieId,rating,timestamp\n1,296,5.0,1147880044\n1,306,3.5,1147868817\n2,296,0.5,1141415528\n",
+    "ratings.csv": "userId,movieId,rating,timestamp\n1,296,5.0,1147880044\n1,306,3.5,1147868817\n2,296,0.5,114141552\n",
     "movies.csv": 'movieId,title,genres\n296,"Pulp Fiction, (1994)",Crime\n306,Red (1994),Drama\n',
     "ml-100k.inter": "user_id:token\titem_id:token\trating:float\ttimestamp:float\n"
     "196\t242\t3\t881250949\n196\t302\t5\t881250950\n22\t242\t1\t878887116\n",

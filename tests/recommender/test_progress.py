@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from spherec.recommender.progress import training_bar
+from spherec.recommender.cml import _show_bar as training_bar
 from spherec.training import EpochRecord, History
 
 
@@ -35,7 +35,7 @@ def test_progress_is_a_bar_on_a_terminal_and_a_line_an_epoch_elsewhere(terminal,
 def test_a_log_has_lines_where_there_is_something_to_say(capsys, monkeypatch):
     """After the first epoch, when one was validated, and when nothing was said for a while."""
     clock = iter(range(1000))
-    monkeypatch.setattr("spherec.recommender.progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("spherec.recommender.cml.time.monotonic", lambda: next(clock))
     monkeypatch.setenv("COLUMNS", "200")
     epochs = [record(n, metric=0.5 if n == 4 else None) for n in range(1, 21)]
     with training_bar(20, 100, "NDCG@50") as progress:

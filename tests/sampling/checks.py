@@ -11,6 +11,7 @@ from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
 from spherec.geometry import DenseVectors, gather, unit
 from spherec.rng import torch_stream
+from spherec.sampling.two_stage import TwoStageSampler
 
 CPU = torch.device("cpu")
 FEWEST_DRAWS = 20_000
@@ -79,6 +80,11 @@ class Space:
 def space(train, dim=8, seed=0, dtype=torch.float32):
     kind = DenseVectors if dtype == torch.float32 else Space
     return kind(directions(train.n_users, dim, seed, dtype), directions(train.n_items, dim, seed + 1, dtype))
+
+
+def two_stage(train, config, items, device=CPU, **options):
+    """A sampler for items of these dimensions, which are also the vectors that it freezes."""
+    return TwoStageSampler(train, config, device, initial_items=items, **options)
 
 
 def pairs(user, positive, times=1):

@@ -4,10 +4,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spherec.kernels.draw import first_distinct
-from spherec.sampling import candidates
-from spherec.sampling.candidates import CandidateSource
-from spherec.sampling.popularity import popularity_weights
+from spherec.kernels.cpu import CpuBackend, negatives
+from spherec.kernels.cpu.negatives import keep_first_distinct
+from spherec.kernels.reference import ReferenceBackend
+from spherec.kernels.reference.negatives import first_distinct
+from spherec.sampling import TwoStage, two_stage
+from spherec.sampling.draw import popularity_weights
 from tests.oracles import image_law, independent_law, successive_law
 from tests.sampling.checks import CPU, FEWEST_DRAWS, assert_follows, generator, interactions, random_rows
 from tests.strategies import MATRICES
@@ -19,21 +21,27 @@ ALL_DRAWS = 1000  # for each candidate: then noise is never the cheaper way
 NO_DRAWS = 0  # then it always is
 
 
-def source(count, *, replacement=False, weights=WEIGHTS, train=TRAIN):
-    return CandidateSource(train, weights, count, CPU, replacement=replacement)
+def source(count, *, replacement=False, weights=WEIGHTS, train=TRAIN, kernels=None):
+    """Two-stage draws with these weights in stage one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(two_stage, "popularity_weights", lambda *_: weights)
+        config = TwoStage(1, candidates=count, replacement=replacement)
+        return two_stage.TwoStageSampler(
+            train, config, CPU, initial_items=torch.zeros(len(weights), 8), kernels=kernels or CpuBackend()
+        )
 
 
 def drawn(one, times=FEWEST_DRAWS, seed=0):
     stream = generator(seed)
-    return [one.draw(stream) for _ in range(times)]
+    return [one.candidates(stream) for _ in range(times)]
 
 
 @pytest.fixture(params=["first distinct of more draws", "noise over all items"])
 def only_way(request, monkeypatch):
     """Takes one of the two ways to draw without replacement, and takes the other away."""
     by_noise = request.param == "noise over all items"
-    monkeypatch.setattr(candidates, "_MOST_DRAWS", NO_DRAWS if by_noise else ALL_DRAWS)
-    monkeypatch.delattr(candidates, "_first_distinct" if by_noise else "distinct")
+    monkeypatch.setattr(two_stage, "_MOST_DRAWS", NO_DRAWS if by_noise else ALL_DRAWS)
+    monkeypatch.delattr(negatives, "keep_first_distinct" if by_noise else "draw_by_noise")
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -53,12 +61,12 @@ def test_candidates_are_distinct_and_as_many_as_there_are(count):
         assert set(one.multiplicity.tolist()) == {1.0}
 
 
-@pytest.mark.parametrize(("beta", "way"), [(0.5, "_first_distinct"), (30, "distinct")])
+@pytest.mark.parametrize(("beta", "way"), [(0.5, "keep_first_distinct"), (30, "draw_by_noise")])
 def test_the_way_is_chosen_by_how_many_draws_the_law_would_take(beta, way, monkeypatch):
     train = interactions(random_rows(60, 400, 0.2))
-    other = {"_first_distinct": "distinct", "distinct": "_first_distinct"}[way]
+    other = {"keep_first_distinct": "draw_by_noise", "draw_by_noise": "keep_first_distinct"}[way]
     one = source(100, weights=popularity_weights(train, beta), train=train)
-    monkeypatch.delattr(candidates, other)
+    monkeypatch.delattr(negatives, other)
     for each in drawn(one, times=50):
         assert len(set(each.items.tolist())) == 100
         assert each.multiplicity.eq(1).all()
@@ -73,7 +81,7 @@ def test_items_with_hardly_any_weight_fill_the_set_where_no_others_are_left():
 
 
 def test_draws_that_hold_too_few_distinct_items_leave_places_without_a_candidate(monkeypatch):
-    monkeypatch.setattr(candidates, "_SIGMAS", float("-inf"))  # as many draws as candidates, so some repeat
+    monkeypatch.setattr(two_stage, "_SIGMAS", float("-inf"))  # as many draws as candidates, so some repeat
     counts = set()
     for one in drawn(source(4), times=200):
         items = one.items[one.multiplicity > 0].tolist()
@@ -103,10 +111,13 @@ def test_with_replacement_multiplicities_sum_to_all_draws_and_stand_once(count):
         assert len(items) == len(set(items))
 
 
+@pytest.mark.parametrize("count", [1, 2, 4])
 @pytest.mark.parametrize("replacement", [False, True])
-def test_the_stated_law_is_that_of_the_first_draw(replacement):
-    stated = source(2, replacement=replacement).probabilities().double()
-    torch.testing.assert_close(stated, torch.tensor(LAW).double(), rtol=1e-6, atol=0)
+def test_plain_torch_draws_the_same_candidates(count, replacement):
+    ours, theirs = (source(count, replacement=replacement, kernels=kind()) for kind in (CpuBackend, ReferenceBackend))
+    for one, other in zip(drawn(ours, times=50), drawn(theirs, times=50), strict=True):
+        assert torch.equal(one.items, other.items)
+        assert torch.equal(one.multiplicity, other.multiplicity)
 
 
 @given(MATRICES.filter(np.any), st.integers(1, 7), st.sampled_from([-2, -0.5, 0.7, 4]), st.booleans())
@@ -126,7 +137,7 @@ def test_one_pass_finds_the_same_distinct_items_as_sorting(items, count):
     seen = np.zeros(10, np.bool_)
     for _ in range(2):  # the scratch is left as it was
         found, multiplicity = torch.zeros(count, dtype=torch.int64), torch.zeros(count)
-        first_distinct(items.numpy(), seen, found.numpy(), multiplicity.numpy())
-        expected = candidates._first_distinct(items, count)
+        keep_first_distinct(items.numpy(), seen, found.numpy(), multiplicity.numpy())
+        expected = first_distinct(items, count)
         assert torch.equal(found, expected.items)
         assert torch.equal(multiplicity, expected.multiplicity)

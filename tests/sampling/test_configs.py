@@ -5,7 +5,6 @@ import pytest
 
 from spherec.errors import ArgumentError
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
-from spherec.sampling.two_stage import TwoStageSampler
 from tests.sampling.checks import CPU, interactions, space
 
 NAN, INF = float("nan"), float("inf")
@@ -73,12 +72,3 @@ def test_more_negatives_are_tuned_to_a_smaller_beta(negatives, beta):
 def test_presets_of_the_paper_have_the_full_sharpness(preset, vectors):
     assert preset() == TwoStage(1, 0.8, 1.0, 2000, False, vectors, 0.875)
     assert preset(negatives=5, beta=1.0) == TwoStage(5, 1.0, 1.0, 2000, False, vectors, 0.875)
-
-
-def test_frozen_vectors_must_be_given():
-    with pytest.raises(ArgumentError, match=r"frozen.*initial_items"):
-        TwoStageSampler(interactions(), TwoStage.as_released(), CPU)
-
-
-def test_live_vectors_need_none():
-    TwoStageSampler(interactions(), TwoStage.as_written(), CPU)

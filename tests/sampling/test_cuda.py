@@ -4,13 +4,23 @@ import numpy as np
 import pytest
 import torch
 
+from spherec.kernels import backend
+from spherec.kernels.protocol import Candidates
 from spherec.rng import torch_stream
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
-from spherec.sampling.candidates import Candidates
-from spherec.sampling.membership import Membership
-from spherec.sampling.two_stage import TwoStageSampler
+from spherec.sampling.draw import items_of_users
 from tests.oracles import law_without, popularity_law, successive_law
-from tests.sampling.checks import CPU, FEWEST_DRAWS, ROWS, assert_follows, interactions, pairs, random_rows, space
+from tests.sampling.checks import (
+    CPU,
+    FEWEST_DRAWS,
+    ROWS,
+    assert_follows,
+    interactions,
+    pairs,
+    random_rows,
+    space,
+    two_stage,
+)
 
 pytestmark = [
     pytest.mark.gpu,
@@ -66,15 +76,16 @@ def test_membership_answers_as_on_the_cpu(seed):
     train = interactions(random_rows(50, 80, 0.2, seed))
     users = torch.tensor(np.random.default_rng(seed).integers(0, 50, 90))
     items = torch.tensor(np.random.default_rng(seed + 1).integers(0, 80, 120))
-    expected = Membership(train, CPU).mask(users, items)
-    assert torch.equal(Membership(train, CUDA).mask(users.to(CUDA), items.to(CUDA)).cpu(), expected)
+    ours, theirs = (backend(device).membership(items_of_users(train), device) for device in (CUDA, CPU))
+    assert torch.equal(ours.mask(users.to(CUDA), items.to(CUDA)).cpu(), theirs.mask(users, items))
 
 
 @pytest.mark.parametrize("users", [[5], [4, 5, 0, 5, 7]])
 def test_membership_answers_for_users_with_nothing_and_with_everything(users):
     train, items = interactions(ROWS), torch.tensor([0, 5, 5, 2])
     expected = [[bool(ROWS[user][item]) for item in items.tolist()] for user in users]
-    assert Membership(train, CUDA).mask(torch.tensor(users, device=CUDA), items.to(CUDA)).tolist() == expected
+    membership = backend(CUDA).membership(items_of_users(train), CUDA)
+    assert membership.mask(torch.tensor(users, device=CUDA), items.to(CUDA)).tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -87,7 +98,7 @@ def test_stage_two_states_the_law_that_it_states_on_the_cpu(dim, dtype, sharpnes
     items, multiplicity = torch.arange(0, 300, 2), 1.0 + torch.arange(150) % 3
 
     def law(device):
-        sampler = TwoStageSampler(train, TwoStage(sharpness=sharpness), device)
+        sampler = two_stage(train, TwoStage(sharpness=sharpness), at.item_table, device)
         candidates = Candidates(items.to(device), multiplicity.to(device))
         return sampler.probabilities(users.to(device), POSITIVES.to(device), candidates, on(device, at)).cpu()
 
@@ -103,7 +114,8 @@ def test_shape_range_and_support(config, seed):
     assert negatives.items.is_cuda
     assert negatives.valid.is_cuda
     items, valid = negatives.items.cpu().expand(200, -1), negatives.valid.cpu()
-    assert items.shape == valid.shape == (200, config.negatives)
+    count = min(config.negatives, 300) if config.shared else config.negatives  # a pool is no larger than the catalogue
+    assert items.shape == valid.shape == (200, count)
     assert 0 <= items.min() <= items.max() < 300
     assert valid.any()
     assert not WIDE[users[:, None], items][valid.numpy()].any()

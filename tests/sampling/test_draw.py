@@ -4,9 +4,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spherec.kernels.draw import guide_of, name_items
-from spherec.sampling.draw import Draw
-from spherec.sampling.popularity import popularity_weights
+from spherec.kernels.cpu import CpuBackend
+from spherec.kernels.cpu.negatives import make_guide, name_items
+from spherec.kernels.reference import ReferenceBackend
+from spherec.sampling.draw import ItemLaw, popularity_weights
 from tests.oracles import law_without
 from tests.sampling.checks import CPU, FEWEST_DRAWS, assert_follows, generator, interactions, sparse
 from tests.strategies import MATRICES
@@ -34,7 +35,7 @@ def exact_law(beta):
 
 @pytest.mark.parametrize("beta", [-5, -1, 0.8, 1.2, 5])
 def test_extreme_popularities_keep_their_law(long_tail, beta):
-    stated = Draw(long_tail, popularity_weights(long_tail, beta), CPU).probabilities().double().numpy()
+    stated = ItemLaw(long_tail, popularity_weights(long_tail, beta), CPU).probabilities().double().numpy()
     exact = exact_law(beta)
     np.testing.assert_allclose(stated[exact > WORTH_COUNTING], exact[exact > WORTH_COUNTING], rtol=1e-5)
     assert (stated > 0).all(), "an item that somebody has can be drawn"
@@ -44,7 +45,7 @@ def test_extreme_popularities_keep_their_law(long_tail, beta):
     ("beta", "user"), [(-5, 50), (-5, 999_999), (-1, 5_000), (0.8, 50), (0.8, 999_999), (1.2, 5_000), (5, 999_999)]
 )
 def test_extreme_popularities_are_drawn_by_their_law(long_tail, beta, user):
-    draw = Draw(long_tail, popularity_weights(long_tail, beta), CPU)
+    draw = ItemLaw(long_tail, popularity_weights(long_tail, beta), CPU)
     items, valid = draw.without(torch.tensor([user]), FEWEST_DRAWS, generator())
     assert valid.all()
     assert_follows(items[0].tolist(), law_without(exact_law(beta).tolist(), set(range(np.sum(user < COUNTS)))))
@@ -52,13 +53,13 @@ def test_extreme_popularities_are_drawn_by_their_law(long_tail, beta, user):
 
 @pytest.mark.parametrize("beta", [200, -200])
 def test_powers_beyond_any_float_leave_the_largest(long_tail, beta):
-    draw = Draw(long_tail, popularity_weights(long_tail, beta), CPU)
+    draw = ItemLaw(long_tail, popularity_weights(long_tail, beta), CPU)
     assert draw.any(1000, generator()).unique().tolist() == [0 if beta > 0 else len(COUNTS) - 1]
 
 
 def test_a_million_items_keep_their_law():
     weights = 1 / np.arange(1, 10**6 + 1) ** 0.9
-    stated = Draw(sparse([0, 1], [5], 10**6), weights, CPU).probabilities().double().numpy()
+    stated = ItemLaw(sparse([0, 1], [5], 10**6), weights, CPU).probabilities().double().numpy()
     exact = weights / weights.sum()
     assert exact.min() > WORTH_COUNTING
     np.testing.assert_allclose(stated, exact, rtol=1e-5)
@@ -66,7 +67,7 @@ def test_a_million_items_keep_their_law():
 
 def test_a_million_items_are_drawn_by_their_law():
     weights = 1 / np.arange(1, 10**6 + 1) ** 0.9
-    draw = Draw(sparse([0, 2], [0, 7], 10**6), weights, CPU)
+    draw = ItemLaw(sparse([0, 2], [0, 7], 10**6), weights, CPU)
     items, _ = draw.without(torch.tensor([0]), 50_000, generator())
     assert not torch.isin(items, torch.tensor([0, 7])).any()
     weights[[0, 7]] = 0
@@ -77,7 +78,7 @@ def test_a_million_items_are_drawn_by_their_law():
 
 def test_an_item_that_is_hardly_ever_drawn_is_still_found_when_no_other_is_left():
     weights = np.array([1.0, 1e-25, 1e-30, 0.0])
-    items, valid = Draw(sparse([0, 1, 3], [0, 0, 2], 4), weights, CPU).without(torch.tensor([0, 1]), 50, generator())
+    items, valid = ItemLaw(sparse([0, 1, 3], [0, 0, 2], 4), weights, CPU).without(torch.tensor([0, 1]), 50, generator())
     assert valid.all()
     assert set(items[0].tolist()) == {1, 2}
     assert set(items[1].tolist()) == {1}
@@ -97,7 +98,7 @@ def test_millions_of_users_do_not_overflow(many_users):
     train, having = many_users
     weights = np.array([9, 1e-3, 4, 1, 1, 7, 0.3, 2])
     users = torch.tensor(np.concatenate([having, having - 1])[1:])
-    draw = Draw(train, weights, CPU)
+    draw = ItemLaw(train, weights, CPU)
     items, valid = draw.without(users.clamp_min(0), 500, generator())
     assert valid.all()
     for user, drawn in zip(users.clamp_min(0).tolist(), items.tolist(), strict=True):
@@ -108,7 +109,7 @@ def test_millions_of_users_do_not_overflow(many_users):
 def test_millions_of_users_are_each_drawn_for_by_the_law(many_users, user):
     train, _ = many_users
     weights = np.array([9, 0.1, 4, 1, 1, 7, 0.3, 2])
-    items, _ = Draw(train, weights, CPU).without(torch.tensor([user]), FEWEST_DRAWS, generator(user))
+    items, _ = ItemLaw(train, weights, CPU).without(torch.tensor([user]), FEWEST_DRAWS, generator(user))
     assert_follows(items[0].tolist(), law_without((weights / weights.sum()).tolist(), set(train.items_of(user))))
 
 
@@ -118,7 +119,7 @@ def test_what_is_drawn_has_a_weight_and_is_not_her_own(rows, data):
     weights = st.lists(st.sampled_from([0, 1e-12, 0.5, 1, 1, 3, 1e9]), min_size=n_items, max_size=n_items)
     weights = np.array(data.draw(weights.filter(any)), dtype=np.float64)
     users = data.draw(st.lists(st.integers(0, n_users - 1), min_size=1, max_size=6))
-    items, valid = Draw(interactions(rows), weights, CPU).without(torch.tensor(users), 20, generator())
+    items, valid = ItemLaw(interactions(rows), weights, CPU).without(torch.tensor(users), 20, generator())
     assert items.shape == valid.shape == (len(users), 20)
     assert 0 <= items.min() <= items.max() < n_items
     for user, drawn, found in zip(users, items.tolist(), valid.tolist(), strict=True):
@@ -142,7 +143,7 @@ def test_compiled_loops_name_the_same_items_as_searches_by_torch(rows, law, n, s
     if not weights.any():
         return
     users = torch.tensor(np.random.default_rng(seed).integers(train.n_users, size=9))
-    compiled, plain = (Draw(train, weights, CPU, compiled=which) for which in (True, False))
+    compiled, plain = (ItemLaw(train, weights, CPU, kernels=kind()) for kind in (CpuBackend, ReferenceBackend))
     assert torch.equal(compiled.any(50, generator(seed)), plain.any(50, generator(seed)))
     items, valid = compiled.without(users, n, generator(seed))
     expected = plain.without(users, n, generator(seed))
@@ -156,5 +157,5 @@ def test_every_number_names_the_item_that_owns_it(owned, data):
     numbers = np.array(data.draw(st.lists(st.integers(0, int(ends[-1]) - 1), min_size=1)))
     borders = np.concatenate((ends[ends > 0] - 1, ends[ends < ends[-1]], numbers))
     found = np.empty_like(borders)
-    name_items(borders + ends[-1], ends[-1], ends, *guide_of(ends), found)
+    name_items(borders + ends[-1], ends[-1], ends, *make_guide(ends), found)
     assert found.tolist() == np.searchsorted(ends, borders, side="right").tolist()

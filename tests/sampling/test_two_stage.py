@@ -6,11 +6,19 @@ from dataclasses import replace
 import pytest
 import torch
 
+from spherec.kernels.protocol import Candidates
 from spherec.sampling import TwoStage
-from spherec.sampling.candidates import Candidates
-from spherec.sampling.two_stage import TwoStageSampler
 from tests.oracles import independent_law, popularity_law, stage_two_law, successive_law
-from tests.sampling.checks import CPU, FEWEST_DRAWS, Space, assert_follows, directions, generator, interactions, pairs
+from tests.sampling.checks import (
+    FEWEST_DRAWS,
+    Space,
+    assert_follows,
+    directions,
+    generator,
+    interactions,
+    pairs,
+    two_stage,
+)
 
 ROWS = [
     [1, 0, 0, 0, 0, 0, 0],
@@ -43,7 +51,7 @@ def one_user(n_items, own):
 
 def law_of(config, items, own, candidates, multiplicity):
     """The sampler's law and the oracle's, for the pair (0, 0)."""
-    sampler = TwoStageSampler(one_user(len(items), own), config, CPU)
+    sampler = two_stage(one_user(len(items), own), config, items)
     asked = Candidates(torch.tensor(candidates), torch.tensor(multiplicity, dtype=torch.float32))
     stated = sampler.probabilities(
         torch.tensor([0]), torch.tensor([0]), asked, replace(space(items), constraint="ball")
@@ -108,7 +116,7 @@ def test_lengths_of_vectors_play_no_part():
 
 def test_rows_of_a_batch_have_laws_of_their_own():
     items = directions(7, 5, dtype=torch.float64)
-    sampler = TwoStageSampler(TRAIN, TwoStage(sharpness=0.7), CPU)
+    sampler = two_stage(TRAIN, TwoStage(sharpness=0.7), items)
     users, positives = torch.tensor([0, 1, 2, 1]), torch.tensor([0, 4, 5, 1])
     every = Candidates(torch.arange(7), torch.ones(7))
     stated = sampler.probabilities(users, positives, every, space(items))
@@ -126,8 +134,8 @@ def items_law(similarities=SIMILARITIES, sharpness=0.5, dim=8):
 
 def drawn_at_once(config, similarities=SIMILARITIES, seed=0):
     """User 0's negatives to item 0, in many rows that share their candidates."""
-    sampler = TwoStageSampler(TRAIN, config, CPU)
-    return sampler.sample(*pairs(0, 0, FEWEST_DRAWS), space(around_item_0(similarities, 8).float()), generator(seed))
+    items = around_item_0(similarities, 8).float()
+    return two_stage(TRAIN, config, items).sample(*pairs(0, 0, FEWEST_DRAWS), space(items), generator(seed))
 
 
 @pytest.mark.parametrize("sharpness", [0, 0.05, 0.5, 1])
@@ -168,17 +176,13 @@ def test_both_stages_together_follow_the_sum_over_all_candidates(replacement):
         for item, chance in zip(places, stage_two, strict=True):
             law[item] += probability * chance
         law["none"] += probability * (not any(allowed))
-    sampler, stream, at = (
-        TwoStageSampler(TRAIN, config, CPU),
-        generator(),
-        space(around_item_0(SIMILARITIES, 8).float()),
-    )
-    pair = pairs(0, 0)
+    stream, at = generator(), space(around_item_0(SIMILARITIES, 8).float())
+    sampler, pair = two_stage(TRAIN, config, at.item_table), pairs(0, 0)
     with torch.inference_mode():
         draws = [sampler.sample(*pair, at, stream) for _ in range(FEWEST_DRAWS)]
     assert_follows((one.items.item() if one.valid.item() else "none" for one in draws), dict(law))
 
 
 def test_the_law_of_stage_one_is_popularity():
-    stated = TwoStageSampler(TRAIN, TwoStage(beta=0.8), CPU).candidate_probabilities()
-    assert stated.tolist() == pytest.approx(popularity_law(ROWS, 0.8), rel=1e-6)
+    stated = TwoStage(beta=0.8).law(TRAIN)
+    assert (stated / stated.sum()).tolist() == pytest.approx(popularity_law(ROWS, 0.8), rel=1e-6)

@@ -51,7 +51,9 @@ def same_vectors(one, other):
 
 
 def copied(vectors):
-    return DenseVectors(vectors.user_table.clone(), vectors.item_table.clone())
+    """The vectors of a run in progress in tables of their own."""
+    users, items = (torch.cat(list(blocks)) for blocks in (vectors.user_blocks(), vectors.item_blocks()))
+    return DenseVectors(users, items, vectors.constraint)
 
 
 def facts(history):
@@ -62,8 +64,9 @@ def facts(history):
 
 def falling(vectors):
     """A metric that is worse after each epoch: how far users are from their items, which training makes small."""
-    device = vectors.user_table.device
-    users, items = (torch.tensor(index, dtype=torch.int64, device=device) for index in (DATA.users, DATA.indices))
+    users, items = (
+        torch.tensor(index, dtype=torch.int64, device=vectors.device) for index in (DATA.users, DATA.indices)
+    )
     return float((vectors.users(users) - vectors.items(items)).square().sum(1).mean())
 
 

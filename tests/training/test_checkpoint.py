@@ -55,7 +55,7 @@ def test_the_checkpoint_of_another_run_is_refused(other, words, path):
 
 def test_other_initial_vectors_are_another_run(path):
     trained(epochs=1, checkpoint=path, initial=start())
-    moved = replace(start(), item_rows=-start().item_table)
+    moved = replace(start(), item_table=-start().item_table)
     with pytest.raises(DataError, match="its initial is checksum"):
         trained(checkpoint=path, resume=True, initial=moved)
     assert len(trained(checkpoint=path, resume=True, initial=start()).history.epochs) == 3

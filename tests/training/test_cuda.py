@@ -14,8 +14,7 @@ from spherec.optim import Adam, DenseAdam
 from spherec.ranking import ExactRanker
 from spherec.sampling import Negatives, TwoStage, Uniform
 from spherec.training import train
-from spherec.training.run import Run
-from spherec.training.steps import Steps
+from spherec.training.step import Batches, Run
 from tests.sampling.checks import CPU, generator, interactions, random_rows
 from tests.training.planted import GOOD, SETTINGS, TRAIN, quality
 from tests.training.runs import DATA, QUICK, SAMPLERS, STEPS, facts, falling, same, start, trained
@@ -98,7 +97,7 @@ def test_a_step_moves_rows_as_on_the_cpu(steps, tolerance, subspace_dim, constra
     for run, device in zip(runs, (CPU, CUDA), strict=True):
         for _ in range(steps):
             run.step(*batch_on(device))
-    expected, model = (run.vectors() for run in runs)
+    expected, model = (run.vectors.copy() for run in runs)
     torch.testing.assert_close(model.user_table.cpu(), expected.user_table, atol=tolerance, rtol=0)
     torch.testing.assert_close(model.item_table.cpu(), expected.item_table, atol=tolerance, rtol=0)
     torch.testing.assert_close(runs[1].sums.cpu(), runs[0].sums, atol=1e-3, rtol=1e-5)
@@ -158,9 +157,9 @@ def test_the_same_seed_gives_the_same_vectors_and_another_others(sampler, constr
 @pytest.mark.parametrize("at_once", [1, 2, 16])
 @each_sampler
 def test_recorded_steps_learn_what_plain_ones_do(sampler, at_once, subspace_dim, monkeypatch):
-    monkeypatch.setattr("spherec.training.steps._AT_ONCE", at_once)
+    monkeypatch.setattr("spherec.training.graphs._AT_ONCE", at_once)
     recorded = trained(sampler=sampler, subspace_dim=subspace_dim, device=CUDA)
-    monkeypatch.setattr("spherec.training.trainer.steps", Steps)
+    monkeypatch.setattr("spherec.training.trainer.GraphedBatches", Batches)
     plain = trained(sampler=sampler, subspace_dim=subspace_dim, device=CUDA)
     assert same(recorded.vectors, plain.vectors)
     assert facts(recorded.history) == facts(plain.history)

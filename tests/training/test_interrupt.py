@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from spherec.training.interrupt import interruptible
+from spherec.training.trainer import interruptible
 from tests.training.runs import STEPS, Crash, at_step, crash, falling, same, trained, watch
 
 

@@ -13,7 +13,7 @@ from spherec.geometry import DenseVectors
 from spherec.losses import Hinge, Softmin
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
 from spherec.training import Training, train
-from spherec.training.run import Run
+from spherec.training.step import Run
 from tests.training.planted import GOOD, SETTINGS, TRAIN, quality
 from tests.training.runs import DATA, QUICK, same, start
 
@@ -60,7 +60,7 @@ def test_a_sampler_sees_the_whole_space(sampler, constraint):
     run = Run(DATA, replace(SEVERAL, sampler=sampler, constraint=constraint), start(dim=SEVERAL.dim))
     for _ in range(3):
         run.step(torch.arange(8), torch.tensor([int(DATA.items_of(user)[0]) for user in range(8)]))
-    vectors = run.vectors()
+    vectors = run.vectors.copy()
     users, items = torch.tensor([[0, 5], [7, 7]]), torch.arange(DATA.n_items)
     torch.testing.assert_close(run.geometry.users(users), vectors.users(users), atol=1e-6, rtol=0)
     torch.testing.assert_close(run.geometry.items(items), vectors.items(items), atol=1e-6, rtol=0)
@@ -78,7 +78,7 @@ def test_clusters_are_found(sampler):
 def test_the_first_vectors_that_a_sampler_keeps_are_those_of_the_space():
     begin = start(dim=SEVERAL.dim)
     run = Run(DATA, replace(SEVERAL, sampler=TwoStage.as_released()), begin)
-    torch.testing.assert_close(run.sampler._frozen, run.vectors().item_table, atol=1e-6, rtol=0)
+    torch.testing.assert_close(run.sampler._frozen, run.vectors.copy().item_table, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])

@@ -9,10 +9,11 @@ import torch
 
 from spherec.errors import ArgumentError
 from spherec.geometry import DenseVectors
+from spherec.losses import Hinge
 from spherec.optim import Adam
 from spherec.sampling import TwoStage, Uniform
 from spherec.training import History, train
-from spherec.training.run import Run
+from spherec.training.step import Run
 from tests.training.runs import (
     DATA,
     SAMPLERS,
@@ -193,7 +194,7 @@ def test_samplers_see_the_space_as_it_is(constraint, monkeypatch):
     step, longest = Run.step, []
 
     def look(run, users, positives):
-        vectors = run.vectors()
+        vectors = run.vectors.copy()
         seen = run.geometry.users(torch.arange(20)), run.geometry.items(torch.arange(30))
         torch.testing.assert_close(seen[0], vectors.user_table, atol=1e-6, rtol=0)
         torch.testing.assert_close(seen[1], vectors.item_table, atol=1e-6, rtol=0)
@@ -249,7 +250,7 @@ def test_going_on_from_a_model_leaves_it_as_it_was():
 
 
 def test_defaults_need_no_config(monkeypatch):
-    monkeypatch.setattr("spherec.training.config._STEPS", 300)
+    monkeypatch.setattr(Hinge, "default_steps", 300)
     result = train(matrix([1, 0, 1], [0, 1, 1]), device="cpu")
     assert len(result.history.epochs) == 300
     assert result.ended == "all epochs done"

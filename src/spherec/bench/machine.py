@@ -8,7 +8,7 @@ import torch
 
 from spherec import rng
 from spherec.bench.timing import synchronize
-from spherec.threads import threads_for
+from spherec.device import threads_for
 
 _FLOATS = 1 << 26  # 256 MB, larger than every cache
 _ROW = 128
@@ -23,7 +23,7 @@ class Machine:
     copy_gb_per_second: float
     "Copying a large array; bytes read and bytes written both count."
     gather_gb_per_second: float
-    "Gathering rows of 512 bytes from random places of a large table; bytes read and bytes written both count."
+    "Gathering rows of 512 bytes at random places of a large table; bytes read and bytes written both count."
     gflops: float
     "Multiplying float32 matrices (1024, 128) x (128, 4096), as a sampler does; a product and a sum are two operations."
     launch_us: float | None

@@ -13,13 +13,13 @@ from spherec.bench.timing import WorkDone, time_in_turns
 from spherec.data.events import pair_keys
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions, row_starts
+from spherec.device import threads_for
 from spherec.geometry import DenseVectors
 from spherec.memory import measure_peak
 from spherec.sampling import Popularity, Sampling, TwoStage, Uniform
-from spherec.threads import threads_for
 from spherec.training import Training
-from spherec.training.run import Run
-from spherec.training.steps import steps
+from spherec.training.step import Run
+from spherec.training.trainer import make_batches
 
 MEASURED_SAMPLERS: dict[str, Callable[[int], Sampling]] = {
     "uniform": Uniform,
@@ -41,8 +41,7 @@ class TrainerSteps:
         self._pairs_left = 0  # in this epoch
         self._epoch = 0
         self._run = Run(data, config, initial)
-        users, items = (torch.tensor(column, device=self._device) for column in (data.users, data.indices))  # (E,)
-        self._walk = steps(self._run, (users, items), config.batch_size)
+        self._walk = make_batches(self._run, data, self._device)
 
     def __call__(self, calls: int) -> WorkDone:
         """Continue training; on a GPU one call may be sixteen steps."""
@@ -60,7 +59,7 @@ class TrainerSteps:
     def set_up(self) -> None:
         """Make the first steps and touch every row: on a CPU, untouched rows take no memory."""
         self(_SETUP_CALLS[self._device.type])
-        for tensor in self._run.rows.state().values():
+        for tensor in self._run.embedding.state().values():
             tensor.add_(0)
 
     def _begin_epoch(self) -> None:

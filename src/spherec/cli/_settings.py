@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal, get_args
 import typer
 
 from spherec.errors import ArgumentError, DataError
-from spherec.nested import nest, overlay
 
 MODEL = "Model (by default as in the preset)"
 RUN = "Run"
@@ -43,6 +42,8 @@ Device = Annotated[
 
 def read_settings(file: Path | None, settings: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the settings of a TOML file, of --set NAME=VALUE and of options; later ones win, None is skipped."""
+    from spherec.training.config import nest, overlay
+
     table = {} if file is None else _read_toml(file)
     for setting in settings:
         name, equals, text = setting.partition("=")

@@ -255,7 +255,7 @@ class Source:
 
         `by_options`: whether the command has these options; `shows_steps`: whether it shows what each step left.
         """
-        prepared = self.prepared()
+        prepared = self.load_prepared()
         if prepared is not None:
             return prepared if self.cut() == Cut() else prepared.cut(self.cut())
         notes: list[str] = []
@@ -315,7 +315,7 @@ class Source:
         least = f"--min-value {suggest_least(highest):g}"
         note(f"{self.data}: {describe_uncut(lowest, highest)}; keep only the high ones with {how}e.g. {least}")
 
-    def prepared(self) -> Interactions | None:
+    def load_prepared(self) -> Interactions | None:
         """Load the embedded data set or a prepared file, uncut; return None for any other file."""
         if not self.is_embedded and not Path(self.data).exists():
             raise DataError(f"{self.data} does not exist; give a file, or 'book-crossing' for the embedded data set")

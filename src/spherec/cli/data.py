@@ -167,7 +167,7 @@ def _describe(source: Source, data: Interactions, *, output: str | None, as_json
 
 def _first_events(source: Source, rows: int) -> dict[str, list[Any]]:
     """Return the columns of the first events, by name."""
-    prepared = source.prepared()
+    prepared = source.load_prepared()
     events = source.first_events(rows) if prepared is None else prepared.events()
     users, items = events.users[:rows], events.items[:rows]
     columns: dict[str, list[Any]] = {"user": events.user_ids[users].tolist(), "item": events.item_ids[items].tolist()}

@@ -60,7 +60,7 @@ def evaluate_command(
         known = {name: None if np.isnan(value) else value for name, value in summary.items()}  # JSON has no NaN
         typer.echo(json.dumps({**known, **counts}))
         return
-    table = Table("metric", "", title=f"{model.name}: {counts['users']:,} users", title_justify="left")
+    table = Table("metric", "value", title=f"{model.name}: {counts['users']:,} users", title_justify="left")
     for metric in METRICS:
         table.add_row(label_at(metric, k, explain=True), f"{summary[metric.name]:.4f}")
     table.columns[1].justify = "right"

@@ -94,7 +94,7 @@ def recommend_command(
         print_results(results, chosen, ["user"], lambda _: "For a user with these items")
         return
     remedy = "for a new user give --items; --skip-unknown skips unknown ids"
-    who = None if everybody else _parse_ids(users or [], loaded.data.user_ids, unknown, remedy)
+    who = None if everybody else _parse_ids("user", users or [], loaded.data.user_ids, unknown, remedy)
     if output is not None:
         count = loaded.data.n_users if who is None else len(who)
         with counting_bar("ranking", "users") as progress:
@@ -135,10 +135,10 @@ def similar_command(
         raise ArgumentError("--index is of items, and --users lists users; leave out one of them")
     loaded = load(model, index=index or False, device="cpu")
     if users:
-        near_users = loaded.similar_users(_parse_ids(ids, loaded.data.user_ids), k)
+        near_users = loaded.similar_users(_parse_ids("user", ids, loaded.data.user_ids), k)
         print_results(near_users, chosen, ["user"], lambda record: f"Like user {record.user}")
     else:
-        near_items = loaded.similar_items(_parse_ids(ids, loaded.data.item_ids), k)
+        near_items = loaded.similar_items(_parse_ids("item", ids, loaded.data.item_ids), k)
         print_results(near_items, chosen, ["item"], lambda record: f"Like {_title(loaded, record.item)}")
 
 
@@ -160,7 +160,8 @@ def explain_command(
 
     chosen = choose_format(format, as_json)
     loaded = load(model, device="cpu")
-    (who,), (what,) = _parse_ids([user], loaded.data.user_ids), _parse_ids([item], loaded.data.item_ids)
+    (who,) = _parse_ids("user", [user], loaded.data.user_ids)
+    (what,) = _parse_ids("item", [item], loaded.data.item_ids)
     title = f"Of the items of user {who}, the nearest to {_title(loaded, what)}"
     print_results(loaded.explain(who, what, k), chosen, ["user", "item"], lambda _: title)
 
@@ -202,11 +203,11 @@ def info_command(model: ModelPath, as_json: AsJson = False) -> None:
 
 
 def _parse_ids(
-    texts: Iterable[str], known: IdMap, unknown: Unknown = "error", remedy: str = "check the id"
+    role: str, texts: Iterable[str], known: IdMap, unknown: Unknown = "error", remedy: str = "check the id"
 ) -> list[Hashable]:
     """Return the known ids that texts stand for; @FILE is a file with one id per line.
 
-    `remedy` says what to do about an unknown id.
+    `role` ("user", "item") and `remedy`, which says what to do about an unknown id, are for the message.
     """
     words: list[str] = []
     for text in texts:
@@ -214,7 +215,7 @@ def _parse_ids(
     try:
         return known.parse(words, unknown=unknown)
     except UnknownIdError as error:
-        raise UnknownIdError(f"{error}; {remedy}") from None
+        raise UnknownIdError(f"{role} {error}; {remedy}") from None
 
 
 def _parse_list(text: str | None, known: IdMap, unknown: Unknown, remedy: str) -> list[Hashable] | None:
@@ -222,7 +223,7 @@ def _parse_list(text: str | None, known: IdMap, unknown: Unknown, remedy: str) -
     if text is None:
         return None
     words = [text] if text.startswith("@") or text in known else [word.strip() for word in text.split(",")]
-    return _parse_ids((word for word in words if word), known, unknown, remedy)
+    return _parse_ids("item", (word for word in words if word), known, unknown, remedy)
 
 
 def _lines(path: Path) -> list[str]:

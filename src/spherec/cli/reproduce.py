@@ -99,7 +99,7 @@ def reproduce_command(
     # What is written holds all that is recorded, not only the rows and folds that were asked for this time.
     whole = recorded_results(Experiment.embedded(dataset), interactions, records)
     if dataset == "two-stage":
-        whole += _tuned(interactions, output / _files("book-crossing").records)
+        whole += _read_tuned_rows(interactions, output / _files("book-crossing").records)
     table = summarize(whole, PAPER_METRICS)
     text = paper_markdown(table, _of_paper(files.dataset, whole), describe_environments(whole))
     _write(files.table, {"csv": paper_csv(files.dataset, table), "md": text}, output)
@@ -123,7 +123,7 @@ def _files(dataset: _Dataset) -> _Files:
     return _Files(dataset, "records.jsonl", "table")
 
 
-def _tuned(interactions: Interactions, records: Path) -> "list[Result]":
+def _read_tuned_rows(interactions: Interactions, records: Path) -> "list[Result]":
     """Return the two-stage rows of the paper's table that are recorded in the same folder."""
     from spherec.experiments import Experiment
     from spherec.experiments.reproduction import recorded_results

@@ -90,7 +90,7 @@ def train_command(
     - spherec train plays.csv --user-column listener --item-column record -o music.spherec
     """
     from spherec.recommender import CML
-    from spherec.training.advice import advise
+    from spherec.training.config import advise
     from spherec.training.presets import PRESETS
 
     flags = {

@@ -67,8 +67,10 @@ def tune_command(
     storage: Annotated[
         str | None,
         typer.Option(
-            help="Place of the study: a file, or postgresql://… or mysql://… for several machines. Default: a file "
-            "next to the output that ends in .db.",
+            envvar="SPHEREC_STORAGE",
+            help="Place of the study: a file, or postgresql://… or mysql://… for several machines. Give a URL with a "
+            "password in the environment, since others can see a command line. Default: a file next to the output "
+            "that ends in .db.",
             rich_help_panel=_SEARCH,
         ),
     ] = None,
@@ -104,7 +106,7 @@ def tune_command(
     from spherec.experiments import Goal, SearchSpace, default_search, parse_searches, tune
     from spherec.experiments.environment import environment_of
     from spherec.experiments.tuning.storage import hide_password
-    from spherec.training.advice import find_idle_settings
+    from spherec.training.config import find_idle_settings
     from spherec.training.presets import PRESETS
 
     storage = storage or str(output.with_suffix(".db"))
@@ -191,7 +193,9 @@ def _report(tuned: "TuneResult", goal: "Goal", output: Path, *, as_json: bool) -
         return
     if best is None:
         return
-    table = Table("trial", goal.name, f"MMR@{goal.k}", "epoch", "settings", title=f"Tuning: {tuned.ended}")
+    table = Table(
+        "trial", goal.name, f"MMR@{goal.k}", "epoch", "settings", title=f"Tuning: {tuned.ended}", title_justify="left"
+    )
     for trial in _best_first(tuned.trials, goal)[:_SHOWN]:
         value, mmr = _value_and_mmr(trial, goal)
         star = " ★" if trial.number == best.number else ""

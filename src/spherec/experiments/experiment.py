@@ -10,8 +10,8 @@ from typing import Any
 
 from spherec.errors import ArgumentError
 from spherec.experiments.settings import apply_settings
-from spherec.nested import overlay
 from spherec.training import Training
+from spherec.training.config import overlay
 from spherec.training.presets import PRESETS
 
 

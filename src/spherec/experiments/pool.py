@@ -1,4 +1,4 @@
-"""Several runs at once on a GPU that one alone cannot fill, and what those who watch are told."""
+"""Several runs at once on a GPU that one alone cannot fill, and the progress that observers are sent."""
 
 import contextlib
 from collections.abc import Callable, Sequence

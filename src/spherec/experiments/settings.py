@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import Any
 
-from spherec.nested import nest, overlay
 from spherec.training import Training
+from spherec.training.config import nest, overlay
 
 Settings = Mapping[str, Any]
 """Values by dotted names."""

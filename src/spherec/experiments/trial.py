@@ -18,9 +18,9 @@ from spherec.evaluation import ItemLister, Metric, Validation, evaluate, score
 from spherec.evaluation.metrics import median_popularity, ndcg
 from spherec.experiments.settings import Settings
 from spherec.geometry import DenseVectors, Vectors
-from spherec.memory import enough_memory
 from spherec.ranking import ExactRanker
 from spherec.training import EpochRecord, History, Trained, Training, train
+from spherec.training.trainer import enough_memory
 
 TrialState = Literal["complete", "pruned", "failed"]
 

@@ -88,12 +88,12 @@ def _write(file: IO[bytes], columns: UserColumns) -> None:
     if _package() == "polars":
         import polars as pl
 
-        pl.DataFrame(columns).write_parquet(file, compression="zstd", compression_level=19)
+        pl.DataFrame(columns).write_parquet(file, compression="zstd")
         return
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    pq.write_table(pa.table(columns), file, compression="zstd", compression_level=19)
+    pq.write_table(pa.table(columns), file, compression="zstd")
 
 
 def _package() -> str:

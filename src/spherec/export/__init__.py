@@ -19,7 +19,7 @@ from spherec.export.index import UsearchFormat
 from spherec.export.npz import NpzFormat
 from spherec.export.parquet import ParquetFormat
 from spherec.export.pgvector import PgvectorFormat
-from spherec.export.table import ExportBlock, ExportProgress, ExportTable, What, make_tables
+from spherec.export.table import ExportBlock, ExportProgress, ExportTable, What, make_export_tables
 from spherec.geometry import Constraint, Vectors
 
 __all__ = [
@@ -60,7 +60,7 @@ class ExportFormat(Protocol):
             path: File to write.
             tables: The items, the users, or both in this order.
             constraint: "sphere" or "ball": where the vectors live.
-            progress: To be told of rows that were written: `progress.add(len(block))`.
+            progress: Counts the rows that were written: call `progress.add(len(block))`.
         """
         ...
 
@@ -92,7 +92,7 @@ def write(
         progress: Called with the number of rows done and of all rows.
     """
     chosen = find_format(path) if format is None else _by_name(format) if isinstance(format, str) else format
-    tables = make_tables(vectors, data, what, names=names)
+    tables = make_export_tables(vectors, data, what, names=names)
     chosen.write(path, tables, vectors.constraint, ExportProgress(sum(map(len, tables)), progress))
 
 

@@ -130,7 +130,7 @@ class ExportBlock:
         return rows.cpu().numpy()
 
 
-def make_tables(vectors: Vectors, data: Interactions, what: What, *, names: bool) -> list[ExportTable]:
+def make_export_tables(vectors: Vectors, data: Interactions, what: What, *, names: bool) -> list[ExportTable]:
     """Return the tables of items, users, or both in this order; `names` says whether items have their names."""
     if what not in ("items", "users", "both"):
         raise ArgumentError(f"what must be 'items', 'users' or 'both', got {what!r}")

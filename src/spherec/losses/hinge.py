@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from spherec.errors import ArgumentError
-from spherec.losses.loss import Loss, Triplets
+from spherec.kernels import Backend
+from spherec.losses.loss import FusedGradient, GradientTask, Loss, Triplets
 
 _TEMPERATURE_AT_MARGIN_1 = 0.1  # of fold-in
 
@@ -21,9 +22,9 @@ class Hinge(Loss):
     """The nearest negative must lie farther than the positive by a margin."""
 
     margin: float = 1.0
-    "In squared distance, which on the sphere is at most 4."
+    "Margin in squared distance, which on the sphere is at most 4."
     rank_weight: bool = False
-    "Whether pairs with many negatives inside the margin count more, as in the original CML."
+    "True gives more weight to pairs with many negatives inside the margin, as in the original CML."
 
     def __post_init__(self) -> None:
         if not 0 < self.margin < float("inf"):
@@ -37,6 +38,22 @@ class Hinge(Loss):
     def active(self, triplets: Triplets) -> Tensor:
         """Tell which pairs (B,) have a negative inside the margin."""
         return triplets.positive - triplets.nearest() + self.margin > 0
+
+    def fused_gradient(self, task: GradientTask, kernels: Backend) -> FusedGradient | None:
+        """Return one pass over the pairs, if each has its own negatives and all weigh the same."""
+        if task.shared or task.weighted:
+            return None
+        on_sphere = task.constraint == "sphere"
+
+        def gradient(
+            rows: Tensor, valid: Tensor, log_q: Tensor | None, weights: Tensor | None
+        ) -> tuple[Tensor, Tensor]:
+            del log_q, weights
+            return kernels.hinge_gradient(
+                rows, valid, margin=self.margin, ranked=self.rank_weight, n_items=task.n_items, on_sphere=on_sphere
+            )
+
+        return gradient
 
     @property
     def fold_in_temperature(self) -> float:

@@ -1,6 +1,6 @@
 """The protocol of a loss, and the distances that a loss looks at."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -8,6 +8,27 @@ from torch import Tensor
 
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
+from spherec.geometry import Constraint
+from spherec.kernels import Backend
+
+FusedGradient = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], tuple[Tensor, Tensor]]
+"""Function that takes raw rows (2 B + M, D) of B users, B positives and M negatives, `valid` (B, N), `log_q` (B | 1, N)
+and weights of pairs (B,), and returns the gradient of the rows and three sums (3,): loss, active pairs, places without
+a negative."""
+
+
+@dataclass(frozen=True)
+class GradientTask:
+    """Everything that a fused gradient must know about a run."""
+
+    n_items: int
+    "I, items in the catalogue."
+    constraint: Constraint
+    "Space of the vectors: sphere or ball."
+    shared: bool
+    "True if a batch shares its negatives: M is N then, otherwise B N."
+    weighted: bool
+    "True if pairs have weights."
 
 
 @dataclass(frozen=True)
@@ -45,6 +66,11 @@ class Loss(Protocol):
     def active(self, triplets: Triplets) -> Tensor:
         """Tell which pairs (B,) still teach something; a run reports their share."""
         return self(triplets) > 0
+
+    def fused_gradient(self, task: GradientTask, kernels: Backend) -> FusedGradient | None:
+        """Return a faster way to the gradient than autograd, or None if there is none for this task."""
+        del task, kernels
+        return None
 
     @property
     def default_epochs(self) -> int:

@@ -52,7 +52,7 @@ class ExactRanker:
     ) -> Ranking:
         """Return the k best items for user indices (B,), without those that the users have in `without`."""
         ranking = Ranking.empty(len(users), k)
-        closed, room = self._closed(only, exclude), self._room(len(users))
+        closed, room = self._find_closed(only, exclude), self._room(len(users))
         for block in split_blocks(len(users), len(room)):
             queries = self.vectors.users(torch.as_tensor(users[block], device=self.vectors.device))  # (b, D)
             ranking.put(block, *self._rank(queries, int(k), LeftOut.of_users(users[block], without), closed, room))
@@ -71,7 +71,7 @@ class ExactRanker:
         check_queries(queries, self.vectors.dim)
         left_out = LeftOut.of_lists(without, len(queries), self._size)
         ranking = Ranking.empty(len(queries), k)
-        closed, room = self._closed(only, exclude), self._room(len(queries))
+        closed, room = self._find_closed(only, exclude), self._room(len(queries))
         for block in split_blocks(len(queries), len(room)):
             some = torch.as_tensor(queries[block], device=self.vectors.device)  # (b, D)
             ranking.put(block, *self._rank(some, int(k), left_out.select(block), closed, room))
@@ -84,7 +84,7 @@ class ExactRanker:
         size = min(max(scores // max(widest, 1), 1), max(n_queries, 1))
         return torch.empty(size, widest, device=self.vectors.device)
 
-    def _closed(self, only: Indices | None, exclude: Indices | None) -> Tensor | None:
+    def _find_closed(self, only: Indices | None, exclude: Indices | None) -> Tensor | None:
         """Return the items (I,) that no query gets, None if there are none."""
         if only is None and exclude is None:
             return self._unlisted

@@ -1,6 +1,7 @@
 """Collaborative metric learning: train on interactions, continue with new ones, answer, save."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,6 +10,9 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 from spherec.artifact import Artifact
 from spherec.data.files import refuse_unwritable
@@ -19,18 +23,19 @@ from spherec.errors import ArgumentError, suggest
 from spherec.evaluation.validation import VALIDATION_METRIC, default_share, hold_out
 from spherec.geometry import Constraint
 from spherec.losses import Loss
-from spherec.memory import enough_memory
 from spherec.optim import Adam
 from spherec.ranking import index_file
 from spherec.recommender.partial_fit import add_users, initial_vectors, merge
-from spherec.recommender.progress import training_bar
 from spherec.recommender.trained_model import ModelState, TrainedModel, look_up
 from spherec.sampling import Sampling
-from spherec.training import ProgressCallback, Training, train
+from spherec.training import EpochRecord, History, ProgressCallback, Training, train
 from spherec.training.presets import PRESETS
+from spherec.training.trainer import enough_memory
 
 if TYPE_CHECKING:
     from spherec.ranking.usearch import Hnsw  # an extra
+
+_SECONDS_BETWEEN_LINES = 5.0  # of epochs that were not validated
 
 
 class FromPreset(Enum):
@@ -348,7 +353,7 @@ def show_progress(
     elif progress is False or (progress is None and not sys.stderr.isatty()):
         yield None
     else:
-        with training_bar(config.plan(pairs).epochs, pairs, VALIDATION_METRIC) as callback:
+        with _show_bar(config.plan(pairs).epochs, pairs, VALIDATION_METRIC) as callback:
             yield callback
 
 
@@ -357,3 +362,60 @@ def _to_python(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _to_python(field) for name, field in value.items()}
     return value.item() if isinstance(value, np.generic) else value
+
+
+@contextmanager
+def _show_bar(epochs: int, pairs: int, metric: str) -> Iterator[ProgressCallback]:
+    """Show a bar over all epochs on standard error, removed at the end; print lines instead if that is no terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines(metric)
+        return
+    whole, rest = Column(no_wrap=True), Column(no_wrap=True, overflow="ellipsis", ratio=1)
+    columns = (
+        TextColumn("{task.description}", markup=False, table_column=whole),
+        BarColumn(bar_width=8),
+        TimeElapsedColumn(table_column=whole),
+        TextColumn("{task.fields[state]}", markup=False, table_column=rest),
+    )
+    with Progress(*columns, console=console, transient=True, expand=True) as bar:
+        task = bar.add_task("starting", total=epochs * pairs, state="")
+
+        def update(epoch: EpochRecord, history: History) -> None:
+            done = len(history.epochs) * pairs + epoch.pairs
+            bar.update(
+                task,
+                completed=done,
+                description=f"epoch {epoch.epoch}/{epochs}",
+                state=_describe_epoch(epoch, history, metric),
+            )
+
+        yield update
+
+
+class _Lines:
+    """Callback that prints a line for the first epoch, each validated one, and others after a few silent seconds."""
+
+    def __init__(self, metric: str) -> None:
+        self._metric = metric
+        self._printed: int | None = None
+        self._last_time = float("-inf")
+
+    def __call__(self, epoch: EpochRecord, history: History) -> None:  # noqa: ARG002
+        """Print the epochs that ended since the last call."""
+        console = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
+        for ended in history.epochs[self._printed if self._printed is not None else len(history.epochs) :]:
+            if ended.metric is not None or time.monotonic() - self._last_time > _SECONDS_BETWEEN_LINES:
+                console.print(f"epoch {ended.epoch}: {_describe_epoch(ended, history, self._metric)}", style="dim")
+                self._last_time = time.monotonic()
+        self._printed = len(history.epochs)
+
+
+def _describe_epoch(epoch: EpochRecord, history: History, metric: str) -> str:
+    speed = f"{epoch.triplets_per_second / 1000:,.0f}k triplets/s"
+    parts = [f"loss {epoch.loss:.3f}", f"active {epoch.active:.0%}", speed]
+    if history.best is not None:
+        parts.append(f"best {metric} {history.best.metric:.4f} in epoch {history.best.epoch}")
+    if epoch.masked:
+        parts.append(f"{epoch.masked:.1%} of negatives left out")
+    return ", ".join(parts)

@@ -1,10 +1,10 @@
 """Draws from a fixed law over items, exactly without the items that a user has.
 
 Each item owns as many of the whole numbers 0 … T − 1 as its weight says, in the order of items. A draw for a user is a
-number below T less what her own items own; it names an item once it has been moved past the numbers of those of her
-items that lie before it. Which ones do is one binary search, for along a user's row the numbers left free before each
-of her items only grow. So nothing is drawn in vain, and there is no bound on tries: a user with all items but one gets
-that one, a user with all gets none.
+number below T less the numbers that their own items own; it names an item once it has been moved past the numbers of
+those of their items that lie before it. One binary search finds these, because along a user's row the numbers left free
+before each of their items only grow. So no draw is made in vain, and there is no bound on tries: a user with all items
+but one gets that one, a user with all gets none.
 """
 
 import numpy as np
@@ -14,103 +14,129 @@ from torch import Tensor
 
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
-from spherec.kernels import cuda
-from spherec.kernels import draw as kernels
+from spherec.geometry import Geometry
+from spherec.kernels import Backend, backend
+from spherec.kernels.protocol import LawTables, OwnItems
+from spherec.sampling.sampler import Negatives
 
 _FINEST = 1 << 44  # numbers that weights are spread over: relative errors of 1e-6 and less for all but extreme laws
 
 
-class Draw:
+class ItemLaw:
     """Independent draws, with replacement, from the law of `weights` (I,); on request without a user's own items."""
 
     def __init__(
-        self, train: Interactions, weights: NDArray[np.float64], device: torch.device, *, compiled: bool | None = None
+        self,
+        train: Interactions,
+        weights: NDArray[np.float64],
+        device: torch.device,
+        *,
+        kernels: Backend | None = None,
     ) -> None:
-        if not np.any(weights > 0):
-            raise DataError("there is no item to draw as a negative; give interactions with some")
-        whole = _whole_numbers(weights, train.n_users)  # (I,)
-        owned = np.zeros(len(train) + 1, np.int64)  # (E + 1,) numbers owned by all pairs before
-        np.cumsum(whole[train.indices], out=owned[1:])
-        of_row = owned[train.indptr]  # (U + 1,)
-        ends = np.cumsum(whole)  # (I,) past the numbers of each item
-        self.total = int(whole.sum())  # T
-        keys = ends[train.indices]  # (E,) ascending: T times the user, and the numbers before an item, not her own
-        keys -= owned[1:]
-        keys += of_row[train.users]
-        keys += train.users * np.int64(self.total)
         self._train = train
-        # Of a CPU these are the arrays themselves: with ten million items a second copy would be felt.
-        self.ends, self._owned, self._free, self._keys = (
-            torch.as_tensor(one, device=device) for one in (ends, owned, self.total - np.diff(of_row), keys)
-        )  # (I,), (E + 1,), (U,), (E,)
-        self._log_law = self.probabilities().log_().float()  # (I,)
-        self._starts = torch.tensor(train.indptr, device=device)  # (U + 1,)
-        self._triton = cuda.kernels("draw", device)
-        if self._triton:
-            tables = self.ends, self._owned, self._starts, self._free, self._keys
-            self._state = self._triton.State(self.total, *tables)
-        # On a CPU compiled loops do the same searches, in far fewer steps.
-        self._compiled = device.type == "cpu" if compiled is None else compiled
-        self._guide, self._shift = kernels.guide_of(ends) if self._compiled else (np.empty(0, np.int32), 0)
+        self.tables = make_law_tables(train, weights, device)
+        self.log_law = self.probabilities().log_().float()  # (I,)
+        self._draws = (kernels or backend(device)).law(self.tables)
 
     def probabilities(self) -> Tensor:
-        """The law (I,), float64, before any user's items are left out."""
-        return self._whole().double() / self.total
+        """Return the law (I,), float64, before any user's items are left out."""
+        return self._whole_numbers().double() / self.tables.total
 
     def log_probabilities(self, items: Tensor) -> Tensor:
-        """The logarithm of the law at item indices (…), float32."""
-        return self._log_law[items]
+        """Return the logarithm of the law at item indices (…), float32."""
+        return self.log_law[items]
 
     def probabilities_for(self, users: Tensor) -> Tensor:
-        """The law (B, I) for each user (B,), without her items; all zero for one who has every item of the law."""
-        law = self._whole().double().repeat(len(users), 1)  # (B, I)
+        """Return the law (B, I) for each user (B,), without their items; all zero for one who has every item."""
+        law = self._whole_numbers().double().repeat(len(users), 1)  # (B, I)
         for row, user in enumerate(users.tolist()):
             law[row, self._train.items_of(user).tolist()] = 0
         return law / law.sum(1, keepdim=True).clamp_min(1)
 
-    def _whole(self) -> Tensor:
-        """How many numbers each item owns (I,)."""
-        return self.ends.diff(prepend=torch.zeros_like(self.ends[:1]))
-
     def any(self, n: int, generator: torch.Generator) -> Tensor:
-        """Items (n,)."""
-        numbers = self.numbers((n,), generator)
-        if self._compiled:
-            ends, found = self.ends.numpy(), torch.empty_like(numbers)
-            kernels.name_items(numbers.numpy(), self.total, ends, self._guide, self._shift, found.numpy())
-            return found
-        return torch.searchsorted(self.ends, numbers % self.total, right=True)
-
-    def numbers(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """Random whole numbers from 0 to 2^63 − 1."""
-        return torch.empty(shape, dtype=torch.int64, device=self.ends.device).random_(generator=generator)
+        """Return items (n,)."""
+        return self._draws.any(n, generator)
 
     def without(self, users: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """For each user (B,), n items that she does not have (B, n), and whether there is any (B, n)."""
-        numbers = self.numbers((len(users), n), generator)
-        if self._triton:
-            items, valid = self._triton.without(self._state, users, numbers)
-            return items, valid
-        if self._compiled:
-            return self._free_items(users, numbers)
-        free = self._free[users][:, None]  # (B, 1)
-        numbers %= free.clamp_min(1)
-        place = torch.searchsorted(self._keys, users[:, None] * self.total + numbers, right=True)  # (B, n)
-        numbers += self._owned[place] - self._owned[self._starts[users]][:, None]
-        items = torch.searchsorted(self.ends, numbers, right=True).clamp_max_(self._train.n_items - 1)
-        return items, (free > 0).expand(-1, n)
+        """Return n items (B, n) that each user (B,) does not have, and whether there is any (B, n)."""
+        return self._draws.without(users, n, generator)
 
-    def _free_items(self, users: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor]:
-        """What numbers (B, n) name among the items that users (B,) do not have, and whether there is any."""
-        items, valid = torch.empty_like(numbers), torch.empty(numbers.shape, dtype=torch.bool)
-        rows = self._starts.numpy(), self._owned.numpy(), self._keys.numpy()
-        law = self._free.numpy(), (self.ends.numpy(), self._guide, self._shift)
-        kernels.name_free_items(users.numpy(), numbers.numpy(), rows, *law, items.numpy(), valid.numpy())
-        return items, valid
+    def _whole_numbers(self) -> Tensor:
+        """Return how many numbers each item owns (I,)."""
+        ends = self.tables.ends
+        return ends.diff(prepend=torch.zeros_like(ends[:1]))
 
 
-def _whole_numbers(weights: NDArray[np.float64], n_users: int) -> NDArray[np.int64]:
-    """The weights (I,) as whole numbers, none of them 0 but where the weight is; exact where all are alike."""
+class FixedLawSampler:
+    """Negatives drawn independently, with replacement, from a law that does not change while the model learns.
+
+    They are drawn per pair, from the items that the user does not have; a user who has all items of the law gets none,
+    and their places are masked. Or, if `shared`, they are drawn once per batch from all items, and each user's own
+    items are masked.
+    """
+
+    def __init__(
+        self, train: Interactions, weights: NDArray[np.float64], negatives: int, device: torch.device, *, shared: bool
+    ) -> None:
+        # A shared pool of more than all items would hold the same ones again, and take as long.
+        self.negatives = min(negatives, max(train.n_items, 1)) if shared else negatives
+        self._law = ItemLaw(train, weights, device)
+        self._membership = backend(device).membership(items_of_users(train), device) if shared else None
+
+    def probabilities(self) -> Tensor:
+        """Return the law (I,), before any user's items are left out."""
+        return self._law.probabilities()
+
+    def probabilities_for(self, users: Tensor) -> Tensor:
+        """Return the law (B, I) of each negative for users (B,), their own items left out."""
+        return self._law.probabilities_for(users)
+
+    def sample(self, users: Tensor, positives: Tensor, geometry: Geometry, generator: torch.Generator) -> Negatives:
+        """Return N negatives for each of users (B,), or N for all of them; positives and geometry play no part."""
+        del positives, geometry
+        if self._membership is None:
+            items, valid = self._law.without(users, self.negatives, generator)  # (B, N)
+        else:
+            items = self._law.any(self.negatives, generator)[None]  # (1, N)
+            valid = ~self._membership.mask(users, items[0])  # (B, N)
+        return Negatives(items, valid, self._law.log_probabilities(items))
+
+
+def items_of_users(train: Interactions) -> OwnItems:
+    """Return the items of every user as the kernels take them."""
+    return OwnItems(train.indptr, train.indices, train.n_items)
+
+
+def popularity_weights(train: Interactions, beta: float) -> NDArray[np.float64]:
+    """Return f^β (I,) of the numbers f of users who have each item, scaled so that the largest is 1; 0 where f is."""
+    count = train.users_per_item  # (I,)
+    drawable = count > 0
+    log_weights = beta * np.log(np.maximum(count, 1))  # (I,) logarithms, because f^β may be beyond any float
+    highest = log_weights[drawable].max() if drawable.any() else 0.0
+    return np.where(drawable, np.exp(np.minimum(log_weights - highest, 0.0)), 0.0)
+
+
+def make_law_tables(train: Interactions, weights: NDArray[np.float64], device: torch.device) -> LawTables:
+    """Return the law of `weights` (I,) in whole numbers."""
+    if not np.any(weights > 0):
+        raise DataError("there is no item to draw as a negative; give interactions with some")
+    whole = _to_whole_numbers(weights, train.n_users)  # (I,)
+    total = int(whole.sum())  # T
+    owned = np.zeros(len(train) + 1, np.int64)  # (E + 1,)
+    np.cumsum(whole[train.indices], out=owned[1:])
+    of_row = owned[train.indptr]  # (U + 1,)
+    ends = np.cumsum(whole)  # (I,)
+    keys = ends[train.indices]  # (E,)
+    keys -= owned[1:]
+    keys += of_row[train.users]
+    keys += train.users * np.int64(total)
+    # On a CPU these tensors are the arrays themselves: with ten million items a second copy would be felt.
+    arrays = ends, owned, train.indptr.copy(), total - np.diff(of_row), keys
+    return LawTables(total, *(torch.as_tensor(array, device=device) for array in arrays))
+
+
+def _to_whole_numbers(weights: NDArray[np.float64], n_users: int) -> NDArray[np.int64]:
+    """Return the weights (I,) as whole numbers, 0 only where the weight is; exact where all are alike."""
     positive = weights > 0
     if np.all(weights[positive] == weights[positive][:1]):
         return positive.astype(np.int64)

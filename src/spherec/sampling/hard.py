@@ -5,20 +5,25 @@
 Zhang et al., Optimizing Top-N Collaborative Filtering via Dynamic Negative Item Sampling (SIGIR 2013).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from spherec.data.interactions import Interactions
-from spherec.geometry import Geometry
-from spherec.sampling.best_of_few import BestOfFew
+from spherec.geometry import Geometry, squared_distance
+from spherec.sampling.draw import ItemLaw
 from spherec.sampling.sampler import Negatives, Sampler, Sampling, check_count
+
+Penalty = Callable[[Tensor], Tensor]
+"""Function that maps squared distances to the user (B, n) to penalties of items (B, n); the least is the best."""
 
 
 @dataclass(frozen=True)
 class Hard(Sampling):
-    """Of a few random items, the one that lies nearest to the user."""
+    """Nearest to the user among a few random items."""
 
     negatives: int = 1
     "N, negatives for each positive."
@@ -41,20 +46,51 @@ class Hard(Sampling):
 class HardSampler:
     """Drawn per pair; each negative has candidates of its own, drawn with replacement, so an item may come twice.
 
-    A user who has every item gets none, and her places are masked.
+    A user who has every item gets none, and their places are masked.
     """
 
     def __init__(self, train: Interactions, config: Hard, device: torch.device) -> None:
         self._best = BestOfFew(train, config.negatives, config.candidates, device)
 
     def probabilities(self, users: Tensor, geometry: Geometry) -> Tensor:
-        """The law (B, I) of each negative for users (B,), where no two items lie equally near."""
+        """Return the law (B, I) of each negative for users (B,), where no two items lie equally near."""
         return self._best.probabilities(users, _distance, geometry)
 
-    def sample(self, users: Tensor, positives: Tensor, geometry: Geometry, generator: torch.Generator) -> Negatives:  # noqa: ARG002
-        """N negatives for each of users (B,); positives play no part."""
+    def sample(self, users: Tensor, positives: Tensor, geometry: Geometry, generator: torch.Generator) -> Negatives:
+        """Return N negatives for each of users (B,); positives play no part."""
+        del positives
         return self._best.sample(users, _distance, geometry, generator)
 
 
 def _distance(distance: Tensor) -> Tensor:
     return distance
+
+
+class BestOfFew:
+    """N times, the best of m items that the user does not have, drawn uniformly with replacement."""
+
+    def __init__(self, train: Interactions, negatives: int, candidates: int, device: torch.device) -> None:
+        self._shape = (negatives, candidates)  # N, m
+        self._law = ItemLaw(train, np.ones(train.n_items), device)
+
+    def probabilities(self, users: Tensor, penalty: Penalty, geometry: Geometry) -> Tensor:
+        """Return the law (B, I) of each negative, where no two items are equally good.
+
+        With A items to draw from, r of them better than this one, it is ((A − r) / A)^m − ((A − r − 1) / A)^m.
+        """
+        free = self._law.probabilities_for(users) > 0  # (B, I)
+        everything = torch.arange(free.shape[1], device=users.device)[None]  # (1, I)
+        badness = penalty(squared_distance(geometry.users(users), geometry.items(everything)))  # (B, I)
+        better = badness.masked_fill(~free, float("inf")).argsort(1).argsort(1)  # (B, I)
+        count = free.sum(1, keepdim=True).clamp_min(1).double()  # (B, 1)
+        m = self._shape[1]
+        law = ((count - better) / count) ** m - ((count - better - 1) / count) ** m
+        return law.masked_fill(~free, 0.0)
+
+    def sample(self, users: Tensor, penalty: Penalty, geometry: Geometry, generator: torch.Generator) -> Negatives:
+        """Return N negatives for each of users (B,)."""
+        n, m = self._shape
+        items, valid = self._law.without(users, n * m, generator)  # (B, N m)
+        distance = squared_distance(geometry.users(users), geometry.items(items))  # (B, N m)
+        best = penalty(distance).reshape(-1, n, m).argmin(2, keepdim=True)  # (B, N, 1)
+        return Negatives(items.reshape(-1, n, m).gather(2, best)[..., 0], valid[:, :n])

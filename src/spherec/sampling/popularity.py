@@ -12,7 +12,7 @@ from torch import Tensor
 
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
-from spherec.sampling.fixed_law import FixedLawSampler
+from spherec.sampling.draw import FixedLawSampler, popularity_weights
 from spherec.sampling.sampler import Sampler, Sampling, check_count
 
 
@@ -25,7 +25,7 @@ class Popularity(Sampling):
     beta: float = 0.8
     "β: above 0 favours popular items, 0 is uniform over the items that anybody has, below 0 favours rare ones."
     shared: bool = False
-    """Whether a batch shares its negatives: hundreds or thousands of them, for softmin. No more are drawn than there
+    """True lets a batch share its negatives: hundreds or thousands of them, for softmin. No more are drawn than there
     are items."""
     gives_log_q = True
 
@@ -44,15 +44,6 @@ class Popularity(Sampling):
     def search_space(self) -> dict[str, str]:
         """Return β."""
         return {"beta": "0.0..1.0"}
-
-
-def popularity_weights(train: Interactions, beta: float) -> NDArray[np.float64]:
-    """Return f^β (I,), scaled so that the largest is 1; 0 where f is."""
-    count = train.users_per_item  # (I,)
-    drawable = count > 0
-    log_weights = beta * np.log(np.maximum(count, 1))  # (I,) by logarithms, for f^β may be beyond any float
-    highest = log_weights[drawable].max() if drawable.any() else 0.0
-    return np.where(drawable, np.exp(np.minimum(log_weights - highest, 0.0)), 0.0)
 
 
 def check_beta(beta: float) -> None:

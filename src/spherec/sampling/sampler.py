@@ -48,9 +48,9 @@ class Sampling(Protocol):
     negatives: int = 1
     "N, negatives for each positive."
     shared: bool = False
-    "Whether all pairs of a batch share the same N negatives."
+    "True if all pairs of a batch share the same N negatives."
     gives_log_q: bool = False
-    "Whether its `Negatives` have `log_q`."
+    "True if the sampler's `Negatives` have `log_q`."
 
     def build(self, train: Interactions, device: torch.device, *, initial_items: Tensor) -> Sampler:
         """Return the sampler for `train` on `device`; `initial_items` (I, D) are the vectors before the first step."""

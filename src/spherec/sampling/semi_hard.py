@@ -14,7 +14,7 @@ from torch import Tensor
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
 from spherec.geometry import Geometry, squared_distance
-from spherec.sampling.best_of_few import BestOfFew, Penalty
+from spherec.sampling.hard import BestOfFew, Penalty
 from spherec.sampling.sampler import Negatives, Sampler, Sampling, check_count
 
 _LAST = 8.0  # more than any squared distance in the unit ball
@@ -22,14 +22,14 @@ _LAST = 8.0  # more than any squared distance in the unit ball
 
 @dataclass(frozen=True)
 class SemiHard(Sampling):
-    """Of a few random items, the nearest that lies farther than the positive, but not by the margin."""
+    """Nearest item farther than the positive, but not by the margin, among a few random items."""
 
     negatives: int = 1
     "N, negatives for each positive."
     candidates: int = 10
     "m, items drawn for each negative."
     margin: float = 1.0
-    "In squared distance; that of the loss."
+    "Margin of the loss, in squared distance."
 
     def __post_init__(self) -> None:
         check_count("negatives", self.negatives)
@@ -49,7 +49,7 @@ class SemiHard(Sampling):
 class SemiHardSampler:
     """Drawn per pair; each negative has candidates of its own, drawn with replacement, so an item may come twice.
 
-    A user who has every item gets none, and her places are masked.
+    A user who has every item gets none, and their places are masked.
     """
 
     def __init__(self, train: Interactions, config: SemiHard, device: torch.device) -> None:
@@ -57,15 +57,15 @@ class SemiHardSampler:
         self._best = BestOfFew(train, config.negatives, config.candidates, device)
 
     def probabilities(self, users: Tensor, positives: Tensor, geometry: Geometry) -> Tensor:
-        """The law (B, I) of each negative for pairs (B,), (B,), where no two items lie equally near."""
+        """Return the law (B, I) of each negative for pairs (B,), (B,), where no two items lie equally near."""
         return self._best.probabilities(users, self._penalty(users, positives, geometry), geometry)
 
     def sample(self, users: Tensor, positives: Tensor, geometry: Geometry, generator: torch.Generator) -> Negatives:
-        """N negatives for each of users (B,) with their positives (B,)."""
+        """Return N negatives for each of users (B,) with their positives (B,)."""
         return self._best.sample(users, self._penalty(users, positives, geometry), geometry, generator)
 
     def _penalty(self, users: Tensor, positives: Tensor, geometry: Geometry) -> Penalty:
-        """The distance, and on top of it more than any distance for what is not semi-hard."""
+        """Return the distance, plus more than any distance for items that are not semi-hard."""
         positive = squared_distance(geometry.users(users), geometry.items(positives[:, None]))  # (B, 1)
 
         def penalty(distance: Tensor) -> Tensor:  # (B, n)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from spherec.data.interactions import Interactions
-from spherec.sampling.fixed_law import FixedLawSampler
+from spherec.sampling.draw import FixedLawSampler
 from spherec.sampling.sampler import Sampler, Sampling, check_count
 
 
@@ -20,7 +20,7 @@ class Uniform(Sampling):
     negatives: int = 1
     "N, negatives for each positive."
     shared: bool = False
-    """Whether a batch shares its negatives: hundreds or thousands of them, for softmin. No more are drawn than there
+    """True lets a batch share its negatives: hundreds or thousands of them, for softmin. No more are drawn than there
     are items."""
     gives_log_q = True
 

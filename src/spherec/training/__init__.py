@@ -1,4 +1,4 @@
-"""Training: the loop, what it remembers, and how it goes on after a stop."""
+"""Training: settings, the step, the loop, its history and its checkpoints."""
 
 from spherec.training.config import Training
 from spherec.training.history import EpochRecord, History

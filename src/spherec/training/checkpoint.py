@@ -1,10 +1,11 @@
-"""A run as one file, from which training goes on as if it had never stopped.
+"""A run as one file, from which training continues as if it had never stopped.
 
-An archive of arrays like a prepared data set: no pickle, checksums, there whole or not at all. It holds the tables with
-their moments as they are, rows not caught up: writing it changes nothing, so a run with checkpoints ends with the same
+An archive of arrays like a prepared data set: no pickle, checksums, written atomically. It holds the tables with their
+moments as they are, rows not caught up: writing it changes nothing, so a run with checkpoints ends with the same
 vectors as one without.
 """
 
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,34 @@ from spherec.errors import DataError, SpherecError
 from spherec.geometry import DenseVectors
 from spherec.training.config import Training
 from spherec.training.history import History
-from spherec.training.run import Run
-from spherec.training.standing import Standing
+from spherec.training.step import Run
 
 FORMAT = "spherec-checkpoint"
 VERSION = 2
+
+
+@dataclass
+class Standing:
+    """Position of a run: counts of the epoch in progress, the epochs before it, the best vectors so far."""
+
+    pairs: int = 0
+    "Pairs learned from in this epoch."
+    places: int = 0
+    "Places for negatives in this epoch: pairs with each of their negatives."
+    seconds: float = 0.0
+    "Time spent in this epoch's steps."
+    history: History = field(default_factory=History)
+    "The epochs before."
+    best: DenseVectors | None = None
+    "The vectors after the best epoch, if there was a validation."
+
+    def add(self, pairs: int, places: int, seconds: float) -> None:
+        """Count a step."""
+        self.pairs, self.places, self.seconds = self.pairs + pairs, self.places + places, self.seconds + seconds
+
+    def begin_epoch(self) -> None:
+        """Count from 0 again."""
+        self.pairs, self.places, self.seconds = 0, 0, 0.0
 
 
 class CheckpointFile:
@@ -47,10 +71,12 @@ class CheckpointFile:
             "seconds": standing.seconds,
             "history": standing.history.as_records(),
         }
-        write_archive(self.path, {name: one.cpu().numpy() for name, one in tensors.items()}, manifest, compress=False)
+        write_archive(
+            self.path, {name: tensor.cpu().numpy() for name, tensor in tensors.items()}, manifest, compress=False
+        )
 
     def load(self, run: Run) -> Standing:
-        """Put the run where the file says, and tell where that is."""
+        """Put the run into the state of the file, and return its position."""
         arrays, manifest = read_archive(self.path, FORMAT, VERSION, remedy="start anew")
         try:
             _refuse_other(self.path, manifest["identity"], self._identity)
@@ -62,13 +88,13 @@ class CheckpointFile:
 
 
 def _restore(run: Run, arrays: dict[str, NDArray[Any]], manifest: dict[str, Any]) -> Standing:
-    """Put the run where the arrays say, and tell where that is."""
+    """Put the run into the state of the arrays, and return its position."""
     for name, tensor in _tensors(run).items():
         tensor.copy_(_tensor(arrays[name]))
     run.generator.set_state(_tensor(arrays["generator"]))
     best = None
     if "best_users" in arrays:
-        device = run.rows.table.device
+        device = run.vectors.device
         users, items = (_tensor(arrays[name]).to(device) for name in ("best_users", "best_items"))
         best = DenseVectors(users, items, run.config.constraint)
     return Standing(
@@ -83,14 +109,14 @@ def _restore(run: Run, arrays: dict[str, NDArray[Any]], manifest: dict[str, Any]
 def fingerprint(
     data: Interactions, config: Training, initial: DenseVectors | None, device: torch.device, *, validated: bool
 ) -> dict[str, Any]:
-    """What must be the same for a run to go on: all but how long it may last, unless a schedule goes by that."""
-    described = config.to_dict()
+    """Return what must be the same for a run to continue: all but its length, unless a schedule depends on that."""
+    settings = config.to_dict()
     for name in ("patience", *(("epochs",) if config.optimizer.schedule == "constant" else ())):
-        del described[name]
+        del settings[name]
     given = [] if initial is None else [rows.cpu().numpy() for rows in (initial.user_table, initial.item_table)]
     pairs = f"{len(data)} pairs, checksum {checksum(data.indptr, data.indices)}"
     return {
-        **described,
+        **settings,
         "data": f"{data.n_users} users, {data.n_items} items, {pairs}",
         "initial": None if initial is None else f"checksum {checksum(*given)}",
         "device": device.type,
@@ -99,12 +125,12 @@ def fingerprint(
 
 
 def _tensors(run: Run) -> dict[str, torch.Tensor]:
-    """The run's tensors by name; writing into them changes the run."""
-    return run.rows.state() | {"sums": run.sums}
+    """Return the run's tensors by name; writing into them changes the run."""
+    return run.embedding.state() | {"sums": run.sums}
 
 
 def _tensor(array: NDArray[Any]) -> torch.Tensor:
-    return torch.tensor(array)  # a copy, for the array is read-only
+    return torch.tensor(array)  # a copy, because the array is read-only
 
 
 def _refuse_other(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:

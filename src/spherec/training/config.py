@@ -1,4 +1,4 @@
-"""Settings of a run: everything that decides what it learns, except the data."""
+"""Settings of a run: everything that decides what it learns, except the data; and advice about settings."""
 
 import json
 from collections.abc import Mapping
@@ -6,6 +6,9 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from types import UnionType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
+import numpy as np
+
+from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, suggest
 from spherec.geometry import Constraint
 from spherec.losses import LOSSES, Hinge, Loss, UnknownLoss
@@ -38,7 +41,7 @@ class Training:
     batches, each by itself, and a squared distance is the mean of theirs: an average of several models that is one
     space. By default there is one."""
     constraint: Constraint = "sphere"
-    "Where vectors live: on the unit sphere, or (the original CML) anywhere in the unit ball."
+    "Space of the vectors: the unit sphere, or (the original CML) the unit ball."
     loss: Loss = field(default_factory=Hinge)
     "Loss to minimise."
     sampler: Sampling = field(default_factory=TwoStage)
@@ -169,6 +172,10 @@ class Plan(NamedTuple):
     steps: int
     "Steps, at most."
 
+    def is_due(self, epoch: int) -> bool:
+        """Tell whether an epoch, counted from 0, ends with a validation."""
+        return (epoch + 1) % self.validate_every == 0 or epoch + 1 == self.epochs
+
 
 def _check_part(name: str, part: object, protocol: type, own: Mapping[str, type]) -> None:
     kind = type(part).__name__
@@ -263,3 +270,42 @@ def _kinds_having(part: str, name: str) -> str:
     """Return a hint at the kinds of the loss or sampler that have a field of this name; empty if none has."""
     having = [kind for kind, cls in _KINDS.get(part, {}).items() if name in {one.name for one in fields(cls)}]
     return f", but of {', '.join(having)}; choose {part}.kind, or a preset that has it" if having else ""
+
+
+def advise(config: Training, data: Interactions) -> list[str]:
+    """Return one sentence for each setting that has no effect, or that is likely better changed on this data."""
+    return [*find_idle_settings(config, data), *config.loss.advice(data)]
+
+
+def find_idle_settings(config: Training, data: Interactions) -> list[str]:
+    """Return one sentence for each setting that has no effect next to the others, or on this data."""
+    advice = config.sampler.advice(data)
+    correction = config.loss.bias_correction
+    if correction is not None and correction != 1 and not _is_biased(config, data):
+        advice.append(
+            f"gamma has no effect with {type(config.sampler).__name__}; it undoes the bias of the sampler Popularity"
+        )
+    return advice
+
+
+def _is_biased(config: Training, data: Interactions) -> bool:
+    """Tell whether the loss learns that some items are drawn more often than others."""
+    return config.sampler.gives_log_q and bool(np.ptp(config.sampler.law(data)) > 0)
+
+
+def overlay(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `base` with `changes` laid over it, table by table."""
+    result = dict(base)
+    for name, value in changes.items():
+        inner = result.get(name)
+        result[name] = overlay(inner, value) if isinstance(inner, Mapping) and isinstance(value, Mapping) else value
+    return result
+
+
+def nest(path: str, value: Any) -> dict[str, Any]:
+    """Return {"a": {"b": value}} for the path "a.b"."""
+    *outer, last = path.split(".")
+    table = {last: value}
+    for name in reversed(outer):
+        table = {name: table}
+    return table

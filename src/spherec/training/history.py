@@ -1,4 +1,4 @@
-"""What happened in a run, epoch by epoch, as data."""
+"""The history of a run: a record of each epoch."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -14,17 +14,17 @@ class EpochRecord:
     pairs: int
     "Pairs learned from."
     seconds: float
-    "Spent in this epoch's steps."
+    "Time spent in this epoch's steps."
     loss: float
-    "Mean over the pairs."
+    "Mean loss over the pairs."
     active: float
     "Share of pairs with a negative inside the margin (hinge), or nearer than the positive (softmin)."
     masked: float
-    "Share of negatives' places left out: none was found, or one of a shared pool is an item that the user has."
+    "Share of places without a negative: none was found, or the item of a shared pool is one that the user has."
     triplets_per_second: float
-    "Pairs with each of their negatives."
+    "Pairs with each of their negatives, in a second."
     metric: float | None = None
-    "Of the validation after this epoch, if there was one; more is better."
+    "Validation metric after this epoch, if there was one; more is better."
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class History:
     epochs: tuple[EpochRecord, ...] = ()
 
     def with_epoch(self, record: EpochRecord) -> "History":
-        """This and one more."""
+        """Return this history with one more epoch."""
         return History((*self.epochs, record))
 
     @property
@@ -44,11 +44,11 @@ class History:
         return max(validated, key=lambda record: record.metric or 0.0, default=None)
 
     def is_best(self) -> bool:
-        """Whether the last epoch is the best so far."""
+        """Tell whether the last epoch is the best so far."""
         return self.best is not None and self.best is self.epochs[-1]
 
     def should_stop(self, patience: int) -> bool:
-        """Whether that many validations have passed without a new best."""
+        """Tell whether that many validations have passed without a new best."""
         best = self.best
         if best is None:
             return False
@@ -56,10 +56,10 @@ class History:
         return len(later) >= patience
 
     def as_records(self) -> list[dict[str, Any]]:
-        """Plain data, one dictionary an epoch."""
+        """Return plain data, one dictionary an epoch."""
         return [asdict(record) for record in self.epochs]
 
     @classmethod
     def from_records(cls, records: Sequence[dict[str, Any]]) -> "History":
-        """From what `as_records` gave."""
+        """Return the history that `as_records` wrote."""
         return cls(tuple(EpochRecord(**record) for record in records))

@@ -1,4 +1,4 @@
-"""Ways to train, by name."""
+"""Presets: settings of a run by name."""
 
 from dataclasses import dataclass, replace
 
@@ -10,7 +10,7 @@ from spherec.training.config import Training
 
 @dataclass(frozen=True)
 class Preset:
-    """A config, and what it is for."""
+    """Settings, and a sentence about their purpose."""
 
     training: Training
     what: str

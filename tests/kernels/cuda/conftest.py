@@ -8,7 +8,8 @@ import os
 import pytest
 import torch
 
-from spherec.kernels import cuda
+from spherec import kernels
+from spherec.kernels.reference import ReferenceBackend
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 INTERPRETED = DEVICE.type == "cpu"
@@ -29,12 +30,13 @@ def pytest_itemcollected(item):
 
 @pytest.fixture
 def both(monkeypatch):
-    """What a function builds, through Triton and then without."""
+    """What a function builds, through Triton and then in plain torch."""
+    from spherec.kernels.cuda import CudaBackend
 
     def both(build):
         built = []
-        for serves in (True, False):
-            monkeypatch.setattr(cuda, "serves", lambda _, serves=serves: serves)
+        for backend in (CudaBackend(), ReferenceBackend()):
+            monkeypatch.setattr(kernels, "_choose", lambda _, backend=backend: backend)
             built.append(build())
         return built
 

@@ -5,15 +5,15 @@ import torch
 
 from spherec.kernels.cuda import hinge
 from spherec.losses import Hinge
+from tests.kernels.cpu.test_hinge import N_ITEMS, batch, by_autograd
 from tests.kernels.cuda.conftest import DEVICE
-from tests.kernels.test_hinge import N_ITEMS, batch, by_autograd
 
 
 def hinge_gradient(rows, valid, loss, constraint):
     """Gradient, and of each pair the loss, whether it is active, and how many negatives it lacks."""
     settings = {"margin": loss.margin, "ranked": loss.rank_weight, "n_items": N_ITEMS}
     rows, valid = rows.to(DEVICE), valid.to(DEVICE)
-    gradient, told = hinge.hinge_gradient(rows, valid, **settings, on_sphere=constraint == "sphere")
+    gradient, told = hinge.gradient_by_pair(rows, valid, **settings, on_sphere=constraint == "sphere")
     return gradient.cpu(), told.cpu()
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from spherec.kernels.cuda import order
+from spherec.kernels.cuda.adam import sort_stably
 from tests.kernels.cuda.conftest import DEVICE, INTERPRETED
 
 
@@ -12,6 +12,6 @@ from tests.kernels.cuda.conftest import DEVICE, INTERPRETED
 def test_order_is_that_of_a_stable_sort(count, values):
     index = torch.randint(values, (count,), generator=torch.Generator().manual_seed(count)).to(DEVICE)
     before = index.clone()
-    for ours, theirs in zip(order.ascending(index), index.sort(stable=True), strict=True):
+    for ours, theirs in zip(sort_stably(index), index.sort(stable=True), strict=True):
         assert torch.equal(ours, theirs)
     assert torch.equal(index, before)

@@ -7,20 +7,18 @@ import triton
 import triton.language as tl
 from scipy.stats import kstest
 
-from spherec.kernels import cuda
-from spherec.kernels.cuda import two_stage
+from spherec.kernels.cuda import CudaBackend, negatives
+from spherec.kernels.reference.negatives import first_distinct
 from spherec.sampling import TwoStage
-from spherec.sampling.candidates import _first_distinct
-from spherec.sampling.two_stage import TwoStageSampler
 from tests.kernels.cuda.conftest import DEVICE, INTERPRETED
 from tests.oracles import successive_law
-from tests.sampling.checks import assert_follows, generator, interactions, random_rows, space
+from tests.sampling.checks import assert_follows, generator, interactions, random_rows, space, two_stage
 
 LAW_PAIRS = 200 if INTERPRETED else 20_000
 
 
 def empty_column(n_items):
-    return torch.full((n_items,), two_stage.NOWHERE, dtype=torch.int32, device=DEVICE)
+    return torch.full((n_items,), negatives.NOWHERE, dtype=torch.int32, device=DEVICE)
 
 
 @pytest.mark.parametrize(
@@ -32,12 +30,12 @@ def test_the_first_distinct_are_those_without_triton(n_items, draws, count):
     ends = torch.tensor(np.cumsum(weights), device=DEVICE)
     total, column = int(ends[-1]), empty_column(n_items)
     random = torch.empty(draws, dtype=torch.int64, device=DEVICE).random_(generator=generator(device=DEVICE))
-    found, known = two_stage.first_distinct(random, ends, total, count, column)
-    expected = _first_distinct(torch.searchsorted(ends, random % total, right=True), count)
+    found, known = negatives.find_first_distinct(random, ends, total, count, column)
+    expected = first_distinct(torch.searchsorted(ends, random % total, right=True), count)
     assert torch.equal(found, expected.items)
     assert known.tolist() == [expected.multiplicity.sum()]
     stands = {item: place for place, item in enumerate(found[: known.item()].tolist())}
-    assert column.tolist() == [stands.get(item, two_stage.NOWHERE) for item in range(n_items)]
+    assert column.tolist() == [stands.get(item, negatives.NOWHERE) for item in range(n_items)]
 
 
 @triton.jit
@@ -79,7 +77,7 @@ class Asked:
     def drawn(self, seed=SEED):
         train, column = interactions(HELD), empty_column(40)
         column[self.candidates[:23]] = torch.arange(23, dtype=torch.int32, device=DEVICE)
-        items, valid = two_stage.draw_distinct(
+        items, valid = negatives.draw_distinct(
             self.similarity.to(DEVICE, copy=True),
             (self.candidates.to(DEVICE), torch.tensor([self.known], device=DEVICE)),
             self.users.to(DEVICE),
@@ -90,7 +88,7 @@ class Asked:
             cap=self.cap,
             n=self.n,
         )
-        assert (column == two_stage.NOWHERE).all(), "the column forgets"
+        assert (column == negatives.NOWHERE).all(), "the column forgets"
         return items.cpu(), valid.cpu()
 
 
@@ -138,7 +136,7 @@ def test_draws_follow_the_law_of_stage_two(monkeypatch):
     train, column = interactions([[1, 0, 0, 0, 0, 0]]), empty_column(6)
     column[:] = torch.arange(6, device=DEVICE)
     s = torch.tensor([0.9, 0.8, -0.2, 0.5, 0.0, 0.95])
-    items, valid = two_stage.draw_distinct(
+    items, valid = negatives.draw_distinct(
         s.repeat(LAW_PAIRS, 1).to(DEVICE),
         (torch.arange(6, device=DEVICE), torch.tensor([6], device=DEVICE)),
         torch.zeros(LAW_PAIRS, dtype=torch.int64, device=DEVICE),
@@ -154,19 +152,19 @@ def test_draws_follow_the_law_of_stage_two(monkeypatch):
     assert_follows(map(tuple, items.tolist()), successive_law(weights, 2))
 
 
-@pytest.mark.parametrize(("negatives", "candidates"), [(3, 10), (20, 20)], ids=["some", "more than there are"])
-def test_the_sampler_draws_what_users_do_not_have_batch_after_batch(monkeypatch, negatives, candidates):
-    monkeypatch.setattr(cuda, "serves", lambda _: True)
-    monkeypatch.setattr("spherec.sampling.candidates._MOST_DRAWS", 1000)  # else noise would find all items sooner
+@pytest.mark.parametrize(("count", "candidates"), [(3, 10), (20, 20)], ids=["some", "more than there are"])
+def test_the_sampler_draws_what_users_do_not_have_batch_after_batch(monkeypatch, count, candidates):
+    monkeypatch.setattr("spherec.sampling.two_stage._MOST_DRAWS", 1000)  # else noise would find all items sooner
     rows = np.vstack((random_rows(4, 16, 0.4), np.ones((1, 16)))).astype(int)
     train, stream = interactions(rows), generator(device=DEVICE)
-    sampler = TwoStageSampler(train, TwoStage(negatives, candidates=candidates), DEVICE)
+    config, items = TwoStage(count, candidates=candidates), space(train).item_table.to(DEVICE)
+    sampler = two_stage(train, config, items, DEVICE, kernels=CudaBackend())
     users = torch.tensor([4, 0, 1, 2, 3, 3], device=DEVICE)
     for _ in range(3):
         drawn = sampler.sample(users, users * 0, space(train).to(DEVICE), stream)
         items, valid = drawn.items.cpu(), drawn.valid.cpu()
-        assert items.shape == valid.shape == (6, negatives)
+        assert items.shape == valid.shape == (6, count)
         assert not rows[users.cpu()[:, None], items][valid.numpy()].any()
         assert valid.any(1).tolist() == [False] + [True] * 5
         assert all(len(set(one[found].tolist())) == found.sum() for one, found in zip(items, valid, strict=True))
-        assert (sampler._column == two_stage.NOWHERE).all()
+        assert (sampler._draws.column == negatives.NOWHERE).all()

@@ -57,7 +57,7 @@ def _by_users(train: Interactions, regularization: float, device: torch.device) 
     """Fit with fewer users than items: keep only M (U, U) and the diagonal of P (I,)."""
     items_first = train.matrix.T.tocsr()  # Xᵀ (I, U)
     inverse = _inverse(train.matrix, regularization, device)  # M (U, U)
-    diagonal = (1 - _explained(items_first, inverse)) / regularization  # (I,) of P
+    diagonal = (1 - _sum_over_users(items_first, inverse)) / regularization  # (I,) of P
     scaled = _tensor(items_first, device, 1 / diagonal)  # diag(P)⁻¹ Xᵀ (I, U)
     inverse = inverse.float()
 
@@ -71,7 +71,7 @@ def _by_users(train: Interactions, regularization: float, device: torch.device) 
     return ScoredRanker(score_users, train.n_items)
 
 
-def _explained(items_first: "sparse.csr_matrix", inverse: Tensor) -> Tensor:
+def _sum_over_users(items_first: "sparse.csr_matrix", inverse: Tensor) -> Tensor:
     """Return x_jᵀ M x_j (I,): for each item, the sum of M over all pairs of its users."""
     counts = np.diff(items_first.indptr).astype(np.int64)  # (I,)
     items = np.repeat(np.arange(len(counts)), counts)  # (E,) the item of each user in `indices`

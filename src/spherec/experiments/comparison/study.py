@@ -42,7 +42,8 @@ from spherec.experiments.store import RecordFile, Result, TrialRecord, data_id
 from spherec.experiments.table import TableRow
 from spherec.experiments.trial import Trial, best_trial, run_trial
 from spherec.experiments.user_values import UserValues
-from spherec.memory import enough_memory, measure_peak
+from spherec.memory import measure_peak
+from spherec.training.trainer import enough_memory
 
 COMPARED_METRICS: tuple[Metric, ...] = (average_precision, ndcg, recall, median_popularity)
 """The columns of a comparison's table, by default."""

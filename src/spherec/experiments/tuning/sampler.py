@@ -19,11 +19,11 @@ class SeededTPE(optuna.samplers.BaseSampler):
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._inner = self._seeded(0)
+        self._inner = self._make_sampler(0)
 
     def before_trial(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
         """Begin the random stream of this trial."""
-        self._inner = self._seeded(trial.number)
+        self._inner = self._make_sampler(trial.number)
         self._inner.before_trial(study, trial)
 
     def infer_relative_search_space(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class SeededTPE(optuna.samplers.BaseSampler):
         """Ask TPE."""
         self._inner.after_trial(study, trial, state, values)
 
-    def _seeded(self, number: int) -> optuna.samplers.TPESampler:
+    def _make_sampler(self, number: int) -> optuna.samplers.TPESampler:
         seed = int(rng.stream(self._seed, "tuning", number).integers(1 << 31))
         # A trial that another machine is running counts as poor until it ends, so that not all try the same.
         return optuna.samplers.TPESampler(seed=seed, constant_liar=True)

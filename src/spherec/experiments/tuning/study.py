@@ -39,7 +39,7 @@ from spherec.experiments.tuning.package import optuna
 from spherec.experiments.tuning.sampler import SeededTPE
 from spherec.experiments.tuning.storage import open_study, report_database_errors
 from spherec.training import EpochRecord, History, Training
-from spherec.training.interrupt import interruptible
+from spherec.training.trainer import interruptible
 
 _States = optuna.trial.TrialState
 

@@ -1,31 +1,19 @@
-"""The hot loops, compiled for GPUs by Triton, which comes with the CUDA builds of torch.
+"""The operations of a backend for GPUs, in kernels that Triton compiles; it comes with the CUDA builds of torch."""
 
-What they replace stays beside their callers: as oracle, and for builds without Triton.
-"""
-
-from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
-from types import ModuleType
-
-import torch
+from spherec.kernels.cuda.adam import CudaRows, scale_to_unit
+from spherec.kernels.cuda.batch import next_batch
+from spherec.kernels.cuda.hinge import hinge_gradient
+from spherec.kernels.cuda.negatives import CudaLaw, CudaTwoStage
+from spherec.kernels.reference.negatives import ReferenceMembership
 
 
-def kernels(name: str, device: torch.device) -> ModuleType | None:
-    """The file `name` of this folder, or None where its kernels cannot work on tensors of this device."""
-    return import_module(f"{__name__}.{name}") if serves(device) else None
+class CudaBackend:
+    """Triton's kernels on tensors of a GPU. Nothing in here waits for the device."""
 
-
-def serves(device: torch.device) -> bool:
-    """Whether Triton is there, and compiles for this device."""
-    return device.type == "cuda" and _triton_is_there()
-
-
-def warps(dim: int) -> int:
-    """How many groups of 32 threads for a row: a power of 2, as Triton wants it."""
-    return 1 << min(2, max(0, (dim // 128).bit_length() - 1))
-
-
-@cache
-def _triton_is_there() -> bool:
-    return find_spec("triton") is not None
+    adam = CudaRows
+    unit = staticmethod(scale_to_unit)
+    law = CudaLaw
+    membership = ReferenceMembership
+    two_stage = CudaTwoStage
+    hinge_gradient = staticmethod(hinge_gradient)
+    next_batch = staticmethod(next_batch)

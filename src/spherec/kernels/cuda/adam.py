@@ -4,64 +4,124 @@ One program for each row, in which its D numbers are one block.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypedDict
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from spherec.kernels.cuda import warps
-from spherec.kernels.cuda.order import ascending
+from spherec.geometry import SHORTEST
+from spherec.kernels.protocol import AdamRates, AdamState
+from spherec.kernels.reference.adam import ReferenceRows
 
 _LOG_OF_NOTHING = -1e6  # 2 to the power of it is 0, and of 0 times it, 1
+_SHORTEST = tl.constexpr(SHORTEST)
+
+# Places in `_Pointers.rates`; the last four are log₂ of what fades from step to step.
+_LEARNING_RATE = tl.constexpr(0)
+_EPSILON = tl.constexpr(1)
+_BETA1 = tl.constexpr(2)
+_BETA2 = tl.constexpr(3)
+_LOG_FADE_OF_MOVES = tl.constexpr(4)  # β₁/√β₂
+_LOG_FADE_OF_EPSILONS = tl.constexpr(5)  # β₁/β₂
+_LOG_BETA1 = tl.constexpr(6)
+_LOG_BETA2 = tl.constexpr(7)
+
+_MOST_COUNTED = 8192  # numbers; beyond it, torch's sort is faster
+_ROWS, _COLUMNS = 16, 512
 
 
-class State(NamedTuple):
-    """What the kernels need to know of the optimiser; the tensors are its own."""
+class _Pointers(NamedTuple):
+    """The tensors that the kernels read and write, in the order of their arguments."""
 
     table: Tensor  # (n, D)
     mean: Tensor  # (n, D)
     square: Tensor  # (n, D)
     last: Tensor  # (n,) int64
     steps: Tensor  # (1,) int64
-    rates: Tensor  # (8,) float64: lr, ε, β₁, β₂, and log₂ of β₁/√β₂, β₁/β₂, β₁, β₂
+    rates: Tensor  # (8,) float64
     correction: Tensor  # (S,) c
     ahead: Tensor  # (S,) A
     ahead_epsilon: Tensor  # (S,) B
 
 
-def rates(learning_rate: float, epsilon: float, beta1: float, beta2: float) -> Tensor:
-    """What `State.rates` holds."""
-    bases = beta1 / beta2**0.5, beta1 / beta2, beta1, beta2
-    logs = [math.log2(base) if base else _LOG_OF_NOTHING for base in bases]
-    return torch.tensor([learning_rate, epsilon, beta1, beta2, *logs], dtype=torch.float64)
+class Shape(TypedDict):
+    """Launch options of a kernel with one program for each row."""
+
+    WIDTH: int
+    num_warps: int
 
 
-def read_rows(state: State, index: Tensor, *, ball: bool, unit: bool) -> Tensor:
-    """The rows (m, D) at `index` (m,) as of now; in the ball none longer than 1, if `unit` all of length 1."""
-    dim, index = state.table.shape[1], index.contiguous()
-    out = torch.empty(len(index), dim, dtype=state.table.dtype, device=index.device)
-    if len(index):
-        _read[(len(index),)](*state, index, out, len(state.ahead) - 1, ball, unit, dim, **_shape(dim))
-    return out
+class CudaRows(ReferenceRows):
+    """Rows of a table; whole ranges of rows are read in plain torch."""
+
+    def __init__(self, state: AdamState, rates: AdamRates, *, ball: bool) -> None:
+        super().__init__(state, rates, ball=ball)
+        self._ball = ball
+        numbers = _to_numbers(rates).to(state.table.device)
+        self._pointers = _Pointers(*state, numbers, rates.correction, rates.ahead, rates.ahead_epsilon)
+
+    def read(self, index: Tensor) -> Tensor:
+        """Return the rows (m, D) at indices (m,) as of now."""
+        dim, index = self.state.table.shape[1], index.contiguous()
+        out = torch.empty(len(index), dim, dtype=self.state.table.dtype, device=index.device)
+        if len(index):
+            settled = len(self._pointers.ahead) - 1
+            _read[(len(index),)](*self._pointers, index, out, settled, self._ball, dim, **shape_of(dim))
+        return out
+
+    def move(self, index: Tensor, gradient: Tensor) -> None:
+        """Make the next step: each row at indices (m,) moves once, by the sum of its gradients."""
+        dim, count = self.state.table.shape[1], len(index)
+        index, order = sort_stably(index.contiguous())
+        given = index, order, gradient.contiguous(), len(self._pointers.ahead) - 1, self._ball, count, dim
+        _move[(count,)](*self._pointers, *given, **shape_of(dim))
 
 
-def move_rows(state: State, index: Tensor, gradient: Tensor, *, ball: bool) -> None:
-    """The step after this one, not yet counted: each row at `index` (m,) moves once, by the sum of its gradients."""
-    dim, count = state.table.shape[1], len(index)
-    index, order = ascending(index.contiguous())
-    _move[(count,)](*state, index, order, gradient.contiguous(), len(state.ahead) - 1, ball, count, dim, **_shape(dim))
+def scale_to_unit(rows: Tensor) -> Tensor:
+    """Scale rows (…, D), contiguous, to length 1 in place, and return them; a row of zeros stays zero."""
+    dim = rows.shape[-1]
+    if rows.numel():
+        _unit[(rows.numel() // dim,)](rows, dim, **shape_of(dim))
+    return rows
 
 
-def _shape(dim: int) -> dict[str, Any]:
+def sort_stably(index: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the numbers (m,) in ascending order and where each stood (m,); equal ones stay in their order.
+
+    Up to a few thousand are sorted by counting for each how many come before it. That is far more work than any sort,
+    but all of it at once: one short kernel instead of several.
+    """
+    count = len(index)
+    if count > _MOST_COUNTED:
+        return index.sort(stable=True)
+    sorted_index, order = torch.empty_like(index), torch.empty_like(index)
+    _place[(triton.cdiv(count, _ROWS),)](index, sorted_index, order, count, _ROWS, _COLUMNS, num_warps=4)
+    return sorted_index, order
+
+
+def warps(dim: int) -> int:
+    """Return the number of groups of 32 threads for a row: a power of 2, as Triton requires."""
+    return 1 << min(2, max(0, (dim // 128).bit_length() - 1))
+
+
+def shape_of(dim: int) -> Shape:
+    """Return the launch options for rows of D numbers."""
     return {"WIDTH": triton.next_power_of_2(dim), "num_warps": warps(dim)}
+
+
+def _to_numbers(rates: AdamRates) -> Tensor:
+    """Return what `_Pointers.rates` holds."""
+    _, _, beta1, beta2, *_ = numbers = rates[:4]
+    logs = [math.log2(base) if base else _LOG_OF_NOTHING for base in (beta1 / beta2**0.5, beta1 / beta2, beta1, beta2)]
+    return torch.tensor([*numbers, *logs], dtype=torch.float64)
 
 
 @triton.jit
 def _read(
     table, mean, square, last, steps, rates, correction, ahead, ahead_epsilon, index, out, settled,
-    BALL: tl.constexpr, UNIT: tl.constexpr, dim: tl.constexpr, WIDTH: tl.constexpr,
+    BALL: tl.constexpr, dim: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     at = tl.program_id(0).to(tl.int64)
     row = tl.load(index + at)
@@ -71,9 +131,16 @@ def _read(
     weights = _caught_up(weights, m, v, begun, tl.load(steps), rates, ahead, ahead_epsilon, settled)
     if BALL:
         weights = _shortened(weights)
-    if UNIT:
-        weights = weights / tl.maximum(tl.sqrt(tl.sum(weights * weights, 0)), 1e-12)
     tl.store(out + at * dim + d, weights, mask=inside)
+
+
+@triton.jit
+def _unit(rows, dim: tl.constexpr, WIDTH: tl.constexpr):
+    d = tl.arange(0, WIDTH)
+    place = tl.program_id(0).to(tl.int64) * dim + d
+    row = tl.load(rows + place, mask=d < dim, other=0.0)
+    row = row / tl.maximum(tl.sqrt(tl.sum(row * row, 0)), _SHORTEST)
+    tl.store(rows + place, row, mask=d < dim)
 
 
 @triton.jit
@@ -98,12 +165,12 @@ def _move(
     weights = _caught_up(weights, m, v, begun, now, rates, ahead, ahead_epsilon, settled)
     if BALL:
         weights = _shortened(weights)
-    beta1, beta2 = tl.load(rates + 2), tl.load(rates + 3)
+    beta1, beta2 = tl.load(rates + _BETA1), tl.load(rates + _BETA2)
     gap = (now + 1 - begun).to(tl.float64)
-    m = m * tl.exp2(gap * tl.load(rates + 6)).to(tl.float32) + (1 - beta1).to(tl.float32) * total
-    v = v * tl.exp2(gap * tl.load(rates + 7)).to(tl.float32) + (1 - beta2).to(tl.float32) * total * total
-    rate = tl.load(rates) * tl.load(correction + tl.minimum(now + 1, settled))
-    epsilon = tl.load(rates + 1) * tl.sqrt(1 - tl.exp2((now + 1).to(tl.float64) * tl.load(rates + 7)))
+    m = m * tl.exp2(gap * tl.load(rates + _LOG_BETA1)).to(tl.float32) + (1 - beta1).to(tl.float32) * total
+    v = v * tl.exp2(gap * tl.load(rates + _LOG_BETA2)).to(tl.float32) + (1 - beta2).to(tl.float32) * total * total
+    rate = tl.load(rates + _LEARNING_RATE) * tl.load(correction + tl.minimum(now + 1, settled))
+    epsilon = tl.load(rates + _EPSILON) * tl.sqrt(1 - tl.exp2((now + 1).to(tl.float64) * tl.load(rates + _LOG_BETA2)))
     weights -= rate.to(tl.float32) * m / (tl.sqrt(v) + epsilon.to(tl.float32))
     if BALL:
         weights = _shortened(weights)
@@ -126,18 +193,35 @@ def _row(table, mean, square, last, row, d, inside, dim: tl.constexpr):
 
 @triton.jit
 def _caught_up(weights, m, v, begun, now, rates, ahead, ahead_epsilon, settled):
-    """A row with what it missed between the steps `begun` and `now`."""
+    """Return a row with the moves that it missed between the steps `begun` and `now`."""
     gap = (now - begun).to(tl.float64)
     since, until = tl.minimum(begun, settled), tl.minimum(now, settled)
-    moves = tl.load(ahead + since) - tl.exp2(gap * tl.load(rates + 4)) * tl.load(ahead + until)
-    epsilons = tl.load(ahead_epsilon + since) - tl.exp2(gap * tl.load(rates + 5)) * tl.load(ahead_epsilon + until)
-    epsilon = tl.load(rates + 1) * tl.where(moves > 0, epsilons / moves, 1.0)
-    scale = tl.load(rates) * moves
+    moves = tl.load(ahead + since) - tl.exp2(gap * tl.load(rates + _LOG_FADE_OF_MOVES)) * tl.load(ahead + until)
+    faded = tl.exp2(gap * tl.load(rates + _LOG_FADE_OF_EPSILONS))
+    epsilons = tl.load(ahead_epsilon + since) - faded * tl.load(ahead_epsilon + until)
+    epsilon = tl.load(rates + _EPSILON) * tl.where(moves > 0, epsilons / moves, 1.0)
+    scale = tl.load(rates + _LEARNING_RATE) * moves
     return weights - scale.to(tl.float32) * m / (tl.sqrt(v) + epsilon.to(tl.float32))
 
 
 @triton.jit
 def _shortened(weights):
-    """The row, scaled back to length 1 if it is longer."""
+    """Return the row, scaled back to length 1 if it is longer."""
     length = tl.sqrt(tl.sum(weights * weights, 0))
     return tl.where(length > 1, weights / length, weights)
+
+
+@triton.jit
+def _place(index, sorted_index, order, count, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    at = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    mine = tl.load(index + at, mask=at < count, other=0)
+    before = tl.zeros((ROWS,), tl.int32)
+    for first in range(0, count, COLUMNS):
+        others = first + tl.arange(0, COLUMNS)
+        theirs = tl.load(index + others, mask=others < count, other=9223372036854775807)
+        earlier = (theirs[None, :] < mine[:, None]) | (
+            (theirs[None, :] == mine[:, None]) & (others[None, :] < at[:, None])
+        )
+        before += tl.sum(earlier.to(tl.int32), 1)
+    tl.store(sorted_index + before, mine, mask=at < count)
+    tl.store(order + before, at.to(tl.int64), mask=at < count)

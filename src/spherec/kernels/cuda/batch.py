@@ -1,4 +1,4 @@
-"""The next batch of pairs, found without the host: which one it is stands in the GPU's memory."""
+"""The next batch of pairs, found without the host: its number is in the memory of the GPU."""
 
 import torch
 import triton
@@ -9,7 +9,7 @@ _BLOCK = 256
 
 
 def next_batch(pairs: tuple[Tensor, Tensor], order: Tensor, first: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Users and items (size,) of the pairs, (E,) each, that stand at `first` (1,) and after in `order` (E,)."""
+    """Return users and items (size,) of the pairs, (E,) each, at places `first` (1,) and after in `order` (E,)."""
     users, items = (torch.empty(size, dtype=torch.int64, device=order.device) for _ in pairs)
     _take[(triton.cdiv(size, _BLOCK),)](*pairs, order, first, users, items, size, _BLOCK)
     return users, items

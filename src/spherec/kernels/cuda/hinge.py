@@ -1,14 +1,27 @@
-"""The hinge and its gradient in one pass, a program for each pair. `spherec.losses.hinge` and autograd do the same."""
+"""The hinge and its gradient in one pass, a program for each pair. `spherec.losses.hinge` has the formula."""
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from spherec.kernels.cuda import warps
+from spherec.geometry import SHORTEST
+from spherec.kernels.cuda.adam import shape_of
+
+_SHORTEST = tl.constexpr(SHORTEST)
 
 
 def hinge_gradient(
+    rows: Tensor, valid: Tensor, *, margin: float, ranked: bool, n_items: int, on_sphere: bool
+) -> tuple[Tensor, Tensor]:
+    """Return the gradient (2 B + B N, D), and three sums (3,): loss, active pairs, places without a negative."""
+    gradient, of_pairs = gradient_by_pair(
+        rows, valid, margin=margin, ranked=ranked, n_items=n_items, on_sphere=on_sphere
+    )
+    return gradient, of_pairs.sum(1)
+
+
+def gradient_by_pair(
     rows: Tensor,  # (2 B + B N, D) of B users, B positives, N negatives of the first pair, of the second …
     valid: Tensor,  # (B, N)
     *,
@@ -17,20 +30,19 @@ def hinge_gradient(
     n_items: int,
     on_sphere: bool,
 ) -> tuple[Tensor, Tensor]:
-    """The gradient (2 B + B N, D); and (3, B) of each pair its loss, whether it has one, what negatives it lacks."""
+    """Return the gradient, and (3, B): the loss of each pair, whether it has one, its places without a negative."""
     pairs, n = valid.shape
     dim = rows.shape[1]
     gradient = torch.empty(rows.shape, dtype=rows.dtype, device=rows.device)
-    told = torch.empty(3, pairs, dtype=torch.float64, device=rows.device)
-    shape = {"WIDTH": triton.next_power_of_2(dim), "num_warps": warps(dim)}
-    arrays = rows.contiguous(), valid.contiguous(), gradient, told
-    _pair[(pairs,)](*arrays, float(margin), float(n_items), pairs, ranked, on_sphere, n, dim, **shape)
-    return gradient, told
+    of_pairs = torch.empty(3, pairs, dtype=torch.float64, device=rows.device)
+    arrays = rows.contiguous(), valid.contiguous(), gradient, of_pairs
+    _pair[(pairs,)](*arrays, float(margin), float(n_items), pairs, ranked, on_sphere, n, dim, **shape_of(dim))
+    return gradient, of_pairs
 
 
 @triton.jit
 def _pair(
-    rows, valid, gradient, told, margin, n_items, pairs,
+    rows, valid, gradient, of_pairs, margin, n_items, pairs,
     RANKED: tl.constexpr, ON_SPHERE: tl.constexpr, N: tl.constexpr, dim: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     pair = tl.program_id(0).to(tl.int64)
@@ -47,7 +59,7 @@ def _pair(
             far = _distance(user, negative, ON_SPHERE)
             count += 1
             within += (near - far + margin > 0).to(tl.int32)
-            nearer = (far < nearest) | (far != far)  # what is not a number must show
+            nearer = (far < nearest) | (far != far)  # NaN must show
             chosen = tl.where(nearer, k, chosen)
             nearest = tl.where(nearer, far, nearest)
     violation = near - nearest + margin
@@ -55,9 +67,9 @@ def _pair(
     weight = 1.0
     if RANKED:
         weight = tl.log(1 + n_items * within / tl.maximum(count, 1))
-    tl.store(told + pair, tl.where(active, weight * violation, 0.0))
-    tl.store(told + pairs + pair, active.to(tl.float64))
-    tl.store(told + 2 * pairs + pair, 1.0 * (N - count))
+    tl.store(of_pairs + pair, tl.where(active, weight * violation, 0.0))
+    tl.store(of_pairs + pairs + pair, active.to(tl.float64))
+    tl.store(of_pairs + 2 * pairs + pair, 1.0 * (N - count))
     scale = tl.where(active, 2 * weight, 0.0)
     negative, negative_scale = _vector(rows, first + tl.maximum(chosen, 0), d, inside, ON_SPHERE, dim)
     of_user = _through_unit(scale * (negative - positive), user, user_scale, ON_SPHERE)
@@ -72,11 +84,11 @@ def _pair(
 
 @triton.jit
 def _vector(rows, row, d, inside, ON_SPHERE: tl.constexpr, dim: tl.constexpr):
-    """The vector of a row, and by how much the row was scaled."""
+    """Return the vector of a row, and the factor by which the row was scaled."""
     vector = tl.load(rows + row * dim + d, mask=inside, other=0.0)
     scale = 1.0
     if ON_SPHERE:
-        scale = 1 / tl.maximum(tl.sqrt(tl.sum(vector * vector, 0)), 1e-12)
+        scale = 1 / tl.maximum(tl.sqrt(tl.sum(vector * vector, 0)), _SHORTEST)
         vector = vector * scale
     return vector, scale
 
@@ -91,7 +103,7 @@ def _distance(one, other, ON_SPHERE: tl.constexpr):
 
 @triton.jit
 def _through_unit(gradient, vector, scale, ON_SPHERE: tl.constexpr):
-    """From the gradient of a vector to that of its raw row: on the sphere, what points along the vector falls away."""
+    """Turn the gradient of a vector into that of its raw row: on the sphere, the part along the vector falls away."""
     if ON_SPHERE:
         gradient = (gradient - tl.sum(gradient * vector, 0) * vector) * scale
     return gradient

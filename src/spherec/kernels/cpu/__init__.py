@@ -1,0 +1,18 @@
+"""The operations of a backend for CPUs, in loops that numba compiles: no temporary for every operation."""
+
+from spherec.kernels.cpu.adam import CpuRows, scale_to_unit
+from spherec.kernels.cpu.hinge import hinge_gradient
+from spherec.kernels.cpu.negatives import CpuLaw, CpuMembership, CpuTwoStage
+from spherec.kernels.reference import ReferenceBackend
+
+
+class CpuBackend:
+    """Numba's loops on tensors of a CPU."""
+
+    adam = CpuRows
+    unit = staticmethod(scale_to_unit)
+    law = CpuLaw
+    membership = CpuMembership
+    two_stage = CpuTwoStage
+    hinge_gradient = staticmethod(hinge_gradient)
+    next_batch = ReferenceBackend.next_batch

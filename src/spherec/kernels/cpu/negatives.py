@@ -1,0 +1,468 @@
+"""Draws of negatives on a CPU. `spherec.sampling.draw` and `two_stage` have the methods and the laws.
+
+Stage two of two-stage sampling draws by rejection where that pays, so that most candidates are never looked at: a
+candidate drawn at random is taken with the probability w(s)/w_max, else another one is drawn. So the candidate that is
+taken has the law of the weights w. Failed tries carry no information about the eventual draw, so after many of them a
+pair can be drawn from all candidates instead, without a change of the law.
+"""
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from spherec.kernels.cpu.compiled import compiled
+from spherec.kernels.protocol import Candidates, Directions, Flags, Floats, Ints, LawTables, OwnItems, TwoStageLaw
+from spherec.kernels.reference.negatives import count_repeats, draw_by_noise, weigh
+
+Guide = NDArray[np.int32]
+
+_AT_ONCE = 1 << 20  # numbers looked up at once
+_WIDEST = 80.0  # between the logarithms of two weights; exp(-87) is about the smallest float32
+_NEAR = 0.5  # share of the candidates with s >= 0, about
+_LEVEL_BITS = 10  # bits of u that select an entry of the threshold table
+_ROUNDING = np.float32(1e-4)  # far more than the error of sums of float32
+
+
+class CpuLaw:
+    """Draws from a law, by short searches that begin at a guide."""
+
+    def __init__(self, tables: LawTables) -> None:
+        self.total = tables.total
+        self._ends, self._free = tables.ends.numpy(), tables.free.numpy()
+        self._rows = tables.starts.numpy(), tables.owned.numpy(), tables.keys.numpy()
+        self._guide, self._shift = make_guide(self._ends)
+
+    def any(self, n: int, generator: torch.Generator) -> Tensor:
+        """Return items (n,)."""
+        numbers = torch.empty(n, dtype=torch.int64).random_(generator=generator)
+        items = torch.empty_like(numbers)
+        name_items(numbers.numpy(), self.total, self._ends, self._guide, self._shift, items.numpy())
+        return items
+
+    def without(self, users: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Return n items (B, n) that each user (B,) does not have, and whether there is any (B, n)."""
+        numbers = torch.empty(len(users), n, dtype=torch.int64).random_(generator=generator)
+        items, valid = torch.empty_like(numbers), torch.empty(numbers.shape, dtype=torch.bool)
+        law = self._ends, self._guide, self._shift
+        name_free_items(users.numpy(), numbers.numpy(), self._rows, self._free, law, items.numpy(), valid.numpy())
+        return items, valid
+
+
+class CpuMembership:
+    """Walks through the users' rows."""
+
+    def __init__(self, own: OwnItems, device: torch.device | None = None) -> None:
+        del device
+        self._rows = own.starts, own.items
+        self._column = np.full(own.n_items, -1, dtype=np.int32)  # (I,) scratch of `mark_own`
+
+    def mask(self, users: Tensor, items: Tensor) -> Tensor:
+        """Return a mask (B, C): whether user b (B,) has item c (C,)."""
+        mask = torch.zeros(len(users), len(items), dtype=torch.bool)
+        mark_own(users.numpy(), items.numpy(), *self._rows, self._column, mask.numpy())
+        return mask
+
+
+class CpuTwoStage:
+    """Two-stage draws: the first distinct in one pass, then rejection, or a pass over all candidates."""
+
+    def __init__(self, law: TwoStageLaw, own: OwnItems, device: torch.device | None = None) -> None:
+        del device
+        self.law = law
+        self._own = own
+        self._draws = CpuLaw(law.stage_one)
+        self._membership = CpuMembership(own)
+        self._seen = np.zeros(own.n_items, np.bool_)  # (I,) scratch of `keep_first_distinct`
+        self._thresholds = threshold_table(law.exponent, law.cap)
+        # Weights as float32 need a largest that float32 can hold next to the smallest.
+        self._is_mild = abs(law.exponent) * -math.log1p(-(law.cap**2)) < _WIDEST
+
+    def candidates(self, generator: torch.Generator) -> Candidates:
+        """Draw stage one."""
+        law = self.law
+        if law.replacement:
+            return count_repeats(self._draws.any(law.n_candidates, generator))
+        if law.by_noise:
+            items, _ = draw_by_noise(law.log_law, law.n_candidates, generator)  # (C,)
+            return Candidates(items, torch.ones_like(items, dtype=torch.float32))
+        drawn = self._draws.any(law.draws, generator)
+        items, multiplicity = torch.zeros(law.n_candidates, dtype=torch.int64), torch.zeros(law.n_candidates)
+        keep_first_distinct(drawn.numpy(), self._seen, items.numpy(), multiplicity.numpy())
+        return Candidates(items, multiplicity)
+
+    def draw(
+        self, users: Tensor, positives: Tensor, directions: Directions, n: int, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Draw both stages: n distinct items (B, n) for each pair (B,), (B,), and whether there was one (B, n)."""
+        candidates = self.candidates(generator)
+        near, others = directions(positives), directions(candidates.items)  # (B, D), (C, D)
+        if not self._is_mild:
+            closed = self._membership.mask(users, candidates.items)  # (B, C)
+            log_weights = weigh(near @ others.T, closed, candidates.multiplicity, self.law.exponent, self.law.cap)
+            places, valid = draw_by_noise(log_weights, n, generator)  # (B, n)
+        elif self.rejection_pays(candidates, n):
+            places, valid = self._draw_mostly_by_rejection(users, near, candidates, others, n, generator)
+        else:
+            places, valid = self._draw_from_all(users, near, candidates, others, users[:, None][:, :0], n, generator)
+        return candidates.items[places], valid
+
+    def rejection_pays(self, candidates: Candidates, n: int) -> bool:
+        """Tell whether n places take fewer looks at candidates than there are."""
+        _, log_most = self._thresholds
+        count = len(candidates.items)
+        return log_most < math.log(count) and n * math.exp(log_most) * _most_often(candidates) < count * _NEAR
+
+    def draw_by_rejection(
+        self,
+        users: Tensor,  # (B,)
+        near: Tensor,  # (B, D) directions of the positives, of length 1
+        candidates: Candidates,
+        others: Tensor,  # (C, D) directions of the candidates
+        n: int,
+        generator: torch.Generator,
+        *,
+        tries: int | None = None,  # in a row, for one place; by default as many as there are candidates
+    ) -> tuple[Tensor, Tensor]:
+        """Return places among the candidates (B, n), and how many of the n were found (B,)."""
+        places = torch.zeros(len(users), n, dtype=torch.int64)
+        found = torch.empty(len(users), dtype=torch.int64)
+        seed = int(torch.empty((), dtype=torch.int64).random_(generator=generator))
+        reject(
+            near.numpy(),
+            others.numpy(),
+            (candidates.multiplicity.numpy(), _most_often(candidates)),
+            (self.law.exponent, self.law.cap, *self._thresholds),
+            users.numpy(),
+            candidates.items.numpy(),
+            (self._own.starts, self._own.items),
+            seed,
+            len(candidates.items) if tries is None else tries,
+            places.numpy(),
+            found.numpy(),
+        )
+        return places, found
+
+    def _draw_mostly_by_rejection(
+        self, users: Tensor, near: Tensor, candidates: Candidates, others: Tensor, n: int, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Return places (B, n) among the candidates, those that rejection did not find drawn from all."""
+        places, found = self.draw_by_rejection(users, near, candidates, others, n, generator)
+        valid = torch.ones(len(users), n, dtype=torch.bool)
+        for had in sorted(set(found.tolist()) - {n}):
+            left = found == had  # few, if any
+            rest = users[left], near[left], candidates, others, places[left, :had]
+            places[left, had:], valid[left, had:] = self._draw_from_all(*rest, n - had, generator)
+        return places, valid
+
+    def _draw_from_all(
+        self,
+        users: Tensor,
+        near: Tensor,
+        candidates: Candidates,
+        others: Tensor,
+        had: Tensor,
+        n: int,
+        generator: torch.Generator,
+    ) -> tuple[Tensor, Tensor]:
+        """Return places (B, n) with few passes over (B, C), without the places (B, h) that were drawn before."""
+        exponent, multiplicity = self.law.exponent, candidates.multiplicity
+        weights = near @ others.T  # (B, C)
+        closed = self._membership.mask(users, candidates.items)  # (B, C)
+        heaviest = torch.empty(len(users))  # (B,)
+        close_far(weights.numpy(), multiplicity.numpy(), closed.numpy(), exponent, self.law.cap, heaviest.numpy())
+        closed.scatter_(1, had, value=True)
+        weights.log1p_().sub_(heaviest.log1p_()[:, None]).mul_(exponent).exp_()  # at most 1
+        if self.law.replacement:
+            weights *= multiplicity
+        uniform = torch.empty(len(users), n).uniform_(generator=generator)  # (B, n)
+        places, valid = torch.empty(len(users), n, dtype=torch.int64), torch.empty(len(users), n, dtype=torch.bool)
+        draw_places(weights.numpy(), closed.numpy(), uniform.numpy(), places.numpy(), valid.numpy())
+        return places, valid
+
+
+def _most_often(candidates: Candidates) -> float:
+    """Return how often the most frequent candidate was drawn."""
+    return float(candidates.multiplicity.numpy().max())
+
+
+def make_guide(ends: Ints) -> tuple[Guide, int]:
+    """Return for each block of 2^shift numbers the item that its first number names, and the shift.
+
+    `ends` (I,) are the numbers past those of each item. There are about as many blocks as items, so a search that
+    begins at the guide is nearly over.
+    """
+    shift = max(int(ends[-1] // max(len(ends), 1)).bit_length() - 1, 0)
+    blocks = (int(ends[-1]) >> shift) + 2
+    guide = np.empty(blocks, np.int32)
+    for first in range(0, blocks, _AT_ONCE):  # a catalogue may be large
+        numbers = np.arange(first, min(first + _AT_ONCE, blocks)) << shift
+        guide[first : first + len(numbers)] = np.searchsorted(ends, numbers, side="right")
+    return np.minimum(guide, len(ends) - 1, out=guide), shift
+
+
+@compiled()
+def name_items(numbers: Ints, total: int, ends: Ints, guide: Guide, shift: int, items: Ints) -> None:
+    """Write the items that the numbers (n,) name, each taken modulo the total in place."""
+    for at in range(len(numbers)):  # two loops, so that one need not wait for memory that the other loads
+        numbers[at] %= total
+        items[at] = guide[numbers[at] >> shift]
+    for at in range(len(numbers)):
+        if ends[items[at]] <= numbers[at]:
+            items[at] = _first_above(numbers[at], ends, items[at] + 1, guide[(numbers[at] >> shift) + 1])
+
+
+@compiled()
+def name_free_items(
+    users: Ints,  # (B,)
+    numbers: Ints,  # (B, n) >= 0
+    rows: tuple[Ints, Ints, Ints],  # starts (U + 1,), owned (E + 1,), keys (E,)
+    free: Ints,  # (U,) numbers that a user's items do not own
+    law: tuple[Ints, Guide, int],  # ends (I,), guide, shift
+    items: Ints,  # (B, n)
+    valid: Flags,  # (B, n)
+) -> None:
+    """Write the items that the numbers name among those that each user does not have."""
+    starts, owned, keys = rows
+    ends, guide, shift = law
+    total = ends[-1]
+    for row in range(len(users)):
+        user = users[row]
+        first, past, room = starts[user], starts[user + 1], free[user]
+        for at in range(numbers.shape[1]):
+            number = numbers[row, at] % max(room, 1)
+            place = _first_above(user * total + number, keys, first, past)
+            number += owned[place] - owned[first]
+            block = number >> shift
+            items[row, at] = _first_above(number, ends, guide[block], guide[block + 1])
+            valid[row, at] = room > 0
+
+
+@compiled()
+def keep_first_distinct(
+    drawn: Ints,  # (n,)
+    seen: Flags,  # (I,) all false, and so again when done
+    items: Ints,  # (count,) all 0
+    multiplicity: Floats,  # (count,) all 0
+) -> None:
+    """Write the first `count` distinct items, in the order of drawing; places that are left over stay 0."""
+    count = 0
+    for item in drawn:
+        if count < len(items) and not seen[item]:
+            seen[item] = True
+            items[count] = item
+            multiplicity[count] = 1
+            count += 1
+    for item in items[:count]:
+        seen[item] = False
+
+
+@compiled(inline="always")  # handing over arrays for each number would cost more than the search
+def _first_above(number: int, ascending: Ints, low: int, high: int) -> int:
+    """Return the first place from `low` on that holds more than the number, at most `high`."""
+    while low < high:
+        middle = (low + high) >> 1
+        if ascending[middle] <= number:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled()
+def mark_own(
+    users: Ints,  # (B,)
+    items: Ints,  # (C,)
+    starts: Ints,  # (U + 1,)
+    held: NDArray[np.int32],  # (E,) the items of user 0, then of user 1 …
+    column: NDArray[np.int32],  # (I,) all -1, and so again when done
+    mask: Flags,  # (B, C) all false
+) -> None:
+    """Set mask[b, c] where user b has item c.
+
+    `column` holds the last place of an item among `items`, and `earlier` links each place to the one before it with
+    the same item: a linked list for each item.
+    """
+    earlier = np.empty(len(items), np.int32)
+    for place in range(len(items)):
+        earlier[place] = column[items[place]]
+        column[items[place]] = place
+    for row in range(len(users)):
+        user = users[row]
+        for at in range(starts[user], starts[user + 1]):
+            place = column[held[at]]
+            while place >= 0:
+                mask[row, place] = True
+                place = earlier[place]
+    for place in range(len(items)):
+        column[items[place]] = -1
+
+
+def threshold_table(exponent: float, cap: float) -> tuple[Floats, float]:
+    """Return the least s at which a try can succeed, for each level of u (L,), and log w_max.
+
+        w(s) = (1 − min(s, cap)²)^exponent for s >= 0, else 0
+
+    A try succeeds if u < w(s)/w_max. Level l covers u from l/L to (l + 1)/L; below the s of its entry w(s)/w_max is
+    less than l/L for sure, so one comparison ends nearly all tries.
+    """
+    levels = 1 << _LEVEL_BITS  # L
+    log_most = max(exponent * math.log1p(-cap * cap), 0.0)
+    if exponent >= 0:  # the largest weight is that of s = 0
+        return np.zeros(levels, np.float32), log_most
+    u = np.maximum(np.arange(levels), 1e-300) / levels  # the lower end of each level
+    with np.errstate(over="ignore"):
+        enough = -np.expm1(np.minimum((np.log(u) + log_most) / exponent, 0))  # s² at which the weight is u w_max
+    return np.maximum(np.sqrt(np.minimum(enough, cap * cap)) - _ROUNDING, 0).astype(np.float32), log_most
+
+
+@compiled(error_model="numpy", fastmath={"reassoc", "contract"})
+def reject(
+    ones: Floats,  # (B, D) directions of the positives, of length 1
+    others: Floats,  # (C, D) directions of the candidates
+    multiplicity: tuple[Floats, float],  # (C,), the largest
+    law: tuple[float, float, Floats, float],  # exponent, cap, their threshold table, log w_max
+    users: Ints,  # (B,)
+    items: Ints,  # (C,)
+    rows: tuple[Ints, NDArray[np.int32]],  # starts (U + 1,), the items of user 0, then of user 1 …
+    seed: int,
+    tries: int,  # in a row, for one place
+    places: Ints,  # (B, n)
+    found: Ints,  # (B,) becomes how many of the n were found
+) -> None:
+    """Draw places among the candidates for each pair, one after the other without replacement, until tries run out.
+
+    A try takes one 64-bit number z. Its high half, as a 32-bit fraction, chooses the candidate: fraction · C. Its low
+    half, as another fraction, is the u that decides whether the candidate is taken.
+    """
+    times, most = multiplicity
+    exponent, cap, least, log_most = law
+    starts, held = rows
+    count, dim = others.shape
+    state = np.uint64(seed)
+    for row in range(len(ones)):
+        n, left = 0, tries
+        while n < places.shape[1] and left > 0:
+            left -= 1
+            # splitmix64 (Steele, Lea and Flood, OOPSLA 2014): a counter with a large odd step, mixed in two rounds
+            state += np.uint64(0x9E3779B97F4A7C15)
+            z = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            z ^= z >> np.uint64(31)
+            # 32.32 fixed point: high half times C is C · fraction with 32 bits after the point, which the shift drops
+            c = np.int64(((z >> np.uint64(32)) * np.uint64(count)) >> np.uint64(32))
+            low = z & np.uint64(0xFFFFFFFF)  # u · 2^32
+            s = np.float32(0)
+            for d in range(dim):
+                s += ones[row, d] * others[c, d]
+            if s < least[np.int64(low >> np.uint64(32 - _LEVEL_BITS))]:  # as nearly always; also where s < 0
+                continue
+            near = min(float(s), cap)
+            share = math.exp(exponent * math.log1p(-near * near) - log_most) * times[c] / most
+            if (float(low) + 0.5) / 4294967296.0 >= share:
+                continue
+            places[row, n] = c
+            is_new = True
+            for k in range(n):
+                is_new &= places[row, k] != c
+            first, past = starts[users[row]], starts[users[row] + 1]
+            at = _first_from(held, first, past, items[c])
+            if is_new and not (at < past and held[at] == items[c]):
+                n += 1
+                left = tries
+        found[row] = n
+
+
+@compiled(inline="always")
+def _first_from(held: NDArray[np.int32], low: int, high: int, item: int) -> int:
+    """Return the first place from `low` on that holds the item or a later one, at most `high`."""
+    while low < high:
+        middle = (low + high) >> 1
+        if held[middle] < item:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled()
+def close_far(
+    similarity: Floats,  # (B, C) s; becomes −s², with s cut at the cap
+    multiplicity: Floats,  # (C,)
+    closed: Flags,  # (B, C) the users' own; becomes all that must not be drawn
+    exponent: float,
+    cap: float,
+    heaviest: Floats,  # (B,) becomes −s² of the candidate with the largest weight
+) -> None:
+    """Close the candidates with s < 0, unless no other is open: then all that are open count alike."""
+    # Half of the candidates are closed, and which ones cannot be foreseen: a branch in the loops over them would be
+    # mispredicted every other time. So conditions are numbers, 0 or 1, and the loops are masked extremes:
+    #     nearest, farthest = max and min of s over the candidates that are open and not far
+    rows, count = similarity.shape
+    for row in range(rows):
+        s, shut = similarity[row], closed[row]
+        nearest, farthest = np.float32(-1), np.float32(2)
+        for c in range(count):
+            shut[c] |= multiplicity[c] == 0
+            far = np.float32(shut[c] | (s[c] < 0))
+            nearest = max(nearest, (1 - far) * s[c] - far)  # s, or -1 if far: below all that count
+            farthest = min(farthest, (1 - far) * s[c] + 2 * far)  # s, or 2 if far: above all that count
+        none_near = nearest < 0
+        best = min(nearest if exponent <= 0 else farthest, np.float32(cap))
+        best = np.float32(0) if none_near else -best * best
+        #     s = best where the candidate is closed, or where none is near; else −min(s, cap)²
+        for c in range(count):
+            shut[c] |= (s[c] < 0) & (not none_near)
+            skip = np.float32(shut[c] | none_near)  # a closed candidate gets a weight that does no harm
+            near = min(s[c], np.float32(cap))
+            s[c] = skip * best - (1 - skip) * near * near
+        heaviest[row] = best
+
+
+@compiled()
+def draw_places(
+    weights: Floats,  # (B, C), changed
+    closed: Flags,  # (B, C) whose weights count as 0
+    uniform: Floats,  # (B, n)
+    places: Ints,  # (B, n)
+    valid: Flags,  # (B, n)
+) -> None:
+    """Draw n places from each row, one after the other; `valid` where there was a weight above 0 left to draw."""
+    rows, count = weights.shape
+    block = int(math.sqrt(count)) + 1  # sums of blocks spare most of the way along a row
+    sums = np.empty((count + block - 1) // block, np.float64)
+    for row in range(rows):
+        w = weights[row]
+        for b in range(len(sums)):
+            total = np.float32(0)
+            for c in range(b * block, min((b + 1) * block, count)):
+                w[c] *= np.float32(1 - closed[row, c])  # no branch, as in `close_far`
+                total += w[c]
+            sums[b] = total
+        for n in range(uniform.shape[1]):
+            whole = np.sum(sums)
+            valid[row, n] = whole > 0
+            places[row, n] = _find_place(w, sums, block, uniform[row, n] * whole)
+            w[places[row, n]] = 0
+            b = places[row, n] // block
+            sums[b] = np.sum(w[b * block : (b + 1) * block])
+
+
+@compiled()
+def _find_place(weights: Floats, sums: NDArray[np.float64], block: int, wanted: float) -> int:
+    """Return the first place with a weight above 0 at which the running sum of the weights is above `wanted`."""
+    b = 0
+    while b < len(sums) - 1 and wanted >= sums[b]:
+        wanted -= sums[b]
+        b += 1
+    for place in range(b * block, len(weights)):
+        if weights[place] > 0:
+            if wanted < weights[place]:
+                return place
+            wanted -= weights[place]
+    for place in range(len(weights) - 1, -1, -1):  # rounding led past the end: the last that can be drawn
+        if weights[place] > 0:
+            return place
+    return 0

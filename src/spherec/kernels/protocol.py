@@ -1,0 +1,204 @@
+"""The operations that every backend has, as protocols, and the arrays that they work on."""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Directions = Callable[[Tensor], Tensor]
+"""Function that maps item indices (m,) to their vectors of length 1 (m, D)."""
+
+
+class AdamState(NamedTuple):
+    """The tensors of one table under dense Adam; backends change them in place."""
+
+    table: Tensor
+    "(n, D) each row as of its own last step."
+    mean: Tensor
+    "(n, D) m."
+    square: Tensor
+    "(n, D) v."
+    last: Tensor
+    "(n,) l, the last step that moved the row."
+    steps: Tensor
+    "(1,) steps so far; a tensor, because reading a number from a GPU would wait for it."
+
+
+class AdamRates(NamedTuple):
+    """The constants of dense Adam. `spherec.optim` has the formulas."""
+
+    learning_rate: float
+    epsilon: float
+    beta1: float
+    beta2: float
+    correction: Tensor
+    "(S,) c, float64 on the device, as the next two."
+    ahead: Tensor
+    "(S,) A."
+    ahead_epsilon: Tensor
+    "(S,) B."
+
+
+class AdamRows(Protocol):
+    """Rows of a table under dense Adam."""
+
+    def read(self, index: Tensor) -> Tensor:
+        """Return the rows (m, D) at indices (m,) as of now, a copy."""
+        ...
+
+    def read_range(self, first: int, past: int) -> Tensor:
+        """Return the rows from `first` to `past` - 1 as of now, a copy."""
+        ...
+
+    def move(self, index: Tensor, gradient: Tensor) -> None:
+        """Make the step after `steps`, without counting it: gradients (m, D) for the rows at indices (m,)."""
+        ...
+
+
+class LawTables(NamedTuple):
+    """A law over items in whole numbers, and the numbers that each user's items leave free.
+
+    `spherec.sampling.draw` explains the method.
+    """
+
+    total: int
+    "T, numbers in all."
+    ends: Tensor
+    "(I,) the number past those of each item."
+    owned: Tensor
+    "(E + 1,) numbers owned by all pairs before each."
+    starts: Tensor
+    "(U + 1,) the first pair of each user."
+    free: Tensor
+    "(U,) numbers that a user's own items do not own."
+    keys: Tensor
+    "(E,) ascending: T times the user, plus the free numbers before each of their items."
+
+
+class LawDraws(Protocol):
+    """Independent draws from a law, with replacement."""
+
+    def any(self, n: int, generator: torch.Generator) -> Tensor:
+        """Return items (n,)."""
+        ...
+
+    def without(self, users: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Return n items (B, n) that each user (B,) does not have, and whether there is any (B, n)."""
+        ...
+
+
+class OwnItems(NamedTuple):
+    """The items of every user, in rows."""
+
+    starts: NDArray[np.int64]
+    "(U + 1,)"
+    items: NDArray[np.int32]
+    "(E,) the items of user 0, then of user 1 …, ascending in each row."
+    n_items: int
+    "I."
+
+
+class MembershipMask(Protocol):
+    """Answers for many users and items at once who has what."""
+
+    def mask(self, users: Tensor, items: Tensor) -> Tensor:
+        """Return a mask (B, C): whether user b (B,) has item c (C,)."""
+        ...
+
+
+class Candidates(NamedTuple):
+    """Distinct items, and the number of times that each was drawn."""
+
+    items: Tensor
+    "(C,) item indices."
+    multiplicity: Tensor
+    "(C,) float32; 0 where there is no candidate in this place."
+
+
+class TwoStageLaw(NamedTuple):
+    """The laws of both stages. `spherec.sampling.two_stage` explains them."""
+
+    stage_one: LawTables
+    log_law: Tensor
+    "(I,) the logarithm of the law of stage one, float32."
+    n_candidates: int
+    "C."
+    draws: int
+    "Draws that surely hold C distinct items."
+    replacement: bool
+    "True if stage one may draw an item more than once."
+    by_noise: bool
+    "True if the first distinct of many draws would cost more than noise over all items."
+    exponent: float
+    "Exponent of 1 − s² in the weights of stage two."
+    cap: float
+    "Larger s count as this."
+
+
+class TwoStageDraws(Protocol):
+    """Draws of two-stage sampling: candidates for a batch, then negatives for each pair."""
+
+    def candidates(self, generator: torch.Generator) -> Candidates:
+        """Draw stage one."""
+        ...
+
+    def draw(
+        self, users: Tensor, positives: Tensor, directions: Directions, n: int, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """Draw both stages: n distinct items (B, n) for each pair (B,), (B,), and whether there was one (B, n)."""
+        ...
+
+
+class Backend(Protocol):
+    """The operations whose speed decides that of training, for tensors of one kind of device."""
+
+    def adam(self, state: AdamState, rates: AdamRates, *, ball: bool) -> AdamRows:
+        """Return the rows of a table under dense Adam; in the ball, none is longer than 1."""
+        ...
+
+    def unit(self, rows: Tensor) -> Tensor:
+        """Scale rows (…, D) to length 1 in place, and return them; a row of zeros stays zero."""
+        ...
+
+    def law(self, tables: LawTables) -> LawDraws:
+        """Return draws from a law."""
+        ...
+
+    def membership(self, own: OwnItems, device: torch.device) -> MembershipMask:
+        """Return the mask of who has what."""
+        ...
+
+    def two_stage(self, law: TwoStageLaw, own: OwnItems, device: torch.device) -> TwoStageDraws:
+        """Return draws of two-stage sampling."""
+        ...
+
+    def hinge_gradient(
+        self,
+        rows: Tensor,
+        valid: Tensor,
+        *,
+        margin: float,
+        ranked: bool,
+        n_items: int,
+        on_sphere: bool,
+    ) -> tuple[Tensor, Tensor]:
+        """Return the gradient of the hinge and three sums (3,): loss, active pairs, places without a negative.
+
+        `rows` (2 B + B N, D) are raw rows of B users, B positives, the N negatives of the first pair, of the second …;
+        `valid` (B, N) is false in places without a negative. With `ranked`, pairs are weighted by rank.
+        """
+        ...
+
+    def next_batch(
+        self, pairs: tuple[Tensor, Tensor], order: Tensor, first: Tensor, size: int
+    ) -> tuple[Tensor, Tensor]:
+        """Return users and items (size,) of the pairs, (E,) each, at places `first` (1,) and after in `order` (E,)."""
+        ...
+
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]

@@ -1,0 +1,216 @@
+"""One step of training: sample negatives, gather rows, compute their gradient, move them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from spherec import rng
+from spherec.data.interactions import Interactions
+from spherec.embedding import Embedding, EmbeddingTable
+from spherec.geometry import (
+    Constraint,
+    DenseVectors,
+    join_subspaces,
+    project,
+    split_subspaces,
+    squared_distance,
+    to_vectors,
+)
+from spherec.kernels import Backend, backend
+from spherec.losses import GradientTask, Triplets, covariance, spread_out
+from spherec.sampling import Negatives
+from spherec.training.config import Training
+
+Pairs = tuple[Tensor, Tensor]
+"""Users and items of pairs, (n,) each."""
+
+_BLOCK = 16384  # vectors in a block of `LiveVectors`: exact ranking catches rows up once for about 1000 queries
+
+
+class Run:
+    """The state of training, and the step that changes it."""
+
+    def __init__(self, train: Interactions, config: Training, initial: DenseVectors) -> None:
+        device = initial.device
+        self.config = config
+        self.n_items = train.n_items
+        self.generator = rng.torch_stream(config.seed, "negatives", device=device)
+        rows, first_items = _start(initial, config)  # (I + U, P, d), (I, D)
+        self.sampler = config.sampler.build(train, device, initial_items=first_items)
+        planned = config.plan(len(train)).steps
+        self.embedding: Embedding = EmbeddingTable(
+            rows, config.optimizer, constraint=config.constraint, planned=planned
+        )
+        self.geometry = LiveGeometry(self.embedding, config.constraint, config.dim, train.n_items, backend(device))
+        self.vectors = LiveVectors(self.embedding, config.constraint, config.dim, train.n_items, device)
+        self._weights = _weigh_users(train, config.balance, device) if config.balance else None  # (U,)
+        task = GradientTask(train.n_items, config.constraint, config.sampler.shared, weighted=bool(config.balance))
+        is_penalised = config.covariance or config.spread_out
+        self._fused = None if is_penalised else config.loss.fused_gradient(task, backend(device))
+        # Sums over this epoch: the loss, pairs with something to learn from, places without a negative.
+        self.sums = torch.zeros(3, dtype=torch.float64, device=device)
+
+    def step(self, users: Tensor, positives: Tensor) -> int:
+        """Learn from pairs of users (B,) and positive items (B,), and return the number of places for negatives.
+
+        Nothing in here waits for the device.
+        """
+        with torch.no_grad():
+            negatives = self.sampler.sample(users, positives, self.geometry, self.generator)  # (B | 1, N)
+            index = torch.cat((users + self.n_items, positives, negatives.items.reshape(-1)))  # (2 B + M,) M negatives
+            rows = self.embedding.rows(index)  # (P, 2 B + M, d)
+            gradient, sums = self._gradient(rows, negatives, users)  # (P, 2 B + M, d), (3,)
+            self.embedding.step(index, gradient)
+            self.sums += sums
+        return negatives.valid.numel()
+
+    def _gradient(self, rows: Tensor, negatives: Negatives, users: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the gradient of rows (P, 2 B + M, d), and the mean over subspaces of what `sums` adds up (3,)."""
+        if len(rows) == 1:
+            gradient, sums = self._gradient_in(rows[0], negatives, users)
+            return gradient[None], sums
+        gradients, all_sums = zip(*(self._gradient_in(part, negatives, users) for part in rows), strict=True)
+        return torch.stack(gradients), torch.stack(all_sums).mean(0)
+
+    def _gradient_in(self, rows: Tensor, negatives: Negatives, users: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the same for the rows (2 B + M, d) of one subspace, fused if the loss can, else by autograd."""
+        weights = None if self._weights is None else self._weights[users]  # (B,)
+        if self._fused is not None:
+            return self._fused(rows, negatives.valid, negatives.log_q, weights)
+        with torch.enable_grad():
+            triplets, loss, objective = self._objective(rows.requires_grad_(), negatives, weights)
+            (gradient,) = torch.autograd.grad(objective, rows)
+        sums = loss.detach(), self.config.loss.active(triplets).sum(), (~negatives.valid).sum()
+        return gradient, torch.stack([one.double() for one in sums])
+
+    def _objective(self, rows: Tensor, negatives: Negatives, weights: Tensor | None) -> tuple[Triplets, Tensor, Tensor]:
+        """Return the distances of such rows, the loss, and the objective: the loss with its penalties."""
+        vectors, n = to_vectors(rows, self.config.constraint), len(negatives.valid)
+        user, positive, negative = vectors[:n], vectors[n : 2 * n], vectors[2 * n :]  # (B, D), (B, D), (M, D)
+        negative = negative.reshape(*negatives.items.shape, -1)  # (B | 1, N, D)
+        triplets = Triplets(
+            positive=squared_distance(user, positive),
+            negative=squared_distance(user, negative),
+            valid=negatives.valid,
+            n_items=self.n_items,
+            log_q=negatives.log_q,
+        )
+        losses = self.config.loss(triplets)  # (B,)
+        if weights is not None:
+            losses = losses * weights
+        loss = losses.sum()
+        objective = loss
+        if self.config.covariance:
+            objective = objective + self.config.covariance * covariance(vectors[: 2 * n])
+        if self.config.spread_out:
+            objective = objective + self.config.spread_out * spread_out(positive, negative, negatives.valid)
+        return triplets, loss, objective
+
+
+class Batches:
+    """The batches of an epoch, each a step of the run when it is asked for."""
+
+    def __init__(self, run: Run, pairs: Pairs, batch_size: int) -> None:
+        self._run = run
+        self._pairs = pairs
+        self._batch_size = batch_size
+
+    def begin(self, order: Tensor, first: int) -> None:
+        """Begin an epoch: pairs come in this order (E,), those before `first` are done already."""
+        self._order, self._first = order, first
+
+    def step(self) -> tuple[int, int]:
+        """Learn from the next batch or several; return the number of pairs and of places for negatives."""
+        batch = self._order[self._first : self._first + self._batch_size]  # (B,) the last one may be smaller
+        self._first += len(batch)
+        users, positives = (column[batch].long() for column in self._pairs)
+        return len(batch), self._run.step(users, positives)
+
+
+@dataclass(frozen=True)
+class LiveGeometry:
+    """The space as it is at this step, for samplers: rows that were not touched for a while are caught up when read."""
+
+    embedding: Embedding
+    constraint: Constraint
+    dim: int
+    n_items: int
+    kernels: Backend
+
+    def users(self, index: Tensor) -> Tensor:
+        """Return the vectors (…, D) of user indices (…)."""
+        return self.items(index + self.n_items)
+
+    def items(self, index: Tensor) -> Tensor:
+        """Return the vectors (…, D) of item indices (…)."""
+        rows = self.embedding.rows(index.reshape(-1))  # (P, m, d)
+        vectors = self.kernels.unit(rows) if self.constraint == "sphere" else rows
+        joined = vectors[0] if len(vectors) == 1 else join_subspaces(vectors.movedim(0, 1))  # (m, D)
+        return joined.view(*index.shape, self.dim)
+
+
+@dataclass(frozen=True)
+class LiveVectors:
+    """`Vectors` of a run in progress, computed from its rows block by block: no second copy of the tables."""
+
+    embedding: Embedding
+    constraint: Constraint
+    dim: int
+    n_items: int
+    device: torch.device
+    block_size: int = _BLOCK
+
+    @property
+    def n_users(self) -> int:
+        """U."""
+        return len(self.embedding) - self.n_items
+
+    def users(self, index: Tensor) -> Tensor:
+        """Return the vectors (…, D) of user indices (…)."""
+        return self.items(index + self.n_items)
+
+    def items(self, index: Tensor) -> Tensor:
+        """Return the vectors (…, D) of item indices (…)."""
+        rows = self.embedding.rows(index.reshape(-1)).movedim(0, 1).contiguous()  # (m, P, d)
+        return self._place(rows).view(*index.shape, self.dim)
+
+    def user_blocks(self) -> Iterator[Tensor]:
+        """Yield the user vectors (b, D), block after block."""
+        return self._blocks(self.n_items, len(self.embedding))
+
+    def item_blocks(self) -> Iterator[Tensor]:
+        """Yield the item vectors (b, D), block after block."""
+        return self._blocks(0, self.n_items)
+
+    def copy(self) -> DenseVectors:
+        """Return all vectors as they are now, in tables of their own."""
+        vectors = self._place(self.embedding.block(0, len(self.embedding)))  # (I + U, D)
+        return DenseVectors(vectors[self.n_items :], vectors[: self.n_items], self.constraint)
+
+    def _blocks(self, first: int, past: int) -> Iterator[Tensor]:
+        for begin in range(first, past, self.block_size):
+            yield self._place(self.embedding.block(begin, min(begin + self.block_size, past)))
+
+    def _place(self, rows: Tensor) -> Tensor:
+        """Return the vectors (b, D) of raw rows (b, P, d)."""
+        vectors = to_vectors(rows, self.constraint)  # (b, P, d)
+        return vectors[:, 0] if rows.shape[1] == 1 else to_vectors(join_subspaces(vectors), self.constraint)
+
+
+def _start(initial: DenseVectors, config: Training) -> tuple[Tensor, Tensor]:
+    """Return the first rows (I + U, P, d), items before users, and the first item vectors (I, D)."""
+    rows = torch.cat((initial.item_table, initial.user_table))  # (I + U, D)
+    if config.subspaces == 1:
+        return rows[:, None], to_vectors(initial.item_table, config.constraint)
+    parts = split_subspaces(rows, config.subspaces)  # (I + U, P, d)
+    parts = to_vectors(project(parts, config.constraint), config.constraint)
+    return parts, join_subspaces(parts[: initial.n_items])
+
+
+def _weigh_users(train: Interactions, balance: float, device: torch.device) -> Tensor:
+    """Return the weight of each user's pairs (U,): n^−ρ for n items, 1 on average over pairs."""
+    weights = np.maximum(train.items_per_user, 1.0) ** -balance  # (U,)
+    return torch.tensor(weights * len(train) / (weights @ train.items_per_user), dtype=torch.float32, device=device)
