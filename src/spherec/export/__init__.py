@@ -103,7 +103,8 @@ def find_format(path: str | PathLike[str]) -> ExportFormat:
             return known
     names, endings = (", ".join(getattr(known, part) for known in EXPORT_FORMATS) for part in ("name", "suffix"))
     raise ArgumentError(
-        f"the format of {Path(path).name} cannot be told from its ending; name one of {names}, or use one of the endings {endings}"
+        f"the format of {Path(path).name} cannot be told from its ending; name one of {names}, or use one of the "
+        f"endings {endings}"
     )
 
 

@@ -164,7 +164,8 @@ def _make_law(train: Interactions, config: TwoStage, dim: int, device: torch.dev
 
     Drawing items one after the other without replacement is the same as drawing with replacement and skipping repeats.
     So the first C distinct of a few more draws are such a set, at a cost that does not grow with the catalogue. Where
-    that would take many draws (a small catalogue, or a law that a few items own), they are drawn by adding noise to the weights of all items.
+    that would take many draws (a small catalogue, or a law that a few items own), they are drawn by adding noise to the
+    weights of all items.
     """
     weights = popularity_weights(train, config.beta)  # (I,)
     stage_one = make_law_tables(train, weights, device)
