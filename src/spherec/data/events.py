@@ -228,8 +228,8 @@ def _unite(
     parts: Sequence[tuple[NDArray[np.int32], NDArray[Any]]], role: str
 ) -> tuple[NDArray[np.int32], NDArray[Any]]:
     """Return the indices (E,) of all parts into their united ids."""
-    kinds = {ids.dtype for _, ids in parts if len(ids)}
-    if len({kind == object for kind in kinds}) > 1:
+    are_numbers = {ids.dtype.kind != "O" for _, ids in parts if len(ids)}
+    if len(are_numbers) > 1:
         raise DataError(f"{role} ids are numbers in some files and texts in others; make them the same")
     codes, united = factorize(np.concatenate([ids for _, ids in parts]), role)
     starts = np.cumsum([0, *(len(ids) for _, ids in parts)])

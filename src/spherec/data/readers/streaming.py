@@ -74,7 +74,7 @@ def read_blocks(
     """Yield the file, block by block. A line break between two `quote` characters does not end a record."""
     refuse_unreadable(path)
     total = os.path.getsize(path)
-    with closing(_read_ahead(_blocks(path, encoding, block_bytes, max_unpacked))) as blocks:
+    with closing(_read_ahead(_blocks(path, encoding, quote, block_bytes, max_unpacked))) as blocks:
         for block in blocks:
             if progress is not None:
                 progress(block.position, total)
