@@ -17,7 +17,7 @@ from typing import Any, get_args
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from torch import Tensor
 
 from spherec.data.files import (
@@ -28,6 +28,7 @@ from spherec.data.files import (
     decode_ids,
     decode_manifest,
     decode_names,
+    describe_damage,
     encode_ids,
     encode_manifest,
     encode_names,
@@ -63,18 +64,7 @@ _TYPES = {
     "uint8": "U8",
     "bool": "BOOL",
 }
-# Exceptions of safetensors, torch and JSON on damaged bytes.
-_DAMAGE = (
-    SafetensorError,
-    ValueError,
-    TypeError,
-    KeyError,
-    AttributeError,
-    RuntimeError,
-    MemoryError,
-    OverflowError,
-    RecursionError,
-)
+_DAMAGE = (Exception,)  # of safetensors, torch and JSON on forged bytes
 
 
 @dataclass(frozen=True)
@@ -191,8 +181,8 @@ class Artifact:
             history = History.from_records(manifest["history"])
             fold_in = _read_fold_in(arrays, manifest, data.n_items)
             return cls(vectors, data, config, history, manifest["ended"], manifest["checksum"], fold_in)
-        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
-            raise DataError(f"{path} is damaged ({error}); train it again") from None
+        except Exception as error:  # whatever forged content raises
+            raise DataError(f"{path} is damaged ({describe_damage(error)}); train it again") from None
 
 
 def check_finite(vectors: Vectors) -> None:

@@ -12,7 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, Step
-from spherec.data.files import decode_ids, decode_names, encode_ids, encode_names, read_archive, write_archive
+from spherec.data.files import (
+    decode_ids,
+    decode_names,
+    describe_damage,
+    encode_ids,
+    encode_names,
+    read_archive,
+    write_archive,
+)
 from spherec.data.ids import IdMap
 from spherec.errors import ArgumentError, DataError, describe_missing_column
 
@@ -135,9 +143,13 @@ class Interactions:
         return replace(data, steps=data.events().with_step("read").steps)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a file that `save` wrote. Arrays are memory-mapped where the file is not compressed."""
-        arrays, manifest = read_archive(path, _FORMAT, _VERSION)
+    def load(cls, path: str | PathLike[str], *, max_unpacked: float | None = None) -> Self:
+        """Read a file that `save` wrote. Arrays are memory-mapped where the file is not compressed.
+
+        A compressed file that would unpack to more than `max_unpacked` GB is refused; by default, to more than 200
+        times its size and more than 0.27 GB.
+        """
+        arrays, manifest = read_archive(path, _FORMAT, _VERSION, max_unpacked=max_unpacked)
         try:
             return cls(
                 indptr=arrays["indptr"],
@@ -148,8 +160,8 @@ class Interactions:
                 times=arrays.get("times"),
                 steps=tuple(Step(**step) for step in manifest["steps"]),
             )
-        except (KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
-            raise DataError(f"{path} is damaged ({error}); prepare it again") from None
+        except Exception as error:  # whatever forged content raises
+            raise DataError(f"{path} is damaged ({describe_damage(error)}); prepare it again") from None
 
     def save(self, path: str | PathLike[str], *, compress: bool = False) -> None:
         """Write one self-contained file atomically: an .npz archive that NumPy alone can read."""
