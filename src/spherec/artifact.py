@@ -218,7 +218,7 @@ def _read_fold_in(arrays: dict[str, NDArray[Any]], manifest: dict[str, Any], n_i
     if law.shape != (n_items,) or law.dtype != np.float64 or not np.isfinite(law).all() or law.min(initial=0) < 0:
         raise ValueError("fold_in_law is no weight for each item")
     temperature, correction = float(settings["temperature"]), float(settings["bias_correction"])
-    if not (0 < temperature < float("inf") and np.isfinite(correction)):
+    if not (1e-6 <= temperature <= 1e6 and abs(correction) <= 100):
         raise ValueError(f"fold_in is {settings}")
     return FoldInSettings(law, temperature, correction)
 

@@ -17,6 +17,7 @@ the tables are as long as the run.
 """
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Literal, get_args
 
 import numpy as np
@@ -52,6 +53,9 @@ class Adam:
     "Course of the learning rate: it stays, or falls along half a cosine, to 0 at the last of the planned epochs."
 
     def __post_init__(self) -> None:
+        for name in ("learning_rate", "beta1", "beta2", "epsilon"):
+            if not isinstance(getattr(self, name), Real):
+                raise ArgumentError(f"{name} must be a number, got {getattr(self, name)!r}")
         if not 0 < self.learning_rate <= 1:
             raise ArgumentError(f"learning_rate must be > 0 and <= 1, got {self.learning_rate}; 0.001 is usual")
         if not 0 <= self.beta1 < self.beta2 <= _LARGEST_BETA:

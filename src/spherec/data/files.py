@@ -60,7 +60,7 @@ _MAGIC = b"\x93NUMPY\x01\x00"
 # The header of a .npy file as NumPy writes it for plain numbers. NumPy's own reader evaluates it as Python.
 _HEADER = re.compile(
     rb"\{'descr': ?'([<>|=]?[a-zA-Z?][0-9]{0,9})', ?'fortran_order': ?False, ?"
-    rb"'shape': ?\(((?:[0-9]{1,19},? ?){0,32})\),? ?\} *\n"
+    rb"'shape': ?\(([0-9, ]{0,200})\),? ?\} *\n"
 )
 
 

@@ -6,6 +6,7 @@ With w_ij = 1 it is the paper's; with the rank weight, that of Hsieh et al., Col
 """
 
 from dataclasses import dataclass
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -27,8 +28,8 @@ class Hinge(Loss):
     "True gives more weight to pairs with many negatives inside the margin, as in the original CML."
 
     def __post_init__(self) -> None:
-        if not 0 < self.margin < float("inf"):
-            raise ArgumentError(f"margin must be > 0, got {self.margin}")
+        if not isinstance(self.margin, Real) or not 1e-6 <= self.margin <= 1e6:
+            raise ArgumentError(f"margin must be > 0, from 1e-6 to 1e6, got {self.margin}; 0.5 is usual")
 
     def __call__(self, triplets: Triplets) -> Tensor:
         """Return the loss of each pair (B,)."""

@@ -9,6 +9,7 @@ are drawn often count less. With negatives drawn by popularity, a smaller γ lea
 import math
 from dataclasses import dataclass
 from functools import partial
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -32,10 +33,10 @@ class Softmin(Loss):
     has no bias, and the others draw by a law that has no closed form, so their negatives count alike."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.temperature < float("inf"):
-            raise ArgumentError(f"temperature must be > 0, got {self.temperature}")
-        if not abs(self.gamma) < float("inf"):
-            raise ArgumentError(f"gamma must be a number, got {self.gamma}")
+        if not isinstance(self.temperature, Real) or not 1e-6 <= self.temperature <= 1e6:
+            raise ArgumentError(f"temperature must be > 0, from 1e-6 to 1e6, got {self.temperature}; 0.1 is usual")
+        if not isinstance(self.gamma, Real) or not abs(self.gamma) <= 100:
+            raise ArgumentError(f"gamma must be a number between -100 and 100, got {self.gamma}; 0 to 1 is usual")
 
     def __call__(self, triplets: Triplets) -> Tensor:
         """Return the loss of each pair (B,)."""

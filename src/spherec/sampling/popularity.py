@@ -4,6 +4,7 @@ Pr(k | user i) ∝ f(k)^β        for each item k that i does not have; f(k) is 
 """
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 import torch
@@ -47,6 +48,6 @@ class Popularity(Sampling):
 
 
 def check_beta(beta: float) -> None:
-    """Raise an `ArgumentError` unless β is a finite number."""
-    if not abs(beta) < float("inf"):
-        raise ArgumentError(f"beta must be a number, got {beta}")
+    """Raise an `ArgumentError` unless β is a number that leaves a law: beyond 100, one item would own all of it."""
+    if not isinstance(beta, Real) or not abs(beta) <= 100:
+        raise ArgumentError(f"beta must be a number between -100 and 100, got {beta}")

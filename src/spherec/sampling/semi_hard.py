@@ -7,6 +7,7 @@ Schroff et al., FaceNet (CVPR 2015).
 """
 
 from dataclasses import dataclass
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -34,7 +35,7 @@ class SemiHard(Sampling):
     def __post_init__(self) -> None:
         check_count("negatives", self.negatives)
         check_count("candidates", self.candidates)
-        if not 0 < self.margin < float("inf"):
+        if not isinstance(self.margin, Real) or not 0 < self.margin < float("inf"):
             raise ArgumentError(f"margin must be > 0, got {self.margin}")
 
     def build(self, train: Interactions, device: torch.device, *, initial_items: Tensor) -> Sampler:  # noqa: ARG002

@@ -9,6 +9,7 @@ where p is the density of the dot product of two independent directions in D dim
 """
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Literal
 
 import numpy as np
@@ -59,9 +60,9 @@ class TwoStage(Sampling):
             raise ArgumentError(
                 f"negatives must be at most candidates, got {self.negatives} of {self.candidates}; draw more candidates"
             )
-        if not 0 <= self.sharpness < float("inf"):
-            raise ArgumentError(f"sharpness must be >= 0, got {self.sharpness}")
-        if not 0 < self.cap < 1:
+        if not isinstance(self.sharpness, Real) or not 0 <= self.sharpness <= 1000:
+            raise ArgumentError(f"sharpness must be >= 0 and <= 1000, got {self.sharpness}")
+        if not isinstance(self.cap, Real) or not 0 < self.cap < 1:
             raise ArgumentError(f"cap must lie between 0 and 1, got {self.cap}")
         if self.vectors not in ("live", "frozen"):
             raise ArgumentError(f"vectors must be 'live' or 'frozen', got {self.vectors!r}")
