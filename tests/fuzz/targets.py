@@ -452,7 +452,7 @@ def call(case, folder):
         lambda: spherec.evaluate(known, argument(), argument()),
         lambda: spherec.load(argument(), device="cpu"),
         lambda: spherec.read(argument(), user=argument(), format=argument()),
-        lambda: spherec.splits.leave_last_out(argument()),
+        lambda: spherec.splits.ratio(rng.choice((data, argument())), test=argument()),
         lambda: data.save(folder / "x.npz") or spherec.Interactions.load(argument()),
     ]
     rng.choice(calls)()

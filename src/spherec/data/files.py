@@ -156,10 +156,10 @@ def reading_file(
         damage: The exceptions that the container's own library raises on damaged bytes.
         remedy: How to get an intact file, for the message.
     """
-    path = Path(path)
-    if path.exists() and not path.is_file():
-        raise DataError(f"cannot read {path}: it is not a file; check the path")
     try:
+        path = Path(path)
+        if path.exists() and not path.is_file():
+            raise DataError(f"cannot read {path}: it is not a file; check the path")
         yield path
     except DataError:
         raise

@@ -129,7 +129,7 @@ class Interactions:
 
         `rows` says what a row is. Ids default to positions. Empty rows and columns stay.
         """
-        if rows not in ("users", "items"):
+        if not isinstance(rows, str) or rows not in ("users", "items"):
             raise ArgumentError(f"rows must be 'users' or 'items', got {rows!r}")
         csr = _binary_csr(matrix)
         csr = csr if rows == "users" else sp.csr_array(csr.T)
@@ -211,7 +211,7 @@ class Interactions:
 
     def items_of(self, user: int) -> NDArray[np.int32]:
         """Return the item indices of a user index, ascending."""
-        if not isinstance(user, int | np.integer) or not 0 <= user < self.n_users:
+        if not isinstance(user, int | np.integer) or isinstance(user, bool) or not 0 <= user < self.n_users:
             raise ArgumentError(f"user must be an index in 0 … {self.n_users - 1}, got {user!r}")
         return self.indices[self.indptr[user] : self.indptr[user + 1]]
 
@@ -365,17 +365,43 @@ def _binary_csr(matrix: Any) -> "sp.csr_array":
             "a data frame is not a matrix; pass frame.to_numpy() with user_ids=frame.index and item_ids=frame.columns, "
             "or use from_frame for a table of events"
         )
-    dense = None if sp.issparse(matrix) else np.asarray(matrix)
+    try:
+        dense = None if sp.issparse(matrix) else np.asarray(matrix)
+    except ValueError as error:
+        raise DataError(f"the matrix must be two-dimensional: {describe_damage(error)}") from None
     shape, kind = (matrix.shape, matrix.dtype.kind) if dense is None else (dense.shape, dense.dtype.kind)
     if len(shape) != 2 or kind not in "biuf":
         raise DataError(f"the matrix must be two-dimensional and hold real numbers, got shape {shape}, kind {kind!r}")
-    coo = sp.coo_array(matrix if dense is None else dense)
-    if not np.all(coo.data >= 0):  # false for NaN, too
+    rows, columns, data = _entries(matrix) if dense is None else (*np.nonzero(dense), dense[np.nonzero(dense)])
+    if not np.all(data >= 0):  # false for NaN, too
         raise DataError("the matrix must have entries >= 0 and no NaN; keep what counts: matrix > 0")
-    above = coo.data > 0
-    csr = sp.csr_array((np.ones(above.sum()), (coo.row[above], coo.col[above])), shape=shape)
+    above = data > 0
+    csr = sp.csr_array((np.ones(above.sum()), (rows[above], columns[above])), shape=shape)
     csr.sum_duplicates()
     return csr
+
+
+def _entries(matrix: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return rows, columns and values of a sparse matrix; a `DataError` if its arrays do not fit each other.
+
+    They are checked first, because scipy's loops over them do not look: a wrong index makes them write anywhere.
+    """
+    try:
+        if hasattr(matrix, "indptr"):
+            starts = np.asarray(matrix.indptr)
+            if starts[0] != 0 or np.any(starts[1:] < starts[:-1]) or starts[-1] > len(matrix.indices):
+                raise ValueError("indptr does not cut the indices into rows")
+            matrix.check_format(full_check=True)
+        coo = sp.coo_array(matrix)
+        rows, columns = coo.coords
+        for index, length in zip((rows, columns), matrix.shape, strict=True):
+            if len(index) != len(coo.data) or (len(index) and not 0 <= index.min() <= index.max() < length):
+                raise ValueError("indices out of range")
+    except Exception as error:
+        raise DataError(
+            f"the matrix is damaged ({describe_damage(error)}); build it again, e.g. with scipy.sparse.coo_array"
+        ) from None
+    return rows, columns, coo.data
 
 
 def _compact(ids: NDArray[Any], indices: NDArray[np.int32]) -> tuple[NDArray[Any], NDArray[np.int32]]:

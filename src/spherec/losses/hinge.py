@@ -6,12 +6,11 @@ With w_ij = 1 it is the paper's; with the rank weight, that of Hsieh et al., Col
 """
 
 from dataclasses import dataclass
-from numbers import Real
 
 import torch
 from torch import Tensor
 
-from spherec.errors import ArgumentError
+from spherec.errors import check_number
 from spherec.kernels import Backend
 from spherec.losses.loss import FusedGradient, GradientTask, Loss, Triplets
 
@@ -28,8 +27,7 @@ class Hinge(Loss):
     "True gives more weight to pairs with many negatives inside the margin, as in the original CML."
 
     def __post_init__(self) -> None:
-        if not isinstance(self.margin, Real) or not 1e-6 <= self.margin <= 1e6:
-            raise ArgumentError(f"margin must be > 0, from 1e-6 to 1e6, got {self.margin}; 0.5 is usual")
+        check_number("margin", self.margin, 1e-6, 1e6, "1")
 
     def __call__(self, triplets: Triplets) -> Tensor:
         """Return the loss of each pair (B,)."""

@@ -9,14 +9,13 @@ are drawn often count less. With negatives drawn by popularity, a smaller γ lea
 import math
 from dataclasses import dataclass
 from functools import partial
-from numbers import Real
 
 import torch
 from torch import Tensor
 
 from spherec.data.interactions import Interactions
 from spherec.device import product
-from spherec.errors import ArgumentError
+from spherec.errors import check_number
 from spherec.geometry import SHORTEST
 from spherec.kernels import Backend
 from spherec.losses.loss import FusedGradient, GradientTask, Loss, Triplets
@@ -33,10 +32,8 @@ class Softmin(Loss):
     has no bias, and the others draw by a law that has no closed form, so their negatives count alike."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.temperature, Real) or not 1e-6 <= self.temperature <= 1e6:
-            raise ArgumentError(f"temperature must be > 0, from 1e-6 to 1e6, got {self.temperature}; 0.1 is usual")
-        if not isinstance(self.gamma, Real) or not abs(self.gamma) <= 100:
-            raise ArgumentError(f"gamma must be a number between -100 and 100, got {self.gamma}; 0 to 1 is usual")
+        check_number("temperature", self.temperature, 1e-6, 1e6, "0.1")
+        check_number("gamma", self.gamma, -100, 100, "0 to 1")
 
     def __call__(self, triplets: Triplets) -> Tensor:
         """Return the loss of each pair (B,)."""

@@ -4,7 +4,6 @@ Pr(k | user i) ∝ f(k)^β        for each item k that i does not have; f(k) is 
 """
 
 from dataclasses import dataclass
-from numbers import Real
 
 import numpy as np
 import torch
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError
+from spherec.errors import check_number
 from spherec.sampling.draw import FixedLawSampler, popularity_weights
 from spherec.sampling.sampler import Sampler, Sampling, check_count
 
@@ -49,5 +48,4 @@ class Popularity(Sampling):
 
 def check_beta(beta: float) -> None:
     """Raise an `ArgumentError` unless β is a number that leaves a law: beyond 100, one item would own all of it."""
-    if not isinstance(beta, Real) or not abs(beta) <= 100:
-        raise ArgumentError(f"beta must be a number between -100 and 100, got {beta}")
+    check_number("beta", beta, -100, 100, "0.5 to 0.8")
