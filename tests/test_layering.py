@@ -26,7 +26,7 @@ LEVELS = (
 # Neighbours on a level that may be imported all the same, one way only.
 NEIGHBOURS = {
     "rng": {"errors"},
-    "device": {"errors"},
+    "device": {"errors", "processes"},
     "processes": {"errors"},
     "kernels": {"geometry"},
     "datasets": {"data"},

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 import torch
 
 from spherec.errors import ArgumentError
+from spherec.processes import ProcessLock
 
 DeviceName = Literal["auto", "cpu", "cuda"]
 
@@ -17,6 +18,8 @@ _SMALL = 1024  # pairs in a batch
 _LARGE = 1 << 26  # multiplications
 
 _taken = threading.local()  # `pool`: a thread with as many threads of torch as before `threads_for` took them away
+_changing = ProcessLock()  # held while the count that new threads begin with is not the right one
+_settled = threading.local()  # `is_done`: torch has counted the threads of this thread
 _streams = threading.local()
 
 
@@ -72,14 +75,23 @@ def threads_for(batch_size: int, device: torch.device) -> Iterator[None]:
         return
     outside = getattr(_taken, "pool", None)
     with ThreadPoolExecutor(1) as pool:
-        torch.set_num_threads(1)
-        pool.submit(torch.set_num_threads, before).result()
+        with _changing:
+            torch.set_num_threads(1)
+            pool.submit(torch.set_num_threads, before).result()
         _taken.pool = pool
         try:
             yield
         finally:
             _taken.pool = outside
             torch.set_num_threads(before)
+
+
+def settle_thread() -> None:
+    """Let torch count the threads of the calling thread, unless it has: not while `threads_for` changes the count."""
+    if not getattr(_settled, "is_done", False):
+        with _changing:
+            torch.get_num_threads()
+        _settled.is_done = True
 
 
 def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

@@ -15,6 +15,7 @@ from spherec.artifact import Artifact
 from spherec.data import splits
 from spherec.data.ids import IdMap, Ids, Unknown, is_several, list_ids
 from spherec.data.interactions import Interactions
+from spherec.device import settle_thread
 from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.evaluation.foreign import align
 from spherec.geometry import DenseVectors, squared_distance
@@ -238,7 +239,7 @@ class TrainedModel:
                 f"users and items must be as many, or one of them single, got {len(who)} and {len(what)}"
             ) from None
         scores = (1 - squared_distance(state.vectors.users(pairs[0]), state.vectors.items(pairs[1])) / 2).numpy()
-        refuse_nan(scores)
+        refuse_nan(np.abs(scores))
         return scores
 
     @property
@@ -281,6 +282,7 @@ class TrainedModel:
         state = self._current
         if state is None:
             raise TrainingError("the model is not trained yet; call fit, or spherec.load a file")
+        settle_thread()
         return state
 
     def __getstate__(self) -> dict[str, Any]:
