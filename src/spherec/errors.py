@@ -10,6 +10,7 @@
   * ForkedProcessError       (RuntimeError)  a forked process is asked for what only a new process can do
 * UserWarning
   * DuplicatePairsWarning                    repeated pairs were merged by a default rule
+  * UncutValuesWarning                       low ratings count as likes
   * UnreadValuesWarning                      a file has ratings or counts that were not read
   * UncheckedIndexWarning                    an index file of an earlier version has no checksum
 
@@ -58,6 +59,10 @@ class ForkedProcessError(SpherecError, RuntimeError):
 
 class DuplicatePairsWarning(UserWarning):
     """Some (user, item) pairs were repeated and were merged by a rule that the caller did not choose."""
+
+
+class UncutValuesWarning(UserWarning):
+    """A format has ratings or counts, and no least value was asked for: low ones count as likes, too."""
 
 
 class UnreadValuesWarning(UserWarning):
