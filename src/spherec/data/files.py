@@ -308,7 +308,7 @@ def read_arrays(path: str | os.PathLike[str], *, remedy: str) -> dict[str, NDArr
         zipfile.ZipFile(file) as archive,
     ):
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-        return {name: _read_array(archive, info, file, path) for name, info in members.items()}
+        return {name: _read_array(archive, info, file) for name, info in members.items()}
 
 
 def is_tensor_file(path: str | os.PathLike[str]) -> bool:
