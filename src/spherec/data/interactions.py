@@ -23,6 +23,7 @@ from spherec.data.files import (
 )
 from spherec.data.ids import IdMap
 from spherec.errors import ArgumentError, DataError, describe_missing_column
+from spherec.processes import refuse_polars_after_fork
 
 Orientation = Literal["users x items", "items x users"]
 """Meaning of a matrix's rows and columns."""
@@ -149,7 +150,7 @@ class Interactions:
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, max_unpacked: float | None = None) -> Self:
-        """Read a file that `save` wrote. Arrays are memory-mapped where the file is not compressed.
+        """Read a file that `save` wrote into memory; what happens to the file later does not reach it.
 
         A compressed file that would unpack to more than `max_unpacked` GB is refused; by default, to more than 200
         times its size and more than 0.27 GB.
@@ -360,6 +361,8 @@ def _column_of(frame: Any, name: str) -> NDArray[Any]:
         raise DataError(f"expected a pandas or polars DataFrame, got {type(frame).__name__}; {hint}")
     if name not in frame.columns:
         raise DataError(describe_missing_column(name, [str(column) for column in frame.columns]))
+    if hasattr(frame, "lazy"):
+        refuse_polars_after_fork()
     return np.asarray(frame[name])
 
 

@@ -61,8 +61,8 @@ def _entries(
     n_rows, n_columns = int(sizes[0]), int(sizes[1])
     if max(n_rows, n_columns) > min(max(_USUAL_LENGTH, _USUAL_RATIO * len(values)), 2**31 - 1):
         raise DataError(
-            f"{path}: {n_rows:,} x {n_columns:,} is too much for {len(values):,} entries; save it with fewer empty rows "
-            "and columns"
+            f"{path}: {n_rows:,} x {n_columns:,} is too much for {len(values):,} entries; save it with fewer empty "
+            "rows and columns"
         )
     if kind != "coo":
         length = n_rows if kind == "csr" else n_columns
