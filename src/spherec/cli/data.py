@@ -198,7 +198,8 @@ def _refuse_unused(by: _By, options: dict[str, object]) -> None:
     }
     unused = [name for name, value in options.items() if value is not None and name not in used.get(by, set())]
     if unused:
-        raise ArgumentError(f"--by {by} does not use {', '.join(unused)}; leave them out or choose another split")
+        takes = " or ".join(sorted(used.get(by, set()))) or "no such option"
+        raise ArgumentError(f"--by {by} does not use {', '.join(unused)}; it takes {takes}")
 
 
 def _load_test(source: Source, test: str | None) -> Interactions:

@@ -16,7 +16,7 @@ def read_names(
     Where an id is repeated, its last name counts.
 
     Args:
-        path: CSV, TSV and JSON lines, plain or gzipped, or Parquet; recognised as `read` does it.
+        path: CSV, TSV and JSON lines, plain or gzipped, or Parquet; recognised in the same way as by `read`.
         id: The column with the external ids of items.
         name: The column with their names.
         separator: The separator of columns; tab, comma, semicolon, | and :: are recognised by default.
