@@ -15,6 +15,7 @@ from spherec.data.events import Duplicates, Events, Step
 from spherec.data.files import decode_ids, decode_names, encode_ids, encode_names, read_archive, write_archive
 from spherec.data.ids import IdMap
 from spherec.errors import ArgumentError, DataError, describe_missing_column
+from spherec.processes import refuse_polars_after_fork
 
 Orientation = Literal["users x items", "items x users"]
 """Meaning of a matrix's rows and columns."""
@@ -54,10 +55,15 @@ class Interactions:
 
     @classmethod
     def from_events(cls, events: Events) -> Self:
-        """Build interactions from merged events (`Events.merge`); ids that no event uses are dropped."""
+        """Build interactions from merged events (`Events.merge`); ids that no event uses are dropped.
+
+        Items without events stay if the events have `keeps_items`.
+        """
         events.refuse_unmerged()
         user_ids, users = _compact(events.user_ids, events.users)
-        item_ids, items = _compact(events.item_ids, events.items)
+        item_ids, items = events.item_ids, events.items
+        if not events.keeps_items:
+            item_ids, items = _compact(item_ids, items)
         return cls(
             indptr=row_starts(users, len(user_ids)),
             indices=items,
@@ -136,7 +142,7 @@ class Interactions:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a file that `save` wrote. Arrays are memory-mapped where the file is not compressed."""
+        """Read a file that `save` wrote into memory; what happens to the file later does not reach it."""
         arrays, manifest = read_archive(path, _FORMAT, _VERSION)
         try:
             return cls(
@@ -343,6 +349,8 @@ def _column_of(frame: Any, name: str) -> NDArray[Any]:
         raise DataError(f"expected a pandas or polars DataFrame, got {type(frame).__name__}; {hint}")
     if name not in frame.columns:
         raise DataError(describe_missing_column(name, [str(column) for column in frame.columns]))
+    if hasattr(frame, "lazy"):
+        refuse_polars_after_fork()
     return np.asarray(frame[name])
 
 

@@ -20,7 +20,7 @@ from spherec.export.npz import NpzFormat
 from spherec.export.parquet import ParquetFormat
 from spherec.export.pgvector import PgvectorFormat
 from spherec.export.table import ExportBlock, ExportProgress, ExportTable, What, make_export_tables
-from spherec.geometry import Constraint, Vectors
+from spherec.geometry import Constraint, Vectors, check_finite
 
 __all__ = [
     "EXPORT_FORMATS",
@@ -114,6 +114,7 @@ def write(
         vectors = model
     if data is None:
         raise ArgumentError("vectors have no ids; pass a model, or the data that the vectors are of as third argument")
+    check_finite(vectors)
     tables = make_export_tables(vectors, data, what, names=names)
     chosen.write(path, tables, vectors.constraint, ExportProgress(sum(map(len, tables)), progress))
 
@@ -125,7 +126,8 @@ def find_format(path: str | PathLike[str]) -> ExportFormat:
             return known
     names, endings = (", ".join(getattr(known, part) for known in EXPORT_FORMATS) for part in ("name", "suffix"))
     raise ArgumentError(
-        f"the ending of {Path(path).name} says no format; name one of {names}, or end the file with one of {endings}"
+        f"the format of {Path(path).name} cannot be told from its ending; name one of {names}, or use one of the "
+        f"endings {endings}"
     )
 
 
