@@ -46,6 +46,9 @@ def evaluate(
     who have it in `train`. `metrics` are names of built-in metrics and metrics of your own, by default all built-in.
     A pair that is in both parts is an error, because a user's training items are never listed.
     """
+    for name, data in (("train", train), ("test", test)):
+        if not isinstance(data, Interactions):
+            raise ArgumentError(f"{name} must be Interactions, such as a part of a split, got {type(data).__name__}")
     if train.user_ids != test.user_ids or train.item_ids != test.item_ids:
         raise ArgumentError(
             "train and test must share their users and items; use the parts of one split, or splits.given"
