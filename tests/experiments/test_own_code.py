@@ -1,4 +1,4 @@
-"""Fingerprints: the same for the same code and settings, another after any change, none for our own parts."""
+"""Hashes of own code: the same for the same code and settings, another after any change, none for our own parts."""
 
 from dataclasses import dataclass
 
