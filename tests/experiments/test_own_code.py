@@ -1,4 +1,4 @@
-"""Fingerprints: the same for the same code and settings, another after any change, none for our own parts."""
+"""Hashes of own code: the same for the same code and settings, another after any change, none for our own parts."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ import spherec
 from spherec.evaluation import METRICS, FormulaMetric
 from spherec.experiments import known_models
 from spherec.experiments.comparison.models import find_models
-from spherec.experiments.own_code import fingerprint
+from spherec.experiments.own_code import hash_own_code
 from spherec.sampling import Sampling
 
 SOURCE = """
@@ -56,18 +56,18 @@ def made(source):
 @pytest.mark.parametrize("model", known_models())
 def test_our_own_parts_have_none(model):
     (found,) = find_models([model])
-    assert fingerprint(*found.parts) is None
+    assert hash_own_code(*found.parts) is None
 
 
 def test_our_own_metrics_have_none():
-    assert fingerprint(*METRICS) is None
+    assert hash_own_code(*METRICS) is None
 
 
 def test_the_same_code_has_the_same(monkeypatch):
     again = made(SOURCE.replace("# a comment", "# another"))
     for name in ("metric", "Part"):
-        assert fingerprint(made(SOURCE)[name]) == fingerprint(again[name])
-    assert fingerprint(made(SOURCE)["Part"](4)) == fingerprint(again["Part"](4))
+        assert hash_own_code(made(SOURCE)[name]) == hash_own_code(again[name])
+    assert hash_own_code(made(SOURCE)["Part"](4)) == hash_own_code(again["Part"](4))
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_the_same_code_has_the_same(monkeypatch):
 )
 def test_changed_code_has_another(old, new, part):
     before, after = made(SOURCE)[part], made(SOURCE.replace(old, new))[part]
-    assert fingerprint(before) != fingerprint(after)
+    assert hash_own_code(before) != hash_own_code(after)
 
 
 def test_settings_and_arrays_count():
@@ -97,7 +97,7 @@ def test_settings_and_arrays_count():
 
     for make in (Priced, closed, lambda prices: FormulaMetric("x", "X", closed(prices))):
         one, same, other = (make(np.array(values)) for values in ([1.0, 2.0], [1.0, 2.0], [1.0, 3.0]))
-        assert fingerprint(one) == fingerprint(same) != fingerprint(other)
+        assert hash_own_code(one) == hash_own_code(same) != hash_own_code(other)
 
 
 @dataclass(frozen=True)
@@ -111,4 +111,4 @@ class Mine(Sampling):
 
 
 def test_ours_next_to_own_do_not_count():
-    assert fingerprint(spherec.Hinge(), Mine()) == fingerprint(Mine()) != fingerprint(Mine(3))
+    assert hash_own_code(spherec.Hinge(), Mine()) == hash_own_code(Mine()) != hash_own_code(Mine(3))

@@ -10,7 +10,7 @@ import spherec
 from spherec import experiments
 from spherec.errors import ArgumentError, DataError
 from spherec.experiments import Goal, OurModel, ScoredRanker
-from spherec.experiments.own_code import fingerprint
+from spherec.experiments.own_code import hash_own_code
 from spherec.losses import Loss
 from spherec.optim import Adam
 from spherec.ranking import Ranking
@@ -100,6 +100,7 @@ def test_a_peer_of_ones_own_is_compared(tmp_path):
     assert not row.is_ours
     assert row.folds == 2
     assert row["ndcg"].mean >= 0
+    assert {path.name for path in tmp_path.iterdir()} <= {"records.jsonl", "trials.jsonl", "users.parquet"}
 
 
 def test_a_peer_with_settings_is_searched(tmp_path):
@@ -108,7 +109,7 @@ def test_a_peer_with_settings_is_searched(tmp_path):
     for result in results:
         assert [trial.settings["power"] for trial in result.trials] == [1.0, 0.5]
         assert result.settings in [trial.settings for trial in result.trials]
-        code = fingerprint(Neighbours())
+        code = hash_own_code(Neighbours())
         assert result.identity["base"] == {"kind": "Neighbours", "name": "neighbours", "shrinkage": 1.0, "code": code}
 
 

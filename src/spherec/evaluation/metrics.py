@@ -269,6 +269,11 @@ def label_at(metric: Metric, k: int, *, explain: bool = False) -> str:
     return f"{metric.label}@{k}{', ' if about else ''}{about}"
 
 
+def format_metric(metric: Metric, value: float) -> str:
+    """Return a value as tables show it: 0.1283 as "12.83 %" if the metric is in percent."""
+    return f"{100 * value:.2f} %" if metric.percent else f"{value:.4f}"
+
+
 def per_user_name(metric: Metric) -> str:
     """Return the name of the metric's values of single users."""
     return getattr(metric, "per_user_name", "") or metric.name

@@ -1,4 +1,4 @@
-"""Fingerprint of code of the user's own, so that records of an earlier version are not taken for the present one."""
+"""Hash of code of the user's own, so that records of an earlier version are not taken for the present one."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ import torch
 _METHODS = (FunctionType, staticmethod, classmethod, property)
 
 
-def fingerprint(*parts: object) -> str | None:
+def hash_own_code(*parts: object) -> str | None:
     """Return a hash of the code and the settings of objects, functions or classes; None if all are of spherec itself.
 
     The hash covers functions as they are compiled, so comments do not count, but the version of Python does. It covers

@@ -37,7 +37,7 @@ from spherec.experiments.comparison.models import default_models, find_models, k
 from spherec.experiments.comparison.report import summarize_comparison
 from spherec.experiments.environment import environment_of
 from spherec.experiments.experiment import check_counts, check_validation
-from spherec.experiments.own_code import fingerprint
+from spherec.experiments.own_code import hash_own_code
 from spherec.experiments.pool import Stage, Watch, run_all, workers_for
 from spherec.experiments.store import RecordFile, Result, TrialRecord, data_id
 from spherec.experiments.table import TableRow
@@ -127,7 +127,7 @@ class ComparisonPlan:
     def identity(self) -> dict[str, Any]:
         """Facts that decide the results, besides data, split and model."""
         own = self._own
-        names = {"metrics": [metric.name for metric in own], "metrics_code": fingerprint(*own)} if own else {}
+        names = {"metrics": [metric.name for metric in own], "metrics_code": hash_own_code(*own)} if own else {}
         return {"k": self.k, "validation": self.validation, "seed": self.seed, **names}
 
     @property
@@ -153,7 +153,7 @@ class Comparison:
             self._split = {"data": data_id(given.train), "test": data_id(given.test)}
         # Once, before anything is run: a part of the user's own may keep what it has learned.
         self._plan_identity = plan.identity
-        self._code = {model.name: code for model in plan.models if (code := fingerprint(*model.parts))}
+        self._code = {model.name: code for model in plan.models if (code := hash_own_code(*model.parts))}
         self._folder = folder
         self.user_values = UserValues(folder)
         self._results = RecordFile(folder / "records.jsonl", Result)

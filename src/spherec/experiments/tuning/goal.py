@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from spherec.errors import ArgumentError
 from spherec.evaluation import Metric
-from spherec.evaluation.metrics import Formula, find_metric, label_at
+from spherec.evaluation.metrics import Formula, find_metric, format_metric, label_at
 from spherec.experiments.trial import is_within
 
 
@@ -43,6 +43,10 @@ class Goal:
     def name(self) -> str:
         """The metric as it is shown: NDCG@50."""
         return label_at(self.objective, self.k)
+
+    def format(self, value: float) -> str:
+        """Return a value of the metric as tables show it, with "%" if it is in percent."""
+        return format_metric(self.objective, value)
 
     def allows(self, mmr: float | None) -> bool:
         """Tell whether lists of this MMR are within the limit."""

@@ -23,7 +23,7 @@ from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, TrainingError
 from spherec.evaluation import Metric, validation_part
 from spherec.evaluation.metrics import Formula, median_popularity
-from spherec.experiments.own_code import fingerprint
+from spherec.experiments.own_code import hash_own_code
 from spherec.experiments.search_space import (
     Choices,
     Domain,
@@ -281,7 +281,7 @@ def _importance(study: "optuna.Study") -> dict[str, float]:
 
 def _identity(data: Interactions, space: SearchSpace, goal: Goal) -> dict[str, Any]:
     """Return what must be the same for a study to be continued."""
-    code = fingerprint(goal.objective, space.base.loss, space.base.sampler)
+    code = hash_own_code(goal.objective, space.base.loss, space.base.sampler)
     return {
         "data": data_id(data),
         "the search": ", ".join(f"{name}={domain}" for name, domain in space.domains.items()),
