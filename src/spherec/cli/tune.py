@@ -251,7 +251,7 @@ def _trials_bar(trials: int, goal: "Goal") -> Iterator["TuneWatcher"]:
 
         def on_epoch(self, number: int, epoch: "EpochRecord", history: "History") -> None:
             best = history.best
-            metric = "" if best is None else f", {goal.name} {goal.format(best.metric)}"
+            metric = "" if best is None or best.metric is None else f", {goal.name} {goal.format(best.metric)}"
             self._bar.update(self._task, description=f"trial {number}, epoch {epoch.epoch}{metric}")
 
         def on_trial(self, trials: "Sequence[Trial]", last: "Trial") -> None:

@@ -450,7 +450,7 @@ def _describe_epoch(epoch: EpochRecord, history: History, metric: str) -> str:
 
 def _give_parts(config: Training, parts: Mapping[str, Sampling | Loss | None]) -> Training:
     """Return the config of a file with these parts, which must be of the kinds that the file names."""
-    given = {name: part for name, part in parts.items() if part is not None}
+    given: dict[str, Any] = {name: part for name, part in parts.items() if part is not None}
     for name, part in given.items():
         kind, recorded = type(part).__name__, config.to_dict()[name]["kind"]
         if kind != recorded:

@@ -122,7 +122,7 @@ class Run:
             objective = objective + self.config.spread_out * spread_out(positive, negative, negatives.valid)
         return triplets, loss, objective
 
-    def _check_negatives(self, negatives: Negatives, n: int) -> None:
+    def _check_negatives(self, negatives: object, n: int) -> None:
         """Raise an `ArgumentError` if a sampler of the user's own returns anything but negatives for n pairs."""
         name, must = type(self.sampler).__name__, "return a spherec.sampling.Negatives with"
         if not isinstance(negatives, Negatives):
