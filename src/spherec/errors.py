@@ -9,7 +9,7 @@
   * MissingPackageError      (ImportError)   a package that this call needs is not installed
 * UserWarning
   * DuplicatePairsWarning                    repeated pairs were merged by a default rule
-  * UnreadValuesWarning                      a file has ratings or counts that were not read
+  * UnreadValuesWarning                      ratings or counts were not used
 
 The class in parentheses is a second base, so that `except ValueError` works, too. A message is one sentence: where
 (file, line or column), the value received, and what to do about it.
@@ -55,7 +55,7 @@ class DuplicatePairsWarning(UserWarning):
 
 
 class UnreadValuesWarning(UserWarning):
-    """A file has a column of ratings or counts that the caller did not name: every row counts as a positive."""
+    """Ratings or counts in a file, a data frame or a matrix are not used: every row or entry counts as a positive."""
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

@@ -224,6 +224,7 @@ def read(
     value: str | None = None,
     time: str | None = None,
     time_format: str | None = None,
+    name: str | None = None,
     format: FormatName = "auto",
     header: Sequence[str] | None = None,
     separator: str | None = None,
@@ -244,6 +245,7 @@ def read(
             seems to have such a column, but it is not named here, an `UnreadValuesWarning` is issued.
         time: A column with numbers or dates, for splits by time.
         time_format: The pattern of dates that are not ISO, for strptime: "%m %d, %Y".
+        name: A column with the names of items; where an item has several, the last one counts.
         format: "auto" goes by the file's name and content. The formats of the field ("book-crossing", "echonest",
             "amazon-ratings", "amazon-reviews", "movielens", "adjacency", "citeulike") know their own columns.
         header: The names of all columns, for delimited text that has none in its first line.
@@ -270,7 +272,12 @@ def read(
         missing=missing,
         progress=progress,
     )
-    return read_interactions(path, reading, duplicates=duplicates, cut=cut)
+    data = read_interactions(path, reading, duplicates=duplicates, cut=cut)
+    if name is None:
+        return data
+    from spherec.data.readers.names import read_names  # imports this file
+
+    return data.with_item_names(read_names(path, id=item, name=name, separator=separator, encoding=encoding))
 
 
 def read_interactions(
