@@ -105,8 +105,6 @@ class Interactions:
         `name` is a column of item names; where an item has several, the last one counts. If the frame seems to have a
         column of ratings or counts, but `value` does not name it, an `UnreadValuesWarning` is issued.
         """
-        if value is None:
-            _warn_unread_column(frame, user, item)
         data = cls.from_pairs(
             _column_of(frame, user),
             _column_of(frame, item),
@@ -115,6 +113,8 @@ class Interactions:
             cut=cut,
             duplicates=duplicates,
         )
+        if value is None:
+            _warn_unread_column(frame, user, item)
         return data if name is None else data.with_item_names(_names_in(frame, item, name))
 
     @classmethod
