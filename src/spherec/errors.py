@@ -9,6 +9,7 @@
   * MissingPackageError      (ImportError)   a package that this call needs is not installed
 * UserWarning
   * DuplicatePairsWarning                    repeated pairs were merged by a default rule
+  * UncutValuesWarning                       low ratings count as likes
   * UnreadValuesWarning                      ratings or counts were not used
 
 The class in parentheses is a second base, so that `except ValueError` works, too. A message is one sentence: where
@@ -52,6 +53,10 @@ class MissingPackageError(SpherecError, ImportError):
 
 class DuplicatePairsWarning(UserWarning):
     """Some (user, item) pairs were repeated and were merged by a rule that the caller did not choose."""
+
+
+class UncutValuesWarning(UserWarning):
+    """A format has ratings or counts, and no least value was asked for: low ones count as likes, too."""
 
 
 class UnreadValuesWarning(UserWarning):

@@ -18,7 +18,7 @@ from spherec.cli._settings import (
     read_settings,
     refuse_overwriting,
 )
-from spherec.cli._source import NamesColumn, NamesIdColumn, NamesPath, Source, takes_source
+from spherec.cli._source import NamesTable, Source, takes_source
 from spherec.data.files import refuse_unwritable
 from spherec.errors import ArgumentError, NotEnoughMemoryError, TrainingError
 
@@ -32,9 +32,7 @@ _MOST_ADVICE = 2  # sentences
 def train_command(
     source: Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write, e.g. books.spherec.")],
-    names: NamesPath = None,
-    names_id_column: NamesIdColumn = "id",
-    names_column: NamesColumn = "name",
+    names: NamesTable,
     preset: StartingPreset = "two-stage",
     config: ConfigFile = None,
     settings: Annotated[
@@ -108,11 +106,11 @@ def train_command(
     }
     training = PRESETS[preset].training.change(read_settings(config, settings or [], flags))
     refuse_unwritable(output)
-    refuse_overwriting({"--output": output}, (source.data, names, config))
+    refuse_overwriting({"--output": output}, (source.data, names.names, config))
     checkpoint = output.with_name(f"{output.name}.checkpoint")
     _check_checkpoint(checkpoint, resume)
     model = CML.from_config(training, device=device)
-    data = source.load_with_names(names, names_id_column, names_column)
+    data = source.load_with_names(names)
     for advice in advise(training, data)[:_MOST_ADVICE]:
         note(advice)
     try:

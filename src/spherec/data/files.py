@@ -270,6 +270,28 @@ def is_archive(path: str | os.PathLike[str]) -> bool:
         return False
 
 
+def is_scipy_archive(path: str | os.PathLike[str]) -> bool:
+    """Return whether the path is a sparse matrix that `scipy.sparse.save_npz` wrote."""
+    if not Path(path).is_file():
+        return False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {"format.npy", "shape.npy", "data.npy"} <= set(archive.namelist())
+    except (OSError, *_DAMAGE):
+        return False
+
+
+def read_arrays(path: str | os.PathLike[str], *, remedy: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an .npz file of NumPy's own, read-only; `remedy` says how to get an intact file."""
+    with (
+        reading_file(path, damage=_DAMAGE, remedy=remedy) as path,
+        open(path, "rb") as file,
+        zipfile.ZipFile(file) as archive,
+    ):
+        members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        return {name: _read_array(archive, info, file, path) for name, info in members.items()}
+
+
 def is_tensor_file(path: str | os.PathLike[str]) -> bool:
     """Return whether the path is a readable file that begins like a safetensors file, such as a model."""
     if not Path(path).is_file():
