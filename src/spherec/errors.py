@@ -7,10 +7,12 @@
   * TrainingError            (RuntimeError)  a run cannot continue
     * NotEnoughMemoryError                   … because memory is short
   * MissingPackageError      (ImportError)   a package that this call needs is not installed
+  * ForkedProcessError       (RuntimeError)  a forked process is asked for what only a new process can do
 * UserWarning
   * DuplicatePairsWarning                    repeated pairs were merged by a default rule
   * UncutValuesWarning                       low ratings count as likes
   * UnreadValuesWarning                      ratings or counts were not used
+  * UncheckedIndexWarning                    an index file of an earlier version has no checksum
 
 The class in parentheses is a second base, so that `except ValueError` works, too. A message is one sentence: where
 (file, line or column), the value received, and what to do about it.
@@ -51,6 +53,10 @@ class MissingPackageError(SpherecError, ImportError):
     """A package that this call needs is not installed."""
 
 
+class ForkedProcessError(SpherecError, RuntimeError):
+    """A forked process is asked for something that only a new process can do."""
+
+
 class DuplicatePairsWarning(UserWarning):
     """Some (user, item) pairs were repeated and were merged by a rule that the caller did not choose."""
 
@@ -61,6 +67,10 @@ class UncutValuesWarning(UserWarning):
 
 class UnreadValuesWarning(UserWarning):
     """Ratings or counts in a file, a data frame or a matrix are not used: every row or entry counts as a positive."""
+
+
+class UncheckedIndexWarning(UserWarning):
+    """An index file has no checksum, because an earlier version wrote it: damage would not be noticed."""
 
 
 def suggest(name: str, known: Iterable[str]) -> str:

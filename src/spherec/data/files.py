@@ -5,7 +5,7 @@ safetensors file of `artifact.py`, for models. A manifest is a JSON table: what 
 `version` of that format, and what its writer adds.
 
 An archive is a zip of .npy files that `numpy.load` opens. Stored members are placed so that their numbers begin at a
-multiple of 64 bytes in the file; the operating system can then map them instead of copying them. No pickle anywhere.
+multiple of 64 bytes in the file, so that programs which map them find them aligned. No pickle anywhere.
 
 A list of texts becomes two arrays: all texts in UTF-8, one after the other, and where each begins. Ids keep their type:
 
@@ -31,7 +31,7 @@ from fractions import Fraction
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 from uuid import UUID
 
 import numpy as np
@@ -178,6 +178,25 @@ def refuse_unreadable(path: Path) -> None:
         raise DataError(f"cannot read {path}: {getattr(error, 'strerror', error)}; check the path") from None
 
 
+def read_bytes(file: BinaryIO, begin: int, size: int, *, mmap: bool = False) -> NDArray[np.uint8]:
+    """Return `size` bytes of an open file from `begin` on; writing to them does not change the file.
+
+    They are read into memory, where nothing that happens to the file reaches them, and begin at a multiple of 64 bytes.
+    Mapped bytes are only as good as the file: where it is overwritten they change, and where it is truncated, reading
+    them ends the process.
+    """
+    if begin + size > os.fstat(file.fileno()).st_size:
+        raise DamagedFileError(f"it is truncated, {os.fstat(file.fileno()).st_size:,} bytes of {begin + size:,}")
+    if mmap and size:
+        return np.memmap(file, dtype=np.uint8, mode="c", offset=begin, shape=(size,)).view(np.ndarray)
+    room = np.empty(size + _ALIGNMENT, dtype=np.uint8)
+    content = room[-room.ctypes.data % _ALIGNMENT :][:size]
+    file.seek(begin)
+    if file.readinto(content.data) != size:  # type: ignore[attr-defined]
+        raise DamagedFileError("it was truncated while it was read")
+    return content
+
+
 def encode_manifest(manifest: Mapping[str, Any], **added: object) -> str:
     """Return the manifest, with more entries, as JSON; equal manifests give equal text."""
     return json.dumps({**manifest, **added}, sort_keys=True)
@@ -256,7 +275,7 @@ def read_archive(
         del members[MANIFEST]
         if sorted(members) != manifest.get("arrays", sorted(members)):
             raise DamagedFileError("arrays are missing")
-        return {name: _read_array(archive, info, file, path) for name, info in members.items()}, manifest
+        return {name: _read_array(archive, info, file) for name, info in members.items()}, manifest
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
@@ -289,7 +308,7 @@ def read_arrays(path: str | os.PathLike[str], *, remedy: str) -> dict[str, NDArr
         zipfile.ZipFile(file) as archive,
     ):
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-        return {name: _read_array(archive, info, file, path) for name, info in members.items()}
+        return {name: _read_array(archive, info, file) for name, info in members.items()}
 
 
 def is_tensor_file(path: str | os.PathLike[str]) -> bool:
@@ -318,10 +337,10 @@ def _read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
     return decode_manifest(npy.read_array(BytesIO(archive.read(info)), allow_pickle=False).tobytes())
 
 
-def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: IO[bytes], path: Path) -> NDArray[Any]:
-    """Return a member as a read-only array; a stored one is a view of the file, not a copy."""
+def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: BinaryIO) -> NDArray[Any]:
+    """Return a member as a read-only array in memory, where a change of the file does not reach it."""
     if info.compress_type == zipfile.ZIP_STORED:
-        content = _map(info, file, path)
+        content = _read_stored(info, file)
     elif info.file_size > info.compress_size * _DEFLATE_LIMIT:
         raise DamagedFileError(f"{info.filename} claims {info.file_size:,} bytes")
     else:
@@ -336,12 +355,13 @@ def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: IO[bytes]
     return numbers.view(dtype).reshape(shape)
 
 
-def _map(info: zipfile.ZipInfo, file: IO[bytes], path: Path) -> NDArray[np.uint8]:
-    """Map the bytes of a stored member from the file."""
+def _read_stored(info: zipfile.ZipInfo, file: BinaryIO) -> NDArray[np.uint8]:
+    """Return the bytes of a stored member, whose numbers begin at a multiple of 64 bytes."""
     file.seek(info.header_offset + 26)
     name_length, extra_length = struct.unpack("<HH", file.read(4))
     begin = info.header_offset + _LOCAL_HEADER + name_length + extra_length
-    content = np.memmap(path, dtype=np.uint8, mode="r", offset=begin, shape=(info.file_size,)).view(np.ndarray)
+    content = read_bytes(file, begin, info.file_size)
+    content.flags.writeable = False
     if zlib.crc32(content.data) != info.CRC:
         raise DamagedFileError(f"the checksum of {info.filename} is wrong")
     return content

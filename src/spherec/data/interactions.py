@@ -16,6 +16,7 @@ from spherec.data.events import Duplicates, Events, Step, level_of_caller
 from spherec.data.files import decode_ids, decode_names, encode_ids, encode_names, read_archive, write_archive
 from spherec.data.ids import IdMap, factorize
 from spherec.errors import ArgumentError, DataError, UnreadValuesWarning, describe_missing_column
+from spherec.processes import refuse_polars_after_fork
 
 Orientation = Literal["users x items", "items x users"]
 """Meaning of a matrix's rows and columns."""
@@ -151,7 +152,7 @@ class Interactions:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a file that `save` wrote. Arrays are memory-mapped where the file is not compressed."""
+        """Read a file that `save` wrote into memory; what happens to the file later does not reach it."""
         arrays, manifest = read_archive(path, _FORMAT, _VERSION)
         try:
             return cls(
@@ -367,6 +368,8 @@ def _column_of(frame: Any, name: str) -> NDArray[Any]:
         raise DataError(f"expected a pandas or polars DataFrame, got {type(frame).__name__}; {hint}")
     if name not in frame.columns:
         raise DataError(describe_missing_column(name, [str(column) for column in frame.columns]))
+    if hasattr(frame, "lazy"):
+        refuse_polars_after_fork()
     return np.asarray(frame[name])
 
 

@@ -18,6 +18,7 @@ from spherec.data.events import Duplicates, Events, level_of_caller
 from spherec.data.files import is_archive, refuse_unreadable
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, MissingPackageError, UncutValuesWarning, UnreadValuesWarning
+from spherec.processes import refuse_polars_after_fork
 
 FormatName = Literal[
     "auto",
@@ -422,11 +423,12 @@ def detect_format(path: Path) -> FormatName:
 
 
 def refuse_without_polars() -> None:
-    """Raise a `MissingPackageError` where polars is not installed."""
+    """Raise an error where polars is not installed, or cannot be used in this process."""
     if importlib.util.find_spec("polars") is None:
         raise MissingPackageError(
             "reading raw files needs polars: pip install polars; a file prepared elsewhere loads without it"
         )
+    refuse_polars_after_fork()
 
 
 def _warn_unread(path: str | PathLike[str]) -> Callable[[str], None]:
