@@ -29,6 +29,7 @@ from spherec.data.files import (
     decode_ids,
     decode_manifest,
     decode_names,
+    describe_damage,
     encode_ids,
     encode_manifest,
     encode_names,
@@ -66,17 +67,7 @@ _TYPES = {
     "bool": "BOOL",
 }
 _DTYPES = {code: np.dtype(name).newbyteorder("<") for name, code in _TYPES.items()}
-# Exceptions of NumPy and JSON on damaged bytes.
-_DAMAGE = (
-    ValueError,
-    TypeError,
-    KeyError,
-    AttributeError,
-    RuntimeError,
-    MemoryError,
-    OverflowError,
-    RecursionError,
-)
+_DAMAGE = (Exception,)  # of NumPy and JSON on forged bytes
 
 
 @dataclass(frozen=True)
@@ -193,8 +184,8 @@ class Artifact:
             history = History.from_records(manifest["history"])
             fold_in = _read_fold_in(arrays, manifest, data.n_items)
             return cls(vectors, data, config, history, manifest["ended"], manifest["checksum"], fold_in)
-        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
-            raise DataError(f"{path} is damaged ({error}); train it again") from None
+        except Exception as error:  # whatever forged content raises
+            raise DataError(f"{path} is damaged ({describe_damage(error)}); train it again") from None
 
 
 def _blocks_of(vectors: Vectors, role: str) -> BlockArray:
@@ -215,7 +206,7 @@ def _read_fold_in(arrays: dict[str, NDArray[Any]], manifest: dict[str, Any], n_i
     if law.shape != (n_items,) or law.dtype != np.float64 or not np.isfinite(law).all() or law.min(initial=0) < 0:
         raise ValueError("fold_in_law is no weight for each item")
     temperature, correction = float(settings["temperature"]), float(settings["bias_correction"])
-    if not (0 < temperature < float("inf") and np.isfinite(correction)):
+    if not (1e-6 <= temperature <= 1e6 and abs(correction) <= 100):
         raise ValueError(f"fold_in is {settings}")
     return FoldInSettings(law, temperature, correction)
 

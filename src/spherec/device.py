@@ -16,6 +16,7 @@ DeviceName = Literal["auto", "cpu", "cuda"]
 
 _SMALL = 1024  # pairs in a batch
 _LARGE = 1 << 26  # multiplications
+_LARGEST_KEPT = (32 << 20) - (64 << 10)  # bytes, with room for the block's header
 
 _taken = threading.local()  # `pool`: a thread with as many threads of torch as before `threads_for` took them away
 _changing = ProcessLock()  # held while the count that new threads begin with is not the right one
@@ -39,6 +40,16 @@ def resolve(name: DeviceName | torch.device) -> torch.device:
     if name == "cuda" and not is_available:
         raise ArgumentError("device is 'cuda', but torch finds no CUDA device; use 'auto' or 'cpu'")
     return torch.device("cuda" if name == "cuda" or (name == "auto" and is_available) else "cpu")
+
+
+def keep_freed_memory() -> None:
+    """Let the C library keep tens of megabytes of freed memory instead of handing them back to the system.
+
+    A large step on a CPU allocates its rows and their gradient anew. If that memory goes back to the system at the end
+    of each step, half of the next is spent on page faults. glibc keeps up to twice the largest mapped block that was
+    ever freed, if that is at most 32 MiB: so one is allocated here, which touches no memory, and freed at once.
+    """
+    torch.empty(_LARGEST_KEPT, dtype=torch.uint8)
 
 
 def records_graphs(device: torch.device) -> bool:

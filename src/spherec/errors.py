@@ -20,6 +20,7 @@ The class in parentheses is a second base, so that `except ValueError` works, to
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from numbers import Real
 
 _SHOWN = 12  # columns named in an error before "and n more"
 _LONGEST = 30  # characters of each
@@ -86,3 +87,11 @@ def describe_missing_column(name: str, columns: list[str]) -> str:
     close = get_close_matches(name, columns, n=1)
     hint = f"did you mean {close[0]!r}?" if close else "name the right one"
     return f"there is no column {name!r}, only {', '.join(map(repr, shown))}{more}; {hint}"
+
+
+def check_number(name: str, value: object, low: float, high: float, usual: str = "") -> None:
+    """Raise an `ArgumentError` unless the value is a number from `low` to `high`; `usual` is what most people take."""
+    if not isinstance(value, Real) or not value <= high or value < low:
+        remedy = f"; {usual} is usual" if usual else ""
+        shown = str(value) if isinstance(value, Real) else f"a value of type {type(value).__name__}"
+        raise ArgumentError(f"{name} must be a number from {low:g} to {high:g}, got {shown[:60]}{remedy}")

@@ -111,8 +111,9 @@ class CML(TrainedModel):
         patience: int | FromPreset = FROM_PRESET,
         seed: int | FromPreset = FROM_PRESET,
     ) -> None:
-        if preset not in PRESETS:
-            raise ArgumentError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}{suggest(preset, PRESETS)}")
+        if not isinstance(preset, str) or preset not in PRESETS:
+            hint = suggest(str(preset), PRESETS)
+            raise ArgumentError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}{hint}")
         super().__init__()
         given: dict[str, Any] = {
             "dim": dim,
