@@ -27,6 +27,8 @@ from spherec.errors import ArgumentError, NotEnoughMemoryError, TrainingError
 if TYPE_CHECKING:
     from spherec.recommender import CML
 
+_MOST_ADVICE = 2  # sentences
+
 
 @takes_source
 def train_command(
@@ -113,6 +115,8 @@ def train_command(
     refuse_existing(output, force or resume)  # an interrupted run has left its best model
     model = CML.from_config(training, device=device)
     data = source.load_with_names(names)
+    for advice in advise(training, data)[:_MOST_ADVICE]:
+        note(advice)
     try:
         model.fit(
             data,
@@ -128,8 +132,6 @@ def train_command(
         raise
     model.save(output)
     _report(model, output, as_json=as_json)
-    for advice in advise(training, data):
-        note(advice)
     if model.artifact.ended == "interrupted":
         note(f"{checkpoint} holds what --resume needs to continue")
         raise typer.Exit(INTERRUPTED)

@@ -245,6 +245,7 @@ def read(
     value: str | None = None,
     time: str | None = None,
     time_format: str | None = None,
+    name: str | None = None,
     format: FormatName = "auto",
     header: Sequence[str] | None = None,
     separator: str | None = None,
@@ -271,6 +272,7 @@ def read(
             ratings and `cut` has no `min_value`, an `UncutValuesWarning` says that low ratings count, too.
         time: A column with numbers or dates, for splits by time.
         time_format: The pattern of dates that are not ISO, for strptime: "%m %d, %Y".
+        name: A column with the names of items; where an item has several, the last one counts.
         format: "auto" goes by the file's content; the first of `steps` says what it was taken for. The formats of the
             field ("book-crossing", "echonest", "amazon-ratings", "amazon-reviews", "movielens", "adjacency",
             "citeulike", "scipy") know their own columns.
@@ -302,7 +304,16 @@ def read(
         progress=progress,
         max_unpacked=max_unpacked,
     )
-    return read_interactions(path, reading, duplicates=duplicates, cut=cut, items=items)
+    files = list_files(path)
+    data = read_interactions(files, reading, duplicates=duplicates, cut=cut, items=items)
+    if name is None:
+        return data
+    from spherec.data.readers.names import read_names  # imports this file
+
+    names: dict[str, str] = {}
+    for file in files:
+        names |= read_names(file, id=item, name=name, header=header, separator=separator, encoding=encoding)
+    return data.with_item_names(names)
 
 
 def read_interactions(
