@@ -281,14 +281,23 @@ def is_scipy_archive(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-def read_arrays(path: str | os.PathLike[str], *, remedy: str) -> dict[str, NDArray[Any]]:
-    """Return the arrays of an .npz file of NumPy's own, read-only; `remedy` says how to get an intact file."""
+def read_arrays(path: str | os.PathLike[str], *, remedy: str, largest: float) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an .npz file of NumPy's own, read-only, if they take no more than `largest` bytes.
+
+    `remedy` says in errors how to get an intact file.
+    """
     with (
         reading_file(path, damage=_DAMAGE, remedy=remedy) as path,
         open(path, "rb") as file,
         zipfile.ZipFile(file) as archive,
     ):
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        size = sum(info.file_size for info in members.values())
+        if size > largest:
+            raise DataError(
+                f"{path} unpacks to {size / 1e9:,.3g} GB, more than {largest / 1e9:,.3g}; if you trust it, allow more "
+                "with max_unpacked= (--max-unpacked), in GB"
+            )
         return {name: _read_array(archive, info, file, path) for name, info in members.items()}
 
 

@@ -250,6 +250,12 @@ def test_a_forged_matrix_is_refused(tmp_path, part, value):
         read(tmp_path / "m.npz")
 
 
+def test_a_matrix_that_unpacks_to_very_much_is_refused(tmp_path):
+    sp.save_npz(tmp_path / "m.npz", sp.csr_array(np.ones((3, 3))))
+    with pytest.raises(DataError, match=r"m\.npz unpacks to .* GB, more than .*--max-unpacked"):
+        read(tmp_path / "m.npz", max_unpacked=1e-7)
+
+
 # --- Bounded reading
 
 
@@ -282,3 +288,9 @@ def test_an_unclosed_quote_ends_soon(write, monkeypatch):
     path = write("a.csv", 'user,item\nu,"i\n' + "u,i\n" * 1000)
     with pytest.raises(DataError, match=r"line 2: a record without end; .*--no-quotes"):
         read_events(path, Reading(columns=Columns()))
+
+
+@pytest.mark.parametrize("content", [b"\0" * 5000, b"7\xff\xff;8\n"])
+def test_what_is_no_text_is_told_as_such(write, content):
+    with pytest.raises(DataError, match=r"line 1: (a zero byte|byte 0xff)"):
+        read(write("a.csv", content))

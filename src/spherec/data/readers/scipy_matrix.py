@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from spherec.data.events import Events
 from spherec.data.files import read_arrays
 from spherec.data.readers.formats import Reading
+from spherec.data.readers.streaming import largest_unpacked
 from spherec.errors import DataError
 
 _REMEDY = "save it again with scipy.sparse.save_npz"
@@ -17,7 +18,7 @@ _PARTS = {"csr": ("indptr", "indices"), "csc": ("indptr", "indices"), "coo": ("r
 
 def read_scipy(path: Path, reading: Reading) -> Events:
     """Read the entries above 0; all columns stay as items, rows without entries are counted."""
-    arrays = read_arrays(path, remedy=_REMEDY)
+    arrays = read_arrays(path, remedy=_REMEDY, largest=largest_unpacked(path.stat().st_size, reading.max_unpacked))
     rows, columns, values, shape = _entries(path, arrays)
     if values.dtype.kind not in "biuf" or not np.all(values >= 0):  # false for NaN, too
         raise DataError(f"{path}: the matrix must hold real numbers >= 0 and no NaN; keep what counts: matrix > 0")
