@@ -142,8 +142,6 @@ def test_entries_that_repeat_count_once():
     [
         (5, 6),
         (None, ["i"]),
-        ("abc", "abc"),
-        (b"ab", b"ab"),
         ([[1]], ["i"]),
         ([{}], ["i"]),
         (["u"], ["i", "j"]),

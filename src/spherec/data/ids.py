@@ -267,7 +267,7 @@ def refuse_missing(values: NDArray[Any], role: str) -> None:
 
 def _from_iterable(ids: Iterable[Hashable]) -> NDArray[Any]:
     """Return ids of any types, each with its exact type: np.asarray would turn [1, "a"] into two strings."""
-    if not isinstance(ids, Iterable) or isinstance(ids, str | bytes):
+    if not isinstance(ids, Iterable):
         raise ArgumentError(f"ids must be a list or a column of ids, got {quote(ids)}")
     values = list(ids)
     kinds = set(map(type, values))
