@@ -25,6 +25,8 @@ from spherec.errors import ArgumentError, NotEnoughMemoryError, TrainingError
 if TYPE_CHECKING:
     from spherec.recommender import CML
 
+_MOST_ADVICE = 2  # sentences
+
 
 @takes_source
 def train_command(
@@ -109,6 +111,8 @@ def train_command(
     _check_checkpoint(checkpoint, resume)
     model = CML.from_config(training, device=device)
     data = source.load_with_names(names)
+    for advice in advise(training, data)[:_MOST_ADVICE]:
+        note(advice)
     try:
         model.fit(
             data,
@@ -124,8 +128,6 @@ def train_command(
         raise
     model.save(output)
     _report(model, output, as_json=as_json)
-    for advice in advise(training, data):
-        note(advice)
     if model.artifact.ended == "interrupted":
         note(f"{checkpoint} holds what --resume needs to continue")
         raise typer.Exit(INTERRUPTED)
