@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Union
 
 import numpy as np
 
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, quote
 
 if TYPE_CHECKING:
     import torch  # imported where it is used: it takes a second, and preparing data does without
@@ -22,7 +22,7 @@ def stream(seed: int, name: str, *indices: int) -> np.random.Generator:
     """
     for name_of, number in (("seed", seed), *(("index", index) for index in indices)):
         if not isinstance(number, int | np.integer) or number < 0:
-            raise ArgumentError(f"{name_of} must be a whole number >= 0, got {number!r}")
+            raise ArgumentError(f"{name_of} must be a whole number >= 0, got {quote(number)}")
     # The number of indices is part of the key, because NumPy treats (7,) and (7, 0) as the same.
     return np.random.default_rng([seed, zlib.crc32(name.encode()), len(indices), *indices])
 

@@ -24,7 +24,7 @@ from spherec.cli.recommend import explain_command, info_command, recommend_comma
 from spherec.cli.reproduce import reproduce_command
 from spherec.cli.train import train_command
 from spherec.cli.tune import tune_command
-from spherec.errors import SpherecError, UncheckedIndexWarning
+from spherec.errors import SpherecError, UncheckedIndexWarning, escape_controls
 
 app = typer.Typer(
     name="spherec",
@@ -71,12 +71,22 @@ def main(arguments: list[str] | None = None) -> None:
         with _quiet_once_interrupted(), _warnings_as_notes():
             app(words, obj=words)
     except SpherecError as error:
-        typer.secho(f"error: {error}", err=True, fg="red")
+        typer.secho(f"error: {escape_controls(str(error))}", err=True, fg="red")
+        sys.exit(2)
+    except (OSError, MemoryError) as error:  # of files and sizes that no check foresaw
+        typer.secho(f"error: {_describe_failure(error)}", err=True, fg="red")
         sys.exit(2)
     except SystemExit as ended:
         if ended.code == INTERRUPTED:
             typer.echo("interrupted", err=True)
         raise
+
+
+def _describe_failure(error: OSError | MemoryError) -> str:
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this; give less data or smaller numbers"
+    where = f"{error.filename}: " if error.filename is not None else ""
+    return escape_controls(f"{where}{error.strerror or error}; check the path")
 
 
 @contextmanager

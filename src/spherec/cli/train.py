@@ -14,8 +14,10 @@ from spherec.cli._settings import (
     RUN,
     ConfigFile,
     Device,
+    Force,
     StartingPreset,
     read_settings,
+    refuse_existing,
     refuse_overwriting,
 )
 from spherec.cli._source import NamesTable, Source, takes_source
@@ -80,6 +82,7 @@ def train_command(
     checkpoint_seconds: Annotated[
         float, typer.Option(help="Seconds between two checkpoints.", rich_help_panel=RUN)
     ] = 300.0,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a model: one vector for each user and item, such that a user's nearest items are those to recommend.
@@ -106,9 +109,10 @@ def train_command(
     }
     training = PRESETS[preset].training.change(read_settings(config, settings or [], flags))
     refuse_unwritable(output)
-    refuse_overwriting({"--output": output}, (source.data, names.names, config))
+    refuse_overwriting({"--output": output}, (*source.files, names.names, config))
     checkpoint = output.with_name(f"{output.name}.checkpoint")
     _check_checkpoint(checkpoint, resume)
+    refuse_existing(output, force or resume)  # an interrupted run has left its best model
     model = CML.from_config(training, device=device)
     data = source.load_with_names(names)
     for advice in advise(training, data)[:_MOST_ADVICE]:

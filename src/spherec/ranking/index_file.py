@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from spherec.data.events import level_of_caller
 from spherec.data.files import DamagedFileError, atomic_path, read_bytes
-from spherec.errors import DataError, UncheckedIndexWarning
+from spherec.errors import DataError, UncheckedIndexWarning, quote
 from spherec.geometry import Vectors
 
 _MARK, _MARK_WITHOUT_CHECKSUM = b"spherec2", b"spherec1"
@@ -77,7 +77,8 @@ def read_index(
     if differs:
         name = differs[0]
         raise DataError(
-            f"{path} is the index of other vectors: {name} {there.get(name)!r}, of this model {here[name]!r}; {_REMEDY}"
+            f"{path} is the index of other vectors: {name} {quote(there.get(name))}, "
+            f"of this model {quote(here[name])}; {_REMEDY}"
         )
     if not has_checksum:
         warnings.warn(
