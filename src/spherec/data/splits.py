@@ -186,6 +186,8 @@ def _make_fold(data: Interactions, tested: NDArray[np.bool_], name: str) -> Fold
 
 def _shuffled_rank(data: Interactions, seed: int) -> NDArray[np.int64]:
     """Return the position (E,) of each pair when every user's items are shuffled in place."""
+    if not isinstance(data, Interactions):
+        raise ArgumentError(f"data must be Interactions, got {type(data).__name__}; make them with spherec.read")
     keys = rng.stream(seed, "split").random(len(data))
     return invert(np.lexsort((keys, data.users)))
 

@@ -24,8 +24,8 @@ class Goal:
     def __post_init__(self) -> None:
         if getattr(self.objective, "lower_is_better", False):
             raise ArgumentError(
-                f"a search looks for the highest metric, but lower is better for {quote(self.objective.name)}; name another "
-                "metric, or write one that returns the negative"
+                f"a search looks for the highest metric, but lower is better for {quote(self.objective.name)}; name "
+                "another metric, or write one that returns the negative"
             )
         if not isinstance(self.k, int) or self.k < 1:
             raise ArgumentError(f"k must be a whole number >= 1, got {quote(self.k)}")
