@@ -195,6 +195,12 @@ class Artifact:
             raise DataError(f"{path} is damaged ({error}); train it again") from None
 
 
+def estimate_model(data: Interactions, config: Training) -> int:
+    """Return about how many bytes the file of a model of this data takes."""
+    rows = data.n_users + data.n_items
+    return rows * (4 * config.dim + 24) + data.indptr.nbytes + data.indices.nbytes + 10_000
+
+
 def check_finite(vectors: Vectors) -> None:
     """Raise an `ArgumentError` that names the first vector with NaN or infinity.
 

@@ -10,6 +10,7 @@
 * UserWarning
   * DuplicatePairsWarning                    repeated pairs were merged by a default rule
   * UnreadValuesWarning                      a file has ratings or counts that were not read
+  * CheckpointWarning                        a checkpoint could not be written; training continues
 
 The class in parentheses is a second base, so that `except ValueError` works, too. A message is one sentence: where
 (file, line or column), the value received, and what to do about it.
@@ -56,6 +57,10 @@ class DuplicatePairsWarning(UserWarning):
 
 class UnreadValuesWarning(UserWarning):
     """A file has a column of ratings or counts that the caller did not name: every row counts as a positive."""
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written; training continues, and tries again after a while."""
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
