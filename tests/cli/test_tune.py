@@ -202,6 +202,30 @@ def test_a_password_is_not_written_anywhere(tune, tmp_path):
     assert "secret" not in done.err
 
 
+@pytest.mark.parametrize(
+    "place", ["postgresql://me:hunter2", "postgresql+nosuch://me@host/db?passwd=hunter2", "me:hunter2@host/db"]
+)
+def test_a_password_in_a_wrong_url_is_not_shown_either(tune, tmp_path, place, monkeypatch):
+    done = tune(*RATE, "--trials", 1, "--storage", place)
+    assert done.code == 2
+    assert done.err.splitlines()[-1].startswith("error: ")
+    assert "hunter2" not in done.err + done.out
+    monkeypatch.setenv("SPHEREC_STORAGE", place)
+    done = tune(*RATE, "--trials", 1)
+    assert done.code == 2, "the place is also taken from the environment"
+    assert "hunter2" not in done.err + done.out
+    assert files(tmp_path) == ["data.npz"]
+
+
+def test_the_place_can_come_from_the_environment(tune, tmp_path, monkeypatch):
+    monkeypatch.setenv("SPHEREC_STORAGE", f"sqlite:///{tmp_path}/kept.db?timeout=7")
+    done = tune(*RATE, "--trials", 1)
+    assert done.code == 0, done.err
+    assert f"the study is in sqlite:///{tmp_path}/kept.db?***" in done.err
+    assert files(tmp_path) == ["best.toml", "data.npz", "kept.db"]
+    assert "timeout" not in (tmp_path / "best.toml").read_text()
+
+
 def test_without_optuna_it_names_the_remedy(prepared, tmp_path):
     script = "import sys; sys.modules['optuna'] = None; from spherec.cli import main; main()"
     command = [sys.executable, "-c", script, "tune", str(prepared), "-o", str(tmp_path / "best.toml")]

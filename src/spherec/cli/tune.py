@@ -67,8 +67,10 @@ def tune_command(
     storage: Annotated[
         str | None,
         typer.Option(
-            help="Place of the study: a file, or postgresql://… or mysql://… for several machines. Default: a file "
-            "next to the output that ends in .db.",
+            envvar="SPHEREC_STORAGE",
+            help="Place of the study: a file, or postgresql://… or mysql://… for several machines. Give a URL with a "
+            "password in the environment, since others can see a command line. Default: a file next to the output "
+            "that ends in .db.",
             rich_help_panel=_SEARCH,
         ),
     ] = None,

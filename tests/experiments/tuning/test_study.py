@@ -105,7 +105,7 @@ def test_the_study_of_another_program_does_not_go_on(tmp_path):
         ("{tmp}", ["is a folder"]),
         ("{tmp}/text.db", ["cannot open the study", "text.db", "--storage"]),
         ("redis://me:secret@host/1", ["sqlite:///", "postgresql://", "redis://me:***@host"]),
-        ("redis://host/1?user=me&password=secret&x=1", ["user=me&password=***&x=1"]),
+        ("redis://host/1?user=me&password=secret&x=1", ["redis://host/1?***"]),
         ("redis://me:sec@ret@host/1", ["redis://me:***@host"]),
         ("postgresql+nosuch://me:secret@host/db", ["cannot open the study in postgresql+nosuch://me:***@host/db"]),
     ],
