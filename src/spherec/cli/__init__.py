@@ -2,6 +2,7 @@
 
 import signal
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import current_thread, main_thread
@@ -10,7 +11,7 @@ from types import FrameType
 import typer
 
 from spherec._version import __version__
-from spherec.cli._output import INTERRUPTED
+from spherec.cli._output import INTERRUPTED, note
 from spherec.cli.bench import bench_command
 from spherec.cli.compare import compare_command
 from spherec.cli.data import data_commands
@@ -66,10 +67,13 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends with exit code 2 and one sentence on standard error."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        with _quiet_once_interrupted():
+        with _quiet_once_interrupted(), warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}")
             app(words, obj=words)
     except SpherecError as error:
         typer.secho(f"error: {error}", err=True, fg="red")
+        for remark in getattr(error, "__notes__", ()):
+            note(remark)
         sys.exit(2)
     except SystemExit as ended:
         if ended.code == INTERRUPTED:

@@ -75,7 +75,8 @@ def atomic_path(path: str | os.PathLike[str], *, mode: int = 0o666) -> Iterator[
     """Yield an empty file next to `path` that takes its name when the block ends: for writers that want a name.
 
     When the block has ended, the file is on disk under its name, even if power fails. A file that is replaced keeps its
-    permissions; a new one gets those of `mode` that the umask leaves. What killed writers of this path left behind is removed.
+    permissions; a new one gets those of `mode` that the umask leaves. Temporary files that killed writers of this path
+    left behind are removed.
     """
     refuse_unwritable(path)
     target = Path(path).resolve()  # a link stays a link
@@ -376,6 +377,14 @@ def read_archive(
         if sorted(members) != manifest.get("arrays", sorted(members)):
             raise DamagedFileError("arrays are missing")
         return {name: _read_array(archive, info, file, path) for name, info in members.items()}, manifest
+
+
+def read_manifest(path: str | os.PathLike[str], kind: str, version: int, *, remedy: str) -> dict[str, Any]:
+    """Return the manifest alone of an archive of this `kind`."""
+    with reading_file(path, damage=_DAMAGE, remedy=remedy) as path, zipfile.ZipFile(path) as archive:
+        manifest = _read_manifest(archive)
+        check_kind(manifest, path, kind, version)
+        return manifest
 
 
 def is_archive(path: str | os.PathLike[str]) -> bool:

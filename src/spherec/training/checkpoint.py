@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from spherec.data.files import checksum, read_archive, refuse_unwritable, shorten, write_archive
+from spherec.data.files import checksum, read_archive, read_manifest, refuse_unwritable, shorten, write_archive
 from spherec.data.interactions import Interactions
 from spherec.errors import CheckpointWarning, DataError, SpherecError
 from spherec.geometry import DenseVectors
@@ -82,7 +82,7 @@ class CheckpointFile:
             {name: tensor.cpu().numpy() for name, tensor in tensors.items()},
             manifest,
             compress=False,
-            mode=0o600,
+            mode=0o600,  # the model may be private
         )
 
     def try_save(self, run: Run, standing: Standing, remedy: str) -> bool:
@@ -117,11 +117,10 @@ class CheckpointFile:
             raise DataError(f"{self.path} is damaged ({shorten(str(missing))}); start anew") from None
 
 
-def read_progress(path: str | PathLike[str]) -> tuple[int, int]:
-    """Return the number of epochs that the checkpoint at this path has done, and of pairs in the epoch after them."""
-    _, manifest = read_archive(path, FORMAT, VERSION, remedy="start anew")
-    history, pairs = manifest.get("history"), manifest.get("pairs")
-    return (len(history) if isinstance(history, list) else 0), (pairs if isinstance(pairs, int) else 0)
+def count_epochs(path: str | PathLike[str]) -> int:
+    """Return the number of epochs that the run of a checkpoint has done."""
+    history = read_manifest(path, FORMAT, VERSION, remedy="start anew").get("history")
+    return len(history) if isinstance(history, list) else 0
 
 
 def estimate_checkpoint(data: Interactions, config: Training, *, validated: bool) -> int:

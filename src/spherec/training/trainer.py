@@ -148,9 +148,9 @@ def _keep(
     if save is not None:
         try:
             save(trained)
-        except Exception:
-            if file is not None:  # the run is worth keeping all the more
-                file.try_save(run, standing, "the run is lost unless the model can be saved")
+        except Exception as error:  # the run is worth keeping all the more
+            if file is not None and file.try_save(run, standing, "the run is lost unless its model can be saved"):
+                error.add_note(f"{file.path} holds the whole run; resume it to save its model without more training")
             raise
     if file is not None and (save is None or trained.ended == "interrupted"):
         file.try_save(run, standing, "the run cannot be resumed from here, but its model is whole")
