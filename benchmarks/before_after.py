@@ -21,8 +21,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
@@ -230,6 +231,7 @@ def contenders(device_name: str, *, quick: bool) -> dict[str, Maker]:
     from spherec.device import resolve
     from spherec.ranking import ExactRanker
     from spherec.training import Training
+    from spherec.training.presets import PRESETS
 
     device = resolve(device_name)  # type: ignore[arg-type]
     data = spherec.datasets.book_crossing()
@@ -240,19 +242,21 @@ def contenders(device_name: str, *, quick: bool) -> dict[str, Maker]:
         if device.type == "cuda":
             torch.cuda.synchronize(device)
 
-    def initial() -> Any:
+    def initial(dim: int = 128) -> Any:
         generator = rng.torch_stream(0, "initial vectors")
         try:
             from spherec.geometry import DenseVectors
         except ImportError:
             from spherec.model import MetricModel  # type: ignore[import-not-found, unused-ignore]
 
-            return MetricModel.initial(data.n_users, data.n_items, 128, generator).to(device)
-        return DenseVectors.random(data.n_users, data.n_items, 128, generator).to(device)
+            return MetricModel.initial(data.n_users, data.n_items, dim, generator).to(device)
+        return DenseVectors.random(data.n_users, data.n_items, dim, generator).to(device)
 
     def make_steps(sampler: str, negatives: int, batch: int) -> tuple[Contender, Callable[[], None]]:
-        config = Training(dim=128, sampler=samplers[sampler](negatives), batch_size=batch)
-        steps = trainer_steps(data, config, initial())
+        return run_steps(Training(dim=128, sampler=samplers[sampler](negatives), batch_size=batch))
+
+    def run_steps(config: Training) -> tuple[Contender, Callable[[], None]]:
+        steps = trainer_steps(data, config, initial(config.dim))
         steps.set_up()
         return lambda calls: int(steps(calls).units), wait
 
@@ -295,7 +299,13 @@ def contenders(device_name: str, *, quick: bool) -> dict[str, Maker]:
         f"steps: {sampler}, N = {negatives}, batch {batch}": partial(make_steps, sampler, negatives, batch)
         for sampler, negatives, batch in settings
     }
-    return {**makers, "exact lists": make_lists, "reading a CSV": make_reading}
+    accurate = PRESETS["accurate"].training
+    accurate = replace(accurate, dim=128, subspace_dim=None) if quick else accurate
+    makers["steps: accurate"] = partial(run_steps, accurate)
+    makers["exact lists"] = make_lists
+    if find_spec("polars") is not None:
+        makers["reading a CSV"] = make_reading
+    return makers
 
 
 if __name__ == "__main__":

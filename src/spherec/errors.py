@@ -9,6 +9,7 @@
   * MissingPackageError      (ImportError)   a package that this call needs is not installed
 * UserWarning
   * DuplicatePairsWarning                    repeated pairs were merged by a default rule
+  * UncutValuesWarning                       low ratings count as likes
   * UnreadValuesWarning                      a file has ratings or counts that were not read
   * CheckpointWarning                        a checkpoint could not be written; training continues
 
@@ -53,6 +54,10 @@ class MissingPackageError(SpherecError, ImportError):
 
 class DuplicatePairsWarning(UserWarning):
     """Some (user, item) pairs were repeated and were merged by a rule that the caller did not choose."""
+
+
+class UncutValuesWarning(UserWarning):
+    """A format has ratings or counts, and no least value was asked for: low ones count as likes, too."""
 
 
 class UnreadValuesWarning(UserWarning):

@@ -137,7 +137,7 @@ def _shares(schedule: Schedule, steps: NDArray[np.int64], planned: int) -> NDArr
 
 
 def _sum_ahead(ratio: float, terms: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return Σ_{k≥1} ratio^k terms[s + k] for each s (S + 1,); the last term is repeated for ever."""
+    """Return Σ_{k≥1} ratio^k terms[s + k] for each s (S + 1,); the last term repeats without end."""
     last = terms[-1] * ratio / (1 - ratio)
     ahead, _ = lfilter([ratio], [1, -ratio], terms[:0:-1], zi=[ratio * last])  # the recurrence, backwards
     return np.append(ahead[::-1], last)

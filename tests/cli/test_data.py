@@ -226,3 +226,25 @@ def test_names_of_book_crossing_need_no_columns(spherec, tmp_path):
     books.write_text('"ISBN";"Book-Title";"Book-Author"\n"x";"T";"A"\n')
     spherec("data", "prepare", ratings, "--format", "book-crossing", "--names", books, "-o", tmp_path / "b.npz")
     assert Interactions.load(tmp_path / "b.npz").item_names == ("T — A",)
+
+
+def test_a_table_of_names_has_options_of_its_own(spherec, tmp_path):
+    (tmp_path / "u.data").write_text("1\t7\t5\t881250949\n2\t8\t4\t881250949\n")
+    (tmp_path / "names").write_bytes("7~é\n8~b\n".encode("latin-1"))
+    named = ("--names", tmp_path / "names", "--names-header", "id,name", "--names-separator", "~")
+    done = spherec(
+        "data", "prepare", tmp_path / "u.data", "-o", tmp_path / "a.npz", *named, "--names-encoding", "latin-1"
+    )
+    assert done.code == 0, done.err
+    assert Interactions.load(tmp_path / "a.npz").item_names == ("é", "b")
+    done = spherec("data", "prepare", tmp_path / "u.data", "-o", tmp_path / "a.npz", "--names-header", "id,name")
+    assert done.code == 2
+    assert "--names-header need --names" in done.err
+
+
+def test_items_that_nobody_has_come_from_a_file(spherec, tmp_path):
+    (tmp_path / "train.txt").write_text("0 5 6 7\n1 8\n")
+    (tmp_path / "items").write_text("5\n6\n7\n8\n9\n")
+    words = ("data", "prepare", tmp_path / "train.txt", "--items-file", tmp_path / "items", "-o", tmp_path / "a.npz")
+    assert spherec(*words).code == 0
+    assert list(Interactions.load(tmp_path / "a.npz").item_ids) == ["5", "6", "7", "8", "9"]

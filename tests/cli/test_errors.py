@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 GOOD = b"user,item,rating\nann,a,5\nbob,b,4\n"
 
 BAD = {
-    "missing column": (b"uid,item\nann,a\n", (), ["'user'", "'uid'", "--user-column"]),
+    "missing column": (b"who,item\nann,a\n", (), ["'user'", "'who'", "--user-column"]),
     "wrong encoding": ("user,item\nann,caf\xe9\n".encode("latin-1"), (), ["line 2", "0xe9", "latin-1"]),
     "truncated gzip": (gzip.compress(GOOD * 500)[:-20], (), ["truncated gzip", "fetch it again"]),
     "non-numeric rating": (GOOD + b"cem,a,good\n", ("--value-column", "rating"), ["line 4", "'good'", "not a number"]),

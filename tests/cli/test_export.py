@@ -89,7 +89,7 @@ def test_in_the_ball_only_one_distance_is_right(spherec, tmp_path):
 
 
 BAD = {
-    "an ending that says nothing": (("out.txt",), ["the ending of out.txt says no format", "parquet"]),
+    "an ending that says nothing": (("out.txt",), ["the format of out.txt cannot be told from its ending", "parquet"]),
     "no folder": (("nowhere/out.npz",), ["nowhere does not exist"]),
     "the model itself": (("model.spherec", "--format", "npz"), ["would overwrite", "name another file"]),
     "both in an index": (("out.usearch", "--what", "both"), ["items or users, not both"]),

@@ -50,8 +50,8 @@ def test_a_table_shows_names_beside_ids(command):
         assert str(record.item) in done.out
         assert record.name in done.out
         assert f"{record.score:.4f}" in done.out
-    assert "Like i1 (The i1, or so)" in command("similar", "i1").out
-    assert "Of the items of user u1, the nearest to i2 (The i2, or so)" in command("explain", "u1", "i2").out
+    assert "Items similar to i1 (The i1, or so)" in command("similar", "i1").out
+    assert "Items of user u1 that are nearest to i2 (The i2, or so)" in command("explain", "u1", "i2").out
 
 
 def test_a_table_without_names_has_no_column_for_them(spherec, tmp_path):

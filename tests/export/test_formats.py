@@ -300,7 +300,9 @@ def test_the_ending_says_the_format(format):
 
 def test_what_cannot_be_asked(path):
     case = model(["u"], ["a"])
-    with pytest.raises(ArgumentError, match=r"the ending of x\.txt says no format; name one of parquet, npz, usearch"):
+    with pytest.raises(
+        ArgumentError, match=r"the format of x\.txt cannot be told from its ending; name one of parquet, npz, usearch"
+    ):
         write("x.txt", *case)
     with pytest.raises(
         ArgumentError,

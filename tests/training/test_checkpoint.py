@@ -10,8 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spherec.data.files import atomic_write, read_archive, write_archive
-from spherec.data.lock import lock_output
+from spherec.data.files import atomic_write, lock_output, read_archive, write_archive
 from spherec.errors import ArgumentError, CheckpointWarning, DataError
 from spherec.losses import Hinge, Softmin
 from spherec.optim import Adam

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: the step in progress ends, the best model comes back, and the handler before is in place again."""
+"""Ctrl-C, SIGTERM and SIGHUP: the step in progress ends, the best model comes back, the handlers are restored."""
 
 import signal
 import threading

@@ -16,20 +16,69 @@ from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events
 from spherec.data.files import is_archive, is_tensor_file
 from spherec.data.interactions import Interactions
-from spherec.data.readers import read_book_crossing_names, read_events, read_interactions, read_names
-from spherec.data.readers.formats import Columns, FormatName, Missing, Reading
+from spherec.data.readers import read_events, read_interactions, read_names
+from spherec.data.readers.formats import Columns, FormatName, Missing, Reading, describe_uncut, suggest_least
 from spherec.errors import ArgumentError, DataError
 
 TABLE = "Reading a table"
 CUT = "Which pairs"
 NAMES = "Item names"
 
-NamesPath = Annotated[
-    Path | None,
-    typer.Option("--names", metavar="FILE", help="Table of item names; may be DATA itself.", rich_help_panel=NAMES),
-]
-NamesIdColumn = Annotated[str, typer.Option(help="Column of item ids in that table.", rich_help_panel=NAMES)]
-NamesColumn = Annotated[str, typer.Option(help="Column of item names in that table.", rich_help_panel=NAMES)]
+
+@dataclass(frozen=True, kw_only=True)
+class NamesTable:
+    """The option --names and those that say how to read that table: each field is one of them."""
+
+    names: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Table of item names; may be DATA itself. MovieLens' movies.dat, movies.csv and u.item, LightGCN's "
+            "item_list.txt and Book-Crossing's books are recognised.",
+            rich_help_panel=NAMES,
+        ),
+    ] = None
+    names_id_column: Annotated[
+        str | None,
+        typer.Option(help="Column of item ids in that table. By default recognised.", rich_help_panel=NAMES),
+    ] = None
+    names_column: Annotated[
+        str | None,
+        typer.Option(help="Column of item names in that table. By default recognised.", rich_help_panel=NAMES),
+    ] = None
+    names_header: Annotated[
+        str | None,
+        typer.Option(
+            help="Comma-separated names of all columns, for a table of names whose first line has none.",
+            rich_help_panel=NAMES,
+        ),
+    ] = None
+    names_separator: Annotated[
+        str | None,
+        typer.Option(help="Separator between columns in that table. By default recognised.", rich_help_panel=NAMES),
+    ] = None
+    names_encoding: Annotated[
+        str | None,
+        typer.Option(
+            help="Encoding of that table, e.g. latin-1. By default that of --encoding, or what a recognised file has.",
+            rich_help_panel=NAMES,
+        ),
+    ] = None
+
+    def read(self, encoding: str) -> dict[str, str]:
+        """Read the table, if one is given; `encoding` is that of the events."""
+        if self.names is None:
+            if given := [_option(field.name) for field in fields(self) if getattr(self, field.name) is not None]:
+                raise ArgumentError(f"{', '.join(given)} need --names, the table of item names")
+            return {}
+        return read_names(
+            self.names,
+            id=self.names_id_column,
+            name=self.names_column,
+            header=self.names_header.split(",") if self.names_header else None,
+            separator=_unescape(self.names_separator),
+            encoding=self.names_encoding or (None if encoding == "utf-8" else encoding),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,11 +90,17 @@ class Source:
         typer.Argument(
             metavar="DATA",
             help="'book-crossing' (the embedded data set), a file from 'spherec data prepare', or a file of events: "
-            "CSV, TSV or JSON lines, plain or gzipped, or Parquet.",
+            "CSV, TSV, JSON lines or lists, plain or gzipped, Parquet, or a sparse matrix of scipy.",
         ),
     ]
-    user_column: Annotated[str, typer.Option(help="Column of user ids.", rich_help_panel=TABLE)] = "user"
-    item_column: Annotated[str, typer.Option(help="Column of item ids.", rich_help_panel=TABLE)] = "item"
+    user_column: Annotated[
+        str,
+        typer.Option(help="Column of user ids; usual names such as userId are recognised.", rich_help_panel=TABLE),
+    ] = "user"
+    item_column: Annotated[
+        str,
+        typer.Option(help="Column of item ids; usual names such as movieId are recognised.", rich_help_panel=TABLE),
+    ] = "item"
     value_column: Annotated[
         str | None, typer.Option(help="Column of ratings or counts, for --min-value.", rich_help_panel=TABLE)
     ] = None
@@ -62,7 +117,7 @@ class Source:
         FormatName,
         typer.Option(
             metavar="FORMAT",
-            help=f"Format of the file: {', '.join(get_args(FormatName))}; 'auto' goes by its name and content.",
+            help=f"Format of the file: {', '.join(get_args(FormatName))}; 'auto' goes by its content.",
             rich_help_panel=TABLE,
         ),
     ] = "auto"
@@ -75,7 +130,8 @@ class Source:
     separator: Annotated[
         str | None,
         typer.Option(
-            help="Separator between columns; tab, comma, semicolon, | and :: are recognised.", rich_help_panel=TABLE
+            help="Separator between columns; tab, comma, semicolon, |, :: and space are recognised.",
+            rich_help_panel=TABLE,
         ),
     ] = None
     quotes: Annotated[
@@ -99,6 +155,22 @@ class Source:
         typer.Option(
             help="Pairs that occur more than once: keep the last value (default for ratings), sum the values (default "
             "for play counts and for events without values), or refuse the file.",
+            rich_help_panel=TABLE,
+        ),
+    ] = None
+    items_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="File of all items, to keep those that nobody has: a table, item names, or one id a line.",
+            rich_help_panel=TABLE,
+        ),
+    ] = None
+    max_unpacked: Annotated[
+        float | None,
+        typer.Option(
+            metavar="GB",
+            help="Largest unpacked size of the file. Default: 200 times its size, or 0.27 if that is more.",
             rich_help_panel=TABLE,
         ),
     ] = None
@@ -186,44 +258,62 @@ class Source:
         prepared = self.load_prepared()
         if prepared is not None:
             return prepared if self.cut() == Cut() else prepared.cut(self.cut())
+        notes: list[str] = []
         unread: list[str] = []
         merged: list[int] = []
+        uncut: list[tuple[float, float]] = []
         with counting_bar(f"reading {Path(self.data).name}", "bytes") as progress:
-            reading = replace(self._reading(), progress=progress)
             data = read_interactions(
                 self.data,
-                reading,
+                replace(self._reading(), progress=progress, report=notes.append),
                 duplicates=self.duplicates,
                 cut=self.cut(),
+                items=self.items_file,
                 on_unread=unread.append,
+                on_uncut=lambda lowest, highest: uncut.append((lowest, highest)),
                 on_merged=merged.append,
             )
         how = "" if by_options else "spherec data prepare and "
+        for remark in notes:
+            note(remark)
         for repeats in [] if shows_steps else merged:
             pairs = "pair" if repeats == 1 else "pairs"
             note(f"{self.data}: {repeats:,} repeated {pairs} merged; choose how with {how}--duplicates")
         for column in unread:
-            note(
-                f"{self.data}: column {column!r} is not read, and every row counts as a positive; "
-                f"keep only the high ones with {how}e.g. --value-column {shlex.quote(column)} --min-value 4"
-            )
+            self._note_unread(column, how)
+        for lowest, highest in uncut:
+            self._note_uncut(lowest, highest, how)
         return data
 
-    def load_with_names(
-        self, names: Path | None, id_column: str, name_column: str, *, shows_steps: bool = False
-    ) -> Interactions:
+    def load_with_names(self, names: NamesTable, *, shows_steps: bool = False) -> Interactions:
         """Load the interactions with the item names in a table, if one is given."""
-        known = {} if names is None else self._read_names(names, id_column, name_column)  # first: it fails sooner
+        known = names.read(self.encoding)  # first: it fails sooner
         data = self.load(shows_steps=shows_steps)
-        if names is None:
+        if names.names is None:
             return data
         data = data.with_item_names({item: known[str(item)] for item in data.item_ids if str(item) in known})
-        note(f"{sum(map(bool, data.item_names or ())):,} of {data.n_items:,} items have a name in {names}")
+        note(f"{sum(map(bool, data.item_names or ())):,} of {data.n_items:,} items have a name in {names.names}")
         return data
 
     def first_events(self, limit: int) -> Events:
-        """Read the first raw events of a file that is not prepared."""
-        return read_events(self.data, replace(self._reading(), limit=limit))
+        """Read the first raw events of a file that is not prepared, with the remarks that `load` makes."""
+        events = read_events(self.data, replace(self._reading(), limit=limit, report=note))
+        how = "prepare or train and "
+        if events.unread_value is not None:
+            self._note_unread(events.unread_value, how)
+        if events.values is not None and self.value_column is None:
+            self._note_uncut(float(events.values.min()), float(events.values.max()), how)
+        return events
+
+    def _note_unread(self, column: str, how: str) -> None:
+        note(
+            f"{self.data}: column {column!r} is not read, and every row counts as a positive; "
+            f"keep only the high ones with {how}e.g. --value-column {shlex.quote(column)} --min-value 4"
+        )
+
+    def _note_uncut(self, lowest: float, highest: float, how: str) -> None:
+        least = f"--min-value {suggest_least(highest):g}"
+        note(f"{self.data}: {describe_uncut(lowest, highest)}; keep only the high ones with {how}e.g. {least}")
 
     def load_prepared(self) -> Interactions | None:
         """Load the embedded data set or a prepared file, uncut; return None for any other file."""
@@ -243,35 +333,46 @@ class Source:
             format=self.format_of_file,
             columns=columns,
             header=tuple(self.header.split(",")) if self.header else None,
-            separator=self.separator and self.separator.replace("\\t", "\t"),  # a shell hands over backslash and t
+            separator=_unescape(self.separator),
             quotes=self.quotes,
             encoding=self.encoding,
             missing=self.missing,
+            max_unpacked=self.max_unpacked,
         )
-
-    def _read_names(self, path: Path, id_column: str, name_column: str) -> dict[str, str]:
-        if self.format_of_file == "book-crossing":
-            return read_book_crossing_names(path)
-        return read_names(path, id=id_column, name=name_column, encoding=self.encoding)
 
 
 def takes_source(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace a command's first parameter, `source`, by DATA and all its options.
+    """Replace a command's parameters `source` and `names` by DATA, its options and those of the table of names.
 
     typer reads a command's options from its signature and annotations. The function returned here has the fields of
-    `Source` in both, followed by the command's own options, and builds the `Source` that the command receives.
+    `Source` (and of `NamesTable`) in both, followed by the command's own options, and builds what the command receives.
     """
-    options = inspect.signature(Source).parameters
-    own = list(inspect.signature(command).parameters.values())[1:]
+    groups = {"source": Source, "names": NamesTable}
+    own = inspect.signature(command).parameters
+    taken = {name: kind for name, kind in groups.items() if name in own}
 
     @functools.wraps(command)
     def with_options(**given: Any) -> None:
-        command(Source(**{name: given.pop(name) for name in options}), **given)
+        built = {
+            name: kind(**{option: given.pop(option) for option in inspect.signature(kind).parameters})
+            for name, kind in taken.items()
+        }
+        command(**built, **given)
 
-    parameters = [*options.values(), *(option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in own)]
+    parameters = [*inspect.signature(Source).parameters.values()]
+    for name, option in own.items():
+        if name in taken:
+            parameters += inspect.signature(taken[name]).parameters.values() if name != "source" else ()
+        else:
+            parameters.append(option.replace(kind=inspect.Parameter.KEYWORD_ONLY))
     with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return with_options
+
+
+def _unescape(separator: str | None) -> str | None:
+    """Return a separator with real tabs: a shell hands over backslash and t."""
+    return separator and separator.replace("\\t", "\t")
 
 
 def _option(name: str) -> str:

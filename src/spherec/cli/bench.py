@@ -28,18 +28,20 @@ def bench_command(
     ),
     device: Device = "auto",
     quick: Annotated[
-        bool, typer.Option("--quick", help="Take fewer and shorter measurements: a look within half a minute.")
+        bool, typer.Option("--quick", help="Take fewer and shorter measurements, in half a minute.")
     ] = False,
     seconds: Annotated[
         float | None,
-        typer.Option(help="Seconds of each chunk that medians are taken of. Default: 0.5, or 0.1 with --quick."),
+        typer.Option(
+            help="Seconds of each measurement; the median of several is reported. Default: 0.5, or 0.1 with --quick."
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="JSON file for the report, in addition to what is printed.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure training steps, lists, reading and loading, in turns with a plain torch and NumPy implementation.
+    """Measure training steps, lists, reading and loading, alternating with a plain torch and NumPy implementation.
 
     Takes a few minutes on two cores; nothing else should be running.
 

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from spherec.cli._output import AsJson, note, show
 from spherec.cli._settings import refuse_overwriting
-from spherec.cli._source import CUT, NamesColumn, NamesIdColumn, NamesPath, Source, takes_source
+from spherec.cli._source import CUT, NamesTable, Source, takes_source
 from spherec.data import splits
 from spherec.data.events import Step
 from spherec.data.files import atomic_folder, refuse_taken, refuse_unwritable
@@ -35,9 +35,7 @@ _BAR = 40  # characters of the longest bar
 def prepare_command(
     source: Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, e.g. movies.npz.")],
-    names: NamesPath = None,
-    names_id_column: NamesIdColumn = "id",
-    names_column: NamesColumn = "name",
+    names: NamesTable,
     compress: Annotated[
         bool, typer.Option("--compress", help="Compress the file: smaller, but slower to load.")
     ] = False,
@@ -50,9 +48,9 @@ def prepare_command(
     - spherec data prepare ratings.csv --user-column userId --item-column movieId --value-column rating --min-value 4
       -o movies.npz
     """
-    refuse_overwriting({"--output": output}, (source.data, names))
+    refuse_overwriting({"--output": output}, (source.data, names.names))
     refuse_unwritable(output)
-    data = source.load_with_names(names, names_id_column, names_column, shows_steps=True)
+    data = source.load_with_names(names, shows_steps=True)
     data.save(output, compress=compress)
     _describe(source, data, output=str(output), as_json=as_json)
 
@@ -198,7 +196,8 @@ def _refuse_unused(by: _By, options: dict[str, object]) -> None:
     }
     unused = [name for name, value in options.items() if value is not None and name not in used.get(by, set())]
     if unused:
-        raise ArgumentError(f"--by {by} does not use {', '.join(unused)}; leave them out or choose another split")
+        takes = " or ".join(sorted(used.get(by, set()))) or "no such option"
+        raise ArgumentError(f"--by {by} does not use {', '.join(unused)}; it takes {takes}")
 
 
 def _load_test(source: Source, test: str | None) -> Interactions:

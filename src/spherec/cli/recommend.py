@@ -136,10 +136,10 @@ def similar_command(
     loaded = load(model, index=index or False, device="cpu")
     if users:
         near_users = loaded.similar_users(_parse_ids("user", ids, loaded.data.user_ids), k)
-        print_results(near_users, chosen, ["user"], lambda record: f"Like user {record.user}")
+        print_results(near_users, chosen, ["user"], lambda record: f"Users similar to {record.user}")
     else:
         near_items = loaded.similar_items(_parse_ids("item", ids, loaded.data.item_ids), k)
-        print_results(near_items, chosen, ["item"], lambda record: f"Like {_title(loaded, record.item)}")
+        print_results(near_items, chosen, ["item"], lambda record: f"Items similar to {_title(loaded, record.item)}")
 
 
 def explain_command(
@@ -162,7 +162,7 @@ def explain_command(
     loaded = load(model, device="cpu")
     (who,) = _parse_ids("user", [user], loaded.data.user_ids)
     (what,) = _parse_ids("item", [item], loaded.data.item_ids)
-    title = f"Of the items of user {who}, the nearest to {_title(loaded, what)}"
+    title = f"Items of user {who} that are nearest to {_title(loaded, what)}"
     print_results(loaded.explain(who, what, k), chosen, ["user", "item"], lambda _: title)
 
 

@@ -21,9 +21,8 @@ from spherec.cli._settings import (
     read_settings,
     refuse_overwriting,
 )
-from spherec.cli._source import NamesColumn, NamesIdColumn, NamesPath, Source, takes_source
-from spherec.data.files import refuse_unwritable
-from spherec.data.lock import lock_output
+from spherec.cli._source import NamesTable, Source, takes_source
+from spherec.data.files import lock_output, refuse_unwritable
 from spherec.errors import ArgumentError, NotEnoughMemoryError, TrainingError
 
 if TYPE_CHECKING:
@@ -35,9 +34,7 @@ def train_command(
     source: Source,
     context: typer.Context,
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write, e.g. books.spherec.")],
-    names: NamesPath = None,
-    names_id_column: NamesIdColumn = "id",
-    names_column: NamesColumn = "name",
+    names: NamesTable,
     preset: StartingPreset = "two-stage",
     config: ConfigFile = None,
     settings: Annotated[
@@ -113,13 +110,13 @@ def train_command(
     }
     training = PRESETS[preset].training.change(read_settings(config, settings or [], flags))
     refuse_unwritable(output)
-    refuse_overwriting({"--output": output}, (source.data, names, config))
+    refuse_overwriting({"--output": output}, (source.data, names.names, config))
     checkpoint = output.with_name(f"{output.name}.checkpoint")
     refuse_unwritable(checkpoint)
     with lock_output(output):
         _check_checkpoint(checkpoint, resume)
         model = CML.from_config(training, device=device)
-        data = source.load_with_names(names, names_id_column, names_column)
+        data = source.load_with_names(names)
         if resume:
             note(f"continuing in epoch {count_epochs(checkpoint) + 1} from {checkpoint}")
         with interruptible() as interrupt:

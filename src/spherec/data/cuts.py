@@ -1,6 +1,6 @@
 """Cuts: rules about which events count. Pure functions; each records the sizes that it left."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,8 @@ class Cut:
     def __call__(self, events: Events) -> Events:
         """Return the events that pass; they must be merged."""
         events.refuse_unmerged()
+        if self.min_per_item:
+            events = replace(events, keeps_items=False)  # an item that nobody has is below any minimum
         if self.min_value is not None:
             events = min_value(events, self.min_value)
         if self.iterate and (self.min_per_user or self.min_per_item):

@@ -36,7 +36,7 @@ class Step:
 class Events:
     """Columns of (user, item) events: before `merge`, a pair may be repeated.
 
-    Ids that no event uses any more may remain; `Interactions` drops them.
+    Ids that no event uses any more may remain; `Interactions` drops them, except items where `keeps_items` is true.
     """
 
     users: NDArray[np.int32]
@@ -55,6 +55,8 @@ class Events:
     "Steps so far."
     unread_value: str | None = None
     "Column whose name suggests ratings or counts, but which the caller did not name."
+    keeps_items: bool = False
+    "Whether item_ids is the whole catalogue, and items without events stay."
 
     @classmethod
     def from_columns(
@@ -98,9 +100,27 @@ class Events:
             times=None if self.times is None else self.times[mask],
         ).with_step(name)
 
+    def with_items(self, ids: Iterable[Hashable]) -> Self:
+        """Return the same events over a catalogue with more items, which may have no events.
+
+        Ids from a text file are strings: where the ids of these events are whole numbers, "7" is the item 7, and where
+        they are strings, 7 is the item "7".
+        """
+        if self.item_ids.dtype.kind in "iu":
+            ids = [int(one) if isinstance(one, str) and one.isascii() and one.isdecimal() else one for one in ids]
+        elif all(isinstance(one, str) for one in self.item_ids):
+            ids = [str(one) if isinstance(one, int | np.integer) else one for one in ids]
+        index, item_ids = factorize([*self.item_ids.tolist(), *ids], "item")
+        place = index[: len(self.item_ids)]  # (I,) of each item so far
+        catalogue = replace(self, items=place[self.items], item_ids=item_ids, keeps_items=True)
+        added = len(item_ids) - len(self.item_ids)
+        step = Step(f"{added:,} items that nobody has", self.steps[-1].users, len(item_ids), len(self))
+        return replace(catalogue, steps=(*self.steps, step))
+
     def with_step(self, name: str) -> Self:
         """Return the same events with one more step in the record."""
-        step = Step(name, _n_distinct(self.users), _n_distinct(self.items), len(self))
+        n_items = len(self.item_ids) if self.keeps_items else _n_distinct(self.items)
+        step = Step(name, _n_distinct(self.users), n_items, len(self))
         return replace(self, steps=(*self.steps, step))
 
     def merge(self, duplicates: Duplicates | None = None) -> Self:

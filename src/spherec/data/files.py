@@ -1,4 +1,4 @@
-"""Binary files: atomic writing, the manifest, archives of arrays, ids and names as arrays, errors of damaged files.
+"""Binary files: atomic writing, locks, the manifest, archives of arrays, ids and names as arrays, errors of damaged files.
 
 Two containers hold named arrays and a manifest: the archive (.npz) of this module, for data and checkpoints, and the
 safetensors file of `artifact.py`, for models. A manifest is a JSON table: what the file holds (`format`), the
@@ -33,6 +33,7 @@ from fractions import Fraction
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
+from threading import get_ident
 from typing import IO, Any
 from uuid import UUID
 
@@ -41,8 +42,14 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from spherec.data.ids import IdMap
-from spherec.data.lock import try_lock
 from spherec.errors import DataError
+
+try:
+    from fcntl import LOCK_EX, LOCK_NB, flock
+except ImportError:  # Windows
+    HAS_LOCKS = False
+else:
+    HAS_LOCKS = True
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -246,6 +253,85 @@ def _remove_abandoned(target: Path) -> None:
             os.close(descriptor)
 
 
+# --- Locks -----------------------------------------------------------------------------------------------------------
+#
+# A lock is `flock` on an open file, so that it ends with its process, however that ends. Where the system or the file
+# system has no such lock (Windows, some network folders), everything works, without the protection.
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file or folder until it is closed. Return False where there are no locks.
+
+    Raises a `BlockingIOError` if another process or thread has locked it.
+    """
+    if not HAS_LOCKS:
+        return False
+    try:
+        flock(descriptor, LOCK_EX | LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        return False
+    return True
+
+
+_held: dict[Path, int] = {}  # the lock files of this process, and the thread that holds each
+
+
+@contextmanager
+def lock_output(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Be the only one in such a block for this output; raise a `DataError` at once if another one is.
+
+    The lock is an empty file `.NAME.lock` next to the output, removed at the end. One that a killed process left behind
+    locks nothing. Blocks for one output may be nested within a thread.
+    """
+    target = Path(path).resolve()  # links to one file share a lock
+    file = target.with_name(f".{target.name}.lock")
+    if _held.get(file) == get_ident():
+        yield
+        return
+    try:
+        descriptor = _open_locked(file)
+    except BlockingIOError:
+        raise DataError(
+            f"another run is writing {path} at this moment; wait until it ends, or name another file"
+        ) from None
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror or error}; choose another place") from None
+    _held[file] = get_ident()
+    try:
+        yield
+    finally:
+        del _held[file]
+        try:
+            file.unlink(missing_ok=True)  # before it is unlocked, so that no other run has locked it yet
+        except OSError:
+            pass  # an empty file stays behind, which is harmless
+        finally:
+            os.close(descriptor)
+
+
+def _open_locked(file: Path) -> int:
+    """Return a descriptor of the file, locked; the file is made if it is not there."""
+    while True:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        try:
+            try_lock(descriptor)
+            if _is_same(descriptor, file):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # the run that had it removed it in between; the next one is ours
+
+
+def _is_same(descriptor: int, file: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), file.stat())
+    except FileNotFoundError:
+        return False
+
+
 # --- Reading and the manifest ----------------------------------------------------------------------------------------
 
 
@@ -396,6 +482,28 @@ def is_archive(path: str | os.PathLike[str]) -> bool:
             return f"{MANIFEST}.npy" in archive.namelist()
     except (OSError, *_DAMAGE):
         return False
+
+
+def is_scipy_archive(path: str | os.PathLike[str]) -> bool:
+    """Return whether the path is a sparse matrix that `scipy.sparse.save_npz` wrote."""
+    if not Path(path).is_file():
+        return False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return {"format.npy", "shape.npy", "data.npy"} <= set(archive.namelist())
+    except (OSError, *_DAMAGE):
+        return False
+
+
+def read_arrays(path: str | os.PathLike[str], *, remedy: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays of an .npz file of NumPy's own, read-only; `remedy` says how to get an intact file."""
+    with (
+        reading_file(path, damage=_DAMAGE, remedy=remedy) as path,
+        open(path, "rb") as file,
+        zipfile.ZipFile(file) as archive,
+    ):
+        members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        return {name: _read_array(archive, info, file, path) for name, info in members.items()}
 
 
 def is_tensor_file(path: str | os.PathLike[str]) -> bool:

@@ -54,10 +54,15 @@ class Interactions:
 
     @classmethod
     def from_events(cls, events: Events) -> Self:
-        """Build interactions from merged events (`Events.merge`); ids that no event uses are dropped."""
+        """Build interactions from merged events (`Events.merge`); ids that no event uses are dropped.
+
+        Items without events stay if the events have `keeps_items`.
+        """
         events.refuse_unmerged()
         user_ids, users = _compact(events.user_ids, events.users)
-        item_ids, items = _compact(events.item_ids, events.items)
+        item_ids, items = events.item_ids, events.items
+        if not events.keeps_items:
+            item_ids, items = _compact(item_ids, items)
         return cls(
             indptr=row_starts(users, len(user_ids)),
             indices=items,

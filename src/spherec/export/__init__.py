@@ -103,7 +103,8 @@ def find_format(path: str | PathLike[str]) -> ExportFormat:
             return known
     names, endings = (", ".join(getattr(known, part) for known in EXPORT_FORMATS) for part in ("name", "suffix"))
     raise ArgumentError(
-        f"the ending of {Path(path).name} says no format; name one of {names}, or end the file with one of {endings}"
+        f"the format of {Path(path).name} cannot be told from its ending; name one of {names}, or use one of the "
+        f"endings {endings}"
     )
 
 

@@ -15,10 +15,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
 from spherec.artifact import Artifact, estimate_model
-from spherec.data.files import refuse_lack_of_room, refuse_unwritable
+from spherec.data.files import lock_output, refuse_lack_of_room, refuse_unwritable
 from spherec.data.ids import Unknown
 from spherec.data.interactions import Orientation, as_interactions
-from spherec.data.lock import lock_output
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, suggest
 from spherec.evaluation.validation import VALIDATION_METRIC, default_share, hold_out

@@ -213,7 +213,7 @@ class TrainedModel:
         return Results(SimilarUser, ids | {"rank": near.rank.tolist(), "score": near.score.tolist()})
 
     def explain(self, user: Ids, item: Ids, k: int = 5) -> Results[Reason]:
-        """Return why the item suits the user: the k of the user's own items that are nearest to it."""
+        """Explain why the item suits the user: return the k of their own items that are nearest to it."""
         state = self._state
         k = _check_k(k, state.data.n_items)
         if is_several(user) or is_several(item):

@@ -34,7 +34,7 @@ _TUNED_BETA = {1: 0.8, 2: 0.7, 5: 0.525}  # the more negatives, the harder popul
 
 @dataclass(frozen=True)
 class TwoStage(Sampling):
-    """Popular candidates first, then the informative among them."""
+    """Two-stage sampling: draw popular candidates, then those of them that are near the positive."""
 
     negatives: int = 5
     "N, negatives for each positive; no item twice."
@@ -101,7 +101,7 @@ class TwoStage(Sampling):
 
     @classmethod
     def as_released(cls, negatives: int = 1, beta: float = 0.8) -> "TwoStage":
-        """Return the sampler of the paper's public code: κ = 1 on the initial vectors for ever."""
+        """Return the sampler of the paper's public code: κ = 1, always on the initial vectors."""
         return cls(negatives=negatives, beta=beta, sharpness=1.0, vectors="frozen")
 
 
@@ -164,7 +164,8 @@ def _make_law(train: Interactions, config: TwoStage, dim: int, device: torch.dev
 
     Drawing items one after the other without replacement is the same as drawing with replacement and skipping repeats.
     So the first C distinct of a few more draws are such a set, at a cost that does not grow with the catalogue. Where
-    that would take many draws (a small catalogue, or a law that a few items own), noise over all items gives it.
+    that would take many draws (a small catalogue, or a law that a few items own), they are drawn by adding noise to the
+    weights of all items.
     """
     weights = popularity_weights(train, config.beta)  # (I,)
     stage_one = make_law_tables(train, weights, device)

@@ -15,9 +15,8 @@ from typing import Literal
 import torch
 
 from spherec import rng
-from spherec.data.files import refuse_lack_of_room, refuse_unwritable
+from spherec.data.files import lock_output, refuse_lack_of_room, refuse_unwritable
 from spherec.data.interactions import Interactions
-from spherec.data.lock import lock_output
 from spherec.device import DeviceName, records_graphs, resolve, threads_for
 from spherec.errors import ArgumentError, DataError, NotEnoughMemoryError, TrainingError
 from spherec.geometry import DenseVectors, Vectors

@@ -72,3 +72,47 @@ def test_a_wrong_column_of_a_parquet_file_is_named(tmp_path):
     pl.DataFrame({"asin": [7], "title": ["Seven"]}).write_parquet(tmp_path / "meta.parquet")
     with pytest.raises(DataError, match=r"meta\.parquet: there is no column 'titel', .*did you mean 'title'"):
         read_names(tmp_path / "meta.parquet", id="asin", name="titel")
+
+
+# Content, encoding, names.
+TABLES = {
+    "movies.dat": (
+        "1::Toy Story (1995)::Animation|Comedy\n2::Léon: 1994::Crime\n",
+        "latin-1",
+        {"1": "Toy Story (1995)", "2": "Léon: 1994"},
+    ),
+    "movies.dat in UTF-8": ("1::Léon (1994)::Crime\n", "utf-8", {"1": "Léon (1994)"}),
+    "movies.csv": ('movieId,title,genres\n1,"Léon, or: (1994)",Crime\n', "utf-8", {"1": "Léon, or: (1994)"}),
+    "u.item": (
+        "1|Toy Story (1995)|01-Jan-1995||http://x?(1995)|0|0\n2|Lé|01|||0|1\n",
+        "latin-1",
+        {"1": "Toy Story (1995)", "2": "Lé"},
+    ),
+    "item_list.txt": ("org_id remap_id\n0553092626 0\n0393316041 1\n", "utf-8", {"0": "0553092626", "1": "0393316041"}),
+    "artists.dat": ("id\tname\turl\n1\tMALICE\tx\n", "utf-8", {"1": "MALICE"}),
+    "RecBole .item": ("item_id:token\tmovie_title:token_seq\n1\tToy\n", "utf-8", {"1": "Toy"}),
+    "meta.json": ('{"asin": "B", "title": "T", "price": 5}\n', "utf-8", {"B": "T"}),
+    "BX-Books.csv": ('"ISBN";"Book-Title";"Book-Author";"Year"\r\n"1";"T";"A";"5"\r\n', "latin-1", {"1": "T — A"}),
+}
+
+
+@pytest.mark.parametrize(("content", "encoding", "names"), TABLES.values(), ids=TABLES)
+def test_public_tables_of_names_are_known_by_their_content(write, content, encoding, names):
+    assert read_names(write("a", content, encoding)) == names
+
+
+def test_a_table_of_names_has_a_header_a_separator_and_an_encoding_of_its_own(write):
+    path = write("a.txt", "7~é\n8~b\n", "latin-1")
+    names = read_names(path, header=["id", "name"], separator="~", encoding="latin-1")
+    assert names == {"7": "é", "8": "b"}
+    with pytest.raises(DataError, match=r"--names-id-column, --names-column.*--names-header"):
+        read_names(write("b.csv", "7,Seven\n"))
+
+
+def test_no_error_about_names_speaks_of_options_for_events(write, tmp_path):
+    pl.DataFrame({"asin": [7], "title": ["Seven"]}).write_parquet(tmp_path / "meta.parquet")
+    for path in (write("a.csv", "id,title\n1,x\n"), tmp_path / "meta.parquet"):
+        with pytest.raises(DataError) as failure:
+            read_names(path, id="id", name="titel")
+        assert "--user-column" not in str(failure.value)
+        assert "--names-column" in str(failure.value)

@@ -72,7 +72,7 @@ def test_gzip_is_told_by_content_not_by_name(write):
 
 
 def test_a_record_that_never_ends_is_refused_before_memory_is_full(write, monkeypatch):
-    monkeypatch.setattr(streaming, "_LONGEST_RECORD", 100)
+    monkeypatch.setattr(streaming, "_LONGEST_QUOTED_RECORD", 100)
     path = write("a.csv", 'a\nb,"c\n' + "d\n" * 100)
     with pytest.raises(DataError, match=r"a\.csv, line 2: .*close its quote"):
         list(read_blocks(path, quote=b'"', block_bytes=10))
@@ -110,9 +110,9 @@ def test_the_search_for_the_first_record_ends_after_a_megabyte(write, content, p
     opened = []
     real = streaming._unpack
 
-    def unpack(path, raw):
+    def unpack(path, raw, max_unpacked=None):
         opened.append(raw)
-        return real(path, raw)
+        return real(path, raw, max_unpacked)
 
     monkeypatch.setattr(streaming, "_unpack", unpack)
     monkeypatch.setattr(streaming, "_check_text", seen := Seen(streaming._check_text))

@@ -87,7 +87,7 @@ def test_who_says_what_is_meant_is_told_nothing(write, how):
         ("adjacency", "rating score stars\n"),
     ],
 )
-def test_known_formats_know_their_values(write, format, text):
+def test_known_formats_know_their_values(write, format, text):  # of which a single one is neither high nor low
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         read(write("a", text), format=format)

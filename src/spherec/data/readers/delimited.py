@@ -3,23 +3,33 @@
 import _csv
 import csv
 import re
+from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from io import BytesIO
 from pathlib import Path
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from spherec.data.events import Events
-from spherec.data.readers.formats import Reading
-from spherec.data.readers.streaming import BadCellError, Block, Collector, first_record, read_blocks
+from spherec.data.readers.formats import FORMATS, Reading
+from spherec.data.readers.streaming import BadCellError, Block, Collector, first_record, read_text
 from spherec.errors import DataError, describe_missing_column
 
-_SEPARATORS = ("\t", ",", ";", "|", "::")
+SEPARATORS = ("\t", ",", ";", "|", "::", " ")
+"""Separators that are tried, in this order."""
+
 _ONE_CHARACTER = "\x1f"  # stands for a separator of several characters, which polars does not know
 _NULLS = ["", "NaN", "nan", "<NA>", "NULL", "null", "\\N", "None"]  # what pandas, SQL and Python write for nothing
 _BLANK_LINES = re.compile(rb"\n(?:\r?\n)+")
 _SHOWN = 60  # characters of a bad line in an error
+_MOST_COLUMNS = 10_000
+_COLUMN_OPTIONS = (
+    "columns are named by --user-column, --item-column, …, or all by header= (--header) if the first line has none; "
+    f"other files by format= (--format): {', '.join(name for name, one in FORMATS.items() if one.known)}"
+)
 
 
 def read_delimited(path: Path, reading: Reading) -> Events:
@@ -48,24 +58,32 @@ class Table:
 
     def locate(self, row: int, role: str) -> tuple[int, str]:
         """Return the line in the file of a row of the frame, and the cell that is there. Slow: for errors only."""
-        start, end = self.layout.record_lines(self.block.text)[row]
-        fields = self.layout.fields(b"\n".join(self.block.text.split(b"\n")[start:end]).decode())
+        start, end = self.layout.record_lines(self.block.text)[row].tolist()
+        starts = _line_starts(self.block.text)
+        fields = self.layout.fields(self.block.text[starts[start] : starts[end] - 1].decode())
         position = self.layout.positions[role]
         return self.block.line + start, fields[position] if position < len(fields) else ""
 
 
-def read_tables(path: Path, roles: Mapping[str, str], reading: Reading) -> Iterator[Table]:
-    """Yield the file as a series of tables with the columns that `roles` maps roles to."""
+def read_tables(
+    path: Path, roles: Mapping[str, str], reading: Reading, *, options: str = _COLUMN_OPTIONS
+) -> Iterator[Table]:
+    """Yield the file as a series of tables with the columns that `roles` maps roles to.
+
+    `options` says in errors how columns are named on the command line.
+    """
     # Where quotes are escaped by something else, fields are known to have no line breaks: cut at any of them.
     spans_lines = reading.quotes is not False and not reading.escape
     first = first_record(path, encoding=reading.encoding, quote=b'"' if spans_lines else b"")
-    layout = _find_layout(path, first, roles, reading)
+    layout = _find_layout(path, first, roles, reading, options)
     body = first.line if reading.header else first.line + max(1, first.text.count(b"\n"))  # line after the header
     quote = b'"' if layout.quoted and spans_lines else b""
-    for block in read_blocks(path, encoding=reading.encoding, quote=quote, progress=reading.progress):
+    for block in read_text(path, reading, quote=quote):
         if block.line < body:
             block = Block(_after_lines(block.text, body - block.line), body)
         if block.text and not block.text.isspace():
+            if block.line == body and not reading.header:
+                _refuse_index_column(path, block, layout)
             _refuse_cut_off(path, block, layout)
             yield _parse_block(path, block, layout)
 
@@ -98,15 +116,22 @@ class _Layout:
         except csv.Error:  # such as a field too long for it
             return record.split(self.separator)
 
-    def record_lines(self, text: bytes) -> list[tuple[int, int]]:
-        """Return the lines (from, to) of each record in a text, counted from 0; blank lines are no records."""
-        lines = text.decode().split("\n")
-        reader = self._csv_reader(lines)
+    def record_lines(self, text: bytes) -> NDArray[np.int64]:
+        """Return the lines (n, 2), from and to, of each record in a text, from 0; blank lines are no records."""
+        bounds = array("q")  # of millions of records: no Python objects
+        reader = self._csv_reader(line.decode().removesuffix("\n") for line in BytesIO(text))
+        start = 0
         try:
-            ends = [(reader.line_num, bool(fields)) for fields in reader]
+            for fields in reader:
+                if fields:
+                    bounds.extend((start, reader.line_num))
+                start = reader.line_num
         except csv.Error:  # take each line for a record
-            return [(number, number + 1) for number, line in enumerate(lines) if line.strip("\r")]
-        return [(start, end) for (start, _), (end, filled) in pairwise([(0, False), *ends]) if filled]
+            bounds = array("q")
+            for number, line in enumerate(BytesIO(text)):
+                if line.strip(b"\r\n"):
+                    bounds.extend((number, number + 1))
+        return np.frombuffer(bounds, dtype=np.int64).reshape(-1, 2) if bounds else np.zeros((0, 2), dtype=np.int64)
 
     def _csv_reader(self, lines: Iterable[str]) -> "_csv.Reader":
         """Return a reader of the csv module: slow, but it knows line numbers."""
@@ -120,17 +145,31 @@ class _Layout:
         )
 
 
-def _find_layout(path: Path, first: Block, roles: Mapping[str, str], reading: Reading) -> _Layout:
+def split_fields(line: str, separator: str, reading: Reading) -> list[str]:
+    """Return the fields of one line under a separator."""
+    return _Layout(separator, _is_quoted(line, separator, reading), reading.escape).fields(line)
+
+
+def _is_quoted(first: str, separator: str, reading: Reading) -> bool:
+    """Return whether double quotes enclose fields, going by the first line where the caller did not say."""
+    if reading.quotes is not None:
+        return reading.quotes
+    return separator != "\t" or (reading.header is None and first.startswith('"'))
+
+
+def _find_layout(path: Path, first: Block, roles: Mapping[str, str], reading: Reading, options: str) -> _Layout:
     """Find the separator and the wanted columns in the first record."""
     record = first.text.decode().rstrip("\r\n")
     if "\r" in record:
         raise DataError(f"{path}, line {first.line}: carriage returns inside the line; save it with plain line ends")
     best: list[str] = []
-    for separator in (reading.separator,) if reading.separator else _SEPARATORS:
-        quoted = reading.quotes
-        if quoted is None:
-            quoted = separator != "\t" or (reading.header is None and record.startswith('"'))
-        layout = _Layout(separator, quoted, reading.escape)
+    for separator in (reading.separator,) if reading.separator else SEPARATORS:
+        if record.count(separator) >= _MOST_COLUMNS:
+            raise DataError(
+                f"{path}, line {first.line}: {record.count(separator) + 1:,} columns separated by {separator!r}, more "
+                f"than {_MOST_COLUMNS:,}; keep the columns of users, items, ratings and times"
+            )
+        layout = _Layout(separator, _is_quoted(record, separator, reading), reading.escape)
         fields = layout.fields(record)
         names = list(reading.header or fields)
         if set(roles.values()) <= set(names) and (reading.header is None or len(fields) == len(names)):
@@ -139,15 +178,13 @@ def _find_layout(path: Path, first: Block, roles: Mapping[str, str], reading: Re
                     raise DataError(f"{path}: {names.count(name)} columns are called {name!r}; rename all but one")
             positions = {role: names.index(name) for role, name in roles.items()}
             return replace(layout, names=tuple(names), positions=positions)
-        best = names if len(names) > len(best) else best
+        if len(names) > len(best) and not (separator == " " and len(best) > 1):
+            best = names
     absent = [name for name in roles.values() if name not in best]
     if reading.header is not None and not absent:
         wanted = ", ".join(reading.header)
         raise DataError(f"{path}, line {first.line}: {record[:_SHOWN]!r} is not {wanted}; name the right format")
-    hint = (
-        "columns are named by --user-column, --item-column, …, or all by header= (--header) if the first line has none"
-    )
-    raise DataError(f"{path}: {describe_missing_column(absent[0], best)} ({hint})")
+    raise DataError(f"{path}: {describe_missing_column(absent[0], best)} ({options})")
 
 
 def _parse_block(path: Path, block: Block, layout: _Layout) -> Table:
@@ -155,23 +192,40 @@ def _parse_block(path: Path, block: Block, layout: _Layout) -> Table:
         return Table(_parse(block.text, layout), block, layout)
     except pl.exceptions.PolarsError:
         pass
-    lines = block.text.split(b"\n")
+    starts = _line_starts(block.text)
     records = layout.record_lines(block.text)
     low, high = 0, len(records) - 1  # the first record with which polars fails is in records[low : high + 1]
     while low < high:
         middle = (low + high) // 2
         try:
-            _parse(b"\n".join(lines[: records[middle][1]]) + b"\n", layout)
+            _parse(block.text[: starts[records[middle, 1]]], layout)
             low = middle + 1
         except pl.exceptions.PolarsError:
             high = middle
-    start = records[low][0]
-    shown = lines[start][:_SHOWN].decode(errors="replace")
+    start = int(records[low, 0])
+    shown = block.text[starts[start] : starts[start + 1] - 1][:_SHOWN].decode(errors="replace")
     raise DataError(
         f"{path}, line {block.line + start}: {shown!r} does not read as {layout.width} columns "
         f"separated by {layout.separator!r}; mend the line or its quotes, or take quotes for ordinary characters with "
         "quotes=False (--no-quotes)"
     )
+
+
+def _line_starts(text: bytes) -> NDArray[np.int64]:
+    """Return where each line begins (n + 1,); the last entry is one beyond the end of the text."""
+    breaks = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == ord("\n"))
+    return np.concatenate(([0], breaks + 1, [len(text) + 1]))
+
+
+def _refuse_index_column(path: Path, block: Block, layout: _Layout) -> None:
+    """Raise a `DataError` if the first row has one field more than the header: an index column without a name."""
+    line = block.text.lstrip(b"\r\n").partition(b"\n")[0].decode()
+    if '"' not in line and len(layout.fields(line)) == layout.width + 1:
+        raise DataError(
+            f"{path}, line {block.line}: {line[:_SHOWN]!r} has {layout.width + 1} fields, but the header names only "
+            f"{layout.width}, as if the first column were an index without a name; write the table without its index "
+            "(pandas: index=False, R: row.names=FALSE), or put a name and a separator before the header"
+        )
 
 
 def _refuse_cut_off(path: Path, block: Block, layout: _Layout) -> None:
@@ -195,6 +249,8 @@ def _parse(text: bytes, layout: _Layout) -> pl.DataFrame:
     if layout.one_character != layout.separator:
         text = text.replace(layout.separator.encode(), layout.one_character.encode())
     text = text.lstrip(b"\r\n")
+    if b"\n\n\n" in text or b"\n\r\n\r\n" in text:  # many of them would take much memory
+        text = _without_blank_lines(text, layout)
     frame = _read_csv(text, layout)
     if any(column.null_count() for column in frame):  # polars takes a blank line for a row of nulls
         filled = _without_blank_lines(text, layout)

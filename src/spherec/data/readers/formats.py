@@ -7,17 +7,17 @@ that is a table under known names needs the entry alone.
 import importlib.util
 import re
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, level_of_caller
 from spherec.data.files import is_archive, refuse_unreadable
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, DataError, MissingPackageError, UnreadValuesWarning
+from spherec.errors import ArgumentError, DataError, MissingPackageError, UncutValuesWarning, UnreadValuesWarning
 
 FormatName = Literal[
     "auto",
@@ -31,8 +31,9 @@ FormatName = Literal[
     "movielens",
     "adjacency",
     "citeulike",
+    "scipy",
 ]
-"""A key of `FORMATS`, or "auto": the format that a file's name and first bytes show."""
+"""A key of `FORMATS`, or "auto": the format that a file's content shows."""
 
 Missing = Literal["error", "drop"]
 """Treatment of rows without user or item: refuse the file, or drop and count them."""
@@ -40,7 +41,7 @@ Missing = Literal["error", "drop"]
 ReadProgress = Callable[[int, int], None]
 """Called with the amount of a file that is read, and the whole amount."""
 
-_VALUE_NAMES = {
+VALUE_NAMES = {
     *("rating", "ratings", "score", "stars", "overall", "value", "weight", "count", "plays", "listens"),
     *("userrating", "bookrating", "movierating", "starrating", "reviewrating", "reviewscore", "userscore"),
     *("playcount", "listencount"),
@@ -76,7 +77,7 @@ class Columns:
         if self.value is not None:
             return None
         others = (name for name in present if name not in self.names.values())
-        return next((name for name in others if re.sub(r"[\W_]", "", name).lower() in _VALUE_NAMES), None)
+        return next((name for name in others if re.sub(r"[\W_]", "", name).lower() in VALUE_NAMES), None)
 
 
 @dataclass(frozen=True)
@@ -100,10 +101,18 @@ class Reading:
     limit: int | None = None
     "Number of rows after which to stop."
     progress: ReadProgress | None = None
+    report: Callable[[str], None] | None = None
+    "Called with remarks: what the file was taken for, lines that are left out."
+    read_as: str = ""
+    "What the file was taken for, where 'auto' found out."
+    max_unpacked: float | None = None
+    "Largest unpacked size in GB. None: 200 times the file, or 0.27 GB if that is more."
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:
             raise ArgumentError(f"limit must be at least 1 row, got {self.limit}")
+        if self.max_unpacked is not None and not self.max_unpacked > 0:
+            raise ArgumentError(f"max_unpacked must be above 0 GB, got {self.max_unpacked}")
         if self.separator and set(self.separator) & set('"\r\n'):
             raise ArgumentError(f"separator must not have quotes or line ends in it, got {self.separator!r}")
         for name, value, allowed in (("format", self.format, FormatName), ("missing", self.missing, Missing)):
@@ -172,6 +181,12 @@ def _read_movielens(path: Path, reading: Reading) -> Events:
     return movielens.read_movielens(path, reading)
 
 
+def _read_scipy(path: Path, reading: Reading) -> Events:
+    from spherec.data.readers import scipy_matrix
+
+    return scipy_matrix.read_scipy(path, reading)
+
+
 FORMATS: dict[FormatName, FileFormat] = {
     "delimited": FileFormat(_read_delimited),
     "json-lines": FileFormat(_read_json_lines, suffixes=(".jsonl", ".ndjson", ".json")),
@@ -212,6 +227,7 @@ FORMATS: dict[FormatName, FileFormat] = {
     ),
     "adjacency": FileFormat(_read_adjacency, Reading(), "sum"),
     "citeulike": FileFormat(_read_citeulike, Reading(), "sum"),
+    "scipy": FileFormat(_read_scipy, Reading(), "sum"),
 }
 """All formats by name."""
 
@@ -232,20 +248,26 @@ def read(
     missing: Missing = "error",
     duplicates: Duplicates | None = None,
     cut: Cut | None = None,
+    items: str | PathLike[str] | Iterable[Hashable] | None = None,
+    max_unpacked: float | None = None,
     progress: ReadProgress | None = None,
 ) -> Interactions:
     """Read interactions from a file: a table with a column of users and one of items, or a known format.
 
     Args:
-        path: CSV, TSV or JSON lines, plain or gzipped; Parquet; or a file that `Interactions.save` wrote.
-        user: The column with the external ids of users. Ids in text files are strings: "007" is not 7.
-        item: The column with the external ids of items.
+        path: CSV, TSV or JSON lines, plain or gzipped; Parquet; a sparse matrix that scipy saved; or a file that
+            `Interactions.save` wrote.
+        user: The column with the external ids of users. Ids in text files are strings: "007" is not 7. Where a table
+            has no column of this default name, usual names (userId, reviewerID, …) are recognised.
+        item: The column with the external ids of items; likewise (movieId, asin, …).
         value: A column with ratings or counts, used by `cut`. What passes the cut is an interaction. If the table
-            seems to have such a column, but it is not named here, an `UnreadValuesWarning` is issued.
+            seems to have such a column, but it is not named here, an `UnreadValuesWarning` is issued. If a format has
+            ratings and `cut` has no `min_value`, an `UncutValuesWarning` says that low ratings count, too.
         time: A column with numbers or dates, for splits by time.
         time_format: The pattern of dates that are not ISO, for strptime: "%m %d, %Y".
-        format: "auto" goes by the file's name and content. The formats of the field ("book-crossing", "echonest",
-            "amazon-ratings", "amazon-reviews", "movielens", "adjacency", "citeulike") know their own columns.
+        format: "auto" goes by the file's content; the first of `steps` says what it was taken for. The formats of the
+            field ("book-crossing", "echonest", "amazon-ratings", "amazon-reviews", "movielens", "adjacency",
+            "citeulike", "scipy") know their own columns.
         header: The names of all columns, for delimited text that has none in its first line.
         separator: The separator of columns; tab, comma, semicolon, | and :: are recognised by default.
         quotes: Whether double quotes enclose fields. By default they do, unless the file is tab-separated and its
@@ -255,6 +277,9 @@ def read(
         duplicates: How repeated pairs are merged: "last" (default for ratings), "sum" (default without values:
             repeats are counted) or "error". Without a choice, a `DuplicatePairsWarning` names their number.
         cut: Which events count, e.g. `Cut(min_value=4, min_per_user=20)`; by default all.
+        items: The ids of all items, or a file with them (a table, item names, or one id a line): items that nobody
+            has are then kept, too.
+        max_unpacked: The largest unpacked size in GB; by default 200 times the size of the file, or 0.27 GB.
         progress: Called with the bytes read so far and in all.
 
     Raises:
@@ -269,8 +294,9 @@ def read(
         encoding=encoding,
         missing=missing,
         progress=progress,
+        max_unpacked=max_unpacked,
     )
-    return read_interactions(path, reading, duplicates=duplicates, cut=cut)
+    return read_interactions(path, reading, duplicates=duplicates, cut=cut, items=items)
 
 
 def read_interactions(
@@ -279,7 +305,9 @@ def read_interactions(
     *,
     duplicates: Duplicates | None = None,
     cut: Cut | None = None,
+    items: str | PathLike[str] | Iterable[Hashable] | None = None,
     on_unread: Callable[[str], None] | None = None,
+    on_uncut: Callable[[float, float], None] | None = None,
     on_merged: Callable[[int], None] | None = None,
 ) -> Interactions:
     """Read, merge and cut a file; a prepared one is loaded and cut.
@@ -289,19 +317,33 @@ def read_interactions(
         reading: How to read it.
         duplicates: How repeated pairs are merged; by default as the format or the values suggest.
         cut: Which events count; by default all.
+        items: All items, as ids or as a file of them; see `read`.
+        on_uncut: Called, instead of an `UncutValuesWarning`, with the lowest and the highest rating or count, if the
+            format has them, but no least value was asked for.
         on_unread: Called, instead of an `UnreadValuesWarning`, with the column of ratings or counts that a table has,
             if neither that column nor a least value was asked for.
         on_merged: Called, instead of a `DuplicatePairsWarning`, with the number of repeated pairs, if neither the
             caller nor the format says how to merge them.
     """
     cut = cut or Cut()
+    if items is not None and cut.min_per_item:
+        raise ArgumentError(
+            f"items states items that nobody has, and min_per_item={cut.min_per_item} drops them; leave one of them out"
+        )
     if reading.format == "auto" and is_archive(path):
-        _refuse_column_options(reading, f"{path} is prepared and", duplicates)
+        _refuse_column_options(reading, f"{path} is prepared and", duplicates, items)
         data = Interactions.load(path)
         return data if cut == Cut() else data.cut(cut)
-    events = read_events(path, reading)
-    rule = duplicates or (None if reading.format == "auto" else FORMATS[reading.format].duplicates)
+    refuse_without_polars()
+    all_items = None if items is None else _list_items(items)  # first: it fails sooner
+    chosen_value = reading.columns.value
+    reading = recognise(path, reading)
+    events = _read_recognised(path, reading)
+    if all_items is not None:
+        events = events.with_items(all_items)
+    rule = duplicates or FORMATS[reading.format].duplicates
     rows, has_values = len(events), events.values is not None
+    uncut = events.values if chosen_value is None and cut.min_value is None else None
     try:
         events = events.merge(rule if rule or on_merged is None else events.default_duplicates)
         if rule is None and on_merged is not None and len(events) < rows:
@@ -313,21 +355,46 @@ def read_interactions(
         raise DataError(f"{path}: {error}{hint}") from None
     if events.unread_value is not None and cut.min_value is None:
         (on_unread or _warn_unread(path))(events.unread_value)
+    if uncut is not None and (lowest := float(uncut.min())) < (highest := float(uncut.max())):
+        (on_uncut or _warn_uncut(path))(lowest, highest)
     return Interactions.from_events(events)
 
 
 def read_events(path: str | PathLike[str], reading: Reading) -> Events:
     """Read the raw events of a file, neither merged nor cut."""
     refuse_without_polars()
+    return _read_recognised(Path(path), recognise(Path(path), reading))
+
+
+def recognise(path: str | PathLike[str], reading: Reading) -> Reading:
+    """Return how to read a file, with the format and the columns that its content shows; report what was recognised."""
+    from spherec.data.readers import recognition
+
     path = Path(path)
-    if reading.format == "auto":
-        reading = replace(reading, format=detect_format(path))
-    file_format = FORMATS[reading.format]
-    if file_format.known is not None:
+    file_format = None if reading.format == "auto" else FORMATS[reading.format]
+    if file_format is not None and file_format.known is not None:
         _refuse_column_options(reading, f"format {reading.format!r}")
-        given = {name: getattr(reading, name) for name in ("format", "missing", "limit", "progress")}
-        reading = replace(file_format.known, **given)
-    return file_format.read(path, reading)
+        return replace(file_format.known, **run_options(reading))
+    found = recognition.recognise_file(path, reading)
+    if found.reading.read_as and reading.report is not None:
+        reading.report(f"{path}: read as {found.reading.read_as} ({found.layout})")
+    return found.reading
+
+
+def _read_recognised(path: str | PathLike[str], reading: Reading) -> Events:
+    return FORMATS[reading.format].read(Path(path), reading)
+
+
+def run_options(reading: Reading) -> dict[str, Any]:
+    """Return the options that every format takes."""
+    names = ("format", "missing", "limit", "progress", "report", "read_as", "max_unpacked")
+    return {name: getattr(reading, name) for name in names}
+
+
+def _list_items(items: str | PathLike[str] | Iterable[Hashable]) -> list[Hashable]:
+    from spherec.data.readers import names
+
+    return list(names.read_item_ids(items)) if isinstance(items, str | PathLike) else list(items)
 
 
 def detect_format(path: Path) -> FormatName:
@@ -365,15 +432,41 @@ def _warn_unread(path: str | PathLike[str]) -> Callable[[str], None]:
     return warn
 
 
-def _refuse_column_options(reading: Reading, what: str, duplicates: Duplicates | None = None) -> None:
+def _warn_uncut(path: str | PathLike[str]) -> Callable[[float, float], None]:
+    def warn(lowest: float, highest: float) -> None:
+        warnings.warn(
+            f"{path}: {describe_uncut(lowest, highest)}; keep only the high ones with e.g. "
+            f"cut=Cut(min_value={suggest_least(highest):g}), or say that all are meant with "
+            f"cut=Cut(min_value={lowest:g})",
+            UncutValuesWarning,
+            stacklevel=level_of_caller(),
+        )
+
+    return warn
+
+
+def describe_uncut(lowest: float, highest: float) -> str:
+    """Return the remark that low ratings count as likes."""
+    return f"ratings or counts from {lowest:g} to {highest:g} all count as likes, the low ones too"
+
+
+def suggest_least(highest: float) -> float:
+    """Return a usual least value of a like: 4 of 5 stars, 7 of 10, or 2 of a count."""
+    return 4 if 4 < highest <= 5 else 7 if 7 < highest <= 10 else 2
+
+
+def _refuse_column_options(
+    reading: Reading, what: str, duplicates: Duplicates | None = None, items: object = None
+) -> None:
     """Raise an `ArgumentError` if columns or their layout were named where that would be ignored."""
-    plain = Reading(reading.format, missing=reading.missing, limit=reading.limit, progress=reading.progress)
+    plain = Reading(**run_options(reading))
     given = {
         field.name: getattr(reading, field.name)
         for field in fields(reading)
         if getattr(reading, field.name) != getattr(plain, field.name)
     }
     given |= {"duplicates": duplicates} if duplicates else {}
+    given |= {"items": items} if items is not None else {}
     if given:
         options = ", ".join(f"{name}={value!r}" for name, value in given.items())
         raise ArgumentError(f"{what} knows its own columns; leave out {options}")

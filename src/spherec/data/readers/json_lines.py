@@ -1,7 +1,8 @@
-"""JSON lines: one JSON object per line."""
+"""JSON lines: one JSON object per line. Where an object has a key twice, the first counts."""
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -9,10 +10,12 @@ import polars as pl
 
 from spherec.data.events import Events
 from spherec.data.readers.formats import Reading
-from spherec.data.readers.streaming import BadCellError, Block, Collector, read_blocks
+from spherec.data.readers.streaming import BadCellError, Block, Collector, read_text
 from spherec.errors import DataError, describe_missing_column
 
 _LOOKS_NESTED = r"^(?:[\[{]|true$|false$)"
+_HIGH, _LOW = rb"\\u[dD][89abAB][\da-fA-F]{2}", rb"\\u[dD][c-fC-F][\da-fA-F]{2}"
+_HALF_CHARACTER = re.compile(_HIGH + rb"(?!" + _LOW + rb")|(?<!\\u[dD][89abAB]..)" + _LOW)  # or an escaped backslash
 _SHOWN = 60  # characters of a bad line in an error
 
 
@@ -24,11 +27,12 @@ def read_json_lines(path: Path, reading: Reading) -> Events:
     collector = Collector(reading)
     roles = reading.columns.names
     schema: dict[str, pl.DataType] | None = None
-    for block in read_blocks(path, encoding=reading.encoding, progress=reading.progress):
+    for block in read_text(path, reading):
         if schema is None:
             firsts = _first_values(path, block, roles)
             schema = _schema(firsts, roles)
             collector.present = firsts
+        _refuse_half_characters(path, block, schema)
         frame = _parse(path, block, schema).select(**{role: pl.col(name) for role, name in roles.items()})
         _refuse_nested_ids(path, block, frame, roles)
         try:
@@ -45,7 +49,8 @@ def read_json_lines(path: Path, reading: Reading) -> Events:
 def read_json_texts(path: Path, names: tuple[str, ...], reading: Reading) -> Iterator[tuple[str | None, ...]]:
     """Yield the values of these keys, object by object, all as strings."""
     schema: dict[str, pl.DataType] = {name: pl.String() for name in names}
-    for block in read_blocks(path, encoding=reading.encoding, progress=reading.progress):
+    for block in read_text(path, reading):
+        _refuse_half_characters(path, block, schema)
         yield from _parse(path, block, schema).select(names).iter_rows()
 
 
@@ -78,6 +83,22 @@ def _parse(path: Path, block: Block, schema: dict[str, pl.DataType]) -> pl.DataF
         return pl.scan_ndjson(block.text, schema=schema).collect()
     except pl.exceptions.PolarsError:
         raise DataError(_bad_line(path, block, schema)) from None
+
+
+def _refuse_half_characters(path: Path, block: Block, names: Iterable[str]) -> None:
+    """Raise a `DataError` for half a surrogate pair in a wanted value, of which polars makes a zero character."""
+    for match in _HALF_CHARACTER.finditer(block.text):
+        begin = block.text.rfind(b"\n", 0, match.start()) + 1
+        end = block.text.find(b"\n", match.end())
+        content = _load(block.text[begin : end if end >= 0 else None])
+        for name in names:
+            cell = content.get(name) if isinstance(content, dict) else None
+            if isinstance(cell, str) and any("\ud800" <= character <= "\udfff" for character in cell):
+                line = block.line + block.text.count(b"\n", 0, begin)
+                raise DataError(
+                    f"{path}, line {line}: {name!r} is {json.dumps(cell)[:_SHOWN]}, which has half a character in it "
+                    "(a lone surrogate); correct the row"
+                )
 
 
 def _refuse_nested_ids(path: Path, block: Block, frame: pl.DataFrame, roles: dict[str, str]) -> None:
@@ -120,10 +141,15 @@ def _objects(block: Block) -> Iterator[tuple[int, object]]:
     """Yield number and content of each line that is not blank; the text itself where it is not JSON. Slow."""
     for number, text in enumerate(block.text.split(b"\n"), start=block.line):
         if text.strip():
-            try:
-                yield number, json.loads(text, parse_constant=_refuse_constant)
-            except (ValueError, RecursionError):
-                yield number, text.decode(errors="replace").strip()
+            yield number, _load(text)
+
+
+def _load(line: bytes) -> object:
+    """Return the content of a line, or its text where it is not JSON; of a repeated key the first counts."""
+    try:
+        return json.loads(line, parse_constant=_refuse_constant, object_pairs_hook=lambda pairs: dict(reversed(pairs)))
+    except (ValueError, RecursionError):
+        return line.decode(errors="replace").strip()
 
 
 def _refuse_constant(word: str) -> None:

@@ -1,42 +1,183 @@
-"""Item names from a table next to the events. Importing this brings no polars."""
+"""Item tables next to the events: names of items, and which items there are. Importing this brings no polars."""
 
-from collections.abc import Iterable
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
+from spherec.data.readers.book_crossing import read_book_crossing_names
 from spherec.data.readers.formats import Reading, detect_format, refuse_without_polars
 from spherec.errors import DataError
 
+_ID_NAMES = ({"id"},)
+_NAME_NAMES = (
+    {"name", "title"},
+    {"itemname", "itemtitle", "movietitle", "moviename", "booktitle", "artistname", "trackname", "songname"}
+    | {"producttitle", "productname", "filmtitle", "gamename", "label", "orgid"},
+)
+_OPTIONS = (
+    "columns are named by id= and name= (--names-id-column, --names-column), or all by header= (--names-header) if the "
+    "first line has none"
+)
+_MOVIES_DAT = r"\d+::[^:].*::.*"
+_U_ITEM = r"\d+\|[^|]+\|[^|]*\|[^|]*\|.*"
+
 
 def read_names(
-    path: str | PathLike[str], *, id: str, name: str, separator: str | None = None, encoding: str = "utf-8"
+    path: str | PathLike[str],
+    *,
+    id: str | None = None,
+    name: str | None = None,
+    header: Sequence[str] | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
 ) -> dict[str, str]:
     """Read item names by external id, both as strings, from two columns of a file.
 
-    Where an id is repeated, its last name counts.
+    Where an id is repeated, its last name counts. MovieLens' movies.dat, movies.csv and u.item, LightGCN's
+    item_list.txt, Book-Crossing's BX-Books.csv and tables with usual column names are recognised.
 
     Args:
-        path: CSV, TSV and JSON lines, plain or gzipped, or Parquet; recognised as `read` does it.
-        id: The column with the external ids of items.
-        name: The column with their names.
-        separator: The separator of columns; tab, comma, semicolon, | and :: are recognised by default.
-        encoding: The encoding of a text file.
+        path: CSV, TSV and JSON lines, plain or gzipped, or Parquet.
+        id: The column with the external ids of items; by default recognised.
+        name: The column with their names; by default recognised.
+        header: The names of all columns, for delimited text that has none in its first line.
+        separator: The separator of columns; tab, comma, semicolon, |, :: and space are recognised by default.
+        encoding: The encoding of a text file. By default UTF-8, or what a recognised format has.
     """
     refuse_without_polars()
-    from spherec.data.readers import delimited, json_lines, parquet
+    path = Path(path)
+    reading = Reading(
+        header=tuple(header) if header else None,
+        separator=separator,
+        encoding="utf-8" if encoding is None else encoding,
+    )
+    table = _recognise_table(path, reading, id, name, encoding)
+    if table is None:
+        return read_book_crossing_names(path)
+    reading, *columns = table
+    names = {external: text for external, text in _rows(path, columns, reading) if external and text}
+    if not names:
+        shown = " and ".join(map(repr, columns))
+        raise DataError(f"{path} has no names: columns {shown} are empty; name the right ones")
+    return names
+
+
+def read_item_ids(path: str | PathLike[str]) -> Iterable[str]:
+    """Read the external ids of all items, as strings, from a file.
+
+    It may be a table of names (see `read_names`), a table with a column of items, a file with one id a line, or
+    CiteULike's mult.dat, where line k is item k.
+    """
+    refuse_without_polars()
+    from spherec.data.readers import recognition, streaming
 
     path = Path(path)
-    reading = Reading(separator=separator, encoding=encoding)
-    rows: Iterable[tuple[str | None, ...]]
-    match detect_format(path):
+    if detect_format(path) not in ("json-lines", "parquet"):
+        lines = streaming.first_lines(path)
+        words = [line.split() for line in lines[:100]]
+        is_table = any(mark in line for line in lines[:100] for mark in "\t,;|")
+        if words and not is_table and all(recognition.WORD_COUNT.fullmatch(word) for row in words for word in row[1:]):
+            is_id = all(len(row) == 1 for row in words)
+            texts = (line for block in streaming.read_text(path, Reading()) for line in _lines(block.text))
+            if not is_id:
+                return [str(number) for number, _ in enumerate(texts)]
+            ids = [text.strip() for text in texts if text.strip()]
+            return ids[1:] if recognition.item_column(ids[:1]) else ids
+    table = _recognise_table(path, Reading(), None, None, None, needs_name=False)
+    if table is None:
+        return read_book_crossing_names(path)
+    reading, column, _ = table
+    return [external for (external,) in _rows(path, [column], reading) if external]
+
+
+def _lines(text: bytes) -> list[str]:
+    return text.decode().removesuffix("\n").split("\n")
+
+
+def _rows(path: Path, columns: Sequence[str], reading: Reading) -> Iterable[tuple[str | None, ...]]:
+    from spherec.data.readers import delimited, json_lines, parquet
+
+    match reading.format:
         case "json-lines":
-            rows = json_lines.read_json_texts(path, (id, name), reading)
+            return json_lines.read_json_texts(path, tuple(columns), reading)
         case "parquet":
-            rows = parquet.read_parquet_texts(path, (id, name))
+            return parquet.read_parquet_texts(path, tuple(columns), _OPTIONS)
         case _:
-            tables = delimited.read_tables(path, {"id": id, "name": name}, reading)
-            rows = (row for table in tables for row in table.frame.iter_rows())
-    names = {external: text for external, text in rows if external and text}
-    if not names:
-        raise DataError(f"{path} has no names: columns {id!r} and {name!r} are empty; name the right ones")
-    return names
+            tables = delimited.read_tables(path, {name: name for name in columns}, reading, options=_OPTIONS)
+            return (row for table in tables for row in table.frame.iter_rows())
+
+
+def _recognise_table(
+    path: Path,
+    reading: Reading,
+    id: str | None,
+    name: str | None,
+    encoding: str | None,
+    *,
+    needs_name: bool = True,
+) -> tuple[Reading, str, str] | None:
+    """Return how to read an item table, its column of ids and that of names ("" if none); None for Book-Crossing."""
+    from spherec.data.readers import delimited, parquet, recognition, streaming
+
+    reading = replace(reading, format=detect_format(path))
+    if reading.format == "parquet":
+        candidates = [parquet.column_names(path)]
+    else:
+        lines = streaming.first_lines(path, encoding=reading.encoding)
+        first = lines[0] if lines else ""
+        is_plain = id is None and name is None and not reading.header and not reading.separator
+        if is_plain and first.startswith('"ISBN";"Book-Title";"Book-Author"'):
+            return None
+        if is_plain and re.fullmatch(_MOVIES_DAT, first):
+            return _headless(path, reading, first, "::", encoding), "id", "name"
+        if is_plain and re.fullmatch(_U_ITEM, first):
+            return _headless(path, reading, first, "|", encoding), "id", "name"
+        if reading.format == "json-lines" or re.match(r'\s*\{\s*"', first):
+            reading = replace(reading, format="json-lines")
+            candidates = [_keys(lines)]
+        elif reading.header:
+            candidates = [list(reading.header)]
+        else:
+            separators = (reading.separator,) if reading.separator else delimited.SEPARATORS
+            candidates = [delimited.split_fields(first, separator, reading) for separator in separators]
+    if id is not None and (name is not None or not needs_name):
+        return reading, id, name or ""  # the reader names what is missing
+    for columns in candidates:
+        ids = [id] if id in columns else _id_columns(columns) if id is None else []
+        names = [name] if name in columns else recognition.find_columns(columns, _NAME_NAMES) if name is None else []
+        names = [one for one in names if one not in ids]
+        if len(ids) == 1 and (len(names) == 1 or not needs_name):
+            return reading, str(ids[0]), str(names[0]) if names else ""
+    best = max(candidates, key=len)
+    shown = ", ".join(repr(one[:30]) for one in best[:12])
+    raise DataError(f"{path}: none of its columns ({shown}) is plainly the id and the name of items; {_OPTIONS}")
+
+
+def _id_columns(columns: Sequence[str]) -> list[str]:
+    from spherec.data.readers import recognition
+
+    remapped = [one for one in columns if one == "remap_id"]  # LightGCN: org_id remap_id
+    return remapped or recognition.item_column(columns) or recognition.find_columns(columns, _ID_NAMES)
+
+
+def _keys(lines: list[str]) -> list[str]:
+    keys: dict[str, None] = {}
+    for line in lines[:100]:
+        try:
+            content = json.loads(line)
+        except (ValueError, RecursionError):
+            break
+        keys |= dict.fromkeys(content) if isinstance(content, dict) else {}
+    return list(keys)
+
+
+def _headless(path: Path, reading: Reading, first: str, separator: str, encoding: str | None) -> Reading:
+    """Return how to read a table of MovieLens that has no header: id, name, and more."""
+    from spherec.data.readers import streaming
+
+    header = ("id", "name", *(str(column) for column in range(2, len(first.split(separator)))))
+    found = encoding or ("utf-8" if streaming.is_utf8(path) else "latin-1")
+    return replace(reading, header=header, separator=separator, quotes=False, encoding=found)

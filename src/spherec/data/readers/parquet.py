@@ -9,10 +9,12 @@ import polars as pl
 from spherec.data.events import Events
 from spherec.data.files import refuse_unreadable
 from spherec.data.readers.formats import Reading
-from spherec.data.readers.streaming import BadCellError, Collector
+from spherec.data.readers.streaming import BadCellError, Collector, largest_unpacked
 from spherec.errors import DataError, describe_missing_column
 
 _ROWS = 1 << 20
+_BYTES_PER_EVENT = 8  # in memory: two 32-bit numbers
+_COLUMN_OPTIONS = "--user-column, --item-column, …"
 
 
 def read_parquet(path: Path, reading: Reading) -> Events:
@@ -23,6 +25,12 @@ def read_parquet(path: Path, reading: Reading) -> Events:
         collector.present = table.collect_schema().names()
         wanted = table.select(**{role: pl.col(name) for role, name in roles.items()})
         total = table.select(pl.len()).collect().item()
+        largest = largest_unpacked(path.stat().st_size, reading.max_unpacked)
+        if total * _BYTES_PER_EVENT > largest:
+            raise DataError(
+                f"{path} claims {total:,} rows, more than {largest / 1e9:,.3g} GB of pairs; if you trust it, allow "
+                "more with max_unpacked= (--max-unpacked), in GB"
+            )
         for begin in range(0, total, _ROWS):
             frame = wanted.slice(begin, _ROWS).collect()
             try:
@@ -37,14 +45,20 @@ def read_parquet(path: Path, reading: Reading) -> Events:
     return collector.finish(path)
 
 
-def read_parquet_texts(path: Path, names: tuple[str, ...]) -> list[tuple[str | None, ...]]:
-    """Return the rows of these columns, all as strings."""
-    with _open_parquet(path, names) as table:
+def column_names(path: Path) -> list[str]:
+    """Return the names of all columns."""
+    with _open_parquet(path, ()) as table:
+        return table.collect_schema().names()
+
+
+def read_parquet_texts(path: Path, names: tuple[str, ...], options: str) -> list[tuple[str | None, ...]]:
+    """Return the rows of these columns, all as strings; `options` name columns on the command line."""
+    with _open_parquet(path, names, options) as table:
         return table.select(pl.col(*names).cast(pl.String)).collect().rows()
 
 
 @contextmanager
-def _open_parquet(path: Path, names: Iterable[str]) -> Iterator[pl.LazyFrame]:
+def _open_parquet(path: Path, names: Iterable[str], options: str = _COLUMN_OPTIONS) -> Iterator[pl.LazyFrame]:
     """Yield the file as a query that has the columns `names`; errors of polars inside become a `DataError`."""
     refuse_unreadable(path)
     try:
@@ -52,7 +66,7 @@ def _open_parquet(path: Path, names: Iterable[str]) -> Iterator[pl.LazyFrame]:
         present = table.collect_schema().names()
         for name in names:
             if name not in present:
-                raise DataError(f"{path}: {describe_missing_column(name, present)} (--user-column, --item-column, …)")
+                raise DataError(f"{path}: {describe_missing_column(name, present)} ({options})")
         yield table
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         reason = str(error).partition("\n")[0][:100]

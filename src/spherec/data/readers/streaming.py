@@ -6,6 +6,7 @@ Every reader uses both ends. `read_blocks` is the one place that opens raw text,
 
 import codecs
 import gzip
+import math
 import os
 import zlib
 from collections.abc import Generator, Iterable, Iterator
@@ -26,9 +27,16 @@ from spherec.data.readers.formats import Reading, ReadProgress
 from spherec.errors import ArgumentError, DataError
 
 _BLOCK_BYTES = 1 << 24
-_LONGEST_RECORD = 1 << 28  # a record that has not ended by then is an unclosed quote, or no text at all
+_LONGEST_RECORD = 1 << 26  # a line that has not ended by then is no text at all
+_LONGEST_QUOTED_RECORD = 1 << 22  # a record that has not ended by then has an unclosed quote
 _LONGEST_FIRST_RECORD = 1 << 20  # likewise for a header
-_UNENDED = "{path}, line {line}: a record without end; close its quote, or set another separator"
+_SAMPLE_BYTES = 1 << 20  # by which a file is recognised
+_USUAL_UNPACKED = 1 << 28  # a gzip file that unpacks to no more than this is never a bomb,
+_USUAL_RATIO = 200  # nor is one that unpacks to no more than so many times its size
+_UNENDED = (
+    "{path}, line {line}: a record without end; close its quote, or take quotes for ordinary characters with "
+    "quotes=False (--no-quotes)"
+)
 _NO_TEXT = {
     b"PK\x03\x04": "a zip archive; unpack it (an Excel workbook: save it as CSV; a prepared file: it is damaged)",
     b"PAR1": "a Parquet file; read it with format='parquet' (--format parquet)",
@@ -60,18 +68,26 @@ def read_blocks(
     encoding: str = "utf-8",
     quote: bytes = b"",
     progress: ReadProgress | None = None,
+    max_unpacked: float | None = None,
     block_bytes: int = _BLOCK_BYTES,
 ) -> Iterator[Block]:
     """Yield the file, block by block. A line break between two `quote` characters does not end a record."""
     refuse_unreadable(path)
     total = os.path.getsize(path)
-    with closing(_read_ahead(_blocks(path, encoding, quote, block_bytes))) as blocks:
+    with closing(_read_ahead(_blocks(path, encoding, quote, block_bytes, max_unpacked))) as blocks:
         for block in blocks:
             if progress is not None:
                 progress(block.position, total)
             yield block
     if progress is not None:
         progress(total, total)
+
+
+def read_text(path: Path, reading: Reading, *, quote: bytes = b"") -> Iterator[Block]:
+    """Yield the file, block by block, as the options say."""
+    return read_blocks(
+        path, encoding=reading.encoding, quote=quote, progress=reading.progress, max_unpacked=reading.max_unpacked
+    )
 
 
 def _read_ahead(blocks: Iterator[Block]) -> Generator[Block]:
@@ -86,10 +102,11 @@ def _read_ahead(blocks: Iterator[Block]) -> Generator[Block]:
         reader.shutdown(wait=False, cancel_futures=True)
 
 
-def _blocks(path: Path, encoding: str, quote: bytes, block_bytes: int) -> Iterator[Block]:
+def _blocks(path: Path, encoding: str, quote: bytes, block_bytes: int, max_unpacked: float | None) -> Iterator[Block]:
     rest, line, is_blank = b"", 1, True
+    longest = _LONGEST_QUOTED_RECORD if quote else _LONGEST_RECORD
     with open(path, "rb") as raw:
-        for chunk in _decode(path, _unpack(path, raw), encoding, block_bytes):
+        for chunk in _decode(path, _unpack(path, raw, max_unpacked), encoding, block_bytes):
             rest += chunk
             end = _last_record_end(rest, quote)
             if end:
@@ -98,7 +115,7 @@ def _blocks(path: Path, encoding: str, quote: bytes, block_bytes: int) -> Iterat
                 line += text.count(b"\n")
                 is_blank = is_blank and block.text.isspace()
                 yield block
-            elif len(rest) > _LONGEST_RECORD:
+            if len(rest) > longest:
                 raise DataError(_UNENDED.format(path=path, line=line))
         if line == 1:
             rest = rest.removeprefix(codecs.BOM_UTF8)
@@ -113,7 +130,7 @@ def first_record(path: Path, *, encoding: str = "utf-8", quote: bytes = b"") -> 
     refuse_unreadable(path)
     text, line, searched, is_quoted = b"", 1, 0, False  # `searched`: bytes of the text in which no record ends
     with open(path, "rb") as raw:
-        for number, chunk in enumerate(_decode(path, _unpack(path, raw), encoding, 1 << 16)):
+        for number, chunk in enumerate(_decode(path, _unpack(path, raw, math.inf), encoding, 1 << 16)):
             text += chunk if number else chunk.removeprefix(codecs.BOM_UTF8)
             if not searched:
                 begin = len(text) - len(text.lstrip(b"\r\n"))
@@ -131,7 +148,57 @@ def first_record(path: Path, *, encoding: str = "utf-8", quote: bytes = b"") -> 
     return _check_text(path, text, line)
 
 
-def _unpack(path: Path, raw: IO[bytes]) -> IO[bytes]:
+def first_lines(path: Path, *, encoding: str = "utf-8") -> list[str]:
+    """Return the whole lines within the first megabyte, decoded with replacements: to recognise the file by."""
+    refuse_unreadable(path)
+    with open(path, "rb") as raw:
+        sample = next(_decode(path, _unpack(path, raw, math.inf), encoding, _SAMPLE_BYTES), b"")
+    text = sample.removeprefix(codecs.BOM_UTF8).decode(errors="replace")
+    lines = text.split("\n")
+    if len(sample) >= _SAMPLE_BYTES and len(lines) > 1:
+        lines.pop()  # it may be cut off
+    return [line.removesuffix("\r") for line in lines if line.strip()]
+
+
+def is_utf8(path: Path) -> bool:
+    """Return whether the whole text is UTF-8. For small files: it is read once for this alone."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with open(path, "rb") as raw:
+        try:
+            for chunk in _decode(path, _unpack(path, raw), "utf-8", _BLOCK_BYTES):
+                decoder.decode(chunk)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return False
+    return True
+
+
+def largest_unpacked(packed: int, max_unpacked: float | None) -> float:
+    """Return how many bytes may come out of `packed` bytes of a file; `max_unpacked` is in gigabytes."""
+    return max(_USUAL_UNPACKED, _USUAL_RATIO * packed) if max_unpacked is None else max_unpacked * 1e9
+
+
+class _BoundedGzip:
+    """A gzip file that raises a `DataError` before it unpacks to more than is allowed."""
+
+    def __init__(self, path: Path, raw: IO[bytes], max_unpacked: float | None) -> None:
+        self._path = path
+        self._file = gzip.GzipFile(fileobj=raw)
+        self._largest = largest_unpacked(os.fstat(raw.fileno()).st_size, max_unpacked)
+        self._bytes = 0
+
+    def read(self, size: int) -> bytes:
+        content = self._file.read(size)
+        self._bytes += len(content)
+        if self._bytes > self._largest:
+            raise DataError(
+                f"{self._path} unpacks to more than {self._largest / 1e9:,.3g} GB; if you trust it, allow more with "
+                "max_unpacked= (--max-unpacked), in GB"
+            )
+        return content
+
+
+def _unpack(path: Path, raw: IO[bytes], max_unpacked: float | None = None) -> "IO[bytes] | _BoundedGzip":
     magic = raw.read(4)
     raw.seek(0)
     if not magic:
@@ -139,10 +206,10 @@ def _unpack(path: Path, raw: IO[bytes]) -> IO[bytes]:
     for start, description in _NO_TEXT.items():
         if magic.startswith(start):
             raise DataError(f"{path} is {description}")
-    return gzip.GzipFile(fileobj=raw) if magic.startswith(b"\x1f\x8b") else raw  # type: ignore[return-value]
+    return _BoundedGzip(path, raw, max_unpacked) if magic.startswith(b"\x1f\x8b") else raw
 
 
-def _decode(path: Path, file: IO[bytes], encoding: str, block_bytes: int) -> Iterator[bytes]:
+def _decode(path: Path, file: "IO[bytes] | _BoundedGzip", encoding: str, block_bytes: int) -> Iterator[bytes]:
     """Yield the file's content in UTF-8."""
     try:
         "x".encode(encoding)
@@ -171,7 +238,8 @@ def _last_record_end(text: bytes, quote: bytes) -> int:
         return end
     open_quote = text.count(quote, 0, end) % 2 == 1
     while end and open_quote:
-        earlier = text.rfind(b"\n", 0, end - 1) + 1
+        last_quote = text.rfind(quote, 0, end)  # all line breaks after it are open, too
+        earlier = text.rfind(b"\n", 0, last_quote) + 1
         open_quote ^= text.count(quote, earlier, end) % 2 == 1
         end = earlier
     return end
@@ -228,6 +296,7 @@ class Collector:
         self._times: list[NDArray[np.float64]] = []
         self._rows = 0  # seen
         self._kept = 0  # of them
+        self.empty_lines = 0  # lines of a list that have no items
 
     @property
     def is_full(self) -> bool:
@@ -282,7 +351,14 @@ class Collector:
             times=np.concatenate(self._times) if self._times else None,
             unread_value=self._reading.columns.unread_value(self.present),
         )
-        return events.with_step(f"read, without {dropped:,} rows that have no user or item" if dropped else "read")
+        step = f"read as {self._reading.read_as}" if self._reading.read_as else "read"
+        if dropped:
+            step += f", without {dropped:,} rows that have no user or item"
+        if self.empty_lines:
+            step += f", without {self.empty_lines:,} lines that have no items"
+        if self._reading.report is not None and (dropped or self.empty_lines):
+            self._reading.report(f"{path}: {step}")
+        return events.with_step(step)
 
 
 class _IdColumn:

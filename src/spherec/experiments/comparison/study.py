@@ -87,7 +87,9 @@ def compare(
     results = comparison.run(device=resolve(device), workers=workers, watch=watch)
     if comparison.failed:
         why = "; ".join(f"{model}: {error}" for model, error in comparison.failed.items())
-        raise TrainingError(f"some models could not be fit ({why}); the others are recorded, ask again without those")
+        raise TrainingError(
+            f"some models could not be fit ({why}); the others are recorded: run it again without these models"
+        )
     return summarize_comparison(results, comparison.user_values, plan.metrics)
 
 
@@ -115,7 +117,7 @@ class ComparisonPlan:
 
     @property
     def computed(self) -> tuple[Metric, ...]:
-        """All metrics that are recorded: the built-in ones and those of the user's own."""
+        """All metrics that are recorded, built-in ones first."""
         return METRICS + self._own
 
     @property

@@ -91,7 +91,7 @@ def tune(
     device: DeviceName | torch.device = "auto",
     watcher: TuneWatcher | None = None,
 ) -> TuneResult:
-    """Search the best settings of a config until the study has so many trials, or the time is over.
+    """Search the best settings of a config until the study has `trials` trials or `minutes` have passed.
 
     `config` is a `Training` or a `CML` to begin from, by default the preset "two-stage". `search` names settings and
     their values, such as ["sampler.beta=0.1..1.0", "dim=64,128"]; by default what matters most for the config's loss
