@@ -1,4 +1,4 @@
-"""Binary files: atomic writing, locks, the manifest, archives of arrays, ids and names as arrays, errors of damaged files.
+"""Binary files: atomic writing, locks, the manifest, archives of arrays, ids and names as arrays, damaged files.
 
 Two containers hold named arrays and a manifest: the archive (.npz) of this module, for data and checkpoints, and the
 safetensors file of `artifact.py`, for models. A manifest is a JSON table: what the file holds (`format`), the
