@@ -4,13 +4,19 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: house demo test check docs bench growth clean
+.PHONY: house demo test check docs bench growth fuzz clean
 
 demo: $(VENV)/installed  ## train the paper's model on the embedded data and recommend books
 	$(BIN)/spherec demo
 
 test: $(VENV)/installed  ## the fast tests, two at a time
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
+FUZZ_SECONDS ?= 120
+FUZZ_SEED ?=
+
+fuzz: $(VENV)/installed  ## hostile files, words and values, for FUZZ_SECONDS; failing inputs go to tests/fuzz/cases
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) --seed '$(FUZZ_SEED)'
 
 check: $(VENV)/installed  ## style and types
 	$(BIN)/ruff format --check .

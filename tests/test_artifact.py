@@ -201,6 +201,7 @@ ARRAYS = {
     "fewer item vectors than items": {"item_vectors": np.zeros((2, 4), np.float32)},
     "items out of range": {"indices": np.arange(90, 99, dtype=np.int32)},
 }
+EPOCH = EpochRecord(1, 9, 0.5, 0.5, 0.5, 0.0, 18.0).__dict__
 MANIFESTS = {
     "no config": {"config": None},
     "a config of words": {"config": "two-stage"},
@@ -209,6 +210,13 @@ MANIFESTS = {
     "other dimensions": {"config": {"dim": 8}},
     "no history": {"history": 3},
     "a history of words": {"history": ["good"]},
+    "a history of texts": {"history": [EPOCH | {"loss": "low"}]},
+    "a history of huge numbers": {"history": [EPOCH | {"loss": 10**400}]},
+    "a history that counts down": {"history": [EPOCH | {"epoch": -1}]},
+    "a law beyond numbers": {"config": {"dim": 4, "sampler": {"kind": "Popularity", "beta": 1e308}}},
+    "a temperature of nothing": {"config": {"dim": 4, "loss": {"kind": "Softmin", "temperature": 1e-300}}},
+    "a correction beyond numbers": {"config": {"dim": 4, "loss": {"kind": "Softmin", "gamma": 1e308}}},
+    "a margin beyond numbers": {"config": {"dim": 4, "loss": {"kind": "Hinge", "margin": 1e-308}}},
     "an unknown end": {"ended": "well"},
     "an end that is no word": {"ended": ["well"]},
 }

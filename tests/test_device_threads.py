@@ -1,5 +1,8 @@
 """Threads: one for small steps, all for large products, and afterwards as before."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
@@ -54,3 +57,37 @@ def test_outside_of_a_step_nothing_changes():
     Told.threads.clear()
     product(torch.randn(4096, 128).as_subclass(Told), torch.randn(128, 256))
     assert Told.threads == [3]
+
+
+def test_other_threads_keep_theirs():
+    """A thread that begins in the meantime, one that was there before, and two that train at once."""
+    seen, began, ask = [], threading.Event(), threading.Event()
+
+    def note():
+        torch.ones(10).sum()  # torch counts the threads of a thread when it is first used there
+        seen.append(torch.get_num_threads())
+
+    def note_twice():
+        note()
+        began.set()
+        ask.wait()
+        note()
+
+    old = threading.Thread(target=note_twice)
+    old.start()
+    began.wait()
+    with threads_for(1, CPU), ThreadPoolExecutor(1) as pool:
+        new = threading.Thread(target=note)
+        new.start()
+        new.join()
+        ask.set()
+        old.join()
+        other = threads_for(1, CPU)
+        pool.submit(other.__enter__).result()
+        pool.submit(other.__exit__, None, None, None).result()
+        assert torch.get_num_threads() == 1
+    new = threading.Thread(target=note)
+    new.start()
+    new.join()
+    assert seen == [3, 3, 3, 3]
+    assert torch.get_num_threads() == 3

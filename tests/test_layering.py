@@ -15,7 +15,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 # A part may import its own folder and parts of a lower level. A new part gets its place here.
 LEVELS = (
-    {"_version", "errors", "rng", "device"},
+    {"_version", "errors", "rng", "device", "processes"},
     {"geometry", "data", "datasets", "kernels", "memory"},
     {"embedding", "losses", "sampling", "optim", "ranking"},
     {"training", "evaluation"},
@@ -26,7 +26,8 @@ LEVELS = (
 # Neighbours on a level that may be imported all the same, one way only.
 NEIGHBOURS = {
     "rng": {"errors"},
-    "device": {"errors"},
+    "device": {"errors", "processes"},
+    "processes": {"errors"},
     "kernels": {"geometry"},
     "datasets": {"data"},
     "embedding": {"optim"},

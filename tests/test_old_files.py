@@ -34,7 +34,8 @@ def test_a_model_file_is_written_as_it_was(tmp_path):
 
 def test_an_index():
     pytest.importorskip("usearch")
-    model = spherec.load(FOLDER / "model.spherec", index=True, device="cpu")
+    with pytest.warns(spherec.errors.UncheckedIndexWarning, match=r"model\.usearch .* no checksum.*; build it again"):
+        model = spherec.load(FOLDER / "model.spherec", index=True, device="cpu")
     check(model.recommend(list(model.data.user_ids), 5), "through the index")
 
 

@@ -2,22 +2,23 @@
 
 The file is a safetensors file that any safetensors reader opens, laid out in docs/artifact.md: named arrays, and a
 manifest as JSON in its metadata. A checksum next to it covers the manifest and all arrays; the manifest lists each
-array with its type and shape. There is no pickle in it. The vectors are mapped from the file, not copied. The first
-array begins at a multiple of 64 bytes, where arithmetic is fastest.
+array with its type and shape. There is no pickle in it. The first array begins at a multiple of 64 bytes, where
+arithmetic is fastest.
 """
 
 import json
+import math
+import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, BinaryIO, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from spherec.data.files import (
@@ -28,15 +29,17 @@ from spherec.data.files import (
     decode_ids,
     decode_manifest,
     decode_names,
+    describe_damage,
     encode_ids,
     encode_manifest,
     encode_names,
+    read_bytes,
     reading_file,
 )
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, DataError
-from spherec.geometry import DenseVectors, Vectors
+from spherec.errors import DataError
+from spherec.geometry import DenseVectors, Vectors, check_finite
 from spherec.losses import LOSSES
 from spherec.sampling import SAMPLERS
 from spherec.training import History, Trained, Training
@@ -63,18 +66,8 @@ _TYPES = {
     "uint8": "U8",
     "bool": "BOOL",
 }
-# Exceptions of safetensors, torch and JSON on damaged bytes.
-_DAMAGE = (
-    SafetensorError,
-    ValueError,
-    TypeError,
-    KeyError,
-    AttributeError,
-    RuntimeError,
-    MemoryError,
-    OverflowError,
-    RecursionError,
-)
+_DTYPES = {code: np.dtype(name).newbyteorder("<") for name, code in _TYPES.items()}
+_DAMAGE = (Exception,)  # of NumPy and JSON on forged bytes
 
 
 @dataclass(frozen=True)
@@ -169,9 +162,9 @@ class Artifact:
         write_tensors(path, arrays, manifest)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> "Artifact":
-        """Read a file that `save` wrote."""
-        arrays, manifest = read_tensors(path, MODEL_FORMAT, MODEL_VERSION, remedy="train it again")
+    def load(cls, path: str | PathLike[str], *, mmap: bool = False) -> "Artifact":
+        """Read a file that `save` wrote; `mmap` maps the vectors from the file instead of reading them into memory."""
+        arrays, manifest = read_tensors(path, MODEL_FORMAT, MODEL_VERSION, remedy="train it again", mmap=mmap)
         try:
             data = Interactions(
                 indptr=arrays["indptr"],
@@ -191,29 +184,14 @@ class Artifact:
             history = History.from_records(manifest["history"])
             fold_in = _read_fold_in(arrays, manifest, data.n_items)
             return cls(vectors, data, config, history, manifest["ended"], manifest["checksum"], fold_in)
-        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
-            raise DataError(f"{path} is damaged ({error}); train it again") from None
+        except Exception as error:  # whatever forged content raises
+            raise DataError(f"{path} is damaged ({describe_damage(error)}); train it again") from None
 
 
 def estimate_model(data: Interactions, config: Training) -> int:
     """Return about how many bytes the file of a model of this data takes."""
     rows = data.n_users + data.n_items
     return rows * (4 * config.dim + 24) + data.indptr.nbytes + data.indices.nbytes + 10_000
-
-
-def check_finite(vectors: Vectors) -> None:
-    """Raise an `ArgumentError` that names the first vector with NaN or infinity.
-
-    By NumPy, because a process that has run a parallel region of torch cannot be forked safely.
-    """
-    for role, blocks in (("user", vectors.user_blocks()), ("item", vectors.item_blocks())):
-        first = 0
-        for block in blocks:
-            finite = np.isfinite(block.cpu().numpy()).all(1)  # (b,)
-            if not finite.all():
-                row = first + int(finite.argmin())
-                raise ArgumentError(f"{role} vectors must be finite, got NaN or infinity in row {row}; fix or drop it")
-            first += len(finite)
 
 
 def _blocks_of(vectors: Vectors, role: str) -> BlockArray:
@@ -234,7 +212,7 @@ def _read_fold_in(arrays: dict[str, NDArray[Any]], manifest: dict[str, Any], n_i
     if law.shape != (n_items,) or law.dtype != np.float64 or not np.isfinite(law).all() or law.min(initial=0) < 0:
         raise ValueError("fold_in_law is no weight for each item")
     temperature, correction = float(settings["temperature"]), float(settings["bias_correction"])
-    if not (0 < temperature < float("inf") and np.isfinite(correction)):
+    if not (1e-6 <= temperature <= 1e6 and abs(correction) <= 100):
         raise ValueError(f"fold_in is {settings}")
     return FoldInSettings(law, temperature, correction)
 
@@ -262,25 +240,24 @@ def write_tensors(
 
 
 def read_tensors(
-    path: str | PathLike[str], kind: str, version: int, *, remedy: str
+    path: str | PathLike[str], kind: str, version: int, *, remedy: str, mmap: bool = False
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return the arrays and the manifest of a file of this `kind`, checked.
 
-    The arrays are mapped from the file; writing to them changes them in memory only. `remedy` says in errors how to get
-    an intact file.
+    Writing to the arrays changes them in memory only. `remedy` says in errors how to get an intact file. `mmap` maps
+    the arrays from the file, which must then be replaced atomically, never overwritten.
     """
-    with reading_file(path, damage=_DAMAGE, remedy=remedy) as path:
-        _check_header(path)
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            if _MANIFEST not in metadata:
-                raise DataError(f"{path} is a safetensors file, but not made by spherec; give the right file")
-            manifest = decode_manifest(metadata[_MANIFEST])
-            check_kind(manifest, path, kind, version)
-            names = sorted(file.keys())
-            if len(names) > _MOST_ARRAYS:
-                raise DamagedFileError(f"it claims {len(names):,} arrays")
-            arrays = {name: file.get_tensor(name).numpy() for name in names}
+    with reading_file(path, damage=_DAMAGE, remedy=remedy) as path, open(path, "rb") as file:
+        header, begin = _read_header(path, file)
+        metadata = header.pop("__metadata__", {})
+        if _MANIFEST not in metadata:
+            raise DataError(f"{path} is a safetensors file, but not made by spherec; give the right file")
+        manifest = decode_manifest(metadata[_MANIFEST])
+        check_kind(manifest, path, kind, version)
+        if len(header) > _MOST_ARRAYS:
+            raise DamagedFileError(f"it claims {len(header):,} arrays")
+        size = os.fstat(file.fileno()).st_size - begin
+        arrays = _cut_arrays(header, read_bytes(file, begin, size, mmap=mmap), size)
         if {name: [array.dtype.name, list(array.shape)] for name, array in arrays.items()} != manifest["arrays"]:
             raise DamagedFileError("its arrays are not those that its manifest lists")
         parts = {name: _to_blocks(name, array) for name, array in arrays.items()}
@@ -289,11 +266,10 @@ def read_tensors(
         return arrays, manifest | {_CHECKSUM: metadata[_CHECKSUM]}
 
 
-def _check_header(path: Path) -> None:
-    """Raise an error for a file that is no safetensors, or whose header claims more than there is."""
-    size = path.stat().st_size
-    with open(path, "rb") as file:
-        begin = file.read(9)
+def _read_header(path: Path, file: BinaryIO) -> tuple[dict[str, Any], int]:
+    """Return the header of a safetensors file, and where its numbers begin."""
+    size = os.fstat(file.fileno()).st_size
+    begin = file.read(9)
     if begin[:2] == b"PK":
         raise DataError(f"{path} is an archive, such as prepared data, not a model; give the right file")
     length = int.from_bytes(begin[:8], "little")
@@ -301,6 +277,27 @@ def _check_header(path: Path) -> None:
         raise DataError(f"{path} is damaged or not made by spherec: its first bytes are no header; give the right file")
     if 8 + length > size:
         raise DamagedFileError(f"it is truncated, {size:,} bytes of more than {8 + length:,}")
+    header = json.loads(b"{" + file.read(length - 1))
+    last = max((part["data_offsets"][1] for name, part in header.items() if name != "__metadata__"), default=0)
+    if size != 8 + length + last:
+        raise DamagedFileError(f"it has {size:,} bytes instead of {8 + length + last:,}")
+    return header, 8 + length
+
+
+def _cut_arrays(header: Mapping[str, Any], content: NDArray[np.uint8], size: int) -> dict[str, NDArray[Any]]:
+    """Return the arrays that the header describes, as views of the content, which they must cover without a gap."""
+    arrays, end = {}, 0
+    for name, part in sorted(header.items(), key=lambda entry: entry[1]["data_offsets"]):
+        dtype, shape, (begin, next_) = _DTYPES[part["dtype"]], part["shape"], part["data_offsets"]
+        if not all(type(number) is int and number >= 0 for number in (*shape, begin, next_)):
+            raise DamagedFileError(f"{name} has no valid shape")
+        if begin != end or next_ - begin != math.prod(shape) * dtype.itemsize:
+            raise DamagedFileError(f"{name} does not lie where it should")
+        arrays[name] = content[begin:next_].view(dtype).reshape(shape)
+        end = next_
+    if end != size:
+        raise DamagedFileError("its arrays do not cover it")
+    return {name: arrays[name] for name in sorted(arrays)}
 
 
 def _checksum(text: str, parts: Mapping[str, BlockArray]) -> str:

@@ -7,11 +7,13 @@
   * TrainingError            (RuntimeError)  a run cannot continue
     * NotEnoughMemoryError                   … because memory is short
   * MissingPackageError      (ImportError)   a package that this call needs is not installed
+  * ForkedProcessError       (RuntimeError)  a forked process is asked for what only a new process can do
 * UserWarning
   * DuplicatePairsWarning                    repeated pairs were merged by a default rule
   * UncutValuesWarning                       low ratings count as likes
   * UnreadValuesWarning                      a file has ratings or counts that were not read
   * CheckpointWarning                        a checkpoint could not be written; training continues
+  * UncheckedIndexWarning                    an index file of an earlier version has no checksum
 
 The class in parentheses is a second base, so that `except ValueError` works, too. A message is one sentence: where
 (file, line or column), the value received, and what to do about it.
@@ -19,6 +21,7 @@ The class in parentheses is a second base, so that `except ValueError` works, to
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from numbers import Real
 
 _SHOWN = 12  # columns named in an error before "and n more"
 _LONGEST = 30  # characters of each
@@ -52,6 +55,10 @@ class MissingPackageError(SpherecError, ImportError):
     """A package that this call needs is not installed."""
 
 
+class ForkedProcessError(SpherecError, RuntimeError):
+    """A forked process is asked for something that only a new process can do."""
+
+
 class DuplicatePairsWarning(UserWarning):
     """Some (user, item) pairs were repeated and were merged by a rule that the caller did not choose."""
 
@@ -68,6 +75,10 @@ class CheckpointWarning(UserWarning):
     """A checkpoint could not be written; training continues, and tries again after a while."""
 
 
+class UncheckedIndexWarning(UserWarning):
+    """An index file has no checksum, because an earlier version wrote it: damage would not be noticed."""
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return " (did you mean 'x'?)" for the known name closest to a misspelt one, or an empty string."""
     close = get_close_matches(name, list(known), n=1)
@@ -81,3 +92,11 @@ def describe_missing_column(name: str, columns: list[str]) -> str:
     close = get_close_matches(name, columns, n=1)
     hint = f"did you mean {close[0]!r}?" if close else "name the right one"
     return f"there is no column {name!r}, only {', '.join(map(repr, shown))}{more}; {hint}"
+
+
+def check_number(name: str, value: object, low: float, high: float, usual: str = "") -> None:
+    """Raise an `ArgumentError` unless the value is a number from `low` to `high`; `usual` is what most people take."""
+    if not isinstance(value, Real) or not value <= high or value < low:
+        remedy = f"; {usual} is usual" if usual else ""
+        shown = str(value) if isinstance(value, Real) else f"a value of type {type(value).__name__}"
+        raise ArgumentError(f"{name} must be a number from {low:g} to {high:g}, got {shown[:60]}{remedy}")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -140,10 +141,7 @@ class DenseVectors:
 
     def check_finite(self) -> "DenseVectors":
         """Return the vectors themselves; raise an `ArgumentError` that names the first row with NaN or infinity."""
-        for name, table in (("user", self.user_table), ("item", self.item_table)):
-            if not bool(table.isfinite().all()):
-                bad = int((~table.isfinite()).any(1).nonzero()[0])
-                raise ArgumentError(f"{name} vectors must be finite, got NaN or infinity in row {bad}; fix or drop it")
+        check_finite(self)
         return self
 
     def users(self, index: Tensor) -> Tensor:
@@ -166,6 +164,21 @@ class DenseVectors:
     def item_blocks(self) -> Iterator[Tensor]:
         """Yield views (b, D) of the item table; one of the whole table where that is small."""
         return _split(self.item_table)
+
+
+def check_finite(vectors: Vectors) -> None:
+    """Raise an `ArgumentError` that names the first vector with NaN or infinity.
+
+    By NumPy, because a process that has run a parallel region of torch cannot be forked safely.
+    """
+    for role, blocks in (("user", vectors.user_blocks()), ("item", vectors.item_blocks())):
+        first = 0
+        for block in blocks:
+            finite = np.isfinite(block.cpu().numpy()).all(1)  # (b,)
+            if not finite.all():
+                row = first + int(finite.argmin())
+                raise ArgumentError(f"{role} vectors must be finite, got NaN or infinity in row {row}; fix or drop it")
+            first += len(finite)
 
 
 def _split(table: Tensor) -> Iterator[Tensor]:

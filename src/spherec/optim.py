@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 from torch import Tensor
 
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, check_number
 from spherec.geometry import Constraint
 from spherec.kernels import Backend, backend
 from spherec.kernels.protocol import AdamRates, AdamState
@@ -52,14 +52,16 @@ class Adam:
     "Course of the learning rate: it stays, or falls along half a cosine, to 0 at the last of the planned epochs."
 
     def __post_init__(self) -> None:
-        if not 0 < self.learning_rate <= 1:
+        for name in ("learning_rate", "beta1", "beta2", "epsilon"):
+            check_number(name, getattr(self, name), 0, 1)
+        if not self.learning_rate > 0:
             raise ArgumentError(f"learning_rate must be > 0 and <= 1, got {self.learning_rate}; 0.001 is usual")
         if not 0 <= self.beta1 < self.beta2 <= _LARGEST_BETA:
             raise ArgumentError(
                 f"beta1 must be >= 0 and below beta2, and beta2 at most {_LARGEST_BETA}, got {self.beta1} and "
                 f"{self.beta2}; 0.9 and 0.999 are usual"
             )
-        if not 0 < self.epsilon < float("inf"):
+        if not self.epsilon > 0:
             raise ArgumentError(f"epsilon must be > 0, got {self.epsilon}")
         if self.schedule not in get_args(Schedule):
             raise ArgumentError(f"schedule must be 'constant' or 'cosine', got {self.schedule!r}")

@@ -1,9 +1,9 @@
 import io
 import json
-import mmap
 import os
 import stat
 import struct
+import tracemalloc
 import zipfile
 from itertools import pairwise
 
@@ -86,14 +86,12 @@ def test_numpy_alone_rebuilds_the_pairs(data, saved):
     assert pairs == pairs_of(data)
 
 
-def test_stored_arrays_are_aligned_views_of_the_file(data, tmp_path):
+def test_stored_arrays_are_aligned_and_in_memory(data, tmp_path):
     data.save(tmp_path / "data.npz")
     loaded = Interactions.load(tmp_path / "data.npz")
-    for array in (loaded.indptr, loaded.indices, loaded.times, loaded.item_ids.array):
-        owner = array
-        while isinstance(owner, np.ndarray):
-            owner = owner.base
-        assert isinstance(owner, mmap.mmap)
+    (tmp_path / "data.npz").write_bytes(b"")  # as when another program overwrites it
+    assert loaded == data
+    for array in (loaded.indptr, loaded.indices, loaded.times):
         assert array.ctypes.data % 64 == 0
         assert not array.flags.writeable
 
@@ -303,6 +301,90 @@ def test_a_member_that_claims_to_unpack_to_terabytes_is_refused(data, tmp_path):
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"indices\.npy claims 4,294,967,294 bytes"):
         Interactions.load(path)
+
+
+FORGED_HEADERS = {
+    "no end": "{'descr': '<i4', 'fortran_order': False, 'shape': (1",
+    "800 parentheses": "{'descr': '<i4', 'fortran_order': False, 'shape': " + "(" * 800,
+    "3,000 signs": "{'descr': '<i4', 'fortran_order': False, 'shape': " + "-" * 3000 + "1}",
+    "no table": "(" * 3 + ")" * 3,
+    "keys that cannot be sorted": "{'descr': '<i4', 1: False, (): (1,)}",
+    "a shape of texts": "{'descr': '<i4', 'fortran_order': False, 'shape': ('1',)}",
+    "a shape beyond 64 bits": "{'descr': '<i4', 'fortran_order': False, 'shape': (99999999999999999999,), }",
+    "many digits": "{'descr': '<i4', 'fortran_order': False, 'shape': (" + "1, " * 60 + ")",
+    "no text": "\0\xff",
+}
+
+
+@pytest.mark.parametrize("header", FORGED_HEADERS.values(), ids=FORGED_HEADERS)
+@pytest.mark.parametrize("member", ["indices", "manifest"])
+def test_a_forged_header_is_refused_by_name(tmp_path, header, member):
+    forged = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode("latin-1") + GOOD[member][128:]
+    write_zip(tmp_path / "false.npz", GOOD | {member: forged}, zipfile.ZIP_STORED)
+    with pytest.raises(DataError, match=rf"false\.npz is damaged: {member}\.npy"):
+        Interactions.load(tmp_path / "false.npz")
+
+
+@pytest.mark.parametrize("size", [2**40, 2**63 - 1, 2**63, 2**64 - 1])
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED], ids=["stored", "compressed"])
+def test_sizes_of_64_bits_are_refused(tmp_path, size, method):
+    path = tmp_path / "lie.npz"
+    write_zip(path, GOOD, method)
+    content = bytearray(path.read_bytes())
+    entry = content.rindex(b"item_ids.npy") - 46  # the last record of the directory
+    struct.pack_into("<LL", content, entry + 20, 2**32 - 1, 2**32 - 1)
+    struct.pack_into("<H", content, entry + 30, 20)
+    extra = struct.pack("<HHQQ", 1, 16, size, size)
+    content[entry + 46 + 12 : entry + 46 + 12] = extra
+    end = content.rindex(b"PK\x05\x06")
+    struct.pack_into("<L", content, end + 12, struct.unpack_from("<L", content, end + 12)[0] + len(extra))
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"lie\.npz is damaged: item_ids\.npy claims"):
+        Interactions.load(path)
+
+
+def test_members_that_share_their_bytes_are_refused(tmp_path):
+    path = tmp_path / "shared.npz"
+    write_zip(path, GOOD, zipfile.ZIP_STORED)
+    with zipfile.ZipFile(path, "a") as file:
+        first = file.getinfo("user_ids.npy")
+        for number in range(1000):
+            twin = zipfile.ZipInfo(f"twin{number}.npy")
+            twin.header_offset, twin.CRC = first.header_offset, first.CRC
+            twin.file_size = twin.compress_size = first.file_size
+            file.filelist.append(twin)
+        file._didModify = True
+    with pytest.raises(DataError, match=r"shared\.npz is damaged: its members overlap"):
+        Interactions.load(path)
+
+
+def test_a_small_file_that_unpacks_to_much_is_refused_unless_allowed(data, tmp_path):
+    path = tmp_path / "bomb.npz"
+    write_zip(path, GOOD | {"indices": None}, zipfile.ZIP_DEFLATED)
+    with (
+        zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as file,
+        file.open("indices.npy", "w") as member,
+    ):
+        for _ in range(300):
+            member.write(bytes(1 << 20))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match=r"bomb\.npz would unpack .* MB to 0\.315 GB; .*max_unpacked=") as refused:
+            Interactions.load(path)
+        assert tracemalloc.get_traced_memory()[1] < 50e6
+    finally:
+        tracemalloc.stop()
+    assert len(str(refused.value)) < 500
+    data.save(path, compress=True)
+    with pytest.raises(DataError, match="if you trust it"):
+        Interactions.load(path, max_unpacked=1e-6)
+    assert Interactions.load(path, max_unpacked=1) == data
+
+
+def test_a_fraction_of_a_billion_digits_is_refused_at_once(tmp_path):
+    write_zip(tmp_path / "false.npz", GOOD | tagged(b'["fraction", "1e999999999"]'), zipfile.ZIP_STORED)
+    with pytest.raises(DataError, match=r"false\.npz is damaged"):
+        Interactions.load(tmp_path / "false.npz")
 
 
 @pytest.mark.parametrize("content", [b"", b"user,item\n1,2\n", b"PK\x05\x06" + bytes(18), b"PK\x03\x04" + bytes(99)])

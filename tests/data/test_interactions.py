@@ -308,3 +308,23 @@ def test_names_from_a_text_file_fit_ids_that_are_numbers():
     assert data.with_item_names({"7": "seven", 8: "eight"}).item_names == ("seven", "eight")
     with pytest.raises(ArgumentError, match="mapping of ids to names, got list"):
         data.with_item_names(["seven"])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda data: Interactions.from_pairs(5, 6),
+        lambda data: Interactions.from_pairs(["a"], ["b"], duplicates=["sum"]),
+        lambda data: Interactions.from_pairs(["a"], ["b"], values=[10**400]),
+        lambda data: Interactions.from_matrix(np.eye(2), rows=np.eye(2)),
+        lambda data: data.filter([True]),
+        lambda data: data.filter(np.arange(1)),
+        lambda data: data.filter(None),
+        lambda data: data.items_of(True),
+        lambda data: Interactions.load(None),
+        lambda data: Interactions.load(3.5),
+    ],
+)
+def test_arguments_of_another_kind_are_our_own_errors(call):
+    with pytest.raises((ArgumentError, DataError)):
+        call(Interactions.from_pairs(["a", "b"], ["x", "y"]))

@@ -1,5 +1,7 @@
 """The index of usearch: what it finds, when it gives way to exact ranking, and its file."""
 
+import copy
+import pickle
 import subprocess
 import sys
 from dataclasses import replace
@@ -203,6 +205,67 @@ def test_an_index_that_lost_its_middle_is_refused(path, vectors):
     path.write_bytes(content[:100_000] + content[150_000:])
     with pytest.raises(DataError, match="damaged"):
         UsearchRanker.load(path, vectors)
+
+
+def test_every_byte_counts(path, vectors):
+    content = path.read_bytes()
+    for at in (0, 60, 318_464, len(content) - 200, len(content) - 20, len(content) - 12, len(content) - 1):
+        changed = bytearray(content)
+        changed[at] ^= 1
+        path.write_bytes(changed)
+        with pytest.raises(DataError, match=r"is damaged or no index of spherec \(.*; build it again"):
+            UsearchRanker.load(path, vectors)
+
+
+def test_keys_must_be_the_positions_of_the_items(tmp_path, vectors):
+    for keys in (np.arange(1, 3001), np.where(np.arange(3000) == 7, 10**15, np.arange(3000))):
+        index = Index(ndim=16, metric={"sphere": "ip", "ball": "l2sq"}[vectors.constraint], dtype="bf16")
+        index.add(keys.astype(np.uint64), vectors.item_table.numpy())
+        index_file.write_index(tmp_path / "x.usearch", index.save, vectors, GRAPH)
+        with pytest.raises(DataError, match="its keys are not the positions of the items"):
+            UsearchRanker.load(tmp_path / "x.usearch", vectors)
+
+
+def test_the_checksum_can_be_skipped(path, vectors, monkeypatch):
+    monkeypatch.setattr(index_file, "_checksum", lambda _: pytest.fail("not asked for"))
+    UsearchRanker.load(path, vectors, verify=False)
+
+
+def test_a_file_that_is_overwritten_does_not_reach_the_index(path, ranker, vectors):
+    true = ranker.top(np.arange(40), 30)
+    loaded, mapped = UsearchRanker.load(path, vectors), UsearchRanker.load(path, vectors, mmap=True)
+    assert np.array_equal(mapped.top(np.arange(40), 30).items, true.items)
+    ranker.save(path)  # atomically: what is mapped stays
+    assert np.array_equal(mapped.top(np.arange(40), 30).items, true.items)
+    size = path.stat().st_size
+    path.write_bytes(bytes(size))
+    assert np.array_equal(loaded.top(np.arange(40), 30).items, true.items)
+    path.write_bytes(b"")
+    assert np.array_equal(loaded.top(np.arange(40), 30).items, true.items)
+
+
+def test_copies_search_the_same_graph(path, ranker, vectors):
+    true = ranker.top(np.arange(40), 30)
+    for one in (ranker, UsearchRanker.load(path, vectors), UsearchRanker.load(path, vectors, mmap=True)):
+        for other in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one), copy.copy(one)):
+            found = other.top(np.arange(40), 30)
+            assert np.array_equal(found.items, true.items)
+            assert np.array_equal(found.scores, true.scores)
+            assert other.config == ranker.config
+
+
+def test_vectors_with_nan_are_refused(vectors, ranker):
+    for one in (ranker, ExactRanker(vectors)):
+        with pytest.raises(ArgumentError, match="queries must be finite"):
+            one.top_of(np.full((1, 16), np.nan, np.float32), 3)
+    items, users = vectors.item_table.clone(), vectors.user_table.clone()
+    items[5], users[3] = float("nan"), float("inf")
+    for one in (
+        ExactRanker(replace(vectors, item_table=items)),
+        UsearchRanker(ranker._index, replace(vectors, user_table=users), GRAPH),
+    ):
+        with pytest.raises(DataError, match="vector holds NaN or infinity"):
+            one.top(np.arange(40), 3)
 
 
 def test_an_index_from_elsewhere_is_refused(tmp_path, vectors):

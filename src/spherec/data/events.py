@@ -92,6 +92,9 @@ class Events:
 
     def filter(self, mask: NDArray[np.bool_], name: str) -> Self:
         """Return the events where `mask` (E,) is true; `name` describes the step in the record."""
+        if not isinstance(mask, np.ndarray) or mask.shape != (len(self),) or mask.dtype != np.bool_:
+            kind = f"{mask.dtype} of shape {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
+            raise ArgumentError(f"mask must be an array of {len(self):,} booleans, got {kind}")
         return replace(
             self,
             users=self.users[mask],
@@ -166,7 +169,7 @@ class Events:
     def _rule(self, duplicates: Duplicates | None) -> Duplicates:
         if duplicates is None:
             return self.default_duplicates
-        if duplicates not in _RULES:
+        if not isinstance(duplicates, str) or duplicates not in _RULES:
             raise ArgumentError(f"duplicates must be one of {', '.join(map(repr, _RULES))}, got {duplicates!r}")
         return duplicates
 
@@ -226,7 +229,7 @@ def _n_distinct(indices: NDArray[np.int32]) -> int:
 def _numbers(column: ArrayLike, role: str) -> NDArray[np.float64]:
     try:
         numbers = np.asarray(column, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"the {role} column must hold numbers: {error}") from None
     if numbers.ndim != 1:
         raise DataError(f"the {role} column must be one-dimensional, got shape {numbers.shape}")

@@ -5,7 +5,7 @@ safetensors file of `artifact.py`, for models. A manifest is a JSON table: what 
 `version` of that format, and what its writer adds.
 
 An archive is a zip of .npy files that `numpy.load` opens. Stored members are placed so that their numbers begin at a
-multiple of 64 bytes in the file; the operating system can then map them instead of copying them. No pickle anywhere.
+multiple of 64 bytes in the file, so that programs which map them find them aligned. No pickle anywhere.
 
 A list of texts becomes two arrays: all texts in UTF-8, one after the other, and where each begins. Ids keep their type:
 
@@ -30,11 +30,10 @@ from contextlib import contextmanager, suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from threading import get_ident
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 from uuid import UUID
 
 import numpy as np
@@ -62,9 +61,16 @@ MANIFEST = "manifest"
 _ALIGNMENT = 64
 _LOCAL_HEADER = 30  # bytes of a zip member's fixed header, before its name and extra field
 _PADDING_ID = 0x5350  # marks our padding among a member's extra fields
-# Exceptions of zipfile and NumPy on damaged bytes.
-_DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, ValueError, KeyError, EOFError, RuntimeError, RecursionError)
+_DAMAGE = (Exception,)  # of zipfile, zlib, struct and NumPy on forged bytes: no list of them was ever complete
 _DEFLATE_LIMIT = 1040  # no deflate stream unpacks to more bytes for each of its own
+_USUAL_UNPACKED = 1 << 28  # an archive that unpacks to no more bytes than this is never a bomb,
+_USUAL_RATIO = 200  # nor is one that unpacks to no more than so many times its size
+_MAGIC = b"\x93NUMPY\x01\x00"
+# The header of a .npy file as NumPy writes it for plain numbers. NumPy's own reader evaluates it as Python.
+_HEADER = re.compile(
+    rb"\{'descr': ?'([<>|=]?[a-zA-Z?][0-9]{0,9})', ?'fortran_order': ?False, ?"
+    rb"'shape': ?\(([0-9, ]{0,200})\),? ?\} *\n"
+)
 
 
 # --- Writing ---------------------------------------------------------------------------------------------------------
@@ -350,10 +356,10 @@ def reading_file(
         damage: The exceptions that the container's own library raises on damaged bytes.
         remedy: How to get an intact file, for the message.
     """
-    path = Path(path)
-    if path.exists() and not path.is_file():
-        raise DataError(f"cannot read {path}: it is not a file; check the path")
     try:
+        path = Path(path)
+        if path.exists() and not path.is_file():
+            raise DataError(f"cannot read {path}: it is not a file; check the path")
         yield path
     except DataError:
         raise
@@ -363,6 +369,8 @@ def reading_file(
         raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
     except DamagedFileError as error:
         raise DataError(f"{path} is damaged: {error}; {remedy}") from None
+    except MemoryError:
+        raise DataError(f"cannot read {path}: memory is short; free some, or {remedy}") from None
     except damage as error:
         raise DataError(f"{path} is damaged or not made by spherec ({shorten(error)}); {remedy}") from None
 
@@ -377,6 +385,25 @@ def refuse_unreadable(path: Path) -> None:
         path.open("rb").close()
     except (OSError, ValueError) as error:
         raise DataError(f"cannot read {path}: {getattr(error, 'strerror', error)}; check the path") from None
+
+
+def read_bytes(file: BinaryIO, begin: int, size: int, *, mmap: bool = False) -> NDArray[np.uint8]:
+    """Return `size` bytes of an open file from `begin` on; writing to them does not change the file.
+
+    They are read into memory, where nothing that happens to the file reaches them, and begin at a multiple of 64 bytes.
+    Mapped bytes are only as good as the file: where it is overwritten they change, and where it is truncated, reading
+    them ends the process.
+    """
+    if begin + size > os.fstat(file.fileno()).st_size:
+        raise DamagedFileError(f"it is truncated, {os.fstat(file.fileno()).st_size:,} bytes of {begin + size:,}")
+    if mmap and size:
+        return np.memmap(file, dtype=np.uint8, mode="c", offset=begin, shape=(size,)).view(np.ndarray)
+    room = np.empty(size + _ALIGNMENT, dtype=np.uint8)
+    content = room[-room.ctypes.data % _ALIGNMENT :][:size]
+    file.seek(begin)
+    if file.readinto(content.data) != size:  # type: ignore[attr-defined]
+        raise DamagedFileError("it was truncated while it was read")
+    return content
 
 
 def encode_manifest(manifest: Mapping[str, Any], **added: object) -> str:
@@ -411,6 +438,12 @@ def checksum(*arrays: NDArray[Any], start: int = 0) -> str:
     return f"{value:08x}"
 
 
+def describe_damage(error: Exception) -> str:
+    """Return in a few words what is wrong with the content of a file, for a message."""
+    missing = isinstance(error, KeyError) and len(error.args) == 1
+    return shorten(f"{error.args[0]} is missing" if missing else str(error) or type(error).__name__)
+
+
 def shorten(thing: object) -> str:
     """Return a value as it appears in a message, cut after 120 characters; strings and errors without quotes."""
     text = str(thing) if isinstance(thing, str | Exception) else repr(thing)
@@ -443,26 +476,66 @@ def write_archive(
 
 
 def read_archive(
-    path: str | os.PathLike[str], kind: str, version: int, *, remedy: str = "prepare it again"
+    path: str | os.PathLike[str],
+    kind: str,
+    version: int,
+    *,
+    remedy: str = "prepare it again",
+    max_unpacked: float | None = None,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return the arrays, read-only, and the manifest of an archive of this `kind`, checked against their checksums.
 
-    `remedy` says in errors how to get an intact file.
+    Args:
+        path: The file.
+        kind: Its `format`.
+        version: Its `version`.
+        remedy: How to get an intact file, for errors.
+        max_unpacked: Largest size of a compressed archive once unpacked, in GB; by default see `largest_unpacked`.
     """
     with (
         reading_file(path, damage=_DAMAGE, remedy=remedy) as path,
         open(path, "rb") as file,
         zipfile.ZipFile(file) as archive,
     ):
+        check_members(archive, path, max_unpacked)
         manifest = _read_manifest(archive)
         check_kind(manifest, path, kind, version)
-        if not {info.compress_type for info in archive.infolist()} <= {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}:
-            raise DamagedFileError("an unknown compression")
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
         del members[MANIFEST]
         if sorted(members) != manifest.get("arrays", sorted(members)):
             raise DamagedFileError("arrays are missing")
-        return {name: _read_array(archive, info, file, path) for name, info in members.items()}, manifest
+        return {name: _read_array(archive, info, file) for name, info in members.items()}, manifest
+
+
+def check_members(archive: zipfile.ZipFile, path: Path, max_unpacked: float | None) -> None:
+    """Raise an error unless the members fit into the file, and unpack to a size that is allowed; nothing is unpacked.
+
+    The directory of a zip may say anything about its members: that they are huge, or that thousands of them are all the
+    same bytes.
+    """
+    members, size = archive.infolist(), path.stat().st_size
+    for info in members:
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise DamagedFileError("an unknown compression")
+        most = info.compress_size * (_DEFLATE_LIMIT if info.compress_type == zipfile.ZIP_DEFLATED else 1)
+        if info.file_size > most or info.header_offset + info.compress_size > size:
+            raise DamagedFileError(f"{info.filename} claims {info.file_size:,} bytes")
+    if len({info.filename for info in members}) < len(members) or sum(info.compress_size for info in members) > size:
+        raise DamagedFileError("its members overlap")
+    unpacked = sum(info.file_size for info in members)
+    if unpacked > largest_unpacked(size, max_unpacked):
+        raise DataError(
+            f"{path} would unpack {size / 1e6:,.3g} MB to {unpacked / 1e9:,.3g} GB; if you trust it, allow that with "
+            "max_unpacked= (--max-unpacked), in GB"
+        )
+
+
+def largest_unpacked(packed: int, max_unpacked: float | None) -> float:
+    """Return how many bytes may come out of a file of `packed` bytes; `max_unpacked` is in gigabytes.
+
+    By default 200 times the size of the file, or 0.27 GB if that is more.
+    """
+    return max(_USUAL_UNPACKED, _USUAL_RATIO * packed) if max_unpacked is None else max_unpacked * 1e9
 
 
 def read_manifest(path: str | os.PathLike[str], kind: str, version: int, *, remedy: str) -> dict[str, Any]:
@@ -495,15 +568,18 @@ def is_scipy_archive(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-def read_arrays(path: str | os.PathLike[str], *, remedy: str) -> dict[str, NDArray[Any]]:
+def read_arrays(
+    path: str | os.PathLike[str], *, remedy: str, max_unpacked: float | None = None
+) -> dict[str, NDArray[Any]]:
     """Return the arrays of an .npz file of NumPy's own, read-only; `remedy` says how to get an intact file."""
     with (
         reading_file(path, damage=_DAMAGE, remedy=remedy) as path,
         open(path, "rb") as file,
         zipfile.ZipFile(file) as archive,
     ):
+        check_members(archive, path, max_unpacked)
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
-        return {name: _read_array(archive, info, file, path) for name, info in members.items()}
+        return {name: _read_array(archive, info, file) for name, info in members.items()}
 
 
 def is_tensor_file(path: str | os.PathLike[str]) -> bool:
@@ -529,33 +605,40 @@ def _read_manifest(archive: zipfile.ZipFile) -> dict[str, Any]:
     info = archive.getinfo(f"{MANIFEST}.npy")
     if info.file_size > LARGEST_MANIFEST:
         raise DamagedFileError(f"its manifest claims {info.file_size:,} bytes")
-    return decode_manifest(npy.read_array(BytesIO(archive.read(info)), allow_pickle=False).tobytes())
+    return decode_manifest(_to_array(np.frombuffer(archive.read(info), dtype=np.uint8), info.filename).tobytes())
 
 
-def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: IO[bytes], path: Path) -> NDArray[Any]:
-    """Return a member as a read-only array; a stored one is a view of the file, not a copy."""
+def _read_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: BinaryIO) -> NDArray[Any]:
+    """Return a member as a read-only array in memory, where a change of the file does not reach it."""
     if info.compress_type == zipfile.ZIP_STORED:
-        content = _map(info, file, path)
-    elif info.file_size > info.compress_size * _DEFLATE_LIMIT:
-        raise DamagedFileError(f"{info.filename} claims {info.file_size:,} bytes")
-    else:
-        content = np.frombuffer(archive.read(info), dtype=np.uint8)
-    head = BytesIO(content[:4096].tobytes())
-    if npy.read_magic(head) != (1, 0):
-        raise DamagedFileError(f"{info.filename} is not an array")
-    shape, fortran_order, dtype = npy.read_array_header_1_0(head)
-    numbers = content[head.tell() :]
-    if dtype.hasobject or fortran_order or math.prod(shape) * dtype.itemsize != len(numbers):
-        raise DamagedFileError(f"{info.filename} does not hold what it declares")
+        return _to_array(_read_stored(info, file), info.filename)
+    return _to_array(np.frombuffer(archive.read(info), dtype=np.uint8), info.filename)
+
+
+def _to_array(content: NDArray[np.uint8], name: str) -> NDArray[Any]:
+    """Return the bytes of a .npy file as an array, a view of them."""
+    begin = content[: len(_MAGIC) + 2].tobytes()
+    if not begin.startswith(_MAGIC) or len(begin) < len(_MAGIC) + 2:
+        raise DamagedFileError(f"{name} is not an array")
+    end = len(begin) + int.from_bytes(begin[-2:], "little")  # of the header
+    header = _HEADER.fullmatch(content[len(begin) : end].tobytes())
+    if header is None:
+        raise DamagedFileError(f"{name} does not hold plain numbers")
+    dtype = np.dtype(header[1].decode())
+    shape = tuple(int(length) for length in header[2].decode().replace(" ", "").split(",") if length)
+    numbers = content[end:]
+    if dtype.hasobject or not dtype.itemsize or math.prod(shape) * dtype.itemsize != len(numbers):
+        raise DamagedFileError(f"{name} does not hold what it declares")
     return numbers.view(dtype).reshape(shape)
 
 
-def _map(info: zipfile.ZipInfo, file: IO[bytes], path: Path) -> NDArray[np.uint8]:
-    """Map the bytes of a stored member from the file."""
+def _read_stored(info: zipfile.ZipInfo, file: BinaryIO) -> NDArray[np.uint8]:
+    """Return the bytes of a stored member, whose numbers begin at a multiple of 64 bytes."""
     file.seek(info.header_offset + 26)
     name_length, extra_length = struct.unpack("<HH", file.read(4))
     begin = info.header_offset + _LOCAL_HEADER + name_length + extra_length
-    content = np.memmap(path, dtype=np.uint8, mode="r", offset=begin, shape=(info.file_size,)).view(np.ndarray)
+    content = read_bytes(file, begin, info.file_size)
+    content.flags.writeable = False
     if zlib.crc32(content.data) != info.CRC:
         raise DamagedFileError(f"the checksum of {info.filename} is wrong")
     return content
@@ -649,6 +732,12 @@ def _from_tagged(tagged: list[Any]) -> Any:
     return decode(content)
 
 
+def _parse_fraction(text: str) -> Fraction:
+    """Return a fraction written as 1/3 or 5; `Fraction` itself would work for days on 1e999999999."""
+    above, _, below = text.partition("/")
+    return Fraction(int(above), int(below or 1))
+
+
 # The types of ids, what each becomes in JSON, and back.
 _CODECS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "bool": (bool, bool, bool),
@@ -667,6 +756,6 @@ _CODECS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "time": (time, time.isoformat, time.fromisoformat),
     "timedelta": (timedelta, lambda span: [span.days, span.seconds, span.microseconds], lambda span: timedelta(*span)),
     "decimal": (Decimal, str, Decimal),
-    "fraction": (Fraction, str, Fraction),
+    "fraction": (Fraction, str, _parse_fraction),
     "uuid": (UUID, str, UUID),
 }

@@ -65,7 +65,7 @@ class IdMap(Sequence[Hashable]):
             unknown: "skip" leaves out the ids that are not here.
             remedy: What to do about an unknown id, for the message.
         """
-        if unknown not in get_args(Unknown):
+        if not isinstance(unknown, str) or unknown not in get_args(Unknown):
             raise ArgumentError(f"unknown must be 'error' or 'skip', got {unknown!r}")
         wanted = list_ids(ids)
         if unknown == "skip":
@@ -235,6 +235,8 @@ def as_id_array(ids: Iterable[Hashable]) -> NDArray[Any]:
     if isinstance(ids, IdMap):
         return ids.array
     if not isinstance(ids, np.ndarray):
+        if not isinstance(ids, Iterable):
+            raise DataError(f"ids must be a list or an array, got {type(ids).__name__}; give one id for each row")
         ids = _from_iterable(ids)
     if ids.ndim != 1:
         raise DataError(f"ids must be one-dimensional, got shape {ids.shape}")

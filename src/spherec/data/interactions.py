@@ -12,9 +12,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, Step
-from spherec.data.files import decode_ids, decode_names, encode_ids, encode_names, read_archive, write_archive
+from spherec.data.files import (
+    decode_ids,
+    decode_names,
+    describe_damage,
+    encode_ids,
+    encode_names,
+    read_archive,
+    write_archive,
+)
 from spherec.data.ids import IdMap
 from spherec.errors import ArgumentError, DataError, describe_missing_column
+from spherec.processes import refuse_polars_after_fork
 
 Orientation = Literal["users x items", "items x users"]
 """Meaning of a matrix's rows and columns."""
@@ -126,7 +135,7 @@ class Interactions:
 
         `rows` says what a row is. Ids default to positions. Empty rows and columns stay.
         """
-        if rows not in ("users", "items"):
+        if not isinstance(rows, str) or rows not in ("users", "items"):
             raise ArgumentError(f"rows must be 'users' or 'items', got {rows!r}")
         csr = _binary_csr(matrix)
         csr = csr if rows == "users" else sp.csr_array(csr.T)
@@ -140,9 +149,13 @@ class Interactions:
         return replace(data, steps=data.events().with_step("read").steps)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a file that `save` wrote. Arrays are memory-mapped where the file is not compressed."""
-        arrays, manifest = read_archive(path, _FORMAT, _VERSION)
+    def load(cls, path: str | PathLike[str], *, max_unpacked: float | None = None) -> Self:
+        """Read a file that `save` wrote into memory; what happens to the file later does not reach it.
+
+        A compressed file that would unpack to more than `max_unpacked` GB is refused; by default, to more than 200
+        times its size and more than 0.27 GB.
+        """
+        arrays, manifest = read_archive(path, _FORMAT, _VERSION, max_unpacked=max_unpacked)
         try:
             return cls(
                 indptr=arrays["indptr"],
@@ -153,8 +166,8 @@ class Interactions:
                 times=arrays.get("times"),
                 steps=tuple(Step(**step) for step in manifest["steps"]),
             )
-        except (KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
-            raise DataError(f"{path} is damaged ({error}); prepare it again") from None
+        except Exception as error:  # whatever forged content raises
+            raise DataError(f"{path} is damaged ({describe_damage(error)}); prepare it again") from None
 
     def save(self, path: str | PathLike[str], *, compress: bool = False) -> None:
         """Write one self-contained file atomically: an .npz archive that NumPy alone can read."""
@@ -204,7 +217,7 @@ class Interactions:
 
     def items_of(self, user: int) -> NDArray[np.int32]:
         """Return the item indices of a user index, ascending."""
-        if not isinstance(user, int | np.integer) or not 0 <= user < self.n_users:
+        if not isinstance(user, int | np.integer) or isinstance(user, bool) or not 0 <= user < self.n_users:
             raise ArgumentError(f"user must be an index in 0 … {self.n_users - 1}, got {user!r}")
         return self.indices[self.indptr[user] : self.indptr[user + 1]]
 
@@ -348,6 +361,8 @@ def _column_of(frame: Any, name: str) -> NDArray[Any]:
         raise DataError(f"expected a pandas or polars DataFrame, got {type(frame).__name__}; {hint}")
     if name not in frame.columns:
         raise DataError(describe_missing_column(name, [str(column) for column in frame.columns]))
+    if hasattr(frame, "lazy"):
+        refuse_polars_after_fork()
     return np.asarray(frame[name])
 
 
@@ -358,17 +373,43 @@ def _binary_csr(matrix: Any) -> "sp.csr_array":
             "a data frame is not a matrix; pass frame.to_numpy() with user_ids=frame.index and item_ids=frame.columns, "
             "or use from_frame for a table of events"
         )
-    dense = None if sp.issparse(matrix) else np.asarray(matrix)
+    try:
+        dense = None if sp.issparse(matrix) else np.asarray(matrix)
+    except ValueError as error:
+        raise DataError(f"the matrix must be two-dimensional: {describe_damage(error)}") from None
     shape, kind = (matrix.shape, matrix.dtype.kind) if dense is None else (dense.shape, dense.dtype.kind)
     if len(shape) != 2 or kind not in "biuf":
         raise DataError(f"the matrix must be two-dimensional and hold real numbers, got shape {shape}, kind {kind!r}")
-    coo = sp.coo_array(matrix if dense is None else dense)
-    if not np.all(coo.data >= 0):  # false for NaN, too
+    rows, columns, data = _entries(matrix) if dense is None else (*np.nonzero(dense), dense[np.nonzero(dense)])
+    if not np.all(data >= 0):  # false for NaN, too
         raise DataError("the matrix must have entries >= 0 and no NaN; keep what counts: matrix > 0")
-    above = coo.data > 0
-    csr = sp.csr_array((np.ones(above.sum()), (coo.row[above], coo.col[above])), shape=shape)
+    above = data > 0
+    csr = sp.csr_array((np.ones(above.sum()), (rows[above], columns[above])), shape=shape)
     csr.sum_duplicates()
     return csr
+
+
+def _entries(matrix: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return rows, columns and values of a sparse matrix; a `DataError` if its arrays do not fit each other.
+
+    They are checked first, because scipy's loops over them do not look: a wrong index makes them write anywhere.
+    """
+    try:
+        if hasattr(matrix, "indptr"):
+            starts = np.asarray(matrix.indptr)
+            if starts[0] != 0 or np.any(starts[1:] < starts[:-1]) or starts[-1] > len(matrix.indices):
+                raise ValueError("indptr does not cut the indices into rows")
+            matrix.check_format(full_check=True)
+        coo = sp.coo_array(matrix)
+        rows, columns = coo.coords
+        for index, length in zip((rows, columns), matrix.shape, strict=True):
+            if len(index) != len(coo.data) or (len(index) and not 0 <= index.min() <= index.max() < length):
+                raise ValueError("indices out of range")
+    except Exception as error:
+        raise DataError(
+            f"the matrix is damaged ({describe_damage(error)}); build it again, e.g. with scipy.sparse.coo_array"
+        ) from None
+    return rows, columns, coo.data
 
 
 def _compact(ids: NDArray[Any], indices: NDArray[np.int32]) -> tuple[NDArray[Any], NDArray[np.int32]]:

@@ -44,6 +44,9 @@ def evaluate(
     `train` and `test` share their indices, as the parts of a split do. The popularity of an item is the number of users
     who have it in `train`. `metrics` are names of built-in metrics and metrics of your own, by default all built-in.
     """
+    for name, data in (("train", train), ("test", test)):
+        if not isinstance(data, Interactions):
+            raise ArgumentError(f"{name} must be Interactions, such as a part of a split, got {type(data).__name__}")
     if train.user_ids != test.user_ids or train.item_ids != test.item_ids:
         raise ArgumentError(
             "train and test must share their users and items; use the parts of one split, or splits.given"

@@ -20,7 +20,7 @@ from spherec.export.npz import NpzFormat
 from spherec.export.parquet import ParquetFormat
 from spherec.export.pgvector import PgvectorFormat
 from spherec.export.table import ExportBlock, ExportProgress, ExportTable, What, make_export_tables
-from spherec.geometry import Constraint, Vectors
+from spherec.geometry import Constraint, Vectors, check_finite
 
 __all__ = [
     "EXPORT_FORMATS",
@@ -92,6 +92,7 @@ def write(
         progress: Called with the number of rows done and of all rows.
     """
     chosen = find_format(path) if format is None else _by_name(format) if isinstance(format, str) else format
+    check_finite(vectors)
     tables = make_export_tables(vectors, data, what, names=names)
     chosen.write(path, tables, vectors.constraint, ExportProgress(sum(map(len, tables)), progress))
 

@@ -11,6 +11,7 @@ from spherec.data.files import atomic_write
 from spherec.errors import MissingPackageError
 from spherec.export.table import ExportBlock, ExportProgress, ExportTable, clean_name, refuse_unwritable_ids
 from spherec.geometry import Constraint
+from spherec.processes import refuse_polars_after_fork
 
 if TYPE_CHECKING:
     import polars as pl  # a machine that only trains has none
@@ -37,6 +38,7 @@ class ParquetFormat:
             from polars.io.plugins import register_io_source
         except ImportError:
             raise MissingPackageError("writing Parquet needs polars; install it with: pip install polars") from None
+        refuse_polars_after_fork()
         integers = all(table.ids_are_integers for table in tables)
         schema: dict[str, Any] = {"kind": pl.String} if len(tables) > 1 else {}
         schema["id"] = pl.Int64 if integers else pl.String

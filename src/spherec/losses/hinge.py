@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from spherec.errors import ArgumentError
+from spherec.errors import check_number
 from spherec.kernels import Backend
 from spherec.losses.loss import FusedGradient, GradientTask, Loss, Triplets
 
@@ -27,8 +27,7 @@ class Hinge(Loss):
     "True gives more weight to pairs with many negatives inside the margin, as in the original CML."
 
     def __post_init__(self) -> None:
-        if not 0 < self.margin < float("inf"):
-            raise ArgumentError(f"margin must be > 0, got {self.margin}")
+        check_number("margin", self.margin, 1e-6, 1e6, "1")
 
     def __call__(self, triplets: Triplets) -> Tensor:
         """Return the loss of each pair (B,)."""

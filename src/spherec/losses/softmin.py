@@ -15,7 +15,7 @@ from torch import Tensor
 
 from spherec.data.interactions import Interactions
 from spherec.device import product
-from spherec.errors import ArgumentError
+from spherec.errors import check_number
 from spherec.geometry import SHORTEST
 from spherec.kernels import Backend
 from spherec.losses.loss import FusedGradient, GradientTask, Loss, Triplets
@@ -32,10 +32,8 @@ class Softmin(Loss):
     has no bias, and the others draw by a law that has no closed form, so their negatives count alike."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.temperature < float("inf"):
-            raise ArgumentError(f"temperature must be > 0, got {self.temperature}")
-        if not abs(self.gamma) < float("inf"):
-            raise ArgumentError(f"gamma must be a number, got {self.gamma}")
+        check_number("temperature", self.temperature, 1e-6, 1e6, "0.1")
+        check_number("gamma", self.gamma, -100, 100, "0 to 1")
 
     def __call__(self, triplets: Triplets) -> Tensor:
         """Return the loss of each pair (B,)."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from spherec.data.interactions import Interactions
 from spherec.geometry import Vectors
-from spherec.ranking.ranker import Indices, LeftOut, Ranking, check_queries, split_blocks
+from spherec.ranking.ranker import Indices, LeftOut, Ranking, check_queries, refuse_nan, split_blocks
 
 _SCORES = 1 << 24  # held at once: 64 MB of float32
 _TIMES_ON_GPU = 16
@@ -120,6 +120,7 @@ class ExactRanker:
                 best, order = torch.cat((best, block_best), 1).sort(dim=1, descending=True, stable=True)
                 best, listed = best[:, :k], torch.cat((listed, block_listed + first), 1).gather(1, order)[:, :k]
             first = last
+        refuse_nan(best.cpu().numpy())  # torch ranks NaN first
         return listed.masked_fill(best.isneginf(), -1).cpu().numpy(), best.cpu().numpy()
 
 

@@ -1,27 +1,32 @@
-"""The index file: the bytes that the index writes itself, followed by a description of its vectors.
+"""The index file: the bytes that the index writes itself, followed by a description of its vectors and a checksum.
 
-    index | JSON | length of the JSON, 8 bytes | "spherec1"
+    index | JSON | length of the JSON, 8 bytes | CRC-32 of all bytes before it, 8 bytes | "spherec2"
 
-Other programs can read the file as a usearch index, because they do not look beyond its end.
+Other programs can read the file as a usearch index, because they do not look beyond its end. Files of earlier versions
+end with "spherec1" and have no checksum.
 """
 
 import json
+import os
 import struct
+import warnings
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from os import SEEK_END, PathLike
+from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
-from spherec.data.files import atomic_path
-from spherec.errors import DataError
+from spherec.data.files import DamagedFileError, atomic_path, read_bytes
+from spherec.errors import DataError, UncheckedIndexWarning
 from spherec.geometry import Vectors
 
-_MARK = b"spherec1"
+_MARK, _MARK_WITHOUT_CHECKSUM = b"spherec2", b"spherec1"
+_BLOCK = 1 << 24  # bytes
 _REMEDY = "build it again, with model.build_index(path) or `spherec export MODEL -o FILE.usearch`"
 
 
@@ -31,28 +36,41 @@ def index_path(model: str | PathLike[str]) -> Path:
 
 
 def write_index(path: str | PathLike[str], save: Callable[[Path], object], vectors: Vectors, config: Any) -> None:
-    """Write an index atomically: `save` writes its bytes to a path, and the description is added."""
+    """Write an index atomically: `save` writes its bytes to a path, and description and checksum are added."""
     with atomic_path(path) as temporary:
         save(temporary)
         text = json.dumps({"vectors": _describe(vectors), "config": asdict(config)}).encode()
-        with open(temporary, "ab") as file:
-            file.write(text + struct.pack("<Q", len(text)) + _MARK)
+        end = text + struct.pack("<Q", len(text))
+        with open(temporary, "rb+") as file:
+            checksum = 0
+            while block := file.read(_BLOCK):
+                checksum = zlib.crc32(block, checksum)
+            file.write(end + struct.pack("<Q", zlib.crc32(end, checksum)) + _MARK)
 
 
-def read_index(path: str | PathLike[str], vectors: Vectors) -> dict[str, Any]:
-    """Return the config of the index in a file; raise a `DataError` unless it is the index of these vectors."""
+def read_index(
+    path: str | PathLike[str], vectors: Vectors, *, mmap: bool = False, verify: bool = True
+) -> tuple[dict[str, Any], NDArray[np.uint8]]:
+    """Return the config of the index in a file and its bytes; raise a `DataError` unless it is that of these vectors.
+
+    Args:
+        path: The file.
+        vectors: The vectors that the index was built from.
+        mmap: Map the bytes from the file instead of reading them into memory.
+        verify: Compare the bytes with their checksum.
+    """
     if not Path(path).is_file():
         raise DataError(f"cannot read {path}: there is no such file; {_REMEDY}")
     try:
-        with open(path, "rb") as file:
-            content = _read_end(file)
+        with damage(path), open(path, "rb") as file:
+            begin, size, has_checksum = _find_description(file)
+            content = read_bytes(file, 0, os.fstat(file.fileno()).st_size, mmap=mmap)
+            if has_checksum and verify and _checksum(content[:-16]) != int.from_bytes(content[-16:-8], "little"):
+                raise ValueError("its checksum is wrong")
+            description = json.loads(content[begin : begin + size].tobytes())
+            config, there = dict(description["config"]), dict(description["vectors"])
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
-    with damage(path):
-        if content is None:
-            raise ValueError("its end is missing")
-        description = json.loads(content)
-        config, there = dict(description["config"]), dict(description["vectors"])
     here = _describe(vectors)
     differs = [name for name in here if there.get(name) != here[name]]
     if differs:
@@ -60,7 +78,13 @@ def read_index(path: str | PathLike[str], vectors: Vectors) -> dict[str, Any]:
         raise DataError(
             f"{path} is the index of other vectors: {name} {there.get(name)!r}, of this model {here[name]!r}; {_REMEDY}"
         )
-    return config
+    if not has_checksum:
+        warnings.warn(
+            f"{path} was written by an earlier version and has no checksum, so damage in it is not noticed; {_REMEDY}",
+            UncheckedIndexWarning,
+            stacklevel=2,
+        )
+    return config, content[:begin]
 
 
 @contextmanager
@@ -68,20 +92,27 @@ def damage(path: str | PathLike[str]) -> Iterator[None]:
     """Raise a `DataError` for whatever goes wrong with the content of a file in this block."""
     try:
         yield
-    except (ValueError, KeyError, TypeError, RuntimeError) as error:
+    except (DamagedFileError, ValueError, KeyError, TypeError, RuntimeError, MemoryError, OverflowError) as error:
         raise DataError(f"{path} is damaged or no index of spherec ({error}); {_REMEDY}") from None
 
 
-def _read_end(file: BinaryIO) -> bytes | None:
-    """Return the description after the index, None if there is none."""
-    size = file.seek(0, SEEK_END)
-    file.seek(max(size - 16, 0))
+def _find_description(file: BinaryIO) -> tuple[int, int, bool]:
+    """Return where the description begins, how long it is, and whether the file has a checksum."""
+    size = os.fstat(file.fileno()).st_size
+    file.seek(max(size - 24, 0))
     tail = file.read()
-    (length,) = struct.unpack("<Q", tail[:8]) if len(tail) == 16 and tail[8:] == _MARK else (size,)
-    if length > size - 16:
-        return None
-    file.seek(size - 16 - length)
-    return file.read(length)
+    has_checksum = tail[-8:] == _MARK
+    end = 24 if has_checksum else 16
+    if len(tail) < 24 or tail[-8:] not in (_MARK, _MARK_WITHOUT_CHECKSUM):
+        raise ValueError("its end is missing")
+    (length,) = struct.unpack("<Q", tail[24 - end : 32 - end])
+    if length > size - end:
+        raise ValueError("its end is damaged")
+    return size - end - length, length, has_checksum
+
+
+def _checksum(content: NDArray[np.uint8]) -> int:
+    return zlib.crc32(content.data)
 
 
 def _describe(vectors: Vectors) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spherec.data.events import pair_keys
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, DataError
 from spherec.geometry import Vectors
 
 Indices = NDArray[np.integer[Any]]
@@ -153,6 +153,14 @@ def check_queries(queries: NDArray[np.float32], dim: int) -> None:
     if not np.isfinite(queries).all():
         row = int((~np.isfinite(queries)).any(1).argmax())
         raise ArgumentError(f"queries must be finite, got NaN or infinity in row {row}")
+
+
+def refuse_nan(scores: NDArray[np.float32]) -> None:
+    """Raise a `DataError` for scores of lists that are NaN or infinite, because a vector is."""
+    if np.isnan(scores).any() or (scores == np.inf).any():
+        raise DataError(
+            "a user or item vector holds NaN or infinity, so that nothing can be ranked; model.save names its row"
+        )
 
 
 def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ Small World graphs, 2016.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Literal, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import torch
@@ -22,9 +22,10 @@ from spherec.data.events import pair_keys
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
 from spherec.geometry import Vectors
+from spherec.processes import ProcessLock
 from spherec.ranking import index_file
 from spherec.ranking.exact import ExactRanker
-from spherec.ranking.ranker import Indices, LeftOut, Ranking, check_queries, split_blocks
+from spherec.ranking.ranker import Indices, LeftOut, Ranking, check_queries, refuse_nan, split_blocks
 
 try:
     from usearch.index import Index
@@ -77,10 +78,14 @@ class UsearchRanker:
     with very long histories, very long lists, small catalogues) all items are ranked exactly.
     """
 
-    def __init__(self, index: Index, vectors: Vectors, config: Hnsw) -> None:
+    def __init__(
+        self, index: Index, vectors: Vectors, config: Hnsw, *, content: NDArray[np.uint8] | None = None
+    ) -> None:
         self.vectors = vectors
         self.config = config
         self._index = index
+        self._content = content  # the bytes of which the index is a view
+        self._searching = ProcessLock()
         self._exact = ExactRanker(vectors)
 
     @classmethod
@@ -103,25 +108,50 @@ class UsearchRanker:
         return cls(index, vectors, config)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the index atomically: a file of usearch, with the description of its vectors at the end."""
+        """Write the index atomically: a file of usearch that ends with a description of its vectors and a checksum."""
         index_file.write_index(path, self._index.save, self.vectors, self.config)
 
     @classmethod
-    def load(cls, path: str | PathLike[str], vectors: Vectors, *, width: float | None = None) -> Self:
-        """Map the index of these vectors from a file: a search brings into memory only what it needs."""
-        described = index_file.read_index(path, vectors) | ({} if width is None else {"width": width})
+    def load(
+        cls,
+        path: str | PathLike[str],
+        vectors: Vectors,
+        *,
+        width: float | None = None,
+        mmap: bool = False,
+        verify: bool = True,
+    ) -> Self:
+        """Read the index of these vectors from a file.
+
+        Args:
+            path: The file.
+            vectors: The vectors that the index was built from.
+            width: Items held in view in a search for each one wanted; by default that of the index.
+            mmap: Map the index from the file instead of reading it into memory. The file must then be replaced
+                atomically, never overwritten.
+            verify: Compare the file with its checksum. Without it a damaged index may end the process.
+        """
+        described, content = index_file.read_index(path, vectors, mmap=mmap, verify=verify)
         with index_file.damage(path):
-            config = Hnsw(**described)
-        index = _empty(vectors, config)
-        with index_file.damage(path):
-            index.view(path)
+            config = Hnsw(**described | ({} if width is None else {"width": width}))
+            index = _view(content, vectors, config)
             if len(index) != vectors.n_items:
-                raise RuntimeError(f"{len(index):,} items")
-        return cls(index, vectors, config)
+                raise ValueError(f"it has {len(index):,} items")
+            if not np.array_equal(np.sort(np.asarray(index.keys)), np.arange(vectors.n_items)):
+                raise ValueError("its keys are not the positions of the items")
+        return cls(index, vectors, config, content=content)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        content = (
+            self._content if self._content is not None else np.frombuffer(self._index.save() or b"", dtype=np.uint8)
+        )
+        return _restore, (content, self.vectors, self.config)
 
     def with_vectors(self, vectors: Vectors) -> "UsearchRanker":
         """Return a ranker with the same graph for vectors with the same items and other users."""
-        return UsearchRanker(self._index, vectors, self.config)
+        other = UsearchRanker(self._index, vectors, self.config, content=self._content)
+        other._searching = self._searching  # the graph is the same
+        return other
 
     def top(
         self,
@@ -207,7 +237,8 @@ class UsearchRanker:
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Return the k best (b, k) of `count` candidates each, and their scores."""
         n_items = self.vectors.n_items
-        matches = self._index.search(queries, count, threads=torch.get_num_threads())  # looks at `count`, too
+        with self._searching:  # usearch does not promise that several threads may search at once
+            matches = self._index.search(queries, count, threads=torch.get_num_threads())  # looks at `count`, too
         items = matches.keys.reshape(len(queries), -1).astype(np.int64)  # (b, c)
         counts = np.reshape(getattr(matches, "counts", items.shape[1]), (-1, 1))  # (b, 1); of one query: all are found
         absent = np.arange(items.shape[1]) >= counts  # (b, c)
@@ -215,6 +246,7 @@ class UsearchRanker:
         rows = np.arange(len(queries))[:, None]  # (b, 1)
         absent |= np.isin(pair_keys(rows, items, n_items), pair_keys(left_out.queries, left_out.items, n_items))
         scores = self._scores(queries, items)  # (b, c)
+        refuse_nan(scores)
         scores[absent] = -np.inf
         order = np.lexsort((items, -scores), axis=1)[:, :k]  # of equal scores the lower index first
         items, scores = np.take_along_axis(items, order, 1), np.take_along_axis(scores, order, 1)
@@ -248,6 +280,18 @@ def _chunks(vectors: Vectors) -> Iterator[NDArray[np.float32]]:
             rest = rest[_ADDED:]
     if len(rest):
         yield rest
+
+
+def _view(content: NDArray[np.uint8], vectors: Vectors, config: Hnsw) -> Index:
+    """Return the index in these bytes, which must stay as long as it is used."""
+    index = _empty(vectors, config)
+    index.view(content.data)
+    return index
+
+
+def _restore(content: NDArray[np.uint8], vectors: Vectors, config: Hnsw) -> UsearchRanker:
+    """Return the ranker of a pickle."""
+    return UsearchRanker(_view(content, vectors, config), vectors, config, content=content)
 
 
 def _empty(vectors: Vectors, config: Hnsw) -> Index:

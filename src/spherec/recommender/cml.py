@@ -21,7 +21,7 @@ from spherec.data.interactions import Orientation, as_interactions
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, suggest
 from spherec.evaluation.validation import VALIDATION_METRIC, default_share, hold_out
-from spherec.geometry import Constraint
+from spherec.geometry import Constraint, check_finite
 from spherec.losses import Loss
 from spherec.optim import Adam
 from spherec.ranking import index_file
@@ -109,8 +109,9 @@ class CML(TrainedModel):
         patience: int | FromPreset = FROM_PRESET,
         seed: int | FromPreset = FROM_PRESET,
     ) -> None:
-        if preset not in PRESETS:
-            raise ArgumentError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}{suggest(preset, PRESETS)}")
+        if not isinstance(preset, str) or preset not in PRESETS:
+            hint = suggest(str(preset), PRESETS)
+            raise ArgumentError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}{hint}")
         super().__init__()
         given: dict[str, Any] = {
             "dim": dim,
@@ -275,6 +276,7 @@ class CML(TrainedModel):
         used = [new.item_ids[int(index)] for index in np.flatnonzero(new.users_per_item)]
         look_up(used, known, "item", unknown)
         grown = add_users(state.artifact, merge(state.data, new), state.fold_in)
+        check_finite(grown.vectors)
         index = None if state.index is None else state.index.with_vectors(grown.vectors)
         return self._make(grown.config, self.device, ModelState.of(grown, index))
 
@@ -306,7 +308,14 @@ class CML(TrainedModel):
             self._current = replace(state, index=index)
         return self
 
-    def use_index(self, path: str | PathLike[str] | None, *, width: float | None = None) -> Self:
+    def use_index(
+        self,
+        path: str | PathLike[str] | None,
+        *,
+        width: float | None = None,
+        mmap: bool = False,
+        verify: bool = True,
+    ) -> Self:
         """Answer through the index in a file.
 
         `recommend`, `recommend_for` and `similar_items` use it. Scores stay the same; an item may be missed. `fit` and
@@ -317,6 +326,10 @@ class CML(TrainedModel):
                 in use, and the model ranks all items exactly again.
             width: Items held in view in a search for each one wanted. A larger width misses fewer items, more slowly.
                 By default that of the index.
+            mmap: Map the index from the file instead of reading it into memory. The file must then be replaced
+                atomically, as `build_index` does, never overwritten.
+            verify: Compare the file with its checksum, which takes about a second for a gigabyte. Without it a damaged
+                index may end the process.
         """
         with self._writing:
             state = self._state
@@ -325,7 +338,8 @@ class CML(TrainedModel):
                 return self
             from spherec.ranking.usearch import UsearchRanker  # an extra
 
-            self._current = replace(state, index=UsearchRanker.load(path, state.vectors, width=width))
+            index = UsearchRanker.load(path, state.vectors, width=width, mmap=mmap, verify=verify)
+            self._current = replace(state, index=index)
         return self
 
     def __repr__(self) -> str:
@@ -335,20 +349,27 @@ class CML(TrainedModel):
 
     @classmethod
     def load(
-        cls, path: str | PathLike[str], *, index: bool | str | PathLike[str] = False, device: DeviceName = "auto"
+        cls,
+        path: str | PathLike[str],
+        *,
+        index: bool | str | PathLike[str] = False,
+        mmap: bool = False,
+        device: DeviceName = "auto",
     ) -> Self:
         """Load a model from a file that `save` or `spherec train` wrote.
 
         Args:
-            path: The model file. Its vectors are mapped, not copied, so it must not be overwritten in place.
+            path: The model file. It is read into memory, so that nothing that happens to the file reaches the model.
             index: An index file to answer through; True is the file next to the model, books.usearch for
                 books.spherec.
+            mmap: Map vectors and index from their files instead of reading them into memory, so that processes share
+                one copy. The files must then be replaced atomically, as `save` does, never overwritten.
             device: Where the model trains if it is fitted again.
         """
-        content = Artifact.load(path)
+        content = Artifact.load(path, mmap=mmap)
         model = cls._make(content.config, device, ModelState.of(content))
         if index is not False:
-            model.use_index(index_file.index_path(path) if index is True else index)
+            model.use_index(index_file.index_path(path) if index is True else index, mmap=mmap)
         return model
 
     @classmethod

@@ -16,7 +16,6 @@ never makes it worse. Steps begin larger, and are halved whenever one makes it w
 of this happens in each of them, as in training.
 """
 
-import threading
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -75,15 +74,16 @@ class FoldIn:
     artifact: Artifact
     "The model."
     _pool: NegativePool | None = field(default=None, init=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     @property
     def pool(self) -> NegativePool:
-        """The pool of negatives, drawn when it is first needed."""
-        with self._lock:
-            if self._pool is None:
-                self._pool = NegativePool.draw(self.artifact)
-            return self._pool
+        """The pool of negatives, drawn when it is first needed.
+
+        Threads that need it at once draw the same. A lock would stay closed in a process forked meanwhile.
+        """
+        if self._pool is None:
+            self._pool = NegativePool.draw(self.artifact)
+        return self._pool
 
     def place(self, items: NDArray[np.int32]) -> Tensor:
         """Return the vector (D,) of a user who has these items (n,), ascending."""

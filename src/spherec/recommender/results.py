@@ -5,6 +5,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
 from spherec.errors import MissingPackageError
+from spherec.processes import refuse_polars_after_fork
 
 if TYPE_CHECKING:
     import polars as pl  # imported where it is used: a machine that only trains has none
@@ -84,6 +85,7 @@ class Results(Sequence[_Record], Generic[_Record]):
             import polars as pl
         except ImportError:
             raise MissingPackageError("to_polars needs polars; install it with: pip install polars") from None
+        refuse_polars_after_fork()
         types = {"rank": pl.Int64, "name": pl.String, "score": pl.Float32}
 
         def series(name: str, values: Sequence[Any]) -> pl.Series:

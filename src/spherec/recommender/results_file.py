@@ -16,6 +16,7 @@ from spherec.data.files import atomic_write, refuse_unwritable
 from spherec.data.ids import IdMap, Ids, list_ids
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, MissingPackageError
+from spherec.processes import refuse_polars_after_fork
 from spherec.recommender.results import Recommended, Results
 
 _SUFFIXES = (".parquet", ".csv")
@@ -79,6 +80,7 @@ def _write_parquet(path: str | PathLike[str], blocks: Iterator[Results[Recommend
         import polars as pl
     except ImportError:
         raise MissingPackageError("writing Parquet needs polars; install it with: pip install polars") from None
+    refuse_polars_after_fork()
     rows, target = 0, Path(path).resolve()
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.", suffix=".part") as folder:
         try:

@@ -1,6 +1,5 @@
 """A trained model and the questions it answers: recommend, similar, explain, score. External ids in and out."""
 
-import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,10 +15,13 @@ from spherec.artifact import Artifact
 from spherec.data import splits
 from spherec.data.ids import IdMap, Ids, Unknown, is_several, list_ids
 from spherec.data.interactions import Interactions
+from spherec.device import settle_thread
 from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.evaluation.foreign import align
 from spherec.geometry import DenseVectors, squared_distance
+from spherec.processes import ProcessLock
 from spherec.ranking import ExactRanker, Ranker, Ranking
+from spherec.ranking.ranker import refuse_nan
 from spherec.recommender import results_file
 from spherec.recommender.fold_in import FoldIn
 from spherec.recommender.results import Reason, Recommended, Results, SimilarItem, SimilarUser
@@ -37,10 +39,7 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class ModelState:
-    """One version of a trained model, with all that is derived from it. It never changes; a new version replaces it.
-
-    A copy or a pickle has no index.
-    """
+    """One version of a trained model, with all that is derived from it. It never changes; a new version replaces it."""
 
     artifact: Artifact
     "Vectors, data, config and history: the content of a model file."
@@ -72,20 +71,19 @@ class ModelState:
         return self.exact if self.index is None else self.index
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ModelState.of, (self.artifact,)
+        return ModelState.of, (self.artifact, self.index)
 
 
 class TrainedModel:
     """A trained model and the questions it answers.
 
     Threads may ask while another one trains: every answer comes from one version of the model, the last one that was
-    complete when the question was asked. Pickles and copies of a model leave its index out: they rank exactly until
-    `use_index` or `build_index` is called.
+    complete when the question was asked. Pickles and copies of a model answer alike, through the same index.
     """
 
     def __init__(self, state: ModelState | None = None) -> None:
         self._current = state
-        self._writing = threading.RLock()  # one change at a time; readers never wait
+        self._writing = ProcessLock()  # one change at a time; readers never wait
 
     def recommend(
         self,
@@ -240,7 +238,9 @@ class TrainedModel:
             raise ArgumentError(
                 f"users and items must be as many, or one of them single, got {len(who)} and {len(what)}"
             ) from None
-        return (1 - squared_distance(state.vectors.users(pairs[0]), state.vectors.items(pairs[1])) / 2).numpy()
+        scores = (1 - squared_distance(state.vectors.users(pairs[0]), state.vectors.items(pairs[1])) / 2).numpy()
+        refuse_nan(np.abs(scores))
+        return scores
 
     @property
     def data(self) -> Interactions:
@@ -282,13 +282,14 @@ class TrainedModel:
         state = self._current
         if state is None:
             raise TrainingError("the model is not trained yet; call fit, or spherec.load a file")
+        settle_thread()
         return state
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_writing"}
 
     def __setstate__(self, attributes: dict[str, Any]) -> None:
-        self.__dict__ |= attributes | {"_writing": threading.RLock()}
+        self.__dict__ |= attributes | {"_writing": ProcessLock()}
 
 
 @dataclass(frozen=True)

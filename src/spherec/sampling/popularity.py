@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError
+from spherec.errors import check_number
 from spherec.sampling.draw import FixedLawSampler, popularity_weights
 from spherec.sampling.sampler import Sampler, Sampling, check_count
 
@@ -47,6 +47,5 @@ class Popularity(Sampling):
 
 
 def check_beta(beta: float) -> None:
-    """Raise an `ArgumentError` unless β is a finite number."""
-    if not abs(beta) < float("inf"):
-        raise ArgumentError(f"beta must be a number, got {beta}")
+    """Raise an `ArgumentError` unless β is a number that leaves a law: beyond 100, one item would own all of it."""
+    check_number("beta", beta, -100, 100, "0.5 to 0.8")

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError
+from spherec.errors import check_number
 from spherec.geometry import Geometry, squared_distance
 from spherec.sampling.hard import BestOfFew, Penalty
 from spherec.sampling.sampler import Negatives, Sampler, Sampling, check_count
@@ -34,8 +34,7 @@ class SemiHard(Sampling):
     def __post_init__(self) -> None:
         check_count("negatives", self.negatives)
         check_count("candidates", self.candidates)
-        if not 0 < self.margin < float("inf"):
-            raise ArgumentError(f"margin must be > 0, got {self.margin}")
+        check_number("margin", self.margin, 1e-6, 1e6, "1")
 
     def build(self, train: Interactions, device: torch.device, *, initial_items: Tensor) -> Sampler:  # noqa: ARG002
         """Return the sampler for `train` on `device`."""

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, check_number
 from spherec.geometry import Geometry, gather, unit
 from spherec.kernels import Backend, backend
 from spherec.kernels.protocol import Candidates, TwoStageLaw
@@ -59,10 +59,8 @@ class TwoStage(Sampling):
             raise ArgumentError(
                 f"negatives must be at most candidates, got {self.negatives} of {self.candidates}; draw more candidates"
             )
-        if not 0 <= self.sharpness < float("inf"):
-            raise ArgumentError(f"sharpness must be >= 0, got {self.sharpness}")
-        if not 0 < self.cap < 1:
-            raise ArgumentError(f"cap must lie between 0 and 1, got {self.cap}")
+        check_number("sharpness", self.sharpness, 0, 1000, "0.02")
+        check_number("cap", self.cap, 0.001, 0.999, "0.875")
         if self.vectors not in ("live", "frozen"):
             raise ArgumentError(f"vectors must be 'live' or 'frozen', got {self.vectors!r}")
 

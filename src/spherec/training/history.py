@@ -61,5 +61,19 @@ class History:
 
     @classmethod
     def from_records(cls, records: Sequence[dict[str, Any]]) -> "History":
-        """Return the history that `as_records` wrote."""
-        return cls(tuple(EpochRecord(**record) for record in records))
+        """Return the history that `as_records` wrote; raise a ValueError or a TypeError if it is another."""
+        return cls(tuple(_check_record(EpochRecord(**record)) for record in records))
+
+
+def _check_record(record: EpochRecord) -> EpochRecord:
+    """Return the record if its counts are whole numbers and the rest are numbers."""
+    for name, value in asdict(record).items():
+        is_count = name in ("epoch", "pairs")
+        if name == "metric" and value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int if is_count else int | float):
+            raise ValueError(f"{name} of an epoch is not a number")
+        if is_count and not 0 <= value < 2**63:
+            raise ValueError(f"{name} of an epoch must be a whole number from 0 to 2^63")
+        float(value)  # an OverflowError for one that no float holds
+    return record

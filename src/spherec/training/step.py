@@ -9,6 +9,7 @@ from torch import Tensor
 
 from spherec import rng
 from spherec.data.interactions import Interactions
+from spherec.device import keep_freed_memory
 from spherec.embedding import Embedding, EmbeddingTable
 from spherec.geometry import (
     Constraint,
@@ -34,6 +35,7 @@ class Run:
     """The state of training, and the step that changes it."""
 
     def __init__(self, train: Interactions, config: Training, initial: DenseVectors) -> None:
+        keep_freed_memory()
         device = initial.device
         self.config = config
         self.n_items = train.n_items

@@ -18,6 +18,7 @@ from spherec.data.events import Duplicates, Events, level_of_caller
 from spherec.data.files import is_archive, refuse_unreadable
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, MissingPackageError, UncutValuesWarning, UnreadValuesWarning
+from spherec.processes import refuse_polars_after_fork
 
 FormatName = Literal[
     "auto",
@@ -63,6 +64,9 @@ class Columns:
     "Pattern of dates for strptime, e.g. '%m %d, %Y'. ISO dates need none."
 
     def __post_init__(self) -> None:
+        for role, name in self.names.items():
+            if not isinstance(name, str):
+                raise ArgumentError(f"{role} must be the name of a column, got a value of type {type(name).__name__}")
         if len(set(self.names.values())) < len(self.names):
             raise ArgumentError(f"each role needs a column of its own, got {self.names}")
 
@@ -116,7 +120,7 @@ class Reading:
         if self.separator and set(self.separator) & set('"\r\n'):
             raise ArgumentError(f"separator must not have quotes or line ends in it, got {self.separator!r}")
         for name, value, allowed in (("format", self.format, FormatName), ("missing", self.missing, Missing)):
-            if value not in get_args(allowed):
+            if not isinstance(value, str) or value not in get_args(allowed):
                 raise ArgumentError(f"{name} must be one of {', '.join(get_args(allowed))}, got {value!r}")
 
 
@@ -332,7 +336,7 @@ def read_interactions(
         )
     if reading.format == "auto" and is_archive(path):
         _refuse_column_options(reading, f"{path} is prepared and", duplicates, items)
-        data = Interactions.load(path)
+        data = Interactions.load(path, max_unpacked=reading.max_unpacked)
         return data if cut == Cut() else data.cut(cut)
     refuse_without_polars()
     all_items = None if items is None else _list_items(items)  # first: it fails sooner
@@ -413,11 +417,12 @@ def detect_format(path: Path) -> FormatName:
 
 
 def refuse_without_polars() -> None:
-    """Raise a `MissingPackageError` where polars is not installed."""
+    """Raise an error where polars is not installed, or cannot be used in this process."""
     if importlib.util.find_spec("polars") is None:
         raise MissingPackageError(
             "reading raw files needs polars: pip install polars; a file prepared elsewhere loads without it"
         )
+    refuse_polars_after_fork()
 
 
 def _warn_unread(path: str | PathLike[str]) -> Callable[[str], None]:

@@ -12,12 +12,14 @@ from spherec.data.readers.formats import Reading
 from spherec.errors import DataError
 
 _REMEDY = "save it again with scipy.sparse.save_npz"
+_USUAL_LENGTH = 10_000_000  # rows or columns of a matrix, however few its entries are,
+_USUAL_RATIO = 100  # or for each entry; more would take memory that no entry needs
 _PARTS = {"csr": ("indptr", "indices"), "csc": ("indptr", "indices"), "coo": ("row", "col")}
 
 
 def read_scipy(path: Path, reading: Reading) -> Events:
     """Read the entries above 0; all columns stay as items, rows without entries are counted."""
-    arrays = read_arrays(path, remedy=_REMEDY)
+    arrays = read_arrays(path, remedy=_REMEDY, max_unpacked=reading.max_unpacked)
     rows, columns, values, shape = _entries(path, arrays)
     if values.dtype.kind not in "biuf" or not np.all(values >= 0):  # false for NaN, too
         raise DataError(f"{path}: the matrix must hold real numbers >= 0 and no NaN; keep what counts: matrix > 0")
@@ -57,9 +59,10 @@ def _entries(
     if not whole or len(sizes) != 2 or values.ndim != 1 or len(values) != len(second) or sizes.min() < 0:
         raise DataError(f"{path} is damaged: its arrays do not fit each other; {_REMEDY}")
     n_rows, n_columns = int(sizes[0]), int(sizes[1])
-    if max(n_rows, n_columns) >= 2**31:
+    if max(n_rows, n_columns) > min(max(_USUAL_LENGTH, _USUAL_RATIO * len(values)), 2**31 - 1):
         raise DataError(
-            f"{path}: {n_rows:,} x {n_columns:,} is more than 2,147,483,647 users or items; give a smaller one"
+            f"{path}: {n_rows:,} x {n_columns:,} is too much for {len(values):,} entries; save it with fewer empty "
+            "rows and columns"
         )
     if kind != "coo":
         length = n_rows if kind == "csr" else n_columns

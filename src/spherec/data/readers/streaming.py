@@ -21,7 +21,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from spherec.data.events import Events
-from spherec.data.files import refuse_unreadable
+from spherec.data.files import largest_unpacked, refuse_unreadable
 from spherec.data.ids import factorize, invert
 from spherec.data.readers.formats import Reading, ReadProgress
 from spherec.errors import ArgumentError, DataError
@@ -31,8 +31,6 @@ _LONGEST_RECORD = 1 << 26  # a line that has not ended by then is no text at all
 _LONGEST_QUOTED_RECORD = 1 << 22  # a record that has not ended by then has an unclosed quote
 _LONGEST_FIRST_RECORD = 1 << 20  # likewise for a header
 _SAMPLE_BYTES = 1 << 20  # by which a file is recognised
-_USUAL_UNPACKED = 1 << 28  # a gzip file that unpacks to no more than this is never a bomb,
-_USUAL_RATIO = 200  # nor is one that unpacks to no more than so many times its size
 _UNENDED = (
     "{path}, line {line}: a record without end; close its quote, or take quotes for ordinary characters with "
     "quotes=False (--no-quotes)"
@@ -171,11 +169,6 @@ def is_utf8(path: Path) -> bool:
         except UnicodeDecodeError:
             return False
     return True
-
-
-def largest_unpacked(packed: int, max_unpacked: float | None) -> float:
-    """Return how many bytes may come out of `packed` bytes of a file; `max_unpacked` is in gigabytes."""
-    return max(_USUAL_UNPACKED, _USUAL_RATIO * packed) if max_unpacked is None else max_unpacked * 1e9
 
 
 class _BoundedGzip:

@@ -1,0 +1,480 @@
+"""What is fuzzed: each target makes inputs from a generator, and runs one.
+
+An input is a string of bytes, so that it can be kept and run again. Running one may end in success or in a
+`SpherecError`; everything else is a failure. Where the format has a checksum, success also means the same content.
+"""
+
+import contextlib
+import gzip
+import io
+import json
+import os
+import random
+import struct
+import zipfile
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import polars as pl
+import scipy.sparse as sp
+
+import spherec
+from spherec.artifact import read_tensors, write_tensors
+from spherec.cli import main
+from spherec.cli._settings import read_settings
+from spherec.data.files import read_archive, write_archive
+from spherec.data.readers.formats import FORMATS
+from spherec.recommender import CML
+from spherec.training import Training
+from tests.fuzz.mutations import TEXTS, mutate, mutate_tree, odd_argument, odd_value
+from tests.recommender.models import ITEMS, USERS, model_of, small
+from tests.training.runs import same_vectors, trained
+
+REMEDY = "make it again"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something to fuzz."""
+
+    make: object
+    "(generator) -> bytes"
+    run: object
+    "(bytes, folder)"
+
+
+# --- Valid files to begin from, made once in a process ---------------------------------------------------------------
+
+
+@cache
+def model():
+    data = small().with_item_names({item: f"name of {item}" for item in ITEMS[::2]})
+    return model_of(data)
+
+
+@cache
+def content(kind):
+    """The bytes of a valid file."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / kind
+        match kind:
+            case "model":
+                model().save(path)
+            case "data":
+                model().data.save(path)
+            case "compressed":
+                model().data.save(path, compress=True)
+            case "checkpoint":
+                trained(epochs=1, checkpoint=path)
+            case "index":
+                from spherec.ranking.usearch import Hnsw
+
+                CML._make(model().config, "cpu", model()._state).build_index(path, Hnsw(exact_beyond=1.0))
+            case "parquet":
+                pl.DataFrame({"user": ["a", "b", "a"], "item": [1, 2, 3], "when": [1.5, 2.5, 3.5]}).write_parquet(path)
+        return path.read_bytes()
+
+
+def put(folder, name, case):
+    path = folder / name
+    path.write_bytes(case)
+    return path
+
+
+def repack(rng, path, read, write):
+    """The bytes of a file whose manifest or arrays are changed, with checksums that are right again."""
+    arrays, manifest = read(path)
+    arrays = {name: np.array(array) for name, array in arrays.items()}
+    manifest.pop("arrays", None)
+    manifest.pop("checksum", None)
+    if rng.random() < 0.6:
+        kind, version = manifest.pop("format"), manifest.pop("version")
+        changed = mutate_tree(rng, manifest)
+        manifest = {**(changed if isinstance(changed, dict) else {}), "format": kind, "version": version}
+    if rng.random() < 0.5:
+        name = rng.choice(sorted(arrays))
+        arrays[name] = odd_array(rng, arrays[name])
+    if rng.random() < 0.1:
+        del arrays[rng.choice(sorted(arrays))]
+    write(path, arrays, manifest)
+    return path.read_bytes()
+
+
+def odd_array(rng, array):
+    match rng.randrange(7):
+        case 0:
+            return array[: rng.randrange(len(array) + 1)] if array.ndim else array
+        case 1:
+            return array.astype(rng.choice(("f4", "f8", "i1", "i4", "i8", "u8", "?")))
+        case 2:
+            return array[None]
+        case 3:
+            return np.zeros((0,), array.dtype)
+        case 4:
+            return np.repeat(array, 2, axis=0) if array.ndim else array
+    changed = array.copy().reshape(-1)
+    if len(changed):
+        with np.errstate(all="ignore"):
+            values = np.array([0, 1, -1, 2**31 - 1, 2**62, np.nan, np.inf, 1e30])
+            changed[rng.randrange(len(changed))] = values[rng.randrange(8)].astype(array.dtype)
+    return changed.reshape(array.shape)
+
+
+def in_folder(make):
+    """A maker of inputs that needs a place for files."""
+
+    def with_folder(rng):
+        with TemporaryDirectory() as folder, np.errstate(all="ignore"):
+            return make(rng, Path(folder))
+
+    return with_folder
+
+
+# --- Files of spherec ------------------------------------------------------------------------------------------------
+
+
+def load_same_model(case, folder):
+    loaded, known = spherec.load(put(folder, "m.spherec", case), device="cpu"), model()
+    assert loaded.data == known.data
+    assert same_vectors(loaded.vectors, known.vectors)
+    assert loaded.artifact.config == known.artifact.config
+
+
+@in_folder
+def forged_model(rng, folder):
+    path = put(folder, "m.spherec", content("model"))
+    return repack(rng, path, lambda path: read_tensors(path, "spherec-model", 1, remedy=REMEDY), write_tensors)
+
+
+def ask_model(case, folder):
+    """Load a model that may hold anything, and ask it everything: no answer needs to be sensible."""
+    loaded = spherec.load(put(folder, "m.spherec", case), device="cpu")
+    users, items = list(loaded.data.user_ids)[:3], list(loaded.data.item_ids)[:3]
+    questions = [
+        lambda: loaded.recommend(users, k=3).to_polars(),
+        lambda: loaded.recommend_for(items, k=3),
+        lambda: loaded.similar_items(items, k=3),
+        lambda: loaded.similar_users(users, k=3),
+        lambda: [loaded.explain(user, item) for user in users for item in items],
+        lambda: loaded.score(users, items[: len(users)]),
+        lambda: loaded.save(folder / "again.spherec"),
+        lambda: run_command("info", folder / "m.spherec"),
+    ]
+    for ask in questions:
+        with contextlib.suppress(spherec.SpherecError):
+            ask()
+
+
+def load_same_data(case, folder):
+    assert spherec.Interactions.load(put(folder, "d.npz", case)) == model().data
+    assert spherec.read(folder / "d.npz") == model().data
+
+
+def use_data(case, folder):
+    """Load data that may hold anything, and use it."""
+    data = spherec.read(put(folder, "d.npz", case))
+    data.save(folder / "again.npz")
+    assert spherec.Interactions.load(folder / "again.npz") == data
+    spherec.statistics(data)
+    assert data.matrix.shape == (data.n_users, data.n_items)
+    data.cut(spherec.Cut(min_per_user=2))
+
+
+@in_folder
+def forged_archive(rng, folder):
+    path = put(folder, "d.npz", content("data"))
+    read = partial(read_archive, kind="spherec-interactions", version=1)
+    return repack(rng, path, read, partial(write_archive, compress=rng.random() < 0.3))
+
+
+HEADERS = (
+    "{'descr': '<i8', 'fortran_order': False, 'shape': (3",
+    "{'descr': '<i8', 'fortran_order': False, 'shape': " + "(" * 800,
+    "{'descr': '<i8', 'fortran_order': False, 'shape': " + "-" * 3000 + "1}",
+    "{'descr': [('a', '<i8')], 'fortran_order': False, 'shape': (3,), }",
+    "{'descr': '|O', 'fortran_order': False, 'shape': (3,), }",
+    "{'descr': '<i8', 'fortran_order': True, 'shape': (3,), }",
+    "{'descr': 3, 'fortran_order': 3, 'shape': 3}",
+    "{'descr': '<i8', 'fortran_order': False, 'shape': (9223372036854775807, 9223372036854775807), }",
+    "{'descr': '<V0', 'fortran_order': False, 'shape': (4,), }",
+    "{'descr': '<U4', 'fortran_order': False, 'shape': (2,), }",
+    "{'descr': '<M8[ns]', 'fortran_order': False, 'shape': (2,), }",
+    "9" * 5000,
+    "",
+)
+
+
+def forged_header(rng):
+    """An archive with right checksums in which the .npy header of one member is forged."""
+    with zipfile.ZipFile(io.BytesIO(content("data"))) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    name = rng.choice(sorted(members))
+    header = rng.choice(HEADERS).encode() if rng.random() < 0.5 else mutate(rng, members[name][10:128])
+    header = mutate(rng, header) if rng.random() < 0.3 else header
+    length = len(header) if rng.random() < 0.9 else rng.choice((0, 1, 65535))
+    members[name] = members[name][:8] + struct.pack("<H", min(length, 65535)) + header + members[name][128:]
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))) as archive:
+        for member, stored in members.items():
+            archive.writestr(member, stored)
+    return file.getvalue()
+
+
+def lying_directory(rng):
+    """An archive whose directory lies about its members: sizes, places, methods, names, counts."""
+    whole = bytearray(content(rng.choice(("data", "compressed"))))
+    entries = [at for at in range(len(whole)) if whole[at : at + 4] in (b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06")]
+    for _ in range(rng.randrange(1, 4)):
+        at = rng.choice(entries) + rng.choice((4, 6, 8, 10, 14, 16, 20, 24, 28, 30, 32, 42))
+        size = rng.choice((2, 4, 8))
+        number = rng.choice((0, 1, 8, 12, 20, 0xFFFF, 0xFFFFFFFF, 2**31, 2**63 - 1, 2**63, rng.randrange(2**32)))
+        whole[at : at + size] = (number % 256**size).to_bytes(size, "little")
+    if rng.random() < 0.3:  # sizes of 64 bits in the directory
+        at = rng.choice([at for at in entries if whole[at : at + 4] == b"PK\x01\x02"] or entries)
+        struct.pack_into("<LL", whole, at + 20, 0xFFFFFFFF, 0xFFFFFFFF)
+        big = [rng.choice((2**63 - 1, 2**63, 2**64 - 1, 2**40, 100)) for _ in range(2)]
+        extra = struct.pack("<HHQQ", 1, 16, *big)
+        length = struct.unpack_from("<H", whole, at + 28)[0]
+        struct.pack_into("<H", whole, at + 30, len(extra))
+        whole[at + 46 + length : at + 46 + length] = extra
+    return bytes(whole)
+
+
+def resume_run(case, folder):
+    """A checkpoint is refused, or the run ends as it would have without a break."""
+    path = put(folder, "run.checkpoint", case)
+    if not _ENDS:
+        _ENDS.append(trained(epochs=2).vectors)
+    assert same_vectors(trained(epochs=2, checkpoint=path, resume=True).vectors, _ENDS[0])
+
+
+_ENDS = []
+
+
+@in_folder
+def forged_checkpoint(rng, folder):
+    path = put(folder, "run.checkpoint", content("checkpoint"))
+    read = partial(read_archive, kind="spherec-checkpoint", version=2)
+    return repack(rng, path, read, partial(write_archive, compress=False))
+
+
+def resume_forged(case, folder):
+    with np.errstate(all="ignore"):
+        trained(epochs=2, checkpoint=put(folder, "run.checkpoint", case), resume=True)
+
+
+def same_lists(case, folder):
+    known = model()
+    indexed = CML._make(known.config, "cpu", known._state).use_index(put(folder, "m.usearch", case))
+    assert list(indexed.recommend(USERS, k=5)) == list(known.recommend(USERS, k=5))
+
+
+# --- Files of others -------------------------------------------------------------------------------------------------
+
+SAMPLES = {
+    "delimited": b'user,item,rating,when\nann,a,5,2024-01-01\nbob,"b, c",3,2024-01-02\n"c\nd",e,1,2024-01-03\n',
+    "json-lines": b'{"user": "ann", "item": 1, "rating": 5}\n{"user": "bob", "item": 2, "rating": 3.5}\n',
+    "book-crossing": b'"User-ID";"ISBN";"Book-Rating"\n"276725";"034545104X";"0"\n"276726";"0155061224";"5"\n',
+    "echonest": b"b80344d0\tSOAKIMP12A8C130995\t1\nb80344d0\tSOAPDEY12A81C210A9\t2\n",
+    "amazon-ratings": b"AKM1MP6P0OYPR,0132793040,5.0,1365811200\nA2CX7LUOHB2NDG,0321732944,5.0,1341100800\n",
+    "amazon-reviews": b'{"reviewerID": "A1", "asin": "B1", "overall": 5.0, "unixReviewTime": 1400000000}\n',
+    "movielens": b"1::1193::5::978300760\n1::661::3::978302109\n2::1193::4::978298413\n",
+    "adjacency": b"0 1 2 3\n1 2 4\n2\n3 0 1\n",
+    "citeulike": b"3 1 2 3\n2 2 4\n0\n2 0 1\n",
+}
+
+
+def text_file(rng):
+    """A line of JSON with the options of reading, then the file."""
+    kind = rng.choice(sorted(SAMPLES))
+    text = SAMPLES[kind if rng.random() < 0.8 else rng.choice(sorted(SAMPLES))]
+    text = text * rng.choice((1, 1, 3, 200))
+    if rng.random() < 0.2:
+        text = text.decode().encode(rng.choice(("utf-16", "utf-8-sig", "latin-1", "utf-32")))
+    text = rng.randbytes(rng.randrange(300)) if rng.random() < 0.05 else text
+    text = mutate(rng, text) if rng.random() < 0.9 else text
+    if rng.random() < 0.2:
+        text = gzip.compress(text, mtime=0)
+        text = mutate(rng, text) if rng.random() < 0.7 else text
+    options = {"format": rng.choice((kind, kind, "auto", rng.choice(sorted(FORMATS))))}
+    odd = {
+        "encoding": ("utf-8", "latin-1", "utf-16", "utf-7", "idna", "rot13", "nope", "\0", "cp037", "utf-8-sig"),
+        "separator": (",", "\t", "::", ";", " ", "", "ab", "\x1f", "é", '"', "\0"),
+        "value": ("rating", "item", "", "nothing"),
+        "time": ("when", "rating"),
+        "time_format": ("%Y-%m-%d", "%", "%Q", "", "%Y" * 99),
+        "header": (["user", "item"], ["user", "item", "rating", "when"], [], ["user", "user"], [""]),
+        "quotes": (True, False),
+        "missing": ("drop", "error"),
+    }
+    for name in rng.sample(sorted(odd), rng.choice((0, 0, 1, 2))):
+        options[name] = rng.choice(odd[name])
+    return json.dumps(options).encode() + b"\n" + text
+
+
+def read_text(case, folder):
+    line, _, text = case.partition(b"\n")
+    path = put(folder, "events.txt", text)
+    data = spherec.read(path, **json.loads(line))
+    assert len(data)
+    data.save(folder / "again.npz")
+    assert spherec.Interactions.load(folder / "again.npz") == data
+
+
+def read_item_names(case, folder):
+    text = case.partition(b"\n")[2]
+    names = spherec.read_names(put(folder, "names.csv", text), id="user", name="item")
+    assert all(isinstance(word, str) for pair in names.items() for word in pair)
+
+
+def read_table(case, folder):
+    spherec.read(put(folder, "events.parquet", case), time="when")
+
+
+# --- Words and values ------------------------------------------------------------------------------------------------
+
+
+CONTROLS = set(map(chr, [*range(9), 11, 12, *range(14, 32), *range(127, 160)]))
+
+
+def run_command(*words):
+    """Run the command line: it ends with 0 or 2, without a traceback and without control characters."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main([os.fspath(word) for word in words])
+        except SystemExit as ended:
+            code = ended.code or 0
+    assert code in (0, 2), f"exit code {code}"
+    assert "Traceback" not in err.getvalue()
+    for text in (out.getvalue(), err.getvalue()):
+        assert not set(text) & set(map(chr, [*range(9), 11, 12, *range(14, 32), 127])), (
+            f"a control character in {text!r}"
+        )
+
+
+def settings_file(rng):
+    return mutate(rng, Training().to_toml().encode())
+
+
+def read_config(case, folder):
+    Training().change(read_settings(put(folder, "c.toml", case), [], {})).to_toml()
+
+
+NAMES = (
+    "dim",
+    "sampler.beta",
+    "loss",
+    "loss.kind",
+    "sampler.kind",
+    "epochs",
+    "seed",
+    "optimizer.learning_rate",
+    "x",
+    "",
+)
+
+
+def settings(rng):
+    value = json.dumps(odd_value(rng)) if rng.random() < 0.7 else rng.choice(TEXTS)
+    return f"{rng.choice(NAMES)}{rng.choice(('=', '=', '=', '', '.a='))}{value}".encode("utf-8", "surrogatepass")
+
+
+def change_settings(case, folder):
+    Training().change(read_settings(None, [case.decode("utf-8", "surrogatepass")], {})).to_toml()
+
+
+def ids(rng):
+    known = rng.choice(USERS).encode()
+    return rng.choice((known, mutate(rng, known), rng.choice(TEXTS).encode(), b"--" + known, rng.randbytes(4)))
+
+
+def ask_for_ids(case, folder):
+    words = case.replace(b"\0", b"?").decode("utf-8", "surrogateescape")
+    command = ("recommend", "similar")[len(case) % 2]
+    run_command(command, put(folder, "m.spherec", content("model")), words)
+
+
+def matrix(rng):
+    return str(rng.randrange(2**32)).encode()  # the seed: a matrix is not a string of bytes
+
+
+def use_matrix(case, folder):
+    rng = random.Random(int(case))
+    dense = np.asarray(
+        np.random.default_rng(int(case)).random((6, 8)) < 0.4, dtype=rng.choice(("f4", "f8", "i8", "?", "f2", "c16"))
+    )
+    kind = rng.choice(("csr", "csc", "coo", "bsr", "dok", "lil", "dia", "dense"))
+    made = dense if kind == "dense" else getattr(sp, f"{kind}_{rng.choice(('array', 'matrix'))}")(dense.astype("f8"))
+    for name in ("indptr", "indices", "data", "row", "col", "coords"):
+        part = getattr(made, name, None)
+        if isinstance(part, np.ndarray) and len(part) and part.dtype != object and rng.random() < 0.4:
+            values = [0, -1, 5000, 2**31 - 1, float("nan"), float("inf")]
+            with np.errstate(all="ignore"):
+                part.reshape(-1)[rng.randrange(part.size)] = np.array(rng.choice(values)).astype(part.dtype)
+    rows = rng.choice(("users", "items"))
+    data = spherec.Interactions.from_matrix(made, rows=rows)
+    assert data.matrix.shape[0] in (6, 8)
+
+
+def call(case, folder):
+    """One call of the public API with odd arguments."""
+    rng = random.Random(int(case))
+    known, data = model(), model().data
+    users, items = list(data.user_ids), list(data.item_ids)
+    argument = partial(odd_argument, rng, [users[0], items[0], users[:3], items[:3], 1, 5, 0.5, None, "error", "skip"])
+    calls = [
+        lambda: known.recommend(argument(), argument(), only=argument(), exclude=argument()),
+        lambda: known.recommend(users[0], argument(), exclude_seen=argument(), unknown=argument()),
+        lambda: known.recommend_for(argument(), argument(), only=argument()),
+        lambda: known.similar_items(argument(), argument()),
+        lambda: known.similar_users(argument(), argument()),
+        lambda: known.explain(argument(), argument(), argument()),
+        lambda: known.score(argument(), argument()),
+        lambda: spherec.Cut(min_value=argument(), min_per_user=argument()),
+        lambda: spherec.Interactions.from_pairs(argument(), argument(), times=argument()),
+        lambda: spherec.Interactions.from_pairs(users[:3], items[:3], values=argument(), duplicates=argument()),
+        lambda: spherec.Interactions.from_matrix(argument(), rows=argument()),
+        lambda: data.with_item_names(argument()),
+        lambda: data.items_of(argument()),
+        lambda: data.filter(argument()),
+        lambda: spherec.Hinge(margin=argument()),
+        lambda: spherec.Softmin(temperature=argument(), gamma=argument()),
+        lambda: spherec.TwoStage(negatives=argument(), beta=argument()),
+        lambda: spherec.Popularity(argument(), argument()),
+        lambda: CML(preset=argument(), device="cpu"),
+        lambda: CML(device="cpu", dim=argument(), loss=argument(), sampler=argument()),
+        lambda: CML(device="cpu", optimizer=argument(), epochs=argument(), seed=argument()),
+        lambda: CML(device="cpu", epochs=1, dim=4).fit(argument(), user=argument(), orientation=argument()),
+        lambda: spherec.evaluate(known, argument(), argument()),
+        lambda: spherec.load(argument(), device="cpu"),
+        lambda: spherec.read(argument(), user=argument(), format=argument()),
+        lambda: spherec.splits.ratio(rng.choice((data, argument())), test=argument()),
+        lambda: data.save(folder / "x.npz") or spherec.Interactions.load(argument()),
+    ]
+    rng.choice(calls)()
+
+
+TARGETS = {
+    "model": Target(lambda rng: mutate(rng, content("model")), load_same_model),
+    "model-forged": Target(forged_model, ask_model),
+    "data": Target(lambda rng: mutate(rng, content("data")), load_same_data),
+    "data-compressed": Target(lambda rng: mutate(rng, content("compressed")), load_same_data),
+    "data-forged": Target(forged_archive, use_data),
+    "npy-header": Target(forged_header, use_data),
+    "zip-directory": Target(lying_directory, load_same_data),
+    "checkpoint": Target(lambda rng: mutate(rng, content("checkpoint")), resume_run),
+    "checkpoint-forged": Target(forged_checkpoint, resume_forged),
+    "index": Target(lambda rng: mutate(rng, content("index")), same_lists),
+    "text": Target(text_file, read_text),
+    "names": Target(text_file, read_item_names),
+    "parquet": Target(lambda rng: mutate(rng, content("parquet")), read_table),
+    "config": Target(settings_file, read_config),
+    "settings": Target(settings, change_settings),
+    "ids": Target(ids, ask_for_ids),
+    "matrix": Target(matrix, use_matrix),
+    "call": Target(matrix, call),
+}
