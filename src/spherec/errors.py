@@ -11,7 +11,7 @@
 * UserWarning
   * DuplicatePairsWarning                    repeated pairs were merged by a default rule
   * UncutValuesWarning                       low ratings count as likes
-  * UnreadValuesWarning                      a file has ratings or counts that were not read
+  * UnreadValuesWarning                      ratings or counts were not used
   * CheckpointWarning                        a checkpoint could not be written; training continues
   * UncheckedIndexWarning                    an index file of an earlier version has no checksum
 
@@ -68,7 +68,7 @@ class UncutValuesWarning(UserWarning):
 
 
 class UnreadValuesWarning(UserWarning):
-    """A file has a column of ratings or counts that the caller did not name: every row counts as a positive."""
+    """Ratings or counts in a file, a data frame or a matrix are not used: every row or entry counts as a positive."""
 
 
 class CheckpointWarning(UserWarning):

@@ -222,8 +222,9 @@ def test_what_cannot_be_is_one_sentence_and_leaves_nothing_behind(train, prepare
     done = train(*(str(option).format(bad=bad, data=prepared) for option in options))
     assert done.code == 2
     assert done.out == ""
-    (line,) = [line for line in done.err.splitlines() if line.strip()]
+    *advice, line = [line for line in done.err.splitlines() if line.strip()]
     assert line.startswith("error: ")
+    assert all("candidates in every batch" in one or "--preset accurate had" in one for one in advice)
     for word in words:
         assert word in line
     assert files(tmp_path) == before

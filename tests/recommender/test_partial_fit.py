@@ -13,7 +13,7 @@ from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError
 from spherec.optim import Adam
 from spherec.recommender import CML
-from spherec.recommender.partial_fit import initial_vectors, merge
+from spherec.recommender.partial_fit import Growth, initial_vectors, merge
 from tests.oracles import pairs_of
 from tests.recommender.models import ITEMS, USERS, make, model_of, small
 
@@ -121,13 +121,54 @@ def test_it_goes_by_columns_and_matrices_too():
 @pytest.mark.parametrize(
     ("pairs", "options", "told"),
     [
-        ([("zoe", "i1")], {}, "holds nothing out; raise it, or give 0, with epochs"),
+        ([("zoe", "i1")], {"validation": 0.05}, "holds nothing out; raise it, or leave it out"),
         ([("zoe", "i1")], {"validation": 2}, "share between 0 and 1, got 2"),
     ],
 )
 def test_what_cannot_be_held_out(pairs, options, told):
     with pytest.raises(ArgumentError, match=told):
         model_of(DATA).partial_fit(as_interactions(pairs), **options)
+
+
+HANDFULS = {
+    "one pair of a known user": [("u1", "i1"), ("u1", "i2"), ("u1", "i3")],
+    "a new user": [("zoe", "i1")],
+    "a new item": [("u1", "new")],
+    "a new user with a new item": [("zoe", "new")],
+    "four": [("zoe", "i1"), ("zoe", "i2"), ("max", "new"), ("u3", "new")],
+    "fifty": [(f"n{n}", f"i{(n + m) % 30}") for n in range(10) for m in range(5)],
+}
+
+
+@pytest.mark.parametrize("pairs", HANDFULS.values(), ids=HANDFULS)
+@pytest.mark.parametrize("preset", ["two-stage", "accurate"])
+def test_a_handful_of_events_needs_no_setting(pairs, preset):
+    subspaces = {"subspace_dim": None} if preset == "accurate" else {}
+    model = CML(preset=preset, dim=6, epochs=20, device="cpu", **subspaces).fit(DATA, validation=0)
+    before = model.vectors
+    model.partial_fit(as_interactions(pairs))
+    assert 3 <= len(model.history.epochs) < 20, "fewer than the first run"
+    assert model.history.best is None, "nothing is held out"
+    assert model.config.epochs == 20
+    assert model.config.optimizer == CML(preset=preset).config.optimizer, "the settings stay"
+    assert set(pairs) <= set(pairs_of(model.data))
+    moved = (model.vectors.item_table[: len(ITEMS)] - before.item_table).norm(dim=1)
+    assert moved.mean() < 0.5
+    assert all(len(model.recommend(user, 5)) == 5 for user, _ in pairs)
+
+
+def test_the_length_goes_by_the_share_of_new_pairs():
+    config = CML(epochs=100).config
+    known = np.ones(10_000, dtype=bool)
+    for new, epochs in ((1, 3), (9, 3), (100, 10), (2_500, 50), (10_000, 100)):
+        growth = Growth(Interactions.from_matrix(np.ones((100, 100))), ~known)
+        growth.fresh[:new] = True
+        assert growth.plan(config, None, None) == (replace(config, epochs=epochs), 0.0)
+        assert growth.plan(config, None, 0) == (replace(config, epochs=epochs), 0.0)
+        assert growth.plan(config, None, 0.1) == (config, 0.1), "with a share, as long as the first run at most"
+        assert growth.plan(config, 7, None) == (replace(config, epochs=7), 0.05 if new > 9 else 0.0)
+        short = replace(config, epochs=2)
+        assert growth.plan(short, None, None) == (short, 0.0), "never longer than the first run"
 
 
 def test_nothing_new_is_told():

@@ -28,6 +28,8 @@ from spherec.errors import ArgumentError, NotEnoughMemoryError, TrainingError
 if TYPE_CHECKING:
     from spherec.recommender import CML
 
+_MOST_ADVICE = 2  # sentences
+
 
 @takes_source
 def train_command(
@@ -117,6 +119,8 @@ def train_command(
         _check_checkpoint(checkpoint, resume)
         model = CML.from_config(training, device=device)
         data = source.load_with_names(names)
+        for advice in advise(training, data)[:_MOST_ADVICE]:
+            note(advice)
         if resume:
             note(f"continuing in epoch {count_epochs(checkpoint) + 1} from {checkpoint}")
         with interruptible() as interrupt:
@@ -140,8 +144,6 @@ def train_command(
             _explain_resuming(checkpoint, context.obj)
         raise typer.Exit(128 + (interrupt.number or signal.SIGINT))
     _report(model, output, as_json=as_json)
-    for advice in advise(training, data):
-        note(advice)
     if data.n_users and not as_json:
         note(f"try it: spherec recommend {shlex.quote(str(output))} {shlex.quote(str(data.user_ids[0]))}")
 

@@ -1,5 +1,6 @@
 """Interactions: who has which item, checked once so that no later code has to check again."""
 
+import warnings
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
@@ -11,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from spherec.data.cuts import Cut
-from spherec.data.events import Duplicates, Events, Step
+from spherec.data.events import Duplicates, Events, Step, level_of_caller
 from spherec.data.files import (
     decode_ids,
     decode_names,
@@ -21,8 +22,8 @@ from spherec.data.files import (
     read_archive,
     write_archive,
 )
-from spherec.data.ids import IdMap
-from spherec.errors import ArgumentError, DataError, describe_missing_column
+from spherec.data.ids import IdMap, factorize
+from spherec.errors import ArgumentError, DataError, UnreadValuesWarning, describe_missing_column
 from spherec.processes import refuse_polars_after_fork
 
 Orientation = Literal["users x items", "items x users"]
@@ -109,11 +110,16 @@ class Interactions:
         item: str,
         value: str | None = None,
         time: str | None = None,
+        name: str | None = None,
         cut: Cut | None = None,
         duplicates: Duplicates | None = None,
-    ) -> Self:
-        """Build interactions from the named columns of a pandas or polars data frame; otherwise as `from_pairs`."""
-        return cls.from_pairs(
+    ) -> "Interactions":
+        """Build interactions from the named columns of a pandas or polars data frame; otherwise as `from_pairs`.
+
+        `name` is a column of item names; where an item has several, the last one counts. If the frame seems to have a
+        column of ratings or counts, but `value` does not name it, an `UnreadValuesWarning` is issued.
+        """
+        data = cls.from_pairs(
             _column_of(frame, user),
             _column_of(frame, item),
             values=None if value is None else _column_of(frame, value),
@@ -121,6 +127,9 @@ class Interactions:
             cut=cut,
             duplicates=duplicates,
         )
+        if value is None:
+            _warn_unread_column(frame, user, item)
+        return data if name is None else data.with_item_names(_names_in(frame, item, name))
 
     @classmethod
     def from_matrix(
@@ -133,7 +142,8 @@ class Interactions:
     ) -> Self:
         """Build interactions from a scipy sparse matrix or a dense array; entries above 0 count, and none may be below.
 
-        `rows` says what a row is. Ids default to positions. Empty rows and columns stay.
+        `rows` says what a row is. Ids default to positions. Empty rows and columns stay. If the entries are ratings or
+        counts, an `UnreadValuesWarning` says that they are not used.
         """
         if not isinstance(rows, str) or rows not in ("users", "items"):
             raise ArgumentError(f"rows must be 'users' or 'items', got {rows!r}")
@@ -285,7 +295,12 @@ class Interactions:
 
 
 def as_interactions(
-    data: Any, *, user: str | None = None, item: str | None = None, orientation: Orientation | None = None
+    data: Any,
+    *,
+    user: str | None = None,
+    item: str | None = None,
+    name: str | None = None,
+    orientation: Orientation | None = None,
 ) -> Interactions:
     """Return interactions unchanged, and make them of a data frame or a matrix.
 
@@ -296,19 +311,23 @@ def as_interactions(
         data: `Interactions`, a pandas or polars data frame, a scipy sparse matrix or a dense array.
         user: The column of user ids in a data frame.
         item: The column of item ids in a data frame.
+        name: The column of item names in a data frame, if it has one.
         orientation: "users x items" or "items x users", for a matrix.
     """
     if isinstance(data, Interactions):
-        _refuse_options("Interactions know their users and items", user=user, item=item, orientation=orientation)
+        _refuse_options(
+            "Interactions know their users and items", user=user, item=item, name=name, orientation=orientation
+        )
         return data
     if hasattr(data, "columns"):
         _refuse_options("a data frame goes by columns", orientation=orientation)
         if user is None or item is None:
             names = ", ".join(map(repr, list(data.columns)[:12]))
             raise ArgumentError(f"a data frame needs the names of its columns, user=… and item=…, two of {names}")
-        return Interactions.from_frame(data, user=user, item=item, duplicates="sum")  # how often does not matter here
+        # How often a pair occurs does not matter here.
+        return Interactions.from_frame(data, user=user, item=item, name=name, duplicates="sum")
     if sp.issparse(data) or hasattr(data, "__array__"):
-        _refuse_options("a matrix has no column names", user=user, item=item)
+        _refuse_options("a matrix has no column names", user=user, item=item, name=name)
         return _from_matrix(data, orientation)
     raise DataError(
         f"cannot learn from {type(data).__name__}; give Interactions, a pandas or polars data frame, or a scipy matrix"
@@ -366,6 +385,34 @@ def _column_of(frame: Any, name: str) -> NDArray[Any]:
     return np.asarray(frame[name])
 
 
+def _names_in(frame: Any, item: str, name: str) -> dict[Hashable, str]:
+    """Return the names of items in a column of a data frame, by external id; an item's last name counts."""
+    texts, column = _column_of(frame, name), frame[name]
+    known = np.asarray(column.notna() if hasattr(column, "notna") else column.is_not_null())  # pandas, polars
+    index, ids = factorize(_column_of(frame, item), "item")
+    last = np.full(len(ids), -1)  # (I,) row with the last name
+    last[index[known]] = np.flatnonzero(known)
+    return {ids[position]: str(texts[row]) for position, row in enumerate(last.tolist()) if row >= 0}
+
+
+def _warn_unread_column(frame: Any, user: str, item: str) -> None:
+    """Warn if a data frame has a column that is named like ratings or counts, and holds several numbers."""
+    from spherec.data.readers.formats import Columns  # imports this file
+
+    column = Columns(user, item).unread_value([str(name) for name in frame.columns]) if user != item else None
+    if column is None or column not in frame.columns:
+        return
+    values = np.asarray(frame[column])
+    if values.ndim == 1 and values.dtype.kind in "iuf" and len(values) and bool(np.any(values != values[0])):
+        warnings.warn(
+            f"column {column!r} is not used, and every row counts as a positive; keep only the high values with "
+            f"Interactions.from_frame(frame, user={user!r}, item={item!r}, value={column!r}, cut=Cut(min_value=…)), or "
+            "drop the column if all rows are meant; values as weights are not supported",
+            UnreadValuesWarning,
+            stacklevel=level_of_caller(),
+        )
+
+
 def _binary_csr(matrix: Any) -> "sp.csr_array":
     """Return a sparse matrix or dense array as sorted rows: 1 where it has an entry above 0."""
     if hasattr(matrix, "columns"):
@@ -384,6 +431,15 @@ def _binary_csr(matrix: Any) -> "sp.csr_array":
     if not np.all(data >= 0):  # false for NaN, too
         raise DataError("the matrix must have entries >= 0 and no NaN; keep what counts: matrix > 0")
     above = data > 0
+    values = data[above]
+    if len(values) and bool(np.any(values != values[0])):
+        warnings.warn(
+            f"the matrix has entries from {values.min():g} to {values.max():g}, and each above 0 counts as a positive; "
+            "keep only the high ones with e.g. matrix >= 4, or give matrix > 0 if all are meant; values as weights are "
+            "not supported",
+            UnreadValuesWarning,
+            stacklevel=level_of_caller(),
+        )
     csr = sp.csr_array((np.ones(above.sum()), (rows[above], columns[above])), shape=shape)
     csr.sum_duplicates()
     return csr

@@ -17,10 +17,10 @@ from rich.table import Column
 from spherec.artifact import Artifact, estimate_model
 from spherec.data.files import lock_output, refuse_lack_of_room, refuse_unwritable
 from spherec.data.ids import Unknown
-from spherec.data.interactions import Orientation, as_interactions
+from spherec.data.interactions import Interactions, Orientation, as_interactions
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, suggest
-from spherec.evaluation.validation import VALIDATION_METRIC, default_share, hold_out
+from spherec.evaluation.validation import VALIDATION_METRIC, Validation, hold_out
 from spherec.geometry import Constraint, check_finite
 from spherec.losses import Loss
 from spherec.optim import Adam
@@ -30,6 +30,7 @@ from spherec.recommender.trained_model import ModelState, TrainedModel, look_up
 from spherec.sampling import Sampling
 from spherec.training import EpochRecord, History, ProgressCallback, Trained, Training, train
 from spherec.training.checkpoint import estimate_checkpoint
+from spherec.training.config import Plan
 from spherec.training.presets import PRESETS
 from spherec.training.trainer import enough_memory
 
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from spherec.ranking.usearch import Hnsw  # an extra
 
 _SECONDS_BETWEEN_LINES = 5.0  # of epochs that were not validated
+_SECONDS_TO_TIME = 1.0  # of training, by which the length of a run is estimated
+_SECONDS_WORTH_A_WORD = 10.0  # left of a run
 
 
 class FromPreset(Enum):
@@ -147,6 +150,7 @@ class CML(TrainedModel):
         *,
         user: str | None = None,
         item: str | None = None,
+        name: str | None = None,
         orientation: Orientation | None = None,
         validation: float | None = None,
         checkpoint: str | PathLike[str] | None = None,
@@ -161,6 +165,7 @@ class CML(TrainedModel):
             data: `Interactions`, a pandas or polars data frame, or a matrix.
             user: Column of the users, for a data frame.
             item: Column of the items, for a data frame.
+            name: Column of the items' names, for a data frame.
             orientation: "users x items" or "items x users", for a matrix.
             validation: Share of each user's items that is held out to choose the best epoch and to stop early; 0 trains
                 on everything for all epochs. Default: 0.05, or 0 if the learning rate follows a schedule.
@@ -173,7 +178,7 @@ class CML(TrainedModel):
             progress: True shows a progress bar, False none, None one in a terminal; or a function that is called with
                 the epoch in progress and the history.
         """
-        interactions = as_interactions(data, user=user, item=item, orientation=orientation)
+        interactions = as_interactions(data, user=user, item=item, name=name, orientation=orientation)
 
         def keep(trained: Trained) -> None:
             self._current = ModelState.of(Artifact.of(trained, interactions))
@@ -187,7 +192,7 @@ class CML(TrainedModel):
                 if checkpoint is not None:
                     sizes[checkpoint] = estimate_checkpoint(learned, self.config, validated=validate is not None)
                 refuse_lack_of_room(sizes)
-            with enough_memory(), show_progress(progress, self.config, len(learned)) as callback:
+            with enough_memory(), show_progress(progress, self.config, learned, validate) as callback:
                 trained = train(
                     learned,
                     self.config,
@@ -209,6 +214,7 @@ class CML(TrainedModel):
         *,
         user: str | None = None,
         item: str | None = None,
+        name: str | None = None,
         orientation: Orientation | None = None,
         validation: float | None = None,
         epochs: int | None = None,
@@ -223,19 +229,22 @@ class CML(TrainedModel):
             data: New interactions, as in `fit`.
             user: Column of the users, for a data frame.
             item: Column of the items, for a data frame.
+            name: Column of the items' names, for a data frame.
             orientation: "users x items" or "items x users", for a matrix.
-            validation: Share of the new pairs that is held out, because no vector has seen those. Default as in `fit`.
-            epochs: Largest number of epochs of this run; by default that of the model.
+            validation: Share of the new pairs that is held out, because no vector has seen those, to choose the best
+                epoch and to stop early. Default: 0; if `epochs` is given, as in `fit`.
+            epochs: Largest number of epochs of this run. Default: as many as the new pairs need, from 3 for a handful
+                to those of the first run; if `validation` is given, those of the first run.
             progress: As in `fit`.
         """
-        new = as_interactions(data, user=user, item=item, orientation=orientation)
+        new = as_interactions(data, user=user, item=item, name=name, orientation=orientation)
         with self._writing:
             state = self._state
-            config = self.config if epochs is None else replace(self.config, epochs=epochs)
             growth = merge(state.data, new)
             initial = initial_vectors(growth, state.artifact, state.fold_in)
-            learned, validate = growth.hold_out(config, default_share(config) if validation is None else validation)
-            with enough_memory(), show_progress(progress, config, len(learned)) as callback:
+            config, share = growth.plan(self.config, epochs, validation)
+            learned, validate = growth.hold_out(config, share)
+            with enough_memory(), show_progress(progress, config, learned, validate) as callback:
                 trained = train(
                     learned,
                     config,
@@ -392,7 +401,7 @@ def _reserve(output: str | PathLike[str]) -> Iterator[None]:
 
 @contextmanager
 def show_progress(
-    progress: bool | ProgressCallback | None, config: Training, pairs: int
+    progress: bool | ProgressCallback | None, config: Training, data: Interactions, validate: Validation | None
 ) -> Iterator[ProgressCallback | None]:
     """Yield the callback for the trainer: the caller's own, one that moves a bar, or None."""
     if callable(progress):
@@ -400,7 +409,9 @@ def show_progress(
     elif progress is False or (progress is None and not sys.stderr.isatty()):
         yield None
     else:
-        with _show_bar(config.plan(pairs).epochs, pairs, VALIDATION_METRIC) as callback:
+        plan = config.plan(len(data))
+        estimate = Estimate(plan, len(data), stops_early=validate is not None and plan.validate_every < plan.epochs)
+        with _show_bar(plan.epochs, len(data), VALIDATION_METRIC, estimate) as callback:
             yield callback
 
 
@@ -411,12 +422,47 @@ def _to_python(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+class Estimate:
+    """Sentence about how long a run will take, by the speed of its first second or so."""
+
+    def __init__(self, plan: Plan, pairs: int, *, stops_early: bool) -> None:
+        self._plan, self._pairs, self._stops_early = plan, pairs, stops_early
+        self._start: tuple[int, float] | None = None  # pairs and seconds at the first report, after all compiling
+        self._is_made = False
+
+    def make(self, epoch: EpochRecord, history: History) -> str | None:
+        """Return the sentence, once, when the speed is known; None before and after, and for a run of seconds."""
+        ended = bool(history.epochs) and history.epochs[-1] is epoch
+        done = len(history.epochs) * self._pairs + (0 if ended else epoch.pairs)
+        seconds = sum(record.seconds for record in history.epochs) + (0.0 if ended else epoch.seconds)
+        if self._start is None:
+            self._start = done, seconds
+        timed = seconds - self._start[1]
+        if self._is_made or timed < _SECONDS_TO_TIME:
+            return None
+        self._is_made = True
+        left = (self._plan.epochs * self._pairs - done) * timed / max(done - self._start[0], 1)
+        if left < _SECONDS_WORTH_A_WORD:
+            return None
+        first = self._start[0] // self._pairs + 1
+        epochs = f"{self._plan.epochs:,} epochs" if first == 1 else f"epochs {first:,} to {self._plan.epochs:,}"
+        early = ", fewer if it stops early" if self._stops_early else ""
+        steps = self._plan.steps // self._plan.epochs
+        return f"about {_duration(left)}: {epochs} of {steps:,} step{'' if steps == 1 else 's'}{early}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{max(round(seconds, -1), 10):.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 90 * 60 else f"{seconds / 3600:.1f} hours"
+
+
 @contextmanager
-def _show_bar(epochs: int, pairs: int, metric: str) -> Iterator[ProgressCallback]:
+def _show_bar(epochs: int, pairs: int, metric: str, estimate: Estimate) -> Iterator[ProgressCallback]:
     """Show a bar over all epochs on standard error, removed at the end; print lines instead if that is no terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _Lines(metric)
+        yield _Lines(metric, estimate)
         return
     whole, rest = Column(no_wrap=True), Column(no_wrap=True, overflow="ellipsis", ratio=1)
     columns = (
@@ -429,6 +475,9 @@ def _show_bar(epochs: int, pairs: int, metric: str) -> Iterator[ProgressCallback
     task = bar.add_task("starting", total=epochs * pairs, state="")
 
     def update(epoch: EpochRecord, history: History) -> None:
+        if (sentence := estimate.make(epoch, history)) is not None:
+            with suppress(OSError):
+                bar.console.print(sentence, style="dim", highlight=False)
         done = len(history.epochs) * pairs + epoch.pairs
         bar.update(
             task,
@@ -448,14 +497,17 @@ def _show_bar(epochs: int, pairs: int, metric: str) -> Iterator[ProgressCallback
 class _Lines:
     """Callback that prints a line for the first epoch, each validated one, and others after a few silent seconds."""
 
-    def __init__(self, metric: str) -> None:
-        self._metric = metric
+    def __init__(self, metric: str, estimate: Estimate) -> None:
+        self._metric, self._estimate = metric, estimate
         self._printed: int | None = None
         self._last_time = float("-inf")
 
-    def __call__(self, epoch: EpochRecord, history: History) -> None:  # noqa: ARG002
+    def __call__(self, epoch: EpochRecord, history: History) -> None:
         """Print the epochs that ended since the last call."""
         console = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
+        if (sentence := self._estimate.make(epoch, history)) is not None:
+            with suppress(OSError):  # a log that cannot be written must not end the run
+                console.print(sentence, style="dim")
         for ended in history.epochs[self._printed if self._printed is not None else len(history.epochs) :]:
             if ended.metric is not None or time.monotonic() - self._last_time > _SECONDS_BETWEEN_LINES:
                 with suppress(OSError):  # a log that cannot be written must not end the run

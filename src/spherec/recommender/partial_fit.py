@@ -1,5 +1,6 @@
 """Training continued: a trained model and new interactions, under one set of indices."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -14,10 +15,12 @@ from spherec.data.events import pair_keys
 from spherec.data.ids import IdMap, refuse_twins
 from spherec.data.interactions import Interactions, merge_item_names, row_starts
 from spherec.errors import ArgumentError, DataError
-from spherec.evaluation.validation import Validation, check_validation_share
+from spherec.evaluation.validation import Validation, check_validation_share, default_share
 from spherec.geometry import DenseVectors, project, unit
 from spherec.recommender.fold_in import FoldIn
 from spherec.training import Training
+
+_FEWEST_EPOCHS = 3  # of a run with a handful of new pairs
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,22 @@ class Growth:
     fresh: NDArray[np.bool_]
     "(E,) True for pairs that the model has not learned from."
 
+    def plan(self, config: Training, epochs: int | None, validation: float | None) -> tuple[Training, float]:
+        """Return the settings of the continued run and the share of the new pairs to hold out.
+
+        Without `epochs`, and with nothing held out, the run has √s times the epochs of a first one, where s is the
+        share of pairs that are new, and at least 3. See docs/using-a-model.md for figures.
+        """
+        fresh = int(self.fresh.sum())
+        whole = config.plan(len(self.data)).epochs
+        if epochs is None and not validation:
+            share, length = 0.0, min(max(math.ceil(whole * math.sqrt(fresh / len(self.data))), _FEWEST_EPOCHS), whole)
+        else:
+            share = default_share(config) if validation is None else validation
+            share = 0.0 if validation is None and not round(share * fresh) else share
+            length = whole if epochs is None else epochs
+        return replace(config, epochs=length), share
+
     def hold_out(self, config: Training, share: float) -> tuple[Interactions, Validation | None]:
         """Return the pairs to learn from and the validation on a share of the new pairs, None if the share is 0."""
         if share == 0:
@@ -39,7 +58,7 @@ class Growth:
         tested[rng.stream(config.seed, "new pairs held out").permutation(new)[: round(share * len(new))]] = True
         if not tested.any():
             raise ArgumentError(
-                f"validation {share:g} of {len(new):,} new pairs holds nothing out; raise it, or give 0, with epochs"
+                f"validation {share:g} of {len(new):,} new pairs holds nothing out; raise it, or leave it out"
             )
         learned = self.data.filter(~tested)
         return learned, Validation(learned, self.data.filter(tested))

@@ -274,7 +274,14 @@ def _kinds_having(part: str, name: str) -> str:
 
 def advise(config: Training, data: Interactions) -> list[str]:
     """Return one sentence for each setting that has no effect, or that is likely better changed on this data."""
-    return [*find_idle_settings(config, data), *config.loss.advice(data)]
+    advice = [*find_idle_settings(config, data), *config.loss.advice(data)]
+    default = Training()
+    if not advice and (config.loss, config.sampler) == (default.loss, default.sampler):
+        advice.append(
+            "the default is made for lists that are not mainstream; --preset accurate had a higher NDCG on all data "
+            "that we measured, by 3 to 47 %, with more popular items, and takes about four times as long"
+        )
+    return advice
 
 
 def find_idle_settings(config: Training, data: Interactions) -> list[str]:

@@ -244,6 +244,7 @@ def read(
     value: str | None = None,
     time: str | None = None,
     time_format: str | None = None,
+    name: str | None = None,
     format: FormatName = "auto",
     header: Sequence[str] | None = None,
     separator: str | None = None,
@@ -269,6 +270,7 @@ def read(
             ratings and `cut` has no `min_value`, an `UncutValuesWarning` says that low ratings count, too.
         time: A column with numbers or dates, for splits by time.
         time_format: The pattern of dates that are not ISO, for strptime: "%m %d, %Y".
+        name: A column with the names of items; where an item has several, the last one counts.
         format: "auto" goes by the file's content; the first of `steps` says what it was taken for. The formats of the
             field ("book-crossing", "echonest", "amazon-ratings", "amazon-reviews", "movielens", "adjacency",
             "citeulike", "scipy") know their own columns.
@@ -300,7 +302,14 @@ def read(
         progress=progress,
         max_unpacked=max_unpacked,
     )
-    return read_interactions(path, reading, duplicates=duplicates, cut=cut, items=items)
+    data = read_interactions(path, reading, duplicates=duplicates, cut=cut, items=items)
+    if name is None:
+        return data
+    from spherec.data.readers.names import read_names  # imports this file
+
+    return data.with_item_names(
+        read_names(path, id=item, name=name, header=header, separator=separator, encoding=encoding)
+    )
 
 
 def read_interactions(
