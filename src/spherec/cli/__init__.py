@@ -72,6 +72,8 @@ def main(arguments: list[str] | None = None) -> None:
             app(words, obj=words)
     except SpherecError as error:
         typer.secho(f"error: {escape_controls(str(error))}", err=True, fg="red")
+        for remark in getattr(error, "__notes__", ()):
+            note(remark)
         sys.exit(2)
     except (OSError, MemoryError) as error:  # of files and sizes that no check foresaw
         typer.secho(f"error: {_describe_failure(error)}", err=True, fg="red")
@@ -91,13 +93,13 @@ def _describe_failure(error: OSError | MemoryError) -> str:
 
 @contextmanager
 def _warnings_as_notes() -> Iterator[None]:
-    """Print that an index is unchecked as a note of one line, without the place in the code."""
+    """Print spherec's own warnings as notes of one line, without the place in the code."""
     with warnings.catch_warnings():
         show = warnings.showwarning
 
         def print_note(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-            if issubclass(category, UncheckedIndexWarning):
-                note(str(message))
+            if category.__module__ == SpherecError.__module__:
+                note(str(message) if issubclass(category, UncheckedIndexWarning) else f"warning: {message}")
             else:
                 show(message, category, *place, **more)
 

@@ -309,9 +309,10 @@ def read(
         return data
     from spherec.data.readers.names import read_names  # imports this file
 
-    return data.with_item_names(
-        read_names(path, id=item, name=name, header=header, separator=separator, encoding=encoding)
-    )
+    names: dict[str, str] = {}
+    for file in list_files(path):
+        names |= read_names(file, id=item, name=name, header=header, separator=separator, encoding=encoding)
+    return data.with_item_names(names)
 
 
 def read_interactions(
