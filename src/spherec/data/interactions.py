@@ -405,7 +405,7 @@ def _warn_unread_column(frame: Any, user: str, item: str) -> None:
     values = np.asarray(frame[column])
     if values.ndim == 1 and values.dtype.kind in "iuf" and len(values) and bool(np.any(values != values[0])):
         warnings.warn(
-            f"column {column!r} is not used, and every row counts as a positive; keep only the high values with "
+            f"column {quote(column)} is not used, and every row counts as a positive; keep only the high values with "
             f"Interactions.from_frame(frame, user={user!r}, item={item!r}, value={column!r}, cut=Cut(min_value=…)), or "
             "drop the column if all rows are meant; values as weights are not supported",
             UnreadValuesWarning,

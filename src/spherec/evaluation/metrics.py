@@ -295,7 +295,7 @@ def compute_metric(metric: Metric, lists: RankedLists) -> Values | float:
             return values if values.ndim else float(values)
         got = f"an array of shape {values.shape}"
     raise ArgumentError(
-        f"metric {metric.name!r} returned {got}; it must return one value for each user, of shape "
+        f"metric {quote(metric.name)} returned {got}; it must return one value for each user, of shape "
         f"({len(lists.users)},), or one number"
     )
 
