@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: house demo test check docs bench growth fuzz clean
+.PHONY: house demo test faults check docs bench growth fuzz clean
 
 demo: $(VENV)/installed  ## train the paper's model on the embedded data and recommend books
 	$(BIN)/spherec demo
@@ -17,6 +17,9 @@ FUZZ_SEED ?=
 
 fuzz: $(VENV)/installed  ## hostile files, words and values, for FUZZ_SECONDS; failing inputs go to tests/fuzz/cases
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) --seed '$(FUZZ_SEED)'
+
+faults: $(VENV)/installed  ## runs killed or failing at every call on their files, then resumed; a few minutes
+	$(BIN)/python -m pytest tests/faults -m 'slow or not slow'
 
 check: $(VENV)/installed  ## style and types
 	$(BIN)/ruff format --check .

@@ -188,6 +188,12 @@ class Artifact:
             raise DataError(f"{path} is damaged ({describe_damage(error)}); train it again") from None
 
 
+def estimate_model(data: Interactions, config: Training) -> int:
+    """Return about how many bytes the file of a model of this data takes."""
+    rows = data.n_users + data.n_items
+    return rows * (4 * config.dim + 24) + data.indptr.nbytes + data.indices.nbytes + 10_000
+
+
 def _blocks_of(vectors: Vectors, role: str) -> BlockArray:
     """Return the user or item vectors for the file."""
 

@@ -12,6 +12,7 @@
   * DuplicatePairsWarning                    repeated pairs were merged by a default rule
   * UncutValuesWarning                       low ratings count as likes
   * UnreadValuesWarning                      ratings or counts were not used
+  * CheckpointWarning                        a checkpoint could not be written; training continues
   * UncheckedIndexWarning                    an index file of an earlier version has no checksum
 
 The class in parentheses is a second base, so that `except ValueError` works, too. A message is one sentence: where
@@ -78,6 +79,10 @@ class UncutValuesWarning(UserWarning):
 
 class UnreadValuesWarning(UserWarning):
     """Ratings or counts in a file, a data frame or a matrix are not used: every row or entry counts as a positive."""
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written; training continues, and tries again after a while."""
 
 
 class UncheckedIndexWarning(UserWarning):

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     import torch  # imported where it is used: it takes a second, and preparing data does without
 
 
+_LEAST = 1e-38  # a uniform draw of 0 has no logarithm
+
+
 def stream(seed: int, name: str, *indices: int) -> np.random.Generator:
     """Return the generator called `name` under `seed`.
 
@@ -38,3 +41,18 @@ def permutation(n: int, generator: "torch.Generator") -> "torch.Tensor":
     import torch
 
     return torch.randperm(n, generator=generator, device=generator.device)
+
+
+def draw_without_replacement(
+    log_weights: "torch.Tensor", n: int, generator: "torch.Generator"
+) -> tuple["torch.Tensor", "torch.Tensor"]:
+    """Draw n places (…, n) from each row of log weights (…, C), one after the other without replacement.
+
+    They are the n largest of log w + Gumbel noise. With them (…, n): whether there was a weight above 0 left to draw.
+    """
+    import torch
+
+    noise = torch.empty_like(log_weights).uniform_(generator=generator).clamp_min_(_LEAST)
+    noise = noise.log_().neg_().log_()  # minus a Gumbel variable
+    keys, places = (log_weights - noise).topk(n, dim=-1)
+    return places, keys > float("-inf")

@@ -2,10 +2,14 @@
 
 import json
 import os
+import re
 import signal
+import stat
 import subprocess
 import sys
 import time
+import types
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +17,9 @@ import pytest
 from safetensors import safe_open
 
 from spherec import Interactions
-from spherec.data.files import decode_ids, decode_names
+from spherec.data.files import decode_ids, decode_names, lock_output
 from spherec.data.ids import IdMap
+from spherec.training.step import Run
 
 ROOT = Path(__file__).parents[2]
 QUICK = ("--device", "cpu", "--epochs", 3, "--dim", 8, "--batch-size", 64)
@@ -40,6 +45,11 @@ def model_at(path):
     """The arrays and the manifest, read with safetensors alone."""
     with safe_open(path, framework="numpy") as file:
         return {name: file.get_tensor(name) for name in file.keys()}, json.loads(file.metadata()["manifest"])  # noqa: SIM118
+
+
+def vectors_at(path):
+    arrays, _ = model_at(path)
+    return arrays["user_vectors"].tobytes(), arrays["item_vectors"].tobytes()
 
 
 def settings_of(path):
@@ -195,8 +205,8 @@ BAD = {
     "validation of nothing": (("--validation", 1e-9), ["holds nothing out"]),
     "nothing to resume": (("--resume",), ["--resume needs", "model.spherec.checkpoint", "does not exist"]),
     "huge learning rate": (("--learning-rate", 1e300), ["learning_rate must be", "1e+300"]),
-    "more memory than there is": (("--dim", 10**16), ["not enough memory; take smaller dim"]),
-    "more memory than there are numbers for": (("--dim", 10**18), ["not enough memory; take smaller dim"]),
+    "more room than there is": (("--dim", 10**16), ["are needed, but", "make room"]),
+    "more room than there are numbers for": (("--dim", 10**18), ["are needed, but", "make room"]),
     "loss that is no number": (
         ("--set", "spread_out=1e300", "--checkpoint-seconds", 0),
         ["the loss is nan in epoch 1"],
@@ -225,6 +235,7 @@ def test_a_run_that_goes_on_where_memory_is_short_keeps_what_it_came_from(train,
         raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes.")
 
     monkeypatch.setattr("spherec.recommender.cml.train", fails)
+    monkeypatch.setattr("spherec.training.checkpoint.count_epochs", lambda _: 3)
     checkpoint = tmp_path / "model.spherec.checkpoint"
     checkpoint.write_text("hours of work")
     done = train("--resume")
@@ -272,15 +283,173 @@ def test_a_leftover_checkpoint_is_not_overwritten(train, tmp_path):
     assert files(tmp_path) == ["data.npz", "model.spherec.checkpoint"]
 
 
-def test_a_full_disk_is_one_sentence(train, tmp_path, monkeypatch):
-    def full(_):
-        raise OSError(28, "No space left on device")
+FULL = OSError(28, "No space left on device")
+shows_warnings = pytest.mark.filterwarnings("always::spherec.errors.CheckpointWarning")
 
-    monkeypatch.setattr("os.fsync", full)
+
+def fail_at(monkeypatch, *endings):
+    """Let the disk be full for files whose names end so."""
+    whole = os.fsync
+
+    def fsync(descriptor):
+        name = Path(f"/proc/self/fd/{descriptor}").readlink().name
+        if any(re.search(rf"\{ending}\.\w{{8}}\.part", name) for ending in endings):
+            raise FULL
+        whole(descriptor)
+
+    monkeypatch.setattr("os.fsync", fsync)
+
+
+@shows_warnings
+def test_a_full_disk_is_one_sentence(train, tmp_path, monkeypatch):
+    fail_at(monkeypatch, ".spherec", ".checkpoint")
     done = train()
     assert done.code == 2
-    assert "No space left on device; make room" in done.err
+    (error,) = [line for line in done.err.splitlines() if line.startswith("error: ")]
+    assert "No space left on device; make room" in error
+    assert "the run is lost unless its model can be saved" in done.err
     assert files(tmp_path) == ["data.npz"]
+
+
+@shows_warnings
+def test_a_model_is_saved_though_no_checkpoint_can_be(train, tmp_path, monkeypatch):
+    assert train("--json").code == 0
+    (tmp_path / "model.spherec").rename(tmp_path / "whole.spherec")
+    fail_at(monkeypatch, ".checkpoint")
+    done = train("--checkpoint-seconds", 0)
+    assert done.code == 0
+    (warning,) = [line for line in done.err.splitlines() if line.startswith("warning: ")]
+    assert "no checkpoint in epoch 1" in warning
+    assert "tries again in 0 s" in warning
+    assert files(tmp_path) == ["data.npz", "model.spherec", "whole.spherec"]
+    assert vectors_at(tmp_path / "model.spherec") == vectors_at(tmp_path / "whole.spherec")
+
+
+def test_a_run_whose_model_cannot_be_saved_is_in_its_checkpoint(train, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        fail_at(patch, ".spherec")
+        done = train()
+    assert done.code == 2
+    assert "model.spherec.checkpoint holds the whole run; resume it to save its model" in done.err
+    assert files(tmp_path) == ["data.npz", "model.spherec.checkpoint"]
+    monkeypatch.setattr("spherec.training.step.Run.step", lambda *_: pytest.fail("it is trained already"))
+    assert train("--resume").code == 0
+    assert files(tmp_path) == ["data.npz", "model.spherec"]
+
+
+def test_a_model_is_on_disk_before_its_checkpoint_is_removed(train, tmp_path, monkeypatch):
+    seen = []
+    for name in ("replace", "unlink"):
+        plain = getattr(Path, name)
+
+        def watched(self, *given, plain=plain, name=name, **options):
+            seen.append((name, Path(given[0] if given else self).name))
+            return plain(self, *given, **options)
+
+        monkeypatch.setattr(Path, name, watched)
+    fsync = os.fsync
+
+    def sync(descriptor):
+        seen.append(("fsync", Path(f"/proc/self/fd/{descriptor}").readlink().name))
+        fsync(descriptor)
+
+    monkeypatch.setattr("os.fsync", sync)
+    assert train("--checkpoint-seconds", 0).code == 0
+    saved = seen.index(("replace", "model.spherec"))
+    assert seen[saved - 1][0] == "fsync"
+    assert seen[saved + 1] == ("fsync", tmp_path.name)
+    assert seen.index(("unlink", "model.spherec.checkpoint")) > saved + 1
+    assert ("replace", "model.spherec.checkpoint") not in seen[saved:]
+
+
+def test_a_second_run_with_the_same_output_is_refused(train, tmp_path):
+    with lock_output(tmp_path / "model.spherec"), ThreadPoolExecutor(1) as pool:
+        (tmp_path / "model.spherec.checkpoint").touch()
+        (tmp_path / "link.spherec").symlink_to("model.spherec")
+        done = pool.submit(train, "-o", tmp_path / "link.spherec").result()
+    assert done.code == 2
+    assert "another run is writing" in done.err
+    assert "link.spherec" in done.err
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("n" * 240, ["its name takes 251 bytes, and 240 are the most here"]),
+        ("n" * 300, ["File name too long"]),
+        ("loop", ["its links lead in a circle"]),
+        ("dangling", ["gone, to which it is a link, does not exist"]),
+        ("m.spherec", ["m.spherec.checkpoint", "its links lead in a circle"]),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_refused_before_training(spherec, prepared, tmp_path, name, words):
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "m.spherec.checkpoint").symlink_to("m.spherec.checkpoint")
+    (tmp_path / "dangling").symlink_to("gone/model")
+    before = files(tmp_path)
+    done = spherec("train", prepared, "-o", tmp_path / name, *QUICK)
+    assert (done.code, done.out) == (2, "")
+    (line,) = done.err.splitlines()
+    assert all(word in line for word in words), line
+    assert files(tmp_path) == before
+
+
+def test_a_disk_with_too_little_room_is_told_before_training(train, tmp_path, monkeypatch):
+    little = types.SimpleNamespace(free=20_000)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: little)
+    done = train()
+    assert done.code == 2
+    assert "model.spherec.checkpoint: about 0.0 MB are needed, but 0.0 MB are free" in done.err
+    assert files(tmp_path) == ["data.npz"]
+
+
+def test_a_private_model_stays_private(train, tmp_path):
+    assert train().code == 0
+    output = tmp_path / "model.spherec"
+    output.chmod(0o600)
+    assert train("--seed", 2).code == 0
+    assert stat.S_IMODE(output.stat().st_mode) == 0o600
+
+
+def test_fewer_epochs_than_are_done_are_refused(train, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        fail_at(patch, ".spherec")
+        assert train().code == 2
+    before = files(tmp_path)
+    done = train("--resume", "--epochs", 2)
+    assert done.code == 2
+    assert "epochs is 2, but" in done.err
+    assert "has 3 done; give at least 3, or start anew" in done.err
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_end_the_run_like_ctrl_c(number, train, spherec, prepared, tmp_path, monkeypatch):
+    options = ("--set", "validate_every=1", "--checkpoint-seconds", 1e9)
+    steps = iter(range(1, 99))
+    step = Run.step
+
+    def at_step(self, *batch):
+        if next(steps) == 8:  # of 6 an epoch
+            signal.raise_signal(number)
+        return step(self, *batch)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "step", at_step)
+        done = train(*options)
+    assert done.code == 128 + number
+    assert "holds the vectors of epoch 1, the best of 1; the run was interrupted" in done.err
+    assert f"model.spherec.checkpoint holds the run; continue it with: spherec train {prepared}" in done.err
+    assert signal.getsignal(number) is signal.SIG_DFL
+    assert stat.S_IMODE((tmp_path / "model.spherec.checkpoint").stat().st_mode) == 0o600
+    done = train(*options, "--resume")
+    assert done.code == 0
+    assert "continuing in epoch 2 from" in done.err
+    assert "the run is finished" in done.err
+    resumed = vectors_at(tmp_path / "model.spherec")
+    (tmp_path / "model.spherec").unlink()
+    assert train(*options).code == 0
+    assert vectors_at(tmp_path / "model.spherec") == resumed
 
 
 def test_ctrl_c_leaves_a_model_and_a_checkpoint_from_which_it_goes_on(spherec, prepared, tmp_path):

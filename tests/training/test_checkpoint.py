@@ -1,33 +1,39 @@
 """The file of a checkpoint: whose it is, whether it is whole, and that a new one replaces it whole or not at all."""
 
 import json
+import signal
+import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from spherec.errors import DataError
+from spherec.data.files import atomic_write, lock_output, read_archive, write_archive
+from spherec.errors import ArgumentError, CheckpointWarning, DataError
 from spherec.losses import Hinge, Softmin
 from spherec.optim import Adam
 from spherec.sampling import Hard, Uniform
+from spherec.training.checkpoint import CheckpointFile
 from tests.sampling.checks import interactions, random_rows
-from tests.training.runs import DATA, facts, falling, matrix, same, start, trained
+from tests.training.runs import DATA, STEPS, at_step, facts, falling, matrix, same, start, trained, watch
 
 EMPTY = np.zeros((1, 30))
 OTHERS = {
     "seed": ({"seed": 1}, ["seed is 0, here it is 1"]),
     "dim": ({"dim": 9}, ["dim is 8, here it is 9"]),
     "constraint": ({"constraint": "ball"}, ["constraint is sphere, here it is ball"]),
-    "loss": ({"loss": Hinge(margin=0.5)}, ["its loss is", "'margin': 1.0", "'margin': 0.5"]),
-    "kind of loss": ({"loss": Softmin()}, ["its loss is", "Hinge", "Softmin"]),
-    "negatives": ({"sampler": Uniform(3)}, ["its sampler is", "'negatives': 2", "'negatives': 3"]),
-    "kind of sampler": ({"sampler": Hard(2)}, ["its sampler is", "Uniform", "Hard"]),
-    "learning rate": ({"optimizer": Adam(2e-2)}, ["its optimizer is", "0.01", "0.02"]),
+    "loss": ({"loss": Hinge(margin=0.5)}, ["its loss.margin is 1.0, here it is 0.5"]),
+    "kind of loss": ({"loss": Softmin()}, ["its loss.kind is Hinge, here it is Softmin"]),
+    "negatives": ({"sampler": Uniform(3)}, ["its sampler.negatives is 2, here it is 3"]),
+    "kind of sampler": ({"sampler": Hard(2)}, ["its sampler.kind is Uniform, here it is Hard"]),
+    "learning rate": ({"optimizer": Adam(2e-2)}, ["its optimizer.learning_rate is 0.01, here it is 0.02"]),
     "covariance": ({"covariance": 0.5}, ["covariance is 0.0, here it is 0.5"]),
     "spread out": ({"spread_out": 0.5}, ["spread_out is 0.0, here it is 0.5"]),
     "batch size": ({"batch_size": 17}, ["batch_size is 16, here it is 17"]),
     "validation": ({"validate_every": 2}, ["validate_every is 1, here it is 2"]),
-    "initial vectors": ({"initial": start()}, ["its initial is None", "checksum"]),
+    "initial vectors": ({"initial": start()}, ["its initial is not given", "checksum"]),
     "a pair less": ({"data": DATA.filter(np.arange(len(DATA)) > 0)}, ["its data is", "20 users, 30 items"]),
     "as many other pairs": (
         {"data": interactions(random_rows(20, 30, 0.2)[::-1])},
@@ -131,8 +137,182 @@ def test_a_failed_write_leaves_the_old_checkpoint(failing, path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(failing, full)
-        with pytest.raises(DataError, match="No space left on device"):
-            trained(checkpoint=path, resume=True, checkpoint_seconds=0)
+        with pytest.warns(CheckpointWarning, match="no checkpoint in epoch 2: .* No space left on device") as warned:
+            result = trained(checkpoint=path, resume=True, checkpoint_seconds=0)
+    assert len(warned) == 1, "once for one problem"
+    assert same(result.vectors, trained().vectors)
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
+    assert same(trained(checkpoint=path, resume=True).vectors, trained().vectors)
+
+
+def test_a_disk_that_was_full_for_a_while_costs_a_checkpoint_only(path, monkeypatch):
+    whole, calls = CheckpointFile.save, iter(range(99))
+
+    def save(self, run, standing):
+        if next(calls) in (2, 3, 6):
+            raise DataError("no room")
+        whole(self, run, standing)
+
+    monkeypatch.setattr(CheckpointFile, "save", save)
+    with pytest.warns(CheckpointWarning) as warned:
+        trained(checkpoint=path, checkpoint_seconds=0)
+    assert len(warned) == 2, "again when it fails again"
+    monkeypatch.undo()
+    assert same(trained(checkpoint=path, resume=True).vectors, trained().vectors)
+
+
+def test_a_checkpoint_is_private_and_keeps_its_permissions(path):
+    trained(epochs=1, checkpoint=path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o640)
+    trained(epochs=1, checkpoint=path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_one_run_at_a_time_writes_a_checkpoint(path):
+    began, ended = threading.Event(), threading.Event()
+
+    def wait(vectors):
+        began.set()
+        ended.wait(30)
+        return falling(vectors)
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(trained, validate=wait, checkpoint=path)
+        began.wait(30)
+        with pytest.raises(DataError, match=r"another run is writing .*run\.checkpoint"):
+            trained(checkpoint=path)
+        ended.set()
+        assert first.result().ended == "all epochs done"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_what_killed_runs_left_behind_is_in_nobodys_way(path):
+    leftovers = [path.with_name(f".{path.name}{ending}") for ending in (".lock", ".0a1b2c3d.part", ".x7_k2p9q.part")]
+    others = [path.with_name(name) for name in (f".{path.name}2.0a1b2c3d.part", f".{path.name}.note.part", "a.part")]
+    for file in (*leftovers, *others):
+        file.write_bytes(b"rest")
+    trained(epochs=1, checkpoint=path)
+    assert sorted(path.parent.iterdir()) == sorted([path, *others])
+
+
+def test_the_file_of_a_living_writer_is_left_alone(path):
+    with atomic_write(path) as file, ThreadPoolExecutor(1) as pool:
+        file.write(b"one")
+        pool.submit(write_other, path).result()
+        assert path.read_bytes() == b"other"
+    assert path.read_bytes() == b"one"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def write_other(path):
+    with atomic_write(path) as file:
+        file.write(b"other")
+
+
+def test_locks_of_one_thread_may_be_nested(path):
+    with lock_output(path):
+        with lock_output(path):
+            pass
+        with pytest.raises(DataError, match="another run is writing"), ThreadPoolExecutor(1) as pool:
+            pool.submit(lambda: lock_output(path).__enter__()).result()
+    with lock_output(path):
+        pass
+    assert list(path.parent.iterdir()) == []
+
+
+def change_array(name, change):
+    def forge(arrays, manifest):
+        arrays[name] = change(arrays[name].copy())
+
+    return forge
+
+
+def change_manifest(name, value):
+    def forge(arrays, manifest):
+        manifest[name] = value
+
+    return forge
+
+
+def change_record(name, value):
+    def forge(arrays, manifest):
+        manifest["history"][0][name] = value
+
+    return forge
+
+
+def fill(value):
+    def change(array):
+        array.reshape(-1)[-1] = value
+        return array
+
+    return change
+
+
+WRONG = [None, "x", [], {}, True, 1.5, -5, 10**9, 10**30, float("nan"), float("inf")]
+SHAPES = {
+    "one": lambda a: np.repeat(a.reshape(-1)[:1], 1 + (a.size == 1)).reshape((-1,) + (1,) * (a.ndim - 1)),
+    "empty": lambda a: a[:0],
+    "short": lambda a: a[:-1],
+}
+ARRAYS = ["table", "mean", "square", "last", "steps", "sums", "generator", "best_users", "best_items"]
+FORGED = {
+    **{
+        f"{name} is {value}": change_manifest(name, value) for name in ("pairs", "places", "history") for value in WRONG
+    },
+    **{f"seconds is {value}": change_manifest("seconds", value) for value in WRONG if type(value) not in (int, float)},
+    "seconds is nan": change_manifest("seconds", float("nan")),
+    "seconds is negative": change_manifest("seconds", -1.0),
+    "seconds without pairs": change_manifest("seconds", 3.5),
+    **{f"identity is {value}": change_manifest("identity", value) for value in WRONG},
+    **{f"epoch is {value}": change_record("epoch", value) for value in WRONG},
+    **{f"metric is {value}": change_record("metric", value) for value in WRONG[1:5] + WRONG[9:]},
+    **{f"loss is {value}": change_record("loss", value) for value in WRONG[:5] + WRONG[9:]},
+    "a record more": change_record("more", 1),
+    "half a batch": change_manifest("pairs", 7),
+    **{f"{name} {how}": change_array(name, change) for name in ARRAYS for how, change in SHAPES.items()},
+    **{f"{name} as text": change_array(name, lambda a: a.astype("S")) for name in ARRAYS},
+    **{f"{name} missing": lambda arrays, _, name=name: arrays.pop(name) for name in ARRAYS},
+    **{
+        f"{name} holds {value}": change_array(name, fill(value))
+        for name in ("table", "mean", "square", "sums", "best_users", "best_items")
+        for value in (float("nan"), float("inf"))
+    },
+    "square is negative": change_array("square", fill(-1.0)),
+    **{f"last holds {value}": change_array("last", fill(value)) for value in (-1, -(2**60), 10**6)},
+    **{f"steps is {value}": change_array("steps", fill(value)) for value in (-1, 0, 10**12)},
+    "another generator": change_array("generator", lambda a: 255 - a),
+}
+
+
+def resume_as(name, path):
+    trained(validate=falling, checkpoint=path, resume=True)
+    pytest.fail(name)
+
+
+def test_forged_values_are_one_sentence(path):
+    """All checksums are right: the values are wrong."""
+    trained(epochs=2, validate=falling, checkpoint=path)
+    arrays, manifest = read_archive(path, "spherec-checkpoint", 2, remedy="")
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    for name, forge in FORGED.items():
+        given, told = dict(arrays), json.loads(json.dumps(manifest))
+        forge(given, told)
+        told.pop("arrays", None)
+        write_archive(path, given, told, compress=False)
+        with pytest.raises((DataError, ArgumentError)) as refused:
+            resume_as(name, path)
+        assert len(str(refused.value).splitlines()) == 1
+        assert str(path) in str(refused.value)
+        assert "start anew" in str(refused.value), name
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_fewer_epochs_than_are_done_are_refused(epochs, path, monkeypatch):
+    watch(monkeypatch, at_step(2 * STEPS + 2, lambda: signal.raise_signal(signal.SIGINT)))
+    trained(checkpoint=path)
+    with pytest.raises(ArgumentError, match=rf"epochs is {epochs}, .* has 2 done and epoch 3 begun; give at least 3"):
+        trained(checkpoint=path, resume=True, epochs=epochs)
     assert same(trained(checkpoint=path, resume=True).vectors, trained().vectors)

@@ -1,4 +1,4 @@
-"""Ctrl-C: the step in progress ends, the best model comes back, and the handler before is in place again."""
+"""Ctrl-C, SIGTERM and SIGHUP: the step in progress ends, the best model comes back, the handlers are restored."""
 
 import signal
 import threading
@@ -82,6 +82,64 @@ def test_in_another_thread_the_handler_is_left_alone(handler, monkeypatch):
     assert set(handlers) == {handler}
     assert results[0].ended == "all epochs done"
     assert same(results[0].vectors, trained().vectors)
+
+
+ENDS = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+
+
+@ENDS
+def test_other_signals_end_the_run_like_ctrl_c(number, monkeypatch):
+    watch(monkeypatch, at_step(STEPS + 2, lambda: signal.raise_signal(number)))
+    result = trained()
+    assert result.ended == "interrupted"
+    assert len(result.history.epochs) == 1
+    assert signal.getsignal(number) is signal.SIG_DFL
+
+
+def test_a_second_sigterm_ends_the_process_at_once(monkeypatch):
+    watch(monkeypatch, at_step(3, lambda: (signal.raise_signal(signal.SIGTERM), signal.raise_signal(signal.SIGTERM))))
+    with pytest.raises(SystemExit) as ended:
+        trained()
+    assert ended.value.code == 143
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_the_signals_of_a_terminal_that_closes_are_one(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("spherec.training.trainer.time.monotonic", lambda: now[0])
+
+    def hang_up():
+        signal.raise_signal(signal.SIGHUP)
+
+    with monkeypatch.context() as patch:
+        watch(patch, at_step(3, lambda: (hang_up(), hang_up())))
+        assert trained().ended == "interrupted"
+    watch(monkeypatch, at_step(3, lambda: (hang_up(), now.insert(0, 5.0), hang_up())))
+    with pytest.raises(SystemExit):
+        trained()
+
+
+@ENDS
+def test_a_signal_that_is_ignored_stays_ignored(number, monkeypatch):
+    """As under nohup."""
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        watch(monkeypatch, at_step(3, lambda: signal.raise_signal(number)))
+        assert trained().ended == "all epochs done"
+        assert signal.getsignal(number) is signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
+
+
+def test_a_handler_of_the_callers_own_is_called_after_the_run(tmp_path, monkeypatch):
+    called, checkpoint = [], tmp_path / "run.checkpoint"
+    before = signal.signal(signal.SIGTERM, lambda number, _: called.append((number, checkpoint.exists())))
+    try:
+        watch(monkeypatch, at_step(3, lambda: signal.raise_signal(signal.SIGTERM)))
+        assert trained(checkpoint=checkpoint).ended == "interrupted"
+        assert called == [(signal.SIGTERM, True)]
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_one_around_the_run_hears_of_it(monkeypatch):

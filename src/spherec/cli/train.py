@@ -2,13 +2,16 @@
 
 import json
 import shlex
+import signal
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from spherec.cli._output import INTERRUPTED, AsJson, note, show
+from spherec.cli._output import AsJson, note, show
 from spherec.cli._settings import (
     MODEL,
     RUN,
@@ -21,7 +24,7 @@ from spherec.cli._settings import (
     refuse_overwriting,
 )
 from spherec.cli._source import NAMES, NamesTable, Source, takes_source
-from spherec.data.files import refuse_unwritable
+from spherec.data.files import lock_output, refuse_unwritable
 from spherec.errors import ArgumentError, NotEnoughMemoryError, TrainingError
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ _MOST_ADVICE = 2  # sentences
 @takes_source
 def train_command(
     source: Source,
+    context: typer.Context,
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write, e.g. books.spherec.")],
     names: NamesTable,
     name_column: Annotated[
@@ -90,7 +94,7 @@ def train_command(
 ) -> None:
     """Train a model: one vector for each user and item, such that a user's nearest items are those to recommend.
 
-    Ctrl-C ends the run with the best model so far; --resume continues it later.
+    Ctrl-C, SIGTERM and SIGHUP end the run with the best model so far; --resume continues it later.
 
     For example:
 
@@ -98,8 +102,10 @@ def train_command(
     - spherec train plays.csv --user-column listener --item-column record -o music.spherec
     """
     from spherec.recommender import CML
+    from spherec.training.checkpoint import count_epochs
     from spherec.training.config import advise
     from spherec.training.presets import PRESETS
+    from spherec.training.trainer import interruptible
 
     flags = {
         "dim": dim,
@@ -114,31 +120,37 @@ def train_command(
     refuse_unwritable(output)
     refuse_overwriting({"--output": output}, (*source.files, names.names, config))
     checkpoint = output.with_name(f"{output.name}.checkpoint")
-    _check_checkpoint(checkpoint, resume)
-    refuse_existing(output, force or resume)  # an interrupted run has left its best model
-    model = CML.from_config(training, device=device)
-    data = source.load_with_names(names if name_column is None else names.inside(source, name_column))
-    for advice in advise(training, data)[:_MOST_ADVICE]:
-        note(advice)
-    try:
-        model.fit(
-            data,
-            validation=validation,
-            checkpoint=checkpoint,
-            checkpoint_seconds=checkpoint_seconds,
-            resume=resume,
-            progress=True,
-        )
-    except TrainingError as error:
-        if not isinstance(error, NotEnoughMemoryError):  # a resumed run would end the same way
-            checkpoint.unlink(missing_ok=True)
-        raise
-    model.save(output)
-    _report(model, output, as_json=as_json)
+    refuse_unwritable(checkpoint)
+    with lock_output(output):
+        _check_checkpoint(checkpoint, resume)
+        refuse_existing(output, force or resume)  # an interrupted run has left its best model
+        model = CML.from_config(training, device=device)
+        data = source.load_with_names(names if name_column is None else names.inside(source, name_column))
+        for advice in advise(training, data)[:_MOST_ADVICE]:
+            note(advice)
+        if resume:
+            note(f"continuing in epoch {count_epochs(checkpoint) + 1} from {checkpoint}")
+        with interruptible() as interrupt:
+            try:
+                model.fit(
+                    data,
+                    validation=validation,
+                    checkpoint=checkpoint,
+                    checkpoint_seconds=checkpoint_seconds,
+                    resume=resume,
+                    output=output,
+                    progress=True,
+                )
+            except TrainingError as error:
+                if not isinstance(error, NotEnoughMemoryError):  # a resumed run would end the same way
+                    checkpoint.unlink(missing_ok=True)
+                raise
     if model.artifact.ended == "interrupted":
-        note(f"{checkpoint} holds what --resume needs to continue")
-        raise typer.Exit(INTERRUPTED)
-    checkpoint.unlink(missing_ok=True)
+        with suppress(OSError):  # the terminal may be closed
+            _report(model, output, as_json=as_json)
+            _explain_resuming(checkpoint, context.obj)
+        raise typer.Exit(128 + (interrupt.number or signal.SIGINT))
+    _report(model, output, as_json=as_json)
     if data.n_users and not as_json:
         note(f"try it: spherec recommend {shlex.quote(str(output))} {shlex.quote(str(data.user_ids[0]))}")
 
@@ -149,6 +161,15 @@ def _check_checkpoint(checkpoint: Path, resume: bool) -> None:
         raise ArgumentError(f"--resume needs {checkpoint}, which does not exist; leave it out to start anew")
     if checkpoint.exists() and not resume:
         raise ArgumentError(f"{checkpoint} is there from an interrupted run; continue it with --resume, or remove it")
+
+
+def _explain_resuming(checkpoint: Path, words: Sequence[str]) -> None:
+    """Print how an interrupted run is continued."""
+    if not checkpoint.exists():
+        note("there is no checkpoint, so the run cannot be continued")
+        return
+    again = shlex.join(["spherec", *(word for word in words if word != "--resume"), "--resume"])
+    note(f"{checkpoint} holds the run; continue it with: {again}")
 
 
 def _report(model: "CML", output: Path, *, as_json: bool) -> None:
@@ -177,4 +198,6 @@ def _report(model: "CML", output: Path, *, as_json: bool) -> None:
     for column in table.columns:
         column.justify = "right"
     show(table)
-    note(f"{output} holds the vectors{f' of epoch {best.epoch}' if best else ''}")
+    whose = f"of epoch {best.epoch}, the best of {len(history.epochs)}" if best else f"of {len(history.epochs)} epochs"
+    so_far = "; the run was interrupted" if ended == "interrupted" else "; the run is finished"
+    note(f"{output} holds the vectors {whose}{so_far}")

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from spherec.data.events import level_of_caller
 from spherec.data.files import DamagedFileError, atomic_path, read_bytes
 from spherec.errors import DataError, UncheckedIndexWarning, quote
 from spherec.geometry import Vectors
@@ -83,7 +84,7 @@ def read_index(
         warnings.warn(
             f"{path} was written by an earlier version and has no checksum, so damage in it is not noticed; {_REMEDY}",
             UncheckedIndexWarning,
-            stacklevel=2,
+            stacklevel=level_of_caller(),
         )
     return config, content[:begin]
 

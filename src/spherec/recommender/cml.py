@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from enum import Enum
 from os import PathLike
@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
-from spherec.artifact import Artifact
-from spherec.data.files import refuse_unwritable
+from spherec.artifact import Artifact, estimate_model
+from spherec.data.files import lock_output, refuse_lack_of_room, refuse_unwritable
 from spherec.data.ids import Unknown
 from spherec.data.interactions import Interactions, Orientation, as_interactions
 from spherec.device import DeviceName, resolve
@@ -28,7 +28,8 @@ from spherec.ranking import index_file
 from spherec.recommender.partial_fit import add_users, initial_vectors, merge
 from spherec.recommender.trained_model import ModelState, TrainedModel, look_up
 from spherec.sampling import Sampling
-from spherec.training import EpochRecord, History, ProgressCallback, Training, train
+from spherec.training import EpochRecord, History, ProgressCallback, Trained, Training, train
+from spherec.training.checkpoint import estimate_checkpoint
 from spherec.training.config import Plan
 from spherec.training.presets import PRESETS
 from spherec.training.trainer import enough_memory
@@ -155,9 +156,10 @@ class CML(TrainedModel):
         checkpoint: str | PathLike[str] | None = None,
         checkpoint_seconds: float = 300.0,
         resume: bool = False,
+        output: str | PathLike[str] | None = None,
         progress: bool | ProgressCallback | None = None,
     ) -> Self:
-        """Train on interactions. Ctrl-C ends training with the best model so far.
+        """Train on interactions. Ctrl-C, SIGTERM and SIGHUP end training with the best model so far.
 
         Args:
             data: `Interactions`, a pandas or polars data frame, or a matrix.
@@ -167,15 +169,29 @@ class CML(TrainedModel):
             orientation: "users x items" or "items x users", for a matrix.
             validation: Share of each user's items that is held out to choose the best epoch and to stop early; 0 trains
                 on everything for all epochs. Default: 0.05, or 0 if the learning rate follows a schedule.
-            checkpoint: File to which the state of the run is written every `checkpoint_seconds` and at the end.
+            checkpoint: File to which the state of the run is written every `checkpoint_seconds` and at the end. One
+                that cannot be written is a `CheckpointWarning`.
             checkpoint_seconds: Seconds between two checkpoints.
             resume: Continue from the checkpoint, as if training had never stopped.
+            output: File to which the model is saved at the end, before the last checkpoint. Once it is on disk, the
+                checkpoint is removed, unless the run was interrupted. By default call `save` yourself.
             progress: True shows a progress bar, False none, None one in a terminal; or a function that is called with
                 the epoch in progress and the history.
         """
         interactions = as_interactions(data, user=user, item=item, name=name, orientation=orientation)
-        with self._writing:
+
+        def keep(trained: Trained) -> None:
+            self._current = ModelState.of(Artifact.of(trained, interactions))
+            if output is not None:
+                self.save(output)
+
+        with self._writing, nullcontext() if output is None else _reserve(output):
             learned, validate = hold_out(interactions, self.config, validation)
+            if output is not None:
+                sizes = {output: estimate_model(interactions, self.config)}
+                if checkpoint is not None:
+                    sizes[checkpoint] = estimate_checkpoint(learned, self.config, validated=validate is not None)
+                refuse_lack_of_room(sizes)
             with enough_memory(), show_progress(progress, self.config, learned, validate) as callback:
                 trained = train(
                     learned,
@@ -186,8 +202,10 @@ class CML(TrainedModel):
                     checkpoint_seconds=checkpoint_seconds,
                     resume=resume,
                     progress=callback,
+                    save=None if output is None else keep,
                 )
-            self._current = ModelState.of(Artifact.of(trained, interactions))
+            if output is None:
+                keep(trained)
         return self
 
     def partial_fit(
@@ -380,6 +398,14 @@ class CML(TrainedModel):
 
 
 @contextmanager
+def _reserve(output: str | PathLike[str]) -> Iterator[None]:
+    """Refuse an output that could not be written, and be the only run that writes it."""
+    refuse_unwritable(output)
+    with lock_output(output):
+        yield
+
+
+@contextmanager
 def show_progress(
     progress: bool | ProgressCallback | None, config: Training, data: Interactions, validate: Validation | None
 ) -> Iterator[ProgressCallback | None]:
@@ -451,21 +477,27 @@ def _show_bar(epochs: int, pairs: int, metric: str, estimate: Estimate) -> Itera
         TimeElapsedColumn(table_column=whole),
         TextColumn("{task.fields[state]}", markup=False, table_column=rest),
     )
-    with Progress(*columns, console=console, transient=True, expand=True) as bar:
-        task = bar.add_task("starting", total=epochs * pairs, state="")
+    bar = Progress(*columns, console=console, transient=True, expand=True)
+    task = bar.add_task("starting", total=epochs * pairs, state="")
 
-        def update(epoch: EpochRecord, history: History) -> None:
-            if (sentence := estimate.make(epoch, history)) is not None:
+    def update(epoch: EpochRecord, history: History) -> None:
+        if (sentence := estimate.make(epoch, history)) is not None:
+            with suppress(OSError):
                 bar.console.print(sentence, style="dim", highlight=False)
-            done = len(history.epochs) * pairs + epoch.pairs
-            bar.update(
-                task,
-                completed=done,
-                description=f"epoch {epoch.epoch}/{epochs}",
-                state=_describe_epoch(epoch, history, metric),
-            )
+        done = len(history.epochs) * pairs + epoch.pairs
+        bar.update(
+            task,
+            completed=done,
+            description=f"epoch {epoch.epoch}/{epochs}",
+            state=_describe_epoch(epoch, history, metric),
+        )
 
+    bar.start()
+    try:
         yield update
+    finally:
+        with suppress(OSError):  # a terminal that was closed must not end the run
+            bar.stop()
 
 
 class _Lines:
@@ -480,10 +512,12 @@ class _Lines:
         """Print the epochs that ended since the last call."""
         console = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
         if (sentence := self._estimate.make(epoch, history)) is not None:
-            console.print(sentence, style="dim")
+            with suppress(OSError):  # a log that cannot be written must not end the run
+                console.print(sentence, style="dim")
         for ended in history.epochs[self._printed if self._printed is not None else len(history.epochs) :]:
             if ended.metric is not None or time.monotonic() - self._last_time > _SECONDS_BETWEEN_LINES:
-                console.print(f"epoch {ended.epoch}: {_describe_epoch(ended, history, self._metric)}", style="dim")
+                with suppress(OSError):  # a log that cannot be written must not end the run
+                    console.print(f"epoch {ended.epoch}: {_describe_epoch(ended, history, self._metric)}", style="dim")
                 self._last_time = time.monotonic()
         self._printed = len(history.epochs)
 

@@ -5,20 +5,24 @@ moments as they are, rows not caught up: writing it changes nothing, so a run wi
 vectors as one without.
 """
 
-from dataclasses import dataclass, field
+import json
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from spherec.data.files import checksum, read_archive, refuse_unwritable, write_archive
+from spherec.data.files import checksum, read_archive, read_manifest, refuse_unwritable, shorten, write_archive
 from spherec.data.interactions import Interactions
-from spherec.errors import DataError, SpherecError
+from spherec.errors import CheckpointWarning, DataError, SpherecError
 from spherec.geometry import DenseVectors
 from spherec.training.config import Training
-from spherec.training.history import History
+from spherec.training.history import EpochRecord, History
 from spherec.training.step import Run
 
 FORMAT = "spherec-checkpoint"
@@ -52,10 +56,12 @@ class Standing:
 class CheckpointFile:
     """The checkpoint of one run at a path."""
 
-    def __init__(self, path: str | PathLike[str], identity: dict[str, Any]) -> None:
+    def __init__(self, path: str | PathLike[str], identity: dict[str, Any], pairs: int) -> None:
         refuse_unwritable(path)
         self.path = Path(path)
-        self._identity = identity
+        self._identity = json.loads(json.dumps(identity))  # as it comes back from the file
+        self._pairs = pairs  # E
+        self._problem: str | None = None
 
     def save(self, run: Run, standing: Standing) -> None:
         """Write the run as it is now in place of what was written before."""
@@ -72,38 +78,138 @@ class CheckpointFile:
             "history": standing.history.as_records(),
         }
         write_archive(
-            self.path, {name: tensor.cpu().numpy() for name, tensor in tensors.items()}, manifest, compress=False
+            self.path,
+            {name: tensor.cpu().numpy() for name, tensor in tensors.items()},
+            manifest,
+            compress=False,
+            mode=0o600,  # the model may be private
         )
+
+    def try_save(self, run: Run, standing: Standing, remedy: str) -> bool:
+        """Write the run, and return whether it worked; warn if it did not, once for each new problem."""
+        try:
+            self.save(run, standing)
+        except (DataError, MemoryError) as error:
+            problem = str(error) or "memory is short"
+            if problem != self._problem:
+                text = f"no checkpoint in epoch {len(standing.history.epochs) + 1}: {problem}; {remedy}"
+                warnings.warn(CheckpointWarning(text), stacklevel=3)
+            self._problem = problem
+            return False
+        self._problem = None
+        return True
+
+    def remove(self) -> None:
+        """Remove the file, if there is one."""
+        with suppress(OSError):
+            self.path.unlink(missing_ok=True)
 
     def load(self, run: Run) -> Standing:
         """Put the run into the state of the file, and return its position."""
         arrays, manifest = read_archive(self.path, FORMAT, VERSION, remedy="start anew")
         try:
-            _refuse_other(self.path, manifest["identity"], self._identity)
-            return _restore(run, arrays, manifest)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            _refuse_other(self.path, _table(manifest["identity"], "identity"), self._identity)
+            return _restore(run, arrays, manifest, self._pairs)
+        except (KeyError, TypeError, ValueError, RuntimeError, ArithmeticError) as error:
             if isinstance(error, SpherecError):
                 raise
-            raise DataError(f"{self.path} is damaged ({error}); start anew") from None
+            missing = f"{error.args[0]} is missing" if isinstance(error, KeyError) and error.args else error
+            raise DataError(f"{self.path} is damaged ({shorten(str(missing))}); start anew") from None
 
 
-def _restore(run: Run, arrays: dict[str, NDArray[Any]], manifest: dict[str, Any]) -> Standing:
-    """Put the run into the state of the arrays, and return its position."""
-    for name, tensor in _tensors(run).items():
-        tensor.copy_(_tensor(arrays[name]))
-    run.generator.set_state(_tensor(arrays["generator"]))
+def count_epochs(path: str | PathLike[str]) -> int:
+    """Return the number of epochs that the run of a checkpoint has done."""
+    history = read_manifest(path, FORMAT, VERSION, remedy="start anew").get("history")
+    return len(history) if isinstance(history, list) else 0
+
+
+def estimate_checkpoint(data: Interactions, config: Training, *, validated: bool) -> int:
+    """Return about how many bytes a checkpoint takes: rows with two moments, and the best vectors if validated."""
+    rows = data.n_users + data.n_items
+    return rows * (4 * config.dim * (4 if validated else 3) + 8 * config.subspaces) + 10_000
+
+
+def _restore(run: Run, arrays: dict[str, NDArray[Any]], manifest: dict[str, Any], n_pairs: int) -> Standing:
+    """Put the run into the state of the arrays, and return its position; everything is checked before."""
+    tensors = _tensors(run)
     best = None
-    if "best_users" in arrays:
-        device = run.vectors.device
-        users, items = (_tensor(arrays[name]).to(device) for name in ("best_users", "best_items"))
+    rows = {"best_users": (run.vectors.n_users, run.config.dim), "best_items": (run.n_items, run.config.dim)}
+    for name, tensor in tensors.items():
+        _check_array(name, arrays[name], (*tensor.shape,), str(tensor.dtype).removeprefix("torch."))
+    standing = _check_position(manifest, n_pairs, run.config.batch_size)
+    if standing.history.best is not None:
+        for name, shape in rows.items():
+            _check_array(name, arrays[name], shape, "float32")
+        users, items = (_tensor(arrays[name]).to(run.vectors.device) for name in rows)
         best = DenseVectors(users, items, run.config.constraint)
-    return Standing(
-        pairs=manifest["pairs"],
-        places=manifest["places"],
-        seconds=manifest["seconds"],
-        history=History.from_records(manifest["history"]),
-        best=best,
-    )
+    elif set(rows) & set(arrays):
+        raise ValueError("it has best vectors, but no epoch was validated")
+    steps_per_epoch = -(-n_pairs // run.config.batch_size)
+    steps = len(standing.history.epochs) * steps_per_epoch + -(-standing.pairs // run.config.batch_size)
+    if int(arrays["steps"][0]) != steps:
+        raise ValueError(f"it has {int(arrays['steps'][0])} steps, its epochs {steps}")
+    if arrays["square"].min(initial=0) < 0:
+        raise ValueError("square must be >= 0")
+    last = arrays["last"]
+    if last.min(initial=0) < 0 or last.max(initial=0) > steps:
+        raise ValueError(f"last must be in 0 … {steps}")
+    state = run.generator.get_state()
+    _check_array("generator", arrays["generator"], (*state.shape,), "uint8")
+    run.generator.set_state(_tensor(arrays["generator"]))
+    for name, tensor in tensors.items():
+        tensor.copy_(_tensor(arrays[name]))
+    return replace(standing, best=best)
+
+
+def _check_position(manifest: dict[str, Any], n_pairs: int, batch_size: int) -> Standing:
+    """Return the position in the manifest, without the best vectors; raise a ValueError unless a run can be there."""
+    records = manifest["history"]
+    if not isinstance(records, list):
+        raise ValueError("history must be a list")
+    names = {one.name for one in fields(EpochRecord)}
+    if any(set(_table(record, "an epoch")) != names for record in records):
+        raise ValueError(f"an epoch must have {', '.join(sorted(names))}")
+    history = History.from_records(records)
+    for number, record in enumerate(history.epochs, 1):
+        if (_whole(record.epoch, "epoch"), _whole(record.pairs, "pairs")) != (number, n_pairs):
+            raise ValueError(f"epoch {number} of the history is epoch {record.epoch} with {record.pairs} pairs")
+        for name in ("seconds", "loss", "active", "masked", "triplets_per_second"):
+            _number(getattr(record, name), name)
+        if record.metric is not None:
+            _number(record.metric, "metric")
+    pairs, places = _whole(manifest["pairs"], "pairs"), _whole(manifest["places"], "places")
+    seconds = _number(manifest["seconds"], "seconds")
+    if not 0 <= pairs <= n_pairs or (pairs % batch_size and pairs != n_pairs):
+        raise ValueError(f"pairs must be whole batches of {batch_size} in 0 … {n_pairs}, got {pairs}")
+    if (places <= 0 or seconds <= 0) if pairs else (places or seconds):
+        raise ValueError(f"{places} places in {seconds} seconds do not fit {pairs} pairs")
+    return Standing(pairs, places, seconds, history)
+
+
+def _check_array(name: str, array: NDArray[Any], shape: tuple[int, ...], dtype: str) -> None:
+    """Raise a ValueError unless the array is of this shape and type, and finite."""
+    if array.shape != shape or array.dtype.name != dtype:
+        raise ValueError(f"{name} is {array.dtype.name} of shape {array.shape}, not {dtype} of shape {shape}")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"{name} holds NaN or infinity")
+
+
+def _table(value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{name} must be a table")
+    return value
+
+
+def _whole(value: Any, name: str) -> int:
+    if type(value) is not int or abs(value) >= 1 << 62:
+        raise ValueError(f"{name} must be a whole number, got {shorten(str(value))}")
+    return value
+
+
+def _number(value: Any, name: str) -> float:
+    if type(value) not in (int, float) or not abs(value) < float("inf"):
+        raise ValueError(f"{name} must be a number, got {shorten(str(value))}")
+    return float(value)
 
 
 def fingerprint(
@@ -134,9 +240,27 @@ def _tensor(array: NDArray[Any]) -> torch.Tensor:
 
 
 def _refuse_other(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    for name in wanted:
-        if found.get(name) != wanted[name]:
-            raise DataError(
-                f"{path} is the checkpoint of another run: its {name} is {found.get(name)}, here it is {wanted[name]}; "
-                "train with the same settings and data, or start anew"
-            )
+    difference = _find_difference(found, wanted)
+    if difference is not None:
+        name, value, here = difference
+        raise DataError(
+            f"{path} is the checkpoint of another run: its {name} is {value}, here it is {here}; "
+            "train with the same settings and data, or start anew"
+        )
+
+
+def _find_difference(found: dict[str, Any], wanted: dict[str, Any]) -> tuple[str, str, str] | None:
+    """Return the first setting that differs, with both values as text; None if there is none."""
+    for name, here in wanted.items():
+        value = found.get(name)
+        if isinstance(value, dict) and isinstance(here, dict):
+            inner = _find_difference(value, here)
+            if inner is not None:
+                return f"{name}.{inner[0]}", inner[1], inner[2]
+        elif value != here:
+            return name, _show_value(value), _show_value(here)
+    return None
+
+
+def _show_value(value: Any) -> str:
+    return "not given" if value is None else shorten(json.dumps(value) if isinstance(value, dict) else str(value))

@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
 from types import FrameType
@@ -15,11 +15,12 @@ from typing import Literal
 import torch
 
 from spherec import rng
+from spherec.data.files import lock_output, refuse_lack_of_room, refuse_unwritable
 from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, records_graphs, resolve, threads_for
 from spherec.errors import ArgumentError, DataError, NotEnoughMemoryError, TrainingError
 from spherec.geometry import DenseVectors, Vectors
-from spherec.training.checkpoint import CheckpointFile, Standing, fingerprint
+from spherec.training.checkpoint import CheckpointFile, Standing, estimate_checkpoint, fingerprint
 from spherec.training.config import Plan, Training
 from spherec.training.graphs import GraphedBatches
 from spherec.training.history import EpochRecord, History
@@ -37,6 +38,8 @@ ProgressCallback = Callable[[EpochRecord, History], None]
 """Called every so often with the epoch in progress and the epochs before it, and with each epoch that ended."""
 
 _SECONDS_BETWEEN_REPORTS = 0.2
+_SECONDS_OF_ONE_HANGUP = 1.0
+_ENDING_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 # On a CPU torch has no error type for it, only these messages: of its allocator, of sizes beyond 64 bits, of drivers.
 _SHORTAGE = re.compile(r"DefaultCPUAllocator|Storage size calculation overflowed|out of memory")
 
@@ -67,12 +70,17 @@ def train(
     resume: bool = False,
     progress: ProgressCallback | None = None,
     stop: Stop | None = None,
+    save: Callable[[Trained], None] | None = None,
 ) -> Trained:
     """Train a model on `data`, beginning with `initial`, or with random vectors.
 
-    The same data, config and device give the same vectors. Ctrl-C ends the run after the step in progress, with the
-    best model so far. `checkpoint` names a file that is written every so many seconds and at the end; with `resume`,
-    training continues from it as if it had never stopped. `stop` may give a poor run up.
+    The same data, config and device give the same vectors. Ctrl-C, SIGTERM and SIGHUP end the run after the step in
+    progress, with the best model so far. `checkpoint` names a file that is written every so many seconds and at the
+    end; with `resume`, training continues from it as if it had never stopped. A checkpoint that cannot be written is a
+    `CheckpointWarning`. `stop` may give a poor run up.
+
+    `save` is called with the result before the last checkpoint is written, so that a full disk costs the checkpoint and
+    not the model. If it succeeds, the checkpoint of a run that was not interrupted is no longer needed and is removed.
     """
     if not len(data):
         raise DataError("there are no pairs to train on; give interactions with some")
@@ -81,17 +89,26 @@ def train(
     where = resolve(device)
     if not checkpoint_seconds >= 0:
         raise ArgumentError(f"checkpoint_seconds must be >= 0, got {checkpoint_seconds}")
-    run, standing, file = Run(data, config, _first_vectors(data, config, initial, where)), Standing(), None
-    if checkpoint is not None:
-        file = CheckpointFile(checkpoint, fingerprint(data, config, initial, where, validated=validate is not None))
-        standing = file.load(run) if resume else standing
-    elif resume:
+    if resume and checkpoint is None:
         raise ArgumentError("resume is True, but no checkpoint was named; give the path of one")
-
-    batches = make_batches(run, data, where)
-    report_timer, save_timer = Timer(_SECONDS_BETWEEN_REPORTS), Timer(checkpoint_seconds)
-    given_up = False
-    with interruptible() as interrupt:
+    if checkpoint is not None:
+        refuse_unwritable(checkpoint)
+    with ExitStack() as held:
+        if checkpoint is not None:
+            held.enter_context(lock_output(checkpoint))
+        run, standing, file = Run(data, config, _first_vectors(data, config, initial, where)), Standing(), None
+        if checkpoint is not None:
+            is_validated = validate is not None
+            identity = fingerprint(data, config, initial, where, validated=is_validated)
+            refuse_lack_of_room({checkpoint: estimate_checkpoint(data, config, validated=is_validated)})
+            file = CheckpointFile(checkpoint, identity, len(data))
+            if resume:
+                standing = file.load(run)
+                _refuse_less(standing, plan, file)
+        batches = make_batches(run, data, where)
+        report_timer, save_timer = Timer(_SECONDS_BETWEEN_REPORTS), Timer(checkpoint_seconds)
+        given_up = False
+        interrupt = held.enter_context(interruptible())
         for epoch in _epochs_left(standing, plan, config.patience, interrupt):
             order = rng.permutation(len(data), rng.torch_stream(config.seed, "shuffle", epoch, device=where))  # (E,)
             with threads_for(config.batch_size, where):
@@ -103,7 +120,7 @@ def train(
                         progress(_record(run, standing), standing.history)
                     if file is not None and save_timer.is_due():
                         _record(run, standing)  # raises if the run has gone wrong and is not worth keeping
-                        file.save(run, standing)
+                        file.try_save(run, standing, f"training continues and tries again in {checkpoint_seconds:g} s")
             if standing.pairs < len(data):
                 break  # interrupted in the middle of the epoch
             is_due = validate is not None and plan.is_due(epoch)
@@ -113,10 +130,41 @@ def train(
             if is_due and stop is not None and stop(standing.history):
                 given_up = True
                 break
-    if file is not None:
-        file.save(run, standing)
-    ended = _why_ended(standing.history, plan, config.patience) or ("given up" if given_up else "interrupted")
-    return Trained(standing.best or run.vectors.copy(), config, standing.history, ended)
+        ended = _why_ended(standing.history, plan, config.patience) or ("given up" if given_up else "interrupted")
+        trained = Trained(standing.best or run.vectors.copy(), config, standing.history, ended)
+        _keep(trained, save, file, run, standing)
+    return trained
+
+
+def _keep(
+    trained: Trained,
+    save: Callable[[Trained], None] | None,
+    file: CheckpointFile | None,
+    run: Run,
+    standing: Standing,
+) -> None:
+    """Save the result, then write the last checkpoint, or remove it if the run is over and its result is saved."""
+    if save is not None:
+        try:
+            save(trained)
+        except Exception as error:  # the run is worth keeping all the more
+            if file is not None and file.try_save(run, standing, "the run is lost unless its model can be saved"):
+                error.add_note(f"{file.path} holds the whole run; resume it to save its model without more training")
+            raise
+    if file is not None and (save is None or trained.ended == "interrupted"):
+        file.try_save(run, standing, "the run cannot be resumed from here, but its model is whole")
+    elif file is not None:
+        file.remove()
+
+
+def _refuse_less(standing: Standing, plan: Plan, file: CheckpointFile) -> None:
+    """Raise an `ArgumentError` if the run has come further than it is to go."""
+    done, begun = len(standing.history.epochs), bool(standing.pairs)
+    if done + begun > plan.epochs:
+        state = f"{done} done" + (f" and epoch {done + 1} begun" if begun else "")
+        raise ArgumentError(
+            f"epochs is {plan.epochs}, but {file.path} has {state}; give at least {done + begun}, or start anew"
+        )
 
 
 def make_batches(run: Run, data: Interactions, device: torch.device) -> Batches:
@@ -207,44 +255,63 @@ class Timer:
 
 
 class Interrupt:
-    """A handler of Ctrl-C that sets a flag, so that the step in progress ends first."""
+    """A handler of signals that ask for an end: it sets a flag, so that the step in progress ends first."""
 
     def __init__(self) -> None:
-        self._wanted = False
+        self.number: int | None = None
+        "The signal that came first."
+        self._when = 0.0
 
     def is_wanted(self) -> bool:
-        """Tell whether Ctrl-C was pressed."""
-        return self._wanted
+        """Tell whether a signal came."""
+        return self.number is not None
 
-    def note(self) -> None:
+    def note(self, number: int) -> None:
         """Set the flag."""
-        self._wanted = True
+        self.number, self._when = number, time.monotonic()
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Set the flag at the first Ctrl-C; raise `KeyboardInterrupt` at the second."""
-        del number, frame
-        if self._wanted:
+        """Set the flag at the first signal; end at once at the second.
+
+        A SIGHUP right after another signal is the same request: a terminal that closes sends it twice, and systemd
+        sends it after SIGTERM.
+        """
+        del frame
+        if self.number is None:
+            self.note(number)
+        elif number == signal.SIGINT:
             raise KeyboardInterrupt
-        self._wanted = True
+        elif number == signal.SIGTERM or time.monotonic() - self._when > _SECONDS_OF_ONE_HANGUP:
+            raise SystemExit(128 + number)
 
 
 @contextmanager
 def interruptible() -> Iterator[Interrupt]:
-    """Let Ctrl-C set a flag instead of raising, within this block.
+    """Let Ctrl-C (SIGINT), SIGTERM and SIGHUP set a flag instead of ending the process, within this block.
 
-    Does nothing outside the main thread, which alone gets signals. An enclosing block is flagged as well.
+    Does nothing outside the main thread, which alone gets signals. A signal that is ignored, as SIGHUP is under nohup,
+    stays ignored. An enclosing block is flagged as well. The caller's own handler of SIGTERM or SIGHUP is called when
+    the block has ended.
     """
     interrupt = Interrupt()
     if threading.current_thread() is not threading.main_thread():
         yield interrupt
         return
-    before = signal.signal(signal.SIGINT, interrupt)
+    before = {number: signal.getsignal(number) for number in _ENDING_SIGNALS}
+    before = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+    for number in before:
+        signal.signal(number, interrupt)
     try:
         yield interrupt
     finally:
-        signal.signal(signal.SIGINT, before)
-        if interrupt.is_wanted() and isinstance(before, Interrupt):
-            before.note()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if interrupt.number is not None:
+            handler = before[interrupt.number]
+            if isinstance(handler, Interrupt):
+                handler.note(interrupt.number)
+            elif callable(handler) and interrupt.number != signal.SIGINT:
+                handler(interrupt.number, None)
 
 
 @contextmanager

@@ -304,14 +304,13 @@ def read(
         progress=progress,
         max_unpacked=max_unpacked,
     )
-    files = list_files(path)
-    data = read_interactions(files, reading, duplicates=duplicates, cut=cut, items=items)
+    data = read_interactions(path, reading, duplicates=duplicates, cut=cut, items=items)
     if name is None:
         return data
     from spherec.data.readers.names import read_names  # imports this file
 
     names: dict[str, str] = {}
-    for file in files:
+    for file in list_files(path):
         names |= read_names(file, id=item, name=name, header=header, separator=separator, encoding=encoding)
     return data.with_item_names(names)
 
