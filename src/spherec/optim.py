@@ -52,10 +52,9 @@ class Adam:
     "Course of the learning rate: it stays, or falls along half a cosine, to 0 at the last of the planned epochs."
 
     def __post_init__(self) -> None:
-        for name in ("learning_rate", "beta1", "beta2", "epsilon"):
+        check_number("learning_rate", self.learning_rate, 1e-12, 1, "0.001")
+        for name in ("beta1", "beta2", "epsilon"):
             check_number(name, getattr(self, name), 0, 1)
-        if not self.learning_rate > 0:
-            raise ArgumentError(f"learning_rate must be > 0 and <= 1, got {self.learning_rate}; 0.001 is usual")
         if not 0 <= self.beta1 < self.beta2 <= _LARGEST_BETA:
             raise ArgumentError(
                 f"beta1 must be >= 0 and below beta2, and beta2 at most {_LARGEST_BETA}, got {self.beta1} and "

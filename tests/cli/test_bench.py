@@ -51,7 +51,7 @@ def test_a_reader_gets_tables_and_the_record_in_a_file(spherec, data, tmp_path):
 
 BAD = {
     "no time": (("--seconds", 0), "seconds must be > 0, got 0.0"),
-    "no folder": (("-o", "no/such/folder/x.json"), "the folder no/such/folder does not exist"),
+    "no folder": (("-o", "no/such/folder/x.json"), "no/such/folder does not exist"),
     "no data": (("--data", "no-such-file.npz"), "no-such-file.npz does not exist"),
     "no device": (("--device", "tpu"), "tpu"),
 }

@@ -4,6 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spherec import rng
 from spherec.kernels.cpu import CpuBackend, negatives
 from spherec.kernels.cpu.negatives import keep_first_distinct
 from spherec.kernels.reference import ReferenceBackend
@@ -41,7 +42,7 @@ def only_way(request, monkeypatch):
     """Takes one of the two ways to draw without replacement, and takes the other away."""
     by_noise = request.param == "noise over all items"
     monkeypatch.setattr(two_stage, "_MOST_DRAWS", NO_DRAWS if by_noise else ALL_DRAWS)
-    monkeypatch.delattr(negatives, "keep_first_distinct" if by_noise else "draw_by_noise")
+    monkeypatch.delattr(*((negatives, "keep_first_distinct") if by_noise else (rng, "draw_without_replacement")))
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -61,12 +62,12 @@ def test_candidates_are_distinct_and_as_many_as_there_are(count):
         assert set(one.multiplicity.tolist()) == {1.0}
 
 
-@pytest.mark.parametrize(("beta", "way"), [(0.5, "keep_first_distinct"), (30, "draw_by_noise")])
+@pytest.mark.parametrize(("beta", "way"), [(0.5, "keep_first_distinct"), (30, "noise")])
 def test_the_way_is_chosen_by_how_many_draws_the_law_would_take(beta, way, monkeypatch):
     train = interactions(random_rows(60, 400, 0.2))
-    other = {"keep_first_distinct": "draw_by_noise", "draw_by_noise": "keep_first_distinct"}[way]
+    other = {"keep_first_distinct": (rng, "draw_without_replacement"), "noise": (negatives, "keep_first_distinct")}[way]
     one = source(100, weights=popularity_weights(train, beta), train=train)
-    monkeypatch.delattr(negatives, other)
+    monkeypatch.delattr(*other)
     for each in drawn(one, times=50):
         assert len(set(each.items.tolist())) == 100
         assert each.multiplicity.eq(1).all()

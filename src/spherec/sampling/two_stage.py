@@ -60,7 +60,7 @@ class TwoStage(Sampling):
                 f"negatives must be at most candidates, got {self.negatives} of {self.candidates}; draw more candidates"
             )
         check_number("sharpness", self.sharpness, 0, 1000, "0.02")
-        check_number("cap", self.cap, 0.001, 0.999, "0.875")
+        check_number("cap", self.cap, 0.001, 0.999999, "0.875")
         if self.vectors not in ("live", "frozen"):
             raise ArgumentError(f"vectors must be 'live' or 'frozen', got {quote(self.vectors)}")
 

@@ -238,7 +238,7 @@ def test_parquet_is_known_by_its_content(write, tmp_path):
 def test_what_is_said_about_a_prepared_file_is_refused(tmp_path):
     Interactions.from_pairs([1], [2]).save(tmp_path / "x.npz")
     assert len(read(tmp_path / "x.npz")) == 1
-    with pytest.raises(ArgumentError, match=r"x\.npz is prepared .*leave out columns=.*duplicates='sum'"):
+    with pytest.raises(ArgumentError, match=r"x\.npz is prepared .*leave out user='uid', duplicates='sum'"):
         read(tmp_path / "x.npz", user="uid", duplicates="sum")
     with pytest.raises(DataError, match="value >= 4: interactions hold no values any more"):
         read(tmp_path / "x.npz", cut=Cut(min_value=4))

@@ -508,6 +508,9 @@ def _refuse_column_options(
     }
     given |= {"duplicates": duplicates} if duplicates else {}
     given |= {"items": items} if items is not None else {}
+    if columns := given.pop("columns", None):
+        named = {field.name: getattr(columns, field.name) for field in fields(columns)}
+        given = {name: value for name, value in named.items() if value != getattr(plain.columns, name)} | given
     if given:
-        options = ", ".join(name if name == "columns" else f"{name}={quote(value)}" for name, value in given.items())
+        options = ", ".join(f"{name}={quote(value)}" for name, value in given.items())
         raise ArgumentError(f"{what} knows its own columns; leave out {options}")
