@@ -8,6 +8,7 @@ import torch
 
 from spherec import Interactions, splits
 from spherec.artifact import Artifact
+from spherec.evaluation import METRICS as BUILT_IN
 from spherec.evaluation import evaluate
 from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker
@@ -84,8 +85,9 @@ def test_a_reader_gets_a_table(command):
     for label in ("MAP@5", "NDCG@5", "Recall@5", "Precision@5", "HitRate@5", "MRR@5", "MMR@5", "Gini", "catalogue"):
         assert label in done.out
     numbers = expected(5)
-    for name in METRICS:
-        assert f"{numbers[name]:.4f}" in done.out
+    for metric in BUILT_IN:
+        value = numbers[metric.name]
+        assert (f"{100 * value:.2f} %" if metric.percent else f"{value:.4f}") in done.out, "the unit of tables"
     assert f"model.spherec: {numbers['users']} users" in done.out
 
 

@@ -502,3 +502,17 @@ def test_names_come_from_a_table(spherec, tmp_path):
     names.write_text("id,name\n1,One\n")
     done = spherec("train", table, "-o", names, *columns, "--names", names, *QUICK)
     assert (done.code, names.read_text()) == (2, "id,name\n1,One\n")
+
+
+def test_names_come_from_a_column_of_the_data(spherec, tmp_path):
+    table = tmp_path / "plays.csv"
+    rows = [f"u{user},{item},Song {item}" for user in range(20) for item in range(12) if (user + item) % 3]
+    table.write_text("who,what,title\n" + "\n".join(rows) + "\n")
+    words = ("train", table, "--user-column", "who", "--item-column", "what", "--name-column", "title", "--dim", 4)
+    done = spherec(*words, "--epochs", 1, "-o", tmp_path / "m.spherec")
+    assert done.code == 0, done.err
+    assert "12 of 12 items have a name" in done.err
+    assert "Song" in spherec("recommend", tmp_path / "m.spherec", "u1").out
+    done = spherec(*words, "--names", table, "-o", tmp_path / "n.spherec")
+    assert (done.code, done.out) == (2, "")
+    assert "leave out --names" in done.err

@@ -15,6 +15,7 @@ from spherec.data.cuts import Cut
 from spherec.data.events import Events
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
+from spherec.data.splits import ratio
 from spherec.errors import ArgumentError, DataError
 from tests.oracles import baskets, pairs_of, typed
 from tests.strategies import MATRICES
@@ -323,6 +324,7 @@ def test_names_from_a_text_file_fit_ids_that_are_numbers():
         lambda data: data.items_of(True),
         lambda data: Interactions.load(None),
         lambda data: Interactions.load(3.5),
+        lambda data: ratio("data"),
     ],
 )
 def test_arguments_of_another_kind_are_our_own_errors(call):

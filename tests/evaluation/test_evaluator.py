@@ -133,12 +133,38 @@ def test_fifty_are_listed_unless_told_otherwise():
     assert evaluate(PLANTED, interactions(TRAIN), interactions(TEST)).k == 50
 
 
-def test_training_items_take_no_place_and_are_no_hits():
-    train, test = interactions([[1, 1, 0]]), interactions([[1, 0, 1]])
+def test_training_items_take_no_place():
+    train, test = interactions([[1, 1, 0]]), interactions([[0, 0, 1]])
     scores = evaluate(DenseVectors(circle(0), circle(0, 10, 20)), train, test, k=3)
     assert scores.per_user.reciprocal_rank.tolist() == [1]
-    assert scores.per_user.recall.tolist() == [1 / 2]
     assert scores.coverage == 1 / 3
+
+
+def test_pairs_in_both_parts_are_refused():
+    train, test = interactions([[1, 1, 0], [1, 0, 0]]), interactions([[1, 0, 1], [1, 0, 0]])
+    with pytest.raises(DataError, match="2 pairs are in both train and test; remove them from one of the two"):
+        evaluate(DenseVectors(circle(0, 0), circle(0, 10, 20)), train, test, k=3)
+
+
+@pytest.mark.parametrize("model", [object(), 3, "two-stage"])
+def test_what_makes_no_lists_is_no_model(model):
+    with pytest.raises(ArgumentError, match="model must be a CML, DenseVectors, or have top"):
+        evaluate(model, interactions(TRAIN), interactions(TEST))
+
+
+def test_a_top_that_returns_no_ranking_is_named():
+    class Careless:
+        def top(self, users, k, *, without=None):
+            return [[0]] * len(users)
+
+    with pytest.raises(ArgumentError, match=r"top of Careless must return a spherec\.ranking\.Ranking .* got a list"):
+        evaluate(Careless(), interactions(TRAIN), interactions(TEST))
+
+
+def test_scores_are_short_to_read():
+    scores = evaluate(PLANTED, interactions(TRAIN), interactions(TEST), k=3, metrics=["ndcg", "mmr"])
+    assert repr(scores) == f"Scores(k=3, 2 users: ndcg {scores.ndcg:.4g}, mmr {scores.mmr:.4g})"
+    assert repr(scores.per_user) == "PerUser(2 users: ndcg, median_popularity)"
 
 
 @pytest.mark.parametrize("k", [5, 60])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spherec.errors import ArgumentError
-from spherec.evaluation import METRICS, evaluate, metrics, score
+from spherec.evaluation import METRICS, FormulaMetric, evaluate, metrics, score
 from spherec.evaluation.metrics import RankedLists, find_metric, find_metrics, label_at, mark_hits, ndcg
 from spherec.ranking import Ranking
 from tests import oracles
@@ -329,7 +329,7 @@ def test_what_was_not_computed_is_named_with_what_was():
         ([], "no metrics"),
         (["ndcg", ndcg], "different names"),
         ([3], "a metric must be a name"),
-        ([lambda lists: 1.0], "a metric must be a name"),
+        ([lambda lists: 1.0], "a lambda has no name"),
     ],
 )
 def test_what_is_no_metric_is_refused(given, words):
@@ -352,3 +352,50 @@ def test_each_metric_alone_gives_what_all_together_give():
         assert score(ranking, np.arange(2), TRAIN, TEST, metrics=[metric]).summary() == {
             metric.name: every[metric.name]
         }
+
+
+def matrix(lists):
+    return lists.hits.astype(float)
+
+
+def too_few(lists):
+    return np.ones(len(lists.users) + 1)
+
+
+def text(lists):
+    return "good"
+
+
+@pytest.mark.parametrize(
+    ("metric", "got"),
+    [(matrix, r"an array of shape \(2, 2\)"), (too_few, r"an array of shape \(3,\)"), (text, "a str")],
+)
+def test_a_metric_of_a_wrong_shape_is_refused(metric, got):
+    words = rf"metric '{metric.__name__}' returned {got}; it must return one value for each user, of shape \(2,\)"
+    with pytest.raises(ArgumentError, match=words):
+        evaluate(Lister(), TRAIN, TEST, k=2, metrics=[metric])
+
+
+def test_a_string_is_one_name():
+    assert list(evaluate(Lister(), TRAIN, TEST, k=2, metrics="ndcg").summary()) == ["ndcg"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        (lambda lists: 1.0, "a lambda has no name .* def, or wrap it: FormulaMetric"),
+        (Novelty, r"got the class Novelty; pass Novelty\(\)"),
+        (FormulaMetric("ndcg", "Mine", total_hits), "called 'ndcg' like a built-in one; give it another name"),
+    ],
+)
+def test_a_metric_without_a_name_of_its_own_is_refused(metric, words):
+    with pytest.raises(ArgumentError, match=words):
+        find_metric(metric)
+
+
+def test_both_names_of_a_metric_are_known():
+    assert find_metric("ap") is find_metric("map")
+    scores = evaluate(Lister(), TRAIN, TEST, k=2, metrics=["ap", "median_popularity"])
+    assert list(scores.summary()) == ["map", "mmr"]
+    assert scores["ap"] == scores.map
+    assert scores.per_user["map"].tolist() == scores.per_user.ap.tolist()

@@ -60,7 +60,7 @@ def test_a_metric_goes_by_its_name_or_that_of_its_values(metric):
 
 @pytest.mark.parametrize("metric", ["coverage", "nonsense"])
 def test_a_metric_without_values_of_users_is_refused(metric):
-    with pytest.raises(ArgumentError, match=f"metric must be one of ap, .*, got '{metric}'"):
+    with pytest.raises(ArgumentError, match=f"metric must be one of map .ap., .*, got '{metric}'"):
         difference(scores([0.1, 0.2]), scores([0.1, 0.3]), metric)
 
 
@@ -127,3 +127,12 @@ def test_p_values_are_uniform_where_models_do_not_differ():
         p_values.append(difference(scores(first), scores(second)).p_value)
     assert 0.03 < np.mean(np.array(p_values) < 0.05) < 0.07
     assert kstest(p_values, "uniform").pvalue > 1e-3
+
+
+def test_a_metric_without_values_of_users_is_named_with_those_that_have_them():
+    one = scores([1.0, 2.0, 3.0])
+    one = Scores(k=10, per_user=one.per_user, values={"coverage": 0.5}, users_without=0)
+    with pytest.raises(
+        ArgumentError, match=r"one of map \(ap\), .*, got 'coverage', which has no values of single users"
+    ):
+        difference(one, one, "coverage")

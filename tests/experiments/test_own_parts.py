@@ -1,5 +1,6 @@
 """Models, metrics, samplers and losses of one's own, written as someone new to spherec would write them."""
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,7 @@ import spherec
 from spherec import experiments
 from spherec.errors import ArgumentError, DataError
 from spherec.experiments import Goal, OurModel, ScoredRanker
+from spherec.experiments.own_code import hash_own_code
 from spherec.losses import Loss
 from spherec.optim import Adam
 from spherec.ranking import Ranking
@@ -98,6 +100,7 @@ def test_a_peer_of_ones_own_is_compared(tmp_path):
     assert not row.is_ours
     assert row.folds == 2
     assert row["ndcg"].mean >= 0
+    assert {path.name for path in tmp_path.iterdir()} <= {"records.jsonl", "trials.jsonl", "users.parquet"}
 
 
 def test_a_peer_with_settings_is_searched(tmp_path):
@@ -106,19 +109,23 @@ def test_a_peer_with_settings_is_searched(tmp_path):
     for result in results:
         assert [trial.settings["power"] for trial in result.trials] == [1.0, 0.5]
         assert result.settings in [trial.settings for trial in result.trials]
-        assert result.identity["base"] == {"kind": "Neighbours", "name": "neighbours", "shrinkage": 1.0}
+        code = hash_own_code(Neighbours())
+        assert result.identity["base"] == {"kind": "Neighbours", "name": "neighbours", "shrinkage": 1.0, "code": code}
 
 
 def test_what_is_recorded_of_a_peer_is_not_run_again_unless_it_changes(tmp_path, monkeypatch):
-    fits = []
+    fits = itertools.count()  # a list would be part of the code around the function
     fit = Neighbours.fit
-    monkeypatch.setattr(Neighbours, "fit", lambda *args: fits.append(1) or fit(*args))
+    monkeypatch.setattr(Neighbours, "fit", lambda *args: (next(fits), fit(*args))[1])
     first = experiments.compare(DATA, [Neighbours()], folder=tmp_path, **QUICK)
-    assert len(fits) == 6
+    assert next(fits) == 6
     assert experiments.compare(DATA, [Neighbours()], folder=tmp_path, **QUICK) == first
-    assert len(fits) == 6
+    assert next(fits) == 7
     experiments.compare(DATA, [Neighbours(shrinkage=2.0)], folder=tmp_path, **QUICK)
-    assert len(fits) == 12
+    assert next(fits) == 14
+    monkeypatch.setattr(Neighbours, "fit", lambda self, *args: (next(fits), fit(Neighbours(shrinkage=3.0), *args))[1])
+    experiments.compare(DATA, [Neighbours()], folder=tmp_path, **QUICK)
+    assert next(fits) == 21
 
 
 def test_a_peer_may_refuse_data_before_long_work(tmp_path, monkeypatch):
@@ -191,3 +198,63 @@ def test_a_metric_of_ones_own_is_a_goal():
     assert goal.name == "first place@5"
     assert tuned.best.scores["first_place"] == max(trial.scores["first_place"] for trial in tuned.trials)
     assert 0 <= tuned.best.scores["first_place"] <= 1
+
+
+def test_a_metric_whose_code_has_changed_is_computed_again(tmp_path):
+    def zero(lists):
+        return np.zeros(len(lists.users))
+
+    def other(lists):
+        return np.ones(len(lists.users))
+
+    def table(metric):
+        metric.__name__ = "mine"
+        (row,) = experiments.compare(DATA, ["most-popular"], folder=tmp_path, metrics=["ndcg", metric], **QUICK)
+        return row["mine"].mean
+
+    assert (table(zero), table(other), table(zero)) == (0, 1, 0)
+
+
+def test_a_loss_whose_code_has_changed_is_trained_again(tmp_path, monkeypatch):
+    def run():
+        mine = OurModel("mine", Training(loss=Squares(), sampler=FirstItems(), **SMALL), search={})
+        return experiments.compare(DATA, [mine], folder=tmp_path, **QUICK)
+
+    records = tmp_path / "records.jsonl"
+    run()
+    run()
+    assert len(records.read_text().splitlines()) == 2
+    monkeypatch.setattr(Squares, "__call__", lambda self, triplets: (1 + triplets.positive - triplets.nearest()).exp())
+    run()
+    assert len(records.read_text().splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    ("peer", "words"),
+    [
+        (lambda train: 3, "fit of Made must return an object with top.*, got a int"),
+        (lambda train: ScoredRanker(lambda users: [1.0], train.n_items), r"array of shape .* got a list"),
+        (lambda train: ScoredRanker(lambda users: np.ones(3), train.n_items), r"got one of shape \(3,\)"),
+    ],
+)
+def test_a_peer_that_returns_no_lists_is_named(tmp_path, peer, words):
+    class Made:
+        name = "made"
+
+        def fit(self, train, settings, context):
+            return peer(train)
+
+    with pytest.raises(ArgumentError, match=words):
+        experiments.compare(DATA, [Made()], folder=tmp_path, **QUICK)
+
+
+def test_scores_may_be_an_array():
+    values = np.arange(20).reshape(4, 5) % 7  # integers, and still the same afterwards
+    ranking = ScoredRanker(lambda users: values, 5).top(np.arange(4), 2, without=None)
+    assert ranking.items.tolist() == np.argsort(-values, axis=1, kind="stable")[:, :2].tolist()
+
+
+def test_a_goal_may_be_just_its_metric():
+    pytest.importorskip("optuna")
+    tuned = experiments.tune(DATA, Training(**SMALL), ["loss.margin=0.5,1.0"], goal=first_place, trials=2, device="cpu")
+    assert "first_place" in tuned.best.scores

@@ -347,3 +347,18 @@ def test_a_format_of_the_users_own(path):
 
 def test_it_is_reached_from_the_top():
     assert spherec.export.write is write
+
+
+def test_a_model_is_enough(tmp_path):
+    vectors, data = model(["u", "v"], ["a", "b", "c"])
+
+    class Trained:
+        pass
+
+    trained = Trained()
+    trained.vectors, trained.data = vectors, data
+    write(tmp_path / "one.npz", trained, what="both")
+    write(tmp_path / "two.npz", vectors, data, what="both")
+    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
+    with pytest.raises(ArgumentError, match="vectors have no ids; pass a model"):
+        write(tmp_path / "three.npz", vectors)

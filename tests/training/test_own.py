@@ -149,3 +149,77 @@ def test_a_name_of_ours_is_refused():
 
     with pytest.raises(ArgumentError, match="give the class another name"):
         Training(sampler=Uniform())
+
+
+@dataclass(frozen=True)
+class Reduced(Loss):
+    """A loss that ends in a common mistake."""
+
+    by: str
+
+    def __call__(self, triplets):
+        losses = (1 + triplets.positive - triplets.nearest()).clamp_min(0)
+        return {
+            "mean": losses.mean(),
+            "matrix": triplets.negative,
+            "number": 1.0,
+            "detached": losses.detach(),
+        }[self.by]
+
+
+@pytest.mark.parametrize(
+    ("by", "got"),
+    [
+        ("mean", r"one of shape \(\); leave out the mean or sum"),
+        ("matrix", r"one of shape \(\d+, 3\)"),
+        ("number", "a float"),
+        ("detached", "one that does not depend on the distances"),
+    ],
+)
+def test_a_loss_of_a_wrong_shape_is_named_at_the_first_step(by, got):
+    with pytest.raises(ArgumentError, match=rf"Reduced must return a tensor with the loss of each pair, .* got {got}"):
+        train(DATA, replace(CONFIG, loss=Reduced(by)), device="cpu")
+
+
+@dataclass(frozen=True)
+class Wrong(Sampling):
+    """Returns what `make` makes of the users."""
+
+    negatives: int = 2
+    make: object = None
+
+    def build(self, train, device, *, initial_items):
+        sampler = self
+
+        class WrongSampler:
+            def sample(self, users, positives, geometry, generator):
+                return sampler.make(users)
+
+        return WrongSampler() if self.make else None
+
+
+def _zeros(*size, dtype=torch.int64):
+    return torch.zeros(size, dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (None, "build of Wrong must return an object with sample"),
+        (lambda users: _zeros(len(users), 2), "sample of WrongSampler must return .*Negatives .*, got a Tensor"),
+        (
+            lambda users: Negatives(_zeros(len(users)), _zeros(len(users), dtype=torch.bool)),
+            r"items of shape \(\d+, N\)",
+        ),
+        (lambda users: Negatives(_zeros(3, 2), _zeros(3, 2, dtype=torch.bool)), r"items of shape \(\d+, N\)"),
+        (lambda users: Negatives(_zeros(len(users), 2), _zeros(len(users), 3, dtype=torch.bool)), "valid of shape"),
+        (lambda users: Negatives(_zeros(len(users), 2), _zeros(len(users), 2)), "bool; got torch.int64"),
+        (
+            lambda users: Negatives(_zeros(len(users), 2), _zeros(len(users), 2, dtype=torch.bool), torch.zeros(2)),
+            "log_q shaped as items",
+        ),
+    ],
+)
+def test_what_is_no_negatives_is_named_at_the_first_step(make, words):
+    with pytest.raises(ArgumentError, match=words):
+        train(DATA, replace(CONFIG, sampler=Wrong(make=make)), device="cpu")

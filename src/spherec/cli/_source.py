@@ -65,6 +65,18 @@ class NamesTable:
         ),
     ] = None
 
+    def inside(self, source: "Source", name_column: str) -> "NamesTable":
+        """Return the table of names that DATA itself is, with this column of names."""
+        if given := [_option(field.name) for field in fields(self) if getattr(self, field.name) is not None]:
+            raise ArgumentError(f"--name-column says that the names are in DATA; leave out {', '.join(given)}")
+        return NamesTable(
+            names=Path(source.data),
+            names_id_column=source.item_column,
+            names_column=name_column,
+            names_header=source.header,
+            names_separator=source.separator,
+        )
+
     def read(self, encoding: str) -> dict[str, str]:
         """Read the table, if one is given; `encoding` is that of the events."""
         if self.names is None:

@@ -49,7 +49,7 @@ def evaluate_command(
     - spherec evaluate model.spherec --train split/train.npz --test split/test.npz
     """
     from spherec.evaluation import METRICS, evaluate
-    from spherec.evaluation.metrics import label_at
+    from spherec.evaluation.metrics import format_metric, label_at
 
     fold = splits.given(_load(train, user_column, item_column), _load(test, user_column, item_column))
     columns = Columns(user_column, item_column, rank_column)
@@ -62,7 +62,7 @@ def evaluate_command(
         return
     table = Table("metric", "value", title=f"{model.name}: {counts['users']:,} users", title_justify="left")
     for metric in METRICS:
-        table.add_row(label_at(metric, k, explain=True), f"{summary[metric.name]:.4f}")
+        table.add_row(label_at(metric, k, explain=True), format_metric(metric, summary[metric.name]))
     table.columns[1].justify = "right"
     show(table)
     empty = int(np.isnan(scores.per_user.median_popularity).sum())

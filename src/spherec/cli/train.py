@@ -21,7 +21,7 @@ from spherec.cli._settings import (
     read_settings,
     refuse_overwriting,
 )
-from spherec.cli._source import NamesTable, Source, takes_source
+from spherec.cli._source import NAMES, NamesTable, Source, takes_source
 from spherec.data.files import lock_output, refuse_unwritable
 from spherec.errors import ArgumentError, NotEnoughMemoryError, TrainingError
 
@@ -37,6 +37,9 @@ def train_command(
     context: typer.Context,
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write, e.g. books.spherec.")],
     names: NamesTable,
+    name_column: Annotated[
+        str | None, typer.Option(help="Column of item names in DATA itself.", rich_help_panel=NAMES)
+    ] = None,
     preset: StartingPreset = "two-stage",
     config: ConfigFile = None,
     settings: Annotated[
@@ -118,7 +121,7 @@ def train_command(
     with lock_output(output):
         _check_checkpoint(checkpoint, resume)
         model = CML.from_config(training, device=device)
-        data = source.load_with_names(names)
+        data = source.load_with_names(names if name_column is None else names.inside(source, name_column))
         for advice in advise(training, data)[:_MOST_ADVICE]:
             note(advice)
         if resume:

@@ -199,7 +199,9 @@ def _report(tuned: "TuneResult", goal: "Goal", output: Path, *, as_json: bool) -
     for trial in _best_first(tuned.trials, goal)[:_SHOWN]:
         value, mmr = _value_and_mmr(trial, goal)
         star = " ★" if trial.number == best.number else ""
-        table.add_row(str(trial.number), f"{value:.4f}{star}", f"{mmr:.4g}", str(trial.epochs), _settings_of(trial))
+        table.add_row(
+            str(trial.number), f"{goal.format(value)}{star}", f"{mmr:.4g}", str(trial.epochs), _settings_of(trial)
+        )
     for column in table.columns[:4]:
         column.justify = "right"
     show(table)
@@ -249,7 +251,7 @@ def _trials_bar(trials: int, goal: "Goal") -> Iterator["TuneWatcher"]:
 
         def on_epoch(self, number: int, epoch: "EpochRecord", history: "History") -> None:
             best = history.best
-            metric = "" if best is None else f", {goal.name} {best.metric:.4f}"
+            metric = "" if best is None or best.metric is None else f", {goal.name} {goal.format(best.metric)}"
             self._bar.update(self._task, description=f"trial {number}, epoch {epoch.epoch}{metric}")
 
         def on_trial(self, trials: "Sequence[Trial]", last: "Trial") -> None:
@@ -273,9 +275,9 @@ def _line(trials: "Sequence[Trial]", last: "Trial", goal: "Goal") -> str:
         value, mmr = _value_and_mmr(last, goal)
         over = "" if goal.allows(mmr) else f" above {goal.mmr_at_most:g}"
         limit = "" if goal.mmr_at_most is None else f", MMR {mmr:.4g}{over}"
-        parts.append(f"{goal.name} {value:.4f}{limit} in epoch {last.epochs}")
+        parts.append(f"{goal.name} {goal.format(value)}{limit} in epoch {last.epochs}")
     if best is not None:
-        lead = f"best {_value_and_mmr(best, goal)[0]:.4f} (trial {best.number})"
+        lead = f"best {goal.format(_value_and_mmr(best, goal)[0])} (trial {best.number})"
         parts.append("the best so far" if best.number == last.number else lead)
     parts += [_settings_of(last), f"{last.seconds:.1f} s"]
     return "; ".join([*parts, *([last.failed] if last.failed else [])])

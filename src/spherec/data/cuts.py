@@ -28,7 +28,7 @@ class Cut:
             if not isinstance(least, int | np.integer) or least < 0:
                 raise ArgumentError(f"{name} must be a whole number >= 0, got {least!r}")
         least = self.min_value
-        if least is not None and not (isinstance(least, int | float | np.number) and np.isfinite(least)):
+        if least is not None and not (isinstance(least, int | float | np.number) and abs(least) < np.inf):
             raise ArgumentError(f"min_value must be a finite number, got {least!r}")
 
     def __call__(self, events: Events) -> Events:

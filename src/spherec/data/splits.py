@@ -133,8 +133,7 @@ def given(train: Interactions, test: Interactions) -> Fold:
     """
     _refuse_other_ids(train.user_ids, test.user_ids, "user")
     _refuse_other_ids(train.item_ids, test.item_ids, "item")
-    if common := count_common_pairs(train, test):
-        raise DataError(f"{common:,} pairs are in both train and test; remove them from one of the two")
+    check_disjoint(train, test)
     user_ids, users_of = _unite(train.user_ids, test.user_ids, "user")
     item_ids, items_of = _unite(train.item_ids, test.item_ids, "item")
     parts = [
@@ -145,10 +144,18 @@ def given(train: Interactions, test: Interactions) -> Fold:
     return Fold(*(part.with_item_names(names) for part in parts)) if names else Fold(*parts)
 
 
+def check_disjoint(train: Interactions, test: Interactions) -> None:
+    """Raise a `DataError` if any pair is in both parts."""
+    if common := count_common_pairs(train, test):
+        raise DataError(f"{common:,} pairs are in both train and test; remove them from one of the two")
+
+
 def count_common_pairs(train: Interactions, test: Interactions) -> int:
     """Return the number of pairs that two data sets have in common, by external ids."""
-    users = train.user_ids.find(test.user_ids)[test.users]  # (E,) -1 where train does not have them
-    items = train.item_ids.find(test.item_ids)[test.indices]  # (E,)
+    users, items = test.users.astype(np.int64), test.indices.astype(np.int64)  # (E,)
+    if train.user_ids != test.user_ids or train.item_ids != test.item_ids:
+        users = train.user_ids.find(test.user_ids)[users]  # (E,) -1 where train does not have them
+        items = train.item_ids.find(test.item_ids)[items]
     keys = np.where((users < 0) | (items < 0), -1, pair_keys(users, items, train.n_items))
     return int(np.isin(keys, pair_keys(train.users, train.indices, train.n_items)).sum())
 
@@ -161,6 +168,8 @@ def _make_fold(data: Interactions, tested: NDArray[np.bool_], name: str) -> Fold
 
 def _shuffled_rank(data: Interactions, seed: int) -> NDArray[np.int64]:
     """Return the position (E,) of each pair when every user's items are shuffled in place."""
+    if not isinstance(data, Interactions):
+        raise ArgumentError(f"data must be Interactions, got {type(data).__name__}; make them with spherec.read")
     keys = rng.stream(seed, "split").random(len(data))
     return invert(np.lexsort((keys, data.users)))
 

@@ -2,7 +2,7 @@
 
 from spherec.evaluation.evaluator import ItemLister, evaluate, score
 from spherec.evaluation.foreign import GivenLists
-from spherec.evaluation.metrics import METRICS, Metric, RankedLists
+from spherec.evaluation.metrics import METRICS, FormulaMetric, Metric, RankedLists
 from spherec.evaluation.scores import PerUser, Scores
 from spherec.evaluation.significance import Difference, difference, paired
 from spherec.evaluation.validation import Validation, hold_out, validation_part
@@ -10,6 +10,7 @@ from spherec.evaluation.validation import Validation, hold_out, validation_part
 __all__ = [
     "METRICS",
     "Difference",
+    "FormulaMetric",
     "GivenLists",
     "ItemLister",
     "Metric",

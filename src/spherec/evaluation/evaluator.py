@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from spherec.data import splits
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError
 from spherec.evaluation.metrics import Formula, Metric, RankedLists, find_metrics
@@ -37,12 +38,13 @@ def evaluate(
     test: Interactions,
     *,
     k: int = 50,
-    metrics: Iterable[str | Metric | Formula] | None = None,
+    metrics: str | Iterable[str | Metric | Formula] | None = None,
 ) -> Scores:
     """Score the model's k best items for each user, without their training items, against the held-out pairs of `test`.
 
     `train` and `test` share their indices, as the parts of a split do. The popularity of an item is the number of users
     who have it in `train`. `metrics` are names of built-in metrics and metrics of your own, by default all built-in.
+    A pair that is in both parts is an error, because a user's training items are never listed.
     """
     for name, data in (("train", train), ("test", test)):
         if not isinstance(data, Interactions):
@@ -53,8 +55,17 @@ def evaluate(
         )
     if not len(test):
         raise DataError("there are no pairs to test on; give interactions with some")
+    splits.check_disjoint(train, test)
+    chosen = find_metrics(metrics)
     users = np.flatnonzero(test.items_per_user)  # (B,)
-    return score(_lister(model, train, test).top(users, k, without=train), users, train, test, k=k, metrics=metrics)
+    lister = _lister(model, train, test)
+    ranking = lister.top(users, k, without=train)
+    if not isinstance(getattr(ranking, "items", None), np.ndarray):
+        raise ArgumentError(
+            f"top of {type(lister).__name__} must return a spherec.ranking.Ranking with items (B, k) as a NumPy array, "
+            f"got a {type(ranking).__name__}"
+        )
+    return score(ranking, users, train, test, k=k, metrics=chosen)
 
 
 def score(
@@ -64,7 +75,7 @@ def score(
     test: Interactions,
     *,
     k: int | None = None,
-    metrics: Iterable[str | Metric | Formula] | None = None,
+    metrics: str | Iterable[str | Metric | Formula] | None = None,
 ) -> Scores:
     """Score a ranking (B, K) for users (B,) who have a pair in `test` each; `k` cuts or fills up the lists."""
     k = ranking.items.shape[1] if k is None else k
@@ -77,6 +88,10 @@ def _lister(model: DenseVectors | ItemLister | Fitted, train: Interactions, test
     if isinstance(model, Fitted):
         return model.ranker_for(train, test)
     if not isinstance(model, DenseVectors):
+        if not callable(getattr(model, "top", None)):
+            raise ArgumentError(
+                f"model must be a CML, DenseVectors, or have top(users, k, without=None), got a {type(model).__name__}"
+            )
         return model
     for name, rows, count in (("users", model.user_table, train.n_users), ("items", model.item_table, train.n_items)):
         if len(rows) != count:

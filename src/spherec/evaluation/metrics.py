@@ -215,25 +215,45 @@ METRICS: tuple[Metric, ...] = (
 """The built-in metrics, in the order of tables."""
 
 
+OTHER_NAMES: dict[str, str] = {}
+"""The second name of built-in metrics whose values of single users have a name of their own: map and ap, both ways."""
+for _built_in in METRICS:
+    if (_per_user := getattr(_built_in, "per_user_name", "")) and _per_user != _built_in.name:
+        OTHER_NAMES |= {_built_in.name: _per_user, _per_user: _built_in.name}
+
+
 def find_metric(metric: str | Metric | Formula) -> Metric:
-    """Return a built-in metric by its name, and any metric of the user's own as a `Metric`."""
+    """Return a built-in metric by its name ("map", or "ap"), and any metric of the user's own as a `Metric`."""
+    named = {built_in.name: built_in for built_in in METRICS}
     if isinstance(metric, str):
-        named = {built_in.name: built_in for built_in in METRICS}
-        if metric not in named:
+        name = metric if metric in named else OTHER_NAMES.get(metric, metric)
+        if name not in named:
             raise ArgumentError(
                 f"there is no metric called {metric!r}{suggest(metric, named)}; there are {', '.join(named)}"
             )
-        return named[metric]
+        return named[name]
+    if isinstance(metric, type):
+        raise ArgumentError(f"a metric must be an object, got the class {metric.__name__}; pass {metric.__name__}()")
     if all(hasattr(metric, attribute) for attribute in ("name", "label", "percent")) and callable(metric):
-        return metric  # type: ignore[return-value]
-    name = getattr(metric, "__name__", "")
-    if not callable(metric) or not name.isidentifier():
-        raise ArgumentError(f"a metric must be a name, a function, or have name, label and percent, got {metric!r}")
-    return FormulaMetric(name, name.replace("_", " "), metric)
+        own: Metric = metric  # type: ignore[assignment]
+    else:
+        name = getattr(metric, "__name__", "")
+        if name == "<lambda>":
+            raise ArgumentError(
+                "a lambda has no name for a table; write the metric with def, or wrap it: FormulaMetric"
+            )
+        if not callable(metric) or not name.isidentifier():
+            raise ArgumentError(f"a metric must be a name, a function, or have name, label and percent, got {metric!r}")
+        own = FormulaMetric(name, name.replace("_", " "), metric)
+    if own.name in named and own is not named[own.name]:
+        raise ArgumentError(f"a metric of your own is called {own.name!r} like a built-in one; give it another name")
+    return own
 
 
-def find_metrics(metrics: Iterable[str | Metric | Formula] | None) -> tuple[Metric, ...]:
-    """Return these metrics, by default all built-in ones; no two may share a name."""
+def find_metrics(metrics: str | Iterable[str | Metric | Formula] | None) -> tuple[Metric, ...]:
+    """Return these metrics, by default all built-in ones; no two may share a name. A string is one name."""
+    if isinstance(metrics, str):
+        metrics = [metrics]
     found = METRICS if metrics is None else tuple(find_metric(metric) for metric in metrics)
     names = [metric.name for metric in found]
     if not names:
@@ -249,9 +269,31 @@ def label_at(metric: Metric, k: int, *, explain: bool = False) -> str:
     return f"{metric.label}@{k}{', ' if about else ''}{about}"
 
 
+def format_metric(metric: Metric, value: float) -> str:
+    """Return a value as tables show it: 0.1283 as "12.83 %" if the metric is in percent."""
+    return f"{100 * value:.2f} %" if metric.percent else f"{value:.4f}"
+
+
 def per_user_name(metric: Metric) -> str:
     """Return the name of the metric's values of single users."""
     return getattr(metric, "per_user_name", "") or metric.name
+
+
+def compute_metric(metric: Metric, lists: RankedLists) -> Values | float:
+    """Return the metric's value for each user (B,), or its one number; raise an `ArgumentError` for anything else."""
+    result = metric(lists)
+    try:
+        values = np.asarray(result, dtype=np.float64)
+    except (TypeError, ValueError):
+        got = f"a {type(result).__name__}"
+    else:
+        if values.shape in ((), (len(lists.users),)):
+            return values if values.ndim else float(values)
+        got = f"an array of shape {values.shape}"
+    raise ArgumentError(
+        f"metric {metric.name!r} returned {got}; it must return one value for each user, of shape "
+        f"({len(lists.users)},), or one number"
+    )
 
 
 def mean_of(result: Values | float) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spherec.errors import ArgumentError
-from spherec.evaluation.metrics import Metric, RankedLists, Values, mean_of, per_user_name
+from spherec.evaluation.metrics import OTHER_NAMES, Metric, RankedLists, Values, compute_metric, mean_of, per_user_name
 
 
 class PerUser:
@@ -19,6 +19,9 @@ class PerUser:
         "(B,) user indices."
         self.values = dict(values)
         "(B,) by the metric's name for single users: `ap` for MAP, `median_popularity` for MMR."
+
+    def __repr__(self) -> str:
+        return f"PerUser({len(self.users):,} users: {', '.join(self.values)})"
 
     def __getattr__(self, name: str) -> Values:
         values: Mapping[str, Values] = self.__dict__.get("values", {})
@@ -31,11 +34,12 @@ class PerUser:
         return ["users", *self.values]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scores:
     """The metrics of a model at list length K, as attributes and by name: `scores.ndcg` is `scores["ndcg"]`.
 
-    A metric of users is the mean over those who have anything held out, users with NaN left out.
+    A metric of users is the mean over those who have anything held out, users with NaN left out. Shares are fractions:
+    an NDCG of 0.128 is 12.8 in tables, which show percent.
     """
 
     k: int
@@ -53,15 +57,19 @@ class Scores:
         of_users: dict[str, Values] = {}
         values: dict[str, float] = {}
         for metric in metrics:
-            result = metric(lists)
-            if np.ndim(result):
-                of_users[per_user_name(metric)] = np.asarray(result, dtype=np.float64)
+            result = compute_metric(metric, lists)
+            if isinstance(result, np.ndarray):
+                of_users[per_user_name(metric)] = result
             values[metric.name] = mean_of(result)
         return cls(lists.k, PerUser(lists.users, of_users), values, users_without)
 
     def summary(self) -> dict[str, float]:
         """Return all numbers by name."""
         return dict(self.values)
+
+    def __repr__(self) -> str:
+        figures = ", ".join(f"{name} {value:.4g}" for name, value in self.values.items())
+        return f"Scores(k={self.k}, {len(self.per_user.users):,} users: {figures})"
 
     def __getattr__(self, name: str) -> float:
         values: Mapping[str, float] = self.__dict__.get("values", {})
@@ -85,6 +93,8 @@ def _attribute(values: Mapping[str, _Value], name: str) -> _Value:
 
 
 def _item(values: Mapping[str, _Value], name: str) -> _Value:
+    if name not in values:
+        name = OTHER_NAMES.get(name, name)
     if name not in values:
         raise ArgumentError(f"there is no metric {name!r} here; there are {', '.join(values)}")
     return values[name]

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import ttest_rel
 
 from spherec.errors import ArgumentError
-from spherec.evaluation.metrics import METRICS, Metric, per_user_name
+from spherec.evaluation.metrics import METRICS, OTHER_NAMES, Metric, per_user_name
 from spherec.evaluation.scores import Scores
 
 
@@ -34,7 +34,9 @@ def difference(first: Scores, second: Scores, metric: str | Metric = "ndcg") -> 
     name = _name_of_values(metric)
     known = first.per_user.values.keys() & second.per_user.values.keys()
     if name not in known:
-        raise ArgumentError(f"metric must be one of {', '.join(sorted(known))}, got {name!r}")
+        names = ", ".join(f"{OTHER_NAMES[one]} ({one})" if one in OTHER_NAMES else one for one in sorted(known))
+        why = "has no values of single users" if name in first.values and name in second.values else "is not in both"
+        raise ArgumentError(f"metric must be one of {names}, got {name!r}, which {why}")
     if first.k != second.k or not np.array_equal(first.per_user.users, second.per_user.users):
         raise ArgumentError("the two must be evaluated on the same users and at the same k; evaluate both alike")
     return paired(first.per_user[name], second.per_user[name])

@@ -6,7 +6,7 @@ from spherec.data import splits
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.errors import ArgumentError, DataError
-from spherec.evaluation.metrics import Formula, Metric, RankedLists, find_metric, mean_of
+from spherec.evaluation.metrics import Formula, Metric, RankedLists, compute_metric, find_metric, mean_of
 from spherec.geometry import Vectors
 from spherec.ranking import ExactRanker
 from spherec.training.config import Training
@@ -79,4 +79,4 @@ class Validation:
         """Return the metric of these vectors."""
         ranking = ExactRanker(vectors).top(self._users, self._k, without=self._train)
         lists = RankedLists.build(ranking.items, self._users, self._train, self._held_out)
-        return mean_of(self._metric(lists))
+        return mean_of(compute_metric(self._metric, lists))

@@ -31,7 +31,7 @@ class TableRow:
     model: str
     folds: int
     scores: Mapping[str, MeanStd]
-    "Figures by the names of metrics; in percent where the metric says so."
+    "Figures by the names of metrics; in percent where the metric's `percent` is True: an NDCG of 0.128 is 12.8 here."
     seconds: Mapping[str, float]
     "Time of choosing and training, mean over folds."
     epochs: float | None = None
@@ -43,6 +43,7 @@ class TableRow:
     "P-values against the best peer, by metric; none for that peer itself and where single users are not known."
 
     def __getitem__(self, metric: str) -> MeanStd:
+        """Return mean and deviation of a metric over the folds, in the unit of `scores`."""
         return self.scores[metric]
 
 

@@ -1,8 +1,8 @@
 """Export of a model's vectors to other programs: Parquet, .npz, an index of usearch, PostgreSQL with pgvector.
 
 import spherec.export
-spherec.export.write("books.parquet", vectors, data)                        # by the file's ending, or format="parquet"
-spherec.export.write("books.sql", vectors, data, format="pgvector", what="both")
+spherec.export.write("books.parquet", model)                        # by the file's ending, or format="parquet"
+spherec.export.write("books.sql", model, format="pgvector", what="both")
 
 On the sphere the nearest by cosine, by dot product and by Euclidean distance are the same; in the ball only the
 Euclidean distance is right.
@@ -11,7 +11,7 @@ Euclidean distance is right.
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
@@ -65,14 +65,29 @@ class ExportFormat(Protocol):
         ...
 
 
+@runtime_checkable
+class Exportable(Protocol):
+    """A trained model: vectors, and the ids and names of their users and items."""
+
+    @property
+    def vectors(self) -> Vectors:
+        """Vectors of users and items."""
+        ...
+
+    @property
+    def data(self) -> Interactions:
+        """Interactions with the ids and names, in the order of the vectors."""
+        ...
+
+
 EXPORT_FORMATS: tuple[ExportFormat, ...] = (ParquetFormat(), NpzFormat(), UsearchFormat(), PgvectorFormat())
 """The formats of this package."""
 
 
 def write(
     path: str | PathLike[str],
-    vectors: Vectors,
-    data: Interactions,
+    model: Exportable | Vectors,
+    data: Interactions | None = None,
     *,
     format: str | ExportFormat | None = None,
     what: What = "items",
@@ -83,8 +98,9 @@ def write(
 
     Args:
         path: File to write.
-        vectors: Vectors of users and items, such as `model.vectors`.
-        data: Ids and names of the users and items, in the order of the vectors, such as `model.data`.
+        model: A trained model, or vectors of users and items.
+        data: Ids and names of the users and items, in the order of the vectors; by default those of the model. Vectors
+            need them.
         format: Name of a format, or an object with the methods of `ExportFormat`; by default it goes by the ending of
             the file.
         what: "items", "users" or "both".
@@ -92,6 +108,12 @@ def write(
         progress: Called with the number of rows done and of all rows.
     """
     chosen = find_format(path) if format is None else _by_name(format) if isinstance(format, str) else format
+    if isinstance(model, Exportable):
+        vectors, data = model.vectors, model.data if data is None else data
+    else:
+        vectors = model
+    if data is None:
+        raise ArgumentError("vectors have no ids; pass a model, or the data that the vectors are of as third argument")
     check_finite(vectors)
     tables = make_export_tables(vectors, data, what, names=names)
     chosen.write(path, tables, vectors.constraint, ExportProgress(sum(map(len, tables)), progress))

@@ -118,4 +118,7 @@ class UnknownLoss(Loss):
 
     def __call__(self, triplets: Triplets) -> Tensor:  # noqa: ARG002
         """Raise an `ArgumentError` that asks for the class."""
-        raise ArgumentError(f"loss is of the unknown kind {self.kind}; pass an object of that class as loss")
+        raise ArgumentError(
+            f"loss is of the unknown kind {self.kind}; pass an object of that class as loss, for a model file by "
+            f"spherec.load(path, loss={self.kind}(…))"
+        )

@@ -364,6 +364,8 @@ class CML(TrainedModel):
         index: bool | str | PathLike[str] = False,
         mmap: bool = False,
         device: DeviceName = "auto",
+        sampler: Sampling | None = None,
+        loss: Loss | None = None,
     ) -> Self:
         """Load a model from a file that `save` or `spherec train` wrote.
 
@@ -374,8 +376,12 @@ class CML(TrainedModel):
             mmap: Map vectors and index from their files instead of reading them into memory, so that processes share
                 one copy. The files must then be replaced atomically, as `save` does, never overwritten.
             device: Where the model trains if it is fitted again.
+            sampler: The sampler for further training, if it is of a class of your own: a file keeps its name and its
+                settings, not the class. Its class must have the name that the file keeps; its settings may be new.
+            loss: The same for a loss of your own.
         """
         content = Artifact.load(path, mmap=mmap)
+        content = replace(content, config=_give_parts(content.config, {"sampler": sampler, "loss": loss}))
         model = cls._make(content.config, device, ModelState.of(content))
         if index is not False:
             model.use_index(index_file.index_path(path) if index is True else index, mmap=mmap)
@@ -524,3 +530,13 @@ def _describe_epoch(epoch: EpochRecord, history: History, metric: str) -> str:
     if epoch.masked:
         parts.append(f"{epoch.masked:.1%} of negatives left out")
     return ", ".join(parts)
+
+
+def _give_parts(config: Training, parts: Mapping[str, Sampling | Loss | None]) -> Training:
+    """Return the config of a file with these parts, which must be of the kinds that the file names."""
+    given: dict[str, Any] = {name: part for name, part in parts.items() if part is not None}
+    for name, part in given.items():
+        kind, recorded = type(part).__name__, config.to_dict()[name]["kind"]
+        if kind != recorded:
+            raise ArgumentError(f"the model was trained with the {name} {recorded}, got {kind}; pass one of that class")
+    return replace(config, **given) if given else config

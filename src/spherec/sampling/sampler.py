@@ -81,7 +81,10 @@ class UnknownSampling(Sampling):
 
     def build(self, train: Interactions, device: torch.device, *, initial_items: Tensor) -> Sampler:  # noqa: ARG002
         """Raise an `ArgumentError` that asks for the class."""
-        raise ArgumentError(f"sampler is of the unknown kind {self.kind}; pass an object of that class as sampler")
+        raise ArgumentError(
+            f"sampler is of the unknown kind {self.kind}; pass an object of that class as sampler, for a model file by "
+            f"spherec.load(path, sampler={self.kind}(…))"
+        )
 
 
 def check_count(name: str, count: int) -> None:

@@ -11,6 +11,7 @@ from spherec import rng
 from spherec.data.interactions import Interactions
 from spherec.device import keep_freed_memory
 from spherec.embedding import Embedding, EmbeddingTable
+from spherec.errors import ArgumentError
 from spherec.geometry import (
     Constraint,
     DenseVectors,
@@ -21,8 +22,8 @@ from spherec.geometry import (
     to_vectors,
 )
 from spherec.kernels import Backend, backend
-from spherec.losses import GradientTask, Triplets, covariance, spread_out
-from spherec.sampling import Negatives
+from spherec.losses import GradientTask, Loss, Triplets, covariance, spread_out
+from spherec.sampling import SAMPLERS, Negatives
 from spherec.training.config import Training
 
 Pairs = tuple[Tensor, Tensor]
@@ -42,6 +43,12 @@ class Run:
         self.generator = rng.torch_stream(config.seed, "negatives", device=device)
         rows, first_items = _start(initial, config)  # (I + U, P, d), (I, D)
         self.sampler = config.sampler.build(train, device, initial_items=first_items)
+        self._is_own_sampler = type(config.sampler) not in SAMPLERS.values()  # checked at each step, by shapes alone
+        if not callable(getattr(self.sampler, "sample", None)):
+            raise ArgumentError(
+                f"build of {type(config.sampler).__name__} must return an object with sample(users, positives, "
+                f"geometry, generator), got a {type(self.sampler).__name__}"
+            )
         planned = config.plan(len(train)).steps
         self.embedding: Embedding = EmbeddingTable(
             rows, config.optimizer, constraint=config.constraint, planned=planned
@@ -62,6 +69,8 @@ class Run:
         """
         with torch.no_grad():
             negatives = self.sampler.sample(users, positives, self.geometry, self.generator)  # (B | 1, N)
+            if self._is_own_sampler:
+                self._check_negatives(negatives, len(users))
             index = torch.cat((users + self.n_items, positives, negatives.items.reshape(-1)))  # (2 B + M,) M negatives
             rows = self.embedding.rows(index)  # (P, 2 B + M, d)
             gradient, sums = self._gradient(rows, negatives, users)  # (P, 2 B + M, d), (3,)
@@ -101,6 +110,8 @@ class Run:
             log_q=negatives.log_q,
         )
         losses = self.config.loss(triplets)  # (B,)
+        if not isinstance(losses, Tensor) or losses.shape != triplets.positive.shape or not losses.requires_grad:
+            raise ArgumentError(_describe_wrong_loss(self.config.loss, losses, n))
         if weights is not None:
             losses = losses * weights
         loss = losses.sum()
@@ -110,6 +121,36 @@ class Run:
         if self.config.spread_out:
             objective = objective + self.config.spread_out * spread_out(positive, negative, negatives.valid)
         return triplets, loss, objective
+
+    def _check_negatives(self, negatives: object, n: int) -> None:
+        """Raise an `ArgumentError` if a sampler of the user's own returns anything but negatives for n pairs."""
+        name, must = type(self.sampler).__name__, "return a spherec.sampling.Negatives with"
+        if not isinstance(negatives, Negatives):
+            got = type(negatives).__name__
+            raise ArgumentError(f"sample of {name} must {must} items and valid, got a {got}")
+        items, valid, log_q = negatives.items, negatives.valid, negatives.log_q
+        rows = 1 if self.config.sampler.shared else n
+        if items.ndim != 2 or len(items) != rows or items.dtype not in (torch.int64, torch.int32):
+            got = f"{items.dtype} of shape {tuple(items.shape)}"
+            raise ArgumentError(f"sample of {name} must {must} items of shape ({rows}, N), integers; got {got}")
+        if valid.shape != (n, items.shape[1]) or valid.dtype != torch.bool:
+            got = f"{valid.dtype} of shape {tuple(valid.shape)}"
+            raise ArgumentError(f"sample of {name} must {must} valid of shape {(n, items.shape[1])}, bool; got {got}")
+        if log_q is not None and log_q.shape != items.shape:
+            got = f"shape {tuple(log_q.shape)}"
+            raise ArgumentError(f"sample of {name} must {must} log_q shaped as items, {tuple(items.shape)}; got {got}")
+
+
+def _describe_wrong_loss(loss: Loss, losses: object, n: int) -> str:
+    """Return what is wrong with the value of a loss for n pairs."""
+    got = f"a {type(losses).__name__}"
+    if isinstance(losses, Tensor):
+        shape = tuple(losses.shape)
+        got = (
+            f"one of shape {shape}" if shape != (n,) else "one that does not depend on the distances by torch functions"
+        )
+    mean = "; leave out the mean or sum at its end" if isinstance(losses, Tensor) and not losses.ndim else ""
+    return f"{type(loss).__name__} must return a tensor with the loss of each pair, of shape ({n},), got {got}{mean}"
 
 
 class Batches:

@@ -250,12 +250,18 @@ def test_a_forged_matrix_is_refused(tmp_path, part, value):
         read(tmp_path / "m.npz")
 
 
+def test_a_matrix_that_unpacks_to_very_much_is_refused(tmp_path):
+    sp.save_npz(tmp_path / "m.npz", sp.csr_array(np.ones((3, 3))))
+    with pytest.raises(DataError, match=r"m\.npz would unpack .* GB; .*--max-unpacked"):
+        read(tmp_path / "m.npz", max_unpacked=1e-7)
+
+
 # --- Bounded reading
 
 
 def test_a_gzip_bomb_is_refused_and_may_be_allowed(write, monkeypatch):
     path = write("a.csv.gz", "user,item\n" + "u,i\n" * 100_000)
-    monkeypatch.setattr("spherec.data.readers.streaming._USUAL_UNPACKED", 1000)
+    monkeypatch.setattr("spherec.data.files._USUAL_UNPACKED", 1000)
     with pytest.raises(DataError, match=r"unpacks to more than .* GB; .*--max-unpacked"):
         read(path, duplicates="sum")
     assert len(read(path, duplicates="sum", max_unpacked=1)) == 1
@@ -267,7 +273,7 @@ def test_a_gzip_bomb_is_refused_and_may_be_allowed(write, monkeypatch):
 
 def test_a_parquet_file_of_very_many_rows_is_refused(tmp_path, monkeypatch):
     pl.DataFrame({"user": [1] * 100_000, "item": [1] * 100_000}).write_parquet(tmp_path / "a.parquet")
-    monkeypatch.setattr("spherec.data.readers.streaming._USUAL_UNPACKED", 1000)
+    monkeypatch.setattr("spherec.data.files._USUAL_UNPACKED", 1000)
     with pytest.raises(DataError, match="claims 100,000 rows"):
         read(tmp_path / "a.parquet")
 
@@ -282,3 +288,9 @@ def test_an_unclosed_quote_ends_soon(write, monkeypatch):
     path = write("a.csv", 'user,item\nu,"i\n' + "u,i\n" * 1000)
     with pytest.raises(DataError, match=r"line 2: a record without end; .*--no-quotes"):
         read_events(path, Reading(columns=Columns()))
+
+
+@pytest.mark.parametrize("content", [b"\0" * 5000, b"7\xff\xff;8\n"])
+def test_what_is_no_text_is_told_as_such(write, content):
+    with pytest.raises(DataError, match=r"line 1: (a zero byte|byte 0xff)"):
+        read(write("a.csv", content))

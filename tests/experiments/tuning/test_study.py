@@ -352,7 +352,7 @@ def test_what_cannot_be_is_refused(options, word):
     ("facts", "word"),
     [
         ({"metric": "auc"}, "no metric called 'auc'"),
-        ({"metric": "mmr"}, "metric must be one of which more is better, got 'mmr'"),
+        ({"metric": "mmr"}, "looks for the highest metric, but lower is better for 'mmr'"),
         ({"k": 0}, "k must be"),
         ({"k": 1.5}, "k must be"),
         ({"validation": 0}, "share between"),

@@ -278,7 +278,15 @@ def _recognise_delimited(path: Path, lines: list[str], reading: Reading) -> Reco
             rows = [split_fields(line, separator, reading) for line in lines[0 if reading.header else 1 :][:100]]
             return _recognise_table(path, reading, "delimited", title, names, rows)
     has_defaults = reading.columns.user == "user" and reading.columns.item == "item"
-    if is_auto and has_defaults and not reading.header and not reading.separator and not _is_header(first, reading):
+    is_text = "\0" not in first and "\ufffd" not in first  # otherwise the reader names the byte that is none
+    if (
+        is_auto
+        and is_text
+        and has_defaults
+        and not reading.header
+        and not reading.separator
+        and not _is_header(first, reading)
+    ):
         raise DataError(describe_undecided(path, first))
     return Recognition(replace(reading, format="delimited", columns=half_known))  # whose reader names what is missing
 

@@ -20,6 +20,7 @@ import torch
 
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
+from spherec.errors import ArgumentError
 from spherec.evaluation import ItemLister
 from spherec.experiments.settings import Settings
 from spherec.experiments.trial import FittedModel
@@ -47,8 +48,8 @@ class Peer(Protocol):
     """A model of your own: a name and `fit`.
 
     Optional attributes: `search_space`, the values to search for each setting; `fixed`, plain data of all else that
-    decides the result, so that records of another version are not taken for this one; `check(train)`, which raises an
-    error before long work if the model cannot be fit.
+    decides the result besides the code of the class, such as the version of a file that it reads; `check(train)`, which
+    raises an error before long work if the model cannot be fit.
     """
 
     @property
@@ -76,6 +77,11 @@ class ComparedModel(ABC):
     def has_choices(self) -> bool:
         """True if there is anything to choose on the validation part."""
         return any(len(values) > 1 for values in self.search_space.values())
+
+    @property
+    def parts(self) -> tuple[object, ...]:
+        """Objects whose code decides the result; a change of code that is not spherec's own makes it another model."""
+        return (self,)
 
     def check(self, train: Interactions) -> None:  # noqa: B027, most take any data
         """Raise an error before long work if it cannot be fit: a package is missing, the data is too large."""
@@ -107,6 +113,11 @@ class UserPeer(ComparedModel):
         fields: dict[str, Any] = asdict(peer) if is_dataclass(peer) else {}
         self.fixed = {"kind": type(peer).__qualname__, **fields, **getattr(peer, "fixed", {})}
 
+    @property
+    def parts(self) -> tuple[object, ...]:
+        """The peer."""
+        return (self.peer,)
+
     def check(self, train: Interactions) -> None:
         """Ask the peer, if it has a check."""
         if check := getattr(self.peer, "check", None):
@@ -114,4 +125,10 @@ class UserPeer(ComparedModel):
 
     def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:
         """Fit the peer."""
-        return self.peer.fit(train, settings, context)
+        fitted = self.peer.fit(train, settings, context)
+        if not isinstance(fitted, DenseVectors) and not callable(getattr(fitted, "top", None)):
+            raise ArgumentError(
+                f"fit of {type(self.peer).__name__} must return an object with top(users, k, without=None), such as a "
+                f"ScoredRanker, got a {type(fitted).__name__}"
+            )
+        return fitted

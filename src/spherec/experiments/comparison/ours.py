@@ -69,6 +69,11 @@ class OurModel(ComparedModel):
         """The whole config, except the seed: that is the comparison's."""
         return {name: value for name, value in self.config.to_dict().items() if name != "seed"}
 
+    @property
+    def parts(self) -> tuple[object, ...]:
+        """The model, its loss and its sampler."""
+        return self, self.config.loss, self.config.sampler
+
     def versions(self) -> dict[str, str]:
         """Return the version of numba, which compiles its loops."""
         return {"numba": version("numba")}

@@ -1,6 +1,7 @@
 """Rank items by scores, in blocks of users: for models that are no metric space."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError
 from spherec.ranking import Ranking
 from spherec.ranking.exact import best_columns
 from spherec.ranking.ranker import LeftOut, split_blocks
@@ -18,10 +20,12 @@ _BLOCK = 1 << 22  # scores held at once: 16 MB of float32; larger blocks are slo
 class ScoredRanker:
     """A ranking of all I items by scores, which a function returns for user indices (b,) as a new tensor (b, I).
 
+    A NumPy array will do, too.
+
     Of items with equal scores the one with the lower index comes first.
     """
 
-    def __init__(self, scores: Callable[[NDArray[np.int64]], Tensor], n_items: int) -> None:
+    def __init__(self, scores: Callable[[NDArray[np.int64]], Tensor | NDArray[Any]], n_items: int) -> None:
         self._scores = scores
         self._n_items = n_items
 
@@ -29,10 +33,23 @@ class ScoredRanker:
         """Return the k best items for user indices (B,), without those that the users have in `without`."""
         ranking = Ranking.empty(len(users), k)
         for block in split_blocks(len(users), max(_BLOCK // max(self._n_items, 1), 1)):
-            scores = self._scores(users[block])  # (b, I)
+            scores = self._check(self._scores(users[block]), len(users[block]))  # (b, I)
             left_out = LeftOut.of_users(users[block], without)
             own = (torch.as_tensor(index, device=scores.device) for index in (left_out.queries, left_out.items))
             scores[tuple(own)] = float("-inf")
             best, items = (each.cpu().numpy() for each in best_columns(scores, min(k, self._n_items)))  # (b, k)
             ranking.put(block, np.where(np.isneginf(best), -1, items), best.astype(np.float32))
         return ranking
+
+    def _check(self, scores: Tensor | NDArray[Any], n_users: int) -> Tensor:
+        """Return the scores as a tensor of floats; raise an `ArgumentError` unless its shape is (b, I)."""
+        if isinstance(scores, np.ndarray):
+            scores = torch.tensor(scores)
+        if not isinstance(scores, Tensor) or scores.shape != (n_users, self._n_items):
+            is_array = isinstance(scores, Tensor)
+            got = f"one of shape {tuple(scores.shape)}" if is_array else f"a {type(scores).__name__}"
+            raise ArgumentError(
+                f"scores must be a tensor or an array of shape ({n_users}, {self._n_items}): a row for each user "
+                f"and a column for each item; got {got}"
+            )
+        return scores if scores.is_floating_point() else scores.float()

@@ -37,6 +37,7 @@ from spherec.experiments.comparison.models import default_models, find_models, k
 from spherec.experiments.comparison.report import summarize_comparison
 from spherec.experiments.environment import environment_of
 from spherec.experiments.experiment import check_counts, check_validation
+from spherec.experiments.own_code import hash_own_code
 from spherec.experiments.pool import Stage, Watch, run_all, workers_for
 from spherec.experiments.store import RecordFile, Result, TrialRecord, data_id
 from spherec.experiments.table import TableRow
@@ -60,7 +61,7 @@ def compare(
     trials: int = 10,
     validation: float = 0.05,
     seed: int = 0,
-    metrics: Iterable[str | Metric | Formula] | None = None,
+    metrics: str | Iterable[str | Metric | Formula] | None = None,
     device: DeviceName = "auto",
     workers: int | None = None,
     watch: Watch | None = None,
@@ -70,7 +71,9 @@ def compare(
     `models` are names of presets and peers, configs of spherec (`Training` or `CML`), and peers of your own (see
     `Peer`); by default our main presets and all built-in peers. `folder` keeps what is done, so that nothing is run
     twice; what it holds of this study is in the table, too. With `test`, models are tested on that part, and there are
-    no folds. `metrics` are the columns of the table, built-in by name or of your own.
+    no folds. `metrics` are the columns of the table, built-in by name or of your own. The figures of a row are in
+    percent where the metric's `percent` is True: an NDCG of 0.128 is 12.8. A part of your own whose code has changed
+    since it was recorded is run again.
     """
     if not isinstance(data, Interactions):
         raise ArgumentError(f"data must be Interactions, got {type(data).__name__}; Interactions.from_frame makes some")
@@ -123,8 +126,9 @@ class ComparisonPlan:
     @property
     def identity(self) -> dict[str, Any]:
         """Facts that decide the results, besides data, split and model."""
-        own = {"metrics": [metric.name for metric in self._own]} if self._own else {}
-        return {"k": self.k, "validation": self.validation, "seed": self.seed, **own}
+        own = self._own
+        names = {"metrics": [metric.name for metric in own], "metrics_code": hash_own_code(*own)} if own else {}
+        return {"k": self.k, "validation": self.validation, "seed": self.seed, **names}
 
     @property
     def _own(self) -> tuple[Metric, ...]:
@@ -147,6 +151,9 @@ class Comparison:
             given = splits.given(data, test)
             self.parts = [given]
             self._split = {"data": data_id(given.train), "test": data_id(given.test)}
+        # Once, before anything is run: a part of the user's own may keep what it has learned.
+        self._plan_identity = plan.identity
+        self._code = {model.name: code for model in plan.models if (code := hash_own_code(*model.parts))}
         self._folder = folder
         self.user_values = UserValues(folder)
         self._results = RecordFile(folder / "records.jsonl", Result)
@@ -329,7 +336,8 @@ class Comparison:
 
     def _identity(self, model: ComparedModel) -> dict[str, Any]:
         """Return what decides a trial, besides its settings."""
-        return {**self._split, **self.plan.identity, "base": dict(model.fixed)}
+        code = {"code": self._code[model.name]} if model.name in self._code else {}
+        return {**self._split, **self._plan_identity, "base": {**model.fixed, **code}}
 
     def _blank_result(self, model: ComparedModel, fold: int) -> Result:
         """Return the record of a test before it is run."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from spherec.errors import ArgumentError
 from spherec.evaluation import Metric
-from spherec.evaluation.metrics import Formula, find_metric, label_at
+from spherec.evaluation.metrics import Formula, find_metric, format_metric, label_at
 from spherec.experiments.trial import is_within
 
 
@@ -13,7 +13,7 @@ class Goal:
     """A metric on held-out pairs, and perhaps a limit on how popular the lists may be."""
 
     metric: str | Metric | Formula = "ndcg"
-    "A metric by name, or one of your own. More is better; it also decides when the training of a trial ends."
+    "A metric by name, or one of your own. Higher must be better; it also decides when the training of a trial ends."
     k: int = 50
     "K, length of the lists."
     validation: float = 0.1
@@ -23,7 +23,10 @@ class Goal:
 
     def __post_init__(self) -> None:
         if getattr(self.objective, "lower_is_better", False):
-            raise ArgumentError(f"metric must be one of which more is better, got {self.objective.name!r}")
+            raise ArgumentError(
+                f"a search looks for the highest metric, but lower is better for {self.objective.name!r}; name another "
+                "metric, or write one that returns the negative"
+            )
         if not isinstance(self.k, int) or self.k < 1:
             raise ArgumentError(f"k must be a whole number >= 1, got {self.k!r}")
         if not 0 < self.validation < 1:
@@ -40,6 +43,10 @@ class Goal:
     def name(self) -> str:
         """The metric as it is shown: NDCG@50."""
         return label_at(self.objective, self.k)
+
+    def format(self, value: float) -> str:
+        """Return a value of the metric as tables show it, with "%" if it is in percent."""
+        return format_metric(self.objective, value)
 
     def allows(self, mmr: float | None) -> bool:
         """Tell whether lists of this MMR are within the limit."""

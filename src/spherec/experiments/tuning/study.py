@@ -21,8 +21,9 @@ from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, TrainingError
-from spherec.evaluation import validation_part
-from spherec.evaluation.metrics import median_popularity
+from spherec.evaluation import Metric, validation_part
+from spherec.evaluation.metrics import Formula, median_popularity
+from spherec.experiments.own_code import hash_own_code
 from spherec.experiments.search_space import (
     Choices,
     Domain,
@@ -83,7 +84,7 @@ def tune(
     config: Any = None,
     search: Sequence[str] | Mapping[str, Domain] | None = None,
     *,
-    goal: Goal | None = None,
+    goal: Goal | str | Metric | Formula | None = None,
     trials: int = 50,
     minutes: float | None = None,
     storage: str | PathLike[str] | None = None,
@@ -95,12 +96,13 @@ def tune(
 
     `config` is a `Training` or a `CML` to begin from, by default the preset "two-stage". `search` names settings and
     their values, such as ["sampler.beta=0.1..1.0", "dim=64,128"]; by default what matters most for the config's loss
-    and sampler. `trials` counts those of earlier calls, and no trial begins after `minutes`. `storage` is a file or the
+    and sampler. `goal` is a `Goal`, or just its metric: a name such as "recall", or a metric of your own. `trials`
+    counts those of earlier calls, and no trial begins after `minutes`. `storage` is a file or the
     URL of a database, with which a study is continued later, or run on several machines at once. The config's seed
     decides the split, the training and which settings are tried. Ctrl-C ends the call; the trial in progress waits for
     the next.
     """
-    goal = goal or Goal()
+    goal = goal if isinstance(goal, Goal) else Goal() if goal is None else Goal(metric=goal)
     if not isinstance(data, Interactions):
         raise ArgumentError(f"data must be Interactions, got {type(data).__name__}; Interactions.from_frame makes some")
     if not isinstance(trials, int) or trials < 1:
@@ -279,6 +281,7 @@ def _importance(study: "optuna.Study") -> dict[str, float]:
 
 def _identity(data: Interactions, space: SearchSpace, goal: Goal) -> dict[str, Any]:
     """Return what must be the same for a study to be continued."""
+    code = hash_own_code(goal.objective, space.base.loss, space.base.sampler)
     return {
         "data": data_id(data),
         "the search": ", ".join(f"{name}={domain}" for name, domain in space.domains.items()),
@@ -286,6 +289,7 @@ def _identity(data: Interactions, space: SearchSpace, goal: Goal) -> dict[str, A
         "metric": goal.name,
         "validation": goal.validation,
         "mmr_at_most": goal.mmr_at_most,
+        **({"the code of your own metric, loss or sampler": code} if code else {}),
     }
 
 
