@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve()
 USERS, ITEMS, EPOCHS = 30, 200, 2
-TRAIN = ["train", "events.csv", "-o", "model.spherec", "--epochs", str(EPOCHS)]
+TRAIN = ["train", "events.csv", "-o", "model.spherec", "--force", "--epochs", str(EPOCHS)]
 COMMANDS = {
     "train": TRAIN,
     "recommend": ["recommend", "model.spherec", "u3"],

@@ -108,9 +108,8 @@ def test_public_callables_name_their_parameters():
 
 
 def test_training_on_a_file_goes_through_few_files(hops):
-    # 40 was the aim when a file's format was not yet recognised by its content (data/readers/recognition.py) and a
-    # forked process not yet cared for (processes.py)
-    assert len(hops["train"]["files"]) <= 42, hops["train"]["files"]
+    # The aim was 40. Recognising formats, reading several files and caring for forked processes added one each.
+    assert len(hops["train"]["files"]) <= 43, hops["train"]["files"]
 
 
 def test_recommend_reaches_the_product_in_few_calls(hops):

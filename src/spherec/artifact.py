@@ -38,7 +38,7 @@ from spherec.data.files import (
 )
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
-from spherec.errors import DataError
+from spherec.errors import DataError, quote
 from spherec.geometry import DenseVectors, Vectors, check_finite
 from spherec.losses import LOSSES
 from spherec.sampling import SAMPLERS
@@ -180,7 +180,7 @@ class Artifact:
             if (vectors.n_users, vectors.n_items, vectors.dim) != (data.n_users, data.n_items, config.dim):
                 raise ValueError(f"{(*users.shape,)} and {(*items.shape,)} vectors for {data}")
             if manifest["ended"] not in get_args(Ended):
-                raise ValueError(f"it ended with {manifest['ended']!r}")
+                raise ValueError(f"it ended with {quote(manifest['ended'])}")
             history = History.from_records(manifest["history"])
             fold_in = _read_fold_in(arrays, manifest, data.n_items)
             return cls(vectors, data, config, history, manifest["ended"], manifest["checksum"], fold_in)

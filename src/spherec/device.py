@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 import torch
 
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, quote
 from spherec.processes import ProcessLock
 
 DeviceName = Literal["auto", "cpu", "cuda"]
@@ -29,7 +29,7 @@ def resolve(name: DeviceName | torch.device) -> torch.device:
     if isinstance(name, torch.device):
         return name
     if name not in get_args(DeviceName):
-        raise ArgumentError(f"device must be one of {', '.join(get_args(DeviceName))}, got {name!r}")
+        raise ArgumentError(f"device must be one of {', '.join(get_args(DeviceName))}, got {quote(name)}")
     is_lost = torch.cuda._is_in_bad_fork()  # CUDA was in use before this process was forked
     if name == "cuda" and is_lost:
         raise ArgumentError(

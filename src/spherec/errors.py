@@ -19,12 +19,22 @@ The class in parentheses is a second base, so that `except ValueError` works, to
 (file, line or column), the value received, and what to do about it.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Hashable, Iterable
+from datetime import date, time, timedelta
+from decimal import Decimal
 from difflib import get_close_matches
+from fractions import Fraction
 from numbers import Real
+from pathlib import PurePath
+from uuid import UUID
 
 _SHOWN = 12  # columns named in an error before "and n more"
 _LONGEST = 30  # characters of each
+_QUOTED = 80  # characters of a quoted text
+_PARTS = 5  # parts of a tuple that are shown
+# Control characters of ASCII and Latin-1, line separators, direction marks, halves of characters.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 
 class SpherecError(Exception):
@@ -79,10 +89,47 @@ class UncheckedIndexWarning(UserWarning):
     """An index file has no checksum, because an earlier version wrote it: damage would not be noticed."""
 
 
+def escape_controls(text: str) -> str:
+    """Return the text with control characters written as escapes, so that a terminal shows them and obeys none."""
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def quote(value: object) -> str:
+    """Return a value as it appears in a message: texts in quotes and cut, numbers bare, other things by their type."""
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):  # a number of NumPy or torch
+        value = value.item()
+    match value:
+        case str():
+            text = escape_controls(value if len(value) <= _QUOTED else f"{value[:_QUOTED]}…")
+            return f'"{text}"' if "'" in text else f"'{text}'"
+        case bytes():
+            return f"bytes {quote(value.decode('latin-1'))}"
+        case int() if not isinstance(value, bool) and value.bit_length() > 256:
+            return "a whole number of more than 77 digits"
+        case None | bool() | int() | float() | complex() | Decimal() | Fraction() | PurePath() | UUID():
+            return escape_controls(str(value))
+        case date() | time() | timedelta():
+            return str(value)
+        case tuple() | list():
+            more = f", … {len(value):,} in all" if len(value) > _PARTS else ""
+            parts = f"{', '.join(map(quote, value[:_PARTS]))}{more}"
+            return f"({parts})" if isinstance(value, tuple) else f"[{parts}]"
+        case dict():
+            return "a table"
+    shape = f" of shape {quote(tuple(value.shape))}" if hasattr(value, "shape") else ""
+    return f"a value of type {type(value).__name__}{shape}"
+
+
+def enumerate_ids(ids: list[Hashable], shown: int = 5) -> str:
+    """Return the first few ids and the number of the others, for messages."""
+    more = f" and {len(ids) - shown:,} more" if len(ids) > shown else ""
+    return f"{', '.join(map(quote, ids[:shown]))}{more}"
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return " (did you mean 'x'?)" for the known name closest to a misspelt one, or an empty string."""
     close = get_close_matches(name, list(known), n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    return f" (did you mean {quote(close[0])}?)" if close else ""
 
 
 def describe_missing_column(name: str, columns: list[str]) -> str:
@@ -90,8 +137,8 @@ def describe_missing_column(name: str, columns: list[str]) -> str:
     shown = [column if len(column) <= _LONGEST else f"{column[:_LONGEST]}…" for column in columns[:_SHOWN]]
     more = f" and {len(columns) - _SHOWN} more" if len(columns) > _SHOWN else ""
     close = get_close_matches(name, columns, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else "name the right one"
-    return f"there is no column {name!r}, only {', '.join(map(repr, shown))}{more}; {hint}"
+    hint = f"did you mean {quote(close[0])}?" if close else "name the right one"
+    return f"there is no column {quote(name)}, only {', '.join(map(quote, shown))}{more}; {hint}"
 
 
 def check_number(name: str, value: object, low: float, high: float, usual: str = "") -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, quote
 
 Constraint = Literal["sphere", "ball"]
 """sphere: rows are scaled to length 1 when they are read. ball: rows longer than 1 are scaled back to length 1."""
@@ -93,7 +93,7 @@ class DenseVectors:
 
     def __post_init__(self) -> None:
         if self.constraint not in get_args(Constraint):
-            raise ArgumentError(f"constraint must be 'sphere' or 'ball', got {self.constraint!r}")
+            raise ArgumentError(f"constraint must be 'sphere' or 'ball', got {quote(self.constraint)}")
         for name, table in (("user", self.user_table), ("item", self.item_table)):
             if table.dim() != 2 or table.dtype != torch.float32:
                 shape = (*table.shape,)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 from torch import Tensor
 
-from spherec.errors import ArgumentError, check_number
+from spherec.errors import ArgumentError, check_number, quote
 from spherec.geometry import Constraint
 from spherec.kernels import Backend, backend
 from spherec.kernels.protocol import AdamRates, AdamState
@@ -64,7 +64,7 @@ class Adam:
         if not self.epsilon > 0:
             raise ArgumentError(f"epsilon must be > 0, got {self.epsilon}")
         if self.schedule not in get_args(Schedule):
-            raise ArgumentError(f"schedule must be 'constant' or 'cosine', got {self.schedule!r}")
+            raise ArgumentError(f"schedule must be 'constant' or 'cosine', got {quote(self.schedule)}")
 
 
 class DenseAdam:

@@ -5,10 +5,13 @@ from typing import TYPE_CHECKING, Union
 
 import numpy as np
 
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, quote
 
 if TYPE_CHECKING:
     import torch  # imported where it is used: it takes a second, and preparing data does without
+
+
+_LEAST = 1e-38  # a uniform draw of 0 has no logarithm
 
 
 def stream(seed: int, name: str, *indices: int) -> np.random.Generator:
@@ -19,7 +22,7 @@ def stream(seed: int, name: str, *indices: int) -> np.random.Generator:
     """
     for name_of, number in (("seed", seed), *(("index", index) for index in indices)):
         if not isinstance(number, int | np.integer) or number < 0:
-            raise ArgumentError(f"{name_of} must be a whole number >= 0, got {number!r}")
+            raise ArgumentError(f"{name_of} must be a whole number >= 0, got {quote(number)}")
     # The number of indices is part of the key, because NumPy treats (7,) and (7, 0) as the same.
     return np.random.default_rng([seed, zlib.crc32(name.encode()), len(indices), *indices])
 
@@ -38,3 +41,18 @@ def permutation(n: int, generator: "torch.Generator") -> "torch.Tensor":
     import torch
 
     return torch.randperm(n, generator=generator, device=generator.device)
+
+
+def draw_without_replacement(
+    log_weights: "torch.Tensor", n: int, generator: "torch.Generator"
+) -> tuple["torch.Tensor", "torch.Tensor"]:
+    """Draw n places (…, n) from each row of log weights (…, C), one after the other without replacement.
+
+    They are the n largest of log w + Gumbel noise. With them (…, n): whether there was a weight above 0 left to draw.
+    """
+    import torch
+
+    noise = torch.empty_like(log_weights).uniform_(generator=generator).clamp_min_(_LEAST)
+    noise = noise.log_().neg_().log_()  # minus a Gumbel variable
+    keys, places = (log_weights - noise).topk(n, dim=-1)
+    return places, keys > float("-inf")

@@ -237,7 +237,7 @@ def test_a_table_of_names_has_options_of_its_own(spherec, tmp_path):
     )
     assert done.code == 0, done.err
     assert Interactions.load(tmp_path / "a.npz").item_names == ("é", "b")
-    done = spherec("data", "prepare", tmp_path / "u.data", "-o", tmp_path / "a.npz", "--names-header", "id,name")
+    done = spherec("data", "prepare", tmp_path / "u.data", "-o", tmp_path / "b.npz", "--names-header", "id,name")
     assert done.code == 2
     assert "--names-header need --names" in done.err
 

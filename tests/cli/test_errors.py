@@ -35,7 +35,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing_behind(spherec, tmp_path, 
     path.write_bytes(content)
     output = tmp_path / "out.npz"
     output.write_bytes(b"what was there before")
-    done = spherec("data", "prepare", path, "-o", output, *options)
+    done = spherec("data", "prepare", path, "-o", output, "--force", *options)
     assert done.code == 2
     assert done.out == ""
     (line,) = [line for line in done.err.splitlines() if line.strip()]
@@ -50,7 +50,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing_behind(spherec, tmp_path, 
     ("arguments", "words"),
     [
         (("stats", "no-such-file.csv"), ["no-such-file.csv", "does not exist", "'book-crossing'"]),
-        (("stats", "."), ["folder"]),
+        (("stats", "{here}"), ["folder", "no files"]),
         (("split", "book-crossing", "-o", "{here}"), ["exists already"]),
         (("split", "book-crossing", "-o", "{here}/x", "--folds", "1"), ["folds", "got 1"]),
         (("split", "book-crossing", "-o", "{here}/x", "--by", "time"), ["no times"]),

@@ -68,7 +68,7 @@ def test_users_and_no_names(command, tmp_path, vectors):
     with np.load(tmp_path / "out.npz") as arrays:
         assert sorted(arrays) == ["constraint", "item_ids", "item_vectors", "user_ids", "user_vectors"]
         assert np.array_equal(arrays["user_vectors"], vectors.user_table.numpy())
-    told = json.loads(command("out.npz", "--what", "users", "--json").out)
+    told = json.loads(command("out.npz", "--what", "users", "--json", "--force").out)
     assert (told["users"], "items" in told) == (20, False)
 
 

@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -248,3 +250,11 @@ def test_help_shows_an_example(spherec, name):
     done = spherec(name, "--help")
     assert done.code == 0
     assert "MODEL" in done.out
+
+
+def test_an_index_without_a_checksum_is_a_note(spherec):
+    pytest.importorskip("usearch")
+    folder = Path(__file__).parents[1] / "fixtures"
+    done = spherec("recommend", folder / "model.spherec", "u1", "--index", folder / "model.usearch", "--json")
+    assert done.code == 0
+    assert re.fullmatch(r".*model\.usearch was written by an earlier version .*\n", done.err)

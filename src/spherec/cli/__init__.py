@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import current_thread, main_thread
 from types import FrameType
+from typing import Any
 
 import typer
 
@@ -23,7 +24,7 @@ from spherec.cli.recommend import explain_command, info_command, recommend_comma
 from spherec.cli.reproduce import reproduce_command
 from spherec.cli.train import train_command
 from spherec.cli.tune import tune_command
-from spherec.errors import SpherecError
+from spherec.errors import SpherecError, UncheckedIndexWarning, escape_controls
 
 app = typer.Typer(
     name="spherec",
@@ -67,18 +68,44 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends with exit code 2 and one sentence on standard error."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        with _quiet_once_interrupted(), warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}")
+        with _quiet_once_interrupted(), _warnings_as_notes():
             app(words, obj=words)
     except SpherecError as error:
-        typer.secho(f"error: {error}", err=True, fg="red")
+        typer.secho(f"error: {escape_controls(str(error))}", err=True, fg="red")
         for remark in getattr(error, "__notes__", ()):
             note(remark)
+        sys.exit(2)
+    except (OSError, MemoryError) as error:  # of files and sizes that no check foresaw
+        typer.secho(f"error: {_describe_failure(error)}", err=True, fg="red")
         sys.exit(2)
     except SystemExit as ended:
         if ended.code == INTERRUPTED:
             typer.echo("interrupted", err=True)
         raise
+
+
+def _describe_failure(error: OSError | MemoryError) -> str:
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this; give less data or smaller numbers"
+    where = f"{error.filename}: " if error.filename is not None else ""
+    return escape_controls(f"{where}{error.strerror or error}; check the path")
+
+
+@contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    """Print spherec's own warnings as notes of one line, without the place in the code."""
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def print_note(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if category.__module__ == SpherecError.__module__:
+                note(str(message) if issubclass(category, UncheckedIndexWarning) else f"warning: {message}")
+            else:
+                show(message, category, *place, **more)
+
+        warnings.simplefilter("always", UncheckedIndexWarning)
+        warnings.showwarning = print_note
+        yield
 
 
 @contextmanager

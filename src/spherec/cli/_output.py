@@ -20,8 +20,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, escape_controls
 
 if TYPE_CHECKING:
     from spherec.recommender import Results  # torch takes a second or two to import
@@ -32,23 +33,39 @@ OutputFormat = Literal["table", "json", "csv"]
 AsFormat = Annotated[OutputFormat, typer.Option("--format", help="Format of what is printed.")]
 AlsoJson = Annotated[bool, typer.Option("--json", help="Print JSON; short for --format json.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+GuardFormulas = Annotated[
+    bool,
+    typer.Option(
+        "--guard-formulas",
+        help="Put an apostrophe, in CSV, before ids and names that a spreadsheet would take for formulas: those that "
+        "begin with = + - @.",
+    ),
+]
+
+
+class SafeConsole(Console):
+    """A console that shows control characters of ids, names and paths as escapes; line breaks in texts stay."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return the text without control characters, styled."""
+        return super().render_str("\n".join(map(escape_controls, text.split("\n"))), **options)
 
 
 def show(*parts: Table | str) -> None:
     """Print to standard output."""
-    console = Console(markup=False, emoji=False, highlight=False)  # ids and names may look like markup
+    console = SafeConsole(markup=False, emoji=False, highlight=False)  # ids and names may look like markup
     for part in parts:
         console.print(part)
 
 
 def note(text: str) -> None:
-    """Print a remark to standard error."""
-    typer.secho(text, err=True, dim=True)
+    """Print a remark to standard error, in one line."""
+    typer.secho(escape_controls(text), err=True, dim=True)
 
 
 def transient_bar(*columns: ProgressColumn) -> Progress:
     """Return a progress bar on standard error that vanishes when done and is absent outside a terminal."""
-    console = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
+    console = SafeConsole(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
@@ -58,23 +75,32 @@ def counting_bar(label: str, unit: str) -> Iterator[Callable[[int, int | None], 
     count = (DownloadColumn(),) if unit == "bytes" else (MofNCompleteColumn(), TextColumn(unit))
     title = TextColumn("{task.description}", markup=False)
     with transient_bar(title, BarColumn(), *count, TimeRemainingColumn()) as bar:
-        task = bar.add_task(label, total=None)
+        task = bar.add_task(escape_controls(label), total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def print_results(
-    results: "Results[Any]", format: OutputFormat, by: Sequence[str], title: Callable[[Any], str]
+    results: "Results[Any]",
+    format: OutputFormat,
+    by: Sequence[str],
+    title: Callable[[Any], str],
+    *,
+    guard_formulas: bool = False,
 ) -> None:
     """Print records as JSON, as CSV, or as one table for each list.
 
-    Records that agree in the fields `by` form one list; `title` is called with its first record.
+    Records that agree in the fields `by` form one list; `title` is called with its first record. JSON and CSV keep ids
+    and names exactly, except for CSV that goes to a terminal.
     """
+    if guard_formulas and format != "csv":
+        raise ArgumentError("--guard-formulas is for CSV; give --format csv, too, or leave it out")
     if format == "json":
         typer.echo(json.dumps(results.as_dicts(), default=str))
     elif format == "csv":
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(results.columns)
-        writer.writerows(results)
+        cells = results.guard_formulas() if guard_formulas else results
+        writer.writerows(map(_escape_cells, cells) if sys.stdout.isatty() else cells)
     elif not results:
         note("nothing to list: no id is known, or no item is left")
     else:
@@ -82,7 +108,7 @@ def print_results(
         for _, group in groupby(results, key=lambda record: [getattr(record, name) for name in by]):
             records = list(group)
             rows = [[getattr(record, name) for name in names] for record in records]
-            show(title(records[0]), _results_table(names, rows))
+            show(escape_controls(title(records[0])), _results_table(names, rows))
 
 
 def choose_format(format: OutputFormat, as_json: bool) -> OutputFormat:
@@ -107,4 +133,8 @@ def _results_table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    return f"{value:.4f}" if isinstance(value, float) else escape_controls(str(value))
+
+
+def _escape_cells(record: Sequence[Any]) -> list[Any]:
+    return [escape_controls(cell) if isinstance(cell, str) else cell for cell in record]

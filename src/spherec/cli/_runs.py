@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
 from spherec.cli._output import note, transient_bar
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, quote
 
 if TYPE_CHECKING:
     from spherec.experiments.pool import Stage, Watch
@@ -23,7 +23,7 @@ def parse_folds(text: str | None, count: int) -> list[int]:
     except ValueError:
         folds = []
     if not folds or not all(0 <= fold < count for fold in folds):
-        raise ArgumentError(f"--only-folds must be comma-separated numbers in 0 … {count - 1}, got {text!r}")
+        raise ArgumentError(f"--only-folds must be comma-separated numbers in 0 … {count - 1}, got {quote(text)}")
     return sorted(set(folds))
 
 

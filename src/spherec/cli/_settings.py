@@ -7,10 +7,12 @@ from typing import Annotated, Any, Literal, get_args
 
 import typer
 
-from spherec.errors import ArgumentError, DataError
+from spherec.data.files import find_kind, read_text_file
+from spherec.errors import ArgumentError, DataError, quote
 
 MODEL = "Model (by default as in the preset)"
 RUN = "Run"
+_LARGEST_CONFIG = 1 << 20  # bytes
 
 PresetName = Literal[
     "accurate",
@@ -34,6 +36,7 @@ ConfigFile = Annotated[
     Path | None,
     typer.Option(help="TOML file of settings, with the names that --set takes.", rich_help_panel=MODEL),
 ]
+Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
 Device = Annotated[
     Literal["auto", "cpu", "cuda"],
     typer.Option(help="Device to compute on; 'auto' takes the GPU if there is one.", rich_help_panel=RUN),
@@ -48,7 +51,7 @@ def read_settings(file: Path | None, settings: Sequence[str], options: Mapping[s
     for setting in settings:
         name, equals, text = setting.partition("=")
         if not equals or not name.strip():
-            raise ArgumentError(f"--set needs NAME=VALUE, e.g. sampler.beta=0.6, got {setting!r}")
+            raise ArgumentError(f"--set needs NAME=VALUE, e.g. sampler.beta=0.6, got {quote(setting)}")
         table = overlay(table, nest(name.strip(), _value(text.strip())))
     for name, value in options.items():
         if value is not None:
@@ -71,18 +74,25 @@ def refuse_overwriting(written: Mapping[str, Path | str], read: Iterable[Path | 
         others[option] = Path(file)
 
 
+def refuse_existing(output: Path, force: bool) -> None:
+    """Raise an `ArgumentError` if there is a file already that the command would replace without --force."""
+    if not force and find_kind(output) == "file":
+        raise ArgumentError(f"{output} exists already; name another file, or replace it with --force")
+
+
 def _are_same(file: Path, other: Path) -> bool:
-    if file.exists() and other.exists():
+    if "nothing" not in (find_kind(file), find_kind(other)):
         return file.samefile(other)
-    return file.resolve() == other.resolve()
+    try:
+        return file.resolve() == other.resolve()
+    except (OSError, RuntimeError):  # a name that is too long, or links in a circle
+        return False
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return tomllib.loads(read_text_file(path, _LARGEST_CONFIG))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise DataError(f"{path} is not TOML: {error}; correct it") from None
 
 
@@ -90,5 +100,5 @@ def _value(text: str) -> Any:
     """Parse a value as TOML; a word without quotes is a string."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text

@@ -14,11 +14,12 @@ from spherec import datasets
 from spherec.cli._output import counting_bar, note
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events
-from spherec.data.files import is_archive, is_tensor_file
+from spherec.data.files import find_kind, is_archive, is_tensor_file
 from spherec.data.interactions import Interactions
 from spherec.data.readers import read_events, read_interactions, read_names
 from spherec.data.readers.formats import Columns, FormatName, Missing, Reading, describe_uncut, suggest_least
-from spherec.errors import ArgumentError, DataError
+from spherec.data.readers.many import is_one_file, list_files
+from spherec.errors import ArgumentError, DataError, quote
 
 TABLE = "Reading a table"
 CUT = "Which pairs"
@@ -102,7 +103,8 @@ class Source:
         typer.Argument(
             metavar="DATA",
             help="'book-crossing' (the embedded data set), a file from 'spherec data prepare', or a file of events: "
-            "CSV, TSV, JSON lines or lists, plain or gzipped, Parquet, or a sparse matrix of scipy.",
+            "CSV, TSV, JSON lines or lists, plain or gzipped, Parquet, or a sparse matrix of scipy. A folder or a "
+            "quoted pattern such as 'part-*.csv' stands for the files in it, which are read as one.",
         ),
     ]
     user_column: Annotated[
@@ -218,6 +220,11 @@ class Source:
         return self.data == datasets.BOOK_CROSSING.name
 
     @property
+    def files(self) -> list[Path]:
+        """The files that DATA stands for; none for the embedded data set."""
+        return [] if self.is_embedded else list_files(self.data)
+
+    @property
     def paper(self) -> datasets.PaperDataset | None:
         """The data set of the paper that this is, if any."""
         if self.is_embedded and self.cut() == Cut():
@@ -319,7 +326,7 @@ class Source:
 
     def _note_unread(self, column: str, how: str) -> None:
         note(
-            f"{self.data}: column {column!r} is not read, and every row counts as a positive; "
+            f"{self.data}: column {quote(column)} is not read, and every row counts as a positive; "
             f"keep only the high ones with {how}e.g. --value-column {shlex.quote(column)} --min-value 4"
         )
 
@@ -329,7 +336,9 @@ class Source:
 
     def load_prepared(self) -> Interactions | None:
         """Load the embedded data set or a prepared file, uncut; return None for any other file."""
-        if not self.is_embedded and not Path(self.data).exists():
+        if not self.is_embedded and not is_one_file(self.data):
+            return None
+        if not self.is_embedded and find_kind(self.data) == "nothing":
             raise DataError(f"{self.data} does not exist; give a file, or 'book-crossing' for the embedded data set")
         if not self.is_embedded and is_tensor_file(self.data):
             raise DataError(f"{self.data} is a model, not interactions; give the data that it was trained on")

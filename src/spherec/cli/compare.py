@@ -1,6 +1,7 @@
 """`spherec compare`: our models and the models that a user might take instead, on the user's data."""
 
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,11 +14,11 @@ from rich.table import Table
 
 from spherec.cli._output import AsJson, note, show
 from spherec.cli._runs import check_workers, parse_folds, runs_bar
-from spherec.cli._settings import RUN, Device, refuse_overwriting
+from spherec.cli._settings import RUN, Device, Force, refuse_existing, refuse_overwriting
 from spherec.cli._source import CUT, Source, takes_source
 from spherec.data.files import atomic_write
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, MissingPackageError, TrainingError
+from spherec.errors import ArgumentError, MissingPackageError, TrainingError, escape_controls, quote
 
 if TYPE_CHECKING:
     from spherec.experiments import ComparisonPlan, Result, TableRow
@@ -57,6 +58,7 @@ def compare_command(
     name: Annotated[
         str | None, typer.Option(help="Name of the files in that folder. Default: the name of the data.")
     ] = None,
+    force: Force = False,
     plots: Annotated[bool, typer.Option("--plots/--no-plots", help="Draw a plot; needs matplotlib.")] = True,
     as_json: AsJson = False,
 ) -> None:
@@ -90,7 +92,9 @@ def compare_command(
     chosen = parse_folds(only_folds, plan.folds if test is None else 1)
     check_workers(workers)
     name = _name_of(source) if name is None else name
-    _check_places(output, name, (source.data, test))
+    _check_places(output, name, (*source.files, test))
+    for ending in () if (output / name).is_dir() else (".csv", ".md", ".png"):  # its own records are there: it goes on
+        refuse_existing(output / f"{name}{ending}", force)
     where = resolve(device)
     data, test_part = _load(source, test)
     comparison = Comparison(plan, data, output / name, test=test_part)
@@ -135,10 +139,10 @@ def compare_command(
     note(f"{output} holds {name}.csv, {name}.md{f', {name}.png' if is_drawn else ''} and, in {name}, the records")
 
 
-def _check_places(output: Path, name: str, read: Sequence[str | None]) -> None:
+def _check_places(output: Path, name: str, read: Sequence[Path | str | None]) -> None:
     """Raise an `ArgumentError` if the results cannot be written there, or would overwrite a file that is read."""
     if not name or Path(name).name != name:
-        raise ArgumentError(f"--name must be a name for files, without folders, got {name!r}")
+        raise ArgumentError(f"--name must be a name for files, without folders, got {quote(name)}")
     for path in (output, output / name):
         if path.exists() and not path.is_dir():
             raise ArgumentError(f"{path} must be a folder, and it is a file; choose another --output or --name")
@@ -148,7 +152,8 @@ def _check_places(output: Path, name: str, read: Sequence[str | None]) -> None:
 
 def _name_of(source: Source) -> str:
     """Return the name of the data, without folders and endings."""
-    return source.data if source.is_embedded else Path(source.data).name.split(".")[0]
+    name = Path(source.data).name.split(".")[0]
+    return re.sub(r"[^\w-]+", "", name).strip("-_") or "data"
 
 
 def _load(source: Source, test: str | None) -> tuple[Interactions, Interactions | None]:
@@ -165,7 +170,7 @@ def _command(source: Source, table: "Sequence[TableRow]", options: Mapping[str, 
     words = ["spherec", "compare", *source.words(), "--models", ",".join(row.model for row in table)]
     for option, value in options.items():
         words += [] if value is None else [option, str(value)]
-    return shlex.join(words)
+    return escape_controls(shlex.join(words))
 
 
 def _draw(name: str, table: "Sequence[TableRow]", k: int, output: Path) -> bool:

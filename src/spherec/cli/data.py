@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from spherec.cli._output import AsJson, note, show
-from spherec.cli._settings import refuse_overwriting
+from spherec.cli._settings import Force, refuse_existing, refuse_overwriting
 from spherec.cli._source import CUT, NamesTable, Source, takes_source
 from spherec.data import splits
 from spherec.data.events import Step
@@ -22,7 +22,7 @@ from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.data.statistics import CountSummary, Statistics, histogram, statistics
 from spherec.datasets import PaperDataset, Table1
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, escape_controls
 
 data_commands = typer.Typer(help="Prepare, describe, split and inspect interactions.", no_args_is_help=True)
 
@@ -39,6 +39,7 @@ def prepare_command(
     compress: Annotated[
         bool, typer.Option("--compress", help="Compress the file: smaller, but slower to load.")
     ] = False,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Read events, merge repeated pairs, cut, and write one file that all other commands load quickly.
@@ -48,8 +49,9 @@ def prepare_command(
     - spherec data prepare ratings.csv --user-column userId --item-column movieId --value-column rating --min-value 4
       -o movies.npz
     """
-    refuse_overwriting({"--output": output}, (source.data, names.names))
+    refuse_overwriting({"--output": output}, (*source.files, names.names))
     refuse_unwritable(output)
+    refuse_existing(output, force)
     data = source.load_with_names(names, shows_steps=True)
     data.save(output, compress=compress)
     _describe(source, data, output=str(output), as_json=as_json)
@@ -183,7 +185,7 @@ def _first_events(source: Source, rows: int) -> dict[str, list[Any]]:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    return f"{value:.15g}" if isinstance(value, float) else str(value)
+    return f"{value:.15g}" if isinstance(value, float) else escape_controls(str(value))
 
 
 def _refuse_unused(by: _By, options: dict[str, object]) -> None:

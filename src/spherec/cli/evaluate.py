@@ -14,7 +14,7 @@ from spherec.cli._output import AsJson, note, show
 from spherec.cli._settings import Device
 from spherec.cli._source import Source
 from spherec.data import splits
-from spherec.data.files import is_archive, is_tensor_file
+from spherec.data.files import find_kind, is_archive, is_tensor_file, refuse_unreadable
 from spherec.data.interactions import Interactions
 from spherec.data.readers import read_events
 from spherec.data.readers.formats import Columns, Reading
@@ -86,8 +86,9 @@ def _load_model(path: Path, train: Interactions, columns: Columns, device: "Devi
     from spherec.evaluation import GivenLists
     from spherec.recommender.trained_model import ModelState, TrainedModel
 
-    if not path.exists():
+    if find_kind(path) == "nothing":
         raise DataError(f"{path} does not exist; give a model or a table of user, item, rank")
+    refuse_unreadable(path)
     if is_archive(path) or is_tensor_file(path):
         content = Artifact.load(path)
         return TrainedModel(ModelState.of(replace(content, vectors=content.vectors.to(resolve(device)))))

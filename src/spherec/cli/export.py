@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from spherec.cli._output import counting_bar, note
-from spherec.cli._settings import refuse_overwriting
+from spherec.cli._output import counting_bar, note, show
+from spherec.cli._settings import Force, refuse_existing, refuse_overwriting
 from spherec.data.files import refuse_unwritable
 
 _NEAREST = {
@@ -28,6 +28,7 @@ def export_command(
     ] = None,
     what: Annotated[Literal["items", "users", "both"], typer.Option(help="Vectors to write.")] = "items",
     names: Annotated[bool, typer.Option("--with-names/--without-names", help="Include the names of items.")] = True,
+    force: Force = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a sentence.")] = False,
 ) -> None:
     """Write a model's vectors, with ids and names, for the program that will serve them.
@@ -49,6 +50,8 @@ def export_command(
     chosen = format or find_format(output).name
     refuse_overwriting({"--output": output}, [model])
     refuse_unwritable(output)
+    for file in (output, ids_path(output)) if chosen == "usearch" else (output,):
+        refuse_existing(file, force)
     loaded = Artifact.load(model)
     with counting_bar(f"writing {output.name}", "rows") as progress:
         write(output, loaded.vectors, loaded.data, format=chosen, what=what, names=names, progress=progress)
@@ -60,7 +63,7 @@ def export_command(
         typer.echo(json.dumps(described))
         return
     many = " and ".join(f"{count:,} {kind}" for kind, count in written.items())
-    typer.echo(f"{output} holds the vectors of {many}, {dim} dimensions")
+    show(f"{output} holds the vectors of {many}, {dim} dimensions")
     note(_NEAREST[constraint])
     if chosen == "usearch":
         note(f"its keys are positions; {ids_path(output)} has their ids")

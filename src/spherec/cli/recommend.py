@@ -8,15 +8,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from spherec.cli._output import AlsoJson, AsFormat, AsJson, choose_format, counting_bar, note, print_results, show
+from spherec.cli._output import (
+    AlsoJson,
+    AsFormat,
+    AsJson,
+    GuardFormulas,
+    choose_format,
+    counting_bar,
+    note,
+    print_results,
+    show,
+)
+from spherec.cli._settings import Force, refuse_existing, refuse_overwriting
+from spherec.data.files import read_text_file, refuse_unwritable
 from spherec.data.ids import IdMap, Unknown
-from spherec.errors import ArgumentError, DataError, UnknownIdError
+from spherec.errors import ArgumentError, UnknownIdError
 
 if TYPE_CHECKING:
     from spherec.recommender import CML
 
 _USERS = "Which users"
 _ITEMS = "Which items"
+_LARGEST_LIST = 1 << 30  # bytes of a file of ids
 
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file from 'spherec train'.")]
 Count = Annotated[int, typer.Option("-k", help="Length of a list.")]
@@ -63,9 +76,11 @@ def recommend_command(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Table to write: lists.parquet or lists.csv.")
     ] = None,
+    force: Force = False,
     index: IndexPath = None,
     format: AsFormat = "table",
     as_json: AlsoJson = False,
+    guard_formulas: GuardFormulas = False,
 ) -> None:
     """List the k nearest items of users, without those that they have already.
 
@@ -84,6 +99,10 @@ def recommend_command(
         raise ArgumentError("--all needs -o, e.g. -o lists.parquet")
     if output is not None and items is not None:
         raise ArgumentError("--items prints one list; leave out -o, or redirect --format csv")
+    if output is not None:
+        refuse_overwriting({"--output": output}, (model, index))
+        refuse_unwritable(output)
+        refuse_existing(output, force)
     loaded = load(model, index=index or False, device="cpu")
     unknown: Unknown = "skip" if skip_unknown else "error"
     known, remedy = loaded.data.item_ids, "check the ids; --skip-unknown skips unknown ones"
@@ -91,7 +110,7 @@ def recommend_command(
     if items is not None:
         own = _parse_list(items, known, unknown, remedy)
         results = loaded.recommend_for(own, k, only=allowed, exclude=excluded, exclude_seen=not with_seen)
-        print_results(results, chosen, ["user"], lambda _: "For a user with these items")
+        print_results(results, chosen, ["user"], lambda _: "For a user with these items", guard_formulas=guard_formulas)
         return
     remedy = "for a new user give --items; --skip-unknown skips unknown ids"
     who = None if everybody else _parse_ids("user", users or [], loaded.data.user_ids, unknown, remedy)
@@ -105,12 +124,13 @@ def recommend_command(
                 only=allowed,
                 exclude=excluded,
                 exclude_seen=not with_seen,
+                guard_formulas=guard_formulas,
                 progress=lambda done: progress(done, count),
             )
         note(f"{rows:,} rows written to {output}")
         return
     results = loaded.recommend(who, k, only=allowed, exclude=excluded, exclude_seen=not with_seen)
-    print_results(results, chosen, ["user"], lambda record: f"For user {record.user}")
+    print_results(results, chosen, ["user"], lambda record: f"For user {record.user}", guard_formulas=guard_formulas)
 
 
 def similar_command(
@@ -121,6 +141,7 @@ def similar_command(
     index: IndexPath = None,
     format: AsFormat = "table",
     as_json: AlsoJson = False,
+    guard_formulas: GuardFormulas = False,
 ) -> None:
     """List the items nearest to an item, or with --users the users nearest to a user.
 
@@ -136,10 +157,22 @@ def similar_command(
     loaded = load(model, index=index or False, device="cpu")
     if users:
         near_users = loaded.similar_users(_parse_ids("user", ids, loaded.data.user_ids), k)
-        print_results(near_users, chosen, ["user"], lambda record: f"Users similar to {record.user}")
+        print_results(
+            near_users,
+            chosen,
+            ["user"],
+            lambda record: f"Users similar to {record.user}",
+            guard_formulas=guard_formulas,
+        )
     else:
         near_items = loaded.similar_items(_parse_ids("item", ids, loaded.data.item_ids), k)
-        print_results(near_items, chosen, ["item"], lambda record: f"Items similar to {_title(loaded, record.item)}")
+        print_results(
+            near_items,
+            chosen,
+            ["item"],
+            lambda record: f"Items similar to {_title(loaded, record.item)}",
+            guard_formulas=guard_formulas,
+        )
 
 
 def explain_command(
@@ -149,6 +182,7 @@ def explain_command(
     k: Count = 5,
     format: AsFormat = "table",
     as_json: AlsoJson = False,
+    guard_formulas: GuardFormulas = False,
 ) -> None:
     """Explain why an item would be recommended to a user: list the user's own items that are nearest to it.
 
@@ -163,7 +197,9 @@ def explain_command(
     (who,) = _parse_ids("user", [user], loaded.data.user_ids)
     (what,) = _parse_ids("item", [item], loaded.data.item_ids)
     title = f"Items of user {who} that are nearest to {_title(loaded, what)}"
-    print_results(loaded.explain(who, what, k), chosen, ["user", "item"], lambda _: title)
+    print_results(
+        loaded.explain(who, what, k), chosen, ["user", "item"], lambda _: title, guard_formulas=guard_formulas
+    )
 
 
 def info_command(model: ModelPath, as_json: AsJson = False) -> None:
@@ -227,12 +263,7 @@ def _parse_list(text: str | None, known: IdMap, unknown: Unknown, remedy: str) -
 
 
 def _lines(path: Path) -> list[str]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is not text in UTF-8; save it as UTF-8, with one id per line") from None
+    lines = read_text_file(path, _LARGEST_LIST).splitlines()
     return [line.strip() for line in lines if line.strip()]
 
 

@@ -17,8 +17,10 @@ from spherec.cli._settings import (
     RUN,
     ConfigFile,
     Device,
+    Force,
     StartingPreset,
     read_settings,
+    refuse_existing,
     refuse_overwriting,
 )
 from spherec.cli._source import NAMES, NamesTable, Source, takes_source
@@ -87,6 +89,7 @@ def train_command(
     checkpoint_seconds: Annotated[
         float, typer.Option(help="Seconds between two checkpoints.", rich_help_panel=RUN)
     ] = 300.0,
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a model: one vector for each user and item, such that a user's nearest items are those to recommend.
@@ -115,11 +118,12 @@ def train_command(
     }
     training = PRESETS[preset].training.change(read_settings(config, settings or [], flags))
     refuse_unwritable(output)
-    refuse_overwriting({"--output": output}, (source.data, names.names, config))
+    refuse_overwriting({"--output": output}, (*source.files, names.names, config))
     checkpoint = output.with_name(f"{output.name}.checkpoint")
     refuse_unwritable(checkpoint)
     with lock_output(output):
         _check_checkpoint(checkpoint, resume)
+        refuse_existing(output, force or resume)  # an interrupted run has left its best model
         model = CML.from_config(training, device=device)
         data = source.load_with_names(names if name_column is None else names.inside(source, name_column))
         for advice in advise(training, data)[:_MOST_ADVICE]:

@@ -12,10 +12,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 
 from spherec.cli._output import INTERRUPTED, AsJson, note, show, transient_bar
-from spherec.cli._settings import MODEL, ConfigFile, Device, StartingPreset, read_settings, refuse_overwriting
+from spherec.cli._settings import (
+    MODEL,
+    ConfigFile,
+    Device,
+    Force,
+    StartingPreset,
+    read_settings,
+    refuse_existing,
+    refuse_overwriting,
+)
 from spherec.cli._source import Source, takes_source
-from spherec.data.files import atomic_write, refuse_unwritable
-from spherec.errors import TrainingError
+from spherec.data.files import atomic_write, find_kind, refuse_unwritable
+from spherec.errors import TrainingError, escape_controls
 
 if TYPE_CHECKING:
     from spherec.experiments import Goal, Trial
@@ -25,6 +34,7 @@ if TYPE_CHECKING:
 _SEARCH = "Search"
 _GOAL = "Goal"
 _SHOWN = 5  # trials in the table
+_FIRST_WORDS = "# spherec tune "  # of every file that it writes
 
 
 @takes_source
@@ -90,12 +100,13 @@ def tune_command(
         float, typer.Option(help="Share of each user's items to hold out for the metric.", rich_help_panel=_GOAL)
     ] = 0.1,
     device: Device = "auto",
+    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Search for the best settings: train with many, score each on held-out items, stop poor ones early.
 
     DATA is what models learn from; keep test data out of it. The study is saved: Ctrl-C loses nothing, and the same
-    command continues it. Needs optuna: pip install 'spherec[tune]'.
+    command continues it and replaces its own output. Needs optuna: pip install 'spherec[tune]'.
 
     For example:
 
@@ -115,7 +126,8 @@ def tune_command(
     goal = Goal(metric=metric, k=k, validation=validation, mmr_at_most=mmr_at_most)
     space = SearchSpace.build(base, parse_searches(searches) or default_search(base))
     refuse_unwritable(output)
-    refuse_overwriting({"--output": output, "--storage": storage}, (source.data, config))
+    refuse_overwriting({"--output": output, "--storage": storage}, (*source.files, config))
+    refuse_existing(output, force or _is_own(output))
     where = resolve(device)
     data = source.load()
     domains = ", ".join(f"{name}={domain}" for name, domain in space.domains.items())
@@ -151,6 +163,14 @@ def tune_command(
         raise TrainingError(f"no trial was completed{f'; the last failed: {reasons[-1]}' if reasons else ''}")
 
 
+def _is_own(output: Path) -> bool:
+    """Return whether an earlier call has written the output, so that this one may replace it."""
+    if find_kind(output) != "file":
+        return False
+    with open(output, "rb") as file:
+        return file.read(len(_FIRST_WORDS)) == _FIRST_WORDS.encode()
+
+
 def _write(output: Path, tuned: "TuneResult", goal: "Goal", command: str, commit: str) -> None:
     """Write the best settings as TOML, below comments that say where they come from."""
     best, config = tuned.best, tuned.config
@@ -166,7 +186,7 @@ def _write(output: Path, tuned: "TuneResult", goal: "Goal", command: str, commit
     if config.optimizer.schedule != "constant":
         learning = ["# spherec train --config reads this, and learns from all items, to the end of the schedule"]
     lines = [
-        f"# {command}",
+        f"# {escape_controls(command)}",  # a path may have a line break, which would end the comment
         f"# trial {best.number} of {len(tuned.trials)}: {figures}",
         f"# best after epoch {best.epochs}; seed {config.seed}, commit {commit}",
         *learning,

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spherec.data.events import Events
-from spherec.errors import ArgumentError, DataError
+from spherec.errors import ArgumentError, DataError, quote
 
 
 @dataclass(frozen=True)
@@ -26,10 +26,10 @@ class Cut:
         for name in ("min_per_user", "min_per_item"):
             least = getattr(self, name)
             if not isinstance(least, int | np.integer) or least < 0:
-                raise ArgumentError(f"{name} must be a whole number >= 0, got {least!r}")
+                raise ArgumentError(f"{name} must be a whole number >= 0, got {quote(least)}")
         least = self.min_value
         if least is not None and not (isinstance(least, int | float | np.number) and abs(least) < np.inf):
-            raise ArgumentError(f"min_value must be a finite number, got {least!r}")
+            raise ArgumentError(f"min_value must be a finite number, got {quote(least)}")
 
     def __call__(self, events: Events) -> Events:
         """Return the events that pass; they must be merged."""

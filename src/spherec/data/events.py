@@ -2,7 +2,7 @@
 
 import inspect
 import warnings
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
@@ -12,8 +12,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spherec.data.ids import factorize
-from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning
+from spherec.data.ids import factorize, invert
+from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning, quote
 
 Duplicates = Literal["last", "sum", "error"]
 """Rule for repeated pairs: keep the last value, sum the values, or refuse them."""
@@ -86,6 +86,29 @@ class Events:
         if not len(events):
             raise DataError("there are no events: the columns are empty")
         return events.with_step("read")
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """Return the events of several parts as one, in their order; equal ids are the same user or item.
+
+        Raises a `DataError` if only some parts have values or times, or if ids are numbers here and texts there.
+        """
+        if len(parts) == 1:
+            return parts[0]
+        users, user_ids = _unite([(part.users, part.user_ids) for part in parts], "user")
+        items, item_ids = _unite([(part.items, part.item_ids) for part in parts], "item")
+        values = _join([part.values for part in parts], "values")
+        times = _join([part.times for part in parts], "times")
+        unread = next((part.unread_value for part in parts if part.unread_value is not None), None)
+        return cls(users, items, user_ids, item_ids, values, times, unread_value=unread).with_step(
+            parts[0].steps[0].name if parts[0].steps else "read"
+        )
+
+    def order_numbers(self) -> Self:
+        """Return the events with ids in the order of numbers, 2 before 10, where all are texts of whole numbers."""
+        users, user_ids = _order_numbers(self.users, self.user_ids)
+        items, item_ids = _order_numbers(self.items, self.item_ids)
+        return replace(self, users=users, items=items, user_ids=user_ids, item_ids=item_ids)
 
     def __len__(self) -> int:
         return len(self.users)
@@ -170,7 +193,7 @@ class Events:
         if duplicates is None:
             return self.default_duplicates
         if not isinstance(duplicates, str) or duplicates not in _RULES:
-            raise ArgumentError(f"duplicates must be one of {', '.join(map(repr, _RULES))}, got {duplicates!r}")
+            raise ArgumentError(f"duplicates must be one of {', '.join(map(quote, _RULES))}, got {quote(duplicates)}")
         return duplicates
 
     def _report_repeats(self, repeats: int, rule: Duplicates, *, chosen: bool) -> None:
@@ -195,6 +218,33 @@ def pair_keys(users: NDArray[Any], items: NDArray[Any], n_items: int) -> NDArray
     """
     keys: NDArray[np.int64] = users.astype(np.int64) * max(int(n_items), 1) + items
     return keys
+
+
+def _join(columns: Sequence[NDArray[np.float64] | None], name: str) -> NDArray[np.float64] | None:
+    present = [column for column in columns if column is not None]
+    if present and len(present) < len(columns):
+        raise DataError(f"only some of the files have {name}; give files with the same columns")
+    return np.concatenate(present) if present else None
+
+
+def _unite(
+    parts: Sequence[tuple[NDArray[np.int32], NDArray[Any]]], role: str
+) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    """Return the indices (E,) of all parts into their united ids."""
+    are_numbers = {ids.dtype.kind != "O" for _, ids in parts if len(ids)}
+    if len(are_numbers) > 1:
+        raise DataError(f"{role} ids are numbers in some files and texts in others; make them the same")
+    codes, united = factorize(np.concatenate([ids for _, ids in parts]), role)
+    starts = np.cumsum([0, *(len(ids) for _, ids in parts)])
+    return np.concatenate([codes[start:][own] for start, (own, _) in zip(starts, parts, strict=False)]), united
+
+
+def _order_numbers(indices: NDArray[np.int32], ids: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    texts = ids.tolist()
+    if not all(isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 19 for text in texts):
+        return indices, ids
+    order = np.lexsort((ids.astype(str), np.array([int(text) for text in texts], dtype=np.int64)))
+    return invert(order).astype(np.int32)[indices], ids[order]
 
 
 def _is_ascending(users: NDArray[np.int32], items: NDArray[np.int32]) -> bool:

@@ -33,7 +33,7 @@ from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from threading import get_ident
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, Literal
 from uuid import UUID
 
 import numpy as np
@@ -41,7 +41,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from spherec.data.ids import IdMap
-from spherec.errors import DataError
+from spherec.errors import ArgumentError, DataError, quote
 
 try:
     from fcntl import LOCK_EX, LOCK_NB, flock
@@ -356,10 +356,10 @@ def reading_file(
         damage: The exceptions that the container's own library raises on damaged bytes.
         remedy: How to get an intact file, for the message.
     """
+    path = Path(check_path(path))
+    if find_kind(path) not in ("file", "nothing"):
+        raise DataError(f"cannot read {path}: it is not a file; check the path")
     try:
-        path = Path(path)
-        if path.exists() and not path.is_file():
-            raise DataError(f"cannot read {path}: it is not a file; check the path")
         yield path
     except DataError:
         raise
@@ -375,16 +375,56 @@ def reading_file(
         raise DataError(f"{path} is damaged or not made by spherec ({shorten(error)}); {remedy}") from None
 
 
-def refuse_unreadable(path: Path) -> None:
+def check_path(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """Return the path; raise an `ArgumentError` unless it can name a file."""
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        raise ArgumentError(f"a path must be text or a Path, got {quote(path)}")
+    if not os.fspath(path):
+        raise ArgumentError("a path must not be empty; name a file")
+    if "\0" in os.fspath(path):
+        raise ArgumentError(f"a path must not have a NUL character in it, got {quote(os.fspath(path))}")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise ArgumentError(f"a path must not have half a character in it, got {quote(os.fspath(path))}") from None
+    return path
+
+
+def find_kind(path: str | os.PathLike[str]) -> Literal["file", "folder", "other", "nothing"]:
+    """Return what is at a path: a regular file, a folder, a pipe or device, or nothing that can be reached."""
+    try:
+        mode = Path(check_path(path)).stat().st_mode
+    except OSError:  # also a name that is too long, and links in a circle
+        return "nothing"
+    return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else "other"
+
+
+def refuse_unreadable(path: str | os.PathLike[str]) -> None:
     """Raise a `DataError` for a path that is not a readable file."""
-    if path.is_dir():
+    kind = find_kind(path)
+    if kind == "folder":
         raise DataError(f"{path} is a folder; name the file in it")
-    if path.exists() and not path.is_file():
+    if kind == "other":
         raise DataError(f"{path} is a pipe or a device; write its content to a file first")
     try:
-        path.open("rb").close()
-    except (OSError, ValueError) as error:
-        raise DataError(f"cannot read {path}: {getattr(error, 'strerror', error)}; check the path") from None
+        open(path, "rb").close()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+
+
+def read_text_file(path: str | os.PathLike[str], largest: int) -> str:
+    """Return the content of a text file in UTF-8 of at most `largest` bytes."""
+    refuse_unreadable(path)
+    try:
+        with open(path, "rb") as file:
+            content = file.read(largest + 1)
+        if len(content) > largest:
+            raise DataError(f"{path} is larger than {largest:,} bytes, which is too much here; check the path")
+        return content.decode("utf-8")
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not text in UTF-8; save it as UTF-8") from None
 
 
 def read_bytes(file: BinaryIO, begin: int, size: int, *, mmap: bool = False) -> NDArray[np.uint8]:
@@ -422,7 +462,7 @@ def decode_manifest(text: str | bytes) -> dict[str, Any]:
 def check_kind(manifest: Mapping[str, Any], path: Path, kind: str, version: int) -> None:
     """Raise a `DataError` unless the file holds a `kind` of this `version`."""
     if manifest.get("format") != kind:
-        raise DataError(f"{path} holds {shorten(repr(manifest.get('format')))}, not {kind!r}; give the right file")
+        raise DataError(f"{path} holds {quote(manifest.get('format'))}, not {quote(kind)}; give the right file")
     actual = manifest.get("version")
     if actual != version:
         newer = isinstance(actual, int) and actual > version
@@ -446,7 +486,7 @@ def describe_damage(error: Exception) -> str:
 
 def shorten(thing: object) -> str:
     """Return a value as it appears in a message, cut after 120 characters; strings and errors without quotes."""
-    text = str(thing) if isinstance(thing, str | Exception) else repr(thing)
+    text = str(thing) if isinstance(thing, str | Exception) else quote(thing)
     return text if len(text) <= 120 else f"{text[:120]}…"
 
 
@@ -548,7 +588,7 @@ def read_manifest(path: str | os.PathLike[str], kind: str, version: int, *, reme
 
 def is_archive(path: str | os.PathLike[str]) -> bool:
     """Return whether the path is an archive: a zip with a manifest in it."""
-    if not Path(path).is_file():  # zipfile would read a device to its end
+    if find_kind(path) != "file":  # zipfile would read a device to its end
         return False
     try:
         with zipfile.ZipFile(path) as archive:
@@ -584,7 +624,7 @@ def read_arrays(
 
 def is_tensor_file(path: str | os.PathLike[str]) -> bool:
     """Return whether the path is a readable file that begins like a safetensors file, such as a model."""
-    if not Path(path).is_file():
+    if find_kind(path) != "file":
         return False
     try:
         with open(path, "rb") as file:
@@ -723,7 +763,7 @@ def _to_tagged(external: Hashable) -> list[Any]:
         if type(external) is kind:  # a derived type would come back as its base
             return [name, encode(external)]
     kind_name = type(external).__name__
-    raise DataError(f"ids of type {kind_name} cannot be saved, got {external!r}; make them strings or tuples")
+    raise DataError(f"ids of type {kind_name} cannot be saved, got {quote(external)}; make them strings or tuples")
 
 
 def _from_tagged(tagged: list[Any]) -> Any:

@@ -6,15 +6,13 @@ from typing import Any, Literal, cast, get_args, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from spherec.errors import ArgumentError, DataError, UnknownIdError
+from spherec.errors import ArgumentError, DataError, UnknownIdError, enumerate_ids, quote
 
 Ids = Hashable | Iterable[Hashable]
 """One id, or several: a list, an array, a column of a data frame. A tuple is one id."""
 
 Unknown = Literal["error", "skip"]
 """Treatment of unknown ids: raise an `UnknownIdError`, or skip them."""
-
-_SHOWN = 5  # ids named in an error before "and n more"
 
 
 class IdMap(Sequence[Hashable]):
@@ -38,13 +36,14 @@ class IdMap(Sequence[Hashable]):
     def index_of(self, ids: Iterable[Hashable]) -> NDArray[np.int64]:
         """Return the dense indices of external ids; an `UnknownIdError` names those that are not here."""
         if isinstance(ids, str | bytes):
-            raise ArgumentError(f"ids must be a list of ids, got the single {ids!r}; write [{ids!r}]")
+            raise ArgumentError(f"ids must be a list of ids, got the single {quote(ids)}; write [{quote(ids)}]")
         wanted = list(ids)
         indices = self.find(wanted)  # (n,)
         unknown = [wanted[position] for position in np.flatnonzero(indices < 0)]
         if unknown:
             known = f"the {len(self):,} known ids{self._hint(unknown[0])}"
-            raise UnknownIdError(f"{_enumerate_ids(unknown)} not among {known}")
+            verb = "is" if len(unknown) == 1 else "are"
+            raise UnknownIdError(f"{enumerate_ids(unknown)} {verb} not among {known}")
         return indices
 
     def find(self, ids: Iterable[Hashable]) -> NDArray[np.int64]:
@@ -66,7 +65,7 @@ class IdMap(Sequence[Hashable]):
             remedy: What to do about an unknown id, for the message.
         """
         if not isinstance(unknown, str) or unknown not in get_args(Unknown):
-            raise ArgumentError(f"unknown must be 'error' or 'skip', got {unknown!r}")
+            raise ArgumentError(f"unknown must be 'error' or 'skip', got {quote(unknown)}")
         wanted = list_ids(ids)
         if unknown == "skip":
             indices = self.find(wanted)  # (n,)
@@ -107,11 +106,11 @@ class IdMap(Sequence[Hashable]):
         """Return a hint at the commonest mistake, an id of the wrong type, where it is the cause."""
         twin = self.twin(unknown)
         if twin is not None:
-            return f", but the {'string' if isinstance(twin, str) else 'integer'} {twin!r} is"
+            return f", but the {'string' if isinstance(twin, str) else 'integer'} {quote(twin)} is"
         known = self[0] if len(self) else unknown
         if type(known) is type(unknown):
             return ""
-        return f" (ids here are of type {type(known).__name__}, e.g. {known!r}; got {type(unknown).__name__})"
+        return f" (ids here are of type {type(known).__name__}, e.g. {quote(known)}; got {type(unknown).__name__})"
 
     def _texts(self) -> dict[str, Hashable]:
         if self._by_text is None:
@@ -197,7 +196,7 @@ def refuse_twins(known: IdMap, strange: Iterable[Hashable], knows: str, has: str
 
 def describe_id(external: Hashable) -> str:
     """Return an id with its type, for messages: '7' (str)."""
-    return f"{external!r} ({type(external).__name__})"
+    return f"{quote(external)} ({type(external).__name__})"
 
 
 def factorize(column: Iterable[Hashable], role: str) -> tuple[NDArray[np.int32], NDArray[Any]]:
@@ -261,13 +260,15 @@ def refuse_missing(values: NDArray[Any], role: str) -> None:
     if missing.any():
         row = int(missing.argmax())
         raise DataError(
-            f"row {row} has no {role}: its id is {values[row]!r} ({int(missing.sum()):,} such rows); "
+            f"row {row} has no {role}: its id is {quote(values[row])} ({int(missing.sum()):,} such rows); "
             f"drop the rows without {role} first"
         )
 
 
 def _from_iterable(ids: Iterable[Hashable]) -> NDArray[Any]:
     """Return ids of any types, each with its exact type: np.asarray would turn [1, "a"] into two strings."""
+    if not isinstance(ids, Iterable) or isinstance(ids, str | bytes):
+        raise ArgumentError(f"ids must be a list or a column of ids, got {quote(ids)}")
     values = list(ids)
     kinds = set(map(type, values))
     if len(kinds) == 1 and kinds <= {int, float, bool}:
@@ -314,9 +315,3 @@ def _is_missing(external: Hashable) -> bool:
         return bool(external != external)
     except (TypeError, ValueError, ArithmeticError):
         return False  # an array, say: it is not missing, and refused for not being hashable
-
-
-def _enumerate_ids(ids: Sequence[Hashable]) -> str:
-    shown = ", ".join(repr(external) for external in ids[:_SHOWN])
-    more = f" and {len(ids) - _SHOWN:,} more" if len(ids) > _SHOWN else ""
-    return f"{shown}{more} {'is' if len(ids) == 1 else 'are'}"

@@ -23,7 +23,7 @@ from spherec.data.files import (
     write_archive,
 )
 from spherec.data.ids import IdMap, factorize
-from spherec.errors import ArgumentError, DataError, UnreadValuesWarning, describe_missing_column
+from spherec.errors import ArgumentError, DataError, UnreadValuesWarning, describe_missing_column, quote
 from spherec.processes import refuse_polars_after_fork
 
 Orientation = Literal["users x items", "items x users"]
@@ -146,7 +146,7 @@ class Interactions:
         counts, an `UnreadValuesWarning` says that they are not used.
         """
         if not isinstance(rows, str) or rows not in ("users", "items"):
-            raise ArgumentError(f"rows must be 'users' or 'items', got {rows!r}")
+            raise ArgumentError(f"rows must be 'users' or 'items', got {quote(rows)}")
         csr = _binary_csr(matrix)
         csr = csr if rows == "users" else sp.csr_array(csr.T)
         n_users, n_items = csr.shape
@@ -228,7 +228,7 @@ class Interactions:
     def items_of(self, user: int) -> NDArray[np.int32]:
         """Return the item indices of a user index, ascending."""
         if not isinstance(user, int | np.integer) or isinstance(user, bool) or not 0 <= user < self.n_users:
-            raise ArgumentError(f"user must be an index in 0 … {self.n_users - 1}, got {user!r}")
+            raise ArgumentError(f"user must be an index in 0 … {self.n_users - 1}, got {quote(user)}")
         return self.indices[self.indptr[user] : self.indptr[user + 1]]
 
     def filter(self, mask: NDArray[np.bool_], name: str | None = None) -> "Interactions":
@@ -322,7 +322,7 @@ def as_interactions(
     if hasattr(data, "columns"):
         _refuse_options("a data frame goes by columns", orientation=orientation)
         if user is None or item is None:
-            names = ", ".join(map(repr, list(data.columns)[:12]))
+            names = ", ".join(map(quote, list(data.columns)[:12]))
             raise ArgumentError(f"a data frame needs the names of its columns, user=… and item=…, two of {names}")
         # How often a pair occurs does not matter here.
         return Interactions.from_frame(data, user=user, item=item, name=name, duplicates="sum")
@@ -361,7 +361,7 @@ def _from_matrix(matrix: Any, orientation: Orientation | None) -> Interactions:
         rows, columns = matrix.shape if len(matrix.shape) == 2 else (0, 0)
         raise ArgumentError(
             f"orientation must be 'users x items' ({rows:,} users, {columns:,} items) or 'items x users' "
-            f"({columns:,} users, {rows:,} items) for this matrix, got {orientation!r}"
+            f"({columns:,} users, {rows:,} items) for this matrix, got {quote(orientation)}"
         )
     return Interactions.from_matrix(matrix, rows="users" if orientation == "users x items" else "items")
 
@@ -405,7 +405,7 @@ def _warn_unread_column(frame: Any, user: str, item: str) -> None:
     values = np.asarray(frame[column])
     if values.ndim == 1 and values.dtype.kind in "iuf" and len(values) and bool(np.any(values != values[0])):
         warnings.warn(
-            f"column {column!r} is not used, and every row counts as a positive; keep only the high values with "
+            f"column {quote(column)} is not used, and every row counts as a positive; keep only the high values with "
             f"Interactions.from_frame(frame, user={user!r}, item={item!r}, value={column!r}, cut=Cut(min_value=…)), or "
             "drop the column if all rows are meant; values as weights are not supported",
             UnreadValuesWarning,
@@ -426,7 +426,9 @@ def _binary_csr(matrix: Any) -> "sp.csr_array":
         raise DataError(f"the matrix must be two-dimensional: {describe_damage(error)}") from None
     shape, kind = (matrix.shape, matrix.dtype.kind) if dense is None else (dense.shape, dense.dtype.kind)
     if len(shape) != 2 or kind not in "biuf":
-        raise DataError(f"the matrix must be two-dimensional and hold real numbers, got shape {shape}, kind {kind!r}")
+        raise DataError(
+            f"the matrix must be two-dimensional and hold real numbers, got shape {shape}, kind {quote(kind)}"
+        )
     rows, columns, data = _entries(matrix) if dense is None else (*np.nonzero(dense), dense[np.nonzero(dense)])
     if not np.all(data >= 0):  # false for NaN, too
         raise DataError("the matrix must have entries >= 0 and no NaN; keep what counts: matrix > 0")
@@ -456,7 +458,7 @@ def _entries(matrix: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
             if starts[0] != 0 or np.any(starts[1:] < starts[:-1]) or starts[-1] > len(matrix.indices):
                 raise ValueError("indptr does not cut the indices into rows")
             matrix.check_format(full_check=True)
-        coo = sp.coo_array(matrix)
+        coo = sp.coo_array(matrix.astype(np.float32) if matrix.dtype == np.float16 else matrix)
         rows, columns = coo.coords
         for index, length in zip((rows, columns), matrix.shape, strict=True):
             if len(index) != len(coo.data) or (len(index) and not 0 <= index.min() <= index.max() < length):
@@ -490,7 +492,7 @@ def _check(data: Interactions) -> None:
         raise DataError("times must be a row of finite float64")
     for name in {type(name): name for name in data.item_names or ()}.values():
         if not isinstance(name, str | None):
-            raise DataError(f"item names must be strings or None, got {name!r}")
+            raise DataError(f"item names must be strings or None, got {quote(name)}")
     for field, column, length in (("item_names", data.item_names, data.n_items), ("times", times, len(data))):
         if column is not None and len(column) != length:
             raise DataError(f"{field} must have length {length:,}, got {len(column):,}")

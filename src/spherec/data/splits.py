@@ -3,7 +3,7 @@
 Every split is seeded; its parts are disjoint and together hold exactly the pairs that went in.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any, Literal, overload
@@ -15,7 +15,9 @@ from spherec import rng
 from spherec.data.events import pair_keys, to_seconds
 from spherec.data.ids import IdMap, describe_id, factorize, invert, refuse_twins
 from spherec.data.interactions import Interactions, merge_item_names, row_starts
-from spherec.errors import ArgumentError, DataError
+from spherec.data.readers.formats import read
+from spherec.data.readers.many import Paths
+from spherec.errors import ArgumentError, DataError, quote
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def ratio(data: Interactions, test: float = 0.2, *, seed: int = 0) -> Fold:
     Every user keeps at least one item for training, so if many have a single item, less than the share is tested.
     """
     if not isinstance(test, int | float) or not 0 < test < 1:
-        raise ArgumentError(f"test must be a share between 0 and 1, got {test!r}")
+        raise ArgumentError(f"test must be a share between 0 and 1, got {quote(test)}")
     rank = _shuffled_rank(data, seed)  # (E,)
     start = rng.stream(seed, "split start").random()
     # A step up of this staircase comes at a `test` share of any run of ranks.
@@ -83,9 +85,13 @@ def ratio(data: Interactions, test: float = 0.2, *, seed: int = 0) -> Fold:
 
 
 def leave_one_out(data: Interactions, *, by: Literal["random", "time"] = "random", seed: int = 0) -> Fold:
-    """Hold out one item of each user: a random one, or the latest. Users with one item keep it for training."""
+    """Hold out one item of each user: a random one, or the latest. Users with one item keep it for training.
+
+    Of several items at a user's latest time, the seed decides which one is held out: the same data, in any order of
+    rows, and the same seed give the same split.
+    """
     if by not in ("random", "time"):
-        raise ArgumentError(f"by must be 'random' or 'time', got {by!r}")
+        raise ArgumentError(f"by must be 'random' or 'time', got {quote(by)}")
     rank = _shuffled_rank(data, seed)
     if by == "time":
         order = np.lexsort((rank, _times(data), data.users))  # equal times in random order
@@ -106,7 +112,7 @@ def by_time(data: Interactions, *, at: float | str | date | None = None, test: f
     """
     times = _times(data)
     if (at is None) == (test is None):
-        raise ArgumentError(f"give either at or test, got at={at!r} and test={test!r}")
+        raise ArgumentError(f"give either at or test, got at={quote(at)} and test={quote(test)}")
     if not len(times):
         raise DataError("there are no pairs to split by time; give interactions with some")
     if at is not None:
@@ -125,12 +131,16 @@ def by_time(data: Interactions, *, at: float | str | date | None = None, test: f
     return _make_fold(data, late, f"by time, from {moment:.15g} on")
 
 
-def given(train: Interactions, test: Interactions) -> Fold:
-    """Bring a split that came as two data sets under common indices.
+def given(train: Interactions | Paths, test: Interactions | Paths, **reading: Any) -> Fold:
+    """Bring a split that came as two data sets, or as files, under common indices.
+
+    Files are read by `spherec.read` with the options `reading`, the same for both: `given("train.txt", "test.txt",
+    format="adjacency")`.
 
     A `DataError` is raised if they have pairs in common, or ids that are not written alike: `7` here and `"7"` there,
     or no user or no item in both.
     """
+    train, test = _read_part(train, reading), _read_part(test, reading)
     _refuse_other_ids(train.user_ids, test.user_ids, "user")
     _refuse_other_ids(train.item_ids, test.item_ids, "item")
     check_disjoint(train, test)
@@ -160,6 +170,14 @@ def count_common_pairs(train: Interactions, test: Interactions) -> int:
     return int(np.isin(keys, pair_keys(train.users, train.indices, train.n_items)).sum())
 
 
+def _read_part(part: Interactions | Paths, reading: Mapping[str, Any]) -> Interactions:
+    if not isinstance(part, Interactions):
+        return read(part, **reading)
+    if reading:
+        raise ArgumentError(f"Interactions are read already; leave out {', '.join(reading)}, or give files")
+    return part
+
+
 def _make_fold(data: Interactions, tested: NDArray[np.bool_], name: str) -> Fold:
     return Fold(
         data.filter(~tested, f"train part of split: {name}"), data.filter(tested, f"test part of split: {name}")
@@ -184,7 +202,7 @@ def _moment(at: float | str | date) -> float:
     try:
         return to_seconds(at)
     except (TypeError, ValueError):
-        raise ArgumentError(f"at must be a date such as '2004-06-01' or a number, got {at!r}") from None
+        raise ArgumentError(f"at must be a date such as '2004-06-01' or a number, got {quote(at)}") from None
 
 
 def _refuse_other_ids(train: IdMap, test: IdMap, role: str) -> None:

@@ -8,11 +8,14 @@ from numpy.typing import NDArray
 
 from spherec.data import splits
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, DataError
+from spherec.errors import ArgumentError, DataError, quote
 from spherec.evaluation.metrics import Formula, Metric, RankedLists, find_metrics
 from spherec.evaluation.scores import Scores
 from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker, Ranking
+from spherec.ranking.ranker import check_k
+
+_LONGEST = 10_000  # lists of this length are scored even where there are fewer items
 
 
 class ItemLister(Protocol):
@@ -55,6 +58,9 @@ def evaluate(
         )
     if not len(test):
         raise DataError("there are no pairs to test on; give interactions with some")
+    check_k(k)
+    if k > (most := max(train.n_items, _LONGEST)):
+        raise ArgumentError(f"k must be at most {most:,}, and there are {train.n_items:,} items, got {quote(k)}")
     splits.check_disjoint(train, test)
     chosen = find_metrics(metrics)
     users = np.flatnonzero(test.items_per_user)  # (B,)
@@ -101,8 +107,7 @@ def _lister(model: DenseVectors | ItemLister | Fitted, train: Interactions, test
 
 def _check_lists(items: NDArray[np.int64], n_users: int, n_items: int, k: int) -> NDArray[np.int64]:
     """Return the first k of each list (B, K), filled up with -1; refuse lists that would be scored wrongly."""
-    if k < 1:
-        raise ArgumentError(f"k must be a whole number >= 1, got {k}")
+    check_k(k)
     if items.ndim != 2 or len(items) != n_users:
         raise DataError(f"there must be one list for each of {n_users:,} users, got an array of shape {items.shape}")
     lists = np.full((n_users, k), -1, dtype=np.int64)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from spherec.data.events import Events
 from spherec.data.interactions import Interactions
-from spherec.errors import DataError
+from spherec.errors import DataError, quote
 from spherec.geometry import DenseVectors, Vectors
 from spherec.ranking import ExactRanker, Ranking
 
@@ -53,7 +53,7 @@ def align(vectors: Vectors, own: Interactions, data: Interactions) -> ExactRanke
     users, items = own.user_ids.find(data.user_ids), own.item_ids.find(data.item_ids)
     strangers = np.flatnonzero(users < 0)
     if len(strangers):
-        first = ", ".join(repr(data.user_ids[int(user)]) for user in strangers[:3])
+        first = ", ".join(quote(data.user_ids[int(user)]) for user in strangers[:3])
         raise DataError(
             f"the model does not know {len(strangers):,} of the users, {first} among them; evaluate it on the data "
             "that it was trained on"

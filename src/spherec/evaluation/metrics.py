@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from spherec.data.events import pair_keys
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, suggest
+from spherec.errors import ArgumentError, quote, suggest
 
 Values = NDArray[np.float64]
 
@@ -229,7 +229,7 @@ def find_metric(metric: str | Metric | Formula) -> Metric:
         name = metric if metric in named else OTHER_NAMES.get(metric, metric)
         if name not in named:
             raise ArgumentError(
-                f"there is no metric called {metric!r}{suggest(metric, named)}; there are {', '.join(named)}"
+                f"there is no metric called {quote(metric)}{suggest(metric, named)}; there are {', '.join(named)}"
             )
         return named[name]
     if isinstance(metric, type):
@@ -243,10 +243,14 @@ def find_metric(metric: str | Metric | Formula) -> Metric:
                 "a lambda has no name for a table; write the metric with def, or wrap it: FormulaMetric"
             )
         if not callable(metric) or not name.isidentifier():
-            raise ArgumentError(f"a metric must be a name, a function, or have name, label and percent, got {metric!r}")
+            raise ArgumentError(
+                f"a metric must be a name, a function, or have name, label and percent, got {quote(metric)}"
+            )
         own = FormulaMetric(name, name.replace("_", " "), metric)
     if own.name in named and own is not named[own.name]:
-        raise ArgumentError(f"a metric of your own is called {own.name!r} like a built-in one; give it another name")
+        raise ArgumentError(
+            f"a metric of your own is called {quote(own.name)} like a built-in one; give it another name"
+        )
     return own
 
 
@@ -291,7 +295,7 @@ def compute_metric(metric: Metric, lists: RankedLists) -> Values | float:
             return values if values.ndim else float(values)
         got = f"an array of shape {values.shape}"
     raise ArgumentError(
-        f"metric {metric.name!r} returned {got}; it must return one value for each user, of shape "
+        f"metric {quote(metric.name)} returned {got}; it must return one value for each user, of shape "
         f"({len(lists.users)},), or one number"
     )
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, quote
 from spherec.evaluation.metrics import OTHER_NAMES, Metric, RankedLists, Values, compute_metric, mean_of, per_user_name
 
 
@@ -96,5 +96,5 @@ def _item(values: Mapping[str, _Value], name: str) -> _Value:
     if name not in values:
         name = OTHER_NAMES.get(name, name)
     if name not in values:
-        raise ArgumentError(f"there is no metric {name!r} here; there are {', '.join(values)}")
+        raise ArgumentError(f"there is no metric {quote(name)} here; there are {', '.join(values)}")
     return values[name]

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import ttest_rel
 
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, quote
 from spherec.evaluation.metrics import METRICS, OTHER_NAMES, Metric, per_user_name
 from spherec.evaluation.scores import Scores
 
@@ -36,7 +36,7 @@ def difference(first: Scores, second: Scores, metric: str | Metric = "ndcg") -> 
     if name not in known:
         names = ", ".join(f"{OTHER_NAMES[one]} ({one})" if one in OTHER_NAMES else one for one in sorted(known))
         why = "has no values of single users" if name in first.values and name in second.values else "is not in both"
-        raise ArgumentError(f"metric must be one of {names}, got {name!r}, which {why}")
+        raise ArgumentError(f"metric must be one of {names}, got {quote(name)}, which {why}")
     if first.k != second.k or not np.array_equal(first.per_user.users, second.per_user.users):
         raise ArgumentError("the two must be evaluated on the same users and at the same k; evaluate both alike")
     return paired(first.per_user[name], second.per_user[name])

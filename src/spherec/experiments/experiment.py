@@ -8,7 +8,7 @@ from importlib import resources
 from itertools import product
 from typing import Any
 
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, quote
 from spherec.experiments.settings import apply_settings
 from spherec.training import Training
 from spherec.training.config import overlay
@@ -81,10 +81,10 @@ class Experiment:
             raise ArgumentError(f"the experiment is not TOML: {error}; mend it") from None
         tables = content.pop("rows", [])
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-            raise ArgumentError(f"rows must be tables, each under [[rows]], got {tables!r}")
+            raise ArgumentError(f"rows must be tables, each under [[rows]], got {quote(tables)}")
         common = content.pop("all", {})
         if not isinstance(common, dict):
-            raise ArgumentError(f"all must be a table of settings, under [all], got {common!r}")
+            raise ArgumentError(f"all must be a table of settings, under [all], got {quote(common)}")
         rows = tuple(_read_row(overlay(common, table)) for table in tables)
         unknown = content.keys() - {field.name for field in fields(cls)}
         if unknown or "name" not in content or not rows:
@@ -99,7 +99,7 @@ class Experiment:
         """Return one that ships with the package: "book-crossing", "amazon-movies", "echonest", "two-stage"."""
         file = resources.files("spherec.experiments") / f"{name}.toml"
         if not file.is_file():
-            raise ArgumentError(f"there is no experiment called {name!r}; write one in TOML and use from_toml")
+            raise ArgumentError(f"there is no experiment called {quote(name)}; write one in TOML and use from_toml")
         return cls.from_toml(file.read_text(encoding="utf-8"))
 
 
@@ -108,25 +108,29 @@ def check_counts(owner: object, **least: int) -> None:
     for name, smallest in least.items():
         value = getattr(owner, name)
         if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
-            raise ArgumentError(f"{name} must be a whole number >= {smallest}, got {value!r}")
+            raise ArgumentError(f"{name} must be a whole number >= {smallest}, got {quote(value)}")
 
 
 def check_validation(share: object) -> None:
     """Raise an error unless the share is a float between 0 and 1, both excluded."""
     if not isinstance(share, float) or not 0 < share < 1:
-        raise ArgumentError(f"validation must be a share between 0 and 1, got {share!r}")
+        raise ArgumentError(f"validation must be a share between 0 and 1, got {quote(share)}")
 
 
 def _read_row(content: Mapping[str, Any]) -> Row:
     settings = dict(content)
     name, preset = settings.pop("name", None), settings.pop("preset", "two-stage")
     if not isinstance(name, str) or not isinstance(preset, str) or preset not in PRESETS:
-        raise ArgumentError(f"a row needs a name, and a preset of {', '.join(PRESETS)}; got {name!r} and {preset!r}")
+        raise ArgumentError(
+            f"a row needs a name, and a preset of {', '.join(PRESETS)}; got {quote(name)} and {quote(preset)}"
+        )
     grid, mmr_at_most = settings.pop("grid", {}), settings.pop("mmr_at_most", None)
     if not isinstance(grid, dict) or not all(isinstance(values, list) and values for values in grid.values()):
         raise ArgumentError(f'grid of {name} must name settings and their values, {{ "sampler.beta" = [0.7, 0.8] }}')
     if mmr_at_most is not None and not (isinstance(mmr_at_most, int | float) and math.isfinite(mmr_at_most)):
-        raise ArgumentError(f"mmr_at_most of {name} must be a number, got {mmr_at_most!r}; leave it out for no limit")
+        raise ArgumentError(
+            f"mmr_at_most of {name} must be a number, got {quote(mmr_at_most)}; leave it out for no limit"
+        )
     training = PRESETS[preset].training.change(settings)
     combinations = product(*grid.values()) if grid else ()
     choices = (apply_settings(training, dict(zip(grid, values, strict=True))) for values in combinations)

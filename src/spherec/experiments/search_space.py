@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, quote
 from spherec.experiments.settings import apply_settings, read_setting
 from spherec.training import Training
 
@@ -157,7 +157,7 @@ def parse_searches(searches: Sequence[str]) -> dict[str, Domain]:
         name, equals, text = (part.strip() for part in search.partition("="))
         if not equals or not name or not text:
             raise ArgumentError(
-                f"--search needs NAME=RANGE or NAME=CHOICES, e.g. sampler.beta=0.1..1.0, got {search!r}"
+                f"--search needs NAME=RANGE or NAME=CHOICES, e.g. sampler.beta=0.1..1.0, got {quote(search)}"
             )
         if name in domains:
             raise ArgumentError(f"{name} is searched twice, as {domains[name]} and as {text}; give it once")
@@ -181,7 +181,7 @@ def _parse_domain(text: str) -> Domain:
     if ".." in text:
         match = _RANGE.fullmatch(text.replace(" ", ""))
         if match is None:
-            raise ArgumentError(f"{text!r} is not a range of numbers; {_FORMS}")
+            raise ArgumentError(f"{quote(text)} is not a range of numbers; {_FORMS}")
         how = match["how"]
         low, high = _parse_number(match["low"]), _parse_number(match["high"])
         return Range(low, high, how == "log", _parse_number(how) if how and how != "log" else None)
@@ -194,7 +194,7 @@ def _parse_value(text: str) -> SettingValue:
     if re.fullmatch(_NUMBER, text):
         return _parse_number(text)
     if not _WORD.fullmatch(text):
-        raise ArgumentError(f"{text!r} is neither a number nor a word; {_FORMS}")
+        raise ArgumentError(f"{quote(text)} is neither a number nor a word; {_FORMS}")
     return text
 
 

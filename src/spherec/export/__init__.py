@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, quote
 from spherec.export.index import UsearchFormat
 from spherec.export.npz import NpzFormat
 from spherec.export.parquet import ParquetFormat
@@ -136,4 +136,4 @@ def _by_name(name: str) -> ExportFormat:
         if known.name == name:
             return known
     names = ", ".join(known.name for known in EXPORT_FORMATS)
-    raise ArgumentError(f"format must be one of {names}, or an object of your own, got {name!r}")
+    raise ArgumentError(f"format must be one of {names}, or an object of your own, got {quote(name)}")

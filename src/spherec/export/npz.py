@@ -13,7 +13,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from spherec.data.files import atomic_write
-from spherec.errors import DataError
+from spherec.errors import DataError, quote
 from spherec.export.table import ExportBlock, ExportProgress, ExportTable
 from spherec.geometry import Constraint
 
@@ -59,7 +59,9 @@ def _write_ids(archive: zipfile.ZipFile, table: ExportTable) -> None:
     for block in table.blocks():
         for plain in block.ids:
             if str(plain).endswith("\0"):
-                raise DataError(f"the {table.kind} id {plain!r} ends with NUL, which NumPy cuts off; export to parquet")
+                raise DataError(
+                    f"the {table.kind} id {quote(plain)} ends with NUL, which NumPy cuts off; export to parquet"
+                )
     _write_texts(archive, name, table, _ids)
 
 

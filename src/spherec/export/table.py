@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spherec.data.files import json_text
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, DataError
+from spherec.errors import ArgumentError, DataError, quote
 from spherec.geometry import Vectors
 
 What = Literal["items", "users", "both"]
@@ -133,7 +133,7 @@ class ExportBlock:
 def make_export_tables(vectors: Vectors, data: Interactions, what: What, *, names: bool) -> list[ExportTable]:
     """Return the tables of items, users, or both in this order; `names` says whether items have their names."""
     if what not in ("items", "users", "both"):
-        raise ArgumentError(f"what must be 'items', 'users' or 'both', got {what!r}")
+        raise ArgumentError(f"what must be 'items', 'users' or 'both', got {quote(what)}")
     if (vectors.n_users, vectors.n_items) != (data.n_users, data.n_items):
         raise ArgumentError(
             f"there are vectors of {vectors.n_users:,} users and {vectors.n_items:,} items, but ids of "
@@ -150,7 +150,9 @@ def refuse_unwritable_ids(ids: PlainIds, kind: str, target: str, *, nul: bool = 
     """Raise a `DataError` for the first id that UTF-8 cannot hold, or with a NUL character unless `nul` is allowed."""
     for plain in ids:
         if isinstance(plain, str) and (_HALVES.search(plain) or ("\0" in plain and not nul)):
-            raise DataError(f"the {kind} id {plain!r} has a character that {target} cannot hold; export to npz instead")
+            raise DataError(
+                f"the {kind} id {quote(plain)} has a character that {target} cannot hold; export to npz instead"
+            )
 
 
 def clean_name(name: str, *, nul: bool = True) -> str:

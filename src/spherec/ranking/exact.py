@@ -10,7 +10,16 @@ from torch import Tensor
 
 from spherec.data.interactions import Interactions
 from spherec.geometry import Vectors
-from spherec.ranking.ranker import Indices, LeftOut, Ranking, check_queries, refuse_nan, split_blocks
+from spherec.ranking.ranker import (
+    Indices,
+    LeftOut,
+    Ranking,
+    check_items,
+    check_queries,
+    check_users,
+    refuse_nan,
+    split_blocks,
+)
 
 _SCORES = 1 << 24  # held at once: 64 MB of float32
 _TIMES_ON_GPU = 16
@@ -51,6 +60,7 @@ class ExactRanker:
         exclude: Indices | None = None,
     ) -> Ranking:
         """Return the k best items for user indices (B,), without those that the users have in `without`."""
+        users = check_users(users, self.vectors.n_users)
         ranking = Ranking.empty(len(users), k)
         closed, room = self._find_closed(only, exclude), self._room(len(users))
         for block in split_blocks(len(users), len(room)):
@@ -89,8 +99,10 @@ class ExactRanker:
         if only is None and exclude is None:
             return self._unlisted
         closed = np.full(self._size, only is not None)
-        closed[only if only is not None else slice(0)] = False
-        closed[exclude if exclude is not None else slice(0)] = True
+        if only is not None:
+            closed[check_items(only, self._size, "only")] = False
+        if exclude is not None:
+            closed[check_items(exclude, self._size, "exclude")] = True
         chosen = torch.as_tensor(closed, device=self.vectors.device)
         return chosen if self._unlisted is None else chosen | self._unlisted
 

@@ -21,8 +21,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from spherec.data.events import level_of_caller
 from spherec.data.files import DamagedFileError, atomic_path, read_bytes
-from spherec.errors import DataError, UncheckedIndexWarning
+from spherec.errors import DataError, UncheckedIndexWarning, quote
 from spherec.geometry import Vectors
 
 _MARK, _MARK_WITHOUT_CHECKSUM = b"spherec2", b"spherec1"
@@ -76,13 +77,14 @@ def read_index(
     if differs:
         name = differs[0]
         raise DataError(
-            f"{path} is the index of other vectors: {name} {there.get(name)!r}, of this model {here[name]!r}; {_REMEDY}"
+            f"{path} is the index of other vectors: {name} {quote(there.get(name))}, "
+            f"of this model {quote(here[name])}; {_REMEDY}"
         )
     if not has_checksum:
         warnings.warn(
             f"{path} was written by an earlier version and has no checksum, so damage in it is not noticed; {_REMEDY}",
             UncheckedIndexWarning,
-            stacklevel=2,
+            stacklevel=level_of_caller(),
         )
     return config, content[:begin]
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spherec.data.events import pair_keys
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, DataError
+from spherec.errors import ArgumentError, DataError, quote
 from spherec.geometry import Vectors
 
 Indices = NDArray[np.integer[Any]]
@@ -28,10 +28,14 @@ class Ranking:
     @classmethod
     def empty(cls, n_queries: int, k: int) -> Self:
         """Return lists without any item, to be filled block by block."""
-        if k < 1:
-            raise ArgumentError(f"k must be a whole number >= 1, got {k}")
-        items = np.full((n_queries, int(k)), -1, dtype=np.int64)
-        return cls(items, np.full(items.shape, -np.inf, dtype=np.float32))
+        check_k(k)
+        try:
+            items = np.full((n_queries, int(k)), -1, dtype=np.int64)
+            return cls(items, np.full(items.shape, -np.inf, dtype=np.float32))
+        except (MemoryError, ValueError):
+            raise ArgumentError(
+                f"k must be a length for which there is memory, got {quote(k)} for {n_queries:,} lists"
+            ) from None
 
     def put(self, block: slice, items: NDArray[np.int64], scores: NDArray[np.float32]) -> None:
         """Write the lists (b, ≤ K) of a block of queries."""
@@ -111,11 +115,8 @@ class LeftOut:
             return lists
         if len(lists) != n_queries:
             raise ArgumentError(f"without must have one list for each of {n_queries:,} queries, got {len(lists):,}")
-        distinct = [np.unique(np.asarray(items, dtype=np.int64)) for items in lists]
+        distinct = [np.unique(check_items(items, n_items, "without")) for items in lists]
         items = np.concatenate([np.zeros(0, dtype=np.int64), *distinct])
-        if len(items) and not 0 <= items.min() <= items.max() < n_items:
-            wrong = items[(items < 0) | (items >= n_items)][0]
-            raise ArgumentError(f"without must hold item indices in 0 … {n_items - 1}, got {wrong}")
         return cls(np.array([len(items) for items in distinct], dtype=np.int64), items)
 
     @property
@@ -133,9 +134,38 @@ class LeftOut:
         if exclude is None:
             return self
         own = pair_keys(self.queries, self.items, n_items)
-        new = pair_keys(np.arange(len(self.counts))[:, None], exclude, n_items).ravel()
+        everybody = check_items(exclude, n_items, "exclude")
+        new = pair_keys(np.arange(len(self.counts))[:, None], everybody, n_items).ravel()
         keys = np.union1d(own, new)  # ascending: query after query
         return LeftOut(np.bincount(keys // n_items, minlength=len(self.counts)), keys % n_items)
+
+
+def check_k(k: int) -> None:
+    """Raise an `ArgumentError` unless the length of lists is a whole number of at least 1."""
+    if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
+        raise ArgumentError(f"k must be a whole number >= 1, got {quote(k)}")
+
+
+def check_users(users: NDArray[np.int64], n_users: int) -> NDArray[np.int64]:
+    """Return user indices (B,) as an array; raise an `ArgumentError` unless all are in range."""
+    array = np.asarray(users)
+    if array.ndim != 1 or (len(array) and array.dtype.kind not in "iu"):
+        raise ArgumentError(f"users must be a row of whole numbers, got {quote(users)}")
+    if len(array) and not 0 <= int(array.min()) <= int(array.max()) < n_users:
+        wrong = array[(array < 0) | (array >= n_users)][0]
+        raise ArgumentError(f"users must be indices in 0 … {n_users - 1}, got {wrong}")
+    return array.astype(np.int64, copy=False)
+
+
+def check_items(items: Indices, n_items: int, name: str) -> NDArray[np.int64]:
+    """Return item indices (n,) as an array; raise an `ArgumentError` unless all are in range."""
+    array = np.asarray(items)
+    if array.ndim != 1 or (len(array) and array.dtype.kind not in "iu"):
+        raise ArgumentError(f"{name} must be a row of item indices, got {quote(items)}")
+    if len(array) and not 0 <= int(array.min()) <= int(array.max()) < n_items:
+        wrong = array[(array < 0) | (array >= n_items)][0]
+        raise ArgumentError(f"{name} must hold item indices in 0 … {n_items - 1}, got {wrong}")
+    return array.astype(np.int64, copy=False)
 
 
 def split_blocks(n_queries: int, size: int) -> Iterator[slice]:

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 from spherec.data.events import pair_keys
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, quote
 from spherec.geometry import Vectors
 from spherec.processes import ProcessLock
 from spherec.ranking import index_file
 from spherec.ranking.exact import ExactRanker
-from spherec.ranking.ranker import Indices, LeftOut, Ranking, check_queries, refuse_nan, split_blocks
+from spherec.ranking.ranker import Indices, LeftOut, Ranking, check_queries, check_users, refuse_nan, split_blocks
 
 try:
     from usearch.index import Index
@@ -65,7 +65,7 @@ class Hnsw:
         if not self.width >= 1:
             raise ArgumentError(f"width must be >= 1, got {self.width}")
         if self.dtype not in get_args(_Dtype):
-            raise ArgumentError(f"dtype must be one of {', '.join(get_args(_Dtype))}, got {self.dtype!r}")
+            raise ArgumentError(f"dtype must be one of {', '.join(get_args(_Dtype))}, got {quote(self.dtype)}")
         if not 0 <= self.exact_beyond <= 1:
             raise ArgumentError(f"exact_beyond must be between 0 and 1, got {self.exact_beyond}")
 
@@ -165,6 +165,7 @@ class UsearchRanker:
         """Return the k best items for user indices (B,), without those that the users have in `without`."""
         if not self._can_search(k, only, exclude):
             return self._exact.top(users, k, without=without, only=only, exclude=exclude)
+        users = check_users(users, self.vectors.n_users)
         ranking = Ranking.empty(len(users), k)
         for block in split_blocks(len(users), _QUERIES):
             queries = self.vectors.users(torch.as_tensor(users[block], device=self.vectors.device)).cpu().numpy()
@@ -195,7 +196,7 @@ class UsearchRanker:
         """Return whether the graph can answer: it cannot keep to `only`, and a long `exclude` leaves too little."""
         if only is not None:
             return False
-        return exclude is None or bool(self._in_view(k, np.array([len(exclude)]))[0] <= self._most)
+        return exclude is None or bool(self._in_view(k, np.array([np.size(exclude)]))[0] <= self._most)
 
     @property
     def _most(self) -> float:

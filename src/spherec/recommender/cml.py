@@ -19,7 +19,7 @@ from spherec.data.files import lock_output, refuse_lack_of_room, refuse_unwritab
 from spherec.data.ids import Unknown
 from spherec.data.interactions import Interactions, Orientation, as_interactions
 from spherec.device import DeviceName, resolve
-from spherec.errors import ArgumentError, suggest
+from spherec.errors import ArgumentError, quote, suggest
 from spherec.evaluation.validation import VALIDATION_METRIC, Validation, hold_out
 from spherec.geometry import Constraint, check_finite
 from spherec.losses import Loss
@@ -114,7 +114,7 @@ class CML(TrainedModel):
     ) -> None:
         if not isinstance(preset, str) or preset not in PRESETS:
             hint = suggest(str(preset), PRESETS)
-            raise ArgumentError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}{hint}")
+            raise ArgumentError(f"preset must be one of {', '.join(PRESETS)}, got {quote(preset)}{hint}")
         super().__init__()
         given: dict[str, Any] = {
             "dim": dim,

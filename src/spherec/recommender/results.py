@@ -60,6 +60,7 @@ class Reason(NamedTuple):
 
 
 _Record = TypeVar("_Record")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what cells begin with that spreadsheets calculate
 
 
 class Results(Sequence[_Record], Generic[_Record]):
@@ -78,6 +79,11 @@ class Results(Sequence[_Record], Generic[_Record]):
         """Return the records as plain dictionaries."""
         names = list(self._columns)
         return [dict(zip(names, values, strict=True)) for values in zip(*self._columns.values(), strict=True)]
+
+    def guard_formulas(self) -> "Results[_Record]":
+        """Return the records with an apostrophe before every text that a spreadsheet would take for a formula."""
+        columns = {name: [_guard(value) for value in values] for name, values in self._columns.items()}
+        return Results(self._kind, columns)
 
     def to_polars(self) -> "pl.DataFrame":
         """Return a polars data frame with a row for each record."""
@@ -135,3 +141,7 @@ class Results(Sequence[_Record], Generic[_Record]):
         lines = [f"  {record!r}" for record in self[:_SHOWN]]
         more = [f"  … {len(self) - _SHOWN:,} more"] if len(self) > _SHOWN else []
         return "\n".join([f"{len(self):,} {self._kind.__name__}", *lines, *more])
+
+
+def _guard(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -29,14 +29,18 @@ def write_results(
     data: Interactions,
     users: Ids | None,
     progress: Callable[[int], None] | None,
+    *,
+    guard_formulas: bool = False,
 ) -> int:
     """Write what `recommend` returns for users, by default all of `data`; return the number of rows."""
     if Path(path).suffix not in _SUFFIXES:
         raise ArgumentError(f"{path} must end in {' or '.join(_SUFFIXES)}, which says what to write")
     refuse_unwritable(path)
+    if guard_formulas and Path(path).suffix != ".csv":
+        raise ArgumentError(f"guard_formulas is for CSV; leave it out, or write a .csv instead of {path}")
     blocks = _answer(recommend, data, users, progress)
     if Path(path).suffix == ".csv":
-        return _write_csv(path, blocks)
+        return _write_csv(path, (block.guard_formulas() for block in blocks) if guard_formulas else blocks)
     texts = {name for name, ids in (("user", data.user_ids), ("item", data.item_ids)) if _is_text(ids)}
     return _write_parquet(path, blocks, texts)
 

@@ -21,7 +21,7 @@ from spherec.evaluation.foreign import align
 from spherec.geometry import DenseVectors, squared_distance
 from spherec.processes import ProcessLock
 from spherec.ranking import ExactRanker, Ranker, Ranking
-from spherec.ranking.ranker import refuse_nan
+from spherec.ranking.ranker import check_k, refuse_nan
 from spherec.recommender import results_file
 from spherec.recommender.fold_in import FoldIn
 from spherec.recommender.results import Reason, Recommended, Results, SimilarItem, SimilarUser
@@ -164,6 +164,7 @@ class TrainedModel:
         exclude: Ids | None = None,
         exclude_seen: bool = True,
         unknown: Unknown = "error",
+        guard_formulas: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> int:
         """Write the answers of `recommend` for many users atomically to a file; return the number of rows.
@@ -179,6 +180,8 @@ class TrainedModel:
             exclude: Items that must not be recommended.
             exclude_seen: Leave out the items that a user has.
             unknown: "error" raises an `UnknownIdError` for ids that the model does not know, "skip" ignores them.
+            guard_formulas: In CSV, put an apostrophe before ids and names that begin with = + - @, which a spreadsheet
+                would take for formulas. By default they are written as they are.
             progress: Called with the number of users done, after each block.
         """
         model = TrainedModel(self._state)  # one version for all blocks
@@ -186,7 +189,7 @@ class TrainedModel:
         recommend = partial(
             model.recommend, k=k, only=only, exclude=exclude, exclude_seen=exclude_seen, unknown=unknown
         )
-        return results_file.write_results(path, recommend, model.data, users, progress)
+        return results_file.write_results(path, recommend, model.data, users, progress, guard_formulas=guard_formulas)
 
     def similar_items(self, items: Ids, k: int = 10, *, unknown: Unknown = "error") -> Results[SimilarItem]:
         """Return the k items nearest to an item, or to each of several; the item itself is not listed."""
@@ -345,6 +348,5 @@ def _look_up_items(ids: Ids | None, data: Interactions, unknown: Unknown) -> NDA
 
 def _check_k(k: int, most: int) -> int:
     """Return the length of a list, cut to what there is; raise an `ArgumentError` unless it is a whole number >= 1."""
-    if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
-        raise ArgumentError(f"k must be a whole number >= 1, got {k!r}")
+    check_k(k)
     return max(min(int(k), most), 1)

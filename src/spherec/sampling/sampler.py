@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, quote
 from spherec.geometry import Geometry
 
 
@@ -90,4 +90,4 @@ class UnknownSampling(Sampling):
 def check_count(name: str, count: int) -> None:
     """Raise an `ArgumentError` unless the count is a whole number >= 1."""
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise ArgumentError(f"{name} must be a whole number >= 1, got {count!r}")
+        raise ArgumentError(f"{name} must be a whole number >= 1, got {quote(count)}")

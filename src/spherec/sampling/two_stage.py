@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, check_number
+from spherec.errors import ArgumentError, check_number, quote
 from spherec.geometry import Geometry, gather, unit
 from spherec.kernels import Backend, backend
 from spherec.kernels.protocol import Candidates, TwoStageLaw
@@ -62,7 +62,7 @@ class TwoStage(Sampling):
         check_number("sharpness", self.sharpness, 0, 1000, "0.02")
         check_number("cap", self.cap, 0.001, 0.999, "0.875")
         if self.vectors not in ("live", "frozen"):
-            raise ArgumentError(f"vectors must be 'live' or 'frozen', got {self.vectors!r}")
+            raise ArgumentError(f"vectors must be 'live' or 'frozen', got {quote(self.vectors)}")
 
     def build(self, train: Interactions, device: torch.device, *, initial_items: Tensor) -> Sampler:
         """Return the sampler for `train` on `device`; frozen vectors are `initial_items` (I, D)."""

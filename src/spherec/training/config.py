@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_
 import numpy as np
 
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, suggest
+from spherec.errors import ArgumentError, quote, suggest
 from spherec.geometry import Constraint
 from spherec.losses import LOSSES, Hinge, Loss, UnknownLoss
 from spherec.optim import Adam
@@ -78,7 +78,7 @@ class Training:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < bound:
                 or_none = ", or None" if name in optional else ""
-                raise ArgumentError(f"{name} must be a whole number >= {bound}{or_none}, got {value!r}")
+                raise ArgumentError(f"{name} must be a whole number >= {bound}{or_none}, got {quote(value)}")
         if left := self.dim % self.subspaces:
             raise ArgumentError(
                 f"dim {self.dim} cannot be divided into {self.subspaces} equal subspaces of at most "
@@ -88,13 +88,13 @@ class Training:
         for name in ("covariance", "spread_out", "balance"):
             value = getattr(self, name)
             if not isinstance(value, int | float) or not 0 <= value < float("inf"):
-                raise ArgumentError(f"{name} must be a number >= 0, got {value!r}")
+                raise ArgumentError(f"{name} must be a number >= 0, got {quote(value)}")
         if self.constraint not in get_args(Constraint):
-            raise ArgumentError(f"constraint must be 'sphere' or 'ball', got {self.constraint!r}")
+            raise ArgumentError(f"constraint must be 'sphere' or 'ball', got {quote(self.constraint)}")
         _check_part("loss", self.loss, Loss, LOSSES)
         _check_part("sampler", self.sampler, Sampling, SAMPLERS)
         if not isinstance(self.optimizer, Adam):
-            raise ArgumentError(f"optimizer must be an Adam, got {self.optimizer!r}")
+            raise ArgumentError(f"optimizer must be an Adam, got {quote(self.optimizer)}")
 
     @property
     def subspaces(self) -> int:
@@ -181,7 +181,7 @@ def _check_part(name: str, part: object, protocol: type, own: Mapping[str, type]
     kind = type(part).__name__
     if isinstance(part, type) or not isinstance(part, protocol):
         known = " or ".join([*own, f"an object of your own subclass of {protocol.__module__}.{protocol.__name__}"])
-        raise ArgumentError(f"{name} must be a {known}, got {part!r}")
+        raise ArgumentError(f"{name} must be a {known}, got {quote(part)}")
     if kind in own and type(part) is not own[kind]:
         raise ArgumentError(f"{name} is of a class named {kind}, as one of spherec's own; give the class another name")
 
@@ -226,7 +226,7 @@ def _change_part(part: _Part, changes: object, where: str) -> _Part:
     """Return the loss, sampler or optimiser with changes, among which may be its kind."""
     if not isinstance(changes, Mapping):
         first = f", {where}.{fields(part)[0].name}" if is_dataclass(part) else ""
-        raise ArgumentError(f"{where} has fields of its own, got {changes!r}; set {where}.kind{first} and so on")
+        raise ArgumentError(f"{where} has fields of its own, got {quote(changes)}; set {where}.kind{first} and so on")
     part = _change_kind(part, changes.get("kind"), where)
     rest = {name: value for name, value in changes.items() if name != "kind"}
     if not rest:
@@ -242,7 +242,7 @@ def _change_kind(part: _Part, kind: object, where: str) -> _Part:
         return part
     kinds = _KINDS[where]
     if not isinstance(kind, str) or kind not in kinds:
-        raise ArgumentError(f"{where}.kind must be one of {', '.join(kinds)}, got {kind!r}")
+        raise ArgumentError(f"{where}.kind must be one of {', '.join(kinds)}, got {quote(kind)}")
     changed: _Part = kinds[kind]()
     return changed
 
@@ -253,16 +253,16 @@ def _check_type(value: Any, hint: Any, where: str) -> Any:
     if isinstance(hint, UnionType):  # int | None
         if value in (None, _AUTO):
             return None
-        hint, or_auto = get_args(hint)[0], f" or {_AUTO!r}"
+        hint, or_auto = get_args(hint)[0], f" or {quote(_AUTO)}"
     if get_origin(hint) is Literal:
         if value not in get_args(hint):
-            raise ArgumentError(f"{where} must be one of {', '.join(map(repr, get_args(hint)))}, got {value!r}")
+            raise ArgumentError(f"{where} must be one of {', '.join(map(quote, get_args(hint)))}, got {quote(value)}")
         return value
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
     if hint in kinds and (not isinstance(value, hint) or (hint is int and isinstance(value, bool))):
-        raise ArgumentError(f"{where} must be {kinds[hint]}{or_auto}, got {value!r}")
+        raise ArgumentError(f"{where} must be {kinds[hint]}{or_auto}, got {quote(value)}")
     return value
 
 
@@ -280,8 +280,8 @@ def advise(config: Training, data: Interactions) -> list[str]:
     advice = [*find_idle_settings(config, data), *config.loss.advice(data)]
     if not advice and (config.loss, config.sampler) == (_DEFAULT.loss, _DEFAULT.sampler):
         advice.append(
-            "the default is made for lists that are not mainstream; --preset accurate had a higher NDCG on all data "
-            "that we measured, by 3 to 47 %, with more popular items, and takes about four times as long"
+            "the default is made for lists that are not mainstream; on Book-Crossing --preset accurate had a higher "
+            "NDCG (6.3 against 4.3 %), with more popular items, in about four times the time"
         )
     return advice
 

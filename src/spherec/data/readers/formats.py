@@ -17,7 +17,8 @@ from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, level_of_caller
 from spherec.data.files import is_archive, refuse_unreadable
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, DataError, MissingPackageError, UncutValuesWarning, UnreadValuesWarning
+from spherec.data.readers.many import Paths, describe_files, list_files
+from spherec.errors import ArgumentError, DataError, MissingPackageError, UncutValuesWarning, UnreadValuesWarning, quote
 from spherec.processes import refuse_polars_after_fork
 
 FormatName = Literal[
@@ -237,7 +238,7 @@ FORMATS: dict[FormatName, FileFormat] = {
 
 
 def read(
-    path: str | PathLike[str],
+    path: Paths,
     *,
     user: str = "user",
     item: str = "item",
@@ -261,7 +262,8 @@ def read(
 
     Args:
         path: CSV, TSV or JSON lines, plain or gzipped; Parquet; a sparse matrix that scipy saved; or a file that
-            `Interactions.save` wrote.
+            `Interactions.save` wrote. A folder, a pattern such as "plays/part-*.csv" (both sorted by name) or a list of
+            paths stands for several files of one format, which are read as one: equal ids are the same user or item.
         user: The column with the external ids of users. Ids in text files are strings: "007" is not 7. Where a table
             has no column of this default name, usual names (userId, reviewerID, …) are recognised.
         item: The column with the external ids of items; likewise (movieId, asin, …).
@@ -307,13 +309,14 @@ def read(
         return data
     from spherec.data.readers.names import read_names  # imports this file
 
-    return data.with_item_names(
-        read_names(path, id=item, name=name, header=header, separator=separator, encoding=encoding)
-    )
+    names: dict[str, str] = {}
+    for file in list_files(path):
+        names |= read_names(file, id=item, name=name, header=header, separator=separator, encoding=encoding)
+    return data.with_item_names(names)
 
 
 def read_interactions(
-    path: str | PathLike[str],
+    path: Paths,
     reading: Reading,
     *,
     duplicates: Duplicates | None = None,
@@ -323,10 +326,10 @@ def read_interactions(
     on_uncut: Callable[[float, float], None] | None = None,
     on_merged: Callable[[int], None] | None = None,
 ) -> Interactions:
-    """Read, merge and cut a file; a prepared one is loaded and cut.
+    """Read, merge and cut a file, or several as one; a prepared one is loaded and cut.
 
     Args:
-        path: The file.
+        path: The file, or several; see `list_files`.
         reading: How to read it.
         duplicates: How repeated pairs are merged; by default as the format or the values suggest.
         cut: Which events count; by default all.
@@ -339,6 +342,10 @@ def read_interactions(
             caller nor the format says how to merge them.
     """
     cut = cut or Cut()
+    files = list_files(path)
+    path = describe_files(files)
+    if len(files) > 1 and (archive := next(filter(is_archive, files), None)):
+        raise DataError(f"{archive} is prepared, and prepared files are read alone; give the files it was made of")
     if items is not None and cut.min_per_item:
         raise ArgumentError(
             f"items states items that nobody has, and min_per_item={cut.min_per_item} drops them; leave one of them out"
@@ -350,8 +357,9 @@ def read_interactions(
     refuse_without_polars()
     all_items = None if items is None else _list_items(items)  # first: it fails sooner
     chosen_value = reading.columns.value
-    reading = recognise(path, reading)
-    events = _read_recognised(path, reading)
+    readings = _recognise_all(files, reading)
+    reading = readings[0]
+    events = _read_all(files, readings)
     if all_items is not None:
         events = events.with_items(all_items)
     rule = duplicates or FORMATS[reading.format].duplicates
@@ -373,10 +381,33 @@ def read_interactions(
     return Interactions.from_events(events)
 
 
-def read_events(path: str | PathLike[str], reading: Reading) -> Events:
-    """Read the raw events of a file, neither merged nor cut."""
+def read_events(path: Paths, reading: Reading) -> Events:
+    """Read the raw events of a file, or of several of one format, neither merged nor cut."""
     refuse_without_polars()
-    return _read_recognised(Path(path), recognise(Path(path), reading))
+    files = list_files(path)
+    return _read_all(files, _recognise_all(files, reading))
+
+
+def _recognise_all(files: Sequence[Path], reading: Reading) -> list[Reading]:
+    """Return how to read each file; raise a `DataError` unless all have one format."""
+    quiet = replace(reading, report=None)  # what the first is taken for stands for all
+    readings = [recognise(file, quiet if number else reading) for number, file in enumerate(files)]
+    for file, other in zip(files, readings, strict=True):
+        if other.format != readings[0].format:
+            raise DataError(
+                f"several files must have one format, but {files[0]} is {readings[0].format} and {file} is "
+                f"{other.format}; read them apart, or name the format"
+            )
+    return readings
+
+
+def _read_all(files: Sequence[Path], readings: Sequence[Reading]) -> Events:
+    parts: list[Events] = []
+    for file, reading in zip(files, readings, strict=True):
+        parts.append(FORMATS[reading.format].read(file, reading))
+        if reading.limit is not None and sum(map(len, parts)) >= reading.limit:
+            break
+    return Events.concatenate(parts)
 
 
 def recognise(path: str | PathLike[str], reading: Reading) -> Reading:
@@ -392,10 +423,6 @@ def recognise(path: str | PathLike[str], reading: Reading) -> Reading:
     if found.reading.read_as and reading.report is not None:
         reading.report(f"{path}: read as {found.reading.read_as} ({found.layout})")
     return found.reading
-
-
-def _read_recognised(path: str | PathLike[str], reading: Reading) -> Events:
-    return FORMATS[reading.format].read(Path(path), reading)
 
 
 def run_options(reading: Reading) -> dict[str, Any]:
@@ -482,5 +509,5 @@ def _refuse_column_options(
     given |= {"duplicates": duplicates} if duplicates else {}
     given |= {"items": items} if items is not None else {}
     if given:
-        options = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        options = ", ".join(name if name == "columns" else f"{name}={quote(value)}" for name, value in given.items())
         raise ArgumentError(f"{what} knows its own columns; leave out {options}")

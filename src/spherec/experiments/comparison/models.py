@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from spherec.errors import ArgumentError, suggest
+from spherec.errors import ArgumentError, quote, suggest
 from spherec.experiments.comparison.base import ComparedModel, Peer, UserPeer
 from spherec.experiments.comparison.ease import Ease
 from spherec.experiments.comparison.implicit_peers import Als, Bpr, Knn
@@ -30,12 +30,12 @@ def known_models() -> list[str]:
 def find_models(models: Iterable[object]) -> list[ComparedModel]:
     """Return the models, each once. They are names, configs of spherec (`Training` or `CML`), or peers of your own."""
     if isinstance(models, str):
-        raise ArgumentError(f"models must be a list of names, got {models!r}; give [{models!r}]")
+        raise ArgumentError(f"models must be a list of names, got {quote(models)}; give [{quote(models)}]")
     found: dict[str, ComparedModel] = {}
     for model in models:
         one = _find_model(model)
         if one.name in found and not isinstance(model, str):
-            raise ArgumentError(f"two models are called {one.name!r}; give one of them another name")
+            raise ArgumentError(f"two models are called {quote(one.name)}; give one of them another name")
         found[one.name] = one
     if not found:
         raise ArgumentError(f"there are no models to compare; name some of {', '.join(known_models())}")
@@ -49,7 +49,7 @@ def _find_model(model: object) -> ComparedModel:
         known = known_models()
         if model not in known:
             raise ArgumentError(
-                f"there is no model called {model!r}{suggest(model, known)}; there are {', '.join(known)}"
+                f"there is no model called {quote(model)}{suggest(model, known)}; there are {', '.join(known)}"
             )
         return PEERS[model] if model in PEERS else OurModel.preset(model)
     config = model if isinstance(model, Training) else getattr(model, "config", None)

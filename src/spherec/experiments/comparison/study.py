@@ -21,7 +21,7 @@ from spherec.data import splits
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.device import DeviceName, resolve
-from spherec.errors import ArgumentError, DataError, SpherecError, TrainingError
+from spherec.errors import ArgumentError, DataError, SpherecError, TrainingError, quote
 from spherec.evaluation import METRICS, Metric, evaluate, validation_part
 from spherec.evaluation.metrics import (
     Formula,
@@ -352,7 +352,7 @@ def draw_settings(space: SearchValues, trials: int, *, seed: int, name: str, fol
     What is drawn for one model and fold does not depend on any other.
     """
     if not isinstance(trials, int) or isinstance(trials, bool) or trials < 1:
-        raise ArgumentError(f"trials must be a whole number >= 1, got {trials!r}")
+        raise ArgumentError(f"trials must be a whole number >= 1, got {quote(trials)}")
     size = math.prod(len(values) for values in space.values())
     others = rng.stream(seed, f"settings of {name}", fold).permutation(size - 1)[: trials - 1] + 1
     return [_combination(space, int(number)) for number in (0, *others)]

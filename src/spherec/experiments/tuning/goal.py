@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, quote
 from spherec.evaluation import Metric
 from spherec.evaluation.metrics import Formula, find_metric, format_metric, label_at
 from spherec.experiments.trial import is_within
@@ -24,11 +24,11 @@ class Goal:
     def __post_init__(self) -> None:
         if getattr(self.objective, "lower_is_better", False):
             raise ArgumentError(
-                f"a search looks for the highest metric, but lower is better for {self.objective.name!r}; name another "
-                "metric, or write one that returns the negative"
+                f"a search looks for the highest metric, but lower is better for {quote(self.objective.name)}; name "
+                "another metric, or write one that returns the negative"
             )
         if not isinstance(self.k, int) or self.k < 1:
-            raise ArgumentError(f"k must be a whole number >= 1, got {self.k!r}")
+            raise ArgumentError(f"k must be a whole number >= 1, got {quote(self.k)}")
         if not 0 < self.validation < 1:
             raise ArgumentError(f"validation must be a share between 0 and 1, got {self.validation:g}")
         if self.mmr_at_most is not None and not 0 <= self.mmr_at_most < float("inf"):

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import unquote, unquote_plus
 
 from spherec.data.files import refuse_unwritable
-from spherec.errors import ArgumentError, DataError, SpherecError
+from spherec.errors import ArgumentError, DataError, SpherecError, quote
 from spherec.experiments.tuning.package import SQLAlchemyError, optuna
 
 _HEARTBEAT, _GRACE = 30, 120  # seconds between two heartbeats, and without one before a trial is given to another
@@ -162,7 +162,7 @@ def _refuse_other(
     study: "optuna.Study", known: Mapping[str, Any] | None, now: Mapping[str, Any], storage: str | PathLike[str] | None
 ) -> None:
     """Raise an error that names the first difference between the study and what is asked for now."""
-    where = f"study {study.study_name!r} in {hide_password(storage)}"
+    where = f"study {quote(study.study_name)} in {hide_password(storage)}"
     remedy = "give the same, or start another study with --study or --storage"
     if known is None:
         raise DataError(f"{where} was not made by spherec tune; name another with --study or --storage")

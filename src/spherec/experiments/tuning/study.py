@@ -20,7 +20,7 @@ import torch
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.device import DeviceName, resolve
-from spherec.errors import ArgumentError, TrainingError
+from spherec.errors import ArgumentError, TrainingError, quote
 from spherec.evaluation import Metric, validation_part
 from spherec.evaluation.metrics import Formula, median_popularity
 from spherec.experiments.own_code import hash_own_code
@@ -106,7 +106,7 @@ def tune(
     if not isinstance(data, Interactions):
         raise ArgumentError(f"data must be Interactions, got {type(data).__name__}; Interactions.from_frame makes some")
     if not isinstance(trials, int) or trials < 1:
-        raise ArgumentError(f"trials must be a whole number >= 1, got {trials!r}")
+        raise ArgumentError(f"trials must be a whole number >= 1, got {quote(trials)}")
     if minutes is not None and not minutes > 0:
         raise ArgumentError(f"minutes must be > 0, got {minutes:g}")
     if not study.strip():
@@ -134,7 +134,7 @@ def _search_space(config: Any, search: Sequence[str] | Mapping[str, Domain] | No
     if not isinstance(base, Training):
         raise ArgumentError(f"config must be a Training or a CML, got {type(config).__name__}")
     if isinstance(search, str):
-        raise ArgumentError(f"search must be a list, got {search!r}; give [{search!r}]")
+        raise ArgumentError(f"search must be a list, got {quote(search)}; give [{quote(search)}]")
     if search is None:
         return SearchSpace.build(base, default_search(base))
     return SearchSpace.build(base, search if isinstance(search, Mapping) else parse_searches(search))

@@ -13,9 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from spherec import rng
 from spherec.kernels.cpu.compiled import compiled
 from spherec.kernels.protocol import Candidates, Directions, Flags, Floats, Ints, LawTables, OwnItems, TwoStageLaw
-from spherec.kernels.reference.negatives import count_repeats, draw_by_noise, weigh
+from spherec.kernels.reference.negatives import count_repeats, weigh
 
 Guide = NDArray[np.int32]
 
@@ -86,7 +87,7 @@ class CpuTwoStage:
         if law.replacement:
             return count_repeats(self._draws.any(law.n_candidates, generator))
         if law.by_noise:
-            items, _ = draw_by_noise(law.log_law, law.n_candidates, generator)  # (C,)
+            items, _ = rng.draw_without_replacement(law.log_law, law.n_candidates, generator)  # (C,)
             return Candidates(items, torch.ones_like(items, dtype=torch.float32))
         drawn = self._draws.any(law.draws, generator)
         items, multiplicity = torch.zeros(law.n_candidates, dtype=torch.int64), torch.zeros(law.n_candidates)
@@ -102,7 +103,7 @@ class CpuTwoStage:
         if not self._is_mild:
             closed = self._membership.mask(users, candidates.items)  # (B, C)
             log_weights = weigh(near @ others.T, closed, candidates.multiplicity, self.law.exponent, self.law.cap)
-            places, valid = draw_by_noise(log_weights, n, generator)  # (B, n)
+            places, valid = rng.draw_without_replacement(log_weights, n, generator)  # (B, n)
         elif self.rejection_pays(candidates, n):
             places, valid = self._draw_mostly_by_rejection(users, near, candidates, others, n, generator)
         else:

@@ -5,9 +5,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from spherec import rng
 from spherec.kernels.protocol import Candidates, Directions, LawTables, OwnItems, TwoStageLaw
-
-_LEAST = 1e-38  # a uniform draw of 0 has no logarithm
 
 
 class ReferenceLaw:
@@ -74,7 +73,7 @@ class ReferenceTwoStage:
         if law.replacement:
             return count_repeats(self._draws.any(law.n_candidates, generator))
         if law.by_noise:
-            items, _ = draw_by_noise(law.log_law, law.n_candidates, generator)  # (C,)
+            items, _ = rng.draw_without_replacement(law.log_law, law.n_candidates, generator)  # (C,)
             return Candidates(items, torch.ones_like(items, dtype=torch.float32))
         return first_distinct(self._draws.any(law.draws, generator), law.n_candidates)
 
@@ -86,7 +85,7 @@ class ReferenceTwoStage:
         similarity = directions(positives) @ directions(candidates.items).T  # (B, C)
         closed = self._membership.mask(users, candidates.items)  # (B, C)
         log_weights = weigh(similarity, closed, candidates.multiplicity, self.law.exponent, self.law.cap)  # (B, C)
-        places, valid = draw_by_noise(log_weights, n, generator)  # (B, n)
+        places, valid = rng.draw_without_replacement(log_weights, n, generator)  # (B, n)
         return candidates.items[places], valid
 
 
@@ -103,17 +102,6 @@ def weigh(similarity: Tensor, closed: Tensor, multiplicity: Tensor, exponent: fl
     none_near = far.all(1, keepdim=True)  # (B, 1)
     log_weights = torch.where(none_near, multiplicity.log(), log_weights)
     return log_weights.masked_fill(torch.where(none_near, closed, far), float("-inf"))
-
-
-def draw_by_noise(log_weights: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw n places (…, n) from each row of log weights (…, C), one after the other without replacement.
-
-    They are the n largest of log w + Gumbel noise. With them (…, n): whether there was a weight above 0 left to draw.
-    """
-    noise = torch.empty_like(log_weights).uniform_(generator=generator).clamp_min_(_LEAST)
-    noise = noise.log_().neg_().log_()  # minus a Gumbel variable
-    keys, places = (log_weights - noise).topk(n, dim=-1)
-    return places, keys > float("-inf")
 
 
 def first_distinct(items: Tensor, count: int) -> Candidates:

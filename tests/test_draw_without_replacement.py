@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from spherec.kernels.reference.negatives import draw_by_noise
+from spherec.rng import draw_without_replacement
 from tests.oracles import image_law, successive_law
 from tests.sampling.checks import FEWEST_DRAWS, assert_follows, generator
 
@@ -9,7 +9,7 @@ WEIGHTS = [5.0, 1.0, 0.0, 3.0, 0.2]
 
 
 def drawn(weights, n, seed=0, rows=FEWEST_DRAWS):
-    return draw_by_noise(torch.tensor(weights).log().repeat(rows, 1), n, generator(seed))
+    return draw_without_replacement(torch.tensor(weights).log().repeat(rows, 1), n, generator(seed))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
@@ -36,19 +36,19 @@ def test_no_weight_at_all_gives_nothing():
 
 
 def test_a_single_row_has_no_batch_dimension():
-    places, valid = draw_by_noise(torch.tensor(WEIGHTS).log(), 2, generator())
+    places, valid = draw_without_replacement(torch.tensor(WEIGHTS).log(), 2, generator())
     assert places.shape == valid.shape == (2,)
 
 
 def test_weights_of_any_size_count_by_their_ratios():
     log_weights = torch.tensor([700.0, 700.0 - 1.0986123, float("-inf")]).repeat(FEWEST_DRAWS, 1)
-    places, _ = draw_by_noise(log_weights, 1, generator(5))
+    places, _ = draw_without_replacement(log_weights, 1, generator(5))
     assert_follows(places[:, 0].tolist(), [0.75, 0.25, 0])
 
 
 @pytest.mark.parametrize("extreme", [0.0, 1 - 2**-24])
 def test_extreme_noise_stays_finite(extreme, monkeypatch):
     monkeypatch.setattr(torch.Tensor, "uniform_", lambda self, generator: self.fill_(extreme))
-    places, valid = draw_by_noise(torch.tensor([0.0, 1.0, float("-inf")]), 3, generator())
+    places, valid = draw_without_replacement(torch.tensor([0.0, 1.0, float("-inf")]), 3, generator())
     assert places.tolist() == [1, 0, 2]
     assert valid.tolist() == [True, True, False]

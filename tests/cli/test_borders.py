@@ -1,0 +1,142 @@
+"""The borders of the command line: odd files, names, ids and outputs end with one sentence, and nothing is lost."""
+
+import os
+import tomllib
+
+import pytest
+
+from spherec.cli.tune import _is_own
+from spherec.data.interactions import Interactions
+from tests.recommender.models import model_of, small
+
+EVIL = "\x1b]0;owned\x07\u202e\x9b31m"
+
+
+@pytest.fixture
+def model(tmp_path):
+    data = Interactions.from_pairs(["=u", EVIL, "=u"], [EVIL, "@i", "\nk"])
+    model_of(data).save(tmp_path / "m.spherec")
+    return tmp_path / "m.spherec"
+
+
+def is_one_sentence(done):
+    (line,) = [line for line in done.err.splitlines() if line.strip()]
+    return (
+        done.code == 2 and line.startswith("error: ") and done.out == "" and "\x1b]" not in line and "Error" not in line
+    )
+
+
+def odd_paths(folder):
+    os.mkfifo(folder / "pipe")
+    (folder / "empty").mkdir()
+    (folder / "loop").symlink_to("loop")
+    return [
+        folder / "pipe",
+        folder / "empty",
+        folder / "loop",
+        "/dev/zero",
+        "x" * 245,
+        "x" * 5000,
+        EVIL,
+        "a\nb",
+        "/proc/self/mem",
+    ]
+
+
+def test_odd_files_are_one_sentence_in_every_command(spherec, tmp_path, model):
+    for path in odd_paths(tmp_path):
+        for command in (
+            ("data", "stats", path),
+            ("data", "head", path),
+            ("data", "prepare", path, "-o", tmp_path / "out.npz"),
+            ("info", path),
+            ("recommend", path, "u"),
+            ("recommend", model, f"@{path}"),
+            ("evaluate", path, "--train", "book-crossing", "--test", "book-crossing"),
+        ):
+            assert is_one_sentence(spherec(*command)), command
+    assert not (tmp_path / "out.npz").exists()
+
+
+@pytest.mark.parametrize("path", ["pipe", "folder", "/dev/zero", "large.toml", "x" * 300, "deep.toml"])
+def test_settings_come_from_small_regular_files_only(spherec, tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "large.toml").write_bytes(b"# x\n" * (1 << 19))
+    (tmp_path / "deep.toml").write_text("a = " + "[" * 100_000)
+    small().save(tmp_path / "data.npz")
+    assert is_one_sentence(spherec("train", "data.npz", "-o", "m.spherec", "--config", path))
+
+
+def test_control_characters_reach_no_terminal(spherec, model):
+    for command in (
+        ("recommend", model, "=u", "--with-seen"),
+        ("recommend", model, EVIL, "--with-seen"),
+        ("similar", model, EVIL),
+        ("similar", model, EVIL, "--users"),
+        ("explain", model, EVIL, EVIL),
+        ("recommend", model, f"no{EVIL}"),
+    ):
+        done = spherec(*command)
+        for character in EVIL[0], "\x07", "\u202e", "\x9b":
+            assert character not in (done.out + done.err)
+
+
+def test_json_and_csv_keep_ids_exactly_and_formulas_are_guarded_on_demand(spherec, model, tmp_path):
+    import csv
+    import json
+
+    found = {record["item"] for record in json.loads(spherec("recommend", model, "=u", "--with-seen", "--json").out)}
+    assert found == {EVIL, "@i", "\nk"}
+    plain = spherec("recommend", model, "=u", "--with-seen", "--format", "csv").out
+    assert {row[2] for row in csv.reader(plain.splitlines(keepends=True))} == {"item", EVIL, "@i", "\nk"}
+    guarded = spherec("recommend", model, "=u", "--with-seen", "--format", "csv", "--guard-formulas").out
+    assert "'=u" in guarded
+    assert "'@i" in guarded
+    assert spherec("recommend", model, "=u", "--guard-formulas").code == 2
+    assert spherec("recommend", model, "--all", "-o", tmp_path / "l.csv", "--with-seen", "--guard-formulas").code == 0
+    assert "'@i" in (tmp_path / "l.csv").read_text()
+
+
+@pytest.mark.parametrize("k", [10**9, 2**62, 10**30])
+def test_long_lists_are_cut(spherec, model, k):
+    assert spherec("recommend", model, "=u", "-k", k, "--with-seen").code == 0
+
+
+def test_existing_outputs_stay_unless_forced(spherec, model, tmp_path):
+    (tmp_path / "d.csv").write_text("user,item\nu,i\n")
+    for name, command in {
+        "out.npz": ("data", "prepare", tmp_path / "d.csv"),
+        "out.parquet": ("export", model),
+        "out.usearch": ("export", model),
+        "lists.csv": ("recommend", model, "=u"),
+        "m2.spherec": ("train", tmp_path / "d.csv", "--epochs", 1),
+        "best.toml": ("tune", tmp_path / "d.csv"),
+    }.items():
+        output = tmp_path / name
+        output.write_bytes(b"precious")
+        done = spherec(*command, "-o", output)
+        assert done.code == 2
+        assert "exists already; name another file, or replace it with --force" in done.err
+        assert output.read_bytes() == b"precious"
+    assert spherec("data", "prepare", tmp_path / "d.csv", "-o", tmp_path / "out.npz", "--force").code == 0
+    assert len(Interactions.load(tmp_path / "out.npz")) == 1
+
+
+def test_a_line_break_in_a_path_stays_in_the_comment(tmp_path):
+    from types import SimpleNamespace
+
+    from spherec.cli.tune import _write
+    from spherec.training import Training
+
+    best = SimpleNamespace(number=0, epochs=1, scores={"ndcg": 0.5, "mmr": 1.0})
+    goal = SimpleNamespace(name="ndcg", objective=SimpleNamespace(name="ndcg"), allows=lambda _: True, mmr_at_most=None)
+    tuned = SimpleNamespace(best=best, config=Training(), trials=[best])
+    for path in ("d\nevil = 1 #.npz", "d\revil = 1", "d\x85evil", "d\u2028evil", EVIL):
+        _write(tmp_path / "best.toml", tuned, goal, f"spherec tune '{path}'", "0")
+        written = (tmp_path / "best.toml").read_text()
+        assert "evil" not in tomllib.loads(written)
+        assert written.splitlines()[0].startswith("# spherec tune")
+        assert written.splitlines()[1].startswith("# trial")
+        assert _is_own(tmp_path / "best.toml")

@@ -1,0 +1,134 @@
+"""Several files as one: folders, patterns, lists, and splits that come as files."""
+
+import numpy as np
+import pytest
+
+import spherec
+from spherec.data.readers.many import list_files
+from spherec.errors import ArgumentError, DataError
+
+
+@pytest.fixture
+def parts(tmp_path):
+    """Two parts of one table, a marker of another program, a hidden file and a folder."""
+    folder = tmp_path / "plays"
+    (folder / "old").mkdir(parents=True)
+    (folder / "part-10.csv").write_text("user,item\nu3,a\nu1,c\n")
+    (folder / "part-2.csv").write_text("user,item\nu1,a\nu2,b\n")
+    (folder / "_SUCCESS").touch()
+    (folder / ".part-2.csv.crc").write_text("x")
+    return folder
+
+
+def whole():
+    return spherec.Interactions.from_pairs(["u1", "u2", "u3", "u1"], ["a", "b", "a", "c"])
+
+
+def test_a_folder_a_pattern_and_a_list_are_read_as_one(parts):
+    for paths in (
+        parts,
+        str(parts),
+        f"{parts}/part-*.csv",
+        f"{parts}/part-[0-9]*.csv",
+        [parts / "part-2.csv", str(parts / "part-10.csv")],
+        (path for path in (parts / "part-2.csv", parts / "part-10.csv")),
+        [f"{parts}/part-?.csv", f"{parts}/part-??.csv"],
+    ):
+        assert spherec.read(paths) == whole()
+
+
+def test_files_come_by_name_with_numbers_in_their_order(parts):
+    assert [file.name for file in list_files(parts)] == ["part-2.csv", "part-10.csv"]
+    assert [file.name for file in list_files(f"{parts}/*.csv")] == ["part-2.csv", "part-10.csv"]
+    assert [file.name for file in list_files([parts / "part-10.csv", parts / "part-2.csv"])] == [
+        "part-10.csv",
+        "part-2.csv",
+    ]
+
+
+def test_a_file_whose_name_looks_like_a_pattern_is_a_file(tmp_path):
+    path = tmp_path / "a[1].csv"
+    path.write_text("user,item\nu,i\n")
+    assert len(spherec.read(path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("paths", "message"),
+    [
+        ([], "the list of files is empty"),
+        (5, "a path must be text, a Path, or a list of them, got 5"),
+        (None, "a path must be text"),
+        (b"x.csv", "a path must be text"),
+        ([5], "a path must be text or a Path, got 5"),
+        (["part-2.csv", "./part-2.csv"], "is given twice"),
+        ("nothing-*.csv", "no file matches"),
+        ("old", "is a folder with no files in it"),
+        ("a\0b", "NUL"),
+        ("", "must not be empty"),
+    ],
+)
+def test_paths_that_name_no_files_are_refused(parts, monkeypatch, paths, message):
+    monkeypatch.chdir(parts)
+    with pytest.raises((ArgumentError, DataError), match=message):
+        spherec.read(paths)
+
+
+def test_files_of_different_kinds_are_refused(parts):
+    (parts / "part-3.jsonl").write_text('{"user": "u", "item": "i"}\n')
+    with pytest.raises(DataError, match="format"):
+        spherec.read(parts)
+
+
+def test_a_prepared_file_among_others_is_refused(parts):
+    whole().save(parts / "part-3.npz")
+    with pytest.raises(DataError, match=r"part-3\.npz is prepared"):
+        spherec.read(parts)
+
+
+def test_values_and_times_are_read_from_all_files_and_merged(tmp_path):
+    (tmp_path / "1.csv").write_text("user,item,stars,at\nu,i,1,10\nu,j,5,11\n")
+    (tmp_path / "2.csv").write_text("user,item,stars,at\nu,i,5,12\n")
+    data = spherec.read(tmp_path, value="stars", time="at", duplicates="last", cut=spherec.Cut(min_value=4))
+    assert list(data.item_ids) == ["i", "j"]
+    np.testing.assert_array_equal(data.times, [12, 11])
+
+
+def test_numbers_here_and_texts_there_are_refused(tmp_path):
+    pl = pytest.importorskip("polars")
+    pl.DataFrame({"user": [1], "item": [2]}).write_parquet(tmp_path / "1.parquet")
+    pl.DataFrame({"user": ["1"], "item": ["2"]}).write_parquet(tmp_path / "2.parquet")
+    with pytest.raises(DataError, match="numbers in some files and texts in others"):
+        spherec.read(tmp_path)
+
+
+def test_a_split_that_comes_as_files_shares_its_indices(tmp_path):
+    (tmp_path / "train.txt").write_text("0 2 10\n1 2\n2 10\n")
+    (tmp_path / "test.txt").write_text("0 3\n2 2\n")
+    fold = spherec.splits.given(tmp_path / "train.txt", tmp_path / "test.txt", format="adjacency")
+    assert fold.train.user_ids == fold.test.user_ids
+    assert fold.train.item_ids == fold.test.item_ids
+    assert (len(fold.train), len(fold.test)) == (4, 2)
+    with pytest.raises(ArgumentError, match="leave out format"):
+        spherec.splits.given(fold.train, fold.test, format="adjacency")
+
+
+def test_ids_that_are_numbers_keep_their_order_in_lists(tmp_path):
+    path = tmp_path / "train.txt"
+    path.write_text("".join(f"{user} {user * 2} {user * 2 + 1}\n" for user in range(12)))
+    data = spherec.read(path, format="adjacency")
+    assert list(data.user_ids) == [str(number) for number in range(12)]
+    assert list(data.item_ids) == [str(number) for number in range(24)]
+    path.write_text("".join(f"1 {user}\n" for user in range(12)))
+    data = spherec.read(path, format="citeulike")
+    assert list(data.user_ids) == list(data.item_ids) == [str(number) for number in range(12)]
+
+
+def test_ties_in_time_are_broken_the_same_way_for_any_order_of_rows():
+    rows = [(f"u{user}", f"i{item}", 1) for user in range(20) for item in range(4)]
+    folds = []
+    for order in (rows, rows[::-1], rows[7:] + rows[:7]):
+        users, items, times = zip(*order, strict=True)
+        data = spherec.Interactions.from_pairs(users, items, times=times)
+        folds.append(spherec.splits.leave_one_out(data, by="time", seed=3))
+    assert folds[0].test == folds[1].test == folds[2].test
+    assert len(folds[0].test) == 20

@@ -1,0 +1,262 @@
+"""The library's borders: whatever comes in, there is an answer or one error of ours, in one short line."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import spherec
+from spherec.data.files import refuse_unreadable
+from spherec.errors import ArgumentError, DataError, SpherecError, UnknownIdError, escape_controls, quote
+from spherec.ranking import ExactRanker
+from tests.recommender.models import model_of, small
+
+SOURCES = sorted((Path(__file__).parents[1] / "src/spherec").rglob("*.py"))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return model_of(small())
+
+
+@pytest.mark.parametrize("k", [10**9, 2**40, 2**62, 10**30, np.int64(3), np.uint8(3), 3])
+def test_any_length_of_a_list_is_cut_to_what_there_is(model, k):
+    user, item = model.data.user_ids[0], model.data.item_ids[0]
+    assert len(model.recommend(user, k)) <= model.data.n_items
+    assert len(model.recommend_for([item], k)) < model.data.n_items
+    assert len(model.similar_items(item, k)) < model.data.n_items
+    assert len(model.similar_users(user, k)) < model.data.n_users
+    assert model.explain(user, item, k) is not None
+
+
+@pytest.mark.parametrize("k", [0, -1, True, False, 2.5, 3.0, "3", None, [3], np.float64(3), np.array([1, 2])])
+def test_what_is_no_length_is_refused(model, k):
+    user, item = model.data.user_ids[0], model.data.item_ids[0]
+    ranker = ExactRanker(model.vectors)
+    for ask in (
+        lambda: model.recommend(user, k),
+        lambda: model.recommend_for([item], k),
+        lambda: model.similar_items(item, k),
+        lambda: model.similar_users(user, k),
+        lambda: model.explain(user, item, k),
+        lambda: ranker.top(np.array([0]), k),
+        lambda: spherec.evaluate(ranker, model.data, model.data, k=k),
+    ):
+        with pytest.raises(ArgumentError, match="k must be a whole number >= 1"):
+            ask()
+
+
+@pytest.mark.parametrize("users", [[-1], [10**6], [0, -1], [0.5], ["0"], [[0]], 0])
+def test_a_ranker_refuses_users_that_it_does_not_have(model, users):
+    with pytest.raises(ArgumentError, match="users must be"):
+        ExactRanker(model.vectors).top(users, 3)
+
+
+@pytest.mark.parametrize("items", [[-1], [10**6], [0.5], ["0"], 0, [[0]]])
+def test_a_ranker_refuses_items_that_it_does_not_have(model, items):
+    ranker = ExactRanker(model.vectors)
+    queries = model.vectors.user_table[:1].numpy()
+    for name in ("only", "exclude"):
+        with pytest.raises(ArgumentError, match=f"{name} must"):
+            ranker.top_of(queries, 3, **{name: items})
+    with pytest.raises(ArgumentError, match="without must"):
+        ranker.top_of(queries, 3, without=[items])
+
+
+def test_a_ranker_takes_lists_of_users_and_refuses_lists_of_vectors(model):
+    ranker = ExactRanker(model.vectors)
+    np.testing.assert_array_equal(ranker.top([0, 1], 3).items, ranker.top(np.array([0, 1]), 3).items)
+    with pytest.raises(ArgumentError, match="queries must be"):
+        ranker.top_of([[0.5] * model.vectors.dim], 3)
+
+
+def damaged(change, form="csr"):
+    matrix = getattr(sp, f"{form}_matrix")(np.eye(300))
+    change(matrix)
+    return matrix
+
+
+def put(name, position, value):
+    def change(matrix):
+        getattr(matrix, name)[position] = value
+
+    return change
+
+
+def put_whole(name, value):
+    return lambda matrix: setattr(matrix, name, value)
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        *(damaged(put("indptr", 1, value), form) for form in ("csr", "csc") for value in (5000, -7, 2**30)),
+        *(damaged(put("indptr", -1, value), form) for form in ("csr", "csc") for value in (5000, -7, 0)),
+        *(damaged(put("indptr", 0, value), form) for form in ("csr", "csc") for value in (1, -1)),
+        *(damaged(put("indices", 3, value), form) for form in ("csr", "csc") for value in (300, -1, 2**31 - 1)),
+        *(damaged(put_whole("indices", np.zeros(2, np.int32)), form) for form in ("csr", "csc")),
+        *(damaged(put_whole("data", np.zeros(2)), form) for form in ("csr", "csc")),
+        *(damaged(put_whole("indptr", np.zeros(2, np.int32)), form) for form in ("csr", "csc")),
+        damaged(put_whole("indices", np.zeros(300))),
+        damaged(put("row", 0, 300), "coo"),
+        damaged(put("col", 0, -1), "coo"),
+        damaged(put("indptr", 1, 5000), "bsr"),
+        damaged(put("data", 0, np.nan)),
+        damaged(put("data", 0, -1.0)),
+        sp.csr_matrix(np.eye(3).astype(complex)),
+        np.array([["a"]]),
+        np.array([[None]]),
+        np.zeros(3),
+        np.zeros((2, 2, 2)),
+        [[1, 2], [3]],
+        5,
+        "matrix",
+    ],
+)
+def test_a_damaged_matrix_is_refused_before_scipy_touches_it(matrix):
+    with pytest.raises(SpherecError):
+        spherec.Interactions.from_matrix(matrix)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint64, np.float16, np.float32, np.longdouble])
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr", "lil", "dok", "dia"])
+def test_any_sound_matrix_is_taken(form, dtype):
+    eye = np.eye(3)
+    try:
+        matrix = sp.csr_matrix(eye).asformat(form).astype(dtype)
+    except (TypeError, ValueError):
+        pytest.skip("scipy makes no such matrix")
+    assert len(spherec.Interactions.from_matrix(matrix)) == 3
+    assert len(spherec.Interactions.from_matrix(eye.astype(dtype))) == 3
+
+
+def test_entries_that_repeat_count_once():
+    matrix = sp.coo_matrix(([1, 1, 1], ([0, 0, 1], [2, 2, 0])), shape=(2, 3))
+    assert len(spherec.Interactions.from_matrix(matrix)) == 2
+
+
+@pytest.mark.parametrize(
+    ("users", "items"),
+    [
+        (5, 6),
+        (None, ["i"]),
+        ("abc", "abc"),
+        (b"ab", b"ab"),
+        ([[1]], ["i"]),
+        ([{}], ["i"]),
+        (["u"], ["i", "j"]),
+        ([], []),
+    ],
+)
+def test_columns_that_are_none_are_refused(users, items):
+    with pytest.raises(SpherecError):
+        spherec.Interactions.from_pairs(users, items)
+
+
+def test_odd_columns_of_a_data_frame():
+    pd = pytest.importorskip("pandas")
+    good = {
+        "categorical": pd.Categorical(["a", "b"]),
+        "nullable": pd.array([1, 2], dtype="Int64"),
+        "string": pd.array(["a", "b"], dtype="string"),
+        "date": pd.to_datetime(["2024-01-01", "2024-01-02"]),
+        "object": np.array([1, "a"], dtype=object),
+    }
+    for column in good.values():
+        frame = pd.DataFrame({"u": column, "i": ["x", "y"]})
+        assert len(spherec.Interactions.from_frame(frame, user="u", item="i")) == 2
+    for column in ([[1], [2]], pd.array([1, None], dtype="Int64"), [{"a": 1}, {}], [np.nan, 1.0]):
+        frame = pd.DataFrame({"u": column, "i": ["x", "y"]})
+        with pytest.raises(SpherecError):
+            spherec.Interactions.from_frame(frame, user="u", item="i")
+
+
+@pytest.mark.parametrize("path", ["x" * 245, "x" * 5000, "a\0b", "", 5, None, b"x", "\ud800.csv"])
+def test_names_that_no_file_can_have_are_refused_everywhere(model, path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for use in (spherec.read, spherec.load, spherec.Interactions.load, refuse_unreadable):
+        with pytest.raises(SpherecError) as refused:
+            use(path)
+        assert "\n" not in str(refused.value)
+        assert "\0" not in str(refused.value)
+
+
+def test_pipes_devices_and_folders_are_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    for path in (tmp_path / "pipe.csv", "/dev/zero", "/dev/null"):
+        for use in (spherec.read, spherec.load, spherec.Interactions.load):
+            with pytest.raises(DataError):
+                use(path)
+
+
+def test_an_error_about_ids_is_short(model):
+    many = tuple(f"unknown {number}" for number in range(5000))
+    for ids in (many, list(many), "x" * 100_000, [many, "x" * 100_000]):
+        with pytest.raises(UnknownIdError) as refused:
+            model.recommend(ids)
+        assert len(str(refused.value)) < 900
+        assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("a", "'a'"),
+        ("it's", '"it\'s"'),
+        ("\x1b[31m\n", r"'\x1b[31m\n'"),
+        (np.int64(3), "3"),
+        (np.float32(0.5), "0.5"),
+        (np.bool_(True), "True"),
+        (np.str_("a"), "'a'"),
+        (Path("a/b"), "a/b"),
+        ({"a": 1}, "a table"),
+        (int, "a value of type type"),
+        (np.zeros((2, 3)), "a value of type ndarray of shape (2, 3)"),
+        (10**400, "a whole number of more than 77 digits"),
+        (b"a\0", r"bytes 'a\x00'"),
+        (None, "None"),
+        ((1, "a"), "(1, 'a')"),
+        (list(range(9)), "[0, 1, 2, 3, 4, … 9 in all]"),
+    ],
+)
+def test_values_are_shown_plainly_in_messages(value, shown):
+    assert quote(value) == shown
+
+
+def test_control_characters_are_shown_as_escapes():
+    for code in (*range(0x20), *range(0x7F, 0xA0), 0x061C, 0x200E, 0x2028, 0x202E, 0x2066, 0xD800, 0xFEFF):
+        escaped = escape_controls(f"a{chr(code)}b")
+        assert chr(code) not in escaped
+        assert escaped.isprintable()
+    assert escape_controls("Straße, 東京, 👩‍👧") == "Straße, 東京, 👩‍👧"
+
+
+def test_no_message_shows_a_python_repr():
+    allowed = {
+        "errors.py",
+        "results.py",
+        "search_space.py",
+        "__init__.py",
+        "recommend.py",
+        "interactions.py",
+    }  # not of errors
+    found = [
+        f"{source.name}: {line.strip()}"
+        for source in SOURCES
+        if source.name not in allowed and "readers" not in source.parts
+        for line in source.read_text().splitlines()
+        if "!r}" in line
+    ]
+    assert not found
+
+
+def test_cells_that_a_spreadsheet_calculates_are_guarded_on_demand(tmp_path, model):
+    from spherec.recommender.results import Results, SimilarUser
+
+    results = Results(SimilarUser, {"user": ["=1+1", "u"], "rank": [1, 2], "similar": ["-a", "+b"], "score": [-0.5, 1]})
+    assert [list(record) for record in results.guard_formulas()] == [["'=1+1", 1, "'-a", -0.5], ["u", 2, "'+b", 1]]
+    model.recommend_to_file(tmp_path / "lists.csv", k=2, guard_formulas=True)
+    with pytest.raises(ArgumentError, match="guard_formulas is for CSV"):
+        model.recommend_to_file(tmp_path / "lists.parquet", k=2, guard_formulas=True)
