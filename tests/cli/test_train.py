@@ -407,7 +407,7 @@ def test_a_private_model_stays_private(train, tmp_path):
     assert train().code == 0
     output = tmp_path / "model.spherec"
     output.chmod(0o600)
-    assert train("--seed", 2).code == 0
+    assert train("--seed", 2, "--force").code == 0
     assert stat.S_IMODE(output.stat().st_mode) == 0o600
 
 
