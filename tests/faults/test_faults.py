@@ -102,20 +102,10 @@ def finish(run, folder, whole, name):
     if (folder / MODEL).read_bytes() != OLD:
         assert model(folder) == whole[0], f"{name}: a model that is neither the old one nor the new"
     resume = ["--resume"] if (folder / CHECKPOINT).exists() else []
-    done = run(folder, "none", 0, *resume, *force())
+    done = run(folder, "none", 0, *resume)
     assert done["code"] == 0, (name, done["said"])
     assert model(folder) == whole[0], name
     assert files(folder) == ["data.npz", MODEL], name
-
-
-def force():
-    from spherec.cli import app
-
-    return (
-        ["--force"]
-        if any("force" in str(command.callback.__annotations__) for command in app.registered_commands)
-        else []
-    )
 
 
 def numbered(calls, keep=lambda _: True):
@@ -130,7 +120,7 @@ def kill_at(run, folder, whole, chosen, moments):
     for number, call in chosen:
         for moment in moments:
             begin(folder)
-            done = run(folder, moment, number, *force())
+            done = run(folder, moment, number)
             assert done["code"] == -signal.SIGKILL, (call, done)
             finish(run, folder, whole, f"killed {moment} call {number}, {call}")
 
@@ -152,7 +142,7 @@ def test_killed_at_every_call(run, folder, whole):
 def test_an_error_at_any_call_leaves_the_old_or_the_new(run, folder, whole):
     for number, call in numbered(whole[1], is_rare):
         begin(folder)
-        done = run(folder, "error", number, *force())
+        done = run(folder, "error", number)
         assert done["code"] in (0, 2), (call, done["said"])
         if CHECKPOINT in call and ".lock" not in call:
             assert done["code"] == 0, f"a checkpoint ended the run: {call}, {done['said']}"
@@ -165,7 +155,7 @@ def test_an_error_at_any_call_leaves_the_old_or_the_new(run, folder, whole):
 def test_a_disk_that_is_full_from_some_call_on(run, folder, whole):
     for number, call in numbered(whole[1], is_rare):
         begin(folder)
-        done = run(folder, "full", number, *force())
+        done = run(folder, "full", number)
         assert done["code"] in (0, 2), (call, done["said"])
         if done["code"] == 2:
             assert "No space left on device" in done["said"], call
