@@ -127,7 +127,8 @@ def test_users_with_every_item_are_masked(config):
     users = torch.tensor([5, 0, 5, 4], device=CUDA)
     valid = sampler.sample(users, users * 0, at, stream()).valid
     assert not valid[[0, 2]].any()
-    assert valid[[1, 3]].any(1).all()
+    if not config.shared:  # a pool is no larger than the catalogue, and may miss the few items that a user lacks
+        assert valid[[1, 3]].any(1).all()
 
 
 @each_sampler

@@ -123,7 +123,8 @@ class ExactRanker:
             if closed is not None:
                 scores.masked_fill_(closed[first:last], float("-inf"))
             if len(own):
-                inside = (own >= first) & (own < last)
+                is_whole = len(items) == self._size  # then nothing has to be sorted out, which would wait for a GPU
+                inside = slice(None) if is_whole else (own >= first) & (own < last)
                 scores[rows[inside], own[inside] - first] = float("-inf")
             block_best, block_listed = best_columns(scores, min(k, len(items)))
             if first == 0:
@@ -132,8 +133,9 @@ class ExactRanker:
                 best, order = torch.cat((best, block_best), 1).sort(dim=1, descending=True, stable=True)
                 best, listed = best[:, :k], torch.cat((listed, block_listed + first), 1).gather(1, order)[:, :k]
             first = last
-        refuse_nan(best.cpu().numpy())  # torch ranks NaN first
-        return listed.masked_fill(best.isneginf(), -1).cpu().numpy(), best.cpu().numpy()
+        best_scores, best_items = best.cpu().numpy(), listed.cpu().numpy()  # (b, k)
+        refuse_nan(best_scores)  # torch ranks NaN first
+        return np.where(np.isneginf(best_scores), -1, best_items), best_scores
 
 
 def _multiply(queries: Tensor, items: Tensor, products: Tensor) -> None:
