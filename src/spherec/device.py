@@ -4,7 +4,6 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from operator import matmul
 from typing import Literal, get_args
 
 import torch
@@ -113,5 +112,12 @@ def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     pool: ThreadPoolExecutor | None = getattr(_taken, "pool", None)
     if pool is None or left.device.type != "cpu" or left.shape[0] * left.shape[1] * right.shape[1] < _LARGE:
         return left @ right
-    result: torch.Tensor = pool.submit(matmul, left, right).result()
+    # Memory of this thread, which is used again in the next step; that of the other thread would be new each time.
+    result = left.new_empty(left.shape[0], right.shape[1])
+    pool.submit(_multiply_into, left, right, result).result()
     return result
+
+
+def _multiply_into(left: torch.Tensor, right: torch.Tensor, result: torch.Tensor) -> None:
+    with torch.no_grad():  # which each thread has for itself
+        torch.mm(left, right, out=result)
