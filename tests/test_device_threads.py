@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
+from spherec import device
 from spherec.device import product, threads_for
 
 CPU = torch.device("cpu")
@@ -43,8 +44,15 @@ class Told(torch.Tensor):
 
 
 @pytest.mark.parametrize(("n", "many"), [(8, 1), (4096, 3)])
-def test_large_products_get_all_threads_also_in_a_small_step(n, many):
+def test_large_products_get_all_threads_also_in_a_small_step(n, many, monkeypatch):
     Told.threads.clear()
+    multiply = device._multiply_into
+
+    def note_threads(*tensors):
+        Told.threads.append(torch.get_num_threads())
+        multiply(*tensors)
+
+    monkeypatch.setattr(device, "_multiply_into", note_threads)
     one, other = torch.randn(n, 128), torch.randn(128, 256)
     with threads_for(64, CPU):
         result = product(one.as_subclass(Told), other)
