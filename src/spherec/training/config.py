@@ -281,8 +281,8 @@ def advise(config: Training, data: Interactions) -> list[str]:
     if not advice and (config.loss, config.sampler) == (_DEFAULT.loss, _DEFAULT.sampler):
         advice.append(
             "the default is made for lists that are not mainstream; on Book-Crossing preset='accurate' "
-            "(--preset accurate) had a higher NDCG (6.3 against 4.3 %), with more popular items, in about four times the "
-            "time"
+            "(--preset accurate) had a higher NDCG (6.3 against 4.3 %), with more popular items, in about four times "
+            "the time"
         )
     return advice
 
