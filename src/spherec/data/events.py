@@ -57,6 +57,8 @@ class Events:
     "Column whose name suggests ratings or counts, but which the caller did not name."
     keeps_items: bool = False
     "Whether item_ids is the whole catalogue, and items without events stay."
+    left_out: tuple[tuple[str, int], ...] = ()
+    "Rows or lines of a file that gave no events: a description such as 'lines that have no items', and their number."
 
     @classmethod
     def from_columns(
@@ -95,19 +97,30 @@ class Events:
         """
         if len(parts) == 1:
             return parts[0]
+        left_out: dict[str, int] = {}
+        for description, number in (one for part in parts for one in part.left_out):
+            left_out[description] = left_out.get(description, 0) + number
         users, user_ids = _unite([(part.users, part.user_ids) for part in parts], "user")
         items, item_ids = _unite([(part.items, part.item_ids) for part in parts], "item")
         values = _join([part.values for part in parts], "values")
         times = _join([part.times for part in parts], "times")
         unread = next((part.unread_value for part in parts if part.unread_value is not None), None)
-        return cls(users, items, user_ids, item_ids, values, times, unread_value=unread).with_step(
-            parts[0].steps[0].name if parts[0].steps else "read"
+        return cls(
+            users,
+            items,
+            user_ids,
+            item_ids,
+            values,
+            times,
+            unread_value=unread,
+            keeps_items=any(part.keeps_items for part in parts),
+            left_out=tuple(left_out.items()),
         )
 
     def order_numbers(self) -> Self:
         """Return the events with ids in the order of numbers, 2 before 10, where all are texts of whole numbers."""
-        users, user_ids = _order_numbers(self.users, self.user_ids)
-        items, item_ids = _order_numbers(self.items, self.item_ids)
+        users, user_ids = order_numbers(self.users, self.user_ids)
+        items, item_ids = order_numbers(self.items, self.item_ids)
         return replace(self, users=users, items=items, user_ids=user_ids, item_ids=item_ids)
 
     def __len__(self) -> int:
@@ -239,7 +252,8 @@ def _unite(
     return np.concatenate([codes[start:][own] for start, (own, _) in zip(starts, parts, strict=False)]), united
 
 
-def _order_numbers(indices: NDArray[np.int32], ids: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[Any]]:
+def order_numbers(indices: NDArray[np.int32], ids: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    """Return indices and ids with the ids in the order of numbers, where all are texts of whole numbers."""
     texts = ids.tolist()
     if not all(isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 19 for text in texts):
         return indices, ids

@@ -52,6 +52,9 @@ else:
 
 Arrays = Mapping[str, NDArray[Any]]
 
+USUAL_RATIO = 200
+"""A compressed file that unpacks to no more than so many times its size is never a bomb."""
+
 LARGEST_MANIFEST = 1 << 24
 """Bytes that a manifest may take; a file that claims more is damaged."""
 
@@ -63,8 +66,7 @@ _LOCAL_HEADER = 30  # bytes of a zip member's fixed header, before its name and 
 _PADDING_ID = 0x5350  # marks our padding among a member's extra fields
 _DAMAGE = (Exception,)  # of zipfile, zlib, struct and NumPy on forged bytes: no list of them was ever complete
 _DEFLATE_LIMIT = 1040  # no deflate stream unpacks to more bytes for each of its own
-_USUAL_UNPACKED = 1 << 28  # an archive that unpacks to no more bytes than this is never a bomb,
-_USUAL_RATIO = 200  # nor is one that unpacks to no more than so many times its size
+_USUAL_UNPACKED = 1 << 28  # an archive that unpacks to no more bytes than this is never a bomb
 _MAGIC = b"\x93NUMPY\x01\x00"
 # The header of a .npy file as NumPy writes it for plain numbers. NumPy's own reader evaluates it as Python.
 _HEADER = re.compile(
@@ -122,19 +124,28 @@ def atomic_path(path: str | os.PathLike[str], *, mode: int = 0o666) -> Iterator[
 
 @contextmanager
 def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a folder that takes the name `path` when the block ends without an error. It must not exist yet."""
+    """Yield a folder that takes the name `path` when the block ends without an error. It must not exist yet.
+
+    Temporary folders that killed writers of this path left behind are removed.
+    """
     target = Path(path)
     refuse_taken(path)
-    temporary = _temporary_name(target)
+    temporary: Path | None = None
     try:
-        temporary.mkdir()
-        yield temporary
-        temporary.replace(target)
+        _remove_abandoned(target, folders=True)
+        temporary, descriptor = _make_temporary_folder(target)
+        try:
+            yield temporary
+            temporary.replace(target)
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
         sync_folder(target.parent)
     except OSError as error:
         raise DataError(f"cannot write {target}: {error.strerror or error}; choose another place") from None
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def sync_folder(folder: Path) -> None:
@@ -238,21 +249,50 @@ def _make_temporary(target: Path, mode: int) -> tuple[Path, int]:
         os.close(descriptor)
 
 
-def _remove_abandoned(target: Path) -> None:
-    """Remove the temporary files of this target whose writers are dead: those that can be locked."""
+def _make_temporary_folder(target: Path) -> tuple[Path, int | None]:
+    """Make an empty folder, and return it with a descriptor that locks it; None where a folder cannot be opened."""
+    while True:
+        temporary = _temporary_name(target)
+        temporary.mkdir()
+        try:
+            descriptor = os.open(temporary, os.O_RDONLY)
+        except FileNotFoundError:
+            continue  # another writer of this path has removed it, because it was not locked yet
+        except OSError:  # Windows
+            return temporary, None
+        try:
+            try_lock(descriptor)
+            if temporary.exists():
+                return temporary, descriptor
+        except BlockingIOError:
+            pass  # another writer is about to remove it
+        os.close(descriptor)
+
+
+def _remove_abandoned(target: Path, *, folders: bool = False) -> None:
+    """Remove the temporary files, or folders, of this target whose writers are dead: those that can be locked."""
     pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-z_]{{8}}\.part")
     try:
-        files = [Path(entry.path) for entry in os.scandir(target.parent) if pattern.fullmatch(entry.name)]
+        found = [
+            Path(entry.path)
+            for entry in os.scandir(target.parent)
+            if pattern.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False) == folders
+        ]
     except OSError:
         return  # a folder that may be written but not read
-    for file in files:
+    for temporary in found:
         try:
-            descriptor = os.open(file, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+            access = os.O_RDONLY if folders else os.O_RDWR
+            descriptor = os.open(temporary, access | getattr(os, "O_NOFOLLOW", 0))
         except OSError:
-            continue  # a folder, or somebody else's
+            continue  # somebody else's
         try:
-            if try_lock(descriptor):
-                file.unlink(missing_ok=True)
+            if not try_lock(descriptor):
+                continue  # where there are no locks, nothing tells whether its writer is alive
+            if folders:
+                shutil.rmtree(temporary)
+            else:
+                temporary.unlink(missing_ok=True)
         except OSError:
             pass  # it is being written, or may not be removed
         finally:
@@ -570,12 +610,13 @@ def check_members(archive: zipfile.ZipFile, path: Path, max_unpacked: float | No
         )
 
 
-def largest_unpacked(packed: int, max_unpacked: float | None) -> float:
-    """Return how many bytes may come out of a file of `packed` bytes; `max_unpacked` is in gigabytes.
+def largest_unpacked(packed: int, max_unpacked: float | None, *, usual: int | None = None) -> float:
+    """Return how many bytes may come out of `packed` bytes; `max_unpacked` is in gigabytes.
 
-    By default 200 times the size of the file, or 0.27 GB if that is more.
+    By default 200 times as many, or `usual` if that is more: 0.27 GB where it is not given.
     """
-    return max(_USUAL_UNPACKED, _USUAL_RATIO * packed) if max_unpacked is None else max_unpacked * 1e9
+    usual = _USUAL_UNPACKED if usual is None else usual
+    return max(usual, USUAL_RATIO * packed) if max_unpacked is None else max_unpacked * 1e9
 
 
 def read_manifest(path: str | os.PathLike[str], kind: str, version: int, *, remedy: str) -> dict[str, Any]:
