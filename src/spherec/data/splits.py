@@ -225,12 +225,13 @@ def _unite(train: IdMap, test: IdMap) -> IdMap:
 
 
 def _reindex(data: Interactions, user_ids: IdMap, item_ids: IdMap) -> Interactions:
-    users, items = user_ids.find(data.user_ids)[data.users], item_ids.find(data.item_ids)[data.indices]  # (E,)
+    users = user_ids.find(data.user_ids).astype(np.int32)[data.users]  # (E,)
+    items = item_ids.find(data.item_ids).astype(np.int32)[data.indices]  # (E,)
     order = np.lexsort((items, users))
     return replace(
         data,
         indptr=row_starts(users, len(user_ids)),
-        indices=items[order].astype(np.int32),
+        indices=items[order],
         user_ids=user_ids,
         item_ids=item_ids,
         item_names=None,
