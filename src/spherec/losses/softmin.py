@@ -86,7 +86,7 @@ class Softmin(Loss):
             return []
         return [
             f"with {data.n_items:,} items a higher temperature is likely better: "
-            f"--set loss.temperature={likely:g}, or let spherec tune find one"
+            f"loss={{'temperature': {likely:g}}} (--set loss.temperature={likely:g}), or let spherec tune find one"
         ]
 
 
