@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spherec.data.ids import factorize, invert
+from spherec.data.ids import factorize, invert, refuse_far_times, refuse_masked
 from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning, quote
 
 Duplicates = Literal["last", "sum", "error"]
@@ -119,8 +119,8 @@ class Events:
 
     def order_numbers(self) -> Self:
         """Return the events with ids in the order of numbers, 2 before 10, where all are texts of whole numbers."""
-        users, user_ids = order_numbers(self.users, self.user_ids)
-        items, item_ids = order_numbers(self.items, self.item_ids)
+        users, user_ids = _order_numbers(self.users, self.user_ids)
+        items, item_ids = _order_numbers(self.items, self.item_ids)
         return replace(self, users=users, items=items, user_ids=user_ids, item_ids=item_ids)
 
     def __len__(self) -> int:
@@ -252,8 +252,7 @@ def _unite(
     return np.concatenate([codes[start:][own] for start, (own, _) in zip(starts, parts, strict=False)]), united
 
 
-def order_numbers(indices: NDArray[np.int32], ids: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[Any]]:
-    """Return indices and ids with the ids in the order of numbers, where all are texts of whole numbers."""
+def _order_numbers(indices: NDArray[np.int32], ids: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[Any]]:
     texts = ids.tolist()
     if not all(isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 19 for text in texts):
         return indices, ids
@@ -291,6 +290,7 @@ def _n_distinct(indices: NDArray[np.int32]) -> int:
 
 
 def _numbers(column: ArrayLike, role: str) -> NDArray[np.float64]:
+    refuse_masked(column, f"{role}s")
     try:
         numbers = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -305,8 +305,10 @@ def _numbers(column: ArrayLike, role: str) -> NDArray[np.float64]:
 
 
 def _times(column: ArrayLike) -> NDArray[np.float64]:
+    refuse_masked(column, "times")
     times = np.asarray(column)
     if times.dtype.kind == "M":
+        refuse_far_times(times, "times")
         if np.isnat(times).any():
             raise DataError(f"row {int(np.isnat(times).argmax())} has no time; drop such rows first")
         times = times.astype("M8[us]").astype(np.int64) / 1e6

@@ -23,6 +23,7 @@ import secrets
 import shutil
 import stat
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -114,12 +115,21 @@ def atomic_path(path: str | os.PathLike[str], *, mode: int = 0o666) -> Iterator[
             if descriptor >= 0:
                 os.close(descriptor)
         sync_folder(target.parent)
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror or error}; make room or choose another place") from None
+    except Exception as error:
+        if not isinstance(error, OSError | _error_of_polars()):
+            raise
+        reason = getattr(error, "strerror", None) or shorten(error)
+        raise DataError(f"cannot write {path}: {reason}; make room or choose another place") from None
     finally:
         if temporary is not None:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+
+def _error_of_polars() -> type[Exception]:
+    """Return what polars raises where it cannot write."""
+    polars = sys.modules.get("polars")
+    return OSError if polars is None else polars.exceptions.PolarsError
 
 
 @contextmanager
@@ -130,22 +140,29 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(path)
     refuse_taken(path)
-    temporary: Path | None = None
     try:
-        _remove_abandoned(target, folders=True)
-        temporary, descriptor = _make_temporary_folder(target)
-        try:
+        with temporary_folder(target) as temporary:
             yield temporary
             temporary.replace(target)
-        finally:
-            if descriptor is not None:
-                os.close(descriptor)
-        sync_folder(target.parent)
+            sync_folder(target.parent)
     except OSError as error:
         raise DataError(f"cannot write {target}: {error.strerror or error}; choose another place") from None
+
+
+@contextmanager
+def temporary_folder(target: Path) -> Iterator[Path]:
+    """Yield an empty folder next to `target`, for parts of it; it is removed at the end.
+
+    Those that killed writers of this target left behind are removed first.
+    """
+    _remove_abandoned(target)
+    folder, descriptor = _make_temporary(target, None)
+    try:
+        yield folder
     finally:
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:
@@ -235,11 +252,23 @@ def _temporary_name(target: Path) -> Path:
     return target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
 
 
-def _make_temporary(target: Path, mode: int) -> tuple[Path, int]:
-    """Make an empty file to write to, and return it with a descriptor that locks it: its writer is alive."""
+def _make_temporary(target: Path, mode: int | None) -> tuple[Path, int]:
+    """Make an empty file to write to, and return it with a descriptor that locks it: its writer is alive.
+
+    Without a `mode` it is a folder, and the descriptor is -1 where there are no locks.
+    """
     while True:
         temporary = _temporary_name(target)
-        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode)
+        if mode is not None:
+            descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode)
+        else:
+            temporary.mkdir()
+            if not HAS_LOCKS:
+                return temporary, -1
+            try:
+                descriptor = os.open(temporary, os.O_RDONLY)
+            except FileNotFoundError:
+                continue  # as below
         try:
             try_lock(descriptor)
             if os.fstat(descriptor).st_nlink:
@@ -249,50 +278,22 @@ def _make_temporary(target: Path, mode: int) -> tuple[Path, int]:
         os.close(descriptor)
 
 
-def _make_temporary_folder(target: Path) -> tuple[Path, int | None]:
-    """Make an empty folder, and return it with a descriptor that locks it; None where a folder cannot be opened."""
-    while True:
-        temporary = _temporary_name(target)
-        temporary.mkdir()
-        try:
-            descriptor = os.open(temporary, os.O_RDONLY)
-        except FileNotFoundError:
-            continue  # another writer of this path has removed it, because it was not locked yet
-        except OSError:  # Windows
-            return temporary, None
-        try:
-            try_lock(descriptor)
-            if temporary.exists():
-                return temporary, descriptor
-        except BlockingIOError:
-            pass  # another writer is about to remove it
-        os.close(descriptor)
-
-
-def _remove_abandoned(target: Path, *, folders: bool = False) -> None:
-    """Remove the temporary files, or folders, of this target whose writers are dead: those that can be locked."""
+def _remove_abandoned(target: Path) -> None:
+    """Remove the temporary files and folders of this target whose writers are dead: those that can be locked."""
     pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-z_]{{8}}\.part")
     try:
-        found = [
-            Path(entry.path)
-            for entry in os.scandir(target.parent)
-            if pattern.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False) == folders
-        ]
+        files = [Path(entry.path) for entry in os.scandir(target.parent) if pattern.fullmatch(entry.name)]
     except OSError:
         return  # a folder that may be written but not read
-    for temporary in found:
+    for file in files:
+        is_folder = file.is_dir() and not file.is_symlink()
         try:
-            access = os.O_RDONLY if folders else os.O_RDWR
-            descriptor = os.open(temporary, access | getattr(os, "O_NOFOLLOW", 0))
+            descriptor = os.open(file, (os.O_RDONLY if is_folder else os.O_RDWR) | getattr(os, "O_NOFOLLOW", 0))
         except OSError:
             continue  # somebody else's
         try:
-            if not try_lock(descriptor):
-                continue  # where there are no locks, nothing tells whether its writer is alive
-            if folders:
-                shutil.rmtree(temporary)
-            else:
-                temporary.unlink(missing_ok=True)
+            if try_lock(descriptor):
+                shutil.rmtree(file, ignore_errors=True) if is_folder else file.unlink(missing_ok=True)
         except OSError:
             pass  # it is being written, or may not be removed
         finally:

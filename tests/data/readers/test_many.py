@@ -164,14 +164,6 @@ def test_the_columns_of_joined_matrices_stay(tmp_path):
     assert spherec.read(tmp_path).n_items == 3
 
 
-def test_a_split_of_lists_keeps_the_order_of_numbers(tmp_path):
-    (tmp_path / "train.txt").write_text("0 2 10\n2 2\n10 10\n")
-    (tmp_path / "test.txt").write_text("0 3\n2 10\n")
-    fold = spherec.splits.given(tmp_path / "train.txt", tmp_path / "test.txt", format="adjacency")
-    assert list(fold.test.user_ids) == ["0", "2", "10"]
-    assert list(fold.test.item_ids) == ["2", "3", "10"]
-
-
 def test_least_numbers_of_a_split_in_files_are_counted_in_the_train_part(tmp_path):
     (tmp_path / "train.csv").write_text("user,item\na,x\na,y\nb,x\nc,x\nc,y\n")
     (tmp_path / "test.csv").write_text("user,item\nb,y\na,z\n")
