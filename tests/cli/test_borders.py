@@ -149,6 +149,12 @@ def test_long_lists_are_cut(spherec, model, k):
     assert spherec("recommend", model, "=u", "-k", k, "--with-seen").code == 0
 
 
+@pytest.mark.parametrize("rows", [10**9, 2**63, 10**30])
+def test_any_number_of_rows_may_be_asked_for(spherec, tmp_path, rows):
+    (tmp_path / "d.csv").write_text("user,item\nu,i\n")
+    assert spherec("data", "head", tmp_path / "d.csv", "--rows", rows).code == 0
+
+
 def test_existing_outputs_stay_unless_forced(spherec, model, tmp_path):
     (tmp_path / "d.csv").write_text("user,item\nu,i\n")
     for name, command in {
