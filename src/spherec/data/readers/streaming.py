@@ -21,7 +21,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from spherec.data.events import Events
-from spherec.data.files import largest_unpacked, refuse_unreadable
+from spherec.data.files import USUAL_RATIO, largest_unpacked, refuse_unreadable
 from spherec.data.ids import factorize, invert
 from spherec.data.readers.formats import Reading, ReadProgress
 from spherec.errors import ArgumentError, DataError
@@ -31,6 +31,8 @@ _LONGEST_RECORD = 1 << 26  # a line that has not ended by then is no text at all
 _LONGEST_QUOTED_RECORD = 1 << 22  # a record that has not ended by then has an unclosed quote
 _LONGEST_FIRST_RECORD = 1 << 20  # likewise for a header
 _SAMPLE_BYTES = 1 << 20  # by which a file is recognised
+_PIECE_BYTES = 1 << 20  # unpacked at once
+_USUAL_UNPACKED = 1 << 22  # bytes to which any gzip file may unpack
 _UNENDED = (
     "{path}, line {line}: a record without end; close its quote, or take quotes for ordinary characters with "
     "quotes=False (--no-quotes)"
@@ -42,6 +44,8 @@ _NO_TEXT = {
     b"\xfd7zX": "packed by xz; unpack it, or pack it with gzip",
     b"\x28\xb5\x2f\xfd": "packed by zstd; unpack it, or pack it with gzip",
 }
+_ABSENT = ("NA", "N/A")  # no id among numbers, but one among texts
+_ENOUGH_NUMBERS = 10
 _ISO_DATE = r"^\d{4}-\d{2}-\d{2}"
 
 
@@ -172,23 +176,33 @@ def is_utf8(path: Path) -> bool:
 
 
 class _BoundedGzip:
-    """A gzip file that raises a `DataError` before it unpacks to more than is allowed."""
+    """A gzip file that raises a `DataError` before it unpacks to more than is allowed.
+
+    By default, what has been read of it may have unpacked to 200 times its size, or to 4 MB if that is more: a bomb is
+    refused at its beginning, before anything is parsed.
+    """
 
     def __init__(self, path: Path, raw: IO[bytes], max_unpacked: float | None) -> None:
         self._path = path
+        self._raw = raw
         self._file = gzip.GzipFile(fileobj=raw)
-        self._largest = largest_unpacked(os.fstat(raw.fileno()).st_size, max_unpacked)
+        self._max_unpacked = max_unpacked
         self._bytes = 0
 
     def read(self, size: int) -> bytes:
-        content = self._file.read(size)
-        self._bytes += len(content)
-        if self._bytes > self._largest:
-            raise DataError(
-                f"{self._path} unpacks to more than {self._largest / 1e9:,.3g} GB; if you trust it, allow more with "
-                "max_unpacked= (--max-unpacked), in GB"
-            )
-        return content
+        pieces: list[bytes] = []
+        while size > 0 and (piece := self._file.read(min(size, _PIECE_BYTES))):
+            pieces.append(piece)
+            size -= len(piece)
+            self._bytes += len(piece)
+            largest = largest_unpacked(self._raw.tell(), self._max_unpacked, usual=_USUAL_UNPACKED)
+            if self._bytes > largest:
+                many = f"{USUAL_RATIO} times its size" if self._max_unpacked is None else f"{self._max_unpacked:g} GB"
+                raise DataError(
+                    f"{self._path} unpacks to more than {many}; if you trust it, allow more with max_unpacked= "
+                    "(--max-unpacked), in GB"
+                )
+        return b"".join(pieces)
 
 
 def _unpack(path: Path, raw: IO[bytes], max_unpacked: float | None = None) -> "IO[bytes] | _BoundedGzip":
@@ -289,6 +303,7 @@ class Collector:
         self._times: list[NDArray[np.float64]] = []
         self._rows = 0  # seen
         self._kept = 0  # of them
+        self._lacks_times = False
         self.empty_lines = 0  # lines of a list that have no items
 
     @property
@@ -320,8 +335,13 @@ class Collector:
             return
         if "value" in frame.columns:
             self._values.append(_numbers(frame, "value"))
-        if "time" in frame.columns:
-            self._times.append(_seconds(frame, self._reading.columns.time_format))
+        if "time" in frame.columns and not self._lacks_times:
+            try:
+                self._times.append(_seconds(frame, self._reading.columns.time_format))
+            except BadCellError:
+                if not self._reading.is_time_recognised:
+                    raise
+                self._lacks_times, self._times = True, []
         codes = frame.select(self._users.encode(frame["user"]), self._items.encode(frame["item"]))  # both at once
         self._users.add(codes["user"])
         self._items.add(codes["item"])
@@ -335,6 +355,14 @@ class Collector:
         dropped = self._rows - self._kept
         if not len(users):
             raise DataError(f"{path}: all {dropped:,} rows lack user or item; name the right columns")
+        absent = np.zeros(len(users), dtype=np.bool_)  # (E,)
+        for role, codes, ids in (("user", users, user_ids), ("item", items, item_ids)):
+            absent |= self._find_absent(path, role, codes, ids)
+        dropped += int(absent.sum())
+        if self._lacks_times and self._reading.report is not None:
+            column = self._reading.columns.time
+            self._reading.report(f"{path}: column {column!r} is not read, because not all of its cells are times")
+        left_out = {"rows that have no user or item": dropped, "lines that have no items": self.empty_lines}
         events = Events(
             users,
             items,
@@ -343,15 +371,24 @@ class Collector:
             values=np.concatenate(self._values) if self._values else None,
             times=np.concatenate(self._times) if self._times else None,
             unread_value=self._reading.columns.unread_value(self.present),
+            left_out=tuple((description, number) for description, number in left_out.items() if number),
         )
-        step = f"read as {self._reading.read_as}" if self._reading.read_as else "read"
-        if dropped:
-            step += f", without {dropped:,} rows that have no user or item"
-        if self.empty_lines:
-            step += f", without {self.empty_lines:,} lines that have no items"
-        if self._reading.report is not None and (dropped or self.empty_lines):
-            self._reading.report(f"{path}: {step}")
-        return events.with_step(step)
+        return events.filter(~absent) if absent.any() else events
+
+    def _find_absent(self, path: Path, role: str, codes: NDArray[np.int32], ids: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return the rows (E,) whose id is NA, where all other ids are numbers: such a row has none."""
+        others = [one for one in ids.tolist() if one not in _ABSENT]
+        is_absent = np.isin(codes, [index for index, one in enumerate(ids.tolist()) if one in _ABSENT])  # (E,)
+        are_numbers = len(others) >= _ENOUGH_NUMBERS and all(isinstance(one, str) and one.isdecimal() for one in others)
+        if len(others) == len(ids) or not are_numbers:
+            return np.zeros(len(codes), dtype=np.bool_)
+        if self._reading.missing == "error":
+            column = self._reading.columns.names[role]
+            raise DataError(
+                f"{path}: column {column!r} is NA in {int(is_absent.sum()):,} rows, and a number in all others; leave "
+                "these rows out with missing='drop' (--missing drop)"
+            )
+        return is_absent
 
 
 class _IdColumn:
@@ -408,11 +445,18 @@ def _refuse_nested(frame: pl.DataFrame, role: str) -> None:
 def _numbers(frame: pl.DataFrame, role: str) -> NDArray[np.float64]:
     _refuse_nested(frame, role)
     try:
-        numbers = frame[role].cast(pl.Float64, strict=False)  # null: missing, or not a number
+        numbers = _yes_or_no(frame[role]).cast(pl.Float64, strict=False)  # null: missing, or not a number
     except pl.exceptions.PolarsError:
         raise BadCellError(frame["row"][0], role, "which is not a number") from None
     _refuse(frame, ~numbers.is_finite().fill_null(False), role, "which is not a number")
     return numbers.to_numpy()
+
+
+def _yes_or_no(column: pl.Series) -> pl.Series:
+    """Return a column of texts with true and false as 1 and 0; any other as it is."""
+    if column.dtype != pl.String or not len(column) or str(column[0]).lower() not in ("true", "false"):
+        return column
+    return column.str.to_lowercase().replace({"true": "1", "false": "0"})
 
 
 def _seconds(frame: pl.DataFrame, time_format: str | None) -> NDArray[np.float64]:
