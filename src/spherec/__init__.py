@@ -17,8 +17,9 @@ from spherec import datasets, errors
 from spherec._version import __version__
 from spherec.data import splits
 from spherec.data.cuts import Cut
+from spherec.data.features import Features
 from spherec.data.interactions import Interactions
-from spherec.data.readers import read, read_names
+from spherec.data.readers import read, read_features, read_names
 from spherec.data.statistics import statistics
 from spherec.errors import SpherecError
 
@@ -31,6 +32,7 @@ if _typing.TYPE_CHECKING:
 __all__ = [
     "CML",
     "Cut",
+    "Features",
     "Hard",
     "Hinge",
     "Interactions",
@@ -46,6 +48,7 @@ __all__ = [
     "evaluate",
     "load",
     "read",
+    "read_features",
     "read_names",
     "splits",
     "statistics",
