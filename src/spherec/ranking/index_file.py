@@ -120,7 +120,8 @@ def _checksum(content: NDArray[np.uint8]) -> int:
 def _describe(vectors: Vectors) -> dict[str, Any]:
     """Return what tells these vectors from others."""
     checksum = 0
-    for block in vectors.item_blocks():
+    reach = vectors.reach
+    for block in (*vectors.item_blocks(), *(() if reach is None else (reach,))):
         checksum = zlib.crc32(np.ascontiguousarray(block.cpu().numpy()).data, checksum)
     return {
         "items": vectors.n_items,

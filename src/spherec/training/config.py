@@ -10,7 +10,7 @@ import numpy as np
 
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, quote, suggest
-from spherec.geometry import Constraint
+from spherec.geometry import Constraint, check_mainstream
 from spherec.losses import LOSSES, Hinge, Loss, UnknownLoss
 from spherec.optim import Adam
 from spherec.sampling import SAMPLERS, Sampling, TwoStage, UnknownSampling
@@ -42,6 +42,13 @@ class Training:
     space. By default there is one."""
     constraint: Constraint = "sphere"
     "Space of the vectors: the unit sphere, or (the original CML) the unit ball."
+    reach: bool = False
+    """True gives each item one more number, its reach b, which adds λτb to all its scores: an item can be near many
+    people without lying between them. Training draws λ from 0 to 1 for each pair, so that the model suits every place
+    of this dial. In several subspaces an item has a reach in each. Only on the sphere."""
+    mainstream: float = 1.0
+    """λ of lists by default: 1 the most popular lists that were learned, 0 none of the reach, below 0 the long tail. It
+    can be changed for each list. It does nothing without reach."""
     loss: Loss = field(default_factory=Hinge)
     "Loss to minimise."
     sampler: Sampling = field(default_factory=TwoStage)
@@ -91,6 +98,11 @@ class Training:
                 raise ArgumentError(f"{name} must be a number >= 0, got {quote(value)}")
         if self.constraint not in get_args(Constraint):
             raise ArgumentError(f"constraint must be 'sphere' or 'ball', got {quote(self.constraint)}")
+        if not isinstance(self.reach, bool):
+            raise ArgumentError(f"reach must be True or False, got {quote(self.reach)}")
+        if self.reach and self.constraint != "sphere":
+            raise ArgumentError("reach needs constraint 'sphere'; in the ball an item's length plays its part")
+        check_mainstream(self.mainstream)
         _check_part("loss", self.loss, Loss, LOSSES)
         _check_part("sampler", self.sampler, Sampling, SAMPLERS)
         if not isinstance(self.optimizer, Adam):
@@ -100,6 +112,10 @@ class Training:
     def subspaces(self) -> int:
         """P, number of subspaces."""
         return -(-self.dim // self.subspace_dim) if self.subspace_dim else 1
+
+    def resolve(self, data: Interactions) -> "Training":
+        """Return the settings with those of the loss filled in that come from the data."""
+        return replace(self, loss=self.loss.resolve(data))
 
     def plan(self, pairs: int) -> "Plan":
         """Return the length of a run on this many pairs, with every default filled in."""
