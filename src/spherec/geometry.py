@@ -210,7 +210,9 @@ def check_finite(vectors: Vectors) -> None:
             first += len(finite)
     reach = vectors.reach
     if reach is not None and not (finite := np.isfinite(reach.cpu().numpy())).all():
-        raise ArgumentError(f"reach must be finite, got NaN or infinity for item {int(finite.argmin())}; fix or drop it")
+        raise ArgumentError(
+            f"reach must be finite, got NaN or infinity for item {int(finite.argmin())}; fix or drop it"
+        )
 
 
 def check_mainstream(mainstream: float) -> float:

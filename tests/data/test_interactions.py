@@ -71,7 +71,7 @@ def test_all_ways_in_agree(rows):
     for frame in (pd.DataFrame({"u": users, "i": items}), pl.DataFrame({"u": users, "i": items})):
         assert Interactions.from_frame(frame, user="u", item="i") == expected
     assert Interactions.from_matrix(matrix, **ids) == expected
-    assert Interactions.from_matrix(matrix.T, rows="items", **ids) == expected
+    assert Interactions.from_matrix(matrix.T, orientation="items x users", **ids) == expected
     assert Interactions.from_matrix(expected.matrix, **ids) == expected
 
 
@@ -317,7 +317,7 @@ def test_names_from_a_text_file_fit_ids_that_are_numbers():
         lambda data: Interactions.from_pairs(5, 6),
         lambda data: Interactions.from_pairs(["a"], ["b"], duplicates=["sum"]),
         lambda data: Interactions.from_pairs(["a"], ["b"], values=[10**400]),
-        lambda data: Interactions.from_matrix(np.eye(2), rows=np.eye(2)),
+        lambda data: Interactions.from_matrix(np.eye(2), orientation=np.eye(2)),
         lambda data: data.filter([True]),
         lambda data: data.filter(np.arange(1)),
         lambda data: data.filter(None),

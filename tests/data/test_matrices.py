@@ -38,7 +38,7 @@ def test_every_entry_above_zero_of_a_matrix_is_a_pair_and_empty_rows_and_columns
     users, items = dense.nonzero()
     assert pairs_of(data) == dict.fromkeys(zip(users.tolist(), items.tolist(), strict=True))
     assert (data.n_users, data.n_items) == dense.shape
-    assert Interactions.from_matrix(matrix.T, rows="items") == data
+    assert Interactions.from_matrix(matrix.T, orientation="items x users") == data
     assert abs(matrix.astype(float) - before.astype(float)).sum() == 0
 
 
@@ -61,8 +61,8 @@ def test_a_matrix_with_too_few_or_too_many_ids_is_refused(role, n_ids):
 
 
 def test_what_a_row_is_must_be_said_in_known_words():
-    with pytest.raises(ArgumentError, match="'users' or 'items', got 'user'"):
-        Interactions.from_matrix(np.eye(2), rows="user")
+    with pytest.raises(ArgumentError, match="orientation must be 'users x items' or 'items x users', got 'users'"):
+        Interactions.from_matrix(np.eye(2), orientation="users")
 
 
 def test_small_integers_in_a_matrix_do_not_overflow():

@@ -419,8 +419,8 @@ def use_matrix(case, folder):
             values = [0, -1, 5000, 2**31 - 1, float("nan"), float("inf")]
             with np.errstate(all="ignore"):
                 part.reshape(-1)[rng.randrange(part.size)] = np.array(rng.choice(values)).astype(part.dtype)
-    rows = rng.choice(("users", "items"))
-    data = spherec.Interactions.from_matrix(made, rows=rows)
+    orientation = rng.choice(("users x items", "items x users"))
+    data = spherec.Interactions.from_matrix(made, orientation=orientation)
     assert data.matrix.shape[0] in (6, 8)
 
 
@@ -441,7 +441,7 @@ def call(case, folder):
         lambda: spherec.Cut(min_value=argument(), min_per_user=argument()),
         lambda: spherec.Interactions.from_pairs(argument(), argument(), times=argument()),
         lambda: spherec.Interactions.from_pairs(users[:3], items[:3], values=argument(), duplicates=argument()),
-        lambda: spherec.Interactions.from_matrix(argument(), rows=argument()),
+        lambda: spherec.Interactions.from_matrix(argument(), orientation=argument()),
         lambda: data.with_item_names(argument()),
         lambda: data.items_of(argument()),
         lambda: data.filter(argument()),

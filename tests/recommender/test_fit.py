@@ -205,3 +205,13 @@ def test_a_terminal_gets_a_bar(monkeypatch, capsys):
     assert "epoch" in capsys.readouterr().err
     fitted(progress=False)
     assert capsys.readouterr().err == ""
+
+
+def test_advice_comes_with_the_bar_once_in_a_process(capsys, monkeypatch):
+    monkeypatch.setattr("spherec.recommender.cml._advised", set())
+    options = QUICK | {"sampler": spherec.TwoStage(2), "epochs": 1}
+    CML(**options).fit(DATA, progress=False)
+    assert "candidates" not in capsys.readouterr().err
+    for _ in range(3):
+        CML(**options).fit(DATA, progress=True)
+    assert capsys.readouterr().err.count("all 30 items are candidates in every batch") == 1

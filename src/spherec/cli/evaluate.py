@@ -11,7 +11,7 @@ from rich.table import Table
 
 from spherec import datasets
 from spherec.cli._output import AsJson, note, show
-from spherec.cli._settings import Device
+from spherec.cli._settings import Device, Mainstream
 from spherec.cli._source import Source
 from spherec.data import splits
 from spherec.data.files import find_kind, is_archive, is_tensor_file, refuse_unreadable
@@ -37,6 +37,7 @@ def evaluate_command(
     user_column: Annotated[str, typer.Option(help="Column of user ids, in tables.")] = "user",
     item_column: Annotated[str, typer.Option(help="Column of item ids, in tables.")] = "item",
     rank_column: Annotated[str, typer.Option(help="Column of ranks, in a table of lists; 1 is the best.")] = "rank",
+    mainstream: Mainstream = None,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
@@ -53,7 +54,9 @@ def evaluate_command(
 
     fold = splits.given(_load(train, user_column, item_column), _load(test, user_column, item_column))
     columns = Columns(user_column, item_column, rank_column)
-    scores = evaluate(_load_model(model, fold.train, columns, device), fold.train, fold.test, k=k)
+    scores = evaluate(
+        _load_model(model, fold.train, columns, device), fold.train, fold.test, k=k, mainstream=mainstream
+    )
     summary = scores.summary()
     counts = {"k": k, "users": len(scores.per_user.users), "users_without_test_items": scores.users_without}
     if as_json:

@@ -30,8 +30,6 @@ from spherec.errors import ArgumentError, NotEnoughMemoryError, TrainingError
 if TYPE_CHECKING:
     from spherec.recommender import CML
 
-_MOST_ADVICE = 2  # sentences
-
 
 @takes_source
 def train_command(
@@ -103,7 +101,6 @@ def train_command(
     """
     from spherec.recommender import CML
     from spherec.training.checkpoint import count_epochs
-    from spherec.training.config import advise
     from spherec.training.presets import PRESETS
     from spherec.training.trainer import interruptible
 
@@ -126,8 +123,6 @@ def train_command(
         refuse_existing(output, force or resume)  # an interrupted run has left its best model
         model = CML.from_config(training, device=device)
         data = source.load_with_names(names if name_column is None else names.inside(source, name_column))
-        for advice in advise(training, data)[:_MOST_ADVICE]:
-            note(advice)
         if resume:
             note(f"continuing in epoch {count_epochs(checkpoint) + 1} from {checkpoint}")
         with interruptible() as interrupt:

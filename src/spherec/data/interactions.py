@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from os import PathLike
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -136,19 +136,20 @@ class Interactions:
         cls,
         matrix: Any,
         *,
-        rows: Literal["users", "items"] = "users",
+        orientation: Orientation = "users x items",
         user_ids: Iterable[Hashable] | None = None,
         item_ids: Iterable[Hashable] | None = None,
     ) -> Self:
         """Build interactions from a scipy sparse matrix or a dense array; entries above 0 count, and none may be below.
 
-        `rows` says what a row is. Ids default to positions. Empty rows and columns stay. If the entries are ratings or
-        counts, an `UnreadValuesWarning` says that they are not used.
+        `orientation` says what rows and columns are. Ids default to positions. Empty rows and columns stay. If the
+        entries are ratings or counts, an `UnreadValuesWarning` says that they are not used.
         """
-        if not isinstance(rows, str) or rows not in ("users", "items"):
-            raise ArgumentError(f"rows must be 'users' or 'items', got {quote(rows)}")
+        if not isinstance(orientation, str) or orientation not in get_args(Orientation):
+            allowed = " or ".join(map(quote, get_args(Orientation)))
+            raise ArgumentError(f"orientation must be {allowed}, got {quote(orientation)}")
         csr = _binary_csr(matrix)
-        csr = csr if rows == "users" else sp.csr_array(csr.T)
+        csr = csr if orientation == "users x items" else sp.csr_array(csr.T)
         n_users, n_items = csr.shape
         data = cls(
             indptr=csr.indptr.astype(np.int64),
@@ -357,13 +358,13 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _from_matrix(matrix: Any, orientation: Orientation | None) -> Interactions:
-    if orientation not in ("users x items", "items x users"):
+    if orientation is None or orientation not in get_args(Orientation):
         rows, columns = matrix.shape if len(matrix.shape) == 2 else (0, 0)
         raise ArgumentError(
             f"orientation must be 'users x items' ({rows:,} users, {columns:,} items) or 'items x users' "
             f"({columns:,} users, {rows:,} items) for this matrix, got {quote(orientation)}"
         )
-    return Interactions.from_matrix(matrix, rows="users" if orientation == "users x items" else "items")
+    return Interactions.from_matrix(matrix, orientation=orientation)
 
 
 def _refuse_options(reason: str, **options: str | None) -> None:

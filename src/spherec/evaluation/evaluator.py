@@ -13,7 +13,7 @@ from spherec.evaluation.metrics import Formula, Metric, RankedLists, find_metric
 from spherec.evaluation.scores import Scores
 from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker, Ranking
-from spherec.ranking.ranker import check_k
+from spherec.ranking.ranker import check_k, refuse_idle_dial
 
 _LONGEST = 10_000  # lists of this length are scored even where there are fewer items
 
@@ -42,12 +42,14 @@ def evaluate(
     *,
     k: int = 50,
     metrics: str | Iterable[str | Metric | Formula] | None = None,
+    mainstream: float | None = None,
 ) -> Scores:
     """Score the model's k best items for each user, without their training items, against the held-out pairs of `test`.
 
     `train` and `test` share their indices, as the parts of a split do. The popularity of an item is the number of users
     who have it in `train`. `metrics` are names of built-in metrics and metrics of your own, by default all built-in.
-    A pair that is in both parts is an error, because a user's training items are never listed.
+    A pair that is in both parts is an error, because a user's training items are never listed. `mainstream` turns the
+    dial of a model with reach; by default it stands as the model has it.
     """
     for name, data in (("train", train), ("test", test)):
         if not isinstance(data, Interactions):
@@ -65,7 +67,15 @@ def evaluate(
     chosen = find_metrics(metrics)
     users = np.flatnonzero(test.items_per_user)  # (B,)
     lister = _lister(model, train, test)
-    ranking = lister.top(users, k, without=train)
+    if mainstream is None:
+        ranking = lister.top(users, k, without=train)
+    elif isinstance(lister, ExactRanker):
+        refuse_idle_dial(mainstream, lister.vectors)
+        ranking = lister.top(users, k, without=train, mainstream=mainstream)
+    else:
+        raise ArgumentError(
+            f"mainstream is a dial of spherec's own models, got a {type(lister).__name__}; leave it out"
+        )
     if not isinstance(getattr(ranking, "items", None), np.ndarray):
         raise ArgumentError(
             f"top of {type(lister).__name__} must return a spherec.ranking.Ranking with items (B, k) as a NumPy array, "

@@ -11,6 +11,7 @@ from spherec.errors import ArgumentError
 from spherec.geometry import Constraint
 from spherec.kernels import Backend
 
+
 class FusedGradient(Protocol):
     """A faster way to the gradient than autograd."""
 
@@ -27,7 +28,6 @@ class FusedGradient(Protocol):
             dial: (B,) λ of pairs; None without reach.
         """
         ...
-
 
 
 @dataclass(frozen=True)

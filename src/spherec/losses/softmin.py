@@ -97,6 +97,13 @@ class Softmin(Loss):
         """β of the pool's law, which like γ decides how popular lists are."""
         return ("beta",)
 
+    def advice(self, data: Interactions) -> list[str]:
+        """Recommend the temperature that comes from the data if this one is far lower."""
+        likely = temperature_for(data)
+        if self.temperature is None or self.temperature >= 0.7 * likely:
+            return []
+        return [f"a temperature near {likely:g} is likely better on this data; leave loss.temperature out to get it"]
+
 
 def temperature_for(data: Interactions) -> float:
     """Return τ for this data: the denser it is, the higher."""
@@ -128,9 +135,9 @@ def shared_softmin_gradient(
 ) -> tuple[Tensor, Tensor]:
     """Return the gradient of softmin over a pool of negatives that a batch shares, on the sphere, and three sums.
 
-    The gradient is shaped as the rows. The sums (3,) are the loss, the active pairs and the masked places. Autograd does the
-    same in three times as many passes over all pairs with all negatives. Here one table (B, N) is made and changed in
-    place: similarities, their exponents, and at last the forces by which each pair pulls and pushes,
+    The gradient is shaped as the rows. The sums (3,) are the loss, the active pairs and the masked places. Autograd has
+    the same in three times as many passes over all pairs with all negatives. Here one table (B, N) is made and changed
+    in place: similarities, their exponents, and at last the forces by which each pair pulls and pushes,
 
         ∂/∂s_ik = p_ik / τ        ∂/∂s_ij = −Σ_k p_ik / τ        p_ik = e_ik / (1 + Σ_k e_ik)
 

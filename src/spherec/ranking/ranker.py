@@ -47,7 +47,7 @@ class Ranking:
 
 
 class Ranker(Protocol):
-    """Ranks items by score: on the sphere u·v, in the ball u·v − |v|²/2, plus λ times the item's reach if it has one."""
+    """Ranks items by score: on the sphere u·v, in the ball u·v − |v|²/2, and λ times the item's reach if it has one."""
 
     @property
     def vectors(self) -> Vectors:
@@ -154,10 +154,21 @@ def check_dial(mainstream: Mainstream | None, n_queries: int, vectors: Vectors) 
         return np.full(n_queries, check_mainstream(mainstream), dtype=np.float32)  # type: ignore[arg-type]
     dial = np.asarray(mainstream, dtype=np.float32)
     if dial.shape != (n_queries,):
-        raise ArgumentError(f"mainstream must be one number, or one for each of {n_queries:,} queries, got {dial.shape}")
+        raise ArgumentError(
+            f"mainstream must be one number, or one for each of {n_queries:,} queries, got {dial.shape}"
+        )
     for extreme in (dial.min(initial=0), dial.max(initial=0)):
         check_mainstream(float(extreme))
     return dial
+
+
+def refuse_idle_dial(mainstream: Mainstream | None, vectors: Vectors) -> None:
+    """Raise an `ArgumentError` if λ is given, but items have no reach that it could count."""
+    if mainstream is not None and vectors.reach is None:
+        raise ArgumentError(
+            "mainstream has no effect, because this model has no reach; leave it out, or train with reach, as the "
+            "preset accurate does"
+        )
 
 
 def check_k(k: int) -> None:

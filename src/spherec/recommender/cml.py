@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from enum import Enum
@@ -30,7 +30,7 @@ from spherec.recommender.trained_model import ModelState, TrainedModel, look_up
 from spherec.sampling import Sampling
 from spherec.training import EpochRecord, History, ProgressCallback, Trained, Training, train
 from spherec.training.checkpoint import estimate_checkpoint
-from spherec.training.config import Plan
+from spherec.training.config import Plan, advise
 from spherec.training.presets import PRESETS
 from spherec.training.trainer import enough_memory
 
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 _SECONDS_BETWEEN_LINES = 5.0  # of epochs that were not validated
 _SECONDS_TO_TIME = 1.0  # of training, by which the length of a run is estimated
 _SECONDS_WORTH_A_WORD = 10.0  # left of a run
+_MOST_ADVICE = 2  # sentences for one run
+
+_advised: set[str] = set()  # sentences of advice that this process has printed
 
 
 class FromPreset(Enum):
@@ -75,6 +78,9 @@ class CML(TrainedModel):
         subspace_dim: Largest number of dimensions of a subspace. The space is divided into equal subspaces that learn
             independently; a squared distance is the mean of theirs. Default: None, one space.
         constraint: "sphere" (default) keeps vectors on the unit sphere, "ball" inside the unit ball.
+        reach: True gives each item a number that makes it reach more people, and lists a dial, `mainstream`. Default:
+            False; True in the presets accurate, balanced and niche.
+        mainstream: The dial by default: 1 the most popular lists, 0 and below the long tail. Needs `reach`. Default: 1.
         loss: What is minimised: `Hinge` (default, margin 1.0) or `Softmin`.
         sampler: How negatives are drawn: `TwoStage` (default), `Uniform`, `Popularity`, `Hard` or `SemiHard`.
         optimizer: Learning rate and schedule, as a dict or a `spherec.optim.Adam`. Default: learning rate 0.001,
@@ -100,6 +106,8 @@ class CML(TrainedModel):
         dim: int | FromPreset = FROM_PRESET,
         subspace_dim: int | FromPreset | None = FROM_PRESET,
         constraint: Constraint | FromPreset = FROM_PRESET,
+        reach: bool | FromPreset = FROM_PRESET,
+        mainstream: float | FromPreset = FROM_PRESET,
         loss: Loss | Mapping[str, Any] | FromPreset = FROM_PRESET,
         sampler: Sampling | Mapping[str, Any] | FromPreset = FROM_PRESET,
         optimizer: Adam | Mapping[str, Any] | FromPreset = FROM_PRESET,
@@ -120,6 +128,8 @@ class CML(TrainedModel):
             "dim": dim,
             "subspace_dim": subspace_dim,
             "constraint": constraint,
+            "reach": reach,
+            "mainstream": mainstream,
             "loss": loss,
             "sampler": sampler,
             "optimizer": optimizer,
@@ -176,7 +186,8 @@ class CML(TrainedModel):
             output: File to which the model is saved at the end, before the last checkpoint. Once it is on disk, the
                 checkpoint is removed, unless the run was interrupted. By default call `save` yourself.
             progress: True shows a progress bar, False none, None one in a terminal; or a function that is called with
-                the epoch in progress and the history.
+                the epoch in progress and the history. Where a bar is shown, advice about the settings comes before it,
+                each sentence once in a process.
         """
         interactions = as_interactions(data, user=user, item=item, name=name, orientation=orientation)
 
@@ -192,7 +203,8 @@ class CML(TrainedModel):
                 if checkpoint is not None:
                     sizes[checkpoint] = estimate_checkpoint(learned, self.config, validated=validate is not None)
                 refuse_lack_of_room(sizes)
-            with enough_memory(), show_progress(progress, self.config, learned, validate) as callback:
+            advice = advise(self.config, interactions)[:_MOST_ADVICE]
+            with enough_memory(), show_progress(progress, self.config, learned, validate, advice) as callback:
                 trained = train(
                     learned,
                     self.config,
@@ -242,7 +254,8 @@ class CML(TrainedModel):
             state = self._state
             growth = merge(state.data, new)
             initial = initial_vectors(growth, state.artifact, state.fold_in)
-            config, share = growth.plan(self.config, epochs, validation)
+            settings = self.config.resolve(growth.data)
+            config, share = growth.plan(settings, epochs, validation)
             learned, validate = growth.hold_out(config, share)
             with enough_memory(), show_progress(progress, config, learned, validate) as callback:
                 trained = train(
@@ -253,7 +266,7 @@ class CML(TrainedModel):
                     initial=initial,
                     progress=callback,
                 )
-            self._current = ModelState.of(Artifact.of(replace(trained, config=self.config), growth.data))
+            self._current = ModelState.of(Artifact.of(replace(trained, config=settings), growth.data))
         return self
 
     def fold_in(
@@ -407,7 +420,11 @@ def _reserve(output: str | PathLike[str]) -> Iterator[None]:
 
 @contextmanager
 def show_progress(
-    progress: bool | ProgressCallback | None, config: Training, data: Interactions, validate: Validation | None
+    progress: bool | ProgressCallback | None,
+    config: Training,
+    data: Interactions,
+    validate: Validation | None,
+    advice: Iterable[str] = (),
 ) -> Iterator[ProgressCallback | None]:
     """Yield the callback for the trainer: the caller's own, one that moves a bar, or None."""
     if callable(progress):
@@ -415,6 +432,11 @@ def show_progress(
     elif progress is False or (progress is None and not sys.stderr.isatty()):
         yield None
     else:
+        for sentence in advice:
+            if sentence not in _advised:
+                _advised.add(sentence)
+                with suppress(OSError):  # a log that cannot be written must not end the run
+                    Console(stderr=True, soft_wrap=True).print(sentence, style="dim", markup=False, highlight=False)
         plan = config.plan(len(data))
         estimate = Estimate(plan, len(data), stops_early=validate is not None and plan.validate_every < plan.epochs)
         with _show_bar(plan.epochs, len(data), VALIDATION_METRIC, estimate) as callback:

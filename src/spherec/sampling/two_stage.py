@@ -81,9 +81,11 @@ class TwoStage(Sampling):
         drawable = int(np.count_nonzero(data.users_per_item))
         if drawable > self.candidates or self.replacement:
             return []
+        fewer = -(-drawable // 4)
         return [
             f"all {drawable:,} items are candidates in every batch, so the sampler's beta has no effect; "
-            f"--set sampler.candidates={-(-drawable // 4)} gives it one; --preset accurate is likely better on so few"
+            f"sampler={{'candidates': {fewer}}} (--set sampler.candidates={fewer}) gives it one; preset='accurate' "
+            "(--preset accurate) is likely better on so few"
         ]
 
     @classmethod
