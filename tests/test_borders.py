@@ -171,6 +171,34 @@ def test_odd_columns_of_a_data_frame():
             spherec.Interactions.from_frame(frame, user="u", item="i")
 
 
+def test_what_a_mask_hides_is_not_read():
+    masked = np.ma.array([1.0, 2.0], mask=[True, False])
+    for use in (
+        lambda: spherec.Interactions.from_pairs(masked, ["x", "y"]),
+        lambda: spherec.Interactions.from_pairs(["u", "v"], ["x", "y"], values=masked),
+        lambda: spherec.Interactions.from_pairs(["u", "v"], ["x", "y"], times=masked),
+        lambda: spherec.Interactions.from_matrix(np.ma.array([[1, 0], [0, 1]], mask=[[True, False], [False, False]])),
+    ):
+        with pytest.raises(DataError, match="are masked"):
+            use()
+    assert len(spherec.Interactions.from_pairs(np.ma.array([1, 2]), ["x", "y"])) == 2
+
+
+def test_times_that_no_clock_has_are_refused():
+    for times in (np.array([5, 2**62], "M8[ms]"), np.array([5, -(2**62)], "M8[s]")):
+        with pytest.raises(DataError, match="row 1: times go beyond the years 1 to 9999"):
+            spherec.Interactions.from_pairs(["u", "v"], ["x", "y"], times=times)
+
+
+def test_a_frame_has_a_column_for_users_and_another_for_items():
+    pl = pytest.importorskip("polars")
+    with pytest.raises(ArgumentError, match="user and item are both 'u'; name a column for each"):
+        spherec.Interactions.from_frame(pl.DataFrame({"u": [1, 2]}), user="u", item="u")
+    wide = pl.DataFrame({"u": pl.Series([1, 2]).cast(pl.Int128), "i": [1, 2]})
+    with pytest.raises(DataError, match=r"column 'u' cannot be read .* cast it first"):
+        spherec.Interactions.from_frame(wide, user="u", item="i")
+
+
 @pytest.mark.parametrize("path", ["x" * 245, "x" * 5000, "a\0b", "", 5, None, b"x", "\ud800.csv"])
 def test_names_that_no_file_can_have_are_refused_everywhere(model, path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -3,7 +3,8 @@
 The file is a safetensors file that any safetensors reader opens, laid out in docs/artifact.md: named arrays, and a
 manifest as JSON in its metadata. A checksum next to it covers the manifest and all arrays; the manifest lists each
 array with its type and shape. There is no pickle in it. The first array begins at a multiple of 64 bytes, where
-arithmetic is fastest.
+arithmetic is fastest. The file is read and written here and not by the package safetensors, which has no checksums and
+writes only arrays that are in memory as a whole; tests read our files with it.
 """
 
 import json

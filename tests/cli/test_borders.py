@@ -1,6 +1,7 @@
 """The borders of the command line: odd files, names, ids and outputs end with one sentence, and nothing is lost."""
 
 import os
+import re
 import tomllib
 
 import pytest
@@ -81,6 +82,35 @@ def test_control_characters_reach_no_terminal(spherec, model):
         done = spherec(*command)
         for character in EVIL[0], "\x07", "\u202e", "\x9b":
             assert character not in (done.out + done.err)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("WORD",),
+        ("--WORD",),
+        ("-WORD",),
+        ("data", "WORD"),
+        ("data", "stats", "--WORD", "x"),
+        ("data", "stats", "x", "WORD"),
+        ("train", "x", "-o", "m", "--dim", "WORD"),
+        ("train", "x", "-o", "m", "--device", "WORD"),
+        ("train", "x", "-o", "m", "--json=WORD"),
+        ("train", "x", "-o", "m", "--set", "WORD"),
+        ("train", "x", "-o", "m", "--set", "WORD=1"),
+        ("presets", "WORD"),
+        ("export", "WORD", "-o", "WORD"),
+        ("compare", "WORD", "-o", "WORD", "--models", "WORD"),
+        ("tune", "WORD", "-o", "WORD", "--space", "WORD"),
+        ("reproduce", "WORD"),
+    ],
+)
+def test_control_characters_of_the_command_line_reach_no_terminal(spherec, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    done = spherec(*(word.replace("WORD", f"{EVIL}\x08\ufeff") for word in words))
+    assert done.code == 2
+    printed = re.sub("\x1b\\[[0-9;]*m", "", done.out + done.err)  # without colours
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e\ufeff]", printed)
 
 
 def test_json_and_csv_keep_ids_exactly_and_formulas_are_guarded_on_demand(spherec, model, tmp_path):

@@ -259,3 +259,10 @@ def test_ctrl_c_writes_the_best_so_far_and_the_same_command_goes_on(tune, prepar
     told = json.loads(tune(*RATE, "--trials", done + 2, "--json").out)
     assert told["ended"] == "all trials done"
     assert len(told["trials"]) == done + 2
+
+
+@pytest.mark.parametrize("output", ["/", ".", ".."])
+def test_a_folder_as_output_is_one_sentence(spherec, output):
+    done = spherec("tune", "book-crossing", "-o", output)
+    assert done.code == 2
+    assert "is a folder; name a file to write" in done.err

@@ -29,8 +29,17 @@ def test_given_parts_come_under_common_indices_with_nothing_lost(rows):
     assert pairs_of(fold.train) == pairs_of(train)
     assert pairs_of(fold.test) == pairs_of(test)
     for part in (fold.train, fold.test):
-        assert list(part.user_ids) == sorted({user for user, _, _ in rows})
-        assert list(part.item_ids) == sorted({item for _, item, _ in rows})
+        assert list(part.user_ids) == list(dict.fromkeys([*train.user_ids, *test.user_ids]))
+        assert list(part.item_ids) == list(dict.fromkeys([*train.item_ids, *test.item_ids]))
+
+
+def test_given_files_keep_the_order_of_the_training_file(tmp_path):
+    (tmp_path / "train.txt").write_text("2 9 10 100\n10 9 20\n")
+    (tmp_path / "test.txt").write_text("10 10 5\n2 20\n")
+    fold = splits.given(tmp_path / "train.txt", tmp_path / "test.txt", format="adjacency")
+    assert list(fold.train.user_ids) == list(fold.test.user_ids) == ["2", "10"]
+    assert list(fold.train.item_ids) == list(fold.test.item_ids) == ["9", "10", "20", "100", "5"]
+    assert set(pairs_of(fold.test)) == {("10", "10"), ("10", "5"), ("2", "20")}
 
 
 @pytest.mark.parametrize(
@@ -88,6 +97,6 @@ def test_names_of_given_parts_are_brought_together_and_those_of_train_come_first
     train = Interactions.from_pairs([1, 1], ["a", "c"]).with_item_names({"a": "A"})
     test = Interactions.from_pairs([1, 2], ["b", "a"]).with_item_names({"a": "other", "b": "B"})
     fold = splits.given(train, test)
-    assert fold.train.item_names == fold.test.item_names == ("A", "B", None)
+    assert fold.train.item_names == fold.test.item_names == ("A", None, "B")
     bare = splits.given(replace(train, item_names=None), replace(test, item_names=None))
     assert bare.train.item_names is bare.test.item_names is None

@@ -101,6 +101,13 @@ def test_unhashable_ids_are_refused(bad):
         (np.array(["2004-06-01T00:00:00.000000001"], dtype="M8[ns]"), "finer than a microsecond"),
         (np.array([1, 2, 2]), "1 of 3 repeat another"),
         (["a", "b", "a", "a"], "2 of 4 repeat another"),
+        (np.ma.array([1, 2], mask=[True, False]), "some ids are masked"),
+        (np.array([5, 2**62], "M8[ms]"), "row 1: ids go beyond the years 1 to 9999"),
+        (np.array([5, -(2**30)], "M8[D]"), "row 1: ids go beyond the years 1 to 9999"),
+        (np.array([5, 2**62], "m8[ms]"), "row 1: ids go beyond a billion days"),
+        (np.array([5, 2], "m8[Y]"), "no fixed length"),
+        ([1, 10**5000], "at most 4,096 bits"),
+        (["a", -(10**5000)], "at most 4,096 bits"),
     ],
 )
 def test_arrays_that_cannot_be_ids_are_refused(ids, message):
@@ -134,6 +141,16 @@ def test_an_id_of_the_wrong_type_gets_a_hint(held, asked):
 def test_an_id_of_the_same_look_is_named(held, asked, told):
     with pytest.raises(UnknownIdError, match=f"is not among the 1 known ids, but {told} is$"):
         IdMap(held).index_of([asked])
+
+
+def test_numbers_of_any_size_can_be_asked_for():
+    assert IdMap(["1", 10**1000]).find([10**1000]).tolist() == [1]
+    with pytest.raises(UnknownIdError, match="a whole number of more than 77 digits is not among"):
+        IdMap(["1", "2"]).index_of([10**5000])
+
+
+def test_ids_that_look_alike_but_differ_in_their_characters_are_different():
+    assert IdMap(["\u00e9", "e\u0301"]).index_of(["e\u0301"]).tolist() == [1]
 
 
 def test_find_gives_no_error():

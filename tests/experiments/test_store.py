@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -74,6 +75,21 @@ def test_a_line_that_a_kill_left_half_is_passed_over(two, left):
     assert [one.fold for one in two] == [0, 1]
     two.add(record(fold=2))
     assert [one.fold for one in two] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("line", [b"\xff\xfe{}", b"[" * 100_000, b"9" * 5000, b"\0" * 9])
+def test_a_line_that_is_no_json_is_passed_over(two, line):
+    with two.path.open("ab") as file:
+        file.write(line + b"\n")
+    two.add(record(fold=2))
+    assert [one.fold for one in two] == [0, 1, 2]
+
+
+def test_a_pipe_is_no_file_of_records(two):
+    two.path.unlink()
+    os.mkfifo(two.path)
+    with pytest.raises(DataError, match="is a pipe or a device"):
+        list(two)
 
 
 def test_a_whole_line_without_its_end_counts_and_stays_whole(two):

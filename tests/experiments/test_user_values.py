@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from spherec.errors import MissingPackageError
+from spherec.errors import DataError, MissingPackageError
 from spherec.experiments.user_values import UserValues
 from tests.experiments.tiny import record
 
@@ -59,6 +59,17 @@ def test_a_result_that_is_saved_again_has_its_new_values(tmp_path):
     values.save(FIRST, USERS, {"ndcg": NDCG})
     values.save(FIRST, USERS, {"ndcg": NDCG / 4})
     assert values.load(FIRST)["ndcg"].tolist() == (NDCG / 4).tolist()
+
+
+def test_a_damaged_file_is_one_sentence(tmp_path, package):
+    UserValues(tmp_path).save(FIRST, USERS, {"ndcg": NDCG})
+    path = tmp_path / "users.parquet"
+    whole = path.read_bytes()
+    for content in (b"", b"PAR1", whole[: len(whole) // 2], whole[:-4], bytes(len(whole))):
+        path.write_bytes(content)
+        for use in (lambda: UserValues(tmp_path).load(FIRST), lambda: UserValues(tmp_path).save(SECOND, USERS, {})):
+            with pytest.raises(DataError, match=r"users\.parquet is damaged.*; remove it"):
+                use()
 
 
 def test_files_of_other_machines_are_read_too(tmp_path):

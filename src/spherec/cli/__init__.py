@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from spherec._version import __version__
 from spherec.cli._output import INTERRUPTED, note
@@ -26,8 +27,35 @@ from spherec.cli.train import train_command
 from spherec.cli.tune import tune_command
 from spherec.errors import SpherecError, UncheckedIndexWarning, escape_controls
 
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer names only some of its errors
+
+
+class SafeGroup(TyperGroup):
+    """The commands; errors about words of the command line show control characters as escapes."""
+
+    def make_context(self, *given: Any, **more: Any) -> Any:
+        """Parse the words up to the command."""
+        with _escaping_words():
+            return super().make_context(*given, **more)
+
+    def invoke(self, context: Any) -> Any:
+        """Parse the words of the command, and run it."""
+        with _escaping_words():
+            return super().invoke(context)
+
+
+@contextmanager
+def _escaping_words() -> Iterator[None]:
+    try:
+        yield
+    except _UsageError as error:
+        error.message = escape_controls(error.message)  # type: ignore[attr-defined]
+        raise
+
+
 app = typer.Typer(
     name="spherec",
+    cls=SafeGroup,
     help="Recommend items from implicit feedback: clicks, plays, purchases, ratings.",
     no_args_is_help=True,
     add_completion=False,

@@ -30,8 +30,9 @@ def compare_command(
     models: Annotated[
         str | None,
         typer.Option(
-            help="Comma-separated models: presets of ours (see 'spherec presets') and the peers ease, als, bpr, knn, "
-            "most-popular. als, bpr and knn need the package implicit. Default: our main presets and all peers."
+            help="Comma-separated models: presets of ours (see 'spherec presets') and the peers ease, gf-cf, chebycf, "
+            "als, bpr, knn, most-popular. als, bpr and knn need the package implicit. Default: our main presets and "
+            "all peers."
         ),
     ] = None,
     folds: Annotated[

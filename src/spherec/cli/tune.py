@@ -120,12 +120,12 @@ def tune_command(
     from spherec.training.config import find_idle_settings
     from spherec.training.presets import PRESETS
 
+    refuse_unwritable(output)
     storage = storage or str(output.with_suffix(".db"))
     searches = searches or []
     base = PRESETS[preset].training.change(read_settings(config, settings or [], {"seed": seed}))
     goal = Goal(metric=metric, k=k, validation=validation, mmr_at_most=mmr_at_most)
     space = SearchSpace.build(base, parse_searches(searches) or default_search(base))
-    refuse_unwritable(output)
     refuse_overwriting({"--output": output, "--storage": storage}, (*source.files, config))
     refuse_existing(output, force or _is_own(output))
     where = resolve(device)

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spherec.data.ids import factorize, invert
+from spherec.data.ids import factorize, invert, refuse_far_times, refuse_masked
 from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning, quote
 
 Duplicates = Literal["last", "sum", "error"]
@@ -277,6 +277,7 @@ def _n_distinct(indices: NDArray[np.int32]) -> int:
 
 
 def _numbers(column: ArrayLike, role: str) -> NDArray[np.float64]:
+    refuse_masked(column, f"{role}s")
     try:
         numbers = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -291,8 +292,10 @@ def _numbers(column: ArrayLike, role: str) -> NDArray[np.float64]:
 
 
 def _times(column: ArrayLike) -> NDArray[np.float64]:
+    refuse_masked(column, "times")
     times = np.asarray(column)
     if times.dtype.kind == "M":
+        refuse_far_times(times, "times")
         if np.isnat(times).any():
             raise DataError(f"row {int(np.isnat(times).argmax())} has no time; drop such rows first")
         times = times.astype("M8[us]").astype(np.int64) / 1e6

@@ -23,6 +23,7 @@ import secrets
 import shutil
 import stat
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -112,12 +113,21 @@ def atomic_path(path: str | os.PathLike[str], *, mode: int = 0o666) -> Iterator[
             if descriptor >= 0:
                 os.close(descriptor)
         sync_folder(target.parent)
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror or error}; make room or choose another place") from None
+    except Exception as error:
+        if not isinstance(error, OSError | _error_of_polars()):
+            raise
+        reason = getattr(error, "strerror", None) or shorten(error)
+        raise DataError(f"cannot write {path}: {reason}; make room or choose another place") from None
     finally:
         if temporary is not None:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+
+def _error_of_polars() -> type[Exception]:
+    """Return what polars raises where it cannot write."""
+    polars = sys.modules.get("polars")
+    return OSError if polars is None else polars.exceptions.PolarsError
 
 
 @contextmanager
@@ -125,16 +135,29 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a folder that takes the name `path` when the block ends without an error. It must not exist yet."""
     target = Path(path)
     refuse_taken(path)
-    temporary = _temporary_name(target)
     try:
-        temporary.mkdir()
-        yield temporary
-        temporary.replace(target)
-        sync_folder(target.parent)
+        with temporary_folder(target) as temporary:
+            yield temporary
+            temporary.replace(target)
+            sync_folder(target.parent)
     except OSError as error:
         raise DataError(f"cannot write {target}: {error.strerror or error}; choose another place") from None
+
+
+@contextmanager
+def temporary_folder(target: Path) -> Iterator[Path]:
+    """Yield an empty folder next to `target`, for parts of it; it is removed at the end.
+
+    Those that killed writers of this target left behind are removed first.
+    """
+    _remove_abandoned(target)
+    folder, descriptor = _make_temporary(target, None)
+    try:
+        yield folder
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:
@@ -224,11 +247,23 @@ def _temporary_name(target: Path) -> Path:
     return target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
 
 
-def _make_temporary(target: Path, mode: int) -> tuple[Path, int]:
-    """Make an empty file to write to, and return it with a descriptor that locks it: its writer is alive."""
+def _make_temporary(target: Path, mode: int | None) -> tuple[Path, int]:
+    """Make an empty file to write to, and return it with a descriptor that locks it: its writer is alive.
+
+    Without a `mode` it is a folder, and the descriptor is -1 where there are no locks.
+    """
     while True:
         temporary = _temporary_name(target)
-        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode)
+        if mode is not None:
+            descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode)
+        else:
+            temporary.mkdir()
+            if not HAS_LOCKS:
+                return temporary, -1
+            try:
+                descriptor = os.open(temporary, os.O_RDONLY)
+            except FileNotFoundError:
+                continue  # as below
         try:
             try_lock(descriptor)
             if os.fstat(descriptor).st_nlink:
@@ -239,20 +274,21 @@ def _make_temporary(target: Path, mode: int) -> tuple[Path, int]:
 
 
 def _remove_abandoned(target: Path) -> None:
-    """Remove the temporary files of this target whose writers are dead: those that can be locked."""
+    """Remove the temporary files and folders of this target whose writers are dead: those that can be locked."""
     pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-z_]{{8}}\.part")
     try:
         files = [Path(entry.path) for entry in os.scandir(target.parent) if pattern.fullmatch(entry.name)]
     except OSError:
         return  # a folder that may be written but not read
     for file in files:
+        is_folder = file.is_dir() and not file.is_symlink()
         try:
-            descriptor = os.open(file, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+            descriptor = os.open(file, (os.O_RDONLY if is_folder else os.O_RDWR) | getattr(os, "O_NOFOLLOW", 0))
         except OSError:
-            continue  # a folder, or somebody else's
+            continue  # somebody else's
         try:
             if try_lock(descriptor):
-                file.unlink(missing_ok=True)
+                shutil.rmtree(file, ignore_errors=True) if is_folder else file.unlink(missing_ok=True)
         except OSError:
             pass  # it is being written, or may not be removed
         finally:

@@ -15,6 +15,10 @@ Unknown = Literal["error", "skip"]
 """Treatment of unknown ids: raise an `UnknownIdError`, or skip them."""
 
 
+_MOST_WEEKS = 142_857_000  # of Python's timedelta
+_MOST_BITS = 4096  # of an id that is a whole number; Python writes none of more than 4,300 digits
+
+
 class IdMap(Sequence[Hashable]):
     """Distinct external ids of users or items; an id's position is its dense index.
 
@@ -98,7 +102,7 @@ class IdMap(Sequence[Hashable]):
                 other = int(external)
             except ValueError:
                 return None
-        elif isinstance(external, int | np.integer):
+        elif isinstance(external, int | np.integer) and int(external).bit_length() <= _MOST_BITS:
             other = str(external)
         return other if other in self else None
 
@@ -239,9 +243,12 @@ def as_id_array(ids: Iterable[Hashable]) -> NDArray[Any]:
         ids = _from_iterable(ids)
     if ids.ndim != 1:
         raise DataError(f"ids must be one-dimensional, got shape {ids.shape}")
+    refuse_masked(ids, "ids")
+    ids = np.asarray(ids)  # no subclass
     if ids.dtype.kind in "iufb":
         return ids
     if ids.dtype.kind in "mM":  # to date, datetime and timedelta, which hash and compare like themselves
+        refuse_far_times(ids, "ids")
         if ids.dtype == "M8[D]":
             return ids.astype(object)
         precise = ids.astype(f"{ids.dtype.kind}8[us]")
@@ -249,6 +256,28 @@ def as_id_array(ids: Iterable[Hashable]) -> NDArray[Any]:
             raise DataError("time ids finer than a microsecond lose digits; pass them as integers or strings")
         return precise.astype(object)
     return _from_iterable(ids.tolist())
+
+
+def refuse_masked(column: Any, what: str) -> None:
+    """Raise a `DataError` if entries of a NumPy array are masked: under a mask lie arbitrary values."""
+    if np.ma.is_masked(column):
+        raise DataError(f"some {what} are masked; drop them first, e.g. with .compressed(), or give .filled(0)")
+
+
+def refuse_far_times(times: NDArray[Any], what: str) -> None:
+    """Raise a `DataError` unless NumPy's times (n,) are within the years 1 to 9999, and durations have days.
+
+    NumPy converts others to a finer unit without a check, which makes one time of different ones.
+    """
+    dates = times.dtype.kind == "M"
+    if not dates and np.datetime_data(times.dtype)[0] in ("Y", "M"):
+        raise DataError(f"{what} are durations in years or months, which have no fixed length; give days")
+    coarse = times.astype("M8[Y]" if dates else "m8[W]").astype(np.int64)  # (n,) years since 1970, or weeks
+    low, high = (1 - 1970, 9999 - 1970) if dates else (-_MOST_WEEKS, _MOST_WEEKS)
+    bad = ((coarse < low) | (coarse > high)) & ~np.isnat(times)
+    if bad.any():
+        reach = "the years 1 to 9999" if dates else "a billion days"
+        raise DataError(f"row {int(bad.argmax())}: {what} go beyond {reach}; correct them, or pass them as integers")
 
 
 def refuse_missing(values: NDArray[Any], role: str) -> None:
@@ -285,6 +314,8 @@ def _objects(values: Sequence[Hashable]) -> NDArray[Any]:
 
 def _refuse_repeated(values: NDArray[Any]) -> NDArray[Any]:
     refuse_missing(values, "id")
+    if values.dtype == object and any(isinstance(one, int) and one.bit_length() > _MOST_BITS for one in values):
+        raise DataError(f"ids must be numbers of at most {_MOST_BITS:,} bits; make them strings")
     try:
         distinct = _count_distinct(values) if values.dtype != object else len(set(values.tolist()))
     except TypeError as error:

@@ -22,7 +22,7 @@ from spherec.data.files import (
     read_archive,
     write_archive,
 )
-from spherec.data.ids import IdMap, factorize
+from spherec.data.ids import IdMap, factorize, refuse_masked
 from spherec.errors import ArgumentError, DataError, UnreadValuesWarning, describe_missing_column, quote
 from spherec.processes import refuse_polars_after_fork
 
@@ -119,6 +119,8 @@ class Interactions:
         `name` is a column of item names; where an item has several, the last one counts. If the frame seems to have a
         column of ratings or counts, but `value` does not name it, an `UnreadValuesWarning` is issued.
         """
+        if user == item:
+            raise ArgumentError(f"user and item are both {quote(user)}; name a column for each")
         data = cls.from_pairs(
             _column_of(frame, user),
             _column_of(frame, item),
@@ -383,7 +385,10 @@ def _column_of(frame: Any, name: str) -> NDArray[Any]:
         raise DataError(describe_missing_column(name, [str(column) for column in frame.columns]))
     if hasattr(frame, "lazy"):
         refuse_polars_after_fork()
-    return np.asarray(frame[name])
+    try:
+        return np.asarray(frame[name])
+    except Exception as error:  # of polars: a type that NumPy does not have
+        raise DataError(f"column {quote(name)} cannot be read ({describe_damage(error)}); cast it first") from None
 
 
 def _names_in(frame: Any, item: str, name: str) -> dict[Hashable, str]:
@@ -400,7 +405,7 @@ def _warn_unread_column(frame: Any, user: str, item: str) -> None:
     """Warn if a data frame has a column that is named like ratings or counts, and holds several numbers."""
     from spherec.data.readers.formats import Columns  # imports this file
 
-    column = Columns(user, item).unread_value([str(name) for name in frame.columns]) if user != item else None
+    column = Columns(user, item).unread_value([str(name) for name in frame.columns])
     if column is None or column not in frame.columns:
         return
     values = np.asarray(frame[column])
@@ -421,6 +426,7 @@ def _binary_csr(matrix: Any) -> "sp.csr_array":
             "a data frame is not a matrix; pass frame.to_numpy() with user_ids=frame.index and item_ids=frame.columns, "
             "or use from_frame for a table of events"
         )
+    refuse_masked(matrix, "entries of the matrix")
     try:
         dense = None if sp.issparse(matrix) else np.asarray(matrix)
     except ValueError as error:

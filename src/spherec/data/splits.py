@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from spherec import rng
 from spherec.data.events import pair_keys, to_seconds
-from spherec.data.ids import IdMap, describe_id, factorize, invert, refuse_twins
+from spherec.data.ids import IdMap, describe_id, invert, refuse_twins
 from spherec.data.interactions import Interactions, merge_item_names, row_starts
 from spherec.data.readers.formats import read
 from spherec.data.readers.many import Paths
@@ -134,6 +134,8 @@ def by_time(data: Interactions, *, at: float | str | date | None = None, test: f
 def given(train: Interactions | Paths, test: Interactions | Paths, **reading: Any) -> Fold:
     """Bring a split that came as two data sets, or as files, under common indices.
 
+    Ids of the training part keep their order; those that only the test part has follow.
+
     Files are read by `spherec.read` with the options `reading`, the same for both: `given("train.txt", "test.txt",
     format="adjacency")`.
 
@@ -144,12 +146,8 @@ def given(train: Interactions | Paths, test: Interactions | Paths, **reading: An
     _refuse_other_ids(train.user_ids, test.user_ids, "user")
     _refuse_other_ids(train.item_ids, test.item_ids, "item")
     check_disjoint(train, test)
-    user_ids, users_of = _unite(train.user_ids, test.user_ids, "user")
-    item_ids, items_of = _unite(train.item_ids, test.item_ids, "item")
-    parts = [
-        _reindex(part, user_ids, item_ids, new_user, new_item)
-        for part, new_user, new_item in zip((train, test), users_of, items_of, strict=True)
-    ]
+    user_ids, item_ids = _unite(train.user_ids, test.user_ids), _unite(train.item_ids, test.item_ids)
+    parts = [_reindex(part, user_ids, item_ids) for part in (train, test)]
     names = merge_item_names(train, test)
     return Fold(*(part.with_item_names(names) for part in parts)) if names else Fold(*parts)
 
@@ -218,18 +216,17 @@ def _refuse_other_ids(train: IdMap, test: IdMap, role: str) -> None:
         )
 
 
-def _unite(train: IdMap, test: IdMap, role: str) -> tuple[IdMap, tuple[NDArray[np.int32], NDArray[np.int32]]]:
-    """Return all ids of both, and the new indices of each one's ids."""
+def _unite(train: IdMap, test: IdMap) -> IdMap:
+    """Return the ids of train, followed by those that only test has."""
+    new = test.array[train.find(test) < 0]
     # As objects if the types differ: NumPy would turn integers into floats.
     kind = train.array.dtype if train.array.dtype == test.array.dtype else np.dtype(object)
-    codes, ids = factorize(np.concatenate((train.array.astype(kind), test.array.astype(kind))), role)
-    return IdMap(ids), (codes[: len(train)], codes[len(train) :])
+    return IdMap(np.concatenate((train.array.astype(kind), new.astype(kind)))) if len(new) else train
 
 
-def _reindex(
-    data: Interactions, user_ids: IdMap, item_ids: IdMap, new_user: NDArray[np.int32], new_item: NDArray[np.int32]
-) -> Interactions:
-    users, items = new_user[data.users], new_item[data.indices]  # (E,)
+def _reindex(data: Interactions, user_ids: IdMap, item_ids: IdMap) -> Interactions:
+    users = user_ids.find(data.user_ids).astype(np.int32)[data.users]  # (E,)
+    items = item_ids.find(data.item_ids).astype(np.int32)[data.indices]  # (E,)
     order = np.lexsort((items, users))
     return replace(
         data,

@@ -14,7 +14,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from spherec.data.files import checksum
+from spherec.data.files import checksum, find_kind, refuse_unreadable
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
 from spherec.experiments.trial import Trial
@@ -91,7 +91,7 @@ _Record = TypeVar("_Record", Result, TrialRecord)
 
 @dataclass
 class RecordFile(Generic[_Record]):
-    """A file of records of one kind, one line of JSON each. A line that a killed run left incomplete is skipped.
+    """A file of records of one kind, one line of JSON each. A line that is no JSON is skipped: a killed run left it.
 
     JSON has no NaN: scores without a value (the MMR of empty lists) are null in the file and NaN when read.
     """
@@ -101,12 +101,13 @@ class RecordFile(Generic[_Record]):
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __iter__(self) -> Iterator[_Record]:
-        if not self.path.exists():
+        if find_kind(self.path) == "nothing":
             return
-        for number, line in enumerate(self.path.read_text(encoding="utf-8").splitlines(), start=1):
+        refuse_unreadable(self.path)
+        for number, line in enumerate(self.path.read_bytes().splitlines(), start=1):
             try:
-                content = json.loads(line, object_hook=_null_scores_to_nan)
-            except json.JSONDecodeError:
+                content = json.loads(line.decode("utf-8"), object_hook=_null_scores_to_nan)
+            except (ValueError, RecursionError):
                 continue
             try:
                 yield _parse(self.kind, content)

@@ -11,7 +11,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spherec.data.files import atomic_write
+from spherec.data.files import DamagedFileError, atomic_write, reading_file, shorten
 from spherec.errors import MissingPackageError
 from spherec.experiments.store import Result
 
@@ -33,7 +33,7 @@ class UserValues:
     def save(self, result: Result, users: NDArray[np.int64], values: Mapping[str, NDArray[np.float64]]) -> None:
         """Add the values (B,) of users (B,), by the names of metrics."""
         path = self._folder / "users.parquet"
-        runs = _split(_read(path)) if path.exists() else {}
+        runs = _read_runs(path) if path.exists() else {}
         runs[result.run] = {
             "run": np.full(len(users), result.run),
             "model": np.full(len(users), result.model),
@@ -50,8 +50,19 @@ class UserValues:
         if self._runs is None:
             self._runs = {}
             for path in sorted(self._folder.glob("users*.parquet")):
-                self._runs |= _split(_read(path))
+                self._runs |= _read_runs(path)
         return self._runs.get(result.run)
+
+
+def _read_runs(path: Path) -> dict[str, UserColumns]:
+    remedy = "remove it; p-values of the runs in it are then not shown until they are run again"
+    with reading_file(path, damage=Exception, remedy=remedy):
+        try:
+            return _split(_read(path))
+        except BaseException as error:
+            if type(error).__name__ == "PanicException":  # of polars, and no `Exception`
+                raise DamagedFileError(shorten(str(error))) from None
+            raise
 
 
 def _join(parts: list[UserColumns]) -> UserColumns:
@@ -77,7 +88,7 @@ def _read(path: Path) -> UserColumns:
     if _package() == "polars":
         import polars as pl
 
-        return {column.name: column.to_numpy() for column in pl.read_parquet(path, hive_partitioning=False)}
+        return {column.name: column.to_numpy() for column in pl.read_parquet(path, hive_partitioning=False, glob=False)}
     import pyarrow.parquet as pq
 
     table = pq.read_table(path)

@@ -40,7 +40,7 @@ class UsearchFormat:
                 for key, plain, name in zip(range(block.first, block.last), block.ids, block.names, strict=True):
                     line = {"key": key, "id": plain} | ({} if name is None else {"name": name})
                     file.write(json.dumps(line).encode() + b"\n")
-        index.save(path)
+            index.save(path)  # inside the block: if it fails, the old ids stay with the old index
 
 
 def ids_path(path: str | PathLike[str]) -> Path:

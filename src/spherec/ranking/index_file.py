@@ -40,7 +40,10 @@ def index_path(model: str | PathLike[str]) -> Path:
 def write_index(path: str | PathLike[str], save: Callable[[Path], object], vectors: Vectors, config: Any) -> None:
     """Write an index atomically: `save` writes its bytes to a path, and description and checksum are added."""
     with atomic_path(path) as temporary:
-        save(temporary)
+        try:
+            save(temporary)
+        except RuntimeError as error:  # usearch has no other for a full disk
+            raise OSError(str(error)) from None
         text = json.dumps({"vectors": _describe(vectors), "config": asdict(config)}).encode()
         end = text + struct.pack("<Q", len(text))
         with open(temporary, "rb+") as file:

@@ -5,14 +5,13 @@ Parquet is written in parts that are then streamed into one file, because polars
 
 import csv
 import io
-import tempfile
 from collections.abc import Callable, Iterator
 from os import PathLike
 from pathlib import Path
 
 import numpy as np
 
-from spherec.data.files import atomic_write, refuse_unwritable
+from spherec.data.files import atomic_write, refuse_unwritable, shorten, temporary_folder
 from spherec.data.ids import IdMap, Ids, list_ids
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, MissingPackageError
@@ -85,17 +84,19 @@ def _write_parquet(path: str | PathLike[str], blocks: Iterator[Results[Recommend
     except ImportError:
         raise MissingPackageError("writing Parquet needs polars; install it with: pip install polars") from None
     refuse_polars_after_fork()
-    rows, target = 0, Path(path).resolve()
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.", suffix=".part") as folder:
-        try:
-            for number, block in enumerate(blocks):
+    rows = 0
+    try:
+        with temporary_folder(Path(path).resolve()) as folder:
+            parts: list[Path] = []
+            for block in blocks:
                 columns = block.columns
                 columns |= {name: list(map(str, columns[name])) for name in texts}
                 part = Results(Recommended, columns).to_polars()
-                part.write_parquet(Path(folder) / f"{number:09d}.parquet")
+                parts.append(folder / f"{len(parts)}.parquet")
+                part.write_parquet(parts[-1])
                 rows += len(part)
             with atomic_write(path) as file:
-                pl.scan_parquet(Path(folder) / "*.parquet").sink_parquet(file)
-        except (OSError, pl.exceptions.PolarsError) as error:
-            raise DataError(f"cannot write {path}: {error}; make room or choose another place") from None
+                pl.scan_parquet(parts, glob=False).sink_parquet(file)  # a name may hold [ or *
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise DataError(f"cannot write {path}: {shorten(error)}; make room or choose another place") from None
     return rows

@@ -20,6 +20,8 @@ SETTINGS = {
     "bpr": {"factors": 8, "learning_rate": 0.05, "regularization": 0.01, "iterations": 20},
     "knn": {"weighting": "tfidf", "neighbours": 6},
     "ease": {"regularization": 10.0},
+    "gf-cf": {"alpha": 0.3, "vectors": 4},
+    "chebycf": {"order": 8, "flatness": 10.0, "vectors": 4, "alpha": 0.2, "beta": 0.4},
     "most-popular": {},
 }
 

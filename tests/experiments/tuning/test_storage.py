@@ -79,3 +79,15 @@ def test_what_a_driver_says_is_shown_without_the_password(secret, monkeypatch, t
     assert f"raw {quote(secret)}" not in str(refused.value)
     assert f"={quote(secret)}" not in str(refused.value)
     assert "bad dsn: " in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["a?b.db", "a%41.db", "a{b}.db", "{SCHEMA_VERSION}.db", "a#b;c.db", ":memory:"])
+def test_a_study_is_in_the_file_of_that_very_name(name, tmp_path):
+    tuned(trials=1, storage=tmp_path / name)
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def test_a_password_in_braces_is_no_template():
+    with pytest.raises(DataError) as refused:
+        tuned(storage="postgresql+nosuch://me:{hunter2}@host/db")
+    assert "hunter2" not in str(refused.value)

@@ -7,7 +7,6 @@ With fewer users than items, P is never made. With M = (XXᵀ + λ1)⁻¹ (U, U)
     P = (1 − XᵀMX) / λ        X P = M X        P_jj = (1 − x_jᵀ M x_j) / λ        scores = X − M X · diag(P)⁻¹
 """
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from spherec.data.interactions import Interactions
 from spherec.errors import DataError
 from spherec.experiments.comparison.base import ComparedModel, FitContext
 from spherec.experiments.comparison.scored_ranker import ScoredRanker
+from spherec.experiments.comparison.sparse_tensor import sparse_tensor
 from spherec.experiments.settings import Settings
 from spherec.ranking.ranker import LeftOut, ranges
 
@@ -58,12 +58,13 @@ def _by_users(train: Interactions, regularization: float, device: torch.device) 
     items_first = train.matrix.T.tocsr()  # Xᵀ (I, U)
     inverse = _inverse(train.matrix, regularization, device)  # M (U, U)
     diagonal = (1 - _sum_over_users(items_first, inverse)) / regularization  # (I,) of P
-    scaled = _tensor(items_first, device, 1 / diagonal)  # diag(P)⁻¹ Xᵀ (I, U)
+    weighted = sparse.diags(1 / diagonal.cpu().numpy()) @ items_first
+    scaled = sparse_tensor(weighted.tocsr(), device)  # diag(P)⁻¹ Xᵀ (I, U)
     inverse = inverse.float()
 
     def score_users(users: NDArray[np.int64]) -> Tensor:
         rows = inverse[torch.as_tensor(users, device=device)]  # (b, U)
-        scores: Tensor = -torch.sparse.mm(scaled, rows.T).T.contiguous()  # (b, I)
+        scores: Tensor = -(scaled @ rows.T).T.contiguous()  # (b, I)
         own = LeftOut.of_users(users, train)
         scores[torch.as_tensor(own.queries, device=device), torch.as_tensor(own.items, device=device)] += 1
         return scores
@@ -99,7 +100,7 @@ def _by_items(train: Interactions, regularization: float, device: torch.device) 
     weights = weights.float()
 
     def score_users(users: NDArray[np.int64]) -> Tensor:
-        scores: Tensor = torch.sparse.mm(_tensor(train.matrix[users], device), weights)  # (b, I)
+        scores: Tensor = sparse_tensor(train.matrix[users], device) @ weights  # (b, I)
         return scores
 
     return ScoredRanker(score_users, train.n_items)
@@ -115,16 +116,3 @@ def _inverse(rows: "sparse.csr_matrix", regularization: float, device: torch.dev
     gram.diagonal().add_(regularization)
     gram = gram.to(device)
     return torch.cholesky_inverse(torch.linalg.cholesky(gram))
-
-
-def _tensor(matrix: "sparse.csr_matrix", device: torch.device, scale: Tensor | None = None) -> Tensor:
-    """Return a sparse tensor, its rows multiplied by `scale` (n,)."""
-    entries = matrix.tocoo()
-    index = torch.as_tensor(np.stack((entries.row, entries.col)).astype(np.int64), device=device)
-    values = torch.as_tensor(entries.data, device=device)
-    values = values if scale is None else (values * scale[index[0]]).float()
-    with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", message="Sparse invariant checks"
-        )  # some versions warn even where checks are off
-        return torch.sparse_coo_tensor(index, values, entries.shape, check_invariants=False).coalesce()

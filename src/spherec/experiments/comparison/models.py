@@ -4,14 +4,18 @@ from collections.abc import Iterable, Mapping
 
 from spherec.errors import ArgumentError, quote, suggest
 from spherec.experiments.comparison.base import ComparedModel, Peer, UserPeer
+from spherec.experiments.comparison.chebycf import ChebyCf
 from spherec.experiments.comparison.ease import Ease
+from spherec.experiments.comparison.gf_cf import GfCf
 from spherec.experiments.comparison.implicit_peers import Als, Bpr, Knn
 from spherec.experiments.comparison.most_popular import MostPopular
 from spherec.experiments.comparison.ours import OurModel
 from spherec.training import Training
 from spherec.training.presets import PRESETS
 
-PEERS: Mapping[str, ComparedModel] = {peer.name: peer for peer in (Ease(), Als(), Bpr(), Knn(), MostPopular())}
+PEERS: Mapping[str, ComparedModel] = {
+    peer.name: peer for peer in (Ease(), GfCf(), ChebyCf(), Als(), Bpr(), Knn(), MostPopular())
+}
 """The built-in peers: what a user might take instead."""
 
 _OURS = ("accurate", "balanced", "niche")

@@ -139,7 +139,7 @@ def _storage(storage: str | PathLike[str] | None) -> "optuna.storages.BaseStorag
     url = str(storage)
     if not _looks_like_url(url):
         refuse_unwritable(url)
-        url = f"sqlite:///{Path(url).resolve()}"
+        url = f"sqlite:///{str(Path(url).resolve()).replace('%', '%25').replace('?', '%3F')}"
     elif "://" not in url or not url.startswith(("sqlite", "postgresql", "mysql", "mariadb")):
         raise ArgumentError(
             f"--storage must be a file, or begin with sqlite:///, postgresql:// or mysql://, got {hide_password(url)}"
@@ -150,7 +150,7 @@ def _storage(storage: str | PathLike[str] | None) -> "optuna.storages.BaseStorag
         # A trial whose process was killed waits until another process runs it again.
         again = optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=_RETRIES)
         return optuna.storages.RDBStorage(
-            url,
+            url.replace("{", "{{").replace("}", "}}"),  # optuna takes it for a template
             engine_kwargs=options,
             heartbeat_interval=_HEARTBEAT,
             grace_period=_GRACE,
