@@ -19,7 +19,12 @@ _EPOCHS_BETWEEN_LOOKS, _STEPS_BETWEEN_LOOKS = 2, 500
 
 _AUTO = "auto"  # stands in TOML, which has no null, for a value that depends on the data or on other settings
 _BY_SIZE = "by the size of the data"
-_MEANING_OF_AUTO = {"subspace_dim": "as dim: one space", "epochs": _BY_SIZE, "validate_every": _BY_SIZE}
+_MEANING_OF_AUTO = {
+    "subspace_dim": "as dim: one space",
+    "epochs": _BY_SIZE,
+    "validate_every": _BY_SIZE,
+    "loss.temperature": "by the density of the data",
+}
 
 _ADDED = (("reach", False), ("mainstream", 1.0))  # after version 1 of the model file, with their defaults
 
@@ -170,18 +175,20 @@ class Training:
         """Return the settings as TOML, which `spherec train --config` reads."""
         # JSON writes numbers, strings, booleans and lists as TOML does. Tables come after all scalars.
         settings = dict(_ADDED) | self.to_dict()
-        lines = [
-            f"{name} = {json.dumps(_AUTO)}  # {_MEANING_OF_AUTO[name]}"
-            if value is None
-            else f"{name} = {json.dumps(value)}"
-            for name, value in settings.items()
-            if not isinstance(value, dict)
-        ]
+        lines = [_line(name, name, value) for name, value in settings.items() if not isinstance(value, dict)]
         for name, part in settings.items():
             if isinstance(part, dict):
                 lines += ["", f"[{name}]"]
-                lines += [f"{key} = {json.dumps(value)}" for key, value in part.items() if value is not None]
+                lines += [_line(f"{name}.{key}", key, value) for key, value in part.items()]
         return "\n".join(lines)
+
+
+def _line(path: str, name: str, value: object) -> str:
+    """Return a line of TOML for the setting of this dotted path."""
+    if value is None:
+        meaning = _MEANING_OF_AUTO.get(path)
+        return f"{name} = {json.dumps(_AUTO)}" + (f"  # {meaning}" if meaning else "")
+    return f"{name} = {json.dumps(value)}"
 
 
 class Plan(NamedTuple):

@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from typing import Any, Literal, cast
@@ -114,6 +114,7 @@ def tune(
     space = _search_space(config, search)
     where = resolve(device)
     part = validation_part(data, goal.validation, seed=space.base.seed)
+    space = replace(space, base=space.base.resolve(part.train))
     with _quiet():
         epochs = space.base.plan(len(part.train)).epochs
         pruner = optuna.pruners.MedianPruner(
