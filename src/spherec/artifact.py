@@ -168,7 +168,7 @@ class Artifact:
         manifest = {
             "format": MODEL_FORMAT,
             "version": self.version,
-            "config": config.to_dict(),
+            "config": config.to_record(),
             "history": self.history.as_records(),
             "ended": self.ended,
         }

@@ -35,7 +35,7 @@ def test_the_printed_settings_are_the_preset_whatever_one_begins_from(spherec, n
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_setting_is_printed(spherec, name):
-    described = {"reach": False, "mainstream": 1.0} | PRESETS[name].training.to_dict()
+    described = PRESETS[name].training.to_dict()
 
     def printed(value):
         if isinstance(value, dict):

@@ -222,7 +222,7 @@ def fingerprint(
     data: Interactions, config: Training, initial: DenseVectors | None, device: torch.device, *, validated: bool
 ) -> dict[str, Any]:
     """Return what must be the same for a run to continue: all but its length, unless a schedule depends on that."""
-    settings = config.to_dict()
+    settings = config.to_record()
     for name in ("patience", *(("epochs",) if config.optimizer.schedule == "constant" else ())):
         del settings[name]
     given = [] if initial is None else [rows.cpu().numpy() for rows in (initial.user_table, initial.item_table)]

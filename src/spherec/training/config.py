@@ -26,7 +26,7 @@ _MEANING_OF_AUTO = {
     "loss.temperature": "by the density of the data",
 }
 
-_ADDED = (("reach", False), ("mainstream", 1.0))  # after version 1 of the model file, with their defaults
+_NEWER = (("reach", False), ("mainstream", 1.0))  # settings that the first records do not have, with their defaults
 
 _KINDS: dict[str, Mapping[str, Any]] = {"loss": LOSSES, "sampler": SAMPLERS, "optimizer": {"Adam": Adam}}
 
@@ -144,13 +144,16 @@ class Training:
         return _change(self, changes, "")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings as plain data, each part with the name of its class as `kind`.
-
-        Settings that files of version 1 do not have are left out where they have their default.
-        """
+        """Return the settings as plain data, each part with the name of its class as `kind`."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
-        values = {name: value for name, value in values.items() if (name, value) not in _ADDED}
         return values | {name: _part_to_dict(values[name]) for name in _KINDS}
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the settings as files and records hold them: as `to_dict`, without newer ones at their defaults.
+
+        So a run without them has the record that it always had.
+        """
+        return {name: value for name, value in self.to_dict().items() if (name, value) not in _NEWER}
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> "Training":
@@ -174,7 +177,7 @@ class Training:
     def to_toml(self) -> str:
         """Return the settings as TOML, which `spherec train --config` reads."""
         # JSON writes numbers, strings, booleans and lists as TOML does. Tables come after all scalars.
-        settings = dict(_ADDED) | self.to_dict()
+        settings = self.to_dict()
         lines = [_line(name, name, value) for name, value in settings.items() if not isinstance(value, dict)]
         for name, part in settings.items():
             if isinstance(part, dict):

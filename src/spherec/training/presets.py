@@ -20,7 +20,7 @@ _ACCURATE = Training(
     dim=1024,
     subspace_dim=256,
     reach=True,
-    mainstream=0.65,
+    mainstream=0.6,
     loss=Softmin(),
     sampler=Popularity(negatives=2000, beta=0.5, shared=True),
     optimizer=Adam(learning_rate=3e-3, schedule="cosine"),

@@ -67,7 +67,7 @@ class OurModel(ComparedModel):
     @property
     def fixed(self) -> Mapping[str, Any]:  # type: ignore[override]
         """The whole config, except the seed: that is the comparison's."""
-        return {name: value for name, value in self.config.to_dict().items() if name != "seed"}
+        return {name: value for name, value in self.config.to_record().items() if name != "seed"}
 
     @property
     def parts(self) -> tuple[object, ...]:

@@ -286,7 +286,7 @@ def _identity(data: Interactions, space: SearchSpace, goal: Goal) -> dict[str, A
     return {
         "data": data_id(data),
         "the search": ", ".join(f"{name}={domain}" for name, domain in space.domains.items()),
-        **flatten(space.base.to_dict()),
+        **flatten(space.base.to_record()),
         "metric": goal.name,
         "validation": goal.validation,
         "mmr_at_most": goal.mmr_at_most,
