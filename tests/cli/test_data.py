@@ -67,14 +67,15 @@ def test_repeated_pairs_are_told_where_no_table_of_steps_is_shown(spherec, ratin
         assert "merged; choose how" not in done.err
 
 
-def test_what_evaluate_merges_is_chosen_when_preparing(spherec, tmp_path):
+def test_evaluate_chooses_how_repeated_pairs_are_merged(spherec, tmp_path):
     train, test, lists = (tmp_path / f"{name}.csv" for name in ("train", "test", "lists"))
     train.write_text("user,item\na,x\na,x\nb,y\n")
     test.write_text("user,item\na,y\n")
     lists.write_text("user,item,rank\na,y,1\n")
     done = spherec("evaluate", lists, "--train", train, "--test", test)
     assert done.code == 0, done.err
-    assert f"{train}: 1 repeated pair merged; choose how with spherec data prepare and --duplicates" in done.err
+    assert f"{train}: 1 repeated pair merged; choose how with --duplicates" in done.err
+    assert "repeat" in spherec("evaluate", lists, "--train", train, "--test", test, "--duplicates", "error").err
 
 
 def test_the_advice_can_be_pasted(spherec, tmp_path):
@@ -248,3 +249,57 @@ def test_items_that_nobody_has_come_from_a_file(spherec, tmp_path):
     words = ("data", "prepare", tmp_path / "train.txt", "--items-file", tmp_path / "items", "-o", tmp_path / "a.npz")
     assert spherec(*words).code == 0
     assert list(Interactions.load(tmp_path / "a.npz").item_ids) == ["5", "6", "7", "8", "9"]
+
+
+def test_a_given_split_is_read_and_cut_alike(spherec, tmp_path):
+    (tmp_path / "train.csv").write_text("who,what,stars,title\nann,a,5,A\nann,b,4,B\nbob,a,5,A\nbob,c,1,C\n")
+    (tmp_path / "test.csv").write_text("who,what,stars,title\nann,c,5,C\nann,a,2,A\nbob,b,5,B\nann,d,5,D\n")
+    options = ("--user-column", "who", "--item-column", "what", "--value-column", "stars", "--name-column", "title")
+    split = ("data", "split", tmp_path / "train.csv", "--by", "given", "--test", tmp_path / "test.csv", *options)
+    assert spherec(*split, "--min-value", 4, "-o", tmp_path / "by-value").code == 0
+    train, test = (Interactions.load(tmp_path / "by-value" / f"{role}.npz") for role in ("train", "test"))
+    assert pairs(train) == {("ann", "a"), ("ann", "b"), ("bob", "a")}
+    assert pairs(test) == {("ann", "c"), ("bob", "b"), ("ann", "d")}
+    assert train.item_names == test.item_names == ("A", "B", "C", None), "d has no name in DATA"
+    assert spherec(*split, "--min-value", 4, "--min-per-user", 2, "-o", tmp_path / "by-count").code == 2
+    assert spherec(*split, "--min-per-user", 2, "--min-per-item", 2, "-o", tmp_path / "by-count").code == 2
+
+
+def test_least_numbers_of_a_given_split_leave_its_users_and_items_in_the_test_part(spherec, tmp_path):
+    (tmp_path / "train.csv").write_text("user,item\nann,a\nann,b\nbob,a\ncy,a\ncy,b\n")
+    (tmp_path / "test.csv").write_text("user,item\nann,c\nbob,b\ncy,c\ndi,a\n")
+    split = ("data", "split", tmp_path / "train.csv", "--by", "given", "--test", tmp_path / "test.csv")
+    done = spherec(*split, "--min-per-user", 1, "-o", tmp_path / "x", "--json")
+    assert done.code == 0, done.err
+    test = Interactions.load(tmp_path / "x/test.npz")
+    assert pairs(test) == {("bob", "b")}
+    assert list(test.user_ids) == ["ann", "bob", "cy"]
+    assert list(test.item_ids) == ["a", "b"]
+
+
+def test_several_files_need_no_quotes(spherec, tmp_path):
+    paths = [tmp_path / f"part-{number}.csv" for number in (1, 2)]
+    for number, path in enumerate(paths):
+        path.write_text(f"uid,iid,title\nu{number},a,A\nu{number},b{number},B\nu{number},,\n")
+    done = spherec("data", "prepare", *paths, "-o", tmp_path / "x.npz", "--missing", "drop", "--name-column", "title")
+    assert done.code == 0, done.err
+    assert f"2 files are read as one: {paths[0]}, {paths[1]}" in done.err
+    assert f"{paths[1]}: read without 1 rows that have no user or item" in done.err
+    data = Interactions.load(tmp_path / "x.npz")
+    assert (data.n_users, data.n_items, len(data), data.item_names) == (2, 3, 4, ("A", "B", "B"))
+    step = "read as a table from 2 files (2 in part-1.csv, 2 in part-2.csv), without 2 rows that have no user or item"
+    assert data.steps[0].name == step
+    for words in (("stats",), ("head",), ("split", "-o", tmp_path / "s", "--folds", 2)):
+        assert spherec("data", *words, *paths, "--missing", "drop").code == 0
+    done = spherec("data", "stats", paths[0], paths[0])
+    assert "is given twice" in done.err
+
+
+def test_split_takes_names(spherec, tmp_path):
+    (tmp_path / "a.csv").write_text("user,item\nann,a\nann,b\nbob,a\nbob,b\n")
+    (tmp_path / "names.csv").write_text("id,name\na,Alpha\n")
+    done = spherec(
+        "data", "split", tmp_path / "a.csv", "--by", "ratio", "--names", tmp_path / "names.csv", "-o", tmp_path / "s"
+    )
+    assert "1 of 2 items have a name" in done.err
+    assert Interactions.load(tmp_path / "s/test.npz").item_names == ("Alpha", None)

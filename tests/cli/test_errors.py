@@ -115,13 +115,17 @@ def test_a_full_disk_is_one_sentence(spherec, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_given_split_is_not_cut(spherec, tmp_path):
-    for name in ("train.txt", "test.txt"):
-        (tmp_path / name).write_text("0 1 2\n")
-    arguments = ("--format", "adjacency", "--by", "given", "--test", tmp_path / "test.txt", "--min-per-user", 5)
-    done = spherec("data", "split", tmp_path / "train.txt", *arguments, "-o", tmp_path / "parts")
-    assert done.code == 2
-    assert "takes both files as they are; leave out --min-per-user" in done.err
+def test_a_cut_that_leaves_nothing_of_a_given_split_is_told(spherec, tmp_path):
+    (tmp_path / "train.txt").write_text("0 1 2\n1 1 2 3\n")
+    (tmp_path / "test.txt").write_text("0 3\n")
+    arguments = ("--format", "adjacency", "--by", "given", "--test", tmp_path / "test.txt", "--min-per-user")
+    for least, told in (
+        (5, "nothing is left after 'users with >= 5 items'"),
+        (3, "no test pair has a user and an item"),
+    ):
+        done = spherec("data", "split", tmp_path / "train.txt", *arguments, least, "-o", tmp_path / "parts")
+        assert done.code == 2
+        assert told in done.err
 
 
 def heed_ctrl_c():

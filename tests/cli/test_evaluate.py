@@ -116,12 +116,53 @@ def test_a_prepared_file_goes_beside_a_table(command, files):
     assert told == pytest.approx(expected(5), abs=1e-6)
 
 
-def test_values_in_a_table_are_left_to_prepare(command, files):
+def test_values_in_a_table_are_noticed_and_cut(command, files):
     rows = "".join(f"{user},{item},3\n" for user, item in pairs_of(FOLD.test))
     (files / "test.csv").write_text("user,item,rating\n" + rows)
     done = command("model.spherec", "train.npz", "test.csv", "-k", 5, "--json")
     assert json.loads(done.out) == pytest.approx(expected(5), abs=1e-6)
-    assert "with spherec data prepare and e.g. --value-column rating --min-value 4" in done.err
+    assert "with e.g. --value-column rating --min-value 4" in done.err
+    (files / "test.csv").write_text("user,item,rating\n" + rows + "u0,i29,1\nu0,i28,1\n")
+    cut = ("--value-column", "rating", "--min-value", 3)
+    write_pairs(files / "train.csv", FOLD.train)
+    (files / "train.csv").write_text(
+        (files / "train.csv").read_text().replace("\n", ",5\n").replace(",5", ",rating", 1)
+    )
+    done = command("model.spherec", "train.csv", "test.csv", "-k", 5, "--json", *cut)
+    assert json.loads(done.out) == pytest.approx(expected(5), abs=1e-6)
+    done = command("model.spherec", "train.npz", "test.csv", *cut)
+    assert done.code == 2
+    assert "train.npz: cannot cut at value >= 3: interactions hold no values any more" in done.err
+
+
+def test_what_train_reads_evaluate_reads(command, files):
+    """A format without a header, several files, gzip by content: with the options of `train`."""
+    for name, part in (("train", FOLD.train), ("test", FOLD.test)):
+        rows = [f"{user};{item}\n" for user, item in sorted(pairs_of(part))]
+        (files / f"{name}-1.txt").write_text("".join(rows[::2]))
+        (files / f"{name}-2.txt").write_text("".join(rows[1::2]))
+    options = ("--header", "user,item", "--separator", ";", "-k", 5, "--json")
+    told = command("model.spherec", "train-*.txt", "test-*.txt", *options)
+    assert json.loads(told.out) == pytest.approx(expected(5), abs=1e-6)
+    repeated = ("--train", files / "train-2.txt", "--test", files / "test-2.txt")
+    told = command("model.spherec", "train-1.txt", "test-1.txt", *repeated, *options)
+    assert json.loads(told.out) == pytest.approx(expected(5), abs=1e-6)
+    assert "2 files are read as one" in told.err
+
+
+def test_options_of_tables_without_a_table_are_refused(command):
+    done = command("model.spherec", "train.npz", "test.npz", "--separator", ";")
+    assert done.code == 2
+    assert "train.npz is prepared already; leave out --separator" in done.err
+
+
+def test_least_numbers_are_counted_in_the_train_part(command, files):
+    least = int(np.median(FOLD.train.items_per_user)) + 1
+    write_pairs(files / "train.csv", FOLD.train)
+    write_pairs(files / "test.csv", FOLD.test)
+    told = json.loads(command("model.spherec", "train.csv", "test.csv", "-k", 5, "--json", "--min-per-user", least).out)
+    left = FOLD.train.items_per_user >= least
+    assert told["users"] == int((left & (FOLD.test.items_per_user > 0)).sum()) < 20
 
 
 def test_lists_from_elsewhere_are_scored_alike(command, files):

@@ -3,8 +3,8 @@
 import functools
 import inspect
 import shlex
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -12,6 +12,7 @@ import typer
 
 from spherec import datasets
 from spherec.cli._output import counting_bar, note
+from spherec.data import splits
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events
 from spherec.data.files import find_kind, is_archive, is_tensor_file
@@ -19,16 +20,18 @@ from spherec.data.interactions import Interactions
 from spherec.data.readers import read_events, read_interactions, read_names
 from spherec.data.readers.formats import Columns, FormatName, Missing, Reading, describe_uncut, suggest_least
 from spherec.data.readers.many import is_one_file, list_files
+from spherec.data.readers.names import read_names_inside
 from spherec.errors import ArgumentError, DataError, quote
 
 TABLE = "Reading a table"
 CUT = "Which pairs"
 NAMES = "Item names"
+_SHOWN = 3  # files named in a remark
 
 
 @dataclass(frozen=True, kw_only=True)
 class NamesTable:
-    """The option --names and those that say how to read that table: each field is one of them."""
+    """Options about item names: those of --names, and --name-column for names in DATA itself. Each field is one."""
 
     names: Annotated[
         Path | None,
@@ -66,24 +69,22 @@ class NamesTable:
         ),
     ] = None
 
-    def inside(self, source: "Source", name_column: str) -> "NamesTable":
-        """Return the table of names that DATA itself is, with this column of names."""
-        if given := [_option(field.name) for field in fields(self) if getattr(self, field.name) is not None]:
-            raise ArgumentError(f"--name-column says that the names are in DATA; leave out {', '.join(given)}")
-        return NamesTable(
-            names=Path(source.data),
-            names_id_column=source.item_column,
-            names_column=name_column,
-            names_header=source.header,
-            names_separator=source.separator,
-        )
+    name_column: Annotated[
+        str | None, typer.Option(help="Column of item names in DATA itself, instead of --names.", rich_help_panel=NAMES)
+    ] = None
 
-    def read(self, encoding: str) -> dict[str, str]:
-        """Read the table, if one is given; `encoding` is that of the events."""
+    def read(self, source: "Source") -> dict[str, str]:
+        """Read the names of items by id, from the table or from DATA; none if neither is asked for."""
+        given = [_option(name) for name in _names_of(self) if name != "name_column" and getattr(self, name) is not None]
+        if self.name_column is not None:
+            if given:
+                raise ArgumentError(f"--name-column says that the names are in DATA; leave out {', '.join(given)}")
+            return read_names_inside(source.files, source.reading(), self.name_column)
         if self.names is None:
-            if given := [_option(field.name) for field in fields(self) if getattr(self, field.name) is not None]:
+            if given:
                 raise ArgumentError(f"{', '.join(given)} need --names, the table of item names")
             return {}
+        encoding = source.encoding
         return read_names(
             self.names,
             id=self.names_id_column,
@@ -93,20 +94,20 @@ class NamesTable:
             encoding=self.names_encoding or (None if encoding == "utf-8" else encoding),
         )
 
+    def add(self, data: Interactions, known: Mapping[str, str]) -> Interactions:
+        """Return the interactions with the names that `read` returned, and print how many items have one."""
+        if self.names is None and self.name_column is None:
+            return data
+        data = data.with_item_names({item: known[str(item)] for item in data.item_ids if str(item) in known})
+        where = self.names or f"column {self.name_column}"
+        note(f"{sum(map(bool, data.item_names or ())):,} of {data.n_items:,} items have a name in {where}")
+        return data
+
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
-    """The argument DATA and its options: each field is one of them."""
+class ReadOptions:
+    """Options that say how files of events are read and cut: each field is one of them."""
 
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA",
-            help="'book-crossing' (the embedded data set), a file from 'spherec data prepare', or a file of events: "
-            "CSV, TSV, JSON lines or lists, plain or gzipped, Parquet, or a sparse matrix of scipy. A folder or a "
-            "quoted pattern such as 'part-*.csv' stands for the files in it, which are read as one.",
-        ),
-    ]
     user_column: Annotated[
         str,
         typer.Option(help="Column of user ids; usual names such as userId are recognised.", rich_help_panel=TABLE),
@@ -184,7 +185,7 @@ class Source:
         float | None,
         typer.Option(
             metavar="GB",
-            help="Largest unpacked size of the file. Default: 200 times its size, or 0.27 if that is more.",
+            help="Largest unpacked size of the file. Default: 200 times its size.",
             rich_help_panel=TABLE,
         ),
     ] = None
@@ -214,10 +215,43 @@ class Source:
         ),
     ] = False
 
+    def of(self, data: Sequence[str]) -> "Source":
+        """Return these options with the data that they are about."""
+        return Source(data=list(data), **{name: getattr(self, name) for name in _names_of(ReadOptions)})
+
+    def options_given(self, panel: str) -> list[str]:
+        """Return the options of a panel whose values differ from their defaults."""
+        return [_option(field.name) for field in _fields_in(panel) if getattr(self, field.name) != field.default]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source(ReadOptions):
+    """The argument DATA and its options: each field is one of them."""
+
+    data: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="DATA",
+            help="'book-crossing' (the embedded data set), a file from 'spherec data prepare', or a file of events: "
+            "CSV, TSV, JSON lines or lists, plain or gzipped, Parquet, or a sparse matrix of scipy. Several files, a "
+            "folder, or a pattern such as 'part-*.csv' are read as one.",
+        ),
+    ]
+
+    @property
+    def title(self) -> str:
+        """DATA in messages: the path, or the first of several."""
+        return self.data[0] if len(self.data) == 1 else f"{self.data[0]} and {len(self.data) - 1} more"
+
     @property
     def is_embedded(self) -> bool:
         """True if DATA is the word for the embedded data set."""
-        return self.data == datasets.BOOK_CROSSING.name
+        return self.data == [datasets.BOOK_CROSSING.name]
+
+    @property
+    def is_prepared(self) -> bool:
+        """True if DATA is the embedded data set or a prepared file."""
+        return self.is_embedded or (len(self.data) == 1 and is_one_file(self.data[0]) and is_archive(self.data[0]))
 
     @property
     def files(self) -> list[Path]:
@@ -235,7 +269,7 @@ class Source:
     def format_of_file(self) -> FormatName:
         """The format that --format or --paper-cut says."""
         if self.paper_cut and self.format == "auto":
-            return datasets.PAPER_DATASETS[self.paper_cut].format_of(self.data)
+            return datasets.PAPER_DATASETS[self.paper_cut].format_of(self.data[0])
         return self.format
 
     def cut(self) -> Cut:
@@ -249,19 +283,10 @@ class Source:
             iterate=start.iterate or self.iterate,
         )
 
-    def options_given(self, panel: str) -> list[str]:
-        """Return the options of a panel whose values differ from their defaults."""
-        return [
-            _option(field.name)
-            for field in fields(self)
-            if field.type.__metadata__[0].rich_help_panel == panel  # type: ignore[union-attr]
-            and getattr(self, field.name) != field.default
-        ]
-
     def words(self) -> list[str]:
         """Return DATA and its options as words of a command line that reads the same."""
-        words = [self.data]
-        for field in fields(self)[1:]:
+        words = list(self.data)
+        for field in fields(ReadOptions):
             value = getattr(self, field.name)
             if isinstance(value, bool) and value != field.default:
                 words.append(_option(field.name) if value else _option(f"no_{field.name}"))
@@ -269,24 +294,34 @@ class Source:
                 words += [_option(field.name), str(value)]
         return words
 
-    def load(self, *, by_options: bool = True, shows_steps: bool = False) -> Interactions:
+    def load(self, *, by_options: bool = True, shows_steps: bool = False, cut: Cut | None = None) -> Interactions:
         """Read the interactions with a progress bar, and cut them.
 
-        `by_options`: whether the command has these options; `shows_steps`: whether it shows what each step left.
+        `by_options`: whether the command has these options; `shows_steps`: whether it shows what each step left; `cut`
+        instead of that of the options.
         """
+        cut = self.cut() if cut is None else cut
         prepared = self.load_prepared()
         if prepared is not None:
-            return prepared if self.cut() == Cut() else prepared.cut(self.cut())
+            try:
+                return prepared if cut == Cut() else prepared.cut(cut)
+            except DataError as error:
+                raise DataError(f"{self.title}: {error}") from None
+        files = self.files
+        if len(files) > 1:
+            shown = ", ".join(map(str, files[:_SHOWN]))
+            more = f" and {len(files) - _SHOWN:,} more" if len(files) > _SHOWN else ""
+            note(f"{len(files):,} files are read as one: {shown}{more}")
         notes: list[str] = []
         unread: list[str] = []
         merged: list[int] = []
         uncut: list[tuple[float, float]] = []
-        with counting_bar(f"reading {Path(self.data).name}", "bytes") as progress:
+        with counting_bar(f"reading {Path(self.title).name}", "bytes") as progress:
             data = read_interactions(
-                self.data,
-                replace(self._reading(), progress=progress, report=notes.append),
+                files,
+                replace(self.reading(), progress=progress, report=notes.append),
                 duplicates=self.duplicates,
-                cut=self.cut(),
+                cut=cut,
                 items=self.items_file,
                 on_unread=unread.append,
                 on_uncut=lambda lowest, highest: uncut.append((lowest, highest)),
@@ -297,7 +332,7 @@ class Source:
             note(remark)
         for repeats in [] if shows_steps else merged:
             pairs = "pair" if repeats == 1 else "pairs"
-            note(f"{self.data}: {repeats:,} repeated {pairs} merged; choose how with {how}--duplicates")
+            note(f"{self.title}: {repeats:,} repeated {pairs} merged; choose how with {how}--duplicates")
         for column in unread:
             self._note_unread(column, how)
         for lowest, highest in uncut:
@@ -305,18 +340,28 @@ class Source:
         return data
 
     def load_with_names(self, names: NamesTable, *, shows_steps: bool = False) -> Interactions:
-        """Load the interactions with the item names in a table, if one is given."""
-        known = names.read(self.encoding)  # first: it fails sooner
-        data = self.load(shows_steps=shows_steps)
-        if names.names is None:
-            return data
-        data = data.with_item_names({item: known[str(item)] for item in data.item_ids if str(item) in known})
-        note(f"{sum(map(bool, data.item_names or ())):,} of {data.n_items:,} items have a name in {names.names}")
-        return data
+        """Load the interactions with the item names that the options ask for."""
+        known = names.read(self)  # first: it fails sooner
+        return names.add(self.load(shows_steps=shows_steps), known)
+
+    def load_parts(self, test: Sequence[str], *, has_lists: bool = False) -> tuple[Interactions, Interactions]:
+        """Load DATA as the train part, and `test` as the test part, read alike.
+
+        The least value of a cut holds for both parts. The least numbers of pairs are counted in the train part, and the
+        test part keeps the users and items that are left. Options of tables are for whichever part is not prepared, or
+        for a table of lists where the command `has_lists`.
+        """
+        parts = [self, replace(self, data=list(test))]
+        if has_lists or not all(part.is_prepared for part in parts):
+            plain: dict[str, Any] = {field.name: field.default for field in _fields_in(TABLE)}
+            parts = [replace(part, **plain) if part.is_prepared else part for part in parts]
+        cut = self.cut()
+        train, tested = parts[0].load(cut=cut), parts[1].load(cut=cut.of_values)
+        return train, tested if cut == cut.of_values else splits.keep_known(tested, train)
 
     def first_events(self, limit: int) -> Events:
         """Read the first raw events of a file that is not prepared, with the remarks that `load` makes."""
-        events = read_events(self.data, replace(self._reading(), limit=limit, report=note))
+        events = read_events(self.files, replace(self.reading(), limit=limit, report=note))
         how = "prepare or train and "
         if events.unread_value is not None:
             self._note_unread(events.unread_value, how)
@@ -326,29 +371,29 @@ class Source:
 
     def _note_unread(self, column: str, how: str) -> None:
         note(
-            f"{self.data}: column {quote(column)} is not read, and every row counts as a positive; "
+            f"{self.title}: column {quote(column)} is not read, and every row counts as a positive; "
             f"keep only the high ones with {how}e.g. --value-column {shlex.quote(column)} --min-value 4"
         )
 
     def _note_uncut(self, lowest: float, highest: float, how: str) -> None:
         least = f"--min-value {suggest_least(highest):g}"
-        note(f"{self.data}: {describe_uncut(lowest, highest)}; keep only the high ones with {how}e.g. {least}")
+        note(f"{self.title}: {describe_uncut(lowest, highest)}; keep only the high ones with {how}e.g. {least}")
 
     def load_prepared(self) -> Interactions | None:
         """Load the embedded data set or a prepared file, uncut; return None for any other file."""
-        if not self.is_embedded and not is_one_file(self.data):
-            return None
-        if not self.is_embedded and find_kind(self.data) == "nothing":
-            raise DataError(f"{self.data} does not exist; give a file, or 'book-crossing' for the embedded data set")
-        if not self.is_embedded and is_tensor_file(self.data):
-            raise DataError(f"{self.data} is a model, not interactions; give the data that it was trained on")
-        if not self.is_embedded and not is_archive(self.data):
+        for path in () if self.is_embedded else self.data:
+            if is_one_file(path) and find_kind(path) == "nothing":
+                raise DataError(f"{path} does not exist; give a file, or 'book-crossing' for the embedded data set")
+            if is_tensor_file(path):
+                raise DataError(f"{path} is a model, not interactions; give the data that it was trained on")
+        if not self.is_prepared:
             return None
         if given := self.options_given(TABLE):
-            raise ArgumentError(f"{self.data} is prepared already; leave out {', '.join(given)}")
-        return datasets.book_crossing() if self.is_embedded else Interactions.load(self.data)
+            raise ArgumentError(f"{self.title} is prepared already; leave out {', '.join(given)}")
+        return datasets.book_crossing() if self.is_embedded else Interactions.load(self.data[0])
 
-    def _reading(self) -> Reading:
+    def reading(self) -> Reading:
+        """Return how the options say that files are read."""
         columns = Columns(self.user_column, self.item_column, self.value_column, self.time_column, self.time_format)
         return Reading(
             format=self.format_of_file,
@@ -363,27 +408,26 @@ class Source:
 
 
 def takes_source(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace a command's parameters `source` and `names` by DATA, its options and those of the table of names.
+    """Replace a command's parameters of the types `Source`, `ReadOptions` and `NamesTable` by the options in them.
 
     typer reads a command's options from its signature and annotations. The function returned here has the fields of
-    `Source` (and of `NamesTable`) in both, followed by the command's own options, and builds what the command receives.
+    these classes in both, followed by the command's own options, and builds what the command receives.
     """
-    groups = {"source": Source, "names": NamesTable}
+    groups = (Source, ReadOptions, NamesTable)
     own = inspect.signature(command).parameters
-    taken = {name: kind for name, kind in groups.items() if name in own}
+    taken = {name: option.annotation for name, option in own.items() if option.annotation in groups}
 
     @functools.wraps(command)
     def with_options(**given: Any) -> None:
         built = {
-            name: kind(**{option: given.pop(option) for option in inspect.signature(kind).parameters})
-            for name, kind in taken.items()
+            name: kind(**{option: given.pop(option) for option in _names_of(kind)}) for name, kind in taken.items()
         }
         command(**built, **given)
 
-    parameters = [*inspect.signature(Source).parameters.values()]
+    parameters: list[inspect.Parameter] = []
     for name, option in own.items():
         if name in taken:
-            parameters += inspect.signature(taken[name]).parameters.values() if name != "source" else ()
+            parameters += inspect.signature(taken[name]).parameters.values()
         else:
             parameters.append(option.replace(kind=inspect.Parameter.KEYWORD_ONLY))
     with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -394,6 +438,14 @@ def takes_source(command: Callable[..., None]) -> Callable[..., None]:
 def _unescape(separator: str | None) -> str | None:
     """Return a separator with real tabs: a shell hands over backslash and t."""
     return separator and separator.replace("\\t", "\t")
+
+
+def _names_of(options: Any) -> list[str]:
+    return [field.name for field in fields(options)]
+
+
+def _fields_in(panel: str) -> list[Field[Any]]:
+    return [field for field in fields(ReadOptions) if field.type.__metadata__[0].rich_help_panel == panel]  # type: ignore[union-attr]
 
 
 def _option(name: str) -> str:

@@ -58,7 +58,7 @@ def bench_command(
     if output is not None:
         refuse_unwritable(output)
     began = time.perf_counter()
-    interactions = Source(data=data).load(by_options=False)
+    interactions = Source(data=[data]).load(by_options=False)
     loaded_in = time.perf_counter() - began
     report = measure(interactions, scope, device=where, loaded_in=loaded_in, on_progress=note)
     text = json.dumps(report.to_dict(), indent=2)

@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,9 +14,8 @@ from rich.table import Table
 from spherec.cli._output import AsJson, note, show
 from spherec.cli._runs import check_workers, parse_folds, runs_bar
 from spherec.cli._settings import RUN, Device, Force, refuse_existing, refuse_overwriting
-from spherec.cli._source import CUT, Source, takes_source
+from spherec.cli._source import Source, takes_source
 from spherec.data.files import atomic_write
-from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, MissingPackageError, TrainingError, escape_controls, quote
 
 if TYPE_CHECKING:
@@ -42,7 +40,11 @@ def compare_command(
         str | None, typer.Option(help="Comma-separated folds to run, e.g. 0,1. Default: all.")
     ] = None,
     test: Annotated[
-        str | None, typer.Option(help="File to test on, read like DATA, instead of folds; DATA is then for training.")
+        list[str] | None,
+        typer.Option(
+            help="File to test on, read and cut like DATA, instead of folds; DATA is then for training. "
+            "May be repeated."
+        ),
     ] = None,
     k: Annotated[int, typer.Option("-k", help="Length of the lists.")] = 50,
     trials: Annotated[int, typer.Option(help="Settings to try for each model on each fold, its defaults first.")] = 10,
@@ -88,16 +90,16 @@ def compare_command(
         validation=validation,
         seed=seed,
     )
-    if test is not None and (folds is not None or only_folds is not None):
+    if test and (folds is not None or only_folds is not None):
         raise ArgumentError("--test is the one part to test on; leave out --folds and --only-folds")
-    chosen = parse_folds(only_folds, plan.folds if test is None else 1)
+    chosen = parse_folds(only_folds, 1 if test else plan.folds)
     check_workers(workers)
     name = _name_of(source) if name is None else name
-    _check_places(output, name, (*source.files, test))
+    _check_places(output, name, (*source.files, *(test or ())))
     for ending in () if (output / name).is_dir() else (".csv", ".md", ".png"):  # its own records are there: it goes on
         refuse_existing(output / f"{name}{ending}", force)
     where = resolve(device)
-    data, test_part = _load(source, test)
+    data, test_part = source.load_parts(test) if test else (source.load(), None)
     comparison = Comparison(plan, data, output / name, test=test_part)
     before = len(comparison.results())
     try:
@@ -120,14 +122,13 @@ def compare_command(
     sizes |= {} if test_part is None else {"test pairs": len(test_part)}
     options = {
         "--folds": folds,
-        "--test": test,
         "-k": k,
         "--trials": trials,
         "--validation": validation,
         "--seed": seed,
         "--name": None if name == _name_of(source) else name,
     }
-    facts = PageFacts(name, _command(source, table, options), sizes, plan.k, plan.trials, plan.validation)
+    facts = PageFacts(name, _command(source, test or (), table, options), sizes, plan.k, plan.trials, plan.validation)
     page = comparison_page(table, results, plan.metrics, facts)
     for file_name, text in {f"{name}.csv": comparison_csv(table, plan.metrics), f"{name}.md": page}.items():
         with atomic_write(output / file_name) as file:
@@ -153,22 +154,14 @@ def _check_places(output: Path, name: str, read: Sequence[Path | str | None]) ->
 
 def _name_of(source: Source) -> str:
     """Return the name of the data, without folders and endings."""
-    name = Path(source.data).name.split(".")[0]
+    name = Path(source.data[0]).name.split(".")[0]
     return re.sub(r"[^\w-]+", "", name).strip("-_") or "data"
 
 
-def _load(source: Source, test: str | None) -> tuple[Interactions, Interactions | None]:
-    """Load what trains and, if there is a file for it, what tests."""
-    if test is None:
-        return source.load(), None
-    if given := source.options_given(CUT):
-        raise ArgumentError(f"--test takes both files as they are; leave out {', '.join(given)}, cut when preparing")
-    return source.load(), replace(source, data=test).load()
-
-
-def _command(source: Source, table: "Sequence[TableRow]", options: Mapping[str, object]) -> str:
+def _command(source: Source, test: Sequence[str], table: "Sequence[TableRow]", options: Mapping[str, object]) -> str:
     """Return the command that asks for all that the table shows."""
-    words = ["spherec", "compare", *source.words(), "--models", ",".join(row.model for row in table)]
+    words = ["spherec", "compare", *source.words(), *(word for path in test for word in ("--test", path))]
+    words += ["--models", ",".join(row.model for row in table)]
     for option, value in options.items():
         words += [] if value is None else [option, str(value)]
     return escape_controls(shlex.join(words))

@@ -96,6 +96,7 @@ def head_command(
 def split_command(
     source: Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write; it must not exist yet.")],
+    names: NamesTable,
     by: Annotated[
         _By,
         typer.Option(
@@ -109,7 +110,9 @@ def split_command(
         float | None, typer.Option(help="Share to test on, for ratio and time. Default: 0.2.")
     ] = None,
     at: Annotated[str | None, typer.Option(help="Date such as 2004-06-01, or a number, for time.")] = None,
-    test: Annotated[str | None, typer.Option(help="File to test on, read like DATA, for given.")] = None,
+    test: Annotated[
+        list[str] | None, typer.Option(help="File to test on, read and cut like DATA, for given. May be repeated.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -119,13 +122,16 @@ def split_command(
 
     - spherec data split movies.npz --by ratio --test-share 0.2 -o split
     """
-    _refuse_unused(by, {"--folds": folds, "--test-share": test_share, "--at": at, "--test": test})
-    if by == "given" and (given := source.options_given(CUT)):
-        raise ArgumentError(
-            f"--by given takes both files as they are; leave out {', '.join(given)}, cut when preparing"
-        )
+    _refuse_unused(by, {"--folds": folds, "--test-share": test_share, "--at": at, "--test": test or None})
+    if by == "given" and not test:
+        raise ArgumentError("--by given needs --test, the file to test on")
     refuse_taken(output)
-    data = source.load()
+    known = names.read(source)  # first: it fails sooner
+    if by == "given":
+        fold = splits.given(*source.load_parts(test or ()))
+        data = names.add(fold.train, known)
+    else:
+        data = names.add(source.load(), known)
     share = 0.2 if test_share is None else test_share
     match by:
         case "k-fold":
@@ -142,7 +148,7 @@ def split_command(
         case "time":
             parts = {".": splits.by_time(data, at=at) if at is not None else splits.by_time(data, test=share)}
         case "given":
-            parts = {".": splits.given(data, _load_test(source, test))}
+            parts = {".": Fold(data, replace(fold.test, item_names=data.item_names))}
         case _ as never:
             assert_never(never)
     _write_split(parts, output)
@@ -200,12 +206,6 @@ def _refuse_unused(by: _By, options: dict[str, object]) -> None:
     if unused:
         takes = " or ".join(sorted(used.get(by, set()))) or "no such option"
         raise ArgumentError(f"--by {by} does not use {', '.join(unused)}; it takes {takes}")
-
-
-def _load_test(source: Source, test: str | None) -> Interactions:
-    if test is None:
-        raise ArgumentError("--by given needs --test, the file to test on")
-    return replace(source, data=test).load()
 
 
 def _write_split(parts: dict[str, Fold], output: Path) -> None:

@@ -9,10 +9,9 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from spherec import datasets
 from spherec.cli._output import AsJson, note, show
 from spherec.cli._settings import Device, Mainstream
-from spherec.cli._source import Source
+from spherec.cli._source import ReadOptions, takes_source
 from spherec.data import splits
 from spherec.data.files import find_kind, is_archive, is_tensor_file, refuse_unreadable
 from spherec.data.interactions import Interactions
@@ -26,16 +25,20 @@ if TYPE_CHECKING:
     from spherec.recommender.trained_model import TrainedModel
 
 
+@takes_source
 def evaluate_command(
     model: Annotated[
         Path,
         typer.Argument(help="Model file from 'spherec train', or a table of user, item and rank from another program."),
     ],
-    train: Annotated[str, typer.Option(help="Data it was trained on: 'book-crossing', a prepared file or a table.")],
-    test: Annotated[str, typer.Option(help="Data that was held out, read like --train.")],
+    train: Annotated[
+        list[str], typer.Option(help="Data it was trained on, as DATA of 'spherec train'. May be repeated.")
+    ],
+    test: Annotated[
+        list[str], typer.Option(help="Data that was held out, read and cut like --train. May be repeated.")
+    ],
+    options: ReadOptions,
     k: Annotated[int, typer.Option("-k", help="Length of the lists.")] = 50,
-    user_column: Annotated[str, typer.Option(help="Column of user ids, in tables.")] = "user",
-    item_column: Annotated[str, typer.Option(help="Column of item ids, in tables.")] = "item",
     rank_column: Annotated[str, typer.Option(help="Column of ranks, in a table of lists; 1 is the best.")] = "rank",
     mainstream: Mainstream = None,
     device: Device = "auto",
@@ -48,15 +51,16 @@ def evaluate_command(
     - spherec data split movies.npz --by ratio -o split
     - spherec train split/train.npz -o model.spherec
     - spherec evaluate model.spherec --train split/train.npz --test split/test.npz
+    - spherec evaluate model.spherec --train train.csv --test test.csv --min-value 4
     """
     from spherec.evaluation import METRICS, evaluate
     from spherec.evaluation.metrics import format_metric, label_at
 
-    fold = splits.given(_load(train, user_column, item_column), _load(test, user_column, item_column))
-    columns = Columns(user_column, item_column, rank_column)
-    scores = evaluate(
-        _load_model(model, fold.train, columns, device), fold.train, fold.test, k=k, mainstream=mainstream
-    )
+    has_lists = find_kind(model) == "file" and not (is_archive(model) or is_tensor_file(model))
+    fold = splits.given(*options.of(train).load_parts(test, has_lists=has_lists))
+    columns = Columns(options.user_column, options.item_column, rank_column)
+    lister = _load_model(model, fold.train, columns, device)
+    scores = evaluate(lister, fold.train, fold.test, k=k, mainstream=mainstream)
     summary = scores.summary()
     counts = {"k": k, "users": len(scores.per_user.users), "users_without_test_items": scores.users_without}
     if as_json:
@@ -73,13 +77,6 @@ def evaluate_command(
         note(f"{empty:,} users have an empty list: they count with no hit, but not for popularity")
     if scores.users_without:
         note(f"{scores.users_without:,} users have nothing held out and are not counted")
-
-
-def _load(data: str, user: str, item: str) -> Interactions:
-    """Load the embedded data set or a prepared file; read any other as a table with these columns."""
-    is_table = data != datasets.BOOK_CROSSING.name and not is_archive(data)
-    source = Source(data=data, user_column=user, item_column=item) if is_table else Source(data=data)
-    return source.load(by_options=False)
 
 
 def _load_model(path: Path, train: Interactions, columns: Columns, device: "DeviceName") -> "TrainedModel | GivenLists":

@@ -159,8 +159,8 @@ def _data(dataset: Literal["book-crossing", "amazon-movies", "echonest"], path: 
             raise ArgumentError(f"{dataset} is not embedded; give its published file with --data")
         return datasets.book_crossing()
     if is_archive(path):
-        return Source(data=str(path)).load()
-    return Source(data=str(path), paper_cut=dataset).load()
+        return Source(data=[str(path)]).load()
+    return Source(data=[str(path)], paper_cut=dataset).load()
 
 
 def _show(title: str, table: "Sequence[TableRow]", paper: "Mapping[str, PaperRow]") -> None:

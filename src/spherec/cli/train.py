@@ -23,7 +23,7 @@ from spherec.cli._settings import (
     refuse_existing,
     refuse_overwriting,
 )
-from spherec.cli._source import NAMES, NamesTable, Source, takes_source
+from spherec.cli._source import NamesTable, Source, takes_source
 from spherec.data.files import lock_output, refuse_unwritable
 from spherec.errors import ArgumentError, NotEnoughMemoryError, TrainingError
 
@@ -37,9 +37,6 @@ def train_command(
     context: typer.Context,
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write, e.g. books.spherec.")],
     names: NamesTable,
-    name_column: Annotated[
-        str | None, typer.Option(help="Column of item names in DATA itself.", rich_help_panel=NAMES)
-    ] = None,
     preset: StartingPreset = "two-stage",
     config: ConfigFile = None,
     settings: Annotated[
@@ -122,7 +119,7 @@ def train_command(
         _check_checkpoint(checkpoint, resume)
         refuse_existing(output, force or resume)  # an interrupted run has left its best model
         model = CML.from_config(training, device=device)
-        data = source.load_with_names(names if name_column is None else names.inside(source, name_column))
+        data = source.load_with_names(names)
         if resume:
             note(f"continuing in epoch {count_epochs(checkpoint) + 1} from {checkpoint}")
         with interruptible() as interrupt:

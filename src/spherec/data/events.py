@@ -57,6 +57,8 @@ class Events:
     "Column whose name suggests ratings or counts, but which the caller did not name."
     keeps_items: bool = False
     "Whether item_ids is the whole catalogue, and items without events stay."
+    left_out: tuple[tuple[str, int], ...] = ()
+    "Rows or lines of a file that gave no events: a description such as 'lines that have no items', and their number."
 
     @classmethod
     def from_columns(
@@ -95,13 +97,24 @@ class Events:
         """
         if len(parts) == 1:
             return parts[0]
+        left_out: dict[str, int] = {}
+        for description, number in (one for part in parts for one in part.left_out):
+            left_out[description] = left_out.get(description, 0) + number
         users, user_ids = _unite([(part.users, part.user_ids) for part in parts], "user")
         items, item_ids = _unite([(part.items, part.item_ids) for part in parts], "item")
         values = _join([part.values for part in parts], "values")
         times = _join([part.times for part in parts], "times")
         unread = next((part.unread_value for part in parts if part.unread_value is not None), None)
-        return cls(users, items, user_ids, item_ids, values, times, unread_value=unread).with_step(
-            parts[0].steps[0].name if parts[0].steps else "read"
+        return cls(
+            users,
+            items,
+            user_ids,
+            item_ids,
+            values,
+            times,
+            unread_value=unread,
+            keeps_items=any(part.keeps_items for part in parts),
+            left_out=tuple(left_out.items()),
         )
 
     def order_numbers(self) -> Self:

@@ -53,6 +53,9 @@ else:
 
 Arrays = Mapping[str, NDArray[Any]]
 
+USUAL_RATIO = 200
+"""A compressed file that unpacks to no more than so many times its size is never a bomb."""
+
 LARGEST_MANIFEST = 1 << 24
 """Bytes that a manifest may take; a file that claims more is damaged."""
 
@@ -64,8 +67,7 @@ _LOCAL_HEADER = 30  # bytes of a zip member's fixed header, before its name and 
 _PADDING_ID = 0x5350  # marks our padding among a member's extra fields
 _DAMAGE = (Exception,)  # of zipfile, zlib, struct and NumPy on forged bytes: no list of them was ever complete
 _DEFLATE_LIMIT = 1040  # no deflate stream unpacks to more bytes for each of its own
-_USUAL_UNPACKED = 1 << 28  # an archive that unpacks to no more bytes than this is never a bomb,
-_USUAL_RATIO = 200  # nor is one that unpacks to no more than so many times its size
+_USUAL_UNPACKED = 1 << 28  # an archive that unpacks to no more bytes than this is never a bomb
 _MAGIC = b"\x93NUMPY\x01\x00"
 # The header of a .npy file as NumPy writes it for plain numbers. NumPy's own reader evaluates it as Python.
 _HEADER = re.compile(
@@ -132,7 +134,10 @@ def _error_of_polars() -> type[Exception]:
 
 @contextmanager
 def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a folder that takes the name `path` when the block ends without an error. It must not exist yet."""
+    """Yield a folder that takes the name `path` when the block ends without an error. It must not exist yet.
+
+    Temporary folders that killed writers of this path left behind are removed.
+    """
     target = Path(path)
     refuse_taken(path)
     try:
@@ -606,12 +611,13 @@ def check_members(archive: zipfile.ZipFile, path: Path, max_unpacked: float | No
         )
 
 
-def largest_unpacked(packed: int, max_unpacked: float | None) -> float:
-    """Return how many bytes may come out of a file of `packed` bytes; `max_unpacked` is in gigabytes.
+def largest_unpacked(packed: int, max_unpacked: float | None, *, usual: int | None = None) -> float:
+    """Return how many bytes may come out of `packed` bytes; `max_unpacked` is in gigabytes.
 
-    By default 200 times the size of the file, or 0.27 GB if that is more.
+    By default 200 times as many, or `usual` if that is more: 0.27 GB where it is not given.
     """
-    return max(_USUAL_UNPACKED, _USUAL_RATIO * packed) if max_unpacked is None else max_unpacked * 1e9
+    usual = _USUAL_UNPACKED if usual is None else usual
+    return max(usual, USUAL_RATIO * packed) if max_unpacked is None else max_unpacked * 1e9
 
 
 def read_manifest(path: str | os.PathLike[str], kind: str, version: int, *, remedy: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spherec import rng
+from spherec.data.cuts import Cut
 from spherec.data.events import pair_keys, to_seconds
 from spherec.data.ids import IdMap, describe_id, invert, refuse_twins
 from spherec.data.interactions import Interactions, merge_item_names, row_starts
@@ -137,12 +138,17 @@ def given(train: Interactions | Paths, test: Interactions | Paths, **reading: An
     Ids of the training part keep their order; those that only the test part has follow.
 
     Files are read by `spherec.read` with the options `reading`, the same for both: `given("train.txt", "test.txt",
-    format="adjacency")`.
+    format="adjacency")`. Of a `cut`, the least value holds for both parts, and the least numbers of pairs are counted
+    in the train part alone; the test part keeps the users and items that are left there.
 
     A `DataError` is raised if they have pairs in common, or ids that are not written alike: `7` here and `"7"` there,
     or no user or no item in both.
     """
-    train, test = _read_part(train, reading), _read_part(test, reading)
+    cut = reading.get("cut") or Cut()
+    train = _read_part(train, reading)
+    test = _read_part(test, reading | {"cut": cut.of_values} if cut != Cut() else reading)
+    if cut != cut.of_values:
+        test = keep_known(test, train)
     _refuse_other_ids(train.user_ids, test.user_ids, "user")
     _refuse_other_ids(train.item_ids, test.item_ids, "item")
     check_disjoint(train, test)
@@ -150,6 +156,20 @@ def given(train: Interactions | Paths, test: Interactions | Paths, **reading: An
     parts = [_reindex(part, user_ids, item_ids) for part in (train, test)]
     names = merge_item_names(train, test)
     return Fold(*(part.with_item_names(names) for part in parts)) if names else Fold(*parts)
+
+
+def keep_known(test: Interactions, train: Interactions) -> Interactions:
+    """Return the test pairs whose user and item are in the train part, e.g. after a cut of that part.
+
+    Users and items without any are dropped.
+    """
+    users, items = train.user_ids.find(test.user_ids) >= 0, train.item_ids.find(test.item_ids) >= 0  # (U,), (I,)
+    known = users[test.users] & items[test.indices]  # (E,)
+    if not known.any():
+        raise DataError("no test pair has a user and an item that the cut left in the train part; lower the minimum")
+    kept = Interactions.from_events(test.events().filter(known, "users and items that the train part has"))
+    names = merge_item_names(test)
+    return kept.with_item_names(names) if names else kept
 
 
 def check_disjoint(train: Interactions, test: Interactions) -> None:

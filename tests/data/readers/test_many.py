@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import spherec
+from spherec.data.readers import read_events
+from spherec.data.readers.formats import Reading
 from spherec.data.readers.many import list_files
 from spherec.errors import ArgumentError, DataError
 
@@ -132,3 +135,55 @@ def test_ties_in_time_are_broken_the_same_way_for_any_order_of_rows():
         folds.append(spherec.splits.leave_one_out(data, by="time", seed=3))
     assert folds[0].test == folds[1].test == folds[2].test
     assert len(folds[0].test) == 20
+
+
+def test_what_each_file_left_out_is_summed_and_told(tmp_path):
+    for number, rows in enumerate(("0 1 2\n1\n", "10 3 11\n2 20\n3\n4\n")):
+        (tmp_path / f"{number}.txt").write_text(rows)
+    notes = []
+    events = read_events(tmp_path, Reading("adjacency", report=notes.append))
+    told = "read from 2 files (2 in 0.txt, 3 in 1.txt), without 3 lines that have no items"
+    assert [step.name for step in events.steps] == [told]
+    assert notes == [
+        f"{tmp_path}/0.txt: read without 1 lines that have no items",
+        f"{tmp_path}/1.txt: read without 2 lines that have no items",
+    ]
+    assert list(events.user_ids) == ["0", "2", "10"], "in the order of numbers"
+    assert list(events.item_ids) == ["1", "2", "3", "11", "20"]
+
+
+def test_many_files_are_named_up_to_a_number(tmp_path):
+    for number in range(9):
+        (tmp_path / f"{number}.csv").write_text(f"user,item\nu{number},i\n")
+    assert spherec.read(tmp_path).steps[0].name.endswith("1 in 4.csv and 4 more)")
+
+
+def test_the_columns_of_joined_matrices_stay(tmp_path):
+    for number in range(2):
+        sp.save_npz(tmp_path / f"{number}.npz", sp.csr_array(np.eye(2, 3, k=number)))
+    assert spherec.read(tmp_path).n_items == 3
+
+
+def test_least_numbers_of_a_split_in_files_are_counted_in_the_train_part(tmp_path):
+    (tmp_path / "train.csv").write_text("user,item\na,x\na,y\nb,x\nc,x\nc,y\n")
+    (tmp_path / "test.csv").write_text("user,item\nb,y\na,z\n")
+    fold = spherec.splits.given(tmp_path / "train.csv", tmp_path / "test.csv", cut=spherec.Cut(min_per_user=1))
+    assert (len(fold.train), len(fold.test)) == (5, 1)
+    assert fold.test.steps[-2].name == "users and items that the train part has"
+    with pytest.raises(DataError, match="no test pair has a user and an item that the cut left"):
+        spherec.splits.given(tmp_path / "train.csv", tmp_path / "test.csv", cut=spherec.Cut(min_per_user=2))
+
+
+def test_names_in_the_files_need_no_item_column(tmp_path):
+    (tmp_path / "1.csv").write_text("userId,movieId,title\nu,1,One\nu,2,Two\n")
+    (tmp_path / "2.csv").write_text("userId,movieId,title\nv,3,Three\nv,1,\n")
+    assert spherec.read(tmp_path, name="title").item_names == ("One", "Two", "Three")
+    assert spherec.read([tmp_path / "1.csv"], name="title").item_names == ("One", "Two")
+    with pytest.raises(DataError, match=r"there is no column 'titel'.*did you mean 'title'"):
+        spherec.read(tmp_path, name="titel")
+    whole().save(tmp_path / "x.npz")
+    with pytest.raises(ArgumentError, match="is prepared, with the names that it has; leave out name="):
+        spherec.read(tmp_path / "x.npz", name="title")
+    (tmp_path / "list").write_text("0 5 6 7\n1 8\n")
+    with pytest.raises(DataError, match="adjacency has no columns"):
+        spherec.read(tmp_path / "list", name="title")

@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from datetime import datetime
 
 import numpy as np
 import polars as pl
@@ -260,10 +261,11 @@ def test_a_matrix_that_unpacks_to_very_much_is_refused(tmp_path):
 
 
 def test_a_gzip_bomb_is_refused_and_may_be_allowed(write, monkeypatch):
-    path = write("a.csv.gz", "user,item\n" + "u,i\n" * 100_000)
-    monkeypatch.setattr("spherec.data.files._USUAL_UNPACKED", 1000)
-    with pytest.raises(DataError, match=r"unpacks to more than .* GB; .*--max-unpacked"):
+    path = write("a.csv.gz", "user,item\n" + "u,i\n" * 2_000_000)
+    monkeypatch.setattr("spherec.data.readers.delimited._parse", lambda *_: pytest.fail("it was parsed"))
+    with pytest.raises(DataError, match=r"unpacks to more than 200 times its size; .*--max-unpacked"):
         read(path, duplicates="sum")
+    monkeypatch.undo()
     assert len(read(path, duplicates="sum", max_unpacked=1)) == 1
     with pytest.raises(DataError, match="unpacks to more than"):
         read(path, duplicates="sum", max_unpacked=1e-5)
@@ -294,3 +296,41 @@ def test_an_unclosed_quote_ends_soon(write, monkeypatch):
 def test_what_is_no_text_is_told_as_such(write, content):
     with pytest.raises(DataError, match=r"line 1: (a zero byte|byte 0xff)"):
         read(write("a.csv", content))
+
+
+# --- Lists that only their name tells apart
+
+COUNTED = "4 193 11908 12727 14760\n3 1 2 3\n0\n3 7 8 9\n"
+
+
+@pytest.mark.parametrize("name", ["tag-item.dat", "item-tag.dat.gz", "citations.dat", "cf-train-1-items.dat"])
+def test_lists_of_something_else_are_not_taken_for_those_of_users(write, name):
+    path = write(name, COUNTED)
+    with pytest.raises(DataError, match=r"in its name says that they are no users; .*--format citeulike"):
+        read(path)
+    assert read(path, format="citeulike").n_users == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("users.dat", "a line is a user"), ("cf-train-1-users.dat", "is a user"), ("a.dat", "is assumed to be a user")],
+)
+def test_lists_whose_name_does_not_tell_are_assumed_to_be_those_of_users(write, rows, name, told):
+    notes = []
+    assert rows(write(name, COUNTED), report=notes.append)[0] == ("0", "193")
+    assert told in notes[0]
+
+
+# --- Parquet as CSV
+
+
+def test_ratings_and_times_of_parquet_are_known_as_those_of_csv(tmp_path, rows):
+    table = {"userId": [1, 1], "movieId": [2, 3], "rating": [5.0, 1.0], "timestamp": [7, 8], "tags": [["a"], None]}
+    pl.DataFrame(table).write_parquet(tmp_path / "a.parquet")
+    assert rows(tmp_path / "a.parquet") == [(1, 2, 5, 7), (1, 3, 1, 8)]
+    with pytest.warns(UncutValuesWarning, match="from 1 to 5 all count as likes"):
+        assert len(read(tmp_path / "a.parquet")) == 2
+    assert len(read(tmp_path / "a.parquet", cut=Cut(min_value=4))) == 1
+    dates = pl.DataFrame({"userId": [1], "movieId": [2], "date": [datetime(2018, 7, 7, 22, 9, 11)]})
+    dates.write_parquet(tmp_path / "b.parquet")
+    assert rows(tmp_path / "b.parquet") == [(1, 2, 1531001351)]

@@ -35,7 +35,7 @@ def read_adjacency(path: Path, reading: Reading, *, counted: bool = False) -> Ev
         collector.add(filled.select(user=head, item=pl.col("words").list.slice(1)).explode("item", empty_as_null=False))
         if collector.is_full:
             break
-    events = collector.finish(path).order_numbers()
+    events = collector.finish(path)
     if n_like_counts >= 0.9 * n_lines and not counted and len(events.user_ids) < n_lines:
         raise DataError(
             f"{path}: {n_like_counts:,} of {n_lines:,} lines begin with the number of the items that follow, as in "

@@ -37,6 +37,8 @@ FormatName = Literal[
 ]
 """A key of `FORMATS`, or "auto": the format that a file's content shows."""
 
+_MOST_FILES = 5  # of several that are read as one, named in the record
+
 Missing = Literal["error", "drop"]
 """Treatment of rows without user or item: refuse the file, or drop and count them."""
 
@@ -111,7 +113,7 @@ class Reading:
     read_as: str = ""
     "What the file was taken for, where 'auto' found out."
     max_unpacked: float | None = None
-    "Largest unpacked size in GB. None: 200 times the file, or 0.27 GB if that is more."
+    "Largest unpacked size in GB. None: 200 times the file, or 4 MB (a matrix of scipy: 0.27 GB) if that is more."
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:
@@ -139,6 +141,8 @@ class FileFormat:
     "Endings of file names by which 'auto' recognises the format."
     magic: bytes = b""
     "First bytes by which 'auto' recognises the format."
+    orders_numbers: bool = False
+    "Whether ids that are whole numbers keep their order: 2 before 10."
 
 
 # The modules of the formats bring polars, so they are imported when a file is read.
@@ -230,8 +234,8 @@ FORMATS: dict[FormatName, FileFormat] = {
     "movielens": FileFormat(
         _read_movielens, Reading(columns=Columns("userId", "movieId", "rating", "timestamp"), quotes=False), "last"
     ),
-    "adjacency": FileFormat(_read_adjacency, Reading(), "sum"),
-    "citeulike": FileFormat(_read_citeulike, Reading(), "sum"),
+    "adjacency": FileFormat(_read_adjacency, Reading(), "sum", orders_numbers=True),
+    "citeulike": FileFormat(_read_citeulike, Reading(), "sum", orders_numbers=True),
     "scipy": FileFormat(_read_scipy, Reading(), "sum"),
 }
 """All formats by name."""
@@ -287,7 +291,7 @@ def read(
         cut: Which events count, e.g. `Cut(min_value=4, min_per_user=20)`; by default all.
         items: The ids of all items, or a file with them (a table, item names, or one id a line): items that nobody
             has are then kept, too.
-        max_unpacked: The largest unpacked size in GB; by default 200 times the size of the file, or 0.27 GB.
+        max_unpacked: The largest unpacked size in GB; by default 200 times the size of the file.
         progress: Called with the bytes read so far and in all.
 
     Raises:
@@ -304,15 +308,13 @@ def read(
         progress=progress,
         max_unpacked=max_unpacked,
     )
-    data = read_interactions(path, reading, duplicates=duplicates, cut=cut, items=items)
+    files = list_files(path)
+    data = read_interactions(files, reading, duplicates=duplicates, cut=cut, items=items)
     if name is None:
         return data
-    from spherec.data.readers.names import read_names  # imports this file
+    from spherec.data.readers.names import read_names_inside  # imports this file
 
-    names: dict[str, str] = {}
-    for file in list_files(path):
-        names |= read_names(file, id=item, name=name, header=header, separator=separator, encoding=encoding)
-    return data.with_item_names(names)
+    return data.with_item_names(read_names_inside(files, reading, name))
 
 
 def read_interactions(
@@ -391,7 +393,7 @@ def read_events(path: Paths, reading: Reading) -> Events:
 def _recognise_all(files: Sequence[Path], reading: Reading) -> list[Reading]:
     """Return how to read each file; raise a `DataError` unless all have one format."""
     quiet = replace(reading, report=None)  # what the first is taken for stands for all
-    readings = [recognise(file, quiet if number else reading) for number, file in enumerate(files)]
+    readings = [recognise(files[0], reading), *(recognise(file, quiet) for file in files[1:])]
     for file, other in zip(files, readings, strict=True):
         if other.format != readings[0].format:
             raise DataError(
@@ -402,12 +404,28 @@ def _recognise_all(files: Sequence[Path], reading: Reading) -> list[Reading]:
 
 
 def _read_all(files: Sequence[Path], readings: Sequence[Reading]) -> Events:
-    parts: list[Events] = []
+    """Return the events of all files, with one step that says what they were taken for, and what they left out."""
+    first, parts = readings[0], []
     for file, reading in zip(files, readings, strict=True):
-        parts.append(FORMATS[reading.format].read(file, reading))
+        part = FORMATS[reading.format].read(file, reading)
+        parts.append(part)
+        if part.left_out and first.report is not None:
+            first.report(f"{file}: read without {_describe_left_out(part)}")
         if reading.limit is not None and sum(map(len, parts)) >= reading.limit:
             break
-    return Events.concatenate(parts)
+    events = Events.concatenate(parts)
+    if FORMATS[first.format].orders_numbers:
+        events = events.order_numbers()
+    step = f"read as {first.read_as}" if first.read_as else "read"
+    if len(parts) > 1:
+        rows = [f"{len(part):,} in {file.name}" for file, part in zip(files[:_MOST_FILES], parts, strict=False)]
+        more = f" and {len(parts) - len(rows):,} more" if len(parts) > len(rows) else ""
+        step += f" from {len(parts):,} files ({', '.join(rows)}{more})"
+    return events.with_step(f"{step}, without {_describe_left_out(events)}" if events.left_out else step)
+
+
+def _describe_left_out(events: Events) -> str:
+    return " and ".join(f"{number:,} {description}" for description, number in events.left_out)
 
 
 def recognise(path: str | PathLike[str], reading: Reading) -> Reading:

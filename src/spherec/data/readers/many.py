@@ -30,9 +30,9 @@ def list_files(paths: Paths) -> list[Path]:
     files = [file for path in paths for file in _expand(path)]
     if not files:
         raise ArgumentError("the list of files is empty; name at least one")
-    seen: set[Path] = set()
+    seen: set[str] = set()
     for file in files:
-        if (real := file.resolve()) in seen:
+        if (real := os.path.realpath(file)) in seen:
             raise ArgumentError(f"{file} is given twice; name each file once")
         seen.add(real)
     return files

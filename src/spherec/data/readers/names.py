@@ -7,9 +7,11 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
+from spherec.data.files import is_archive
 from spherec.data.readers.book_crossing import read_book_crossing_names
-from spherec.data.readers.formats import Reading, detect_format, refuse_without_polars
-from spherec.errors import DataError
+from spherec.data.readers.formats import Reading, detect_format, recognise, refuse_without_polars
+from spherec.data.readers.many import Paths, list_files
+from spherec.errors import ArgumentError, DataError
 
 _ID_NAMES = ({"id"},)
 _NAME_NAMES = (
@@ -65,6 +67,21 @@ def read_names(
     return names
 
 
+def read_names_inside(path: Paths, reading: Reading, name: str) -> dict[str, str]:
+    """Read item names from a column of the files of events themselves, next to the column of items that they have."""
+    refuse_without_polars()
+    names: dict[str, str] = {}
+    for file in list_files(path):
+        if is_archive(file):
+            raise ArgumentError(f"{file} is prepared, with the names that it has; leave out name= (--name-column)")
+        found = recognise(file, replace(reading, report=None, progress=None))
+        if found.format in ("adjacency", "citeulike", "scipy"):
+            raise DataError(f"{file}: {found.format} has no columns, and none of names; give a table of names instead")
+        texts = _rows(file, [found.columns.item, name], found, options="--name-column names the column of item names")
+        names |= {external: text for external, text in texts if external and text}
+    return names
+
+
 def read_item_ids(path: str | PathLike[str]) -> Iterable[str]:
     """Read the external ids of all items, as strings, from a file.
 
@@ -97,16 +114,19 @@ def _lines(text: bytes) -> list[str]:
     return text.decode().removesuffix("\n").split("\n")
 
 
-def _rows(path: Path, columns: Sequence[str], reading: Reading) -> Iterable[tuple[str | None, ...]]:
+def _rows(
+    path: Path, columns: Sequence[str], reading: Reading, options: str = _OPTIONS
+) -> Iterable[tuple[str | None, ...]]:
+    """Return the cells of these columns, row by row; `options` say in errors how columns are named."""
     from spherec.data.readers import delimited, json_lines, parquet
 
     match reading.format:
-        case "json-lines":
+        case "json-lines" | "amazon-reviews":
             return json_lines.read_json_texts(path, tuple(columns), reading)
         case "parquet":
-            return parquet.read_parquet_texts(path, tuple(columns), _OPTIONS)
+            return parquet.read_parquet_texts(path, tuple(columns), options)
         case _:
-            tables = delimited.read_tables(path, {name: name for name in columns}, reading, options=_OPTIONS)
+            tables = delimited.read_tables(path, {name: name for name in columns}, reading, options=options)
             return (row for table in tables for row in table.frame.iter_rows())
 
 

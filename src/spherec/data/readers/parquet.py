@@ -51,6 +51,13 @@ def column_names(path: Path) -> list[str]:
         return table.collect_schema().names()
 
 
+def first_rows(path: Path, names: Iterable[str], n_rows: int) -> list[list[str]]:
+    """Return the first rows of these columns as texts; "" where a cell is neither a text, a number nor a date."""
+    with _open_parquet(path, ()) as table:
+        frame = table.select(*names).head(n_rows).collect()
+    return [["" if isinstance(cell, list | dict | bytes | None) else str(cell) for cell in row] for row in frame.rows()]
+
+
 def read_parquet_texts(path: Path, names: tuple[str, ...], options: str) -> list[tuple[str | None, ...]]:
     """Return the rows of these columns, all as strings; `options` name columns on the command line."""
     with _open_parquet(path, names, options) as table:

@@ -23,12 +23,14 @@ from spherec.data.readers.formats import (
     detect_format,
     run_options,
 )
-from spherec.data.readers.parquet import column_names
+from spherec.data.readers.parquet import column_names, first_rows
 from spherec.data.readers.streaming import first_lines
 from spherec.errors import DataError
 
 _SHOWN = 60  # characters of a line in an error
 _LOOKED_AT = 1000  # lines by which a list is recognised
+_USER_WORDS = {"user", "users"}  # in the name of a file of CiteULike
+_OTHER_WORDS = {"tag", "tags", "item", "items", "citation", "citations", "mult"}
 _SEPARATOR_NAMES = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "|", "::": "::", " ": "spaces"}
 
 # Usual names of columns, in lower case and without anything between words; an earlier group goes before a later one.
@@ -74,7 +76,8 @@ def recognise_file(path: Path, reading: Reading) -> Recognition:
     """Return how to read a file whose format is "auto" or a kind of table."""
     name = detect_format(path) if reading.format == "auto" else reading.format
     if name == "parquet":
-        return _recognise_table(path, reading, name, "a Parquet table", column_names(path), [])
+        names = column_names(path)
+        return _recognise_table(path, reading, name, "a Parquet table", names, first_rows(path, names, 100))
     if reading.format == "auto" and is_scipy_archive(path):
         return _known("scipy", reading, "scipy sparse matrix", "a row is a user, a column an item")
     lines = first_lines(path, encoding=reading.encoding)
@@ -223,12 +226,26 @@ def _recognise_list(path: Path, lines: list[str], reading: Reading) -> Recogniti
     is_ascending = all(a < b for a, b in pairwise(heads))
     pairs_only = widths == {2}
     if len(widths) > 1 and sum(counted) >= 0.9 * len(rows) and (is_repeated or not is_ascending):
-        return _known("citeulike", reading, "CiteULike users.dat", "count item item …; the user is the line, from 0")
+        return _recognise_counted(path, reading)
     if len(widths) > 1 and not is_repeated and not all(counted):
         return _known("adjacency", reading, "LightGCN train.txt", "user item item …, no header")
     if pairs_only and not all(counted):
         return _known("adjacency", reading, "pairs", "user item, no header")
     raise DataError(describe_undecided(path, lines[0]))
+
+
+def _recognise_counted(path: Path, reading: Reading) -> Recognition:
+    """Recognise lists of items by user; lists of anything else look the same, and only the name of the file tells."""
+    words = set(re.findall("[a-z]+", path.name.lower()))
+    if not words & _USER_WORDS and (others := words & _OTHER_WORDS):
+        raise DataError(
+            f"{path}: its lines are COUNT ITEM ITEM …, as in CiteULike's users.dat, but {min(others)!r} in its name "
+            "says that they are no users; give the file with the items of each user, or if this is it, say so with "
+            "format='citeulike' (--format citeulike)"
+        )
+    line = "is" if words & _USER_WORDS else "is assumed to be"
+    layout = f"count item item …; a line {line} a user, numbered from 0"
+    return _known("citeulike", reading, "CiteULike users.dat", layout)
 
 
 def describe_word_count(path: Path, line: int, word: str) -> str:

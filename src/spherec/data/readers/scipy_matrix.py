@@ -28,20 +28,15 @@ def read_scipy(path: Path, reading: Reading) -> Events:
         raise DataError(f"{path}: the matrix of {shape[0]:,} rows has no entries above 0; give one with events")
     users = rows[above].astype(np.int32)
     empty = shape[0] - len(np.unique(users)) if reading.limit is None else 0
-    events = Events(
+    return Events(
         users,
         columns[above].astype(np.int32),
         np.arange(shape[0]),
         np.arange(shape[1]),
         values=values[above].astype(np.float64),
         keeps_items=True,
+        left_out=(("rows that have no items", empty),) if empty else (),
     )
-    step = f"read as {reading.read_as}" if reading.read_as else "read"
-    if empty:
-        step += f", without {empty:,} rows that have no items"
-        if reading.report is not None:
-            reading.report(f"{path}: {step}")
-    return events.with_step(step)
 
 
 def _entries(

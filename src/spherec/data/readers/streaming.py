@@ -21,7 +21,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from spherec.data.events import Events
-from spherec.data.files import largest_unpacked, refuse_unreadable
+from spherec.data.files import USUAL_RATIO, largest_unpacked, refuse_unreadable
 from spherec.data.ids import factorize, invert
 from spherec.data.readers.formats import Reading, ReadProgress
 from spherec.errors import ArgumentError, DataError
@@ -31,6 +31,8 @@ _LONGEST_RECORD = 1 << 26  # a line that has not ended by then is no text at all
 _LONGEST_QUOTED_RECORD = 1 << 22  # a record that has not ended by then has an unclosed quote
 _LONGEST_FIRST_RECORD = 1 << 20  # likewise for a header
 _SAMPLE_BYTES = 1 << 20  # by which a file is recognised
+_PIECE_BYTES = 1 << 20  # unpacked at once
+_USUAL_UNPACKED = 1 << 22  # bytes to which any gzip file may unpack
 _UNENDED = (
     "{path}, line {line}: a record without end; close its quote, or take quotes for ordinary characters with "
     "quotes=False (--no-quotes)"
@@ -172,23 +174,33 @@ def is_utf8(path: Path) -> bool:
 
 
 class _BoundedGzip:
-    """A gzip file that raises a `DataError` before it unpacks to more than is allowed."""
+    """A gzip file that raises a `DataError` before it unpacks to more than is allowed.
+
+    By default, what has been read of it may have unpacked to 200 times its size, or to 4 MB if that is more: a bomb is
+    refused at its beginning, before anything is parsed.
+    """
 
     def __init__(self, path: Path, raw: IO[bytes], max_unpacked: float | None) -> None:
         self._path = path
+        self._raw = raw
         self._file = gzip.GzipFile(fileobj=raw)
-        self._largest = largest_unpacked(os.fstat(raw.fileno()).st_size, max_unpacked)
+        self._max_unpacked = max_unpacked
         self._bytes = 0
 
     def read(self, size: int) -> bytes:
-        content = self._file.read(size)
-        self._bytes += len(content)
-        if self._bytes > self._largest:
-            raise DataError(
-                f"{self._path} unpacks to more than {self._largest / 1e9:,.3g} GB; if you trust it, allow more with "
-                "max_unpacked= (--max-unpacked), in GB"
-            )
-        return content
+        pieces: list[bytes] = []
+        while size > 0 and (piece := self._file.read(min(size, _PIECE_BYTES))):
+            pieces.append(piece)
+            size -= len(piece)
+            self._bytes += len(piece)
+            largest = largest_unpacked(self._raw.tell(), self._max_unpacked, usual=_USUAL_UNPACKED)
+            if self._bytes > largest:
+                many = f"{USUAL_RATIO} times its size" if self._max_unpacked is None else f"{self._max_unpacked:g} GB"
+                raise DataError(
+                    f"{self._path} unpacks to more than {many}; if you trust it, allow more with max_unpacked= "
+                    "(--max-unpacked), in GB"
+                )
+        return b"".join(pieces)
 
 
 def _unpack(path: Path, raw: IO[bytes], max_unpacked: float | None = None) -> "IO[bytes] | _BoundedGzip":
@@ -335,7 +347,8 @@ class Collector:
         dropped = self._rows - self._kept
         if not len(users):
             raise DataError(f"{path}: all {dropped:,} rows lack user or item; name the right columns")
-        events = Events(
+        left_out = {"rows that have no user or item": dropped, "lines that have no items": self.empty_lines}
+        return Events(
             users,
             items,
             user_ids,
@@ -343,15 +356,8 @@ class Collector:
             values=np.concatenate(self._values) if self._values else None,
             times=np.concatenate(self._times) if self._times else None,
             unread_value=self._reading.columns.unread_value(self.present),
+            left_out=tuple((description, number) for description, number in left_out.items() if number),
         )
-        step = f"read as {self._reading.read_as}" if self._reading.read_as else "read"
-        if dropped:
-            step += f", without {dropped:,} rows that have no user or item"
-        if self.empty_lines:
-            step += f", without {self.empty_lines:,} lines that have no items"
-        if self._reading.report is not None and (dropped or self.empty_lines):
-            self._reading.report(f"{path}: {step}")
-        return events.with_step(step)
 
 
 class _IdColumn:
