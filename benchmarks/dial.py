@@ -3,8 +3,8 @@
     python benchmarks/dial.py DATA [--test FILE] [-k 50] [--name NAME] [--device auto] [--output results/dial]
 
 Trains the preset `accurate` once, on the training part of the first of four folds or on all of DATA where --test is
-given, and scores its lists for each `mainstream` on the test part. Beside it stand models without reach, one trained for
-each gamma, which was the dial before. Runs that the file holds are not repeated. Draws the frontier next to the file.
+given, and scores its lists for each `mainstream` on the test part. Beside it stand models without reach, one trained
+for each gamma. Runs that the file holds are not repeated. Draws the frontier next to the file.
 """
 
 import argparse
