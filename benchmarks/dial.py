@@ -20,6 +20,7 @@ import spherec
 from spherec.data import splits
 from spherec.device import resolve
 from spherec.experiments.environment import environment_of
+from spherec.losses import Softmin
 from spherec.training import Training, train
 from spherec.training.presets import PRESETS
 
@@ -50,8 +51,7 @@ def main() -> None:
     runs: dict[str, Any] = json.loads(file.read_text())["runs"] if file.exists() else {}
     accurate = replace(PRESETS["accurate"].training, dim=arguments.dim)
     wanted = {"reach": accurate} | {
-        f"gamma {gamma:g}": replace(accurate, reach=False, loss=replace(accurate.loss, gamma=gamma))
-        for gamma in arguments.gammas
+        f"gamma {gamma:g}": replace(accurate, reach=False, loss=Softmin(gamma=gamma)) for gamma in arguments.gammas
     }
     device = resolve(arguments.device)
     for key, config in wanted.items():
@@ -98,9 +98,7 @@ def draw(runs: dict[str, Any], k: int, path: Path) -> None:
         else:
             axes.plot(popular, percent, marker="s", color="tab:orange", linestyle="none")
             axes.annotate(key, (popular[0], percent[0]), xytext=(5, 5), textcoords="offset points", size=8)
-    axes.plot(
-        [], [], marker="s", color="tab:orange", linestyle="none", label="models without reach, one for each gamma"
-    )
+    axes.plot([], [], "s", color="tab:orange", label="models without reach, one for each gamma")
     axes.set(xlabel=f"MMR@{k}: users who have the median item of a list", ylabel=f"NDCG@{k}, %", xscale="log")
     axes.legend(loc="lower right")
     figure.savefig(path, dpi=150)
