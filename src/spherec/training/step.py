@@ -76,7 +76,7 @@ class Run:
                 self._check_negatives(negatives, len(users))
             index = torch.cat((users + self.n_items, positives, negatives.items.reshape(-1)))  # (2 B + M,) M negatives
             rows = self.embedding.rows(index)  # (P, 2 B + M, d)
-            dial = torch.rand(len(users), generator=self.generator, device=rows.device) if self.config.reach else None
+            dial = draw_dial(len(users), self.generator) if self.config.reach else None  # (B,)
             gradient, sums = self._gradient(rows, negatives, users, dial)  # (P, 2 B + M, d), (3,)
             self.embedding.step(index, gradient)
             self.sums += sums
@@ -295,6 +295,11 @@ class LiveVectors:
         """Return the vectors (b, D) of raw rows (b, P, d)."""
         vectors = to_vectors(rows[..., :-1] if self.config.reach else rows, self.constraint)  # (b, P, d)
         return vectors[:, 0] if rows.shape[1] == 1 else to_vectors(join_subspaces(vectors), self.constraint)
+
+
+def draw_dial(size: int, generator: torch.Generator) -> Tensor:
+    """Draw λ for each of B pairs, (B,): every share of reach from 0 to 1 is as likely."""
+    return torch.rand(size, generator=generator, device=generator.device)
 
 
 def _start(initial: DenseVectors, config: Training) -> tuple[Tensor, Tensor]:

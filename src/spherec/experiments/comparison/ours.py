@@ -1,5 +1,6 @@
 """Presets and configs of spherec in a comparison: early stopping on the validation part, then as long on everything."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
@@ -7,6 +8,7 @@ from typing import Any
 
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
+from spherec.evaluation import ItemLister
 from spherec.experiments.comparison.base import ComparedModel, FitContext, SearchValues
 from spherec.experiments.search_space import default_search
 from spherec.experiments.settings import Settings, apply_settings, flatten
@@ -63,6 +65,15 @@ class OurModel(ComparedModel):
     def has_choices(self) -> bool:
         """True if there are settings or epochs to choose; a learning rate that falls is run to the end."""
         return super().has_choices or self.config.optimizer.schedule == "constant"
+
+    @property
+    def fit_key(self) -> object:
+        """The config without its dial, which is turned after training; the name if there is anything to choose."""
+        return self.name if self.has_choices else json.dumps(replace(self.config, mainstream=1.0).to_record())
+
+    def ask(self, fitted: DenseVectors | ItemLister) -> DenseVectors | ItemLister:
+        """Turn the dial."""
+        return replace(fitted, mainstream=self.config.mainstream) if isinstance(fitted, DenseVectors) else fitted
 
     @property
     def fixed(self) -> Mapping[str, Any]:  # type: ignore[override]
