@@ -271,6 +271,7 @@ def test_least_numbers_of_a_given_split_leave_its_users_and_items_in_the_test_pa
     split = ("data", "split", tmp_path / "train.csv", "--by", "given", "--test", tmp_path / "test.csv")
     done = spherec(*split, "--min-per-user", 1, "-o", tmp_path / "x", "--json")
     assert done.code == 0, done.err
+    assert "1 of 4 test pairs have a user and an item that the cut left in the train part" in done.err
     test = Interactions.load(tmp_path / "x/test.npz")
     assert pairs(test) == {("bob", "b")}
     assert list(test.user_ids) == ["ann", "bob", "cy"]

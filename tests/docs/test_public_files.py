@@ -51,6 +51,63 @@ OFFICIAL = {
         + "\n"
         for user, item, stars in REVIEWS
     ),
+    "Books.csv": "".join(f"{item},{user},{stars},1203984000\n" for user, item, stars in REVIEWS),
+    "Books.jsonl": "".join(
+        json.dumps(
+            {"rating": stars, "title": "Good", "asin": item, "parent_asin": item, "user_id": user, "timestamp": 1}
+        )
+        + "\n"
+        for user, item, stars in REVIEWS
+    ),
+    "yelp_academic_dataset_review.json": "".join(
+        json.dumps(
+            {"review_id": "r", "user_id": user, "business_id": item, "stars": stars, "date": "2018-07-07 22:09:11"}
+        )
+        + "\n"
+        for user, item, stars in REVIEWS
+    ),
+    "yelp_academic_dataset_business.json": '{"business_id": "0005019281", "name": "Cafe", "stars": 4.0}\n',
+    "goodreads_interactions.csv": "user_id,book_id,is_read,rating,is_reviewed\n0,948,1,5,0\n0,947,1,0,1\n1,948,0,0,0\n",
+    "combined_data_1.txt": "1:\n1488844,3,2005-09-06\n822109,5,2005-05-13\n2:\n1488844,4,2005-10-19\n",
+    "combined_data_2.txt": "4500:\n822109,1,2004-12-30\n",
+    "movie_titles.csv": "1,2003,Dinosaur Planet\n2,2004,Isle of Man, again\n4500,NULL,Pok\xe9mon\n".encode("latin-1"),
+    "usersha1-artmbid-artname-plays.tsv": f"{ONE}\t3bd73256-3905-4f3a-97e2-8b341527f805\tbetty blowtorch\t2137\n"
+    f'{ONE}\t\tdie "Ärzte\t1099\n{TWO}\t\tbetty blowtorch\t17\n',
+    "Gowalla_totalCheckins.txt": "0\t2010-10-19T23:55:27Z\t30.2359091167\t-97.7951395833\t22847\n"
+    "0\t2010-10-18T22:17:43Z\t30.2691029532\t-97.7493953705\t420315\n"
+    "1\t2010-10-17T23:42:03Z\t30.2557309927\t-97.7633857727\t22847\n",
+    "yoochoose-clicks.dat": "1,2014-04-07T10:51:09.277Z,214536502,0\n1,2014-04-07T10:54:09.868Z,214536500,S\n"
+    "2,2014-04-07T13:56:37.614Z,214536502,0\n",
+    "events.csv": "timestamp,visitorid,event,itemid,transactionid\n1433221332117,257597,view,355908,\n"
+    "1433224214164,257597,addtocart,248676,\n1433221999827,111016,transaction,355908,4000\n",
+    "train-item-views.csv": "sessionId;userId;itemId;timeframe;eventdate\n"
+    + "".join(f"{number};{number};{81766 + number % 2};526309;2016-05-09\n" for number in range(10))
+    + "1;NA;31331;1031018;2016-05-09\n",
+    "small_matrix.csv": "user_id,video_id,play_duration,video_duration,time,date,timestamp,watch_ratio\n"
+    "14,148,4381,6067,2020-07-05 05:27:48.378,20200705,1593898068.378,0.722\n14,183,11635,6100,,,,1.907\n"
+    "19,148,22422,10867,2020-07-05 05:29:09.479,20200705,1593898149.479,2.063\n",
+    "recommendations.csv": "app_id,helpful,funny,date,is_recommended,hours,user_id,review_id\n"
+    "975370,0,0,2022-12-12,true,36.3,51580,0\n304390,4,0,2017-02-17,false,11.5,51580,1\n"
+    "975370,2,0,2019-11-17,true,336.5,253880,2\n",
+    "steam-200k.csv": '151603712,"The Elder Scrolls V Skyrim",purchase,1.0,0\n'
+    '151603712,"The Elder Scrolls V Skyrim",play,273.0,0\n151603712,Fallout 4,purchase,1.0,0\n'
+    "187131847,Fallout 4,purchase,1.0,0\n",
+    "ta_feng_all_months_merged.csv": '"TRANSACTION_DT","CUSTOMER_ID","AGE_GROUP","PIN_CODE","PRODUCT_ID","AMOUNT"\n'
+    '"11/1/2000","01104905","45-49","115","4710199010372","2"\n"11/1/2000","01104905","45-49","115","4710857472535","1"\n'
+    '"11/2/2000","00418683","45-49","115","4710199010372","1"\n',
+    "RAW_interactions.csv": 'user_id,recipe_id,date,rating,review\n38094,40893,2003-02-17,4,"Great,\nwith a salad"\n'
+    '38094,44394,2011-12-21,5,"So ""good"""\n1293707,40893,2002-10-25,0,x\n',
+    "RAW_recipes.csv": "name,id,minutes,contributor_id\nwhite bean chili,40893,495,1533\n",
+    "transactions_train.csv": "t_dat,customer_id,article_id,price,sales_channel_id\n"
+    f"2018-09-20,{ONE},0663713001,0.0508,2\n2018-09-20,{ONE},0541518023,0.0305,2\n2018-09-21,{TWO},0663713001,0.05,1\n",
+}
+REMARKS = {
+    "events.csv": "view, addtocart, transaction in column 'event' all count as positives",
+    "steam-200k.csv": "purchase and play in column 'behaviour' all count as positives",
+    "recommendations.csv": "from 0 to 1 all count as likes, the low ones too; keep only the high ones with e.g. --min-",
+    "train-item-views.csv": "read without 1 rows that have no user or item",
+    "goodreads_interactions.csv": "from 0 to 5 all count as likes",
+    "combined_data_*.txt": "2 files are read as one",
 }
 
 
@@ -65,6 +122,7 @@ def check(folder: Path, line: list[str], monkeypatch, capsys) -> None:
     notes = capsys.readouterr().err
     assert ended.value.code in (0, None), notes
     assert f"read as {title}" in notes
+    assert REMARKS.get(words[3], "") in notes
     data = Interactions.load("data.npz")
     assert [data.n_users, data.n_items, len(data)] == [int(size.replace(",", "")) for size in sizes]
     if "--names" in words:

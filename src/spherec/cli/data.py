@@ -1,6 +1,7 @@
 """`spherec data prepare`, `stats`, `head` and `split`: from raw files to interactions, and a look at either."""
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import dropwhile, pairwise
@@ -80,7 +81,7 @@ def head_command(
     """Show the first events of a file, before repeated pairs are merged and anything is cut."""
     if given := [option for option in source.options_given(CUT) if option != "--paper-cut"]:
         raise ArgumentError(f"head shows events before any cut; leave out {', '.join(given)}")
-    columns = _first_events(source, rows)
+    columns = _first_events(source, min(rows, sys.maxsize))  # polars takes no larger number
     records = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
     if as_json:
         typer.echo(json.dumps(records, default=str))

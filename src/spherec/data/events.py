@@ -126,18 +126,19 @@ class Events:
     def __len__(self) -> int:
         return len(self.users)
 
-    def filter(self, mask: NDArray[np.bool_], name: str) -> Self:
-        """Return the events where `mask` (E,) is true; `name` describes the step in the record."""
+    def filter(self, mask: NDArray[np.bool_], name: str = "") -> Self:
+        """Return the events where `mask` (E,) is true; `name` describes the step in the record, if it is one."""
         if not isinstance(mask, np.ndarray) or mask.shape != (len(self),) or mask.dtype != np.bool_:
             kind = f"{mask.dtype} of shape {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
             raise ArgumentError(f"mask must be an array of {len(self):,} booleans, got {kind}")
-        return replace(
+        events = replace(
             self,
             users=self.users[mask],
             items=self.items[mask],
             values=None if self.values is None else self.values[mask],
             times=None if self.times is None else self.times[mask],
-        ).with_step(name)
+        )
+        return events.with_step(name) if name else events
 
     def with_items(self, ids: Iterable[Hashable]) -> Self:
         """Return the same events over a catalogue with more items, which may have no events.
@@ -306,7 +307,10 @@ def _numbers(column: ArrayLike, role: str) -> NDArray[np.float64]:
 
 def _times(column: ArrayLike) -> NDArray[np.float64]:
     refuse_masked(column, "times")
-    times = np.asarray(column)
+    try:
+        times = np.asarray(column)
+    except (TypeError, ValueError) as error:  # rows of different lengths
+        raise DataError(f"the time column must hold numbers or dates: {error}") from None
     if times.dtype.kind == "M":
         refuse_far_times(times, "times")
         if np.isnat(times).any():

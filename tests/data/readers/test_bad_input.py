@@ -136,7 +136,10 @@ BAD = {
     },
     "rating with a carriage return": ("a.csv", "user,item,rating\nu,i\rj,x\n", RATED, ["line 2", "'rating'", "'x'"]),
     "rating in JSON": ("a.jsonl", '{"user": 1, "item": 2, "rating": "x"}\n', RATED, ["line 1", "'rating'", "'x'"]),
-    "rating true": ("a.jsonl", '{"user": 1, "item": 2, "rating": true}\n', RATED, ["line 1", "'rating'", "True"]),
+    "rating true": (
+        *("a.jsonl", '{"user": 1, "item": 2, "rating": 5}\n{"user": 1, "item": 2, "rating": true}\n', RATED),
+        ["line 2", "'rating'", "True"],
+    ),
     "first date": ("a.csv", "user,item,when\nu,i,soon\nu,j,2004-01-01\n", DATED, ["line 2", "'when'", "'soon'"]),
     "later date": ("a.csv", "user,item,when\nu,i,2004-01-01\nu,j,2004-02-30\n", DATED, ["line 3", "'2004-02-30'"]),
     "all dates": ("a.csv", "user,item,when\nu,i,soon\nu,j,later\n", DATED, ["line 2", "'soon'", "time_format"]),
@@ -313,6 +316,7 @@ TEXTS = {
     "amazon-ratings": "A,B,5.0,1362960000\nC,D,1.0,1362960001\n",
     "amazon-reviews": '{"reviewerID": "A", "asin": "B", "overall": 5.0, "unixReviewTime": 1}\n',
     "movielens": "1::2::3::4\n5::6::7::8\n",
+    "netflix": "1:\n7,5,2005-09-06\n8,1,2005-09-07\n2:\n7,3,2005-09-06\n",
     "adjacency": "1 2 3\n4 5\n",
     "citeulike": "2 1 2\n1 3\n",
 }

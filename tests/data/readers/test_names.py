@@ -116,3 +116,14 @@ def test_no_error_about_names_speaks_of_options_for_events(write, tmp_path):
             read_names(path, id="id", name="titel")
         assert "--user-column" not in str(failure.value)
         assert "--names-column" in str(failure.value)
+
+
+def test_titles_of_netflix_have_commas_and_accents(write):
+    path = write("movie_titles.csv", "1,2003,Dinosaur, Pl\xe9net\n2,NULL,Isle of Man\n".encode("latin-1"))
+    assert read_names(path) == {"1": "Dinosaur, Pl\xe9net", "2": "Isle of Man"}
+
+
+def test_an_id_of_the_data_goes_before_an_isbn(write):
+    assert read_names(write("books.csv", "book_id,isbn,title\n1,439023483,The Hunger Games\n")) == {
+        "1": "The Hunger Games"
+    }

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from spherec.data.cuts import Cut
 from spherec.data.readers import read, read_events
 from spherec.data.readers.formats import Columns, Reading
-from spherec.errors import ArgumentError, DataError, UncutValuesWarning
+from spherec.errors import ArgumentError, DataError, UncutValuesWarning, UnreadValuesWarning
 
 SHA1 = "b80344d063b5ccb3212f76538f3d9e43d87dca9e"
 REVIEW = {"reviewerID": "ADZ0", "asin": "0005019281", "overall": 4.0, "unixReviewTime": 1203984000, "helpful": [0, 1]}
@@ -53,6 +53,43 @@ KNOWN = {
         ("A3478QRKQDOPQ2", "0001527665", 5, 1362960000),
     ),
     "Amazon reviews": ("Amazon reviews", json.dumps(REVIEW) + "\n", ("ADZ0", "0005019281", 4, 1203984000)),
+    "Netflix": (
+        "Netflix Prize",
+        "1:\n1488844,3,2005-09-06\n822109,5,2005-05-13\n2:\n1488844,4,2005-09-05\n",
+        ("1488844", "1", 3, 1125964800),
+    ),
+    "Last.fm 360K": (
+        "Last.fm 360K",
+        f'{SHA1}\t3bd73256-3905-4f3a-97e2-8b341527f805\tbetty "b\t2137\n{SHA1}\t\tdie Ärzte\t1099\n',
+        (SHA1, 'betty "b', 2137),
+    ),
+    "YooChoose clicks": (
+        "YooChoose clicks",
+        "1,2014-04-07T10:51:09.277Z,214536502,0\n1,2014-04-07T10:54:09.868Z,214536500,S\n",
+        ("1", "214536502", 1396867869.277),
+    ),
+    "YooChoose buys": (
+        "YooChoose buys",
+        "420374,2014-04-06T18:44:58.314Z,214537888,12462,1\n",
+        ("420374", "214537888", 1396809898.314),
+    ),
+    "Gowalla": (
+        "check-ins of SNAP",
+        "0\t2010-10-19T23:55:27Z\t30.2359091167\t-97.7951395833\t22847\n",
+        ("0", "22847", 1287532527),
+    ),
+    "Amazon 2023": (
+        "JSON lines",
+        json.dumps({"rating": 5.0, "asin": "B1", "parent_asin": "B0", "user_id": "AE", "timestamp": 1588687728923})
+        + "\n",
+        ("AE", "B0", 5, 1588687728923),
+    ),
+    "Steam reviews": (
+        "a table",
+        "app_id,helpful,funny,date,is_recommended,hours,user_id,review_id\n975370,0,0,2022-12-12,true,36.3,51580,0\n"
+        "304390,4,0,2017-02-17,false,11.5,2586,1\n",
+        ("51580", "975370", 1, 1670803200),
+    ),
     "HetRec": ("a table", "userID\tartistID\tweight\n2\t51\t13883\n", ("2", "51", 13883)),
     "Yelp": (
         "JSON lines",
@@ -84,12 +121,12 @@ def test_a_public_file_is_known_by_its_content_under_any_name(write, rows, title
 UNDECIDED = {
     "three numbers": "1 2 3\n4 5 6\n",
     "three numbers, by commas": "1,2,5\n1,3,4\n",
-    "four fields": "1\t2010-10-19T23:55:27Z\t30.2\t-97.7\t22847\n",
+    "spaces inside fields": "1\tU1\t11/11/2019 9:05:58 AM\tN1 N21 N3\tN31-1 N41-0\n",
+    "dates and ids in hexadecimal digits": "user_01\t2009-05-04T23:08:57Z\tf1b1cf71-bd35-4e99\tDeep\tx\ty\n",
     "one number": "1\n2\n3\n",
     "counts or users": "1 7\n2 8 9\n3 4 5 6\n",
     "all counts are 1": "1 7\n1 8\n1 9\n",
     "repeated users": "1 7 8 9\n2 5\n1 6 4\n",
-    "Netflix": "1:\n1488844,3,2005-09-06\n",
 }
 
 
@@ -334,3 +371,77 @@ def test_ratings_and_times_of_parquet_are_known_as_those_of_csv(tmp_path, rows):
     dates = pl.DataFrame({"userId": [1], "movieId": [2], "date": [datetime(2018, 7, 7, 22, 9, 11)]})
     dates.write_parquet(tmp_path / "b.parquet")
     assert rows(tmp_path / "b.parquet") == [(1, 2, 1531001351)]
+
+
+# --- What a first look at a public file must not miss
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("timestamp,visitorid,event,itemid\n1,2,view,3\n2,2,transaction,4\n", "view, transaction in column 'event'"),
+        ("user,item,action\n1,2,like\n1,3,skip\n", "like, skip in column 'action'"),
+        ('1,"The, Game",purchase,1.0,0\n1,"The, Game",play,27.0,0\n', "purchase and play in column 'behaviour'"),
+    ],
+)
+def test_kinds_of_events_that_all_count_are_told(write, rows, text, kinds):
+    path, notes = write("events.csv", text), []
+    rows(path, report=notes.append)
+    told = f"{path}: {kinds} all count as positives; if some should not, remove their rows first"
+    assert told in notes
+    with pytest.warns(UnreadValuesWarning, match="all count as positives"):
+        read(path, duplicates="sum")
+
+
+def test_one_kind_of_event_is_no_news(write, rows):
+    notes = []
+    rows(write("a.csv", "user,item,event\n1,2,view\n1,3,view\n"), report=notes.append)
+    assert notes == []
+
+
+def test_a_column_of_times_that_was_only_found_may_be_missing(write, rows):
+    path, notes = write("a.csv", "user_id,video_id,time\n" + "1,2,2020-07-05\n" * 150 + "1,3,\n"), []
+    assert len(rows(path, report=notes.append)[0]) == 2
+    assert f"{path}: column 'time' is not read, because not all of its cells are times" in notes
+    with pytest.raises(DataError, match="line 152: column 'time' is"):
+        rows(path, user="user_id", item="video_id", time="time")
+
+
+def test_na_is_no_user_among_numbers(write, rows):
+    text = "userId;itemId\n" + "".join(f"{number};5\nNA;6\n" for number in range(12))
+    with pytest.raises(DataError, match=r"'userId' is NA in 12 rows, and a number in all others; .*--missing drop"):
+        rows(write("views.csv", text))
+    data = read(write("views.csv", text), missing="drop")
+    assert (data.n_users, len(data)) == (12, 12)
+    assert data.steps[0].name == "read as a table, without 12 rows that have no user or item"
+    nothing = write("b.csv", "user,item\n" + "".join(f"{number},NA\nNA,{number}\n" for number in range(11)))
+    with pytest.raises(DataError, match="all 22 rows lack user or item"):
+        rows(nothing, missing="drop")
+    assert ("NA", "6") in rows(write("a.csv", text.replace("11;", "ann;"))), "among texts it is an id"
+
+
+def test_yes_and_no_serve_the_cut(write):
+    path = write(
+        "a.jsonl", '{"user_id": 1, "app_id": 2, "voted_up": true}\n{"user_id": 1, "app_id": 3, "voted_up": false}\n'
+    )
+    with pytest.warns(UncutValuesWarning, match=r"from 0 to 1 all count as likes.*Cut\(min_value=1\)"):
+        assert len(read(path)) == 2
+    assert list(read(path, cut=Cut(min_value=1)).item_ids) == [2]
+
+
+def test_python_notation_is_told_from_json(write):
+    with pytest.raises(DataError, match=r"Python's notation; write json\.dumps\(ast\.literal_eval\(line\)\)"):
+        read(write("steam.json", "{u'username': u'Chaos', u'product_id': u'7'}\n"))
+
+
+@pytest.mark.parametrize("text", ["7,5,2005-09-06\n", "1:\n7;5\n", "1:\n7,x,2005-09-06\n", "1:\n7,5,soon\n"])
+def test_a_bad_line_of_netflix_is_named(write, rows, text):
+    with pytest.raises(DataError, match=r"line [12]: "):
+        rows(write("a.txt", text), format="netflix")
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 20])
+def test_a_movie_of_netflix_goes_on_in_the_next_block(write, rows, blocks_of, size):
+    with blocks_of(size):
+        found = rows(write("a.txt", "1:\n7,5,2005-09-06\n8,1,2005-09-06\n\n2:\n3:\n7,3,2005-09-06\n"), format="netflix")
+    assert [row[:3] for row in found] == [("7", "1", 5), ("8", "1", 1), ("7", "3", 3)]

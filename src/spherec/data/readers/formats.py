@@ -31,6 +31,7 @@ FormatName = Literal[
     "amazon-ratings",
     "amazon-reviews",
     "movielens",
+    "netflix",
     "adjacency",
     "citeulike",
     "scipy",
@@ -48,7 +49,17 @@ ReadProgress = Callable[[int, int], None]
 VALUE_NAMES = {
     *("rating", "ratings", "score", "stars", "overall", "value", "weight", "count", "plays", "listens"),
     *("userrating", "bookrating", "movierating", "starrating", "reviewrating", "reviewscore", "userscore"),
-    *("playcount", "listencount"),
+    *(
+        "playcount",
+        "listencount",
+        "watchratio",
+        "liked",
+        "islike",
+        "isliked",
+        "votedup",
+        "recommended",
+        "isrecommended",
+    ),
 }
 """Usual names of columns with ratings or counts, in lower case and without anything between words."""
 
@@ -112,6 +123,10 @@ class Reading:
     "Called with remarks: what the file was taken for, lines that are left out."
     read_as: str = ""
     "What the file was taken for, where 'auto' found out."
+    is_time_recognised: bool = False
+    "Whether 'auto' found the column of times: one that cannot be read is then left out."
+    kinds: str = ""
+    "Kinds of events, which all count alike, in words."
     max_unpacked: float | None = None
     "Largest unpacked size in GB. None: 200 times the file, or 4 MB (a matrix of scipy: 0.27 GB) if that is more."
 
@@ -190,6 +205,12 @@ def _read_movielens(path: Path, reading: Reading) -> Events:
     return movielens.read_movielens(path, reading)
 
 
+def _read_netflix(path: Path, reading: Reading) -> Events:
+    from spherec.data.readers import netflix
+
+    return netflix.read_netflix(path, reading)
+
+
 def _read_scipy(path: Path, reading: Reading) -> Events:
     from spherec.data.readers import scipy_matrix
 
@@ -234,6 +255,7 @@ FORMATS: dict[FormatName, FileFormat] = {
     "movielens": FileFormat(
         _read_movielens, Reading(columns=Columns("userId", "movieId", "rating", "timestamp"), quotes=False), "last"
     ),
+    "netflix": FileFormat(_read_netflix, Reading(columns=Columns(value="rating", time="date")), "last"),
     "adjacency": FileFormat(_read_adjacency, Reading(), "sum", orders_numbers=True),
     "citeulike": FileFormat(_read_citeulike, Reading(), "sum", orders_numbers=True),
     "scipy": FileFormat(_read_scipy, Reading(), "sum"),
@@ -278,8 +300,8 @@ def read(
         time_format: The pattern of dates that are not ISO, for strptime: "%m %d, %Y".
         name: A column with the names of items; where an item has several, the last one counts.
         format: "auto" goes by the file's content; the first of `steps` says what it was taken for. The formats of the
-            field ("book-crossing", "echonest", "amazon-ratings", "amazon-reviews", "movielens", "adjacency",
-            "citeulike", "scipy") know their own columns.
+            field ("book-crossing", "echonest", "amazon-ratings", "amazon-reviews", "movielens", "netflix",
+            "adjacency", "citeulike", "scipy") know their own columns.
         header: The names of all columns, for delimited text that has none in its first line.
         separator: The separator of columns; tab, comma, semicolon, | and :: are recognised by default.
         quotes: Whether double quotes enclose fields. By default they do, unless the file is tab-separated and its
@@ -414,6 +436,13 @@ def _read_all(files: Sequence[Path], readings: Sequence[Reading]) -> Events:
         if reading.limit is not None and sum(map(len, parts)) >= reading.limit:
             break
     events = Events.concatenate(parts)
+    if first.kinds:
+        which = f"{first.kinds} all count as positives"
+        remark = f"{describe_files(files)}: {which}; if some should not, remove their rows first"
+        if first.report is not None:
+            first.report(remark)
+        else:
+            warnings.warn(remark, UnreadValuesWarning, stacklevel=level_of_caller())
     if FORMATS[first.format].orders_numbers:
         events = events.order_numbers()
     step = f"read as {first.read_as}" if first.read_as else "read"
@@ -510,8 +539,8 @@ def describe_uncut(lowest: float, highest: float) -> str:
 
 
 def suggest_least(highest: float) -> float:
-    """Return a usual least value of a like: 4 of 5 stars, 7 of 10, or 2 of a count."""
-    return 4 if 4 < highest <= 5 else 7 if 7 < highest <= 10 else 2
+    """Return a usual least value of a like: 4 of 5 stars, 7 of 10, a yes (1), or 2 of a count."""
+    return 4 if 4 < highest <= 5 else 7 if 7 < highest <= 10 else 1 if highest <= 1 else 2
 
 
 def _refuse_column_options(

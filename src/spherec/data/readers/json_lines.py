@@ -134,7 +134,10 @@ def _bad_line(path: Path, block: Block, schema: dict[str, pl.DataType]) -> str:
 def _not_an_object(path: Path, line: int, content: object) -> str:
     if line == 1 and (content == "[" or isinstance(content, list)):
         return f"{path}, line 1: '[' is not a JSON object but a JSON array; write one object a line (jq -c '.[]')"
-    return f"{path}, line {line}: {str(content)[:_SHOWN]!r} is not a JSON object; mend the line"
+    remedy = "mend the line"
+    if isinstance(content, str) and re.match(r"\{u?'", content):
+        remedy = "it is in Python's notation; write json.dumps(ast.literal_eval(line)) instead of each line"
+    return f"{path}, line {line}: {str(content)[:_SHOWN]!r} is not a JSON object; {remedy}"
 
 
 def _objects(block: Block) -> Iterator[tuple[int, object]]:

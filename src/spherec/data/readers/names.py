@@ -39,7 +39,8 @@ def read_names(
     """Read item names by external id, both as strings, from two columns of a file.
 
     Where an id is repeated, its last name counts. MovieLens' movies.dat, movies.csv and u.item, LightGCN's
-    item_list.txt, Book-Crossing's BX-Books.csv and tables with usual column names are recognised.
+    item_list.txt, Book-Crossing's BX-Books.csv, movie_titles.csv of the Netflix Prize and tables with usual names of
+    columns are recognised.
 
     Args:
         path: CSV, TSV and JSON lines, plain or gzipped, or Parquet.
@@ -56,6 +57,11 @@ def read_names(
         separator=separator,
         encoding="utf-8" if encoding is None else encoding,
     )
+    if reading == Reading() and id is None and name is None and detect_format(path) == "delimited":
+        from spherec.data.readers import netflix
+
+        if netflix.is_netflix_titles(path):
+            return netflix.read_netflix_names(path)
     table = _recognise_table(path, reading, id, name, encoding)
     if table is None:
         return read_book_crossing_names(path)

@@ -7,7 +7,7 @@ the first line looks like, and which options decide.
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import get_args
@@ -42,22 +42,31 @@ _USER_NAMES = (
 )
 _ITEM_NAMES = (
     {"item", "itemid", "iid", "itemidx", "itemindex", "itemno"},
+    {"parentasin"},
     {
-        *("movieid", "filmid", "artistid", "bookid", "isbn", "asin", "parentasin", "productid", "trackid", "songid"),
+        *("movieid", "filmid", "artistid", "bookid", "asin", "productid", "trackid", "songid"),
         *("gameid", "appid", "businessid", "recipeid", "articleid", "videoid", "newsid", "contentid", "poiid"),
         *("locationid", "venueid", "placeid", "restaurantid", "listingid", "animeid", "beerid", "jokeid", "sku"),
         *("stockcode", "productcode", "offerid", "postid", "repoid", "courseid", "eventitemid", "adid", "showid"),
     },
+    {"isbn"},
     {"movie", "film", "artist", "book", "product", "track", "song", "game", "recipe", "article", "video", "items"},
 )
 _TIME_NAMES = {
     *("timestamp", "time", "ts", "date", "datetime", "unixreviewtime", "reviewtime", "unixtime", "createdat"),
     *("eventtime", "ratedat", "playedat"),
 }
+_KIND_NAMES = {
+    *("event", "eventtype", "eventname", "behavior", "behaviortype", "behaviour", "behaviourtype"),
+    *("action", "actiontype", "interactiontype"),
+}
+_MOST_KINDS = 4  # named in a remark
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_VALUE = re.compile(rf"{_NUMBER.pattern}|true|false", re.IGNORECASE)
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?")
 _AMAZON_DATE, _AMAZON_DATE_FORMAT = re.compile(r"\d{2} \d{1,2}, \d{4}"), "%m %d, %Y"
 _RECBOLE_TYPE = re.compile(r":(?:token|float)(?:_seq)?$")
+_NO_NAME = re.compile(rf"{_ISO_DATE.pattern}|[0-9a-f-]{{16,}}")  # nor is an id in hexadecimal digits
 WORD_COUNT = re.compile(r"\d+:\d+(?:\.\d+)?")
 """A word and its count, as in CiteULike's mult.dat and in LIBSVM's files."""
 
@@ -96,14 +105,17 @@ def recognise_file(path: Path, reading: Reading) -> Recognition:
 
 def describe_undecided(path: Path, line: str, number: int = 1) -> str:
     """Return one sentence: how the first line looks, and which options say what the file is."""
-    separator = max(SEPARATORS, key=line.count)
+    separator = _likely_separator(line)
     n_fields = len(line.split(separator))
     shown = f"{line[:_SHOWN]!r}{'…' if len(line) > _SHOWN else ''}"
     fields = f"{n_fields} fields separated by {_SEPARATOR_NAMES[separator]}" if n_fields > 1 else "a single field"
+    names = ("user", "item", "rating", "time")
+    header = ",".join((*names[: max(n_fields, 2)], "…") if n_fields > len(names) else names[: max(n_fields, 2)])
     formats = ", ".join(name for name in get_args(FormatName) if name != "auto")
     return (
         f"{path}, line {number}: {shown} has {fields} and no column names, so it does not show what the file is; name "
-        f"its columns with header= (--header user,item,…), or its format with format= (--format), one of {formats}"
+        f"its columns in their order with header= (--header {header}), or its format with format= (--format), one of "
+        f"{formats}"
     )
 
 
@@ -133,75 +145,120 @@ def _known(name: FormatName, reading: Reading, title: str, layout: str) -> Recog
 class _LinePattern:
     """A format whose lines look like nothing else."""
 
-    format: FormatName
     title: str
     layout: str
     line: str
     "Pattern of every line, or of the first where `is_header`."
+    format: FormatName = "delimited"
     is_header: bool = False
+    table: Reading = field(default_factory=Reading)
+    "How to read it, if it is a table without a header."
+
+
+def _table(columns: Columns, separator: str, *header: str, quotes: bool = False, kinds: str = "") -> Reading:
+    return Reading(columns=columns, separator=separator, header=header, quotes=quotes, kinds=kinds)
 
 
 _AMAZON_USER, _AMAZON_ITEM = r"A[A-Z\d]{8,20}", r"(?:B[A-Z\d]{9}|\d{9}[\dX])"
+_MOMENT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z"
+_DEGREES = r"-?\d+(?:\.\d+)?"
 _LINES = (
     _LinePattern(
-        "book-crossing",
         "Book-Crossing BX-Book-Ratings.csv",
         '"user";"isbn";"rating", latin-1',
         r'"?User-ID"?;"?ISBN"?;"?Book-Rating"?',
+        "book-crossing",
         is_header=True,
     ),
     _LinePattern(
-        "movielens",
         "MovieLens ratings.csv",
         "userId,movieId,rating,timestamp",
         "userId,movieId,rating,timestamp",
+        "movielens",
         is_header=True,
     ),
     _LinePattern(
-        "movielens",
-        "MovieLens ratings.dat",
-        "user::item::rating::time, no header",
-        r"\d+::\d+::\d+(?:\.\d+)?::\d+",
+        "MovieLens ratings.dat", "user::item::rating::time, no header", r"\d+::\d+::\d+(?:\.\d+)?::\d+", "movielens"
     ),
     _LinePattern(
-        "movielens",
         "MovieLens u.data",
         "user, item, rating, time; tabs, no header",
         r"\d+\t\d+\t(?:[0-4](?:\.\d)?|5(?:\.0)?)\t\d{8,10}",
+        "movielens",
     ),
     _LinePattern(
-        "echonest",
+        "Netflix Prize",
+        "a movie and a colon, then lines of user,rating,date",
+        r"\d+:|\d+,[1-5],\d{4}-\d\d-\d\d",
+        "netflix",
+    ),
+    _LinePattern(
         "EchoNest train_triplets.txt",
         "user, song, plays; tabs, no header",
         r"[0-9a-f]{40}\tSO[A-Z0-9]{16}\t\d+",
+        "echonest",
     ),
     _LinePattern(
-        "amazon-ratings",
+        "Last.fm 360K",
+        "user, artist id, artist, plays; tabs, no header; item: artist, because not all have an id",
+        r"[0-9a-f]{40}\t(?:[0-9a-f-]{36})?\t[^\t]+\t ?\d+",
+        table=_table(Columns("user", "artist", "plays"), "\t", "user", "artist_id", "artist", "plays"),
+    ),
+    _LinePattern(
         "Amazon ratings of 2014",
         "user,item,rating,time, no header",
         rf"{_AMAZON_USER},{_AMAZON_ITEM},\d(?:\.\d)?,\d+",
+        "amazon-ratings",
+    ),
+    _LinePattern(
+        "Amazon ratings of 2018",
+        "item,user,rating,time, no header",
+        rf"{_AMAZON_ITEM},{_AMAZON_USER},\d(?:\.\d)?,\d+",
+        table=_table(Columns("user", "item", "rating", "time"), ",", "item", "user", "rating", "time"),
+    ),
+    _LinePattern(
+        "YooChoose clicks",
+        "session,time,item,category, no header; user: session",
+        rf"\d+,{_MOMENT},\d+,(?:S|\d+)",
+        table=_table(Columns("session", "item", time="time"), ",", "session", "time", "item", "category"),
+    ),
+    _LinePattern(
+        "YooChoose buys",
+        "session,time,item,price,quantity, no header; user: session",
+        rf"\d+,{_MOMENT},\d+,\d+,\d+",
+        table=_table(Columns("session", "item", time="time"), ",", "session", "time", "item", "price", "quantity"),
+    ),
+    _LinePattern(
+        "check-ins of SNAP",
+        "user, time, latitude, longitude, place; tabs, no header",
+        rf"\d+\t{_MOMENT}\t{_DEGREES}\t{_DEGREES}\t\w+",
+        table=_table(Columns("user", "place", time="time"), "\t", "user", "time", "latitude", "longitude", "place"),
+    ),
+    _LinePattern(
+        "Steam 200k",
+        "user,game,behaviour,hours,0, no header",
+        r'\d+,(?:"[^"]*"|[^",]*),(?:purchase|play),\d+(?:\.\d+)?,0',
+        table=_table(
+            Columns("user", "game"),
+            ",",
+            *("user", "game", "behaviour", "hours", "zero"),
+            quotes=True,
+            kinds="purchase and play in column 'behaviour'",
+        ),
     ),
 )
-_AMAZON_2018 = re.compile(rf"{_AMAZON_ITEM},{_AMAZON_USER},\d(?:\.\d)?,\d+")
 
 
 def _recognise_line(path: Path, lines: list[str], reading: Reading) -> Recognition | None:  # noqa: ARG001
     sample = lines[:100]
     for pattern in _LINES:
         looked_at = sample[:1] if pattern.is_header else sample
-        if _matches(pattern.line, looked_at):
+        if not _matches(pattern.line, looked_at):
+            continue
+        if pattern.format != "delimited":
             return _known(pattern.format, reading, pattern.title, pattern.layout)
-    if _matches(_AMAZON_2018, sample):
-        found = replace(
-            reading,
-            format="delimited",
-            columns=Columns(value="rating", time="timestamp"),
-            header=("item", "user", "rating", "timestamp"),
-            separator=",",
-            quotes=False,
-            read_as="Amazon ratings of 2018",
-        )
-        return Recognition(found, "item,user,rating,time, no header")
+        options = run_options(reading) | {"encoding": reading.encoding, "format": "delimited", "read_as": pattern.title}
+        return Recognition(replace(pattern.table, **options), pattern.layout)
     return None
 
 
@@ -281,7 +338,7 @@ def _recognise_objects(path: Path, lines: list[str], reading: Reading) -> Recogn
 def _recognise_delimited(path: Path, lines: list[str], reading: Reading) -> Recognition:
     """Recognise the columns of delimited text by the names in its first line."""
     first, is_auto = lines[0], reading.format == "auto"
-    if first.count('"') % 2:
+    if first.count('"') % 2 and ("\t" not in first or first.startswith('"')):
         return Recognition(replace(reading, format="delimited"))  # a record of several lines
     half_known = reading.columns
     for separator in (reading.separator,) if reading.separator else SEPARATORS:
@@ -312,24 +369,31 @@ def _recognise_table(
     path: Path, reading: Reading, format: FormatName, title: str, names: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> Recognition:
     """Fill in the columns of a table that the caller did not name."""
-    reading = replace(reading, format=format)
     columns = _resolve(path, names, reading.columns)
-    if columns is None or columns == reading.columns:
-        return Recognition(reading)
 
     def column(name: str) -> list[str]:
         position = list(names).index(name)
         return [row[position] for row in rows if position < len(row)]
 
-    free = [name for name in names if name not in columns.names.values()]
+    taken = (columns or reading.columns).names.values()
+    free = [name for name in names if name not in taken]
+    kinds = ""
+    for name in (name for name in free if _plain(name) in _KIND_NAMES):
+        different = list(dict.fromkeys(filter(None, column(name))))
+        if len(different) > 1:
+            kinds = f"{', '.join(different[:_MOST_KINDS])} in column {name!r}"
+    reading = replace(reading, format=format, kinds=kinds)
+    if columns is None or columns == reading.columns:
+        return Recognition(reading)
     if columns.value is None and rows:
         values = [name for name in free if _plain(name) in VALUE_NAMES]
-        if values and all(_NUMBER.fullmatch(cell) for cell in column(values[0])):
+        if values and all(_VALUE.fullmatch(cell) for cell in column(values[0])):
             columns = replace(columns, value=values[0])
     if columns.time is None and rows:
         for name in (name for name in free if _plain(name) in _TIME_NAMES):
             if (how := _time_format(column(name))) is not None:
                 columns = replace(columns, time=name, time_format=how or columns.time_format)
+                reading = replace(reading, is_time_recognised=True)
                 break
     roles = {"value": "rating", **{role: role for role in ("user", "item", "time")}}
     layout = ", ".join(f"{roles[role]}: {name}" for role, name in columns.names.items())
@@ -367,8 +431,15 @@ def _one_column(path: Path, names: Sequence[str], wanted: str, role: str, groups
 
 def _is_header(line: str, reading: Reading) -> bool:
     """Return whether a first line holds names: under its likeliest separator, no field is a number or lacks letters."""
-    separator = max(SEPARATORS, key=line.count)
-    return all(re.search(r"[^\W\d]", field) for field in split_fields(line, separator, reading) if field.strip())
+    fields = [cell.strip() for cell in split_fields(line, _likely_separator(line), reading)]
+    return all(re.search(r"[^\W\d]", cell) and not _NO_NAME.fullmatch(cell) for cell in fields if cell)
+
+
+def _likely_separator(line: str) -> str:
+    """Return a tab where there is one, or the most frequent separator; spaces are often inside fields."""
+    return max(
+        SEPARATORS, key=lambda one: (one == "\t" and one in line, line.count(one) * (one != " "), line.count(one))
+    )
 
 
 def _time_format(cells: list[str]) -> str | None:
@@ -385,4 +456,4 @@ def _plain(name: str) -> str:
 
 
 def _text(cell: object) -> str:
-    return str(cell) if isinstance(cell, str | int | float) and not isinstance(cell, bool) else ""
+    return str(cell) if isinstance(cell, str | int | float) else ""

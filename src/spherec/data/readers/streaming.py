@@ -44,6 +44,8 @@ _NO_TEXT = {
     b"\xfd7zX": "packed by xz; unpack it, or pack it with gzip",
     b"\x28\xb5\x2f\xfd": "packed by zstd; unpack it, or pack it with gzip",
 }
+_ABSENT = ("NA", "N/A")  # no id among numbers, but one among texts
+_ENOUGH_NUMBERS = 10
 _ISO_DATE = r"^\d{4}-\d{2}-\d{2}"
 
 
@@ -301,6 +303,7 @@ class Collector:
         self._times: list[NDArray[np.float64]] = []
         self._rows = 0  # seen
         self._kept = 0  # of them
+        self._lacks_times = False
         self.empty_lines = 0  # lines of a list that have no items
 
     @property
@@ -332,8 +335,13 @@ class Collector:
             return
         if "value" in frame.columns:
             self._values.append(_numbers(frame, "value"))
-        if "time" in frame.columns:
-            self._times.append(_seconds(frame, self._reading.columns.time_format))
+        if "time" in frame.columns and not self._lacks_times:
+            try:
+                self._times.append(_seconds(frame, self._reading.columns.time_format))
+            except BadCellError:
+                if not self._reading.is_time_recognised:
+                    raise
+                self._lacks_times, self._times = True, []
         codes = frame.select(self._users.encode(frame["user"]), self._items.encode(frame["item"]))  # both at once
         self._users.add(codes["user"])
         self._items.add(codes["item"])
@@ -345,10 +353,18 @@ class Collector:
         users, user_ids = self._users.finish()
         items, item_ids = self._items.finish()
         dropped = self._rows - self._kept
-        if not len(users):
+        columns = (("user", users, user_ids), ("item", items, item_ids))
+        found = [self._find_absent(path, *column) for column in columns]
+        absent = [rows for rows in found if rows is not None]  # (E,) each
+        is_absent = np.logical_or.reduce(absent) if absent else None
+        dropped += 0 if is_absent is None else int(is_absent.sum())
+        if dropped == self._rows:
             raise DataError(f"{path}: all {dropped:,} rows lack user or item; name the right columns")
+        if self._lacks_times and self._reading.report is not None:
+            column = self._reading.columns.time
+            self._reading.report(f"{path}: column {column!r} is not read, because not all of its cells are times")
         left_out = {"rows that have no user or item": dropped, "lines that have no items": self.empty_lines}
-        return Events(
+        events = Events(
             users,
             items,
             user_ids,
@@ -358,6 +374,24 @@ class Collector:
             unread_value=self._reading.columns.unread_value(self.present),
             left_out=tuple((description, number) for description, number in left_out.items() if number),
         )
+        return events if is_absent is None else events.filter(~is_absent)
+
+    def _find_absent(
+        self, path: Path, role: str, codes: NDArray[np.int32], ids: NDArray[Any]
+    ) -> NDArray[np.bool_] | None:
+        """Return the rows (E,) whose id is NA, where all other ids are numbers: such a row has none. None: no row."""
+        absent = [index for index, one in enumerate(ids.tolist()) if one in _ABSENT] if ids.dtype == object else []
+        others = np.delete(ids, absent) if absent else ()
+        if len(others) < _ENOUGH_NUMBERS or not all(isinstance(one, str) and one.isdecimal() for one in others):
+            return None
+        is_absent = np.isin(codes, absent)  # (E,)
+        if self._reading.missing == "error":
+            column = self._reading.columns.names[role]
+            raise DataError(
+                f"{path}: column {column!r} is NA in {int(is_absent.sum()):,} rows, and a number in all others; leave "
+                "these rows out with missing='drop' (--missing drop)"
+            )
+        return is_absent
 
 
 class _IdColumn:
@@ -414,11 +448,18 @@ def _refuse_nested(frame: pl.DataFrame, role: str) -> None:
 def _numbers(frame: pl.DataFrame, role: str) -> NDArray[np.float64]:
     _refuse_nested(frame, role)
     try:
-        numbers = frame[role].cast(pl.Float64, strict=False)  # null: missing, or not a number
+        numbers = _yes_or_no(frame[role]).cast(pl.Float64, strict=False)  # null: missing, or not a number
     except pl.exceptions.PolarsError:
         raise BadCellError(frame["row"][0], role, "which is not a number") from None
     _refuse(frame, ~numbers.is_finite().fill_null(False), role, "which is not a number")
     return numbers.to_numpy()
+
+
+def _yes_or_no(column: pl.Series) -> pl.Series:
+    """Return a column of texts with true and false as 1 and 0; any other as it is."""
+    if column.dtype != pl.String or not len(column) or str(column[0]).lower() not in ("true", "false"):
+        return column
+    return column.str.to_lowercase().replace({"true": "1", "false": "0"})
 
 
 def _seconds(frame: pl.DataFrame, time_format: str | None) -> NDArray[np.float64]:

@@ -26,8 +26,8 @@ class GfCf(ComparedModel):
 
     name = "gf-cf"
     search_space: Mapping[str, Sequence[Any]] = {
-        "alpha": (0.3, 0.03, 0.1, 0.5, 1.0),
-        "vectors": (256, 64, 128, 512),
+        "alpha": (0.3, 0.1, 1.0, 3.0),
+        "vectors": (256, 64, 512),
     }
 
     def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ScoredRanker:
