@@ -18,8 +18,8 @@ FUZZ_SEED ?=
 fuzz: $(VENV)/installed  ## hostile files, words and values, for FUZZ_SECONDS; failing inputs go to tests/fuzz/cases
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) --seed '$(FUZZ_SEED)'
 
-faults: $(VENV)/installed  ## runs killed or failing at every call on their files, then resumed; a few minutes
-	$(BIN)/python -m pytest tests/faults -m 'slow or not slow'
+faults: $(VENV)/installed  ## the slow tests: runs killed at every call on their files, damaged indexes, threads, forks
+	$(BIN)/python -m pytest -m 'slow and not gpu'
 
 check: $(VENV)/installed  ## style and types
 	$(BIN)/ruff format --check .

@@ -83,6 +83,7 @@ print(json.dumps(measure(generate_interactions(40, 3000, 800), short, device=tor
 """
 
 
+@pytest.mark.slow
 def test_where_polars_is_absent_reading_is_skipped_with_a_reason():
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(

@@ -1,11 +1,13 @@
 """The borders of the command line: odd files, names, ids and outputs end with one sentence, and nothing is lost."""
 
+import io
 import os
 import re
 import tomllib
 
 import pytest
 
+from spherec.cli import main
 from spherec.cli.tune import _is_own
 from spherec.data.interactions import Interactions
 from tests.recommender.models import model_of, small
@@ -45,6 +47,7 @@ def odd_paths(folder):
 
 
 def test_odd_files_are_one_sentence_in_every_command(spherec, tmp_path, model):
+    small().save(tmp_path / "data.npz")
     for path in odd_paths(tmp_path):
         for command in (
             ("data", "stats", path),
@@ -53,7 +56,7 @@ def test_odd_files_are_one_sentence_in_every_command(spherec, tmp_path, model):
             ("info", path),
             ("recommend", path, "u"),
             ("recommend", model, f"@{path}"),
-            ("evaluate", path, "--train", "book-crossing", "--test", "book-crossing"),
+            ("evaluate", path, "--train", tmp_path / "data.npz", "--test", tmp_path / "data.npz"),
         ):
             assert is_one_sentence(spherec(*command)), command
     assert not (tmp_path / "out.npz").exists()
@@ -129,9 +132,27 @@ def test_json_and_csv_keep_ids_exactly_and_formulas_are_guarded_on_demand(sphere
     assert "'@i" in (tmp_path / "l.csv").read_text()
 
 
+@pytest.mark.parametrize("format", ["table", "csv", "json"])
+def test_ids_are_printed_where_the_encoding_lacks_their_characters(tmp_path, monkeypatch, format):
+    """As on Windows, where output that is redirected is not in UTF-8."""
+    model_of(Interactions.from_pairs(["u", "u"], ["東京", "é"])).save(tmp_path / "m.spherec")
+    printed = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(printed, encoding="ascii", write_through=True))
+    with pytest.raises(SystemExit) as ended:
+        main(["recommend", str(tmp_path / "m.spherec"), "u", "--with-seen", "--format", format])
+    assert not ended.value.code
+    assert ("東京".encode() if format == "csv" else b"\\u6771\\u4eac") in printed.getvalue()
+
+
 @pytest.mark.parametrize("k", [10**9, 2**62, 10**30])
 def test_long_lists_are_cut(spherec, model, k):
     assert spherec("recommend", model, "=u", "-k", k, "--with-seen").code == 0
+
+
+@pytest.mark.parametrize("rows", [10**9, 2**63, 10**30])
+def test_any_number_of_rows_may_be_asked_for(spherec, tmp_path, rows):
+    (tmp_path / "d.csv").write_text("user,item\nu,i\n")
+    assert spherec("data", "head", tmp_path / "d.csv", "--rows", rows).code == 0
 
 
 def test_existing_outputs_stay_unless_forced(spherec, model, tmp_path):

@@ -221,6 +221,7 @@ main({arguments!r})
     )
 
 
+@pytest.mark.slow
 def test_a_machine_without_implicit_and_polars(prepared, tmp_path, compare):
     done = bare(prepared, tmp_path, "ease,most-popular", "--no-plots")
     assert done.returncode == 0, done.stderr

@@ -172,3 +172,8 @@ def test_each_step_records_what_was_left():
         Step("every other", users=2, items=1, pairs=2),
     )
     assert as_dict(events) == {(1, "a"): (2, None), (2, "a"): (4, None)}
+
+
+def test_times_that_are_no_column_are_refused():
+    with pytest.raises(DataError, match="the time column must hold numbers or dates"):
+        Events.from_columns(["a", "b"], ["x", "y"], times=[[1], [1, 2]])

@@ -181,6 +181,7 @@ def spherec(folder, *options, limit=None):
     )
 
 
+@pytest.mark.slow
 def test_a_model_is_saved_where_only_the_checkpoint_is_too_large(folder):
     done = spherec(folder, "--checkpoint-seconds", "0", limit=20_000)
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,6 @@
 """The command line: parse, call, print."""
 
+import io
 import signal
 import sys
 import warnings
@@ -95,6 +96,9 @@ def _root(
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; bad input ends with exit code 2 and one sentence on standard error."""
     words = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # where its encoding lacks characters of ids and names
     try:
         with _quiet_once_interrupted(), _warnings_as_notes():
             app(words, obj=words)

@@ -1,6 +1,7 @@
 """Output in the terminal: tables, remarks, progress bars, results in three formats."""
 
 import csv
+import io
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -90,17 +91,20 @@ def print_results(
     """Print records as JSON, as CSV, or as one table for each list.
 
     Records that agree in the fields `by` form one list; `title` is called with its first record. JSON and CSV keep ids
-    and names exactly, except for CSV that goes to a terminal.
+    and names exactly, except for CSV that goes to a terminal; elsewhere it is UTF-8, as in files.
     """
     if guard_formulas and format != "csv":
         raise ArgumentError("--guard-formulas is for CSV; give --format csv, too, or leave it out")
     if format == "json":
         typer.echo(json.dumps(results.as_dicts(), default=str))
     elif format == "csv":
+        in_terminal = sys.stdout.isatty()
+        if not in_terminal and isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(encoding="utf-8", errors="surrogatepass")
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(results.columns)
         cells = results.guard_formulas() if guard_formulas else results
-        writer.writerows(map(_escape_cells, cells) if sys.stdout.isatty() else cells)
+        writer.writerows(map(_escape_cells, cells) if in_terminal else cells)
     elif not results:
         note("nothing to list: no id is known, or no item is left")
     else:

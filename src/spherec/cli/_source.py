@@ -357,7 +357,13 @@ class Source(ReadOptions):
             parts = [replace(part, **plain) if part.is_prepared else part for part in parts]
         cut = self.cut()
         train, tested = parts[0].load(cut=cut), parts[1].load(cut=cut.of_values)
-        return train, tested if cut == cut.of_values else splits.keep_known(tested, train)
+        if cut == cut.of_values:
+            return train, tested
+        known = splits.keep_known(tested, train)
+        note(
+            f"{len(known):,} of {len(tested):,} test pairs have a user and an item that the cut left in the train part"
+        )
+        return train, known
 
     def first_events(self, limit: int) -> Events:
         """Read the first raw events of a file that is not prepared, with the remarks that `load` makes."""

@@ -307,7 +307,10 @@ def _numbers(column: ArrayLike, role: str) -> NDArray[np.float64]:
 
 def _times(column: ArrayLike) -> NDArray[np.float64]:
     refuse_masked(column, "times")
-    times = np.asarray(column)
+    try:
+        times = np.asarray(column)
+    except (TypeError, ValueError) as error:  # rows of different lengths
+        raise DataError(f"the time column must hold numbers or dates: {error}") from None
     if times.dtype.kind == "M":
         refuse_far_times(times, "times")
         if np.isnat(times).any():

@@ -414,6 +414,9 @@ def test_na_is_no_user_among_numbers(write, rows):
     data = read(write("views.csv", text), missing="drop")
     assert (data.n_users, len(data)) == (12, 12)
     assert data.steps[0].name == "read as a table, without 12 rows that have no user or item"
+    nothing = write("b.csv", "user,item\n" + "".join(f"{number},NA\nNA,{number}\n" for number in range(11)))
+    with pytest.raises(DataError, match="all 22 rows lack user or item"):
+        rows(nothing, missing="drop")
     assert ("NA", "6") in rows(write("a.csv", text.replace("11;", "ann;"))), "among texts it is an id"
 
 

@@ -353,12 +353,13 @@ class Collector:
         users, user_ids = self._users.finish()
         items, item_ids = self._items.finish()
         dropped = self._rows - self._kept
-        if not len(users):
+        columns = (("user", users, user_ids), ("item", items, item_ids))
+        found = [self._find_absent(path, *column) for column in columns]
+        absent = [rows for rows in found if rows is not None]  # (E,) each
+        is_absent = np.logical_or.reduce(absent) if absent else None
+        dropped += 0 if is_absent is None else int(is_absent.sum())
+        if dropped == self._rows:
             raise DataError(f"{path}: all {dropped:,} rows lack user or item; name the right columns")
-        absent = np.zeros(len(users), dtype=np.bool_)  # (E,)
-        for role, codes, ids in (("user", users, user_ids), ("item", items, item_ids)):
-            absent |= self._find_absent(path, role, codes, ids)
-        dropped += int(absent.sum())
         if self._lacks_times and self._reading.report is not None:
             column = self._reading.columns.time
             self._reading.report(f"{path}: column {column!r} is not read, because not all of its cells are times")
@@ -373,15 +374,17 @@ class Collector:
             unread_value=self._reading.columns.unread_value(self.present),
             left_out=tuple((description, number) for description, number in left_out.items() if number),
         )
-        return events.filter(~absent) if absent.any() else events
+        return events if is_absent is None else events.filter(~is_absent)
 
-    def _find_absent(self, path: Path, role: str, codes: NDArray[np.int32], ids: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return the rows (E,) whose id is NA, where all other ids are numbers: such a row has none."""
-        others = [one for one in ids.tolist() if one not in _ABSENT]
-        is_absent = np.isin(codes, [index for index, one in enumerate(ids.tolist()) if one in _ABSENT])  # (E,)
-        are_numbers = len(others) >= _ENOUGH_NUMBERS and all(isinstance(one, str) and one.isdecimal() for one in others)
-        if len(others) == len(ids) or not are_numbers:
-            return np.zeros(len(codes), dtype=np.bool_)
+    def _find_absent(
+        self, path: Path, role: str, codes: NDArray[np.int32], ids: NDArray[Any]
+    ) -> NDArray[np.bool_] | None:
+        """Return the rows (E,) whose id is NA, where all other ids are numbers: such a row has none. None: no row."""
+        absent = [index for index, one in enumerate(ids.tolist()) if one in _ABSENT] if ids.dtype == object else []
+        others = np.delete(ids, absent) if absent else ()
+        if len(others) < _ENOUGH_NUMBERS or not all(isinstance(one, str) and one.isdecimal() for one in others):
+            return None
+        is_absent = np.isin(codes, absent)  # (E,)
         if self._reading.missing == "error":
             column = self._reading.columns.names[role]
             raise DataError(

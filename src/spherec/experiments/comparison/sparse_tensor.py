@@ -1,13 +1,10 @@
 """Sparse matrices of scipy as tensors of torch, on any device."""
 
 import warnings
-from typing import TYPE_CHECKING
 
 import torch
+from scipy import sparse
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from scipy import sparse
 
 
 def sparse_tensor(matrix: "sparse.csr_matrix", device: torch.device) -> Tensor:
