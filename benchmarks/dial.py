@@ -85,6 +85,7 @@ def _record(
 def draw(runs: dict[str, Any], k: int, path: Path) -> None:
     """Draw NDCG over MMR: the curve of one model with reach, a point for each model without."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
@@ -100,6 +101,9 @@ def draw(runs: dict[str, Any], k: int, path: Path) -> None:
             axes.annotate(key, (popular[0], percent[0]), xytext=(5, 5), textcoords="offset points", size=8)
     axes.plot([], [], "s", color="tab:orange", label="models without reach, one for each gamma")
     axes.set(xlabel=f"MMR@{k}: users who have the median item of a list", ylabel=f"NDCG@{k}, %", xscale="log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(ScalarFormatter())
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.legend(loc="lower right")
     figure.savefig(path, dpi=150)
 

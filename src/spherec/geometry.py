@@ -271,6 +271,16 @@ def widen_items(items: Tensor, reach: Tensor, longest: float) -> Tensor:
     return torch.cat((items, reach[..., None], rest[..., None]), dim=-1)
 
 
+def longest_reach(reach: Tensor) -> float:
+    """Return M, the largest |r| of all items (I,); 0 if there are none."""
+    return float(reach.abs().max()) if len(reach) else 0.0
+
+
+def widened_dim(vectors: Vectors) -> int:
+    """Return how many dimensions items and queries have where reach is made a coordinate: D + 2; without reach D."""
+    return vectors.dim if vectors.reach is None else vectors.dim + 2
+
+
 def widen_queries(queries: Tensor, dial: Tensor) -> Tensor:
     """Return queries (…, D) with λ (…) for items that `widen_items` has widened: [u, λ, 0], (…, D + 2)."""
     return torch.cat((queries, dial[..., None], torch.zeros_like(dial)[..., None]), dim=-1)

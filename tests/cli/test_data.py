@@ -1,10 +1,11 @@
 """`spherec data`, as a newcomer and as a script would call it."""
 
 import json
+from pathlib import Path
 
 import pytest
 
-from spherec import Interactions, datasets
+from spherec import Interactions, datasets, splits
 from tests.cli.conftest import COLUMNS
 
 
@@ -163,6 +164,21 @@ def test_split_writes_two_files(spherec, ratings, tmp_path, options, tested):
     assert not pairs(train) & pairs(test)
     assert tested is None or len(test) == tested
     assert [row["pairs"] for row in json.loads(done.out)] == [len(train), len(test)]
+
+
+def test_split_by_cold_items_writes_cold_and_warm_apart(spherec, tmp_path):
+    folder = tmp_path / "parts"
+    options = ("--by", "cold-items", "--cold-share", 0.1, "--test-share", 0.3, "--seed", 2)
+    done = spherec("data", "split", "book-crossing", "-o", folder, *options, "--json")
+    assert done.code == 0, done.err
+    fold = splits.cold_items(datasets.book_crossing(), 0.1, test=0.3, seed=2)
+    for role in ("train", "test", "cold", "warm"):
+        assert Interactions.load(folder / f"{role}.npz") == getattr(fold, role)
+    names = [Path(row["path"]).name for row in json.loads(done.out)]
+    assert names == ["train.npz", "test.npz", "cold.npz", "warm.npz"]
+    refused = spherec("data", "split", "book-crossing", "-o", tmp_path / "x", "--by", "ratio", "--cold-share", 0.1)
+    assert refused.code == 2
+    assert "--by ratio does not use --cold-share" in refused.err
 
 
 def test_split_into_folds(spherec, tmp_path):

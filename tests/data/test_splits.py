@@ -52,6 +52,7 @@ SPLITTERS = {
     "leave_one_out": lambda data, seed: splits.leave_one_out(data, seed=seed),
     "leave_one_out by time": lambda data, seed: splits.leave_one_out(data, by="time", seed=seed),
     "by_time": lambda data, seed: splits.by_time(data, test=0.3),
+    "cold_items": lambda data, seed: splits.cold_items(data, 0.5, seed=seed),
 }
 
 
@@ -73,7 +74,7 @@ def test_parts_are_disjoint_together_the_whole_and_keep_ids_names_and_times(spli
     assert (again.train, again.test) == (fold.train, fold.test)
 
 
-@pytest.mark.parametrize("name", ["k_fold", "ratio", "leave_one_out"])
+@pytest.mark.parametrize("name", ["k_fold", "ratio", "leave_one_out", "cold_items"])
 def test_another_seed_gives_another_split(name):
     data = equal_rows(*[10] * 20)
     assert SPLITTERS[name](data, 0).test != SPLITTERS[name](data, 1).test
@@ -267,3 +268,44 @@ def test_false_arguments_are_refused_with_their_value(split, message):
 def test_a_split_by_time_needs_times(split):
     with pytest.raises(DataError, match="have no times; name the time column"):
         split(equal_rows(3))
+
+
+# --- Cold items ------------------------------------------------------------------------------------------------------
+
+
+@given(data=interactions(min_pairs=3), seed=SEEDS, share=st.sampled_from([0.2, 0.5, 0.7]))
+def test_cold_items_are_in_nobodys_training_and_the_others_are_split_by_ratio(data, seed, share):
+    present = np.flatnonzero(data.users_per_item)
+    assume(0 < round(share * len(present)) < len(present))
+    fold = splits.cold_items(data, share, test=0.3, seed=seed)
+    cold = set(fold.cold_items.tolist())
+    assert len(cold) == round(share * len(present))
+    assert cold <= set(present.tolist())
+    assert cold.isdisjoint(fold.train.indices.tolist())
+    assert set(fold.cold.indices.tolist()) == cold
+    assert sorted([*cold, *fold.warm_items.tolist()]) == list(range(data.n_items))
+    assert pairs_of(fold.cold) | pairs_of(fold.warm) == pairs_of(fold.test)
+    others = data.filter(~np.isin(data.indices, fold.cold_items))
+    assert pairs_of(fold.warm) == pairs_of(splits.ratio(others, 0.3, seed=seed).test)
+
+
+def test_every_item_is_cold_equally_often():
+    data = equal_rows(*[1] * 10)
+    drawn = np.concatenate([splits.cold_items(data, 0.2, seed=seed).cold_items for seed in range(500)])
+    assert chisquare(np.bincount(drawn, minlength=10)).pvalue > 1e-4
+
+
+@pytest.mark.parametrize(
+    ("share", "message"),
+    [(0, "share must be"), (1, "share must be"), ("0.2", "share must be"), (0.01, "to test on: share 0.01 makes 0 of")],
+)
+def test_a_share_of_cold_items_that_cannot_be_is_refused(share, message):
+    with pytest.raises(ArgumentError, match=message):
+        splits.cold_items(equal_rows(3, 3), share)
+
+
+def test_cold_items_need_interactions_and_a_share_of_the_others():
+    with pytest.raises(ArgumentError, match="data must be Interactions, got list"):
+        splits.cold_items([1])
+    with pytest.raises(ArgumentError, match="test must be a share between 0 and 1, got 1"):
+        splits.cold_items(equal_rows(3, 3), test=1)

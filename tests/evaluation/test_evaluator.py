@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from spherec.data import splits
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError
-from spherec.evaluation import evaluate, score
+from spherec.evaluation import evaluate, evaluate_cold, score
 from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker, Ranking
 from tests import oracles
@@ -282,3 +283,45 @@ def test_lists_are_those_of_a_ranker_that_never_saw_the_test_pairs():
     ranker.top(np.arange(30), 5, without=interactions(train))
     assert seen == {user: ranker.lists[user] for user in np.flatnonzero(test.any(1)).tolist()}
     assert not any(train[user, item] for user, row in seen.items() for item in row if item >= 0)
+
+
+# --- Some items alone ------------------------------------------------------------------------------------------------
+
+
+def test_only_restricts_the_lists():
+    held = [[0, 0, 0, 0, 1, 0], [0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1, 0], [0, 0, 0, 0, 0, 0]]
+    train, test = interactions(TRAIN), interactions(held)
+    only = np.array([2, 4])  # both users stand at -5 degrees, so that item 2 comes before 4
+    assert evaluate(PLANTED, train, test, k=1, only=only).recall == 0
+    assert evaluate(PLANTED, train, test, k=1, only=only[1:]).recall == 1
+    assert evaluate(PLANTED, train, test, k=4).recall == pytest.approx(1)
+
+
+def test_cold_warm_and_all_are_ranked_among_their_own_items():
+    whole = interactions(random_rows(30, 25, 0.5, 3))
+    fold = splits.cold_items(whole, 0.3, seed=1)
+    model = random_model("sphere")
+    scores = evaluate_cold(model, fold, k=5, metrics=["ndcg", "recall"])
+    listed = ExactRanker(model)
+    for part, test, only in (
+        (scores.cold, fold.cold, fold.cold_items),
+        (scores.warm, fold.warm, fold.warm_items),
+        (scores.all, fold.test, np.arange(25)),
+    ):
+        users = np.flatnonzero(test.items_per_user)
+        ranking = listed.top(users, 5, without=fold.train, only=only)
+        expected = score(ranking, users, fold.train, test, k=5, metrics=["ndcg", "recall"])
+        assert part.summary() == pytest.approx(expected.summary())
+        assert np.isin(ranking.items[ranking.items >= 0], only).all()
+
+
+def test_only_must_hold_the_tested_items_and_the_lister_must_take_it():
+    train, test = interactions(TRAIN), interactions(TEST)
+    with pytest.raises(ArgumentError, match="2 pairs of test have items that are not in only"):
+        evaluate(PLANTED, train, test, only=np.array([4]))
+    with pytest.raises(ArgumentError, match="at least one item"):
+        evaluate(PLANTED, train, test, only=np.array([], dtype=np.int64))
+    with pytest.raises(ArgumentError, match="top of Listing takes no only="):
+        evaluate(Listing({0: [1], 1: [0]}), train, test, only=np.arange(6))
+    with pytest.raises(ArgumentError, match=r"fold must be a split by splits\.cold_items"):
+        evaluate_cold(PLANTED, splits.Fold(train, test))

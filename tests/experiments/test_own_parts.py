@@ -254,6 +254,14 @@ def test_scores_may_be_an_array():
     assert ranking.items.tolist() == np.argsort(-values, axis=1, kind="stable")[:, :2].tolist()
 
 
+def test_scores_may_be_ranked_among_some_items_alone():
+    values = np.arange(20).reshape(4, 5) % 7
+    only = np.array([0, 2, 3])
+    ranking = ScoredRanker(lambda users: values, 5).top(np.arange(4), 4, only=only)
+    assert ranking.items[:, :3].tolist() == only[np.argsort(-values[:, only], axis=1, kind="stable")].tolist()
+    assert (ranking.items[:, 3] == -1).all()
+
+
 def test_a_goal_may_be_just_its_metric():
     pytest.importorskip("optuna")
     tuned = experiments.tune(DATA, Training(**SMALL), ["loss.margin=0.5,1.0"], goal=first_place, trials=2, device="cpu")

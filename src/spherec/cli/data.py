@@ -32,7 +32,7 @@ data_commands = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-_By = Literal["k-fold", "ratio", "leave-one-out", "leave-last-out", "time", "given"]
+_By = Literal["k-fold", "ratio", "leave-one-out", "leave-last-out", "time", "cold-items", "given"]
 _BAR = 40  # characters of the longest bar
 
 
@@ -108,12 +108,17 @@ def split_command(
         typer.Option(
             help="k-fold: deal each user's items over --folds. ratio: take a share of each user's items. "
             "leave-one-out, leave-last-out: take a random or the latest item of each user. "
-            "time: take everything from --at on, or the latest share. given: DATA trains, --test tests."
+            "time: take everything from --at on, or the latest share. given: DATA trains, --test tests. "
+            "cold-items: take all pairs of a share of the items, and a share of each user's other items; the two are "
+            "also written apart, as cold.npz and warm.npz."
         ),
     ] = "k-fold",
     folds: Annotated[int | None, typer.Option(help="Number of folds, for k-fold. Default: 4.")] = None,
     test_share: Annotated[
-        float | None, typer.Option(help="Share to test on, for ratio and time. Default: 0.2.")
+        float | None, typer.Option(help="Share to test on, for ratio, time and cold-items. Default: 0.2.")
+    ] = None,
+    cold_share: Annotated[
+        float | None, typer.Option(help="Share of the items that are cold, for cold-items. Default: 0.2.")
     ] = None,
     at: Annotated[str | None, typer.Option(help="Date such as 2004-06-01, or a number, for time.")] = None,
     test: Annotated[
@@ -128,7 +133,8 @@ def split_command(
 
     - spherec data split movies.npz --by ratio --test-share 0.2 -o split
     """
-    _refuse_unused(by, {"--folds": folds, "--test-share": test_share, "--at": at, "--test": test or None})
+    options = {"--folds": folds, "--test-share": test_share, "--cold-share": cold_share, "--at": at}
+    _refuse_unused(by, {**options, "--test": test or None})
     if by == "given" and not test:
         raise ArgumentError("--by given needs --test, the file to test on")
     refuse_taken(output)
@@ -153,6 +159,8 @@ def split_command(
             parts = {".": splits.leave_one_out(data, by="time", seed=seed)}
         case "time":
             parts = {".": splits.by_time(data, at=at) if at is not None else splits.by_time(data, test=share)}
+        case "cold-items":
+            parts = {".": splits.cold_items(data, 0.2 if cold_share is None else cold_share, test=share, seed=seed)}
         case "given":
             parts = {".": Fold(data, replace(fold.test, item_names=data.item_names))}
         case _ as never:
@@ -206,6 +214,7 @@ def _refuse_unused(by: _By, options: dict[str, object]) -> None:
         "k-fold": {"--folds"},
         "ratio": {"--test-share"},
         "time": {"--test-share", "--at"},
+        "cold-items": {"--test-share", "--cold-share"},
         "given": {"--test"},
     }
     unused = [name for name, value in options.items() if value is not None and name not in used.get(by, set())]
@@ -218,15 +227,21 @@ def _write_split(parts: dict[str, Fold], output: Path) -> None:
     with atomic_folder(output) as folder:
         for name, fold in parts.items():
             (folder / name).mkdir(exist_ok=True)
-            fold.train.save(folder / name / "train.npz")
-            fold.test.save(folder / name / "test.npz")
+            for role, part in _parts_of(fold).items():
+                part.save(folder / name / f"{role}.npz")
+
+
+def _parts_of(fold: Fold) -> dict[str, Interactions]:
+    """Return the parts of a fold by the names of their files."""
+    parts = {"train": fold.train, "test": fold.test}
+    return {**parts, "cold": fold.cold, "warm": fold.warm} if isinstance(fold, splits.ColdFold) else parts
 
 
 def _report_split(parts: dict[str, Fold], output: Path, *, as_json: bool) -> None:
     rows = [
         {"path": str(output / name / f"{role}.npz"), "pairs": len(part), "users": int((part.items_per_user > 0).sum())}
         for name, fold in parts.items()
-        for role, part in (("train", fold.train), ("test", fold.test))
+        for role, part in _parts_of(fold).items()
     ]
     if as_json:
         typer.echo(json.dumps(rows))

@@ -29,6 +29,32 @@ class Fold:
     test: Interactions
 
 
+@dataclass(frozen=True, eq=False)
+class ColdFold(Fold):
+    """A split in which some items are cold: nobody has them in the training part."""
+
+    cold_items: NDArray[np.int64]
+    "Indices of the cold items, ascending."
+
+    @property
+    def cold(self) -> Interactions:
+        """The test pairs of cold items."""
+        return self.test.filter(self._is_cold(), "cold items")
+
+    @property
+    def warm(self) -> Interactions:
+        """The test pairs of all other items."""
+        return self.test.filter(~self._is_cold(), "warm items")
+
+    @property
+    def warm_items(self) -> NDArray[np.int64]:
+        """Indices of all other items, ascending."""
+        return np.setdiff1d(np.arange(self.test.n_items), self.cold_items)
+
+    def _is_cold(self) -> NDArray[np.bool_]:
+        return np.isin(self.test.indices, self.cold_items)  # (E,)
+
+
 class Folds(Sequence[Fold]):
     """Folds of a cross-validation: fold i tests on part i and trains on the others. Each is cut on access."""
 
@@ -74,15 +100,7 @@ def ratio(data: Interactions, test: float = 0.2, *, seed: int = 0) -> Fold:
 
     Every user keeps at least one item for training, so if many have a single item, less than the share is tested.
     """
-    if not isinstance(test, int | float) or not 0 < test < 1:
-        raise ArgumentError(f"test must be a share between 0 and 1, got {quote(test)}")
-    rank = _shuffled_rank(data, seed)  # (E,)
-    start = rng.stream(seed, "split start").random()
-    # A step up of this staircase comes at a `test` share of any run of ranks.
-    chosen = np.floor((rank + 1) * test + start) > np.floor(rank * test + start)  # (E,)
-    whole = np.bincount(data.users[chosen], minlength=data.n_users) == data.items_per_user  # (U,)
-    first = rank == data.indptr[:-1][data.users]  # (E,) the first of each user's shuffled items
-    return _make_fold(data, chosen & ~(first & whole[data.users]), f"ratio {test:g}, seed {seed}")
+    return _make_fold(data, _choose_share(data, test, seed), f"ratio {test:g}, seed {seed}")
 
 
 def leave_one_out(data: Interactions, *, by: Literal["random", "time"] = "random", seed: int = 0) -> Fold:
@@ -130,6 +148,37 @@ def by_time(data: Interactions, *, at: float | str | date | None = None, test: f
             f"{times.max():.0f}, split at {moment:.0f}; give a moment between them, in the same unit"
         )
     return _make_fold(data, late, f"by time, from {moment:.15g} on")
+
+
+def cold_items(data: Interactions, share: float = 0.2, *, test: float = 0.2, seed: int = 0) -> ColdFold:
+    """Hold out all pairs of some items, as if they were new, and a share of each user's other items.
+
+    Cold items are drawn from those that somebody has. A user who has no other items is left without training pairs.
+
+    Args:
+        data: Interactions.
+        share: Share of the items that are cold.
+        test: Share of each user's other items to hold out; see `ratio`.
+        seed: Seed of both draws.
+    """
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
+        raise ArgumentError(f"share must be a share of the items between 0 and 1, got {quote(share)}")
+    _refuse_other_data(data)
+    rank = rng.stream(seed, "cold items").random(data.n_items)  # (I,)
+    present = np.flatnonzero(data.users_per_item)  # (≤ I,)
+    number = round(share * len(present))
+    if not 0 < number < len(present):
+        part = "train" if number else "test"
+        raise ArgumentError(
+            f"nothing is left to {part} on: share {share:g} makes {number:,} of {len(present):,} items cold; give "
+            "another share"
+        )
+    chosen = np.sort(present[np.argsort(rank[present], kind="stable")[:number]])
+    is_cold = np.isin(data.indices, chosen)  # (E,)
+    tested = is_cold.copy()
+    tested[~is_cold] = _choose_share(data.filter(~is_cold), test, seed)
+    fold = _make_fold(data, tested, f"{share:g} of the items cold, ratio {test:g} of the others, seed {seed}")
+    return ColdFold(fold.train, fold.test, chosen)
 
 
 def given(train: Interactions | Paths, test: Interactions | Paths, **reading: Any) -> Fold:
@@ -202,12 +251,30 @@ def _make_fold(data: Interactions, tested: NDArray[np.bool_], name: str) -> Fold
     )
 
 
+def _choose_share(data: Interactions, share: float, seed: int) -> NDArray[np.bool_]:
+    """Choose a share of each user's items, at least one less than all of them (E,)."""
+    if not isinstance(share, int | float) or not 0 < share < 1:
+        raise ArgumentError(f"test must be a share between 0 and 1, got {quote(share)}")
+    rank = _shuffled_rank(data, seed)  # (E,)
+    start = rng.stream(seed, "split start").random()
+    # A step up of this staircase comes at a `share` of any run of ranks.
+    chosen = np.floor((rank + 1) * share + start) > np.floor(rank * share + start)  # (E,)
+    whole = np.bincount(data.users[chosen], minlength=data.n_users) == data.items_per_user  # (U,)
+    first = rank == data.indptr[:-1][data.users]  # (E,) the first of each user's shuffled items
+    selected: NDArray[np.bool_] = chosen & ~(first & whole[data.users])
+    return selected
+
+
 def _shuffled_rank(data: Interactions, seed: int) -> NDArray[np.int64]:
     """Return the position (E,) of each pair when every user's items are shuffled in place."""
-    if not isinstance(data, Interactions):
-        raise ArgumentError(f"data must be Interactions, got {type(data).__name__}; make them with spherec.read")
+    _refuse_other_data(data)
     keys = rng.stream(seed, "split").random(len(data))
     return invert(np.lexsort((keys, data.users)))
+
+
+def _refuse_other_data(data: Interactions) -> None:
+    if not isinstance(data, Interactions):
+        raise ArgumentError(f"data must be Interactions, got {type(data).__name__}; make them with spherec.read")
 
 
 def _times(data: Interactions) -> NDArray[np.float64]:

@@ -1,6 +1,6 @@
 """Evaluate recommendations: one way for all models, every user counted once."""
 
-from spherec.evaluation.evaluator import ItemLister, evaluate, score
+from spherec.evaluation.evaluator import ColdScores, ItemLister, evaluate, evaluate_cold, score
 from spherec.evaluation.foreign import GivenLists
 from spherec.evaluation.metrics import METRICS, FormulaMetric, Metric, RankedLists
 from spherec.evaluation.scores import PerUser, Scores
@@ -9,6 +9,7 @@ from spherec.evaluation.validation import Validation, hold_out, validation_part
 
 __all__ = [
     "METRICS",
+    "ColdScores",
     "Difference",
     "FormulaMetric",
     "GivenLists",
@@ -20,6 +21,7 @@ __all__ = [
     "Validation",
     "difference",
     "evaluate",
+    "evaluate_cold",
     "hold_out",
     "paired",
     "score",

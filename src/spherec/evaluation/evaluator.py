@@ -1,6 +1,8 @@
 """Evaluate models: spherec's own, and any other by its lists, all in the same way."""
 
+import inspect
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -8,18 +10,22 @@ from numpy.typing import NDArray
 
 from spherec.data import splits
 from spherec.data.interactions import Interactions
+from spherec.data.splits import ColdFold
 from spherec.errors import ArgumentError, DataError, quote
 from spherec.evaluation.metrics import Formula, Metric, RankedLists, find_metrics
 from spherec.evaluation.scores import Scores
 from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker, Ranking
-from spherec.ranking.ranker import check_k, refuse_idle_dial
+from spherec.ranking.ranker import Indices, check_items, check_k, refuse_idle_dial
 
 _LONGEST = 10_000  # lists of this length are scored even where there are fewer items
 
 
 class ItemLister(Protocol):
-    """Anything that lists items for users."""
+    """Anything that lists items for users.
+
+    For `evaluate(only=…)`, `top` also takes `only=`: the only item indices that may be listed, as rankers do.
+    """
 
     def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
         """Return the k best items for user indices (B,), without those that the users have in `without`."""
@@ -42,14 +48,16 @@ def evaluate(
     *,
     k: int = 50,
     metrics: str | Iterable[str | Metric | Formula] | None = None,
+    only: Indices | None = None,
     mainstream: float | None = None,
 ) -> Scores:
     """Score the model's k best items for each user, without their training items, against the held-out pairs of `test`.
 
     `train` and `test` share their indices, as the parts of a split do. The popularity of an item is the number of users
     who have it in `train`. `metrics` are names of built-in metrics and metrics of your own, by default all built-in.
-    A pair that is in both parts is an error, because a user's training items are never listed. `mainstream` turns the
-    dial of a model with reach; by default it stands as the model has it.
+    A pair that is in both parts is an error, because a user's training items are never listed. `only` restricts all
+    lists to these item indices, such as the cold items of a split, and `test` must hold no other items. `mainstream`
+    turns the dial of a model with reach; by default it stands as the model has it.
     """
     for name, data in (("train", train), ("test", test)):
         if not isinstance(data, Interactions):
@@ -64,14 +72,17 @@ def evaluate(
     if k > (most := max(train.n_items, _LONGEST)):
         raise ArgumentError(f"k must be at most {most:,}, and there are {train.n_items:,} items, got {quote(k)}")
     splits.check_disjoint(train, test)
+    listed = {} if only is None else {"only": _check_only(only, test)}
     chosen = find_metrics(metrics)
     users = np.flatnonzero(test.items_per_user)  # (B,)
     lister = _lister(model, train, test)
+    if listed and not _takes_only(lister):
+        raise ArgumentError(f"top of {type(lister).__name__} takes no only=, which lists some items alone; add it")
     if mainstream is None:
-        ranking = lister.top(users, k, without=train)
+        ranking = lister.top(users, k, without=train, **listed)
     elif isinstance(lister, ExactRanker):
         refuse_idle_dial(mainstream, lister.vectors)
-        ranking = lister.top(users, k, without=train, mainstream=mainstream)
+        ranking = lister.top(users, k, without=train, mainstream=mainstream, **listed)
     else:
         raise ArgumentError(
             f"mainstream is a dial of spherec's own models, got a {type(lister).__name__}; leave it out"
@@ -82,6 +93,36 @@ def evaluate(
             f"got a {type(ranking).__name__}"
         )
     return score(ranking, users, train, test, k=k, metrics=chosen)
+
+
+@dataclass(frozen=True)
+class ColdScores:
+    """Scores of a model on new items, on known ones, and on both."""
+
+    cold: Scores
+    "Only cold items are ranked, against the test pairs of cold items."
+    warm: Scores
+    "Only warm items are ranked, against the test pairs of warm items."
+    all: Scores
+    "All items are ranked, against all test pairs."
+
+
+def evaluate_cold(
+    model: DenseVectors | ItemLister | Fitted,
+    fold: ColdFold,
+    *,
+    k: int = 50,
+    metrics: str | Iterable[str | Metric | Formula] | None = None,
+) -> ColdScores:
+    """Score the model on the cold items of a split by `splits.cold_items`, on the warm ones, and on all together."""
+    if not isinstance(fold, ColdFold):
+        raise ArgumentError(f"fold must be a split by splits.cold_items, got {quote(fold)}")
+    chosen = None if metrics is None else find_metrics(metrics)
+    return ColdScores(
+        cold=evaluate(model, fold.train, fold.cold, k=k, metrics=chosen, only=fold.cold_items),
+        warm=evaluate(model, fold.train, fold.warm, k=k, metrics=chosen, only=fold.warm_items),
+        all=evaluate(model, fold.train, fold.test, k=k, metrics=chosen),
+    )
 
 
 def score(
@@ -113,6 +154,22 @@ def _lister(model: DenseVectors | ItemLister | Fitted, train: Interactions, test
         if len(rows) != count:
             raise ArgumentError(f"the model has {len(rows):,} {name}, the data {count:,}; evaluate it on its own data")
     return ExactRanker(model)
+
+
+def _check_only(only: Indices, test: Interactions) -> NDArray[np.int64]:
+    """Return the items that may be listed; raise an `ArgumentError` if `test` holds others, which nobody could hit."""
+    items = np.unique(check_items(only, test.n_items, "only"))
+    if not len(items):
+        raise ArgumentError("only must name at least one item, got none")
+    others = int((~np.isin(test.indices, items)).sum())
+    if others:
+        raise ArgumentError(f"{others:,} pairs of test have items that are not in only; leave them out of test")
+    return items
+
+
+def _takes_only(lister: ItemLister) -> bool:
+    parameters = inspect.signature(lister.top).parameters.values()
+    return any(one.name == "only" or one.kind is one.VAR_KEYWORD for one in parameters)
 
 
 def _check_lists(items: NDArray[np.int64], n_users: int, n_items: int, k: int) -> NDArray[np.int64]:

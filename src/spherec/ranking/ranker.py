@@ -150,16 +150,19 @@ def check_dial(mainstream: Mainstream | None, n_queries: int, vectors: Vectors) 
     """Return λ of each query (B,), by default that of the vectors; raise an `ArgumentError` unless it is in range."""
     if mainstream is None:
         return np.full(n_queries, vectors.mainstream, dtype=np.float32)
-    if np.ndim(mainstream) == 0:
+    try:
+        dial = np.asarray(mainstream, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        dial = None
+    if dial is None or dial.ndim == 0:
         return np.full(n_queries, check_mainstream(mainstream), dtype=np.float32)  # type: ignore[arg-type]
-    dial = np.asarray(mainstream, dtype=np.float32)
     if dial.shape != (n_queries,):
         raise ArgumentError(
             f"mainstream must be one number, or one for each of {n_queries:,} queries, got {dial.shape}"
         )
     for extreme in (dial.min(initial=0), dial.max(initial=0)):
         check_mainstream(float(extreme))
-    return dial
+    return dial.astype(np.float32)
 
 
 def refuse_idle_dial(mainstream: Mainstream | None, vectors: Vectors) -> None:

@@ -23,7 +23,7 @@ from torch import Tensor
 from spherec.data.events import pair_keys
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, quote
-from spherec.geometry import Vectors, widen_items, widen_queries
+from spherec.geometry import Vectors, longest_reach, widen_items, widen_queries, widened_dim
 from spherec.processes import ProcessLock
 from spherec.ranking import index_file
 from spherec.ranking.exact import ExactRanker
@@ -297,7 +297,7 @@ class UsearchRanker:
 
 def _chunks(vectors: Vectors) -> Iterator[NDArray[np.float32]]:
     """Yield all item vectors (c, D), with reach (c, D + 2), `_ADDED` at a time, whatever blocks they come in."""
-    rest = np.empty((0, _width(vectors)), dtype=np.float32)
+    rest = np.empty((0, widened_dim(vectors)), dtype=np.float32)
     for block in _widened_blocks(vectors):
         rows = block.cpu().numpy()
         rest = np.concatenate((rest, rows)) if len(rest) else rows
@@ -314,15 +314,10 @@ def _widened_blocks(vectors: Vectors) -> Iterator[Tensor]:
     if reach is None:
         yield from vectors.item_blocks()
         return
-    longest = float(reach.abs().max()) if len(reach) else 0.0
+    longest = longest_reach(reach)
     for block in vectors.item_blocks():
         yield widen_items(block, reach[first : first + len(block)], longest)
         first += len(block)
-
-
-def _width(vectors: Vectors) -> int:
-    """Return the number of dimensions of the graph."""
-    return vectors.dim if vectors.reach is None else vectors.dim + 2
 
 
 def _view(content: NDArray[np.uint8], vectors: Vectors, config: Hnsw) -> Index:
@@ -339,7 +334,7 @@ def _restore(content: NDArray[np.uint8], vectors: Vectors, config: Hnsw) -> Usea
 
 def _empty(vectors: Vectors, config: Hnsw) -> Index:
     return Index(
-        ndim=_width(vectors),
+        ndim=widened_dim(vectors),
         metric=_METRICS[vectors.constraint],
         dtype=config.dtype,
         connectivity=config.connectivity,

@@ -322,6 +322,8 @@ def advise(config: Training, data: Interactions) -> list[str]:
 def find_idle_settings(config: Training, data: Interactions) -> list[str]:
     """Return one sentence for each setting that has no effect next to the others, or on this data."""
     advice = config.sampler.advice(data)
+    if config.mainstream != 1 and not config.reach:
+        advice.append("mainstream has no effect without reach; set reach, or train a preset that has it")
     correction = config.loss.bias_correction
     if correction is not None and correction != 1 and not _is_biased(config, data):
         advice.append(

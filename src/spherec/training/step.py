@@ -299,7 +299,7 @@ class LiveVectors:
 
 def draw_dial(size: int, generator: torch.Generator) -> Tensor:
     """Draw λ for each of B pairs, (B,): every share of reach from 0 to 1 is as likely."""
-    return torch.rand(size, generator=generator, device=generator.device)
+    return torch.empty(size, device=generator.device).uniform_(generator=generator)
 
 
 def _start(initial: DenseVectors, config: Training) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
 from spherec.ranking import Ranking
 from spherec.ranking.exact import best_columns
-from spherec.ranking.ranker import LeftOut, split_blocks
+from spherec.ranking.ranker import Indices, LeftOut, check_items, split_blocks
 
 _BLOCK = 1 << 22  # scores held at once: 16 MB of float32; larger blocks are slower on a CPU
 
@@ -29,14 +29,29 @@ class ScoredRanker:
         self._scores = scores
         self._n_items = n_items
 
-    def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
-        """Return the k best items for user indices (B,), without those that the users have in `without`."""
+    def top(
+        self,
+        users: NDArray[np.int64],
+        k: int,
+        *,
+        without: Interactions | None = None,
+        only: Indices | None = None,
+    ) -> Ranking:
+        """Return the k best items for user indices (B,), without those that the users have in `without`.
+
+        `only` has the only items that may be listed.
+        """
         ranking = Ranking.empty(len(users), k)
+        closed = None if only is None else np.ones(self._n_items, dtype=bool)  # (I,)
+        if closed is not None and only is not None:
+            closed[check_items(only, self._n_items, "only")] = False
         for block in split_blocks(len(users), max(_BLOCK // max(self._n_items, 1), 1)):
             scores = self._check(self._scores(users[block]), len(users[block]))  # (b, I)
             left_out = LeftOut.of_users(users[block], without)
             own = (torch.as_tensor(index, device=scores.device) for index in (left_out.queries, left_out.items))
             scores[tuple(own)] = float("-inf")
+            if closed is not None:
+                scores.masked_fill_(torch.as_tensor(closed, device=scores.device), float("-inf"))
             best, items = (each.cpu().numpy() for each in best_columns(scores, min(k, self._n_items)))  # (b, k)
             ranking.put(block, np.where(np.isneginf(best), -1, items), best.astype(np.float32))
         return ranking
