@@ -1,75 +1,110 @@
-"""Measure the effect of gamma on the accuracy and the popularity of lists.
+"""Turn the dial: how accurate and how popular the lists of one model are for nine places of it.
 
-    python benchmarks/dial.py [--dim 256] [--gammas 1 0.5 0 -0.5 -1] [--device auto] [--output FILE]
+    python benchmarks/dial.py DATA [--test FILE] [-k 50] [--name NAME] [--device auto] [--output results/dial]
 
-Trains the preset `accurate` on the training folds of Book-Crossing's first split with each gamma, everything else the
-same, and tests on the remaining fold. Runs that the file already holds are not repeated. Draws a picture next to the
-file, and prints whether the lists become more popular with every step of gamma.
+Trains the preset `accurate` once, on the training part of the first of four folds or on all of DATA where --test is
+given, and scores its lists for each `mainstream` on the test part. Beside it stand models without reach, one trained
+for each gamma. Runs that the file holds are not repeated. Draws the frontier next to the file.
 """
 
 import argparse
 import json
 import sys
 import time
+from dataclasses import replace
 from itertools import pairwise
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from spherec import datasets, evaluate
+import spherec
 from spherec.data import splits
 from spherec.device import resolve
 from spherec.experiments.environment import environment_of
-from spherec.training import train
+from spherec.losses import Softmin
+from spherec.training import Training, train
 from spherec.training.presets import PRESETS
 
-GAMMAS = (1.0, 0.5, 0.0, -0.5, -1.0)
+DIAL = (-0.5, -0.25, 0.0, 0.25, 0.5, 0.6, 0.75, 1.0, 1.25)
+GAMMAS = (0.85, 0.3, -0.6)
+METRICS = ("ndcg", "map", "recall", "mmr")
 
 
 def main() -> None:
     """Run what is not recorded yet, then write and draw the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dim", type=int, default=256)
-    parser.add_argument("--gammas", type=float, nargs="+", default=GAMMAS)
+    parser.add_argument("data", help="book-crossing, or a prepared file")
+    parser.add_argument("--test", type=Path)
+    parser.add_argument("-k", type=int, default=50)
+    parser.add_argument("--name")
+    parser.add_argument("--gammas", type=float, nargs="*", default=GAMMAS)
+    parser.add_argument("--dim", type=int, default=PRESETS["accurate"].training.dim)
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
-    parser.add_argument("--output", type=Path, default=Path("results/dial/book-crossing.json"))
+    parser.add_argument("--output", type=Path, default=Path("results/dial"))
     arguments = parser.parse_args()
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    points = json.loads(arguments.output.read_text())["points"] if arguments.output.exists() else []
-    fold = splits.k_fold(datasets.book_crossing(), 4, seed=0)[0]
+    name = arguments.name or Path(arguments.data).stem
+    data = spherec.datasets.book_crossing() if name == "book-crossing" else spherec.read(arguments.data)
+    fold = splits.k_fold(data, 4, seed=0)[0]
+    if arguments.test:
+        fold = splits.given(data, spherec.read(arguments.test))
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    file = arguments.output / f"{name}.json"
+    runs: dict[str, Any] = json.loads(file.read_text())["runs"] if file.exists() else {}
+    accurate = replace(PRESETS["accurate"].training, dim=arguments.dim)
+    wanted = {"reach": accurate} | {
+        f"gamma {gamma:g}": replace(accurate, reach=False, loss=Softmin(gamma=gamma)) for gamma in arguments.gammas
+    }
     device = resolve(arguments.device)
-    for gamma in arguments.gammas:
-        config = PRESETS["accurate"].training.change({"dim": arguments.dim, "loss": {"gamma": gamma}})
-        if any(point["training"] == config.to_dict() for point in points):
+    for key, config in wanted.items():
+        if key in runs and runs[key]["training"] == config.to_record():
             continue
         began = time.perf_counter()
-        model = train(fold.train, config, device=device).vectors
-        scores = evaluate(model, fold.train, fold.test, k=50).summary()
+        vectors = train(fold.train, config, device=device).vectors
         seconds = round(time.perf_counter() - began, 1)
-        point = {"gamma": gamma, "scores": scores, "training": config.to_dict(), "seconds": seconds}
-        points.append({**point, "environment": environment_of(device)})
-        arguments.output.write_text(json.dumps({"command": " ".join(sys.argv), "points": points}, indent=1) + "\n")
-        print(f"gamma {gamma}: NDCG {100 * scores['ndcg']:.2f}, MMR {scores['mmr']:.1f}, {seconds} s", flush=True)
-    curve = sorted((point for point in points if point["training"]["dim"] == arguments.dim), key=itemgetter("gamma"))
-    grows = all(lower["scores"]["mmr"] < higher["scores"]["mmr"] for lower, higher in pairwise(curve))
-    print(f"lists become more popular with every step from {curve[0]['gamma']} to {curve[-1]['gamma']}: {grows}")
-    draw(curve, arguments.output.with_suffix(".png"))
+        points = []
+        for place in DIAL if config.reach else (None,):
+            scores = spherec.evaluate(
+                vectors, fold.train, fold.test, k=arguments.k, metrics=METRICS, mainstream=place
+            ).summary()
+            points.append({"mainstream": place, **scores})
+            print(f"{name}, {key}, {place}: NDCG {100 * scores['ndcg']:.2f}, MMR {scores['mmr']:.1f}", flush=True)
+        runs[key] = _record(config, points, seconds, environment_of(device))
+        command = " ".join(["python", *sys.argv])
+        file.write_text(json.dumps({"command": command, "k": arguments.k, "runs": runs}, indent=1) + "\n")
+    curve = runs["reach"]["points"]
+    grows = all(lower["mmr"] < higher["mmr"] for lower, higher in pairwise(curve))
+    print(f"{name}: lists become more popular with every step of the dial: {grows}")
+    draw(runs, arguments.k, file.with_suffix(".png"))
 
 
-def draw(points: list[dict[str, Any]], path: Path) -> None:
-    """Draw popularity and accuracy over gamma."""
+def _record(
+    config: Training, points: list[dict[str, Any]], seconds: float, environment: dict[str, str]
+) -> dict[str, Any]:
+    return {"training": config.to_record(), "points": points, "seconds": seconds, "environment": environment}
+
+
+def draw(runs: dict[str, Any], k: int, path: Path) -> None:
+    """Draw NDCG over MMR: the curve of one model with reach, a point for each model without."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    left = figure.subplots()
-    right = left.twinx()
-    gammas = [point["gamma"] for point in points]
-    left.plot(gammas, [point["scores"]["mmr"] for point in points], marker="o", color="tab:orange")
-    right.plot(gammas, [100 * point["scores"]["ndcg"] for point in points], marker="s", color="tab:blue")
-    left.set(xlabel="γ: niche to the left, mainstream to the right", ylim=(0, None))
-    left.set_ylabel("MMR@50, users who have the median item", color="tab:orange")
-    right.set_ylabel("NDCG@50, %", color="tab:blue")
-    right.set_ylim(0, None)
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for key, run in runs.items():
+        popular, good = ([point[name] for point in run["points"]] for name in ("mmr", "ndcg"))
+        percent = [100 * value for value in good]
+        if key == "reach":
+            axes.plot(popular, percent, marker="o", color="tab:blue", label="one model with reach, mainstream turned")
+            for point, x, y in zip(run["points"], popular, percent, strict=True):
+                axes.annotate(f"{point['mainstream']:g}", (x, y), xytext=(4, -11), textcoords="offset points", size=8)
+        else:
+            axes.plot(popular, percent, marker="s", color="tab:orange", linestyle="none")
+            axes.annotate(key, (popular[0], percent[0]), xytext=(5, 5), textcoords="offset points", size=8)
+    axes.plot([], [], "s", color="tab:orange", label="models without reach, one for each gamma")
+    axes.set(xlabel=f"MMR@{k}: users who have the median item of a list", ylabel=f"NDCG@{k}, %", xscale="log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter(ScalarFormatter())
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.legend(loc="lower right")
     figure.savefig(path, dpi=150)
 
 

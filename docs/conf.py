@@ -64,7 +64,9 @@ INCLUDED = {
     "results/compare/book-crossing.md": "results/compare-book-crossing",
     "results/compare/citeulike-t.md": "results/compare-citeulike-t",
     "results/compare/gowalla.md": "results/compare-gowalla",
+    "results/compare/citeulike-t-999.md": "results/compare-citeulike-t-999",
     "results/compare/lastfm.md": "results/compare-lastfm",
+    "results/compare/lastfm-1500.md": "results/compare-lastfm-1500",
     "results/fold-in.md": "results/fold-in",
     "results/gpu-parity.md": "results/gpu-parity",
 }

@@ -300,6 +300,15 @@ def stage_two_law(positive, others, sharpness, cap, multiplicity):
 # --- Ranking and metrics ---------------------------------------------------------------------------------------------
 
 
+def best_with_reach(user, items, reach, share, listed, k, *, ball=False):
+    """[(item, score)] of the k best of `listed`: u·v, a share of the item's mean reach, in the ball less |v|²/2."""
+    scores = {
+        item: dot(user, items[item]) + share * mean(reach[item]) - (dot(items[item], items[item]) / 2 if ball else 0)
+        for item in listed
+    }
+    return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
+
+
 def nearest(user, items, own, k):
     """[(item, squared distance)] of the k items nearest to a user's vector, the lower index first among equally near.
 

@@ -21,7 +21,7 @@ from spherec.training import EpochRecord, History, Trained, Training
 from tests.oracles import typed
 from tests.sampling.checks import directions, random_rows
 from tests.strategies import distinct_ids
-from tests.training.runs import DATA, QUICK, same_vectors, trained
+from tests.training.runs import DATA, QUICK, same, trained
 
 CONFIGS = [
     Training(dim=4),
@@ -66,7 +66,7 @@ def untrained(data, dim=4):
 def test_vectors_come_back_bit_by_bit(saved, run, config):
     vectors = Artifact.load(saved).vectors
     assert vectors.constraint == config.constraint
-    assert same_vectors(vectors, run.vectors)
+    assert same(vectors, run.vectors)
 
 
 def test_the_loaded_model_makes_the_same_lists(saved, run):
@@ -167,7 +167,7 @@ def test_a_flipped_byte_is_refused_or_changes_nothing(tmp_path):
             refused += 1
         else:
             assert after.data == before.data
-            assert same_vectors(after.vectors, before.vectors)
+            assert same(after.vectors, before.vectors)
             assert after.config == before.config
     assert refused >= len(whole) // 3 - padding
 

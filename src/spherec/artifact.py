@@ -47,8 +47,11 @@ from spherec.training import History, Trained, Training
 from spherec.training.trainer import Ended
 
 MODEL_FORMAT = "spherec-model"
-MODEL_VERSION = 1
-"""Version of the model file."""
+MODEL_VERSION = 2
+"""Newest version of the model file: with reach. A model without reach is written as version 1."""
+
+MIDDLE_OF_DIAL = 0.5
+"""λ at which new users are placed: the mean of those in training."""
 
 _MANIFEST, _CHECKSUM = "manifest", "checksum"
 _ALIGNMENT = 64
@@ -100,9 +103,15 @@ class FoldInSettings:
 
     @classmethod
     def of(cls, config: Training, data: Interactions) -> "FoldInSettings":
-        """Ask the loss and the sampler. The bias is undone as in training: if the sampler's law has a closed form."""
-        correction = (config.loss.bias_correction or 0.0) if config.sampler.gives_log_q else 0.0
-        return cls(config.sampler.law(data), config.loss.fold_in_temperature, correction)
+        """Ask the loss and the sampler. The bias is undone as in training: if the sampler's law has a closed form.
+
+        With reach, it is undone as in the middle of the dial.
+        """
+        loss = config.loss.resolve(data)
+        correction = (loss.bias_correction or 0.0) if config.sampler.gives_log_q else 0.0
+        return cls(
+            config.sampler.law(data), loss.fold_in_temperature, correction * (MIDDLE_OF_DIAL if config.reach else 1)
+        )
 
 
 @dataclass(frozen=True)
@@ -135,6 +144,11 @@ class Artifact:
         """Settings of fold-in: those in the file, or those of the loss and the sampler."""
         return self.stored_fold_in or FoldInSettings.of(self.config, self.data)
 
+    @property
+    def version(self) -> int:
+        """Version of the file that it is written as."""
+        return 1 if self.vectors.item_reach is None else MODEL_VERSION
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model atomically. The same model gives the same bytes."""
         data, vectors, config = self.data, self.vectors, self.config
@@ -145,14 +159,16 @@ class Artifact:
             "indptr": data.indptr,
             "indices": data.indices,
         }
+        if vectors.item_reach is not None:
+            arrays["item_reach"] = vectors.item_reach.numpy()  # (I, P)
         arrays |= encode_ids(data.user_ids, "user_ids")
         arrays |= encode_ids(data.item_ids, "item_ids")
         if data.item_names is not None:
             arrays |= encode_names(data.item_names, "item_names")
         manifest = {
             "format": MODEL_FORMAT,
-            "version": MODEL_VERSION,
-            "config": config.to_dict(),
+            "version": self.version,
+            "config": config.to_record(),
             "history": self.history.as_records(),
             "ended": self.ended,
         }
@@ -165,7 +181,7 @@ class Artifact:
     @classmethod
     def load(cls, path: str | PathLike[str], *, mmap: bool = False) -> "Artifact":
         """Read a file that `save` wrote; `mmap` maps the vectors from the file instead of reading them into memory."""
-        arrays, manifest = read_tensors(path, MODEL_FORMAT, MODEL_VERSION, remedy="train it again", mmap=mmap)
+        arrays, manifest = read_tensors(path, MODEL_FORMAT, MODEL_VERSION, oldest=1, remedy="train it again", mmap=mmap)
         try:
             data = Interactions(
                 indptr=arrays["indptr"],
@@ -176,7 +192,10 @@ class Artifact:
             )
             config = Training.from_dict(manifest["config"])
             users, items = (torch.from_numpy(arrays[name]) for name in ("user_vectors", "item_vectors"))
-            vectors = DenseVectors(users, items, config.constraint)
+            reach = torch.from_numpy(arrays["item_reach"]) if config.reach else None
+            if reach is not None and reach.shape != (len(items), config.subspaces):
+                raise ValueError(f"item_reach is of shape {(*reach.shape,)}")
+            vectors = DenseVectors(users, items, config.constraint, reach, config.mainstream)
             check_finite(vectors)
             if (vectors.n_users, vectors.n_items, vectors.dim) != (data.n_users, data.n_items, config.dim):
                 raise ValueError(f"{(*users.shape,)} and {(*items.shape,)} vectors for {data}")
@@ -192,7 +211,8 @@ class Artifact:
 def estimate_model(data: Interactions, config: Training) -> int:
     """Return about how many bytes the file of a model of this data takes."""
     rows = data.n_users + data.n_items
-    return rows * (4 * config.dim + 24) + data.indptr.nbytes + data.indices.nbytes + 10_000
+    reach = 4 * config.subspaces if config.reach else 0
+    return rows * (4 * config.dim + 24) + data.n_items * reach + data.indptr.nbytes + data.indices.nbytes + 10_000
 
 
 def _blocks_of(vectors: Vectors, role: str) -> BlockArray:
@@ -241,9 +261,9 @@ def write_tensors(
 
 
 def read_tensors(
-    path: str | PathLike[str], kind: str, version: int, *, remedy: str, mmap: bool = False
+    path: str | PathLike[str], kind: str, version: int, *, oldest: int | None = None, remedy: str, mmap: bool = False
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return the arrays and the manifest of a file of this `kind`, checked.
+    """Return the arrays and the manifest of a file of this `kind`, checked; of `version`, or of one since `oldest`.
 
     Writing to the arrays changes them in memory only. `remedy` says in errors how to get an intact file. `mmap` maps
     the arrays from the file, which must then be replaced atomically, never overwritten.
@@ -254,7 +274,7 @@ def read_tensors(
         if _MANIFEST not in metadata:
             raise DataError(f"{path} is a safetensors file, but not made by spherec; give the right file")
         manifest = decode_manifest(metadata[_MANIFEST])
-        check_kind(manifest, path, kind, version)
+        check_kind(manifest, path, kind, version, oldest=oldest)
         if len(header) > _MOST_ARRAYS:
             raise DamagedFileError(f"it claims {len(header):,} arrays")
         size = os.fstat(file.fileno()).st_size - begin

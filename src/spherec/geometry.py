@@ -4,14 +4,14 @@ The formulas here are the reference for the compiled kernels in `spherec.kernels
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from spherec.errors import ArgumentError, quote
+from spherec.errors import ArgumentError, check_number, quote
 
 Constraint = Literal["sphere", "ball"]
 """sphere: rows are scaled to length 1 when they are read. ball: rows longer than 1 are scaled back to length 1."""
@@ -71,6 +71,16 @@ class Vectors(Geometry, Protocol):
         """Vectors in a block; the last block may have fewer."""
         ...
 
+    @property
+    def reach(self) -> Tensor | None:
+        """(I,) what each item's reach adds to its scores when all of it counts; None if items have no reach."""
+        ...
+
+    @property
+    def mainstream(self) -> float:
+        """λ by default: the share of reach that counts in a list."""
+        ...
+
     def user_blocks(self) -> Iterator[Tensor]:
         """Yield the user vectors (b, D), block after block, in the order of their indices."""
         ...
@@ -90,10 +100,22 @@ class DenseVectors:
     "(I, D)"
     constraint: Constraint = "sphere"
     "Space of the vectors: sphere or ball."
+    item_reach: Tensor | None = None
+    "(I, P) reach of the items in each of P subspaces, as it adds to a score; None if items have no reach."
+    mainstream: float = 1.0
+    "λ by default: the share of reach that counts in a list."
 
     def __post_init__(self) -> None:
         if self.constraint not in get_args(Constraint):
             raise ArgumentError(f"constraint must be 'sphere' or 'ball', got {quote(self.constraint)}")
+        check_mainstream(self.mainstream)
+        reach = self.item_reach
+        if reach is not None and (
+            reach.dim() != 2 or reach.dtype != torch.float32 or len(reach) != len(self.item_table) or not reach.shape[1]
+        ):
+            raise ArgumentError(
+                f"item_reach must be float32 of shape ({len(self.item_table)}, P), got {reach.dtype} {(*reach.shape,)}"
+            )
         for name, table in (("user", self.user_table), ("item", self.item_table)):
             if table.dim() != 2 or table.dtype != torch.float32:
                 shape = (*table.shape,)
@@ -137,7 +159,14 @@ class DenseVectors:
 
     def to(self, device: torch.device) -> "DenseVectors":
         """Return the same vectors on another device."""
-        return DenseVectors(self.user_table.to(device), self.item_table.to(device), self.constraint)
+        reach = None if self.item_reach is None else self.item_reach.to(device)
+        users, items = self.user_table.to(device), self.item_table.to(device)
+        return replace(self, user_table=users, item_table=items, item_reach=reach)
+
+    @property
+    def reach(self) -> Tensor | None:
+        """(I,) the mean reach over subspaces, as the vectors' product is the mean of theirs."""
+        return None if self.item_reach is None else self.item_reach.mean(1)
 
     def check_finite(self) -> "DenseVectors":
         """Return the vectors themselves; raise an `ArgumentError` that names the first row with NaN or infinity."""
@@ -179,6 +208,17 @@ def check_finite(vectors: Vectors) -> None:
                 row = first + int(finite.argmin())
                 raise ArgumentError(f"{role} vectors must be finite, got NaN or infinity in row {row}; fix or drop it")
             first += len(finite)
+    reach = vectors.reach
+    if reach is not None and not (finite := np.isfinite(reach.cpu().numpy())).all():
+        raise ArgumentError(
+            f"reach must be finite, got NaN or infinity for item {int(finite.argmin())}; fix or drop it"
+        )
+
+
+def check_mainstream(mainstream: float) -> float:
+    """Return λ as a number; raise an `ArgumentError` unless it is one between -100 and 100."""
+    check_number("mainstream", mainstream, -100, 100, "0 to 1")
+    return float(mainstream)
 
 
 def _split(table: Tensor) -> Iterator[Tensor]:
@@ -218,6 +258,32 @@ def join_subspaces(parts: Tensor) -> Tensor:
     """Join vectors (…, P, d) of P subspaces into one vector each (…, D): the inverse of `split_subspaces`."""
     whole: Tensor = parts.flatten(-2) / parts.shape[-2] ** 0.5
     return whole
+
+
+def widen_items(items: Tensor, reach: Tensor, longest: float) -> Tensor:
+    """Return item vectors (…, D) with their reach (…) as vectors (…, D + 2), all of the same length on the sphere.
+
+        [v, r, √(M² − r²)]        M = longest, no item's |r| is larger
+
+    The product with a widened query is the score with reach, and of two items the nearer one has the larger product.
+    """
+    rest = (longest**2 - reach.square()).clamp_min(0).sqrt()  # (…)
+    return torch.cat((items, reach[..., None], rest[..., None]), dim=-1)
+
+
+def longest_reach(reach: Tensor) -> float:
+    """Return M, the largest |r| of all items (I,); 0 if there are none."""
+    return float(reach.abs().max()) if len(reach) else 0.0
+
+
+def widened_dim(vectors: Vectors) -> int:
+    """Return how many dimensions items and queries have where reach is made a coordinate: D + 2; without reach D."""
+    return vectors.dim if vectors.reach is None else vectors.dim + 2
+
+
+def widen_queries(queries: Tensor, dial: Tensor) -> Tensor:
+    """Return queries (…, D) with λ (…) for items that `widen_items` has widened: [u, λ, 0], (…, D + 2)."""
+    return torch.cat((queries, dial[..., None], torch.zeros_like(dial)[..., None]), dim=-1)
 
 
 def squared_distance(queries: Tensor, others: Tensor) -> Tensor:

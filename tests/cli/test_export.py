@@ -18,9 +18,10 @@ MATRIX = random_rows(20, 30, 0.3)
 DATA = Interactions.from_matrix(MATRIX, user_ids=USERS, item_ids=ITEMS).with_item_names({"i3": "Three"})
 
 
-def save(path, constraint="sphere"):
-    model = DenseVectors(directions(20, 4, 1), directions(30, 4, 2), constraint)
-    trained = Trained(model, Training(dim=4, constraint=constraint), History(), "all epochs done")
+def save(path, constraint="sphere", reach=None):
+    model = DenseVectors(directions(20, 4, 1), directions(30, 4, 2), constraint, reach, 1.0 if reach is None else 0.6)
+    config = Training(dim=4, constraint=constraint, reach=reach is not None, mainstream=model.mainstream)
+    trained = Trained(model, config, History(), "all epochs done")
     Artifact.of(trained, DATA).save(path)
     return Artifact.load(path).vectors
 
@@ -86,6 +87,21 @@ def test_in_the_ball_only_one_distance_is_right(spherec, tmp_path):
     save(tmp_path / "ball.npz", "ball")
     done = spherec("export", tmp_path / "ball.npz", "-o", tmp_path / "out.npz")
     assert "Euclidean distance, not by cosine or dot product" in done.err
+
+
+def test_where_the_dial_is_is_told(spherec, tmp_path):
+    save(tmp_path / "model.spherec", reach=directions(30, 1, 3))
+
+    def told(output, *options):
+        return spherec("export", tmp_path / "model.spherec", "-o", tmp_path / output, *options)
+
+    done = told("out.npz", "--what", "both")
+    assert "20 users, 6 dimensions" in done.out
+    assert "number 5 of a user's vector is mainstream (0.6 by default), the last is 0" in done.err
+    described = json.loads(told("out.parquet", "--json").out)
+    assert (described["dim"], described["dial_column"]) == (6, 4)
+    described = json.loads(told("out.usearch", "--what", "users", "--json").out)
+    assert (described["dim"], "dial_column" in described) == (4, False)
 
 
 BAD = {

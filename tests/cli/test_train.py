@@ -134,7 +134,7 @@ def test_settings_are_those_of_preset_file_set_and_flags_in_this_order(train, tm
         (("--set", 'sampler.kind="Hard"'), "sampler", {"kind": "Hard"}),
         (("--set", "sampler.kind=Uniform", "--set", "sampler.shared=true"), "sampler", {"shared": True}),
         (("--set", "loss.rank_weight = true"), "loss", {"rank_weight": True}),
-        (("--preset", "niche", "--negatives", 50, "--gamma", -0.5), "loss", {"gamma": -0.5}),
+        (("--preset", "niche", "--negatives", 50, "--set", "loss.gamma=-0.5"), "loss", {"gamma": -0.5}),
     ],
 )
 def test_any_setting_can_be_set(train, tmp_path, options, part, expected):
@@ -143,9 +143,11 @@ def test_any_setting_can_be_set(train, tmp_path, options, part, expected):
 
 
 def test_a_gamma_without_effect_is_told(train):
-    uniform = ("--set", "loss.kind=Softmin", "--set", "sampler.kind=Uniform", "--gamma", 0.5)
+    uniform = ("--set", "loss.kind=Softmin", "--set", "sampler.kind=Uniform", "--set", "loss.gamma=0.5")
     assert "gamma has no effect with Uniform" in train(*uniform).err
-    assert "no effect" not in train("--set", "loss.kind=Softmin", "--preset", "popularity", "--gamma", 0.5).err
+    assert (
+        "no effect" not in train("--set", "loss.kind=Softmin", "--preset", "popularity", "--set", "loss.gamma=0.5").err
+    )
 
 
 def test_a_beta_without_effect_is_told(train):
@@ -157,11 +159,11 @@ def test_a_beta_without_effect_is_told(train):
     assert "no effect" not in train("--preset", "popularity").err
 
 
-def test_a_low_temperature_for_few_items_is_told(train):
+def test_a_low_temperature_is_told(train):
     softmin = ("--preset", "accurate", "--dim", 8, "--epochs", 1)
-    assert "with 40 items a higher temperature is likely better: loss={'temperature': 0.47}" in train(*softmin).err
-    assert "higher temperature" not in train(*softmin, "--set", "loss.temperature=0.47").err
-    assert "higher temperature" not in train().err
+    told = train(*softmin, "--set", "loss.temperature=0.05").err
+    assert "is likely better on this data; leave loss.temperature out" in told
+    assert "is likely better" not in train(*softmin).err
 
 
 def test_the_ball_can_be_chosen(train, tmp_path):

@@ -13,6 +13,7 @@ from spherec.losses import Softmin
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
 from spherec.training import Training
 from spherec.training.presets import PRESETS
+from tests.training.runs import DATA
 
 
 def of(*searches, base=None):
@@ -39,7 +40,7 @@ def test_any_field_of_any_preset_can_be_searched(preset, data):
     name = data.draw(st.sampled_from(sorted(leaves(base.to_dict()))))
     value = read_setting(base, name)
     options = {
-        "constraint": "sphere,ball",
+        "constraint": None if base.reach else "sphere,ball",
         "loss.kind": "Hinge,Softmin",
         "sampler.kind": "Uniform,Hard",
         "sampler.vectors": "live,frozen",
@@ -48,10 +49,13 @@ def test_any_field_of_any_preset_can_be_searched(preset, data):
         "sampler.cap": "0.5..0.9",
         "optimizer.schedule": "constant,cosine",
         "subspace_dim": "32,64",
+        "reach": "true,false",
     }
     text = options.get(
         name, "true,false" if isinstance(value, bool) else "0.1..0.2" if isinstance(value, float) else "5..9"
     )
+    if name == "loss.temperature":
+        text = "0.1..0.2"  # by default it comes from the data
     if text is not None:
         space = of(f"{name}={text}", base=base)
         for domain in space.domains.values():
@@ -133,5 +137,5 @@ def test_what_is_searched_if_nothing_is_said_suits_the_parts(loss, sampler):
 
 @pytest.mark.parametrize("preset", sorted({*PRESETS} - {"two-stage-as-written"}))  # that one is no good start
 def test_the_usual_search_of_a_preset_begins_with_the_preset(preset):
-    base = PRESETS[preset].training
+    base = PRESETS[preset].training.resolve(DATA)
     assert SearchSpace.build(base, default_search(base)).start() is not None

@@ -16,13 +16,15 @@ ODD = ["", "\\.", "\\N", "a\tb", "a\nb", "a\r\nb", "a\\tb", "\\", "'quoted' \"tw
 """Texts with which careless writers stumble."""
 
 
-def model(user_ids, item_ids, names=None, *, dim=5, constraint="sphere"):
-    """Vectors with awkward numbers, and whose they are."""
+def model(user_ids, item_ids, names=None, *, dim=5, constraint="sphere", reach=None, mainstream=1.0):
+    """Vectors with awkward numbers, and whose they are; `reach` has (I, P) numbers."""
     users, items = directions(len(user_ids), dim, 1), directions(len(item_ids), dim, 2)
     if len(items) > 1:
         items[0] = torch.tensor([-0.0, 1e-45, 1 / 3, -1.1754944e-38, 0.99999994][:dim])
     data = Interactions.from_matrix(np.ones((len(users), len(items))), user_ids=user_ids, item_ids=item_ids)
-    return DenseVectors(users, items, constraint), replace(data, item_names=None if names is None else tuple(names))
+    item_reach = None if reach is None else torch.as_tensor(reach, dtype=torch.float32)
+    vectors = DenseVectors(users, items, constraint, item_reach, mainstream)
+    return vectors, replace(data, item_names=None if names is None else tuple(names))
 
 
 def whole_text():

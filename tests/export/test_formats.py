@@ -1,6 +1,7 @@
 """Every format, read back by the library that it is meant for: the same bits under the same ids and names."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,9 @@ from hypothesis import given, settings
 import spherec
 from spherec.errors import ArgumentError, DataError
 from spherec.export import find_format, write
+from spherec.ranking import ExactRanker
 from tests.export.models import ODD, expected_ids, model, models, read_copy
+from tests.sampling.checks import directions
 
 FORMATS = {"parquet": "x.parquet", "npz": "x.npz", "pgvector": "x.sql", "usearch": "x.usearch"}
 
@@ -362,3 +365,86 @@ def test_a_model_is_enough(tmp_path):
     assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
     with pytest.raises(ArgumentError, match="vectors have no ids; pass a model"):
         write(tmp_path / "three.npz", vectors)
+
+
+# --- Reach -----------------------------------------------------------------------------------------------------------
+
+USERS, ITEMS = [f"u{n}" for n in range(7)], [f"i{n}" for n in range(60)]
+REACH = np.random.default_rng(3).normal(0.05, 0.2, (60, 2))  # in each of two subspaces
+
+
+def read_vectors(format, path, vectors, data):
+    """Item and user vectors, as another program reads them."""
+    write(path, vectors, data, format=format, what="both")
+    if format == "parquet":
+        frame = pl.read_parquet(path)
+        return (frame.filter(pl.col("kind") == kind)["vector"].to_numpy() for kind in ("item", "user"))
+    if format == "npz":
+        with np.load(path) as arrays:
+            return arrays["item_vectors"], arrays["user_vectors"]
+    tables = read_copy(path.read_bytes())
+    return (np.array([numbers(row[-1]) for row in tables[name][1]], np.float32) for name in tables)
+
+
+@pytest.mark.parametrize("format", ["parquet", "npz", "pgvector"])
+@pytest.mark.parametrize("mainstream", [None, -0.5, 0.0, 0.25, 1.25])
+def test_plain_neighbours_in_an_export_with_reach_are_the_models_lists(format, mainstream, path, monkeypatch):
+    monkeypatch.setattr("spherec.export.table._BLOCK", 16)
+    vectors, data = model(USERS, ITEMS, reach=REACH, mainstream=0.6)
+    vectors = replace(vectors, item_table=directions(60, 5, 2))
+    expected = ExactRanker(vectors).top(np.arange(7), 60, mainstream=mainstream).items.tolist()
+    items, users = read_vectors(format, path, vectors, data)
+    assert items.shape == (60, 7)
+    assert np.array_equal(users, np.hstack([vectors.user_table.numpy(), np.tile(np.float32([0.6, 0]), (7, 1))]))
+    if mainstream is not None:
+        users = users.copy()
+        users[:, 5] = mainstream
+    dot = users.astype(float) @ items.T.astype(float)
+    cosine = dot / np.linalg.norm(users, axis=1)[:, None] / np.linalg.norm(items, axis=1)
+    distance = np.linalg.norm(users[:, None].astype(float) - items, axis=2)
+    for nearness in (dot, cosine, -distance):
+        assert np.argsort(-nearness, axis=1, kind="stable").tolist() == expected
+
+
+def test_npz_names_the_column_of_the_dial(path):
+    write(path, *model(USERS, ITEMS, reach=REACH), format="npz")
+    with np.load(path) as arrays:
+        column = int(arrays["dial_column"])
+        np.testing.assert_allclose(arrays["item_vectors"][:, column], REACH.mean(1), rtol=1e-5)
+    write(path, *model(USERS, ITEMS), format="npz")
+    with np.load(path) as arrays:
+        assert "dial_column" not in arrays
+
+
+def test_the_script_names_the_number_of_the_dial(path):
+    write(path, *model(USERS, ITEMS, dim=5, reach=REACH, mainstream=0.6), format="pgvector")
+    head = path.read_text().splitlines()[:3]
+    assert head[0].startswith("-- The vectors of 60 items, 7 dimensions, on the unit sphere, and 2 for reach.")
+    assert head[2] == (
+        "-- Number 6 of a user's vector is mainstream (0.6), number 7 is 0. To change it: "
+        "subvector(embedding, 1, 5) || '[0.1, 0]'::vector"
+    )
+
+
+@pytest.mark.parametrize("what", ["items", "users"])
+def test_usearch_has_the_dial_in_items_alone(path, what):
+    pytest.importorskip("usearch")
+    from usearch.index import Index
+
+    vectors, data = model(USERS, ITEMS, reach=REACH, mainstream=0.6)
+    write(path.with_suffix(".usearch"), vectors, data, what=what)
+    index = Index.restore(path.with_suffix(".usearch"), view=True)
+    assert index.ndim == (7 if what == "items" else 5)
+    if what == "items":
+        user = np.float32([*vectors.user_table[0], 1.25, 0])
+        expected = ExactRanker(vectors).top(np.arange(1), 1, mainstream=1.25).items
+        assert index.search(user, 1).keys[0] == expected[0, 0]
+
+
+@pytest.mark.parametrize("reach", [np.zeros((60, 1)), np.full((60, 1), -0.3), np.eye(60)[:, :1]])
+def test_items_of_any_reach_are_equally_long(reach, path):
+    vectors, data = model(USERS, ITEMS, reach=reach)
+    write(path, vectors, data, format="npz")
+    with np.load(path) as arrays:
+        lengths = np.linalg.norm(arrays["item_vectors"][1:].astype(float), axis=1)
+    np.testing.assert_allclose(lengths, np.hypot(1, np.abs(reach).max()), rtol=1e-6)

@@ -31,7 +31,7 @@ from spherec.recommender import CML
 from spherec.training import Training
 from tests.fuzz.mutations import TEXTS, mutate, mutate_tree, odd_argument, odd_value
 from tests.recommender.models import ITEMS, USERS, model_of, small
-from tests.training.runs import same_vectors, trained
+from tests.training.runs import same, trained
 
 REMEDY = "make it again"
 
@@ -139,7 +139,7 @@ def in_folder(make):
 def load_same_model(case, folder):
     loaded, known = spherec.load(put(folder, "m.spherec", case), device="cpu"), model()
     assert loaded.data == known.data
-    assert same_vectors(loaded.vectors, known.vectors)
+    assert same(loaded.vectors, known.vectors)
     assert loaded.artifact.config == known.artifact.config
 
 
@@ -248,7 +248,7 @@ def resume_run(case, folder):
     path = put(folder, "run.checkpoint", case)
     if not _ENDS:
         _ENDS.append(trained(epochs=2).vectors)
-    assert same_vectors(trained(epochs=2, checkpoint=path, resume=True).vectors, _ENDS[0])
+    assert same(trained(epochs=2, checkpoint=path, resume=True).vectors, _ENDS[0])
 
 
 _ENDS = []

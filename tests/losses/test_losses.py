@@ -11,7 +11,7 @@ from spherec.losses import Hinge, Softmin, Triplets, hinge, rank_weight, softmin
 from tests import oracles
 from tests.losses.batches import N_ITEMS, Batch, batch, each_size
 
-LOSSES = [Hinge(), Hinge(0.1), Hinge(0.1, rank_weight=True), Softmin(), Softmin(0.5, 0.5), Softmin(1.0, 0.0)]
+LOSSES = [Hinge(), Hinge(0.1), Hinge(0.1, rank_weight=True), Softmin(0.1), Softmin(0.5, 0.5), Softmin(1.0, 0.0)]
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
 both_precisions = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 

@@ -15,7 +15,7 @@ from spherec.evaluation import Validation
 from spherec.recommender import CML
 from spherec.training import Training, train
 from tests.recommender.models import small
-from tests.training.runs import same_vectors
+from tests.training.runs import same
 
 DATA = small(density=0.4)
 QUICK = {"dim": 6, "sampler": spherec.Uniform(2), "batch_size": 32, "epochs": 3, "validate_every": 1, "device": "cpu"}
@@ -68,7 +68,7 @@ def test_a_matrix_goes_by_its_orientation(matrix):
     assert (model.data.n_users, model.data.n_items) == (12, 30)
     turned = fitted(matrix(rows.T), orientation="items x users")
     assert turned.data == model.data
-    assert same_vectors(turned.vectors, model.vectors)
+    assert same(turned.vectors, model.vectors)
 
 
 @pytest.mark.parametrize("orientation", [None, "rows", "items x user"])
@@ -103,7 +103,7 @@ def test_it_is_the_trainer_with_early_stopping():
     fold = spherec.splits.ratio(DATA, 0.2)
     told = train(fold.train, Training(**settings), validate=Validation(fold.train, fold.test), device="cpu")
     model = fitted(validation=0.2)
-    assert same_vectors(model.vectors, told.vectors)
+    assert same(model.vectors, told.vectors)
     assert model.history.best is not None
     assert model.history.best.metric == told.history.best.metric
     assert model.data == DATA, "held-out items are seen items all the same"

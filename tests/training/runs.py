@@ -10,6 +10,7 @@ from spherec.optim import Adam
 from spherec.sampling import SAMPLERS as SAMPLER_KINDS
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
 from spherec.training import Training, train
+from spherec.training.step import Run
 from tests.sampling.checks import CPU, directions, interactions, random_rows
 
 DATA = interactions(random_rows(20, 30, 0.2))
@@ -42,12 +43,12 @@ def start(data=DATA, dim=8, constraint="sphere"):
 
 
 def same(one, other):
-    """Whether two models have bitwise the same rows."""
-    return torch.equal(one.user_table, other.user_table) and torch.equal(one.item_table, other.item_table)
-
-
-def same_vectors(one, other):
-    return torch.equal(one.user_table, other.user_table) and torch.equal(one.item_table, other.item_table)
+    """Whether two models have bitwise the same rows and reach."""
+    reaches = [one.item_reach, other.item_reach]
+    if None in reaches and reaches != [None, None]:
+        return False
+    tables = [(one.user_table, other.user_table), (one.item_table, other.item_table)]
+    return all(torch.equal(*pair) for pair in (tables if reaches[0] is None else [*tables, reaches]))
 
 
 def copied(vectors):
@@ -68,6 +69,17 @@ def falling(vectors):
         torch.tensor(index, dtype=torch.int64, device=vectors.device) for index in (DATA.users, DATA.indices)
     )
     return float((vectors.users(users) - vectors.items(items)).square().sum(1).mean())
+
+
+def watch_dial(monkeypatch, see):
+    """Call `see(dial)` at each step of the runs to come; the dial is None without reach."""
+    whole = Run._gradient
+
+    def gradient(run, rows, negatives, users, dial):
+        see(dial)
+        return whole(run, rows, negatives, users, dial)
+
+    monkeypatch.setattr(Run, "_gradient", gradient)
 
 
 def watch(monkeypatch, see):

@@ -27,6 +27,7 @@ def test_a_description_is_plain_data_that_gives_the_config_back(config):
     described = json.loads(json.dumps(config.to_dict(), allow_nan=False))
     assert Training().change(described) == config
     assert set(described) == {field.name for field in fields(Training)}
+    assert Training.from_dict(json.loads(json.dumps(config.to_record()))) == config
     assert described["sampler"]["kind"] == type(config.sampler).__name__
 
 
@@ -41,6 +42,7 @@ def test_a_description_is_plain_data_that_gives_the_config_back(config):
         *(("seed", value) for value in (-1, 0.5, None)),
         *(("covariance", value) for value in (-1e-9, math.nan, math.inf, "1")),
         *(("spread_out", value) for value in (-1, math.nan, math.inf, None)),
+        *(("reach", value) for value in (1, None, "yes")),
         *(("constraint", value) for value in ("cube", "Sphere", None)),
         *(("loss", value) for value in ("Hinge", Uniform())),
         *(("sampler", value) for value in (None, Hinge())),
@@ -59,7 +61,11 @@ def test_presets_are_what_they_say():
     assert config["two-stage"] == Training()
     assert config["two-stage-as-released"].sampler.vectors == "frozen"
     assert config["two-stage-as-written"].sampler.sharpness == 1
-    assert [config[name].loss.gamma for name in ("accurate", "balanced", "niche")] == [0.85, 0.3, -0.6]
+    accurate = config["accurate"]
+    assert accurate.reach
+    dial = [config[name].mainstream for name in ("accurate", "balanced", "niche")]
+    assert dial == sorted(dial, reverse=True)
+    assert all(replace(accurate, mainstream=share) in config.values() for share in dial)  # one model, three lists
     assert config["accurate"].sampler.shared
     assert config["accurate"].subspaces == 4
     assert all(preset.what for preset in PRESETS.values())

@@ -117,6 +117,49 @@ def test_dense_adam_moves_rows_as_on_the_cpu():
     torch.testing.assert_close(theirs.rows(rows.to(CUDA)).cpu(), ours.rows(rows), atol=1e-5, rtol=0)
 
 
+REACH = {"reach": True, "loss": Softmin(0.2), "sampler": SAMPLERS["popularity shared"]}
+
+
+@pytest.mark.parametrize("subspace_dim", [None, 4])
+@pytest.mark.parametrize("loss", [Softmin(0.2), Hinge()], ids=["softmin", "hinge"])
+def test_reach_moves_as_on_the_cpu(loss, subspace_dim, monkeypatch):
+    monkeypatch.setattr(Uniform, "build", SetNegatives)
+    dial = torch.rand(30, 16, generator=generator(5))
+    vectors = []
+    for device in (CPU, CUDA):
+        run = run_on(device, loss=loss, reach=True, subspace_dim=subspace_dim)
+        steps = iter(dial.to(device))
+        monkeypatch.setattr("spherec.training.step.draw_dial", lambda *_, steps=steps: next(steps))
+        for _ in range(len(dial)):
+            run.step(*batch_on(device))
+        vectors.append(run.vectors.copy().to(CPU))
+    torch.testing.assert_close(vectors[0].item_table, vectors[1].item_table, atol=1e-4, rtol=0)
+    torch.testing.assert_close(vectors[0].item_reach, vectors[1].item_reach, atol=1e-4, rtol=0)
+    assert vectors[0].item_reach.abs().max() > 1e-3
+
+
+def test_lists_with_reach_are_those_of_the_cpu():
+    vectors = trained(**REACH).vectors
+    users = np.arange(DATA.n_users)
+    for place in (-0.5, 0.0, 0.7, users / 10):
+        there = ExactRanker(vectors.to(CUDA)).top(users, 7, without=DATA, mainstream=place)
+        here = ExactRanker(vectors).top(users, 7, without=DATA, mainstream=place)
+        np.testing.assert_allclose(there.scores, here.scores, atol=1e-5)
+
+
+def test_a_run_with_reach_never_waits_repeats_itself_and_resumes(no_waiting, press_at, tmp_path):
+    whole = trained(device=CUDA, **REACH)
+    assert same(whole.vectors, trained(device=CUDA, **REACH).vectors)
+    file = {"checkpoint": tmp_path / "run.npz"}
+    trained(device=CUDA, progress=press_at(STEPS + 2), **REACH, **file)
+    assert same(trained(device=CUDA, resume=True, **REACH, **file).vectors, whole.vectors)
+    run = run_on(CUDA, **REACH)
+    batch = batch_on(CUDA)
+    run.step(*batch)
+    no_waiting()
+    run.step(*batch)
+
+
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])
 @pytest.mark.parametrize("k", [1, 10, 59, 60, 70])
 def test_lists_are_those_of_the_cpu(k, constraint):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from spherec.errors import TrainingError
 from spherec.training import EpochRecord, History
-from tests.training.runs import SAMPLERS, copied, facts, falling, same, same_vectors, trained
+from tests.training.runs import SAMPLERS, copied, facts, falling, same, trained
 
 
 class Script:
@@ -54,7 +54,7 @@ def test_training_ends_when_it_should_with_the_best_model(metrics, settings, epo
     assert told == dict(zip(looks, metrics[: len(looks)], strict=True)), "the last epoch is looked at, too"
     assert len(script.seen) == len(looks)
     assert result.history.best.epoch == best
-    assert same_vectors(result.vectors, script.seen[looks.index(best)])
+    assert same(result.vectors, script.seen[looks.index(best)])
 
 
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])
@@ -62,7 +62,7 @@ def test_what_comes_after_does_not_change_the_best_model(constraint):
     script = Script(2, 1, 1, 1)
     best = trained(validate=script, epochs=4, constraint=constraint).vectors
     assert same(best, trained(epochs=1, constraint=constraint).vectors)
-    assert not any(same_vectors(best, later) for later in script.seen[1:])
+    assert not any(same(best, later) for later in script.seen[1:])
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
@@ -72,8 +72,8 @@ def test_looking_changes_nothing_that_is_learned(name):
         trained(validate=script, validate_every=every, epochs=4, sampler=SAMPLERS[name])
     unseen = trained(epochs=4, sampler=SAMPLERS[name]).vectors
     assert [len(script.seen) for script in looks.values()] == [4, 2, 1]
-    assert all(same_vectors(script.seen[-1], unseen) for script in looks.values())
-    assert same_vectors(looks[1].seen[1], looks[2].seen[0])
+    assert all(same(script.seen[-1], unseen) for script in looks.values())
+    assert same(looks[1].seen[1], looks[2].seen[0])
 
 
 def test_without_validation_the_last_model_comes_back_after_all_epochs():

@@ -37,6 +37,14 @@ ConfigFile = Annotated[
     typer.Option(help="TOML file of settings, with the names that --set takes.", rich_help_panel=MODEL),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
+Mainstream = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SHARE",
+        help="Share of popularity that counts, for a model with reach: 1 gives the most popular lists, 0 counts none, "
+        "below 0 lists the long tail. Default: as the model's settings say.",
+    ),
+]
 Device = Annotated[
     Literal["auto", "cpu", "cuda"],
     typer.Option(help="Device to compute on; 'auto' takes the GPU if there is one.", rich_help_panel=RUN),

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from spherec.cli._output import AsJson, note, show
-from spherec.cli._settings import Device
+from spherec.cli._settings import Device, Mainstream
 from spherec.cli._source import ReadOptions, takes_source
 from spherec.data import splits
 from spherec.data.files import find_kind, is_archive, is_tensor_file, refuse_unreadable
@@ -40,6 +40,7 @@ def evaluate_command(
     options: ReadOptions,
     k: Annotated[int, typer.Option("-k", help="Length of the lists.")] = 50,
     rank_column: Annotated[str, typer.Option(help="Column of ranks, in a table of lists; 1 is the best.")] = "rank",
+    mainstream: Mainstream = None,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
@@ -58,7 +59,8 @@ def evaluate_command(
     has_lists = find_kind(model) == "file" and not (is_archive(model) or is_tensor_file(model))
     fold = splits.given(*options.of(train).load_parts(test, has_lists=has_lists))
     columns = Columns(options.user_column, options.item_column, rank_column)
-    scores = evaluate(_load_model(model, fold.train, columns, device), fold.train, fold.test, k=k)
+    lister = _load_model(model, fold.train, columns, device)
+    scores = evaluate(lister, fold.train, fold.test, k=k, mainstream=mainstream)
     summary = scores.summary()
     counts = {"k": k, "users": len(scores.per_user.users), "users_without_test_items": scores.users_without}
     if as_json:

@@ -46,6 +46,7 @@ def export_command(
     from spherec.artifact import Artifact
     from spherec.export import find_format, write
     from spherec.export.index import ids_path
+    from spherec.geometry import widened_dim
 
     chosen = format or find_format(output).name
     refuse_overwriting({"--output": output}, [model])
@@ -57,14 +58,19 @@ def export_command(
         write(output, loaded.vectors, loaded.data, format=chosen, what=what, names=names, progress=progress)
     counts = {"items": loaded.data.n_items, "users": loaded.data.n_users}
     written = {kind: count for kind, count in counts.items() if what in ("both", kind)}
-    dim, constraint = loaded.vectors.dim, loaded.vectors.constraint
+    without_dial = chosen == "usearch" and what == "users"  # an index of users has no dial
+    dial = None if without_dial or loaded.vectors.reach is None else loaded.vectors.dim
+    dim, constraint = loaded.vectors.dim if without_dial else widened_dim(loaded.vectors), loaded.vectors.constraint
     if as_json:
         described = {"output": str(output), "format": chosen, **written, "dim": dim, "constraint": constraint}
-        typer.echo(json.dumps(described))
+        typer.echo(json.dumps(described | ({} if dial is None else {"dial_column": dial})))
         return
     many = " and ".join(f"{count:,} {kind}" for kind, count in written.items())
     show(f"{output} holds the vectors of {many}, {dim} dimensions")
     note(_NEAREST[constraint])
+    if dial is not None:
+        default = loaded.vectors.mainstream
+        note(f"number {dial + 1} of a user's vector is mainstream ({default:g} by default), the last is 0")
     if chosen == "usearch":
         note(f"its keys are positions; {ids_path(output)} has their ids")
         if what == "items":

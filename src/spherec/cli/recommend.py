@@ -19,7 +19,7 @@ from spherec.cli._output import (
     print_results,
     show,
 )
-from spherec.cli._settings import Force, refuse_existing, refuse_overwriting
+from spherec.cli._settings import Force, Mainstream, refuse_existing, refuse_overwriting
 from spherec.data.files import read_text_file, refuse_unwritable
 from spherec.data.ids import IdMap, Unknown
 from spherec.errors import ArgumentError, UnknownIdError
@@ -70,6 +70,7 @@ def recommend_command(
     with_seen: Annotated[
         bool, typer.Option("--with-seen", help="Include items that the user has already.", rich_help_panel=_ITEMS)
     ] = False,
+    mainstream: Mainstream = None,
     skip_unknown: Annotated[
         bool, typer.Option("--skip-unknown", help="Skip ids that the model does not know.", rich_help_panel=_USERS)
     ] = False,
@@ -89,6 +90,10 @@ def recommend_command(
     - spherec recommend books.spherec 247752
     - spherec recommend books.spherec --all -k 50 -o lists.parquet
     - spherec recommend books.spherec --items 0345339703,0439064872
+
+    With fewer bestsellers, if the model has reach (as --preset accurate):
+
+    - spherec recommend books.spherec 247752 --mainstream 0.2
     """
     from spherec.recommender import load
 
@@ -109,7 +114,9 @@ def recommend_command(
     allowed, excluded = _parse_list(only, known, unknown, remedy), _parse_list(exclude, known, unknown, remedy)
     if items is not None:
         own = _parse_list(items, known, unknown, remedy)
-        results = loaded.recommend_for(own, k, only=allowed, exclude=excluded, exclude_seen=not with_seen)
+        results = loaded.recommend_for(
+            own, k, only=allowed, exclude=excluded, exclude_seen=not with_seen, mainstream=mainstream
+        )
         print_results(results, chosen, ["user"], lambda _: "For a user with these items", guard_formulas=guard_formulas)
         return
     remedy = "for a new user give --items; --skip-unknown skips unknown ids"
@@ -124,12 +131,15 @@ def recommend_command(
                 only=allowed,
                 exclude=excluded,
                 exclude_seen=not with_seen,
+                mainstream=mainstream,
                 guard_formulas=guard_formulas,
                 progress=lambda done: progress(done, count),
             )
         note(f"{rows:,} rows written to {output}")
         return
-    results = loaded.recommend(who, k, only=allowed, exclude=excluded, exclude_seen=not with_seen)
+    results = loaded.recommend(
+        who, k, only=allowed, exclude=excluded, exclude_seen=not with_seen, mainstream=mainstream
+    )
     print_results(results, chosen, ["user"], lambda record: f"For user {record.user}", guard_formulas=guard_formulas)
 
 
@@ -204,7 +214,7 @@ def explain_command(
 
 def info_command(model: ModelPath, as_json: AsJson = False) -> None:
     """Show what a model file holds: users, items, how it was trained, how well it did."""
-    from spherec.artifact import MODEL_VERSION, Artifact
+    from spherec.artifact import Artifact
     from spherec.evaluation.validation import VALIDATION_METRIC
 
     made = Artifact.load(model)
@@ -212,7 +222,7 @@ def info_command(model: ModelPath, as_json: AsJson = False) -> None:
     facts = {
         "file": str(model),
         "bytes": model.stat().st_size,
-        "format version": MODEL_VERSION,
+        "format version": made.version,
         "checksum": made.checksum,
         "users": data.n_users,
         "items": data.n_items,

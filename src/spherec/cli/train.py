@@ -54,11 +54,11 @@ def train_command(
         int | None, typer.Option(help="Negatives for each positive pair.", rich_help_panel=MODEL)
     ] = None,
     batch_size: Annotated[int | None, typer.Option(help="Positive pairs in a step.", rich_help_panel=MODEL)] = None,
-    gamma: Annotated[
+    mainstream: Annotated[
         float | None,
         typer.Option(
-            help="Popularity of what is recommended, with the softmin loss: 1 is as mainstream as the users are, 0 far "
-            "less, below 0 less still. accurate has 0.85, balanced 0.3, niche -0.6.",
+            help="Share of popularity that counts in lists by default, with reach (accurate 0.6, balanced 0.3, niche "
+            "-0.25); 'spherec recommend --mainstream' changes it for each list.",
             rich_help_panel=MODEL,
         ),
     ] = None,
@@ -105,7 +105,7 @@ def train_command(
         "dim": dim,
         "sampler.negatives": negatives,
         "batch_size": batch_size,
-        "loss.gamma": gamma,
+        "mainstream": mainstream,
         "optimizer.learning_rate": learning_rate,
         "epochs": epochs,
         "seed": seed,

@@ -500,12 +500,12 @@ def decode_manifest(text: str | bytes) -> dict[str, Any]:
     return manifest
 
 
-def check_kind(manifest: Mapping[str, Any], path: Path, kind: str, version: int) -> None:
-    """Raise a `DataError` unless the file holds a `kind` of this `version`."""
+def check_kind(manifest: Mapping[str, Any], path: Path, kind: str, version: int, *, oldest: int | None = None) -> None:
+    """Raise a `DataError` unless the file holds a `kind` of this `version`, or of one since `oldest`."""
     if manifest.get("format") != kind:
         raise DataError(f"{path} holds {quote(manifest.get('format'))}, not {quote(kind)}; give the right file")
     actual = manifest.get("version")
-    if actual != version:
+    if type(actual) is not int or not (oldest or version) <= actual <= version:
         newer = isinstance(actual, int) and actual > version
         remedy = "install a newer spherec" if newer else "install a matching spherec"
         raise DataError(f"{path} is of format version {shorten(actual)}, this spherec reads {version}; {remedy}")

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -16,7 +17,7 @@ from spherec.evaluation.metrics import Formula, Metric, RankedLists, find_metric
 from spherec.evaluation.scores import Scores
 from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker, Ranking
-from spherec.ranking.ranker import Indices, check_items, check_k
+from spherec.ranking.ranker import Indices, check_items, check_k, refuse_idle_dial
 
 _LONGEST = 10_000  # lists of this length are scored even where there are fewer items
 
@@ -49,13 +50,15 @@ def evaluate(
     k: int = 50,
     metrics: str | Iterable[str | Metric | Formula] | None = None,
     only: Indices | None = None,
+    mainstream: float | None = None,
 ) -> Scores:
     """Score the model's k best items for each user, without their training items, against the held-out pairs of `test`.
 
     `train` and `test` share their indices, as the parts of a split do. The popularity of an item is the number of users
     who have it in `train`. `metrics` are names of built-in metrics and metrics of your own, by default all built-in.
     A pair that is in both parts is an error, because a user's training items are never listed. `only` restricts all
-    lists to these item indices, such as the cold items of a split, and `test` must hold no other items.
+    lists to these item indices, such as the cold items of a split, and `test` must hold no other items. `mainstream`
+    turns the dial of a model with reach; by default it stands as the model has it.
     """
     for name, data in (("train", train), ("test", test)):
         if not isinstance(data, Interactions):
@@ -76,7 +79,15 @@ def evaluate(
     lister = _lister(model, train, test)
     if listed and not _takes_only(lister):
         raise ArgumentError(f"top of {type(lister).__name__} takes no only=, which lists some items alone; add it")
-    ranking = lister.top(users, k, without=train, **listed)
+    if mainstream is None:
+        ranking = lister.top(users, k, without=train, **listed)
+    elif isinstance(lister, ExactRanker):
+        refuse_idle_dial(mainstream, lister.vectors)
+        ranking = lister.top(users, k, without=train, mainstream=mainstream, **listed)
+    else:
+        raise ArgumentError(
+            f"mainstream is a dial of spherec's own models, got a {type(lister).__name__}; leave it out"
+        )
     if not isinstance(getattr(ranking, "items", None), np.ndarray):
         raise ArgumentError(
             f"top of {type(lister).__name__} must return a spherec.ranking.Ranking with items (B, k) as a NumPy array, "
@@ -103,15 +114,20 @@ def evaluate_cold(
     *,
     k: int = 50,
     metrics: str | Iterable[str | Metric | Formula] | None = None,
+    mainstream: float | None = None,
 ) -> ColdScores:
-    """Score the model on the cold items of a split by `splits.cold_items`, on the warm ones, and on all together."""
+    """Score the model on the cold items of a split by `splits.cold_items`, on the warm ones, and on all together.
+
+    The options are those of `evaluate`.
+    """
     if not isinstance(fold, ColdFold):
         raise ArgumentError(f"fold must be a split by splits.cold_items, got {quote(fold)}")
     chosen = None if metrics is None else find_metrics(metrics)
+    score_part = partial(evaluate, model, fold.train, k=k, metrics=chosen, mainstream=mainstream)
     return ColdScores(
-        cold=evaluate(model, fold.train, fold.cold, k=k, metrics=chosen, only=fold.cold_items),
-        warm=evaluate(model, fold.train, fold.warm, k=k, metrics=chosen, only=fold.warm_items),
-        all=evaluate(model, fold.train, fold.test, k=k, metrics=chosen),
+        cold=score_part(fold.cold, only=fold.cold_items),
+        warm=score_part(fold.warm, only=fold.warm_items),
+        all=score_part(fold.test),
     )
 
 

@@ -59,5 +59,12 @@ def align(vectors: Vectors, own: Interactions, data: Interactions) -> ExactRanke
             "that it was trained on"
         )
     user_index, item_index = (torch.as_tensor(np.maximum(index, 0), device=vectors.device) for index in (users, items))
-    aligned = DenseVectors(vectors.users(user_index), vectors.items(item_index), vectors.constraint)
+    reach = vectors.reach  # (I,)
+    aligned = DenseVectors(
+        vectors.users(user_index),
+        vectors.items(item_index),
+        vectors.constraint,
+        None if reach is None else reach[item_index][:, None],
+        vectors.mainstream,
+    )
     return ExactRanker(aligned, listed=items >= 0)

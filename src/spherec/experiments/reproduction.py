@@ -131,7 +131,7 @@ def _blank_results(
     for fold in range(experiment.folds) if folds is None else folds:
         for row in experiment.rows:
             identity: dict[str, Any] = {
-                "choices": [config.to_dict() for config in row.choices],
+                "choices": [config.to_record() for config in row.choices],
                 "mmr_at_most": row.mmr_at_most,
                 "data": data_name,
                 "folds": experiment.folds,

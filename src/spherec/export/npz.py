@@ -1,5 +1,6 @@
 """Export as an .npz archive: item_vectors, item_ids, item_names; user_vectors, user_ids; constraint.
 
+`dial_column` is there if items have reach: the column of `item_vectors` with their reach, and of `user_vectors` with λ.
 Ids are integers or texts of fixed width, names texts ("" where there is none); all are plain arrays of `numpy.load`.
 """
 
@@ -37,6 +38,8 @@ class NpzFormat:
         """Write the arrays of all tables; vectors as they are, texts compressed."""
         with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
             _write_member(archive, "constraint", (), np.dtype(f"<U{len(constraint)}"), [np.array(constraint)])
+            if tables[0].dial_column is not None:
+                _write_member(archive, "dial_column", (), np.dtype(np.int64), [np.array(tables[0].dial_column)])
             for table in tables:
                 _write_ids(archive, table)
                 if table.has_names:

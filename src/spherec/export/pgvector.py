@@ -39,8 +39,10 @@ class PgvectorFormat:
 def _script(tables: Sequence[ExportTable], constraint: Constraint, progress: ExportProgress) -> Iterator[str]:
     operator, index = _OPERATORS[constraint]
     dim, counts = tables[0].dim, " and ".join(f"{len(table):,} {table.kind}s" for table in tables)
-    yield f"-- The vectors of {counts}, {dim} dimensions, {_WORDS[constraint]}. Load them with: psql -f THIS_FILE\n"
+    where = _WORDS[constraint] + ("" if tables[0].dial_column is None else ", and 2 for reach")
+    yield f"-- The vectors of {counts}, {dim} dimensions, {where}. Load them with: psql -f THIS_FILE\n"
     yield f"-- Nearest first: ORDER BY embedding {operator} '[0.1, ...]' LIMIT 10\n"
+    yield from _describe_dial(tables[0])
     yield "\\set ON_ERROR_STOP on\n"  # or psql would take the data of a COPY that failed for commands
     yield "SET client_encoding = 'UTF8';\nBEGIN;\nCREATE EXTENSION IF NOT EXISTS vector;\n"
     for table in tables:
@@ -50,6 +52,14 @@ def _script(tables: Sequence[ExportTable], constraint: Constraint, progress: Exp
         else:
             yield f"-- No index: pgvector indexes vectors of up to {_MOST_INDEXED:,} dimensions.\n"
     yield "COMMIT;\n"
+
+
+def _describe_dial(table: ExportTable) -> Iterator[str]:
+    """Yield the comment that says which coordinate of a query is the dial, if items have reach."""
+    if table.dial_column is not None:
+        dial, last, default = table.dial_column + 1, table.dim, table.vectors.mainstream
+        yield f"-- Number {dial} of a user's vector is mainstream ({default:g}), number {last} is 0. To change it: "
+        yield f"subvector(embedding, 1, {table.dial_column}) || '[0.1, 0]'::vector\n"
 
 
 def _copy(table: ExportTable, progress: ExportProgress) -> Iterator[str]:

@@ -1,4 +1,8 @@
-"""The tables of an export: users or items with their ids, names and vectors, a block at a time."""
+"""The tables of an export: users or items with their ids, names and vectors, a block at a time.
+
+Where items have reach, it is made a coordinate: items are [v, r, √(M² − r²)], users [u, λ, 0] with the model's λ. Then
+the nearest by dot product, cosine or Euclidean distance are the model's lists, and another λ gives other lists.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -9,12 +13,13 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from spherec.data.files import json_text
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, quote
-from spherec.geometry import Vectors
+from spherec.geometry import Vectors, longest_reach, widen_items, widen_queries, widened_dim
 
 What = Literal["items", "users", "both"]
 """The vectors to export."""
@@ -62,8 +67,23 @@ class ExportTable:
 
     @property
     def dim(self) -> int:
-        """D, dimensions of a vector."""
-        return self.vectors.dim
+        """Dimensions of a vector: D, or D + 2 if items have reach."""
+        return widened_dim(self.vectors)
+
+    @property
+    def dial_column(self) -> int | None:
+        """Coordinate, counted from 0, that has λ in users and the reach in items; None if items have no reach."""
+        return None if self.reach is None else self.vectors.dim
+
+    @cached_property
+    def reach(self) -> Tensor | None:
+        """(I,) reach of the items; None if they have none."""
+        return self.vectors.reach
+
+    @cached_property
+    def longest(self) -> float:
+        """M, the largest reach of an item."""
+        return 0.0 if self.reach is None else longest_reach(self.reach)
 
     @property
     def has_names(self) -> bool:
@@ -123,10 +143,14 @@ class ExportBlock:
 
     @property
     def vectors(self) -> NDArray[np.float32]:
-        """The vectors (n, D)."""
-        vectors = self.table.vectors
+        """The vectors (n, D), with reach (n, D + 2)."""
+        vectors, reach = self.table.vectors, self.table.reach
         index = torch.arange(self.first, self.last, device=vectors.device)
         rows = vectors.items(index) if self.table.kind == "item" else vectors.users(index)
+        if reach is not None and self.table.kind == "item":
+            rows = widen_items(rows, reach[index], self.table.longest)
+        elif reach is not None:
+            rows = widen_queries(rows, rows.new_full((len(rows),), vectors.mainstream))
         return rows.cpu().numpy()
 
 

@@ -40,14 +40,14 @@ class Hinge(Loss):
 
     def fused_gradient(self, task: GradientTask, kernels: Backend) -> FusedGradient | None:
         """Return one pass over the pairs, if each has its own negatives and all weigh the same."""
-        if task.shared or task.weighted:
+        if task.shared or task.weighted or task.reach:
             return None
         on_sphere = task.constraint == "sphere"
 
         def gradient(
-            rows: Tensor, valid: Tensor, log_q: Tensor | None, weights: Tensor | None
+            rows: Tensor, valid: Tensor, log_q: Tensor | None, weights: Tensor | None, dial: Tensor | None
         ) -> tuple[Tensor, Tensor]:
-            del log_q, weights
+            del log_q, weights, dial
             return kernels.hinge_gradient(
                 rows, valid, margin=self.margin, ranked=self.rank_weight, n_items=task.n_items, on_sphere=on_sphere
             )

@@ -1,6 +1,6 @@
 """The protocol of a loss, and the distances that a loss looks at."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,10 +11,23 @@ from spherec.errors import ArgumentError
 from spherec.geometry import Constraint
 from spherec.kernels import Backend
 
-FusedGradient = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], tuple[Tensor, Tensor]]
-"""Function that takes raw rows (2 B + M, D) of B users, B positives and M negatives, `valid` (B, N), `log_q` (B | 1, N)
-and weights of pairs (B,), and returns the gradient of the rows and three sums (3,): loss, active pairs, places without
-a negative."""
+
+class FusedGradient(Protocol):
+    """A faster way to the gradient than autograd."""
+
+    def __call__(
+        self, rows: Tensor, valid: Tensor, log_q: Tensor | None, weights: Tensor | None, dial: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the gradient of the rows and three sums (3,): loss, active pairs, places without a negative.
+
+        Args:
+            rows: (2 B + M, D) raw rows of B users, B positives and M negatives; with reach (2 B + M, D + 1).
+            valid: (B, N) false in places without a negative.
+            log_q: (B | 1, N) log of the probability with which each negative was drawn.
+            weights: (B,) weights of pairs; None if they all weigh the same.
+            dial: (B,) λ of pairs; None without reach.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -29,11 +42,13 @@ class GradientTask:
     "True if a batch shares its negatives: M is N then, otherwise B N."
     weighted: bool
     "True if pairs have weights."
+    reach: bool = False
+    "True if the last number of an item's row is its reach; users have an idle one there."
 
 
 @dataclass(frozen=True)
 class Triplets:
-    """Squared distances of a batch of B pairs with N negatives each."""
+    """Squared distances of a batch of B pairs with N negatives each; with reach, d² − 2λτb, which may be negative."""
 
     positive: Tensor
     "(B,) to the positive item."
@@ -72,6 +87,11 @@ class Loss(Protocol):
         del task, kernels
         return None
 
+    def resolve(self, data: Interactions) -> "Loss":
+        """Return the loss with the settings filled in that come from the data; by default there are none."""
+        del data
+        return self
+
     @property
     def default_epochs(self) -> int:
         """Passes over the training pairs by default, unless `default_steps` asks for more."""
@@ -84,7 +104,7 @@ class Loss(Protocol):
 
     @property
     def fold_in_temperature(self) -> float:
-        """Temperature of the softmin by which new users are placed."""
+        """τ of the softmin by which new users are placed, and the unit of reach."""
         return 0.1
 
     @property

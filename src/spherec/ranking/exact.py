@@ -13,7 +13,9 @@ from spherec.geometry import Vectors
 from spherec.ranking.ranker import (
     Indices,
     LeftOut,
+    Mainstream,
     Ranking,
+    check_dial,
     check_items,
     check_queries,
     check_users,
@@ -30,7 +32,8 @@ _FEW_QUERIES = 32  # fewer are multiplied with all columns at once
 class ExactRanker:
     """Ranks all items by squared distance; of equally near items, the one with the lower index comes first.
 
-    The score is u·v − |v|²/2, which falls as |u − v|² grows. On the sphere |v|² is the same for all and left out.
+    The score is u·v − |v|²/2, which falls as |u − v|² grows. On the sphere |v|² is the same for all and left out. An
+    item with reach gets λ times its reach in addition.
 
     Args:
         vectors: Vectors of users and items.
@@ -48,6 +51,7 @@ class ExactRanker:
         self.vectors = vectors
         self._blocks = vectors.item_blocks if catalogue == "items" else vectors.user_blocks
         self._size = vectors.n_items if catalogue == "items" else vectors.n_users
+        self._reach = vectors.reach if catalogue == "items" else None  # (I,)
         self._unlisted = None if listed is None else torch.as_tensor(~listed, device=vectors.device)  # (I,)
 
     def top(
@@ -58,14 +62,17 @@ class ExactRanker:
         without: Interactions | None = None,
         only: Indices | None = None,
         exclude: Indices | None = None,
+        mainstream: Mainstream | None = None,
     ) -> Ranking:
         """Return the k best items for user indices (B,), without those that the users have in `without`."""
         users = check_users(users, self.vectors.n_users)
         ranking = Ranking.empty(len(users), k)
+        dial = check_dial(mainstream, len(users), self.vectors)  # (B,)
         closed, room = self._find_closed(only, exclude), self._room(len(users))
         for block in split_blocks(len(users), len(room)):
             queries = self.vectors.users(torch.as_tensor(users[block], device=self.vectors.device))  # (b, D)
-            ranking.put(block, *self._rank(queries, int(k), LeftOut.of_users(users[block], without), closed, room))
+            left_out = LeftOut.of_users(users[block], without)
+            ranking.put(block, *self._rank(queries, int(k), left_out, closed, dial[block], room))
         return ranking
 
     def top_of(
@@ -76,15 +83,17 @@ class ExactRanker:
         without: LeftOut | Sequence[Indices] | None = None,
         only: Indices | None = None,
         exclude: Indices | None = None,
+        mainstream: Mainstream | None = None,
     ) -> Ranking:
         """Return the k best items for vectors (B, D), without those in each query's list of item indices."""
         check_queries(queries, self.vectors.dim)
         left_out = LeftOut.of_lists(without, len(queries), self._size)
         ranking = Ranking.empty(len(queries), k)
+        dial = check_dial(mainstream, len(queries), self.vectors)  # (B,)
         closed, room = self._find_closed(only, exclude), self._room(len(queries))
         for block in split_blocks(len(queries), len(room)):
             some = torch.as_tensor(queries[block], device=self.vectors.device)  # (b, D)
-            ranking.put(block, *self._rank(some, int(k), left_out.select(block), closed, room))
+            ranking.put(block, *self._rank(some, int(k), left_out.select(block), closed, dial[block], room))
         return ranking
 
     def _room(self, n_queries: int) -> Tensor:
@@ -107,12 +116,19 @@ class ExactRanker:
         return chosen if self._unlisted is None else chosen | self._unlisted
 
     def _rank(
-        self, queries: Tensor, k: int, left_out: LeftOut, closed: Tensor | None, room: Tensor
+        self,
+        queries: Tensor,
+        k: int,
+        left_out: LeftOut,
+        closed: Tensor | None,
+        dial: NDArray[np.float32],
+        room: Tensor,
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Rank all items for queries (b, D), carrying the best k from one block of items to the next."""
+        """Rank all items for queries (b, D) with λ (b,), carrying the best k from one block of items to the next."""
         rows, own = (torch.as_tensor(part, device=queries.device) for part in (left_out.queries, left_out.items))
         best = queries.new_empty(len(queries), 0)  # (b, ≤ k) scores
         listed = torch.empty(len(queries), 0, dtype=torch.int64, device=queries.device)  # (b, ≤ k) item indices
+        share = torch.as_tensor(dial, device=queries.device)  # (b,)
         first = 0
         for items in self._blocks():  # (c, D)
             last = first + len(items)
@@ -120,6 +136,8 @@ class ExactRanker:
             _multiply(queries, items, scores)
             if self.vectors.constraint == "ball":
                 scores -= items.square().sum(1) / 2
+            if self._reach is not None:
+                scores.addr_(share, self._reach[first:last])
             if closed is not None:
                 scores.masked_fill_(closed[first:last], float("-inf"))
             if len(own):

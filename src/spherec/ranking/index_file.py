@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -123,7 +124,8 @@ def _checksum(content: NDArray[np.uint8]) -> int:
 def _describe(vectors: Vectors) -> dict[str, Any]:
     """Return what tells these vectors from others."""
     checksum = 0
-    for block in vectors.item_blocks():
+    reach = () if vectors.reach is None else (vectors.reach,)
+    for block in chain(vectors.item_blocks(), reach):
         checksum = zlib.crc32(np.ascontiguousarray(block.cpu().numpy()).data, checksum)
     return {
         "items": vectors.n_items,

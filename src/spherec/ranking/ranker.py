@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 from spherec.data.events import pair_keys
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, quote
-from spherec.geometry import Vectors
+from spherec.geometry import Vectors, check_mainstream
 
 Indices = NDArray[np.integer[Any]]
 """Item indices (n,)."""
+
+Mainstream = float | NDArray[np.floating[Any]]
+"""λ, the share of reach that counts: one number for all queries, or one for each (B,)."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Ranking:
 
 
 class Ranker(Protocol):
-    """Ranks items by distance. On the sphere the score is u·v, in the ball u·v − |v|²/2: the same in every ranker."""
+    """Ranks items by score: on the sphere u·v, in the ball u·v − |v|²/2, and λ times the item's reach if it has one."""
 
     @property
     def vectors(self) -> Vectors:
@@ -59,6 +62,7 @@ class Ranker(Protocol):
         without: Interactions | None = None,
         only: Indices | None = None,
         exclude: Indices | None = None,
+        mainstream: Mainstream | None = None,
     ) -> Ranking:
         """Return the k best items for users.
 
@@ -68,6 +72,7 @@ class Ranker(Protocol):
             without: Interactions whose items are left out, each user's own for that user.
             only: The only items that may be listed, for all users.
             exclude: Items that must not be listed, for all users.
+            mainstream: λ; by default that of the vectors.
         """
         ...
 
@@ -79,6 +84,7 @@ class Ranker(Protocol):
         without: "LeftOut | Sequence[Indices] | None" = None,
         only: Indices | None = None,
         exclude: Indices | None = None,
+        mainstream: Mainstream | None = None,
     ) -> Ranking:
         """Return the k best items for vectors (B, D); `without` has a list of item indices for each of them."""
         ...
@@ -138,6 +144,34 @@ class LeftOut:
         new = pair_keys(np.arange(len(self.counts))[:, None], everybody, n_items).ravel()
         keys = np.union1d(own, new)  # ascending: query after query
         return LeftOut(np.bincount(keys // n_items, minlength=len(self.counts)), keys % n_items)
+
+
+def check_dial(mainstream: Mainstream | None, n_queries: int, vectors: Vectors) -> NDArray[np.float32]:
+    """Return λ of each query (B,), by default that of the vectors; raise an `ArgumentError` unless it is in range."""
+    if mainstream is None:
+        return np.full(n_queries, vectors.mainstream, dtype=np.float32)
+    try:
+        dial = np.asarray(mainstream, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        dial = None
+    if dial is None or dial.ndim == 0:
+        return np.full(n_queries, check_mainstream(mainstream), dtype=np.float32)  # type: ignore[arg-type]
+    if dial.shape != (n_queries,):
+        raise ArgumentError(
+            f"mainstream must be one number, or one for each of {n_queries:,} queries, got {dial.shape}"
+        )
+    for extreme in (dial.min(initial=0), dial.max(initial=0)):
+        check_mainstream(float(extreme))
+    return dial.astype(np.float32)
+
+
+def refuse_idle_dial(mainstream: Mainstream | None, vectors: Vectors) -> None:
+    """Raise an `ArgumentError` if λ is given, but items have no reach that it could count."""
+    if mainstream is not None and vectors.reach is None:
+        raise ArgumentError(
+            "mainstream has no effect, because this model has no reach; leave it out, or train with reach, as the "
+            "preset accurate does"
+        )
 
 
 def check_k(k: int) -> None:

@@ -3,7 +3,8 @@
 Only this file imports usearch.
 
 The graph holds its own, coarser copy of the vectors and names candidates; their scores come from the vectors themselves
-and are those of `ExactRanker`. An item may be missed; its score is never wrong.
+and are those of `ExactRanker`. An item may be missed; its score is never wrong. Items with reach have two coordinates
+more in the graph (`widen_items`), and a query says by one of its own how much of the reach counts.
 
 Yu. A. Malkov, D. A. Yashunin: Efficient and robust approximate nearest neighbor search using Hierarchical Navigable
 Small World graphs, 2016.
@@ -17,15 +18,26 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from spherec.data.events import pair_keys
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, quote
-from spherec.geometry import Vectors
+from spherec.geometry import Vectors, longest_reach, widen_items, widen_queries, widened_dim
 from spherec.processes import ProcessLock
 from spherec.ranking import index_file
 from spherec.ranking.exact import ExactRanker
-from spherec.ranking.ranker import Indices, LeftOut, Ranking, check_queries, check_users, refuse_nan, split_blocks
+from spherec.ranking.ranker import (
+    Indices,
+    LeftOut,
+    Mainstream,
+    Ranking,
+    check_dial,
+    check_queries,
+    check_users,
+    refuse_nan,
+    split_blocks,
+)
 
 try:
     from usearch.index import Index
@@ -87,6 +99,7 @@ class UsearchRanker:
         self._content = content  # the bytes of which the index is a view
         self._searching = ProcessLock()
         self._exact = ExactRanker(vectors)
+        self._reach = None if vectors.reach is None else vectors.reach.cpu().numpy()  # (I,)
 
     @classmethod
     def build(
@@ -161,16 +174,18 @@ class UsearchRanker:
         without: Interactions | None = None,
         only: Indices | None = None,
         exclude: Indices | None = None,
+        mainstream: Mainstream | None = None,
     ) -> Ranking:
         """Return the k best items for user indices (B,), without those that the users have in `without`."""
         if not self._can_search(k, only, exclude):
-            return self._exact.top(users, k, without=without, only=only, exclude=exclude)
+            return self._exact.top(users, k, without=without, only=only, exclude=exclude, mainstream=mainstream)
         users = check_users(users, self.vectors.n_users)
+        dial = check_dial(mainstream, len(users), self.vectors)  # (B,)
         ranking = Ranking.empty(len(users), k)
         for block in split_blocks(len(users), _QUERIES):
             queries = self.vectors.users(torch.as_tensor(users[block], device=self.vectors.device)).cpu().numpy()
             left_out = LeftOut.of_users(users[block], without).extend(exclude, self.vectors.n_items)
-            ranking.put(block, *self._rank(queries, int(k), left_out))
+            ranking.put(block, *self._rank(queries, int(k), left_out, dial[block]))
         return ranking
 
     def top_of(
@@ -181,15 +196,17 @@ class UsearchRanker:
         without: LeftOut | Sequence[Indices] | None = None,
         only: Indices | None = None,
         exclude: Indices | None = None,
+        mainstream: Mainstream | None = None,
     ) -> Ranking:
         """Return the k best items for vectors (B, D), without those in each query's list of item indices."""
         if not self._can_search(k, only, exclude):
-            return self._exact.top_of(queries, k, without=without, only=only, exclude=exclude)
+            return self._exact.top_of(queries, k, without=without, only=only, exclude=exclude, mainstream=mainstream)
         check_queries(queries, self.vectors.dim)
+        dial = check_dial(mainstream, len(queries), self.vectors)  # (B,)
         left_out = LeftOut.of_lists(without, len(queries), self.vectors.n_items).extend(exclude, self.vectors.n_items)
         ranking = Ranking.empty(len(queries), k)
         for block in split_blocks(len(queries), _QUERIES):
-            ranking.put(block, *self._rank(queries[block], int(k), left_out.select(block)))
+            ranking.put(block, *self._rank(queries[block], int(k), left_out.select(block), dial[block]))
         return ranking
 
     def _can_search(self, k: int, only: Indices | None, exclude: Indices | None) -> bool:
@@ -204,9 +221,12 @@ class UsearchRanker:
         return self.config.exact_beyond * self.vectors.n_items
 
     def _rank(
-        self, queries: NDArray[np.float32], k: int, left_out: LeftOut
+        self, queries: NDArray[np.float32], k: int, left_out: LeftOut, dial: NDArray[np.float32]
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Rank the candidates of the graph for queries (b, D); ask again, or rank exactly, where too few are left."""
+        """Rank the candidates of the graph for queries (b, D) with λ (b,).
+
+        Ask the graph again, or rank exactly, where too few are left.
+        """
         items = np.full((len(queries), k), -1, dtype=np.int64)
         scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
         possible = np.minimum(k, self.vectors.n_items - left_out.counts)  # (b,)
@@ -216,12 +236,13 @@ class UsearchRanker:
             beyond = ask[pending] > self._most
             rows = pending[beyond]
             if len(rows):
-                exact = self._exact.top_of(queries[rows], k, without=left_out.select(rows))
+                exact = self._exact.top_of(queries[rows], k, without=left_out.select(rows), mainstream=dial[rows])
                 items[rows], scores[rows] = exact.items, exact.scores
             short = []  # queries that got too few
             for count in np.unique(ask[pending[~beyond]]):
                 rows = pending[~beyond][ask[pending[~beyond]] == count]
-                items[rows], scores[rows] = self._search(queries[rows], int(count), k, left_out.select(rows))
+                some = left_out.select(rows)
+                items[rows], scores[rows] = self._search(queries[rows], int(count), k, some, dial[rows])
                 short.append(rows[(items[rows] >= 0).sum(1) < possible[rows]])
             pending = np.concatenate(short) if short else pending[:0]
             ask[pending] *= 2
@@ -234,12 +255,14 @@ class UsearchRanker:
         return np.minimum(wanted, self.vectors.n_items).astype(np.int64)
 
     def _search(
-        self, queries: NDArray[np.float32], count: int, k: int, left_out: LeftOut
+        self, queries: NDArray[np.float32], count: int, k: int, left_out: LeftOut, dial: NDArray[np.float32]
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Return the k best (b, k) of `count` candidates each, and their scores."""
-        n_items = self.vectors.n_items
+        n_items, asked = self.vectors.n_items, queries
+        if self._reach is not None:
+            asked = widen_queries(torch.from_numpy(queries), torch.from_numpy(dial)).numpy()  # (b, D + 2)
         with self._searching:  # usearch does not promise that several threads may search at once
-            matches = self._index.search(queries, count, threads=torch.get_num_threads())  # looks at `count`, too
+            matches = self._index.search(asked, count, threads=torch.get_num_threads())  # looks at `count`, too
         items = matches.keys.reshape(len(queries), -1).astype(np.int64)  # (b, c)
         counts = np.reshape(getattr(matches, "counts", items.shape[1]), (-1, 1))  # (b, 1); of one query: all are found
         absent = np.arange(items.shape[1]) >= counts  # (b, c)
@@ -247,6 +270,8 @@ class UsearchRanker:
         rows = np.arange(len(queries))[:, None]  # (b, 1)
         absent |= np.isin(pair_keys(rows, items, n_items), pair_keys(left_out.queries, left_out.items, n_items))
         scores = self._scores(queries, items)  # (b, c)
+        if self._reach is not None:
+            scores += dial[:, None] * self._reach[items]
         refuse_nan(scores)
         scores[absent] = -np.inf
         order = np.lexsort((items, -scores), axis=1)[:, :k]  # of equal scores the lower index first
@@ -256,7 +281,7 @@ class UsearchRanker:
         return items, np.pad(scores, padding, constant_values=-np.inf)
 
     def _scores(self, queries: NDArray[np.float32], items: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Score items (b, c) as `ExactRanker` does."""
+        """Score items (b, c) as `ExactRanker` does, without their reach."""
         scores = np.empty(items.shape, dtype=np.float32)
         size = max(_BLOCK // (items.shape[1] * queries.shape[1]), 1)  # queries at a time
         for first in range(0, len(items), size):
@@ -271,9 +296,9 @@ class UsearchRanker:
 
 
 def _chunks(vectors: Vectors) -> Iterator[NDArray[np.float32]]:
-    """Yield all item vectors (c, D), `_ADDED` at a time, whatever the size of the blocks they come in."""
-    rest = np.empty((0, vectors.dim), dtype=np.float32)
-    for block in vectors.item_blocks():
+    """Yield all item vectors (c, D), with reach (c, D + 2), `_ADDED` at a time, whatever blocks they come in."""
+    rest = np.empty((0, widened_dim(vectors)), dtype=np.float32)
+    for block in _widened_blocks(vectors):
         rows = block.cpu().numpy()
         rest = np.concatenate((rest, rows)) if len(rest) else rows
         while len(rest) >= _ADDED:
@@ -281,6 +306,18 @@ def _chunks(vectors: Vectors) -> Iterator[NDArray[np.float32]]:
             rest = rest[_ADDED:]
     if len(rest):
         yield rest
+
+
+def _widened_blocks(vectors: Vectors) -> Iterator[Tensor]:
+    """Yield the item vectors, block after block, widened by their reach if they have one."""
+    reach, first = vectors.reach, 0
+    if reach is None:
+        yield from vectors.item_blocks()
+        return
+    longest = longest_reach(reach)
+    for block in vectors.item_blocks():
+        yield widen_items(block, reach[first : first + len(block)], longest)
+        first += len(block)
 
 
 def _view(content: NDArray[np.uint8], vectors: Vectors, config: Hnsw) -> Index:
@@ -297,7 +334,7 @@ def _restore(content: NDArray[np.uint8], vectors: Vectors, config: Hnsw) -> Usea
 
 def _empty(vectors: Vectors, config: Hnsw) -> Index:
     return Index(
-        ndim=vectors.dim,
+        ndim=widened_dim(vectors),
         metric=_METRICS[vectors.constraint],
         dtype=config.dtype,
         connectivity=config.connectivity,

@@ -78,6 +78,9 @@ class CML(TrainedModel):
         subspace_dim: Largest number of dimensions of a subspace. The space is divided into equal subspaces that learn
             independently; a squared distance is the mean of theirs. Default: None, one space.
         constraint: "sphere" (default) keeps vectors on the unit sphere, "ball" inside the unit ball.
+        reach: True gives each item a number that makes it reach more people, and lists a dial, `mainstream`. Default:
+            False; True in the presets accurate, balanced and niche.
+        mainstream: The dial by default: 1 the most popular lists, 0 and below the long tail. Needs `reach`. Default: 1.
         loss: What is minimised: `Hinge` (default, margin 1.0) or `Softmin`.
         sampler: How negatives are drawn: `TwoStage` (default), `Uniform`, `Popularity`, `Hard` or `SemiHard`.
         optimizer: Learning rate and schedule, as a dict or a `spherec.optim.Adam`. Default: learning rate 0.001,
@@ -103,6 +106,8 @@ class CML(TrainedModel):
         dim: int | FromPreset = FROM_PRESET,
         subspace_dim: int | FromPreset | None = FROM_PRESET,
         constraint: Constraint | FromPreset = FROM_PRESET,
+        reach: bool | FromPreset = FROM_PRESET,
+        mainstream: float | FromPreset = FROM_PRESET,
         loss: Loss | Mapping[str, Any] | FromPreset = FROM_PRESET,
         sampler: Sampling | Mapping[str, Any] | FromPreset = FROM_PRESET,
         optimizer: Adam | Mapping[str, Any] | FromPreset = FROM_PRESET,
@@ -123,6 +128,8 @@ class CML(TrainedModel):
             "dim": dim,
             "subspace_dim": subspace_dim,
             "constraint": constraint,
+            "reach": reach,
+            "mainstream": mainstream,
             "loss": loss,
             "sampler": sampler,
             "optimizer": optimizer,
@@ -247,7 +254,8 @@ class CML(TrainedModel):
             state = self._state
             growth = merge(state.data, new)
             initial = initial_vectors(growth, state.artifact, state.fold_in)
-            config, share = growth.plan(self.config, epochs, validation)
+            settings = self.config.resolve(growth.data)
+            config, share = growth.plan(settings, epochs, validation)
             learned, validate = growth.hold_out(config, share)
             with enough_memory(), show_progress(progress, config, learned, validate) as callback:
                 trained = train(
@@ -258,7 +266,7 @@ class CML(TrainedModel):
                     initial=initial,
                     progress=callback,
                 )
-            self._current = ModelState.of(Artifact.of(replace(trained, config=self.config), growth.data))
+            self._current = ModelState.of(Artifact.of(replace(trained, config=settings), growth.data))
         return self
 
     def fold_in(

@@ -13,7 +13,7 @@ Its gradient
 
 changes by at most 1/τ where u moves by 1. So a step of τ down the gradient, back onto the sphere or into the ball,
 never makes it worse. Steps begin larger, and are halved whenever one makes it worse. Where the space has subspaces, all
-of this happens in each of them, as in training.
+of this happens in each of them, as in training. Where items have reach, half of it counts in s, the mean in training.
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from spherec import rng
-from spherec.artifact import Artifact
+from spherec.artifact import MIDDLE_OF_DIAL, Artifact
 from spherec.geometry import join_subspaces, project, split_subspaces, to_vectors
 
 _POOL = 2000
@@ -64,6 +64,8 @@ class NegativePool:
         # In exponents, s = u·v − |v|²/2 − |u|²/2: the last is the same for all, and on the sphere so is the one before.
         length = parts.square().sum(-1) * (vectors.constraint == "ball")  # (P, c)
         offset = torch.tensor(log_weight, dtype=torch.float32) - length / (2 * temperature)  # (P, c)
+        if vectors.item_reach is not None:
+            offset += MIDDLE_OF_DIAL * vectors.item_reach[torch.from_numpy(items)].T / temperature
         return cls(items, log_weight, temperature, parts, offset)
 
 

@@ -84,7 +84,8 @@ def merge(old: Interactions, new: Interactions) -> Growth:
 def initial_vectors(growth: Growth, artifact: Artifact, fold_in: FoldIn) -> DenseVectors:
     """Return the vectors that training continues from.
 
-    Old rows stay where they are, new users are placed by their items, new items begin among their users.
+    Old rows stay where they are, new users are placed by their items, new items begin among their users, with the reach
+    of items that have as many.
     """
     if not growth.fresh.any():
         raise DataError("there is nothing new in these interactions; give some that the model has not learned from")
@@ -100,7 +101,19 @@ def initial_vectors(growth: Growth, artifact: Artifact, fold_in: FoldIn) -> Dens
             users[user] = fold_in.place(own[known[own]])
     _place_among_users(items, users, data, np.flatnonzero(~known))
     constraint = vectors.constraint
-    return DenseVectors(project(users, constraint), project(items, constraint), constraint)
+    reach = None if vectors.item_reach is None else _extend_reach(vectors.item_reach, data.users_per_item)
+    return DenseVectors(project(users, constraint), project(items, constraint), constraint, reach, vectors.mainstream)
+
+
+def _extend_reach(old: Tensor, counts: NDArray[np.int64]) -> Tensor:
+    """Return the reach (I, P) of old items followed by that of new ones: what their numbers of users (I,) lead to.
+
+    A line through the old items says how reach grows with log(1 + users).
+    """
+    depth = torch.from_numpy(np.log1p(counts)).float()  # (I,)
+    known, new = (torch.stack((torch.ones_like(x), x), 1) for x in (depth[: len(old)], depth[len(old) :]))  # (n, 2)
+    line = torch.linalg.lstsq(known, old, driver="gelsd").solution  # (2, P)
+    return torch.cat((old, new @ line))
 
 
 def _place_among_users(items: Tensor, users: Tensor, data: Interactions, new: NDArray[np.int64]) -> None:

@@ -21,7 +21,7 @@ from spherec.evaluation.foreign import align
 from spherec.geometry import DenseVectors, squared_distance
 from spherec.processes import ProcessLock
 from spherec.ranking import ExactRanker, Ranker, Ranking
-from spherec.ranking.ranker import check_k, refuse_nan
+from spherec.ranking.ranker import check_dial, check_k, refuse_idle_dial, refuse_nan
 from spherec.recommender import results_file
 from spherec.recommender.fold_in import FoldIn
 from spherec.recommender.results import Reason, Recommended, Results, SimilarItem, SimilarUser
@@ -93,6 +93,7 @@ class TrainedModel:
         only: Ids | None = None,
         exclude: Ids | None = None,
         exclude_seen: bool = True,
+        mainstream: float | None = None,
         unknown: Unknown = "error",
     ) -> Results[Recommended]:
         """Return the k nearest items of a user, or of each of several users.
@@ -103,10 +104,13 @@ class TrainedModel:
             only: Items that may be recommended; by default all.
             exclude: Items that must not be recommended.
             exclude_seen: Leave out the items that the user has.
+            mainstream: Share of popularity that counts, for a model with reach: 1 gives the most popular lists, 0
+                counts none, below 0 lists the long tail. By default as the model's settings say.
             unknown: "error" raises an `UnknownIdError` for ids that the model does not know, "skip" ignores them.
         """
         state = self._state
         k = _check_k(k, state.data.n_items)
+        refuse_idle_dial(mainstream, state.vectors)
         index = look_up(users, state.data.user_ids, "user", unknown)  # (B,)
         ranking = state.ranker.top(
             index,
@@ -114,6 +118,7 @@ class TrainedModel:
             without=state.data if exclude_seen else None,
             only=_look_up_items(only, state.data, unknown),
             exclude=_look_up_items(exclude, state.data, unknown),
+            mainstream=mainstream,
         )
         near = _Near.of(ranking, state.vectors.users(torch.from_numpy(index)), state.vectors.constraint)
         return Results(Recommended, near.items(state.data, "item") | {"user": near.queries(state.data.user_ids, index)})
@@ -126,6 +131,7 @@ class TrainedModel:
         only: Ids | None = None,
         exclude: Ids | None = None,
         exclude_seen: bool = True,
+        mainstream: float | None = None,
         unknown: Unknown = "error",
     ) -> Results[Recommended]:
         """Return the k nearest items of a user whom the model has never seen, placed by the items that they have.
@@ -136,10 +142,12 @@ class TrainedModel:
             only: Items that may be recommended; by default all.
             exclude: Items that must not be recommended.
             exclude_seen: Leave out `items`.
+            mainstream: As in `recommend`.
             unknown: "error" raises an `UnknownIdError` for ids that the model does not know, "skip" ignores them.
         """
         state = self._state
         k = _check_k(k, state.data.n_items)
+        refuse_idle_dial(mainstream, state.vectors)
         own = np.unique(look_up(items, state.data.item_ids, "item", unknown)).astype(np.int32)  # (n,)
         if not len(own):
             raise ArgumentError("recommend_for needs at least one item that the model knows, got none")
@@ -150,6 +158,7 @@ class TrainedModel:
             without=[own] if exclude_seen else None,
             only=_look_up_items(only, state.data, unknown),
             exclude=_look_up_items(exclude, state.data, unknown),
+            mainstream=mainstream,
         )
         near = _Near.of(ranking, user, state.vectors.constraint)
         return Results(Recommended, near.items(state.data, "item") | {"user": [None] * len(near.index)})
@@ -163,6 +172,7 @@ class TrainedModel:
         only: Ids | None = None,
         exclude: Ids | None = None,
         exclude_seen: bool = True,
+        mainstream: float | None = None,
         unknown: Unknown = "error",
         guard_formulas: bool = False,
         progress: Callable[[int], None] | None = None,
@@ -179,6 +189,7 @@ class TrainedModel:
             only: Items that may be recommended; by default all.
             exclude: Items that must not be recommended.
             exclude_seen: Leave out the items that a user has.
+            mainstream: As in `recommend`.
             unknown: "error" raises an `UnknownIdError` for ids that the model does not know, "skip" ignores them.
             guard_formulas: In CSV, put an apostrophe before ids and names that begin with = + - @, which a spreadsheet
                 would take for formulas. By default they are written as they are.
@@ -187,17 +198,26 @@ class TrainedModel:
         model = TrainedModel(self._state)  # one version for all blocks
         only, exclude = (None if ids is None else list_ids(ids) for ids in (only, exclude))
         recommend = partial(
-            model.recommend, k=k, only=only, exclude=exclude, exclude_seen=exclude_seen, unknown=unknown
+            model.recommend,
+            k=k,
+            only=only,
+            exclude=exclude,
+            exclude_seen=exclude_seen,
+            mainstream=mainstream,
+            unknown=unknown,
         )
         return results_file.write_results(path, recommend, model.data, users, progress, guard_formulas=guard_formulas)
 
     def similar_items(self, items: Ids, k: int = 10, *, unknown: Unknown = "error") -> Results[SimilarItem]:
-        """Return the k items nearest to an item, or to each of several; the item itself is not listed."""
+        """Return the k items nearest to an item, or to each of several; the item itself is not listed.
+
+        Reach does not count here: a bestseller is no more similar than others.
+        """
         state = self._state
         k = _check_k(k, state.data.n_items)
         index = look_up(items, state.data.item_ids, "item", unknown)  # (B,)
         queries = state.vectors.items(torch.from_numpy(index))  # (B, D)
-        ranking = state.ranker.top_of(queries.numpy(), k, without=list(index[:, None]))
+        ranking = state.ranker.top_of(queries.numpy(), k, without=list(index[:, None]), mainstream=0.0)
         near = _Near.of(ranking, queries, state.vectors.constraint)
         asked = {"item": near.queries(state.data.item_ids, index)}
         return Results(SimilarItem, near.items(state.data, "similar") | asked)
@@ -222,17 +242,20 @@ class TrainedModel:
         who = look_up(user, state.data.user_ids, "user", "error")  # (1,)
         what = look_up(item, state.data.item_ids, "item", "error")  # (1,)
         query = state.vectors.items(torch.from_numpy(what))  # (1, D)
-        ranking = state.exact.top_of(query.numpy(), k, only=state.data.items_of(int(who[0])), exclude=what)
+        own = state.data.items_of(int(who[0]))
+        ranking = state.exact.top_of(query.numpy(), k, only=own, exclude=what, mainstream=0.0)
         near = _Near.of(ranking, query, state.vectors.constraint)
         ids = {"user": near.queries(state.data.user_ids, who), "item": near.queries(state.data.item_ids, what)}
         return Results(Reason, near.items(state.data, "because") | ids)
 
-    def score(self, users: Ids, items: Ids) -> NDArray[np.float32]:
+    def score(self, users: Ids, items: Ids, *, mainstream: float | None = None) -> NDArray[np.float32]:
         """Return how near pairs of users and items are (n,): 1 − d²/2, on the sphere the dot product.
 
-        Users and items are of the same length, or one of them is a single id.
+        With reach, the item's is added, `mainstream` times. Users and items are of the same length, or one of them is a
+        single id.
         """
         state = self._state
+        refuse_idle_dial(mainstream, state.vectors)
         who = look_up(users, state.data.user_ids, "user", "error")
         what = look_up(items, state.data.item_ids, "item", "error")
         try:
@@ -242,6 +265,8 @@ class TrainedModel:
                 f"users and items must be as many, or one of them single, got {len(who)} and {len(what)}"
             ) from None
         scores = (1 - squared_distance(state.vectors.users(pairs[0]), state.vectors.items(pairs[1])) / 2).numpy()
+        if state.vectors.reach is not None:
+            scores += check_dial(mainstream, len(scores), state.vectors) * state.vectors.reach.numpy()[pairs[1]]
         refuse_nan(np.abs(scores))
         return scores
 
@@ -306,7 +331,7 @@ class _Near:
     index: NDArray[np.int64]
     "(n,) index of the neighbour."
     score: NDArray[np.float32]
-    "(n,) 1 − d²/2."
+    "(n,) 1 − d²/2, and λ times the reach of an item."
 
     @classmethod
     def of(cls, ranking: Ranking, queries: Tensor, constraint: Literal["sphere", "ball"]) -> "_Near":

@@ -68,6 +68,8 @@ class CheckpointFile:
         tensors = _tensors(run) | {"generator": run.generator.get_state()}
         if standing.best is not None:
             tensors |= {"best_users": standing.best.user_table, "best_items": standing.best.item_table}
+            if standing.best.item_reach is not None:
+                tensors["best_reach"] = standing.best.item_reach
         manifest = {
             "format": FORMAT,
             "version": VERSION,
@@ -126,22 +128,26 @@ def count_epochs(path: str | PathLike[str]) -> int:
 def estimate_checkpoint(data: Interactions, config: Training, *, validated: bool) -> int:
     """Return about how many bytes a checkpoint takes: rows with two moments, and the best vectors if validated."""
     rows = data.n_users + data.n_items
-    return rows * (4 * config.dim * (4 if validated else 3) + 8 * config.subspaces) + 10_000
+    numbers = config.dim + (config.subspaces if config.reach else 0)
+    return rows * (4 * numbers * (4 if validated else 3) + 8 * config.subspaces) + 10_000
 
 
 def _restore(run: Run, arrays: dict[str, NDArray[Any]], manifest: dict[str, Any], n_pairs: int) -> Standing:
     """Put the run into the state of the arrays, and return its position; everything is checked before."""
     tensors = _tensors(run)
     best = None
-    rows = {"best_users": (run.vectors.n_users, run.config.dim), "best_items": (run.n_items, run.config.dim)}
+    config = run.config
+    rows = {"best_users": (run.vectors.n_users, config.dim), "best_items": (run.n_items, config.dim)}
+    if config.reach:
+        rows["best_reach"] = (run.n_items, config.subspaces)
     for name, tensor in tensors.items():
         _check_array(name, arrays[name], (*tensor.shape,), str(tensor.dtype).removeprefix("torch."))
     standing = _check_position(manifest, n_pairs, run.config.batch_size)
     if standing.history.best is not None:
         for name, shape in rows.items():
             _check_array(name, arrays[name], shape, "float32")
-        users, items = (_tensor(arrays[name]).to(run.vectors.device) for name in rows)
-        best = DenseVectors(users, items, run.config.constraint)
+        users, items, *reach = (_tensor(arrays[name]).to(run.vectors.device) for name in rows)
+        best = DenseVectors(users, items, config.constraint, reach[0] if reach else None, config.mainstream)
     elif set(rows) & set(arrays):
         raise ValueError("it has best vectors, but no epoch was validated")
     steps_per_epoch = -(-n_pairs // run.config.batch_size)
@@ -216,7 +222,7 @@ def fingerprint(
     data: Interactions, config: Training, initial: DenseVectors | None, device: torch.device, *, validated: bool
 ) -> dict[str, Any]:
     """Return what must be the same for a run to continue: all but its length, unless a schedule depends on that."""
-    settings = config.to_dict()
+    settings = config.to_record()
     for name in ("patience", *(("epochs",) if config.optimizer.schedule == "constant" else ())):
         del settings[name]
     given = [] if initial is None else [rows.cpu().numpy() for rows in (initial.user_table, initial.item_table)]

@@ -10,7 +10,7 @@ import numpy as np
 
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, quote, suggest
-from spherec.geometry import Constraint
+from spherec.geometry import Constraint, check_mainstream
 from spherec.losses import LOSSES, Hinge, Loss, UnknownLoss
 from spherec.optim import Adam
 from spherec.sampling import SAMPLERS, Sampling, TwoStage, UnknownSampling
@@ -19,7 +19,14 @@ _EPOCHS_BETWEEN_LOOKS, _STEPS_BETWEEN_LOOKS = 2, 500
 
 _AUTO = "auto"  # stands in TOML, which has no null, for a value that depends on the data or on other settings
 _BY_SIZE = "by the size of the data"
-_MEANING_OF_AUTO = {"subspace_dim": "as dim: one space", "epochs": _BY_SIZE, "validate_every": _BY_SIZE}
+_MEANING_OF_AUTO = {
+    "subspace_dim": "as dim: one space",
+    "epochs": _BY_SIZE,
+    "validate_every": _BY_SIZE,
+    "loss.temperature": "by the density of the data",
+}
+
+_NEWER = (("reach", False), ("mainstream", 1.0))  # settings that the first records do not have, with their defaults
 
 _KINDS: dict[str, Mapping[str, Any]] = {"loss": LOSSES, "sampler": SAMPLERS, "optimizer": {"Adam": Adam}}
 
@@ -42,6 +49,13 @@ class Training:
     space. By default there is one."""
     constraint: Constraint = "sphere"
     "Space of the vectors: the unit sphere, or (the original CML) the unit ball."
+    reach: bool = False
+    """True gives each item one more number, its reach b, which adds λτb to all its scores: an item can be near many
+    people without lying between them. Training draws λ from 0 to 1 for each pair, so that the model suits every place
+    of this dial. In several subspaces an item has a reach in each. Only on the sphere."""
+    mainstream: float = 1.0
+    """λ of lists by default: 1 the most popular lists that were learned, 0 none of the reach, below 0 the long tail. It
+    can be changed for each list. It does nothing without reach."""
     loss: Loss = field(default_factory=Hinge)
     "Loss to minimise."
     sampler: Sampling = field(default_factory=TwoStage)
@@ -91,6 +105,11 @@ class Training:
                 raise ArgumentError(f"{name} must be a number >= 0, got {quote(value)}")
         if self.constraint not in get_args(Constraint):
             raise ArgumentError(f"constraint must be 'sphere' or 'ball', got {quote(self.constraint)}")
+        if not isinstance(self.reach, bool):
+            raise ArgumentError(f"reach must be True or False, got {quote(self.reach)}")
+        if self.reach and self.constraint != "sphere":
+            raise ArgumentError("reach needs constraint 'sphere'; in the ball an item's length plays its part")
+        check_mainstream(self.mainstream)
         _check_part("loss", self.loss, Loss, LOSSES)
         _check_part("sampler", self.sampler, Sampling, SAMPLERS)
         if not isinstance(self.optimizer, Adam):
@@ -100,6 +119,10 @@ class Training:
     def subspaces(self) -> int:
         """P, number of subspaces."""
         return -(-self.dim // self.subspace_dim) if self.subspace_dim else 1
+
+    def resolve(self, data: Interactions) -> "Training":
+        """Return the settings with those of the loss filled in that come from the data."""
+        return replace(self, loss=self.loss.resolve(data))
 
     def plan(self, pairs: int) -> "Plan":
         """Return the length of a run on this many pairs, with every default filled in."""
@@ -125,6 +148,13 @@ class Training:
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         return values | {name: _part_to_dict(values[name]) for name in _KINDS}
 
+    def to_record(self) -> dict[str, Any]:
+        """Return the settings as files and records hold them: as `to_dict`, without newer ones at their defaults.
+
+        So a run without them has the record that it always had.
+        """
+        return {name: value for name, value in self.to_dict().items() if (name, value) not in _NEWER}
+
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> "Training":
         """Return the settings that `to_dict` wrote; fields that are missing have their defaults.
@@ -148,18 +178,20 @@ class Training:
         """Return the settings as TOML, which `spherec train --config` reads."""
         # JSON writes numbers, strings, booleans and lists as TOML does. Tables come after all scalars.
         settings = self.to_dict()
-        lines = [
-            f"{name} = {json.dumps(_AUTO)}  # {_MEANING_OF_AUTO[name]}"
-            if value is None
-            else f"{name} = {json.dumps(value)}"
-            for name, value in settings.items()
-            if not isinstance(value, dict)
-        ]
+        lines = [_line(name, name, value) for name, value in settings.items() if not isinstance(value, dict)]
         for name, part in settings.items():
             if isinstance(part, dict):
                 lines += ["", f"[{name}]"]
-                lines += [f"{key} = {json.dumps(value)}" for key, value in part.items() if value is not None]
+                lines += [_line(f"{name}.{key}", key, value) for key, value in part.items()]
         return "\n".join(lines)
+
+
+def _line(path: str, name: str, value: object) -> str:
+    """Return a line of TOML for the setting of this dotted path."""
+    if value is None:
+        meaning = _MEANING_OF_AUTO.get(path)
+        return f"{name} = {json.dumps(_AUTO)}" + (f"  # {meaning}" if meaning else "")
+    return f"{name} = {json.dumps(value)}"
 
 
 class Plan(NamedTuple):
@@ -290,6 +322,8 @@ def advise(config: Training, data: Interactions) -> list[str]:
 def find_idle_settings(config: Training, data: Interactions) -> list[str]:
     """Return one sentence for each setting that has no effect next to the others, or on this data."""
     advice = config.sampler.advice(data)
+    if config.mainstream != 1 and not config.reach:
+        advice.append("mainstream has no effect without reach; set reach, or train a preset that has it")
     correction = config.loss.bias_correction
     if correction is not None and correction != 1 and not _is_biased(config, data):
         advice.append(

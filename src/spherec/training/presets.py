@@ -19,7 +19,9 @@ class Preset:
 _ACCURATE = Training(
     dim=1024,
     subspace_dim=256,
-    loss=Softmin(temperature=0.09, gamma=0.85),
+    reach=True,
+    mainstream=0.6,
+    loss=Softmin(),
     sampler=Popularity(negatives=2000, beta=0.5, shared=True),
     optimizer=Adam(learning_rate=3e-3, schedule="cosine"),
     balance=0.25,
@@ -27,14 +29,14 @@ _ACCURATE = Training(
 )
 
 PRESETS = {
-    "accurate": Preset(_ACCURATE, "the best lists: softmin in four subspaces of 256 dimensions"),
+    "accurate": Preset(_ACCURATE, "the best lists: softmin with reach, in four subspaces of 256 dimensions"),
     "balanced": Preset(
-        replace(_ACCURATE, loss=Softmin(temperature=0.09, gamma=0.3)),
-        "softmin with popular items pushed back: nearly as accurate, a third less mainstream",
+        replace(_ACCURATE, mainstream=0.3),
+        "the same model, asked with mainstream 0.3: nearly as accurate, far fewer bestsellers",
     ),
     "niche": Preset(
-        replace(_ACCURATE, loss=Softmin(temperature=0.09, gamma=-0.6)),
-        "softmin with popular items pushed far back: the long tail, for those who know the bestsellers",
+        replace(_ACCURATE, mainstream=-0.25),
+        "the same model, asked with mainstream -0.25: the long tail, for those who know the bestsellers",
     ),
     "two-stage": Preset(Training(), "the default: the paper's two-stage sampling on live vectors, tuned"),
     "two-stage-as-released": Preset(

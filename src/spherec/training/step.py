@@ -1,5 +1,6 @@
 """One step of training: sample negatives, gather rows, compute their gradient, move them."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -54,9 +55,11 @@ class Run:
             rows, config.optimizer, constraint=config.constraint, planned=planned
         )
         self.geometry = LiveGeometry(self.embedding, config.constraint, config.dim, train.n_items, backend(device))
-        self.vectors = LiveVectors(self.embedding, config.constraint, config.dim, train.n_items, device)
+        self.vectors = LiveVectors(self.embedding, config, train.n_items, device)
         self._weights = _weigh_users(train, config.balance, device) if config.balance else None  # (U,)
-        task = GradientTask(train.n_items, config.constraint, config.sampler.shared, weighted=bool(config.balance))
+        task = GradientTask(
+            train.n_items, config.constraint, config.sampler.shared, weighted=bool(config.balance), reach=config.reach
+        )
         is_penalised = config.covariance or config.spread_out
         self._fused = None if is_penalised else config.loss.fused_gradient(task, backend(device))
         # Sums over this epoch: the loss, pairs with something to learn from, places without a negative.
@@ -73,41 +76,61 @@ class Run:
                 self._check_negatives(negatives, len(users))
             index = torch.cat((users + self.n_items, positives, negatives.items.reshape(-1)))  # (2 B + M,) M negatives
             rows = self.embedding.rows(index)  # (P, 2 B + M, d)
-            gradient, sums = self._gradient(rows, negatives, users)  # (P, 2 B + M, d), (3,)
+            dial = draw_dial(len(users), self.generator) if self.config.reach else None  # (B,)
+            gradient, sums = self._gradient(rows, negatives, users, dial)  # (P, 2 B + M, d), (3,)
             self.embedding.step(index, gradient)
             self.sums += sums
         return negatives.valid.numel()
 
-    def _gradient(self, rows: Tensor, negatives: Negatives, users: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the gradient of rows (P, 2 B + M, d), and the mean over subspaces of what `sums` adds up (3,)."""
+    def _gradient(
+        self, rows: Tensor, negatives: Negatives, users: Tensor, dial: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the gradient of rows (P, 2 B + M, d), and the mean over subspaces of what `sums` adds up (3,).
+
+        `dial` (B,) has λ of each pair. It is drawn anew in each step, so that the vectors suit every place of the dial.
+        """
         if len(rows) == 1:
-            gradient, sums = self._gradient_in(rows[0], negatives, users)
+            gradient, sums = self._gradient_in(rows[0], negatives, users, dial)
             return gradient[None], sums
-        gradients, all_sums = zip(*(self._gradient_in(part, negatives, users) for part in rows), strict=True)
+        gradients, all_sums = zip(*(self._gradient_in(part, negatives, users, dial) for part in rows), strict=True)
         return torch.stack(gradients), torch.stack(all_sums).mean(0)
 
-    def _gradient_in(self, rows: Tensor, negatives: Negatives, users: Tensor) -> tuple[Tensor, Tensor]:
+    def _gradient_in(
+        self, rows: Tensor, negatives: Negatives, users: Tensor, dial: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
         """Return the same for the rows (2 B + M, d) of one subspace, fused if the loss can, else by autograd."""
         weights = None if self._weights is None else self._weights[users]  # (B,)
         if self._fused is not None:
-            return self._fused(rows, negatives.valid, negatives.log_q, weights)
+            return self._fused(rows, negatives.valid, negatives.log_q, weights, dial)
         with torch.enable_grad():
-            triplets, loss, objective = self._objective(rows.requires_grad_(), negatives, weights)
+            triplets, loss, objective = self._objective(rows.requires_grad_(), negatives, weights, dial)
             (gradient,) = torch.autograd.grad(objective, rows)
         sums = loss.detach(), self.config.loss.active(triplets).sum(), (~negatives.valid).sum()
         return gradient, torch.stack([one.double() for one in sums])
 
-    def _objective(self, rows: Tensor, negatives: Negatives, weights: Tensor | None) -> tuple[Triplets, Tensor, Tensor]:
+    def _objective(
+        self, rows: Tensor, negatives: Negatives, weights: Tensor | None, dial: Tensor | None
+    ) -> tuple[Triplets, Tensor, Tensor]:
         """Return the distances of such rows, the loss, and the objective: the loss with its penalties."""
-        vectors, n = to_vectors(rows, self.config.constraint), len(negatives.valid)
+        n, directions = len(negatives.valid), rows if dial is None else rows[:, :-1]
+        vectors = to_vectors(directions, self.config.constraint)  # (2 B + M, D)
         user, positive, negative = vectors[:n], vectors[n : 2 * n], vectors[2 * n :]  # (B, D), (B, D), (M, D)
         negative = negative.reshape(*negatives.items.shape, -1)  # (B | 1, N, D)
+        near, far = squared_distance(user, positive), squared_distance(user, negative)  # (B,), (B, N)
+        log_q = negatives.log_q
+        if dial is not None:  # a share λ of the reach counts, and a share λ of the bias of sampling is undone
+            reach = 2 * self.config.loss.fold_in_temperature * rows[:, -1]  # (2 B + M,)
+            near = near - dial * reach[n : 2 * n]
+            far = far - dial[:, None] * reach[2 * n :].reshape(negatives.items.shape)
+            if log_q is not None:
+                even = -math.log(self.n_items)
+                log_q = even + dial[:, None] * (log_q - even)  # (B, N)
         triplets = Triplets(
-            positive=squared_distance(user, positive),
-            negative=squared_distance(user, negative),
+            positive=near,
+            negative=far,
             valid=negatives.valid,
             n_items=self.n_items,
-            log_q=negatives.log_q,
+            log_q=log_q,
         )
         losses = self.config.loss(triplets)  # (B,)
         if not isinstance(losses, Tensor) or losses.shape != triplets.positive.shape or not losses.requires_grad:
@@ -190,6 +213,9 @@ class LiveGeometry:
     def items(self, index: Tensor) -> Tensor:
         """Return the vectors (…, D) of item indices (…)."""
         rows = self.embedding.rows(index.reshape(-1))  # (P, m, d)
+        width = self.dim // len(rows)  # d; an embedding with reach has one number more
+        if rows.shape[-1] > width:
+            rows = rows[..., :width].contiguous()
         vectors = self.kernels.unit(rows) if self.constraint == "sphere" else rows
         joined = vectors[0] if len(vectors) == 1 else join_subspaces(vectors.movedim(0, 1))  # (m, D)
         return joined.view(*index.shape, self.dim)
@@ -200,16 +226,35 @@ class LiveVectors:
     """`Vectors` of a run in progress, computed from its rows block by block: no second copy of the tables."""
 
     embedding: Embedding
-    constraint: Constraint
-    dim: int
+    config: Training
     n_items: int
     device: torch.device
     block_size: int = _BLOCK
 
     @property
+    def constraint(self) -> Constraint:
+        """Space of the vectors: sphere or ball."""
+        return self.config.constraint
+
+    @property
+    def dim(self) -> int:
+        """D."""
+        return self.config.dim
+
+    @property
     def n_users(self) -> int:
         """U."""
         return len(self.embedding) - self.n_items
+
+    @property
+    def mainstream(self) -> float:
+        """λ by default."""
+        return self.config.mainstream
+
+    @property
+    def reach(self) -> Tensor | None:
+        """(I,) reach of the items, as it adds to a score; None if they have none."""
+        return self._item_reach().mean(1) if self.config.reach else None
 
     def users(self, index: Tensor) -> Tensor:
         """Return the vectors (…, D) of user indices (…)."""
@@ -231,7 +276,16 @@ class LiveVectors:
     def copy(self) -> DenseVectors:
         """Return all vectors as they are now, in tables of their own."""
         vectors = self._place(self.embedding.block(0, len(self.embedding)))  # (I + U, D)
-        return DenseVectors(vectors[self.n_items :], vectors[: self.n_items], self.constraint)
+        reach = self._item_reach() if self.config.reach else None
+        return DenseVectors(
+            vectors[self.n_items :], vectors[: self.n_items], self.constraint, reach, self.config.mainstream
+        )
+
+    def _item_reach(self) -> Tensor:
+        """Return the reach (I, P) of all items in each subspace, as it adds to a score."""
+        starts = range(0, self.n_items, self.block_size)
+        blocks = (self.embedding.block(first, min(first + self.block_size, self.n_items)) for first in starts)
+        return torch.cat([rows[..., -1] for rows in blocks]) * self.config.loss.fold_in_temperature
 
     def _blocks(self, first: int, past: int) -> Iterator[Tensor]:
         for begin in range(first, past, self.block_size):
@@ -239,18 +293,28 @@ class LiveVectors:
 
     def _place(self, rows: Tensor) -> Tensor:
         """Return the vectors (b, D) of raw rows (b, P, d)."""
-        vectors = to_vectors(rows, self.constraint)  # (b, P, d)
+        vectors = to_vectors(rows[..., :-1] if self.config.reach else rows, self.constraint)  # (b, P, d)
         return vectors[:, 0] if rows.shape[1] == 1 else to_vectors(join_subspaces(vectors), self.constraint)
 
 
+def draw_dial(size: int, generator: torch.Generator) -> Tensor:
+    """Draw λ for each of B pairs, (B,): every share of reach from 0 to 1 is as likely."""
+    return torch.empty(size, device=generator.device).uniform_(generator=generator)
+
+
 def _start(initial: DenseVectors, config: Training) -> tuple[Tensor, Tensor]:
-    """Return the first rows (I + U, P, d), items before users, and the first item vectors (I, D)."""
+    """Return the first rows (I + U, P, d), with reach (I + U, P, d + 1), items first; and item vectors (I, D)."""
     rows = torch.cat((initial.item_table, initial.user_table))  # (I + U, D)
-    if config.subspaces == 1:
-        return rows[:, None], to_vectors(initial.item_table, config.constraint)
-    parts = split_subspaces(rows, config.subspaces)  # (I + U, P, d)
-    parts = to_vectors(project(parts, config.constraint), config.constraint)
-    return parts, join_subspaces(parts[: initial.n_items])
+    parts, items = rows[:, None], to_vectors(initial.item_table, config.constraint)
+    if config.subspaces > 1:
+        parts = split_subspaces(rows, config.subspaces)  # (I + U, P, d)
+        parts = to_vectors(project(parts, config.constraint), config.constraint)
+        items = join_subspaces(parts[: initial.n_items])
+    if config.reach:
+        parts = torch.cat((parts, parts.new_zeros(*parts.shape[:2], 1)), dim=2)
+        if initial.item_reach is not None:
+            parts[: initial.n_items, :, -1] = initial.item_reach / config.loss.fold_in_temperature
+    return parts, items
 
 
 def _weigh_users(train: Interactions, balance: float, device: torch.device) -> Tensor:

@@ -84,7 +84,7 @@ def train(
     """
     if not len(data):
         raise DataError("there are no pairs to train on; give interactions with some")
-    config = config or Training()
+    config = (config or Training()).resolve(data)
     plan = config.plan(len(data))
     where = resolve(device)
     if not checkpoint_seconds >= 0:
@@ -187,6 +187,10 @@ def _first_vectors(
                 f"initial {name} vectors must be of shape {(count, config.dim)} for this data and dim, got "
                 f"{(*rows.shape,)}"
             )
+    reach = initial.item_reach
+    if reach is not None and (not config.reach or reach.shape[1] != config.subspaces):
+        wanted = f"of shape {(data.n_items, config.subspaces)}" if config.reach else "None, because reach is False"
+        raise ArgumentError(f"initial item_reach must be {wanted}, got shape {(*reach.shape,)}")
     return replace(initial, constraint=config.constraint).check_finite().to(device)
 
 

@@ -15,9 +15,11 @@ from spherec.experiments.user_values import UserValues
 
 ROOT = Path(__file__).parents[3]
 RESULTS = ROOT / "results/compare"
-NAMES = ("book-crossing", "citeulike-t", "gowalla", "lastfm")
+NAMES = ("book-crossing", "citeulike-t", "gowalla", "lastfm", "lastfm-1500", "citeulike-t-999")
 SHOWN = {  # in documents; ours are bold
     "ease": "EASE",
+    "gf-cf": "GF-CF",
+    "chebycf": "ChebyCF",
     "als": "ALS (implicit)",
     "bpr": "BPR (implicit)",
     "knn": "item kNN (implicit)",

@@ -355,3 +355,22 @@ def test_what_is_no_data_and_no_list_of_models_is_refused(tmp_path):
         compare({}, ["ease"], folder=tmp_path)
     with pytest.raises(ArgumentError, match=r"models must be a list of names, got 'ease'"):
         compare(DATA, "ease", folder=tmp_path)
+
+
+def test_presets_that_are_one_model_are_fit_once_and_asked_in_turn(tmp_path, monkeypatch):
+    calls, fit = [], OurModel.fit
+
+    def noted(self, train, settings, context):
+        calls.append(self.name)
+        return fit(self, train, settings, context)
+
+    monkeypatch.setattr(OurModel, "fit", noted)
+    base = replace(TRAINING, reach=True, optimizer=Adam(0.05, schedule="cosine"), epochs=9)
+    models = [OurModel(f"dial {place:g}", replace(base, mainstream=place), {}) for place in (90.0, 0.0, -90.0)]
+    results = comparison(tmp_path, *models).run(device=CPU)
+    assert calls == ["dial 90", "dial 90"], "one fit for each of two folds"
+    assert len(results) == 6
+    popular = {one.model: one.scores["mmr"] for one in results if one.fold == 0}
+    assert popular["dial 90"] > popular["dial -90"]
+    alone = comparison(tmp_path / "alone", models[1]).run(device=CPU)
+    assert [one.scores for one in alone] == [one.scores for one in results if one.model == "dial 0"]

@@ -79,6 +79,11 @@ class ComparedModel(ABC):
         return any(len(values) > 1 for values in self.search_space.values())
 
     @property
+    def fit_key(self) -> object:
+        """Models of the same key are one fit that is asked in several ways; by default each is fit for itself."""
+        return self.name
+
+    @property
     def parts(self) -> tuple[object, ...]:
         """Objects whose code decides the result; a change of code that is not spherec's own makes it another model."""
         return (self,)
@@ -101,6 +106,10 @@ class ComparedModel(ABC):
     @abstractmethod
     def fit(self, train: Interactions, settings: Settings, context: FitContext) -> DenseVectors | ItemLister:
         """Fit on these interactions."""
+
+    def ask(self, fitted: DenseVectors | ItemLister) -> DenseVectors | ItemLister:
+        """Return what lists items, from a fit of a model of the same `fit_key`."""
+        return fitted
 
 
 class UserPeer(ComparedModel):

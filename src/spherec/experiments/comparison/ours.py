@@ -1,5 +1,6 @@
 """Presets and configs of spherec in a comparison: early stopping on the validation part, then as long on everything."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
@@ -7,6 +8,7 @@ from typing import Any
 
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
+from spherec.evaluation import ItemLister
 from spherec.experiments.comparison.base import ComparedModel, FitContext, SearchValues
 from spherec.experiments.search_space import default_search
 from spherec.experiments.settings import Settings, apply_settings, flatten
@@ -17,16 +19,16 @@ from spherec.training.presets import PRESETS
 
 _RATES = (3e-4, 1e-3, 3e-3)
 _BETAS = (0.2, 0.4, 0.525, 0.7, 0.8)
-_TEMPERATURES = (0.07, 0.09, 0.11)
 _HINGE: SearchValues = {
     "dim": (128, 256),
     "loss.margin": (0.5, 1.0, 1.5),
     "optimizer.learning_rate": _RATES,
 }
 PRESET_SEARCHES: dict[str, SearchValues] = {
-    "accurate": {"loss.temperature": _TEMPERATURES, "sampler.negatives": (2000, 4000)},
-    "balanced": {"loss.temperature": _TEMPERATURES},
-    "niche": {},  # the most accurate would be the least niche
+    # One model, which takes its temperature from the data, asked with more or less mainstream lists.
+    "accurate": {},
+    "balanced": {},
+    "niche": {},
     "two-stage": {**_HINGE, "sampler.beta": _BETAS, "sampler.sharpness": (0.0, 0.02, 0.05)},
     # These two stay what the paper's text says and what its code does.
     "two-stage-as-written": {"optimizer.learning_rate": _RATES, "sampler.beta": _BETAS},
@@ -65,9 +67,18 @@ class OurModel(ComparedModel):
         return super().has_choices or self.config.optimizer.schedule == "constant"
 
     @property
+    def fit_key(self) -> object:
+        """The config without its dial, which is turned after training; the name if there is anything to choose."""
+        return self.name if self.has_choices else json.dumps(replace(self.config, mainstream=1.0).to_record())
+
+    def ask(self, fitted: DenseVectors | ItemLister) -> DenseVectors | ItemLister:
+        """Turn the dial."""
+        return replace(fitted, mainstream=self.config.mainstream) if isinstance(fitted, DenseVectors) else fitted
+
+    @property
     def fixed(self) -> Mapping[str, Any]:  # type: ignore[override]
         """The whole config, except the seed: that is the comparison's."""
-        return {name: value for name, value in self.config.to_dict().items() if name != "seed"}
+        return {name: value for name, value in self.config.to_record().items() if name != "seed"}
 
     @property
     def parts(self) -> tuple[object, ...]:

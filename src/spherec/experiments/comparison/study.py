@@ -22,7 +22,7 @@ from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, DataError, SpherecError, TrainingError, quote
-from spherec.evaluation import METRICS, Metric, evaluate, validation_part
+from spherec.evaluation import METRICS, Metric, Scores, evaluate, validation_part
 from spherec.evaluation.metrics import (
     Formula,
     average_precision,
@@ -206,7 +206,8 @@ class Comparison:
                 self._inner(fold)  # cut before several ask for it at once
         self._make_folder()
         report = watch or (lambda _: None)
-        for model, some in missing:
+        for models, some in _share_fits(missing):
+            model = models[0]
             where = model.device_for(device)
             context = FitContext(k=self.plan.k, seed=self.plan.seed, device=where)
             environment = {**environment_of(where), **model.versions()}
@@ -214,9 +215,9 @@ class Comparison:
             try:
                 trials = self._run_trials(model, some, context, environment, at_once, report)
                 for fold in some:  # one after the other, so that time and memory are its own
-                    self._test(model, fold, trials[fold], context, environment, report)
+                    self._test(models, fold, trials[fold], context, environment, report)
             except TrainingError as error:  # the other models may do better
-                self.failed[model.name] = str(error)
+                self.failed |= dict.fromkeys((one.name for one in models), str(error))
         return self.results()
 
     def _can_run(self, model: ComparedModel, is_needed: bool) -> bool:
@@ -271,18 +272,21 @@ class Comparison:
 
     def _test(
         self,
-        model: ComparedModel,
+        models: Sequence[ComparedModel],
         fold: int,
         trials: Sequence[Trial],
         context: FitContext,
         environment: dict[str, str],
         watch: Watch,
     ) -> None:
-        """Fit with the best settings on all training data, and test. Only here the test pairs are looked at."""
+        """Fit models that share a fit with the best settings on all training data, and test each of them.
+
+        Only here the test pairs are looked at.
+        """
+        model, part = models[0], self.parts[fold]
         stage = Stage(model.name, fold, "training")
         watch(stage)
         settings = self._choose(model, fold, trials)
-        part = self.parts[fold]
         with measure_peak(context.device) as growth:
             began = time.perf_counter()
             with enough_memory():
@@ -290,27 +294,33 @@ class Comparison:
             if context.device.type == "cuda":
                 torch.cuda.synchronize(context.device)
             seconds = time.perf_counter() - began
-        watch(replace(stage, doing="testing"))
-        with enough_memory():
-            scores = evaluate(fitted, part.train, part.test, k=self.plan.k, metrics=self.plan.computed)
-        blank = self._blank_result(model, fold)
-        result = replace(
-            blank,
-            settings=settings,
-            trials=list(trials),
-            scores=scores.summary(),
-            seconds={"choosing": round(sum(trial.seconds for trial in trials), 3), "training": round(seconds, 4)},
-            environment=environment,
-            peak_mb=None if growth.mb is None else round(growth.mb, 1),
-            peak_of="allocated on the GPU" if context.device.type == "cuda" else "resident in the process",
-            run=f"{zlib.crc32(blank.key.encode()):08x}",
-        )
+        for one in models:
+            stage = Stage(one.name, fold, "testing")
+            watch(stage)
+            with enough_memory():
+                scores = evaluate(one.ask(fitted), part.train, part.test, k=self.plan.k, metrics=self.plan.computed)
+            blank = self._blank_result(one, fold)
+            result = replace(
+                blank,
+                settings=settings,
+                trials=list(trials),
+                scores=scores.summary(),
+                seconds={"choosing": round(sum(trial.seconds for trial in trials), 3), "training": round(seconds, 4)},
+                environment=environment,
+                peak_mb=None if growth.mb is None else round(growth.mb, 1),
+                peak_of="allocated on the GPU" if context.device.type == "cuda" else "resident in the process",
+                run=f"{zlib.crc32(blank.key.encode()):08x}",
+            )
+            self._keep(result, scores)
+            watch(replace(stage, doing="done"))
+
+    def _keep(self, result: Result, scores: Scores) -> None:
+        """Record a result with the values of single users."""
         names = {metric.name: per_user_name(metric) for metric in self.plan.metrics}
         of_users = scores.per_user.values
         values = {name: of_users[per_user] for name, per_user in names.items() if per_user in of_users}
         self.user_values.save(result, scores.per_user.users, values)
         self._results.add(result)
-        watch(replace(stage, doing="done"))
 
     def _choose(self, model: ComparedModel, fold: int, trials: Sequence[Trial]) -> dict[str, Any]:
         if not trials:
@@ -344,6 +354,16 @@ class Comparison:
         space = {name: list(values) for name, values in model.search_space.items()}
         identity = {**self._identity(model), "trials": self.plan.trials, "space": space}
         return Result("compare", model.name, fold, identity, is_ours=model.is_ours)
+
+
+def _share_fits(
+    missing: Sequence[tuple[ComparedModel, list[int]]],
+) -> list[tuple[list[ComparedModel], list[int]]]:
+    """Put models together that are one fit and miss the same folds."""
+    shared: dict[object, tuple[list[ComparedModel], list[int]]] = {}
+    for model, folds in missing:
+        shared.setdefault((model.fit_key, *folds), ([], folds))[0].append(model)
+    return list(shared.values())
 
 
 def draw_settings(space: SearchValues, trials: int, *, seed: int, name: str, fold: int) -> list[dict[str, Any]]:

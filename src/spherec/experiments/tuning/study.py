@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from os import PathLike
 from typing import Any, Literal, cast
@@ -114,6 +114,7 @@ def tune(
     space = _search_space(config, search)
     where = resolve(device)
     part = validation_part(data, goal.validation, seed=space.base.seed)
+    space = replace(space, base=space.base.resolve(part.train))
     with _quiet():
         epochs = space.base.plan(len(part.train)).epochs
         pruner = optuna.pruners.MedianPruner(
@@ -285,7 +286,7 @@ def _identity(data: Interactions, space: SearchSpace, goal: Goal) -> dict[str, A
     return {
         "data": data_id(data),
         "the search": ", ".join(f"{name}={domain}" for name, domain in space.domains.items()),
-        **flatten(space.base.to_dict()),
+        **flatten(space.base.to_record()),
         "metric": goal.name,
         "validation": goal.validation,
         "mmr_at_most": goal.mmr_at_most,

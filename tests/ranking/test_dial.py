@@ -1,0 +1,251 @@
+"""The dial in rankers: λ times an item's reach on top of its score, the same from exact ranking and from an index."""
+
+import copy
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from spherec.errors import ArgumentError, DataError
+from spherec.geometry import DenseVectors
+from spherec.ranking import ExactRanker
+from tests.oracles import best_with_reach
+from tests.ranking.test_rankers import RANKERS, SURE
+from tests.ranking.test_usearch import GRAPH, clustered, recall
+from tests.sampling.checks import directions, generator, interactions, random_rows
+
+from spherec.ranking.usearch import UsearchRanker  # isort: skip
+
+DIAL = [-0.5, -0.25, 0.0, 0.25, 0.5, 0.6, 0.75, 1.0, 1.25]
+
+
+def with_reach(vectors, scale=0.025, mainstream=0.6):
+    """The same vectors with a reach that few items have much of, as learned ones are."""
+    reach = torch.empty(vectors.n_items, 2).exponential_(generator=generator(4)) * scale
+    return replace(vectors, item_reach=reach - reach.mean(), mainstream=mainstream)
+
+
+# --- Against plain loops ---------------------------------------------------------------------------------------------
+
+QUARTERS = st.integers(-8, 8).map(lambda n: n / 4)  # sums and products of these are exact, so ties are ties
+
+
+@st.composite
+def cases(draw):
+    """Vectors with many ties, λ for each query, what each may not get, and what nobody may."""
+    n_users, n_items, parts = draw(st.integers(1, 5)), draw(st.integers(1, 9)), draw(st.sampled_from([1, 2, 4]))
+
+    def rows(count, width, numbers):
+        return draw(st.lists(st.lists(numbers, min_size=width, max_size=width), min_size=count, max_size=count))
+
+    users, items = (rows(count, 2, st.integers(-2, 2)) for count in (n_users, n_items))
+    vectors = DenseVectors(
+        torch.tensor(users, dtype=torch.float32),
+        torch.tensor(items, dtype=torch.float32),
+        draw(st.sampled_from(["sphere", "ball"])),
+        torch.tensor(rows(n_items, parts, QUARTERS)),
+        draw(QUARTERS),
+    )
+    dial = draw(st.none() | QUARTERS | st.lists(QUARTERS, min_size=n_users, max_size=n_users).map(np.array))
+    own = np.array(rows(n_users, n_items, st.booleans()), dtype=int)
+    some = st.none() | st.lists(st.integers(0, n_items - 1), unique=True).map(lambda items: np.array(items, dtype=int))
+    return vectors, dial, own, draw(some), draw(some), draw(st.integers(1, 11))
+
+
+@pytest.mark.parametrize(("scores", "items"), [(1 << 24, 1 << 17), (1 << 24, 2), (6, 3), (1, 1)])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(case=cases())
+def test_exact_ranking_with_reach_is_that_of_plain_loops(case, scores, items, monkeypatch):
+    monkeypatch.setattr("spherec.ranking.exact._SCORES", scores)
+    monkeypatch.setattr("spherec.geometry._BLOCK", items)
+    vectors, dial, own, only, exclude, k = case
+    ranker, queries = ExactRanker(vectors), vectors.user_table.numpy()
+    options = {"only": only, "exclude": exclude, "mainstream": dial}
+    by_user = ranker.top(np.arange(len(queries)), k, without=interactions(own), **options)
+    by_vector = ranker.top_of(queries, k, without=[np.flatnonzero(row) for row in own], **options)
+    places = np.broadcast_to(vectors.mainstream if dial is None else dial, len(queries)).tolist()
+    allowed = range(vectors.n_items) if only is None else only.tolist()
+    closed = () if exclude is None else exclude.tolist()
+    for row, place in enumerate(places):
+        listed = [item for item in allowed if item not in closed and not own[row, item]]
+        tables = vectors.item_table.tolist(), vectors.item_reach.tolist()
+        expected = best_with_reach(queries[row].tolist(), *tables, place, listed, k, ball=vectors.constraint == "ball")
+        missing = k - len(expected)
+        for found in (by_user, by_vector):
+            assert found.items[row].tolist() == [item for item, _ in expected] + [-1] * missing
+            assert found.scores[row].tolist() == [score for _, score in expected] + [-np.inf] * missing
+
+
+@pytest.mark.parametrize("name", SURE)
+@pytest.mark.parametrize("constraint", ["sphere", "ball"])
+def test_every_ranker_has_the_lists_of_plain_loops(name, constraint):
+    lengths = torch.linspace(0.2, 1, 60)[:, None] if constraint == "ball" else 1
+    plain = DenseVectors(directions(20, 6), directions(60, 6, 1) * lengths, constraint)
+    vectors, own = with_reach(plain, 0.2), random_rows(20, 60, 0.4)
+    places = np.linspace(-0.5, 1.25, 20)
+    found = RANKERS[name](vectors).top(np.arange(20), 9, without=interactions(own), exclude=[3], mainstream=places)
+    for user, place in enumerate(places.tolist()):
+        listed = [item for item in range(60) if item != 3 and not own[user, item]]
+        tables = vectors.item_table.double().tolist(), vectors.item_reach.double().tolist()
+        query = vectors.user_table[user].double().tolist()
+        expected = best_with_reach(query, *tables, place, listed, 9, ball=constraint == "ball")
+        assert found.items[user].tolist() == [item for item, _ in expected]
+        assert found.scores[user] == pytest.approx([score for _, score in expected], abs=1e-6)
+
+
+# --- Through an index ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=[16, 32], ids="D = {}".format)
+def plain(request):
+    return clustered(n_users=60, dim=request.param)
+
+
+@pytest.fixture(scope="module")
+def vectors(plain):
+    return with_reach(plain)
+
+
+@pytest.fixture(scope="module")
+def ranker(vectors):
+    return UsearchRanker.build(vectors, GRAPH)
+
+
+def test_an_index_finds_as_much_as_without_reach_wherever_the_dial_is(plain, vectors, ranker):
+    users = np.arange(60)
+    without = recall(UsearchRanker.build(plain, GRAPH).top(users, 20).items, ExactRanker(plain).top(users, 20).items)
+    lists = []
+    for place in DIAL:
+        found, true = (one.top(users, 20, mainstream=place) for one in (ranker, ExactRanker(vectors)))
+        assert recall(found.items, true.items) >= without - 0.005
+        same = found.items == true.items
+        assert found.scores[same] == pytest.approx(true.scores[same], abs=1e-6)
+        lists.append(true.items)
+    assert recall(lists[0], lists[-1]) < 0.9
+
+
+def test_the_default_is_that_of_the_vectors(vectors, ranker):
+    for one in (ranker, ExactRanker(vectors)):
+        by_default, asked = one.top(np.arange(60), 20), one.top(np.arange(60), 20, mainstream=0.6)
+        assert np.array_equal(by_default.items, asked.items)
+        assert not np.array_equal(by_default.items, one.top(np.arange(60), 20, mainstream=1.0).items)
+
+
+def test_each_query_has_its_place_of_the_dial(vectors, ranker, monkeypatch):
+    monkeypatch.setattr("spherec.ranking.usearch._QUERIES", 7)
+    monkeypatch.setattr("spherec.ranking.exact._SCORES", 9000)
+    users, places = np.tile(np.arange(5), 9), np.repeat(DIAL, 5)
+    queries = vectors.user_table.numpy()[users]
+    for one in (ranker, ExactRanker(vectors)):
+        together = one.top(users, 20, mainstream=places)
+        by_vector = one.top_of(queries, 20, mainstream=places)
+        assert np.array_equal(by_vector.items, together.items)
+        for first, place in enumerate(DIAL):
+            alone = one.top(np.arange(5), 20, mainstream=place)
+            assert np.array_equal(together.items[5 * first : 5 * first + 5], alone.items)
+
+
+def test_what_is_left_out_is_left_out_wherever_the_dial_is(vectors, ranker):
+    users, places = np.arange(9), np.array(DIAL)
+    nearest = ExactRanker(vectors).top(users, 40, mainstream=places).items
+    lists = [row[:10] for row in nearest]
+    shared = np.unique(nearest[:, 10])
+    own = np.zeros((60, 3000), int)
+    own[users[:, None], nearest[:, :10]] = 1
+    expected = ExactRanker(vectors).top_of(
+        vectors.user_table[:9].numpy(), 20, without=lists, exclude=shared, mainstream=places
+    )
+    by_user = ranker.top(users, 20, without=interactions(own), exclude=shared, mainstream=places)
+    by_vector = ranker.top_of(vectors.user_table[:9].numpy(), 20, without=lists, exclude=shared, mainstream=places)
+    for found in (by_user, by_vector):
+        assert not np.isin(found.items, shared).any()
+        assert not any(set(a) & set(b) for a, b in zip(found.items.tolist(), nearest[:, :10].tolist(), strict=True))
+        assert recall(found.items, expected.items) > 0.98
+    only = np.arange(0, 3000, 7)
+    found = ranker.top(users, 20, only=only, mainstream=places)
+    assert np.array_equal(found.items, ExactRanker(vectors).top(users, 20, only=only, mainstream=places).items)
+    assert np.isin(found.items, only).all()
+
+
+def test_a_query_that_gives_way_to_exact_ranking_keeps_its_place_of_the_dial(vectors):
+    ranker = UsearchRanker.build(vectors, replace(GRAPH, exact_beyond=0.0))
+    places = np.array(DIAL)
+    found, true = (one.top(np.arange(9), 20, mainstream=places) for one in (ranker, ExactRanker(vectors)))
+    assert np.array_equal(found.items, true.items)
+
+
+def test_users_are_searched_without_reach(vectors):
+    plain = replace(vectors, item_reach=None)
+    queries = vectors.user_table[:5].numpy()
+    found, true = (ExactRanker(one, catalogue="users").top_of(queries, 7) for one in (vectors, plain))
+    assert np.array_equal(found.items, true.items)
+
+
+# --- Its file --------------------------------------------------------------------------------------------------------
+
+
+def test_the_index_comes_back_with_the_dial(vectors, ranker, tmp_path):
+    ranker.save(tmp_path / "x.usearch")
+    loaded = [UsearchRanker.load(tmp_path / "x.usearch", vectors, mmap=mmap) for mmap in (False, True)]
+    copies = [pickle.loads(pickle.dumps(ranker)), copy.deepcopy(ranker), ranker.with_vectors(vectors)]
+    places = np.array(DIAL)
+    true = ranker.top(np.arange(9), 20, mainstream=places)
+    for one in (*loaded, *copies):
+        found = one.top(np.arange(9), 20, mainstream=places)
+        assert np.array_equal(found.items, true.items)
+        assert np.array_equal(found.scores, true.scores)
+
+
+def test_the_index_of_another_reach_is_refused(plain, vectors, ranker, tmp_path):
+    ranker.save(tmp_path / "reach.usearch")
+    UsearchRanker.build(plain, GRAPH).save(tmp_path / "plain.usearch")
+    other = vectors.item_reach.clone()
+    other[17, 1] += 1e-6
+    for file, others in (
+        ("reach", replace(vectors, item_reach=other)),
+        ("reach", plain),
+        ("plain", vectors),
+        ("plain", replace(vectors, item_reach=torch.zeros(3000, 1))),
+    ):
+        with pytest.raises(DataError, match=r"is the index of other vectors: checksum .*; build it again"):
+            UsearchRanker.load(tmp_path / f"{file}.usearch", others)
+    UsearchRanker.load(tmp_path / "reach.usearch", replace(vectors, mainstream=-3.0))  # a default is no part of it
+
+
+# --- What cannot be asked --------------------------------------------------------------------------------------------
+
+WRONG = {
+    "text": ("high", "mainstream must be a number from -100 to 100, got a value of type str; 0 to 1 is usual"),
+    "NaN": (float("nan"), "mainstream must be a number from -100 to 100, got nan"),
+    "too much": (101, "from -100 to 100, got 101"),
+    "infinity": (-np.inf, "from -100 to 100, got -inf"),
+    "one NaN": ([0.1, np.nan, 0.2], "from -100 to 100, got nan"),
+    "one too much": (np.array([0.1, 0.2, 1e9]), r"from -100 to 100, got 1000000000"),
+    "too few": (np.zeros(2), r"mainstream must be one number, or one for each of 3 queries, got \(2,\)"),
+    "a table": (np.zeros((3, 1)), r"one for each of 3 queries, got \(3, 1\)"),
+    "texts": (["a", "b", "c"], "mainstream must be a number from -100 to 100, got a value of type list"),
+    "a ragged table": ([[1], [2, 3], []], "got a value of type list"),
+    "a huge number": ([0.1, 0.2, 1e300], "from -100 to 100, got"),
+    "a huger number": ([0.1, 0.2, 10**400], "got a value of type list"),
+}
+
+
+@pytest.mark.parametrize("name", RANKERS)
+@pytest.mark.parametrize(("mainstream", "words"), WRONG.values(), ids=WRONG)
+def test_what_is_no_place_of_the_dial_is_refused(name, mainstream, words):
+    ranker = RANKERS[name](with_reach(DenseVectors(directions(3, 4), directions(30, 4, 1))))
+    with pytest.raises(ArgumentError, match=words):
+        ranker.top(np.arange(3), 5, mainstream=mainstream)
+    with pytest.raises(ArgumentError, match=words):
+        ranker.top_of(directions(3, 4).numpy(), 5, mainstream=mainstream)
+
+
+@pytest.mark.parametrize("name", RANKERS)
+def test_no_queries_have_no_dial(name):
+    ranker = RANKERS[name](with_reach(DenseVectors(directions(3, 4), directions(30, 4, 1))))
+    assert ranker.top(np.zeros(0, np.int64), 5, mainstream=np.zeros(0)).items.shape == (0, 5)
+    assert ranker.top_of(np.zeros((0, 4), np.float32), 5, mainstream=0.5).items.shape == (0, 5)
