@@ -16,7 +16,7 @@ from spherec.errors import ArgumentError, DataError, quote
 from spherec.evaluation.metrics import Formula, Metric, RankedLists, find_metrics
 from spherec.evaluation.scores import Scores
 from spherec.geometry import DenseVectors
-from spherec.ranking import ExactRanker, Ranking
+from spherec.ranking import ExactRanker, Ranker, Ranking
 from spherec.ranking.ranker import Indices, check_items, check_k, refuse_idle_dial
 
 _LONGEST = 10_000  # lists of this length are scored even where there are fewer items
@@ -81,7 +81,7 @@ def evaluate(
         raise ArgumentError(f"top of {type(lister).__name__} takes no only=, which lists some items alone; add it")
     if mainstream is None:
         ranking = lister.top(users, k, without=train, **listed)
-    elif isinstance(lister, ExactRanker):
+    elif isinstance(lister, Ranker):
         refuse_idle_dial(mainstream, lister.vectors)
         ranking = lister.top(users, k, without=train, mainstream=mainstream, **listed)
     else:
