@@ -1,6 +1,7 @@
 """From a model, or the lists of any other, to scores: who counts, what is listed, and what never leaks."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,8 @@ from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker, Ranking
 from tests import oracles
 from tests.sampling.checks import directions, interactions, random_rows
+
+from spherec.ranking.usearch import UsearchRanker  # isort: skip
 
 NAMES = ["map", "ndcg", "recall", "precision", "hit_rate", "mrr", "mmr", "popularity", "coverage", "gini"]
 OF_HITS = {
@@ -325,3 +328,36 @@ def test_only_must_hold_the_tested_items_and_the_lister_must_take_it():
         evaluate(Listing({0: [1], 1: [0]}), train, test, only=np.arange(6))
     with pytest.raises(ArgumentError, match=r"fold must be a split by splits\.cold_items"):
         evaluate_cold(PLANTED, splits.Fold(train, test))
+
+
+# --- The dial --------------------------------------------------------------------------------------------------------
+
+
+class Dialled(Listing):
+    """A lister of the user's own with a dial."""
+
+    def top(self, users, k, *, without=None, mainstream=None):
+        self.mainstream = mainstream
+        return super().top(users, k, without=without)
+
+
+def test_the_dial_is_turned_in_every_lister_that_has_one():
+    train, test = interactions(TRAIN), interactions(TEST)
+    reach = torch.linspace(0, 3, 6)[:, None]
+    model = replace(PLANTED, item_reach=reach, mainstream=0.0)
+    expected = evaluate(replace(model, mainstream=1.0), train, test, k=2).summary()
+    assert expected != evaluate(model, train, test, k=2).summary()
+    for ranker in (model, ExactRanker(model), UsearchRanker.build(model)):
+        assert evaluate(ranker, train, test, k=2, mainstream=1.0).summary() == pytest.approx(expected)
+    own = Dialled({0: [1], 1: [0]})
+    evaluate(own, train, test, k=2, mainstream=0.3)
+    assert own.mainstream == 0.3
+
+
+def test_a_dial_that_is_not_there_is_not_turned():
+    train, test = interactions(TRAIN), interactions(TEST)
+    for ranker in (PLANTED, ExactRanker(PLANTED)):
+        with pytest.raises(ArgumentError, match="mainstream has no effect, because this model has no reach"):
+            evaluate(ranker, train, test, mainstream=0.5)
+    with pytest.raises(ArgumentError, match="mainstream is a dial of models with reach, which a Listing is not"):
+        evaluate(Listing({0: [1], 1: [0]}), train, test, mainstream=0.5)

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,8 @@ _LONGEST = 10_000  # lists of this length are scored even where there are fewer 
 class ItemLister(Protocol):
     """Anything that lists items for users.
 
-    For `evaluate(only=…)`, `top` also takes `only=`: the only item indices that may be listed, as rankers do.
+    For `evaluate(only=…)`, `top` also takes `only=`: the only item indices that may be listed, as rankers do. For
+    `evaluate(mainstream=…)` it takes `mainstream=`, as rankers do.
     """
 
     def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
@@ -72,21 +73,16 @@ def evaluate(
     if k > (most := max(train.n_items, _LONGEST)):
         raise ArgumentError(f"k must be at most {most:,}, and there are {train.n_items:,} items, got {quote(k)}")
     splits.check_disjoint(train, test)
-    listed = {} if only is None else {"only": _check_only(only, test)}
+    options: dict[str, Any] = {} if only is None else {"only": _check_only(only, test)}
     chosen = find_metrics(metrics)
     users = np.flatnonzero(test.items_per_user)  # (B,)
     lister = _lister(model, train, test)
-    if listed and not _takes_only(lister):
+    if options and not _takes(lister, "only"):
         raise ArgumentError(f"top of {type(lister).__name__} takes no only=, which lists some items alone; add it")
-    if mainstream is None:
-        ranking = lister.top(users, k, without=train, **listed)
-    elif isinstance(lister, ExactRanker):
-        refuse_idle_dial(mainstream, lister.vectors)
-        ranking = lister.top(users, k, without=train, mainstream=mainstream, **listed)
-    else:
-        raise ArgumentError(
-            f"mainstream is a dial of spherec's own models, got a {type(lister).__name__}; leave it out"
-        )
+    if mainstream is not None:
+        _refuse_lack_of_dial(lister, mainstream)
+        options["mainstream"] = mainstream
+    ranking = lister.top(users, k, without=train, **options)
     if not isinstance(getattr(ranking, "items", None), np.ndarray):
         raise ArgumentError(
             f"top of {type(lister).__name__} must return a spherec.ranking.Ranking with items (B, k) as a NumPy array, "
@@ -167,9 +163,20 @@ def _check_only(only: Indices, test: Interactions) -> NDArray[np.int64]:
     return items
 
 
-def _takes_only(lister: ItemLister) -> bool:
+def _takes(lister: ItemLister, name: str) -> bool:
+    """Tell whether `top` takes an argument of this name."""
     parameters = inspect.signature(lister.top).parameters.values()
-    return any(one.name == "only" or one.kind is one.VAR_KEYWORD for one in parameters)
+    return any(one.name == name or one.kind is one.VAR_KEYWORD for one in parameters)
+
+
+def _refuse_lack_of_dial(lister: ItemLister, mainstream: float) -> None:
+    """Raise an `ArgumentError` if the lists have no dial that could be turned to `mainstream`."""
+    if not _takes(lister, "mainstream"):
+        raise ArgumentError(
+            f"mainstream is a dial of models with reach, which a {type(lister).__name__} is not; leave it out"
+        )
+    if hasattr(lister, "vectors"):
+        refuse_idle_dial(mainstream, lister.vectors)
 
 
 def _check_lists(items: NDArray[np.int64], n_users: int, n_items: int, k: int) -> NDArray[np.int64]:
