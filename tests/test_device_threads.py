@@ -1,4 +1,4 @@
-"""Threads: one for small steps, all for large products, and afterwards as before."""
+"""Threads: one for small steps, all for large operations in them, and afterwards as before."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -6,8 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from spherec import device
-from spherec.device import product, threads_for
+from spherec.device import run_at_once, split_work, threads_for
 
 CPU = torch.device("cpu")
 
@@ -33,38 +32,35 @@ def test_after_an_error_there_are_as_many_as_before():
     assert torch.get_num_threads() == 3
 
 
-class Told(torch.Tensor):
-    """Notes how many threads there are when it is multiplied."""
+@pytest.mark.parametrize("batch_size", [64, 4096])
+def test_large_work_is_divided_among_as_many_threads_as_before(batch_size):
+    together = threading.Barrier(3)
 
-    threads: list = []  # noqa: RUF012
+    def count_threads():
+        together.wait(timeout=10)  # all three are at work
+        return torch.get_num_threads(), threading.get_ident()
 
-    def __matmul__(self, other):
-        Told.threads.append(torch.get_num_threads())
-        return torch.Tensor.__matmul__(self, other)
+    with threads_for(batch_size, CPU):
+        assert split_work(10, 1 << 30) == [slice(0, 3), slice(3, 6), slice(6, 10)]
+        counts, threads = zip(*run_at_once([count_threads] * 3), strict=True)
+    assert counts == (1, 1, 1)
+    assert len({*threads, threading.get_ident()}) == 4
 
 
-@pytest.mark.parametrize(("n", "many"), [(8, 1), (4096, 3)])
-def test_large_products_get_all_threads_also_in_a_small_step(n, many, monkeypatch):
-    Told.threads.clear()
-    multiply = device._multiply_into
-
-    def note_threads(*tensors):
-        Told.threads.append(torch.get_num_threads())
-        multiply(*tensors)
-
-    monkeypatch.setattr(device, "_multiply_into", note_threads)
-    one, other = torch.randn(n, 128), torch.randn(128, 256)
+def test_little_work_stays_in_one_piece():
     with threads_for(64, CPU):
-        result = product(one.as_subclass(Told), other)
-        assert torch.get_num_threads() == 1
-    assert Told.threads == [many]
-    torch.testing.assert_close(result.as_subclass(torch.Tensor), one @ other)
+        assert split_work(10, 1000) == [slice(0, 10)]
+        assert run_at_once([torch.get_num_threads]) == [1]
 
 
-def test_outside_of_a_step_nothing_changes():
-    Told.threads.clear()
-    product(torch.randn(4096, 128).as_subclass(Told), torch.randn(128, 256))
-    assert Told.threads == [3]
+def test_outside_of_a_step_work_stays_in_one_piece():
+    assert split_work(10, 1 << 30) == [slice(0, 10)]
+    assert run_at_once([torch.get_num_threads] * 2) == [3, 3]
+
+
+def test_an_error_in_a_part_is_raised():
+    with threads_for(64, CPU), pytest.raises(ZeroDivisionError):
+        run_at_once([lambda: 1 // 0, lambda: 1])
 
 
 def test_other_threads_keep_theirs():

@@ -176,10 +176,22 @@ def test_type_checking_blocks_hold_only_what_may_be_missing_or_slow(path):
                 assert is_extra or is_slow_for_cli, f"{name_of(path)}: {module}"
 
 
-def test_preparing_data_does_not_wait_for_torch():
-    script = "import sys, spherec.cli; assert not {'torch', 'polars'} & set(sys.modules)"
+@pytest.mark.parametrize(
+    ("statement", "not_imported"),
+    [
+        ("import spherec", {"numpy", "scipy", "torch", "polars", "typer"}),
+        ("from spherec.cli import main; main(['--help'])", {"numpy", "scipy", "torch", "polars"}),
+        ("import spherec.cli.data", {"torch", "polars"}),
+        ("import spherec.recommender", {"scipy.signal", "scipy.stats", "polars", "pandas"}),
+    ],
+)
+def test_nothing_slow_is_imported_before_it_is_needed(statement, not_imported):
+    script = (
+        f"import atexit, sys; atexit.register(lambda: print(*sys.modules, sep='\\n', file=sys.stderr)); {statement}"
+    )
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    subprocess.run([sys.executable, "-c", script], env=environment, check=True)
+    done = subprocess.run([sys.executable, "-c", script], env=environment, check=True, capture_output=True, text=True)
+    assert not not_imported & set(done.stderr.split())
 
 
 # A machine that only trains has neither polars nor pydantic: what was prepared elsewhere must load and split there.

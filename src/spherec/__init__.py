@@ -13,16 +13,18 @@ model.save("books.spherec")
 import importlib as _importlib
 import typing as _typing
 
-from spherec import datasets, errors
+from spherec import errors
 from spherec._version import __version__
-from spherec.data import splits
-from spherec.data.cuts import Cut
-from spherec.data.interactions import Interactions
-from spherec.data.readers import read, read_names
-from spherec.data.statistics import statistics
 from spherec.errors import SpherecError
 
 if _typing.TYPE_CHECKING:
+    from spherec import datasets
+    from spherec.data import splits
+    from spherec.data.cuts import Cut
+    from spherec.data.features import Features
+    from spherec.data.interactions import Interactions
+    from spherec.data.readers import read, read_features, read_names
+    from spherec.data.statistics import statistics
     from spherec.evaluation import evaluate
     from spherec.losses import Hinge, Softmin
     from spherec.recommender import CML, load
@@ -31,6 +33,7 @@ if _typing.TYPE_CHECKING:
 __all__ = [
     "CML",
     "Cut",
+    "Features",
     "Hard",
     "Hinge",
     "Interactions",
@@ -46,28 +49,34 @@ __all__ = [
     "evaluate",
     "load",
     "read",
+    "read_features",
     "read_names",
     "splits",
     "statistics",
 ]
 
-# These bring torch with them, so they are imported when first asked for.
-_LATE = {
+# Everything is imported when it is first asked for: NumPy and SciPy take a quarter of a second, torch one or two.
+_PLACES = {
+    "spherec.data.cuts": ("Cut",),
+    "spherec.data.features": ("Features",),
+    "spherec.data.interactions": ("Interactions",),
+    "spherec.data.readers": ("read", "read_features", "read_names"),
+    "spherec.data.statistics": ("statistics",),
     "spherec.evaluation": ("evaluate",),
     "spherec.losses": ("Hinge", "Softmin"),
     "spherec.recommender": ("CML", "load"),
     "spherec.sampling": ("Hard", "Popularity", "SemiHard", "TwoStage", "Uniform"),
 }
-# Reached without an import of their own.
-_PARTS = ("artifact", "evaluation", "experiments", "export", "ranking", "training")
+_PARTS = ("artifact", "data", "datasets", "evaluation", "experiments", "export", "data.splits", "ranking", "training")
 
 
 def __getattr__(name: str) -> _typing.Any:
-    for module, names in _LATE.items():
+    for part in _PARTS:
+        if name == part.rpartition(".")[2]:
+            return _importlib.import_module(f"spherec.{part}")
+    for module, names in _PLACES.items():
         if name in names:
             return getattr(_importlib.import_module(module), name)
-    if name in _PARTS:
-        return _importlib.import_module(f"spherec.{name}")
     raise AttributeError(f"module 'spherec' has no attribute {name!r}")
 
 

@@ -1,10 +1,10 @@
 """The device to compute on, decided once at the border, and its threads and streams."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 import torch
 
@@ -12,12 +12,13 @@ from spherec.errors import ArgumentError, quote
 from spherec.processes import ProcessLock
 
 DeviceName = Literal["auto", "cpu", "cuda"]
+_Result = TypeVar("_Result")
 
 _SMALL = 1024  # pairs in a batch
 _LARGE = 1 << 26  # multiplications
 _LARGEST_KEPT = (32 << 20) - (64 << 10)  # bytes, with room for the block's header
 
-_taken = threading.local()  # `pool`: a thread with as many threads of torch as before `threads_for` took them away
+_step = threading.local()  # `threads`: those among which a step divides large operations
 _changing = ProcessLock()  # held while the count that new threads begin with is not the right one
 _settled = threading.local()  # `is_done`: torch has counted the threads of this thread
 _streams = threading.local()
@@ -73,27 +74,60 @@ def threads_for(batch_size: int, device: torch.device) -> Iterator[None]:
     """Let this thread compute small batches on a CPU in one thread of torch, and all others in as many as before.
 
     The operations of a small step take microseconds. Threads that wait for each other after every one of them gain
-    little on an idle machine, and lose tenfold where another process needs a core.
+    little on an idle machine, and lose tenfold where another process needs a core. For the few operations that take
+    milliseconds, `run_at_once` has as many threads as torch had, each with one of torch's.
 
     Nothing changes for other threads, whose lists would be rounded in another way. torch counts for each thread, but
-    the last count that any thread set is the one that new threads begin with. So a thread beside this one sets it back,
-    and computes large products (`product`).
+    the last count that any thread set is the one that new threads begin with. So one more thread sets it back.
     """
     before = torch.get_num_threads()
-    if device.type != "cpu" or batch_size > _SMALL or before == 1:
+    if device.type != "cpu" or before == 1:
         yield
         return
-    outside = getattr(_taken, "pool", None)
-    with ThreadPoolExecutor(1) as pool:
+    outside = getattr(_step, "threads", None)
+    with ThreadPoolExecutor(before) as threads:
         with _changing:
-            torch.set_num_threads(1)
-            pool.submit(torch.set_num_threads, before).result()
-        _taken.pool = pool
+            _start_all(threads, before)
+            if batch_size <= _SMALL:
+                torch.set_num_threads(1)
+            last = threading.Thread(target=torch.set_num_threads, args=(before,))
+            last.start()
+            last.join()
+        _step.threads = threads
         try:
             yield
         finally:
-            _taken.pool = outside
+            _step.threads = outside
             torch.set_num_threads(before)
+
+
+def _start_all(threads: ThreadPoolExecutor, count: int) -> None:
+    """Start all threads of a pool, each with one thread of torch."""
+    started = threading.Barrier(count + 1)
+
+    def start() -> None:
+        torch.get_num_threads()  # at the first call in a thread torch sets the count itself
+        torch.set_num_threads(1)
+        started.wait()
+
+    for _ in range(count):
+        threads.submit(start)
+    started.wait()
+
+
+def split_work(n: int, operations: int) -> list[slice]:
+    """Return ranges that cover n rows, one for each thread of this step; a single one if there is little to compute."""
+    threads: ThreadPoolExecutor | None = getattr(_step, "threads", None)
+    count = 1 if threads is None or operations < _LARGE else min(threads._max_workers, max(n, 1))
+    return [slice(n * part // count, n * (part + 1) // count) for part in range(count)]
+
+
+def run_at_once(tasks: Sequence[Callable[[], _Result]]) -> list[_Result]:
+    """Return the results of tasks, which the threads of this step compute at once. They are not for autograd."""
+    threads: ThreadPoolExecutor | None = getattr(_step, "threads", None)
+    if threads is None or len(tasks) == 1:
+        return [task() for task in tasks]
+    return [future.result() for future in [threads.submit(task) for task in tasks]]
 
 
 def settle_thread() -> None:
@@ -102,22 +136,3 @@ def settle_thread() -> None:
         with _changing:
             torch.get_num_threads()
         _settled.is_done = True
-
-
-def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """Return left (n, m) @ right (m, k); a large product on a CPU uses all threads, also within a small step.
-
-    It takes milliseconds, in which threads wait for each other once. It is not for autograd.
-    """
-    pool: ThreadPoolExecutor | None = getattr(_taken, "pool", None)
-    if pool is None or left.device.type != "cpu" or left.shape[0] * left.shape[1] * right.shape[1] < _LARGE:
-        return left @ right
-    # Memory of this thread, which is used again in the next step; that of the other thread would be new each time.
-    result = left.new_empty(left.shape[0], right.shape[1])
-    pool.submit(_multiply_into, left, right, result).result()
-    return result
-
-
-def _multiply_into(left: torch.Tensor, right: torch.Tensor, result: torch.Tensor) -> None:
-    with torch.no_grad():  # which each thread has for itself
-        torch.mm(left, right, out=result)

@@ -17,12 +17,12 @@ the tables are as long as the run.
 """
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 from torch import Tensor
 
 from spherec.errors import ArgumentError, check_number, quote
@@ -140,5 +140,6 @@ def _shares(schedule: Schedule, steps: NDArray[np.int64], planned: int) -> NDArr
 def _sum_ahead(ratio: float, terms: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return Σ_{k≥1} ratio^k terms[s + k] for each s (S + 1,); the last term repeats without end."""
     last = terms[-1] * ratio / (1 - ratio)
-    ahead, _ = lfilter([ratio], [1, -ratio], terms[:0:-1], zi=[ratio * last])  # the recurrence, backwards
-    return np.append(ahead[::-1], last)
+    # The recurrence, backwards. scipy.signal has it compiled, and takes longer to import than this does.
+    sums = accumulate(terms[:0:-1].tolist(), lambda ahead, term: ratio * term + ratio * ahead, initial=last)
+    return np.array(list(sums))[::-1].copy()

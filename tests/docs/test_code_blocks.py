@@ -104,7 +104,7 @@ def test_commands_of_shell_blocks_exist(page):
             while hasattr(command, "commands"):
                 assert rest, line
                 assert rest[0] in command.commands, f"{page.name}: there is no command {rest[0]} in: {line}"
-                command, rest = command.commands[rest[0]], rest[1:]
+                _, command, rest = command.resolve_command(None, rest)
             known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
             options = {word.split("=")[0] for word in rest if re.match(r"--?[a-zA-Z]", word)}
             assert options <= known | {"--help"}, f"{page.name}: {options - known} in: {line}"

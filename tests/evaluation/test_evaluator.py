@@ -16,8 +16,6 @@ from spherec.ranking import ExactRanker, Ranking
 from tests import oracles
 from tests.sampling.checks import directions, interactions, random_rows
 
-from spherec.ranking.usearch import UsearchRanker  # isort: skip
-
 NAMES = ["map", "ndcg", "recall", "precision", "hit_rate", "mrr", "mmr", "popularity", "coverage", "gini"]
 OF_HITS = {
     "ap": oracles.average_precision,
@@ -333,31 +331,43 @@ def test_only_must_hold_the_tested_items_and_the_lister_must_take_it():
 # --- The dial --------------------------------------------------------------------------------------------------------
 
 
-class Dialled(Listing):
-    """A lister of the user's own with a dial."""
-
-    def top(self, users, k, *, without=None, mainstream=None):
-        self.mainstream = mainstream
-        return super().top(users, k, without=without)
+def with_reach(model):
+    return replace(model, item_reach=directions(model.n_items, 2, 5), mainstream=0.3)
 
 
-def test_the_dial_is_turned_in_every_lister_that_has_one():
-    train, test = interactions(TRAIN), interactions(TEST)
-    reach = torch.linspace(0, 3, 6)[:, None]
-    model = replace(PLANTED, item_reach=reach, mainstream=0.0)
-    expected = evaluate(replace(model, mainstream=1.0), train, test, k=2).summary()
-    assert expected != evaluate(model, train, test, k=2).summary()
-    for ranker in (model, ExactRanker(model), UsearchRanker.build(model)):
-        assert evaluate(ranker, train, test, k=2, mainstream=1.0).summary() == pytest.approx(expected)
-    own = Dialled({0: [1], 1: [0]})
-    evaluate(own, train, test, k=2, mainstream=0.3)
-    assert own.mainstream == 0.3
+@pytest.mark.parametrize("place", [None, -0.5, 0.0, 0.3, 1.25])
+def test_scores_are_of_the_lists_at_this_place_of_the_dial(place):
+    train, test = map(interactions, parts())
+    model = with_reach(random_model("sphere"))
+    users = np.flatnonzero(test.items_per_user)
+    lists = ExactRanker(model).top(users, 7, without=train, mainstream=0.3 if place is None else place)
+    expected = score(lists, users, train, test, k=7)
+    for one in (model, ExactRanker(model)):
+        assert evaluate(one, train, test, k=7, mainstream=place).summary() == expected.summary()
 
 
-def test_a_dial_that_is_not_there_is_not_turned():
-    train, test = interactions(TRAIN), interactions(TEST)
-    for ranker in (PLANTED, ExactRanker(PLANTED)):
-        with pytest.raises(ArgumentError, match="mainstream has no effect, because this model has no reach"):
-            evaluate(ranker, train, test, mainstream=0.5)
-    with pytest.raises(ArgumentError, match="mainstream is a dial of models with reach, which a Listing is not"):
-        evaluate(Listing({0: [1], 1: [0]}), train, test, mainstream=0.5)
+def test_an_index_has_the_dial_too():
+    pytest.importorskip("usearch")
+    from spherec.ranking.usearch import UsearchRanker
+
+    train, test = map(interactions, parts())
+    model = with_reach(random_model("sphere"))
+    found = evaluate(UsearchRanker.build(model), train, test, k=7, mainstream=0.9)
+    assert found.summary() == evaluate(model, train, test, k=7, mainstream=0.9).summary()
+
+
+def test_the_dial_needs_a_model_that_has_one():
+    train, test = map(interactions, parts())
+    model = random_model("sphere")
+    for one in (model, ExactRanker(model)):
+        with pytest.raises(
+            ArgumentError, match="mainstream has no effect, because this model has no reach; leave it out"
+        ):
+            evaluate(one, train, test, mainstream=0.5)
+    with pytest.raises(
+        ArgumentError, match="mainstream is a dial of spherec's own models, got a Listing; leave it out"
+    ):
+        evaluate(Listing([[0]] * 30), train, test, mainstream=0.5)
+    for place, told in (("high", "a value of type str"), (float("nan"), "nan"), (1e9, "1000000000")):
+        with pytest.raises(ArgumentError, match=f"mainstream must be a number from -100 to 100, got {told}"):
+            evaluate(with_reach(model), train, test, mainstream=place)

@@ -50,9 +50,9 @@ class Target:
 
 
 @cache
-def model():
+def model(mainstream=None):
     data = small().with_item_names({item: f"name of {item}" for item in ITEMS[::2]})
-    return model_of(data)
+    return model_of(data, mainstream=mainstream)
 
 
 @cache
@@ -63,6 +63,8 @@ def content(kind):
         match kind:
             case "model":
                 model().save(path)
+            case "model-reach":
+                model(0.4).save(path)
             case "data":
                 model().data.save(path)
             case "compressed":
@@ -136,8 +138,8 @@ def in_folder(make):
 # --- Files of spherec ------------------------------------------------------------------------------------------------
 
 
-def load_same_model(case, folder):
-    loaded, known = spherec.load(put(folder, "m.spherec", case), device="cpu"), model()
+def load_same_model(case, folder, mainstream=None):
+    loaded, known = spherec.load(put(folder, "m.spherec", case), device="cpu"), model(mainstream)
     assert loaded.data == known.data
     assert same(loaded.vectors, known.vectors)
     assert loaded.artifact.config == known.artifact.config
@@ -145,8 +147,9 @@ def load_same_model(case, folder):
 
 @in_folder
 def forged_model(rng, folder):
-    path = put(folder, "m.spherec", content("model"))
-    return repack(rng, path, lambda path: read_tensors(path, "spherec-model", 1, remedy=REMEDY), write_tensors)
+    path = put(folder, "m.spherec", content(rng.choice(("model", "model-reach"))))
+    read = partial(read_tensors, kind="spherec-model", version=2, oldest=1, remedy=REMEDY)
+    return repack(rng, path, read, write_tensors)
 
 
 def ask_model(case, folder):
@@ -156,6 +159,9 @@ def ask_model(case, folder):
     questions = [
         lambda: loaded.recommend(users, k=3).to_polars(),
         lambda: loaded.recommend_for(items, k=3),
+        lambda: loaded.recommend(users, k=3, mainstream=-0.5),
+        lambda: loaded.recommend_for(items, k=3, mainstream=1.25),
+        lambda: loaded.score(users, items[: len(users)], mainstream=100),
         lambda: loaded.similar_items(items, k=3),
         lambda: loaded.similar_users(users, k=3),
         lambda: [loaded.explain(user, item) for user in users for item in items],
@@ -371,6 +377,8 @@ def read_config(case, folder):
 
 NAMES = (
     "dim",
+    "reach",
+    "mainstream",
     "sampler.beta",
     "loss",
     "loss.kind",
@@ -463,8 +471,25 @@ def call(case, folder):
     rng.choice(calls)()
 
 
+def turn_dial(case, folder):
+    """One call of the public API with an odd place of the dial."""
+    rng = random.Random(int(case))
+    known, place = model(0.4), odd_argument(rng, [0.5, -1, 1.25, None, [0.1, 0.2, 0.3], np.float32(0.5), np.array(0.5)])
+    fold = spherec.splits.ratio(known.data, 0.3)
+    calls = [
+        lambda: known.recommend(USERS[:3], 3, mainstream=place),
+        lambda: known.recommend_for(ITEMS[:3], 3, mainstream=place),
+        lambda: known.recommend_to_file(folder / "x.csv", USERS[:3], 3, mainstream=place),
+        lambda: known.score(USERS[:3], ITEMS[:3], mainstream=place),
+        lambda: spherec.evaluate(known.vectors, fold.train, fold.test, mainstream=place),
+        lambda: CML(device="cpu", reach=rng.choice((True, False, place)), mainstream=place),
+    ]
+    rng.choice(calls)()
+
+
 TARGETS = {
     "model": Target(lambda rng: mutate(rng, content("model")), load_same_model),
+    "model-reach": Target(lambda rng: mutate(rng, content("model-reach")), partial(load_same_model, mainstream=0.4)),
     "model-forged": Target(forged_model, ask_model),
     "data": Target(lambda rng: mutate(rng, content("data")), load_same_data),
     "data-compressed": Target(lambda rng: mutate(rng, content("compressed")), load_same_data),
@@ -482,4 +507,5 @@ TARGETS = {
     "ids": Target(ids, ask_for_ids),
     "matrix": Target(matrix, use_matrix),
     "call": Target(matrix, call),
+    "dial": Target(matrix, turn_dial),
 }

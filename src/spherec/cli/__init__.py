@@ -1,5 +1,6 @@
 """The command line: parse, call, print."""
 
+import importlib
 import io
 import signal
 import sys
@@ -15,24 +16,39 @@ from typer.core import TyperGroup
 
 from spherec._version import __version__
 from spherec.cli._output import INTERRUPTED, note
-from spherec.cli.bench import bench_command
-from spherec.cli.compare import compare_command
-from spherec.cli.data import data_commands
-from spherec.cli.demo import demo_command
-from spherec.cli.evaluate import evaluate_command
-from spherec.cli.export import export_command
-from spherec.cli.presets import presets_command
-from spherec.cli.recommend import explain_command, info_command, recommend_command, similar_command
-from spherec.cli.reproduce import reproduce_command
-from spherec.cli.train import train_command
-from spherec.cli.tune import tune_command
 from spherec.errors import SpherecError, UncheckedIndexWarning, escape_controls
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer names only some of its errors
 
 
-class SafeGroup(TyperGroup):
-    """The commands; errors about words of the command line show control characters as escapes."""
+_COMMANDS = {
+    "demo": "Train the two-stage model on Book-Crossing, compare it with the paper's, and recommend books to a reader.",
+    "train": "Train a model: one vector for each user and item, such that a user's nearest items are those to "
+    "recommend.",
+    "tune": "Search for the best settings: train with many, score each on held-out items, stop poor ones early.",
+    "evaluate": "Rank all items for every user who has test items, leave out training items, and score the lists.",
+    "recommend": "List the k nearest items of users, without those that they have already.",
+    "similar": "List the items nearest to an item, or with --users the users nearest to a user.",
+    "explain": "Explain why an item would be recommended to a user: list the user's own items that are nearest to it.",
+    "info": "Show what a model file holds: users, items, how it was trained, how well it did.",
+    "export": "Write a model's vectors, with ids and names, for the program that will serve them.",
+    "presets": "List the presets for training; with a name, print all settings of that preset.",
+    "reproduce": "Train and test every row of the paper's table on 4 folds, and compare the figures with the paper's.",
+    "compare": "Train and test our models and their peers alike: which is best for your data, and at what cost?",
+    "bench": "Measure training steps, lists, reading and loading, alternating with a plain torch and NumPy "
+    "implementation.",
+    "data": "Prepare, describe, split and inspect interactions.",
+}
+_FILES = {"similar": "recommend", "explain": "recommend", "info": "recommend"}  # all others are named as their command
+
+
+class LateGroup(TyperGroup):
+    """The commands, each imported when it is called; errors about words of the command line are escaped."""
+
+    def resolve_command(self, context: Any, words: list[str]) -> Any:
+        """Return the name of the command, the command itself in place of its entry in the list, and the words left."""
+        name, entry, rest = super().resolve_command(context, words)
+        return name, load_command(name) if name in _COMMANDS else entry, rest
 
     def make_context(self, *given: Any, **more: Any) -> Any:
         """Parse the words up to the command."""
@@ -43,6 +59,16 @@ class SafeGroup(TyperGroup):
         """Parse the words of the command, and run it."""
         with _escaping_words():
             return super().invoke(context)
+
+
+def load_command(name: str) -> Any:
+    """Import the command of that name, and return it with its parameters."""
+    module = importlib.import_module(f"spherec.cli.{_FILES.get(name, name)}")
+    if name == "data":
+        return typer.main.get_command(module.data_commands)
+    alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+    alone.command(name)(getattr(module, f"{name}_command"))
+    return typer.main.get_command(alone)
 
 
 @contextmanager
@@ -56,7 +82,7 @@ def _escaping_words() -> Iterator[None]:
 
 app = typer.Typer(
     name="spherec",
-    cls=SafeGroup,
+    cls=LateGroup,
     help="Recommend items from implicit feedback: clicks, plays, purchases, ratings.",
     no_args_is_help=True,
     add_completion=False,
@@ -64,20 +90,8 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(data_commands, name="data")
-app.command("demo")(demo_command)
-app.command("train")(train_command)
-app.command("tune")(tune_command)
-app.command("evaluate")(evaluate_command)
-app.command("recommend")(recommend_command)
-app.command("similar")(similar_command)
-app.command("explain")(explain_command)
-app.command("info")(info_command)
-app.command("export")(export_command)
-app.command("presets")(presets_command)
-app.command("reproduce")(reproduce_command)
-app.command("compare")(compare_command)
-app.command("bench")(bench_command)
+for _name, _sentence in _COMMANDS.items():
+    app.command(_name, help=_sentence)(lambda: None)  # an entry of the list, which `LateGroup` replaces
 
 
 def _print_version(wanted: bool) -> None:

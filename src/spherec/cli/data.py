@@ -25,7 +25,12 @@ from spherec.data.statistics import CountSummary, Statistics, histogram, statist
 from spherec.datasets import PaperDataset, Table1
 from spherec.errors import ArgumentError, escape_controls
 
-data_commands = typer.Typer(help="Prepare, describe, split and inspect interactions.", no_args_is_help=True)
+data_commands = typer.Typer(
+    help="Prepare, describe, split and inspect interactions.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+)
 
 _By = Literal["k-fold", "ratio", "leave-one-out", "leave-last-out", "time", "cold-items", "given"]
 _BAR = 40  # characters of the longest bar

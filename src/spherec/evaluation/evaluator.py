@@ -3,7 +3,8 @@
 import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from functools import partial
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from spherec.errors import ArgumentError, DataError, quote
 from spherec.evaluation.metrics import Formula, Metric, RankedLists, find_metrics
 from spherec.evaluation.scores import Scores
 from spherec.geometry import DenseVectors
-from spherec.ranking import ExactRanker, Ranking
+from spherec.ranking import ExactRanker, Ranker, Ranking
 from spherec.ranking.ranker import Indices, check_items, check_k, refuse_idle_dial
 
 _LONGEST = 10_000  # lists of this length are scored even where there are fewer items
@@ -24,8 +25,7 @@ _LONGEST = 10_000  # lists of this length are scored even where there are fewer 
 class ItemLister(Protocol):
     """Anything that lists items for users.
 
-    For `evaluate(only=…)`, `top` also takes `only=`: the only item indices that may be listed, as rankers do. For
-    `evaluate(mainstream=…)` it takes `mainstream=`, as rankers do.
+    For `evaluate(only=…)`, `top` also takes `only=`: the only item indices that may be listed, as rankers do.
     """
 
     def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
@@ -73,16 +73,21 @@ def evaluate(
     if k > (most := max(train.n_items, _LONGEST)):
         raise ArgumentError(f"k must be at most {most:,}, and there are {train.n_items:,} items, got {quote(k)}")
     splits.check_disjoint(train, test)
-    options: dict[str, Any] = {} if only is None else {"only": _check_only(only, test)}
+    listed = {} if only is None else {"only": _check_only(only, test)}
     chosen = find_metrics(metrics)
     users = np.flatnonzero(test.items_per_user)  # (B,)
     lister = _lister(model, train, test)
-    if options and not _takes(lister, "only"):
+    if listed and not _takes_only(lister):
         raise ArgumentError(f"top of {type(lister).__name__} takes no only=, which lists some items alone; add it")
-    if mainstream is not None:
-        _refuse_lack_of_dial(lister, mainstream)
-        options["mainstream"] = mainstream
-    ranking = lister.top(users, k, without=train, **options)
+    if mainstream is None:
+        ranking = lister.top(users, k, without=train, **listed)
+    elif isinstance(lister, Ranker):
+        refuse_idle_dial(mainstream, lister.vectors)
+        ranking = lister.top(users, k, without=train, mainstream=mainstream, **listed)
+    else:
+        raise ArgumentError(
+            f"mainstream is a dial of spherec's own models, got a {type(lister).__name__}; leave it out"
+        )
     if not isinstance(getattr(ranking, "items", None), np.ndarray):
         raise ArgumentError(
             f"top of {type(lister).__name__} must return a spherec.ranking.Ranking with items (B, k) as a NumPy array, "
@@ -109,15 +114,20 @@ def evaluate_cold(
     *,
     k: int = 50,
     metrics: str | Iterable[str | Metric | Formula] | None = None,
+    mainstream: float | None = None,
 ) -> ColdScores:
-    """Score the model on the cold items of a split by `splits.cold_items`, on the warm ones, and on all together."""
+    """Score the model on the cold items of a split by `splits.cold_items`, on the warm ones, and on all together.
+
+    The options are those of `evaluate`.
+    """
     if not isinstance(fold, ColdFold):
         raise ArgumentError(f"fold must be a split by splits.cold_items, got {quote(fold)}")
     chosen = None if metrics is None else find_metrics(metrics)
+    score_part = partial(evaluate, model, fold.train, k=k, metrics=chosen, mainstream=mainstream)
     return ColdScores(
-        cold=evaluate(model, fold.train, fold.cold, k=k, metrics=chosen, only=fold.cold_items),
-        warm=evaluate(model, fold.train, fold.warm, k=k, metrics=chosen, only=fold.warm_items),
-        all=evaluate(model, fold.train, fold.test, k=k, metrics=chosen),
+        cold=score_part(fold.cold, only=fold.cold_items),
+        warm=score_part(fold.warm, only=fold.warm_items),
+        all=score_part(fold.test),
     )
 
 
@@ -163,20 +173,9 @@ def _check_only(only: Indices, test: Interactions) -> NDArray[np.int64]:
     return items
 
 
-def _takes(lister: ItemLister, name: str) -> bool:
-    """Tell whether `top` takes an argument of this name."""
+def _takes_only(lister: ItemLister) -> bool:
     parameters = inspect.signature(lister.top).parameters.values()
-    return any(one.name == name or one.kind is one.VAR_KEYWORD for one in parameters)
-
-
-def _refuse_lack_of_dial(lister: ItemLister, mainstream: float) -> None:
-    """Raise an `ArgumentError` if the lists have no dial that could be turned to `mainstream`."""
-    if not _takes(lister, "mainstream"):
-        raise ArgumentError(
-            f"mainstream is a dial of models with reach, which a {type(lister).__name__} is not; leave it out"
-        )
-    if hasattr(lister, "vectors"):
-        refuse_idle_dial(mainstream, lister.vectors)
+    return any(one.name == "only" or one.kind is one.VAR_KEYWORD for one in parameters)
 
 
 def _check_lists(items: NDArray[np.int64], n_users: int, n_items: int, k: int) -> NDArray[np.int64]:

@@ -192,6 +192,27 @@ class Backend(Protocol):
         """
         ...
 
+    def softmin_gradient(
+        self,
+        rows: Tensor,
+        valid: Tensor,
+        log_q: Tensor | None,
+        weights: Tensor | None,
+        dial: Tensor | None,
+        *,
+        temperature: float,
+        gamma: float,
+        n_items: int,
+    ) -> tuple[Tensor, Tensor]:
+        """Return the gradient of softmin on the sphere and three sums (3,): loss, active pairs, masked places.
+
+        `rows` (2 B + N, D) are raw rows of B users, B positives and the N negatives that all pairs share; `valid`
+        (B, N) is false where a negative is the user's own item; `log_q` (1, N) is the log of the probability with which
+        each was drawn; `weights` (B,) are those of pairs. With `dial` (B,), λ of pairs, rows are (2 B + N, D + 1), and
+        the last number of an item's row is its reach.
+        """
+        ...
+
     def next_batch(
         self, pairs: tuple[Tensor, Tensor], order: Tensor, first: Tensor, size: int
     ) -> tuple[Tensor, Tensor]:

@@ -18,9 +18,7 @@ import torch
 from torch import Tensor
 
 from spherec.data.interactions import Interactions
-from spherec.device import product
 from spherec.errors import check_number
-from spherec.geometry import SHORTEST
 from spherec.kernels import Backend
 from spherec.losses.loss import FusedGradient, GradientTask, Loss, Triplets
 
@@ -54,11 +52,10 @@ class Softmin(Loss):
 
     def fused_gradient(self, task: GradientTask, kernels: Backend) -> FusedGradient | None:
         """Return a few passes over one table of pairs and negatives, if a batch shares its negatives on the sphere."""
-        del kernels
         if not task.shared or task.constraint != "sphere":
             return None
         return partial(
-            shared_softmin_gradient,
+            kernels.softmin_gradient,
             temperature=self.fold_in_temperature,
             gamma=self.gamma,
             n_items=task.n_items,
@@ -120,59 +117,3 @@ def softmin(triplets: Triplets, temperature: float, gamma: float) -> Tensor:
     exponent = exponent.masked_fill(~triplets.valid, float("-inf"))
     zero = torch.zeros_like(triplets.positive)[:, None]  # (B, 1) the 1 in the logarithm
     return torch.cat((zero, exponent), dim=1).logsumexp(1)
-
-
-def shared_softmin_gradient(
-    rows: Tensor,  # (2 B + N, D) of B users, B positives, N negatives; with reach (2 B + N, D + 1)
-    valid: Tensor,  # (B, N)
-    log_q: Tensor | None,  # (1, N)
-    weights: Tensor | None,  # (B,) of pairs
-    dial: Tensor | None = None,  # (B,) λ of pairs; None without reach
-    *,
-    temperature: float,
-    gamma: float,
-    n_items: int,
-) -> tuple[Tensor, Tensor]:
-    """Return the gradient of softmin over a pool of negatives that a batch shares, on the sphere, and three sums.
-
-    The gradient is shaped as the rows. The sums (3,) are the loss, the active pairs and the masked places. Autograd has
-    the same in three times as many passes over all pairs with all negatives. Here one table (B, N) is made and changed
-    in place: similarities, their exponents, and at last the forces by which each pair pulls and pushes,
-
-        ∂/∂s_ik = p_ik / τ        ∂/∂s_ij = −Σ_k p_ik / τ        p_ik = e_ik / (1 + Σ_k e_ik)
-
-    where e_ik is the exponential in the loss. With reach, s/τ + λ_i b stands for s/τ, and λ_i γ for γ.
-    """
-    n = len(valid)
-    if dial is not None:
-        rows, reach = rows[:, :-1], rows[:, -1:]  # (2 B + N, D), (2 B + N, 1)
-        dial = dial[:, None]  # (B, 1)
-    length = rows.norm(dim=1, keepdim=True).clamp_min_(SHORTEST)  # (2 B + N, 1)
-    vectors = rows / length
-    users, positives, negatives = vectors[:n], vectors[n : 2 * n], vectors[2 * n :]
-    near = (users * positives).sum(1, keepdim=True)  # (B, 1)
-    table = product(users, negatives.T)  # (B, N) s
-    if dial is not None:
-        near.add_(dial * reach[n : 2 * n], alpha=temperature)
-        table.addr_(dial[:, 0], reach[2 * n :, 0], alpha=temperature)
-    table.masked_fill_(~valid, -torch.inf)
-    active = table.amax(1, keepdim=True) > near  # (B, 1)
-    table.sub_(near).div_(temperature)
-    if log_q is not None:
-        bias = gamma * (log_q + math.log(n_items))  # (1, N)
-        table.sub_(bias if dial is None else dial * bias)
-    highest = table.amax(1, keepdim=True).clamp_min_(0)  # (B, 1) the 1 in the logarithm has the exponent 0
-    table.sub_(highest).exp_()
-    total = table.sum(1, keepdim=True) + (-highest).exp()  # (B, 1)
-    weight = torch.ones_like(total) if weights is None else weights[:, None]  # (B, 1)
-    loss = weight * (highest + total.log())  # (B, 1)
-    table.mul_(weight / (temperature * total))  # ∂/∂s_ik
-    pull = table.sum(1, keepdim=True)  # (B, 1)
-    gradient = torch.cat(
-        (product(table, negatives) - pull * positives, -pull * users, product(table.T, users))
-    )  # of vectors
-    gradient.sub_((gradient * vectors).sum(1, keepdim=True) * vectors).div_(length)  # of rows
-    if dial is not None:
-        push = torch.cat((torch.zeros_like(pull), -pull * dial, table.T @ dial)).mul_(temperature)  # (2 B + N, 1)
-        gradient = torch.cat((gradient, push), dim=1)
-    return gradient, torch.stack([one.sum().double() for one in (loss, active, ~valid)])

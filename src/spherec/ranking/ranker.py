@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,7 @@ class Ranking:
         self.scores[block, : scores.shape[1]] = scores
 
 
+@runtime_checkable
 class Ranker(Protocol):
     """Ranks items by score: on the sphere u·v, in the ball u·v − |v|²/2, and λ times the item's reach if it has one."""
 

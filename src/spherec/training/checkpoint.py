@@ -225,7 +225,8 @@ def fingerprint(
     settings = config.to_record()
     for name in ("patience", *(("epochs",) if config.optimizer.schedule == "constant" else ())):
         del settings[name]
-    given = [] if initial is None else [rows.cpu().numpy() for rows in (initial.user_table, initial.item_table)]
+    tables = () if initial is None else (initial.user_table, initial.item_table, initial.item_reach)
+    given = [rows.cpu().numpy() for rows in tables if rows is not None]
     pairs = f"{len(data)} pairs, checksum {checksum(data.indptr, data.indices)}"
     return {
         **settings,

@@ -3,6 +3,7 @@
 from spherec.kernels.cpu.adam import CpuRows, scale_to_unit
 from spherec.kernels.cpu.hinge import hinge_gradient
 from spherec.kernels.cpu.negatives import CpuLaw, CpuMembership, CpuTwoStage
+from spherec.kernels.cpu.softmin import softmin_gradient
 from spherec.kernels.reference import ReferenceBackend
 
 
@@ -15,4 +16,5 @@ class CpuBackend:
     membership = CpuMembership
     two_stage = CpuTwoStage
     hinge_gradient = staticmethod(hinge_gradient)
+    softmin_gradient = staticmethod(softmin_gradient)
     next_batch = ReferenceBackend.next_batch

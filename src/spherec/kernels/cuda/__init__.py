@@ -5,6 +5,7 @@ from spherec.kernels.cuda.batch import next_batch
 from spherec.kernels.cuda.hinge import hinge_gradient
 from spherec.kernels.cuda.negatives import CudaLaw, CudaTwoStage
 from spherec.kernels.reference.negatives import ReferenceMembership
+from spherec.kernels.reference.softmin import softmin_gradient
 
 
 class CudaBackend:
@@ -16,4 +17,5 @@ class CudaBackend:
     membership = ReferenceMembership
     two_stage = CudaTwoStage
     hinge_gradient = staticmethod(hinge_gradient)
+    softmin_gradient = staticmethod(softmin_gradient)
     next_batch = staticmethod(next_batch)

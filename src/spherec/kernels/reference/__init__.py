@@ -18,6 +18,7 @@ from spherec.kernels.protocol import (
 from spherec.kernels.reference.adam import ReferenceRows
 from spherec.kernels.reference.hinge import hinge_gradient
 from spherec.kernels.reference.negatives import ReferenceLaw, ReferenceMembership, ReferenceTwoStage
+from spherec.kernels.reference.softmin import softmin_gradient
 
 
 class ReferenceBackend:
@@ -48,6 +49,8 @@ class ReferenceBackend:
     ) -> tuple[Tensor, Tensor]:
         """Return the gradient of the hinge and three sums."""
         return hinge_gradient(rows, valid, margin=margin, ranked=ranked, n_items=n_items, on_sphere=on_sphere)
+
+    softmin_gradient = staticmethod(softmin_gradient)
 
     def next_batch(
         self, pairs: tuple[Tensor, Tensor], order: Tensor, first: Tensor, size: int

@@ -1,0 +1,233 @@
+"""Softmin over a shared pool and its gradient: three products, and one pass over the table between them.
+
+`spherec.kernels.reference.softmin` has the formula. A row of the table stays in the cache from the similarities to the
+forces. The pairs of a batch are divided among the threads of the step.
+"""
+
+import math
+from functools import partial
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from spherec.device import run_at_once, split_work
+from spherec.geometry import SHORTEST
+from spherec.kernels.cpu.compiled import compiled
+from spherec.kernels.protocol import Flags, Floats
+
+_MASKED = np.float32(-1e30)  # exponent in places without a negative
+_LEAST = np.float32(-87)  # exponent below which e^x is taken as 0; float32 has no smaller number of full precision
+
+
+def softmin_gradient(
+    rows: Tensor,
+    valid: Tensor,
+    log_q: Tensor | None,
+    weights: Tensor | None,
+    dial: Tensor | None,
+    *,
+    temperature: float,
+    gamma: float,
+    n_items: int,
+) -> tuple[Tensor, Tensor]:
+    """Return the gradient, shaped as the rows, and three sums (3,): loss, active pairs, places without a negative."""
+    n, pool = valid.shape
+    dim = rows.shape[1] - (dial is not None)
+    vectors, inverse, reach = torch.empty(len(rows), dim), np.empty(len(rows), np.float32), np.zeros(len(rows), "f4")
+    is_finite = normalize_rows(rows.numpy(), vectors.numpy(), inverse, reach)
+    users, negatives = vectors[:n], vectors[2 * n :]  # (B, D), (N, D)
+    bias = np.zeros(pool, "f4") if log_q is None else gamma * (log_q[0].numpy() + np.float32(math.log(n_items)))  # (N,)
+    shares, weight = (np.ones(n, "f4") if one is None else one.numpy() for one in (dial, weights))  # (B,)
+    table, pulled, pull = torch.empty(n, pool), torch.empty(n, dim), np.empty(n, np.float32)  # (B, N), (B, D), (B,)
+    ranges = split_work(n, n * pool * dim)
+    pushed = torch.empty(len(ranges), pool, dim)  # (parts, N, D)
+    pushed_reach = np.zeros((len(ranges), pool), np.float32)
+
+    def compute(part: int, pairs: slice) -> tuple[float, int]:
+        block = torch.mm(users[pairs], negatives.T, out=table[pairs])  # (b, N) s
+        sums = fill_forces(
+            block.numpy(),
+            valid[pairs].numpy(),
+            vectors.numpy(),
+            reach,
+            (pairs.start, n),
+            bias,
+            shares,
+            weight,
+            np.float32(temperature),
+            pull,
+            pushed_reach[part],
+        )
+        torch.mm(block, negatives, out=pulled[pairs])
+        torch.mm(block.T, users[pairs], out=pushed[part])
+        return sums
+
+    sums = run_at_once([partial(compute, part, pairs) for part, pairs in enumerate(ranges)])
+    gradient = torch.empty_like(rows)
+    forces = pulled.numpy(), pushed.numpy(), pull, pushed_reach
+    fill_rows(vectors.numpy(), inverse, forces, shares, np.float32(temperature), gradient.numpy())
+    loss, active = (sum(each) for each in zip(*sums, strict=True))
+    masked = valid.numel() - np.count_nonzero(valid.numpy())
+    return gradient, torch.tensor([loss if is_finite else math.nan, active, masked], dtype=torch.float64)
+
+
+@compiled(error_model="numpy", fastmath={"reassoc", "contract"})
+def normalize_rows(
+    rows: Floats,  # (m, D), with reach (m, D + 1)
+    vectors: Floats,  # (m, D)
+    inverse: Floats,  # (m,)
+    reach: Floats,  # (m,) all 0
+) -> bool:
+    """Write the vectors, 1 over the lengths of the rows, and their reach; return whether all numbers are finite."""
+    is_finite = True
+    dim = vectors.shape[1]
+    for at in range(len(rows)):
+        row, vector = rows[at], vectors[at]
+        square = np.float32(0)
+        for d in range(dim):
+            square += row[d] * row[d]
+        inverse[at] = np.float32(1) / max(np.sqrt(square), np.float32(SHORTEST))
+        for d in range(dim):
+            vector[d] = row[d] * inverse[at]
+        if len(row) > dim:
+            reach[at] = row[dim]
+        is_finite &= bool(np.isfinite(square + reach[at]))
+    return is_finite
+
+
+@compiled(error_model="numpy", fastmath=True)
+def fill_forces(
+    table: Floats,  # (b, N) s of the pairs; then the forces
+    valid: Flags,  # (b, N)
+    vectors: Floats,  # (2 B + N, D) of B users, B positives, N negatives
+    reach: Floats,  # (2 B + N,)
+    place: tuple[int, int],  # number of the first pair of the table; B
+    bias: Floats,  # (N,) γ log(q I)
+    dial: Floats,  # (B,) λ
+    weight: Floats,  # (B,)
+    temperature: np.float32,
+    pull: Floats,  # (B,) Σ_k of the forces
+    pushed_reach: Floats,  # (N,) all 0; then Σ_i λ_i of the forces
+) -> tuple[float, int]:
+    """Turn similarities into forces, and return the sum of the losses and the number of active pairs."""
+    first, pairs = place
+    slope = np.float32(1) / temperature
+    lift = temperature * reach[2 * pairs :]  # (N,)
+    mantissa, power = np.empty(table.shape[1], np.float32), np.empty(table.shape[1], np.int32)  # scratch of a row
+    loss, active = 0.0, 0
+    for at in range(len(table)):
+        row, pair = table[at], first + at
+        near = dial[pair] * temperature * reach[pairs + pair]
+        for d in range(vectors.shape[1]):
+            near += vectors[pair, d] * vectors[pairs + pair, d]
+        active += _to_exponents(row, valid[at], (lift, bias), dial[pair], near, slope)
+        highest = _find_highest(row, power)
+        total = _exponentiate(row, highest, mantissa, power)
+        whole = total + np.float32(math.exp(-highest))
+        loss += weight[pair] * (highest + math.log(whole))
+        scale = weight[pair] * slope / whole
+        pull[pair] = scale * total
+        for k in range(len(row)):
+            row[k] *= scale
+            pushed_reach[k] += dial[pair] * row[k]
+    return loss, active
+
+
+# LLVM turns these loops into instructions for 8 or 16 numbers at once: sums and comparisons of each number with
+# another, but not the largest of many float32, nor calls.
+
+
+@compiled(fastmath=True, inline="always")
+def _to_exponents(
+    row: Floats, valid: Flags, pool: tuple[Floats, Floats], share: np.float32, near: np.float32, slope: np.float32
+) -> bool:
+    """Turn similarities into the exponents of the loss; return whether a negative is nearer than the positive."""
+    lift, bias = pool  # (N,), (N,)
+    nearer = 0
+    for k in range(len(row)):
+        ahead = row[k] + share * lift[k] - near if valid[k] else _MASKED
+        nearer += int(ahead > 0)
+        row[k] = ahead * slope - share * bias[k]
+    return nearer > 0
+
+
+@compiled(inline="always")
+def _find_highest(row: Floats, scratch: NDArray[np.int32]) -> np.float32:
+    """Return the largest of the numbers and 0. As bits, float32 >= 0 have the order of whole numbers."""
+    bits = row.view(np.int32)
+    largest = np.int32(0)
+    for k in range(len(bits)):
+        largest = max(largest, bits[k])
+    scratch[0] = largest
+    highest: np.float32 = scratch.view(np.float32)[0]
+    return highest
+
+
+@compiled(fastmath={"contract", "nsz", "reassoc"}, inline="always")
+def _exponentiate(row: Floats, highest: np.float32, mantissa: Floats, power: NDArray[np.int32]) -> np.float32:
+    """Replace x by e^(x − highest), at most 1, and return the sum.
+
+    e^x = 2^n e^f with n = round(x / log 2) and |f| < 0.35, where e^f is a polynomial (Cephes' expf: a relative error
+    of 1e-7) and 2^n a float32 whose bits are written as a whole number.
+    """
+    for k in range(len(row)):
+        x = row[k] - highest
+        is_least = x < _LEAST
+        x = _LEAST if is_least else x
+        n = np.int32(x * np.float32(1.44269504) - np.float32(0.5))  # x <= 0, and what is after the point is cut off
+        whole = np.float32(n)
+        f = x - whole * np.float32(0.693359375) + whole * np.float32(2.12194440e-4)  # log 2 in two parts
+        p = np.float32(1.9875691500e-4)
+        p = p * f + np.float32(1.3981999507e-3)
+        p = p * f + np.float32(8.3334519073e-3)
+        p = p * f + np.float32(4.1665795894e-2)
+        p = p * f + np.float32(1.6666665459e-1)
+        p = p * f + np.float32(5.0000001201e-1)
+        mantissa[k] = np.float32(0) if is_least else p * f * f + f + np.float32(1)
+        power[k] = (n + np.int32(127)) << np.int32(23)
+    total, scale = np.float32(0), power.view(np.float32)
+    for k in range(len(row)):
+        row[k] = mantissa[k] * scale[k]
+        total += row[k]
+    return total
+
+
+@compiled(error_model="numpy", fastmath={"reassoc", "contract"})
+def fill_rows(
+    vectors: Floats,  # (2 B + N, D)
+    inverse: Floats,  # (2 B + N,)
+    forces: tuple[Floats, Floats, Floats, Floats],  # on users (B, D), on negatives (parts, N, D); pull, pushed_reach
+    dial: Floats,  # (B,)
+    temperature: np.float32,
+    gradient: Floats,  # (2 B + N, D), with reach (2 B + N, D + 1)
+) -> None:
+    """Write the gradient of the raw rows: what is left of the forces on unit vectors without the part along them."""
+    pulled, pushed, pull, pushed_reach = forces
+    pairs, dim = pulled.shape
+    for at in range(len(vectors)):
+        row, vector = gradient[at], vectors[at]
+        if at < pairs:
+            for d in range(dim):
+                row[d] = pulled[at, d] - pull[at] * vectors[pairs + at, d]
+        elif at < 2 * pairs:
+            for d in range(dim):
+                row[d] = -pull[at - pairs] * vectors[at - pairs, d]
+        else:
+            for d in range(dim):
+                row[d] = pushed[0, at - 2 * pairs, d]
+            for part in range(1, len(pushed)):
+                for d in range(dim):
+                    row[d] += pushed[part, at - 2 * pairs, d]
+        along = np.float32(0)
+        for d in range(dim):
+            along += row[d] * vector[d]
+        for d in range(dim):
+            row[d] = (row[d] - along * vector[d]) * inverse[at]
+        if len(row) > dim:
+            row[dim] = 0
+            if pairs <= at < 2 * pairs:
+                row[dim] = -temperature * pull[at - pairs] * dial[at - pairs]
+            elif at >= 2 * pairs:
+                row[dim] = temperature * pushed_reach[:, at - 2 * pairs].sum()
