@@ -80,8 +80,16 @@ def test_a_frame_of_all_kinds_gives_finite_numbers_and_says_what_is_missing(fram
     assert left_out["tags: missing"] == 2
     assert left_out["tags: words of fewer than 2 items"] == 1
     assert left_out["blurb: missing"] == 2
+    assert not any("unknown" in description for description in left_out)
     assert left_out["vector: missing"] == 1
     assert "items=6" in repr(features)
+
+
+def test_booleans_are_numbers_with_and_without_gaps(frame_of):
+    whole, gap = ([True, True, False, False], [True, True, False, None])
+    for flags, expected in ((whole, [1, 1, -1, -1]), (gap, [0.5**0.5, 0.5**0.5, -(2**0.5), 0])):
+        features = Features.from_frame(frame_of({"i": [1, 2, 3, 4], "flag": flags}), item="i")
+        np.testing.assert_allclose(features.matrix[:, 0], expected, rtol=1e-6)
 
 
 def test_both_kinds_of_frames_give_the_same():

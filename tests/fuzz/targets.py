@@ -56,6 +56,15 @@ def model(mainstream=None):
 
 
 @cache
+def features():
+    columns = {"id": ["a", "b", "c", "d"], "x": [1.0, 2.0, None, 4.0], "g": ["p", "p", "q", "r"]}
+    columns |= {"t": ["the red sea", "red ink on the sea", "", "ink"], "v": [[0.5, 1.5], None, [1.0, 2.0], [0.5, 0.5]]}
+    counts = sp.csr_array(np.arange(20).reshape(4, 5) % 3)
+    table = spherec.Features.from_frame(pl.DataFrame(columns), item="id", kinds={"t": "text"}, dims=3)
+    return spherec.Features.join(table, spherec.Features.from_matrix(counts, columns["id"], dims=3))
+
+
+@cache
 def content(kind):
     """The bytes of a valid file."""
     with TemporaryDirectory() as folder:
@@ -75,6 +84,8 @@ def content(kind):
                 from spherec.ranking.usearch import Hnsw
 
                 CML._make(model().config, "cpu", model()._state).build_index(path, Hnsw(exact_beyond=1.0))
+            case "features":
+                features().save(path)
             case "parquet":
                 pl.DataFrame({"user": ["a", "b", "a"], "item": [1, 2, 3], "when": [1.5, 2.5, 3.5]}).write_parquet(path)
         return path.read_bytes()
@@ -298,6 +309,19 @@ SAMPLES = {
 }
 
 
+FEATURE_SAMPLES = {
+    "delimited": b"id,year,genres,plot\n1,1979,Drama|War,the zone in a wood\n2,,Drama,a sea of zone\n3,1985,War,\n",
+    "json-lines": b'{"id": 1, "x": 2.5, "tags": ["a", "b"]}\n{"id": 2, "tags": ["a"]}\n{"id": 3, "v": [1.5]}\n',
+    "word-counts": b"2 0:1 3:2\n1 3:1\n0\n3 0:4 1:1 2:1\n",
+    "tag-items": b"2 0 3\n1 3\n3 0 1 2\n",
+    "item-tags": b"2 0 3\n0\n3 0 1 3\n",
+    "npy": b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1), }".ljust(127)
+    + b"\n"
+    + bytes(7)
+    + b"?",
+}
+
+
 def text_file(rng):
     """A line of JSON with the options of reading, then the file."""
     kind = rng.choice(sorted(SAMPLES))
@@ -339,6 +363,43 @@ def read_item_names(case, folder):
     text = case.partition(b"\n")[2]
     names = spherec.read_names(put(folder, "names.csv", text), id="user", name="item")
     assert all(isinstance(word, str) for pair in names.items() for word in pair)
+
+
+def load_same_features(case, folder):
+    loaded = spherec.Features.load(put(folder, "f.npz", case))
+    assert loaded.item_ids == features().item_ids
+    assert np.array_equal(loaded.matrix, features().matrix)
+
+
+@in_folder
+def forged_features(rng, folder):
+    path = put(folder, "f.npz", content("features"))
+    read = partial(read_archive, kind="spherec-features", version=1)
+    return repack(rng, path, read, partial(write_archive, compress=rng.random() < 0.3))
+
+
+def use_features(case, folder):
+    """Load features that may hold anything, and use their transformation."""
+    loaded = spherec.Features.load(put(folder, "f.npz", case))
+    loaded.align(["a", "z"])
+    loaded.save(folder / "again.npz")
+    frame = pl.DataFrame({"id": ["a"], "x": [1.0], "g": ["p"], "t": ["red ink"], "v": [[1.0, 1.0]]})
+    loaded.transform(frame, sp.csr_array(np.ones((1, 5))), item_ids=["a"])
+
+
+def feature_file(rng):
+    """A line of JSON with the format, then a table, lists or a matrix."""
+    kind = rng.choice(sorted(FEATURE_SAMPLES))
+    text = mutate(rng, FEATURE_SAMPLES[kind]) if rng.random() < 0.9 else FEATURE_SAMPLES[kind]
+    text = gzip.compress(text, mtime=0) if rng.random() < 0.1 else text
+    chosen = rng.choice((kind, "auto", rng.choice(sorted(FEATURE_SAMPLES))))
+    return json.dumps({"format": chosen}).encode() + b"\n" + text
+
+
+def read_feature_file(case, folder):
+    line, _, text = case.partition(b"\n")
+    read = spherec.read_features(put(folder, "tag-items.txt", text), **json.loads(line))
+    assert np.isfinite(read.matrix).all()
 
 
 def read_table(case, folder):
@@ -502,6 +563,9 @@ TARGETS = {
     "text": Target(text_file, read_text),
     "names": Target(text_file, read_item_names),
     "parquet": Target(lambda rng: mutate(rng, content("parquet")), read_table),
+    "features": Target(lambda rng: mutate(rng, content("features")), load_same_features),
+    "features-forged": Target(forged_features, use_features),
+    "features-text": Target(feature_file, read_feature_file),
     "config": Target(settings_file, read_config),
     "settings": Target(settings, change_settings),
     "ids": Target(ids, ask_for_ids),

@@ -65,6 +65,8 @@ class Encoded:
     known: NDArray[np.bool_]
     "(n,) whether the cell says anything."
     left_out: LeftOutCounts = ()
+    unknown: LeftOutCounts = ()
+    "Content that was not there when the column was fitted."
 
 
 class FittedColumn(Protocol):
@@ -180,11 +182,8 @@ class CategoryColumn:
         known = place >= 0
         numbers = np.zeros((len(texts), self.size), dtype=np.float32)
         numbers[np.flatnonzero(known), place[known]] = 1
-        return Encoded(
-            numbers,
-            known,
-            _count(f"{self.name}: missing", missing) + _count(f"{self.name}: unknown categories", ~known & ~missing),
-        )
+        unknown = _count(f"{self.name}: unknown categories", ~known & ~missing)
+        return Encoded(numbers, known, _count(f"{self.name}: missing", missing), unknown)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the fitted state."""
@@ -267,7 +266,7 @@ class WordsColumn(_BagColumn):
         numbers, known = self._encode_counts(counts)
         empty = np.array([not row for row in rows], dtype=bool)
         left_out = _count(f"{self.name}: missing", empty) + _count(f"{self.name}: no known word", ~known & ~empty)
-        return Encoded(numbers, known, (*left_out, *([(f"{self.name}: unknown words", unknown)] if unknown else [])))
+        return Encoded(numbers, known, left_out, ((f"{self.name}: unknown words", unknown),) if unknown else ())
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the fitted state."""
@@ -440,6 +439,8 @@ def read_cells(frame: Any, name: str) -> NDArray[Any]:
             cell = cell.to_list()
         elif isinstance(cell, date):  # in pandas
             cell = None if is_missing(cell) else to_seconds(cell) / 86_400
+        elif isinstance(cell, bool):
+            cell = float(cell)
         cells[row] = cell if isinstance(cell, list | dict) or not is_missing(cell) else None
     return cells
 

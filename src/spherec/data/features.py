@@ -70,7 +70,7 @@ class FittedTable:
                 )
             ids = _ids_of_rows(item_ids, rows.shape[0])
             parts = [column.encode(rows)]
-        return _assemble(ids, parts, (self,))
+        return _assemble(ids, parts, (self,), tuple(one for part in parts for one in part.unknown))
 
 
 @dataclass(frozen=True)
