@@ -33,6 +33,7 @@ CONFIGS = [
     Training(dim=4, sampler=Hard(), optimizer=Adam(1e-4)),
     Training(dim=4, sampler=SemiHard()),
 ]
+REACHING = Training(dim=4, subspace_dim=2, reach=True, mainstream=0.25, loss=Softmin(0.2), sampler=Popularity())
 
 
 @pytest.fixture(params=["sphere", "ball"])
@@ -58,6 +59,12 @@ def save(path, trained, data):
 def untrained(data, dim=4):
     model = DenseVectors(directions(data.n_users, dim, 1), directions(data.n_items, dim, 2))
     return Trained(model, Training(dim=dim), History(), "all epochs done")
+
+
+def reaching(data):
+    """A model with a reach in each of two subspaces."""
+    vectors = replace(untrained(data).vectors, item_reach=directions(data.n_items, 2, 3), mainstream=0.25)
+    return replace(untrained(data), vectors=vectors, config=REACHING)
 
 
 # --- What is written comes back --------------------------------------------------------------------------------------
@@ -95,6 +102,39 @@ def test_every_config_comes_back(config, tmp_path):
 def test_the_same_model_gives_the_same_bytes(saved, tmp_path):
     Artifact.load(saved).save(tmp_path / "again.spherec")
     assert (tmp_path / "again.spherec").read_bytes() == saved.read_bytes()
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+def test_reach_comes_back_bit_by_bit(mmap, tmp_path):
+    path = tmp_path / "m.spherec"
+    save(path, reaching(DATA), DATA)
+    loaded = Artifact.load(path, mmap=mmap)
+    assert same(loaded.vectors, reaching(DATA).vectors)
+    assert (loaded.vectors.mainstream, loaded.config) == (0.25, REACHING)
+    assert loaded.fold_in.temperature == 0.2
+    loaded.save(tmp_path / "again.spherec")
+    assert (tmp_path / "again.spherec").read_bytes() == path.read_bytes()
+    assert np.array_equal(load_file(path)["item_reach"], reaching(DATA).vectors.item_reach.numpy())
+
+
+def test_a_model_without_reach_is_written_as_before_there_was_any(tmp_path):
+    versions = {}
+    for name, made in (("plain", untrained(DATA)), ("reach", reaching(DATA))):
+        save(tmp_path / name, made, DATA)
+        arrays, manifest = artifact.read_tensors(tmp_path / name, "spherec-model", 2, oldest=1, remedy="")
+        versions[name] = manifest["version"], "item_reach" in arrays, "reach" in manifest["config"]
+    assert versions == {"plain": (1, False, False), "reach": (2, True, True)}
+
+
+@pytest.mark.parametrize("version", [0, 3, 2.0, True, "2", None])
+def test_other_versions_are_refused(version, tmp_path, monkeypatch):
+    write = artifact.write_tensors
+    monkeypatch.setattr(
+        artifact, "write_tensors", lambda path, arrays, manifest: write(path, arrays, manifest | {"version": version})
+    )
+    save(tmp_path / "m.spherec", reaching(DATA), DATA)
+    with pytest.raises(DataError, match=r"is of format version .*, this spherec reads 2; install a (newer|matching)"):
+        Artifact.load(tmp_path / "m.spherec")
 
 
 def test_loading_gives_a_model_that_may_be_changed(saved):
@@ -201,6 +241,23 @@ ARRAYS = {
     "fewer item vectors than items": {"item_vectors": np.zeros((2, 4), np.float32)},
     "items out of range": {"indices": np.arange(90, 99, dtype=np.int32)},
 }
+REACH = {
+    "no reach": {"item_reach": None},
+    "a reach in one subspace": {"item_reach": np.zeros((4, 1), np.float32)},
+    "a reach in three subspaces": {"item_reach": np.zeros((4, 3), np.float32)},
+    "a reach of fewer items": {"item_reach": np.zeros((3, 2), np.float32)},
+    "a reach without dimensions": {"item_reach": np.zeros(4, np.float32)},
+    "a reach of other numbers": {"item_reach": np.zeros((4, 2))},
+    "a reach that is no number": {"item_reach": np.full((4, 2), np.nan, np.float32)},
+    "an infinite reach": {"item_reach": np.full((4, 2), np.inf, np.float32)},
+}
+REACH_CONFIGS = {
+    "reach in the ball": {"constraint": "ball"},
+    "a reach of words": {"reach": "yes"},
+    "a dial of words": {"mainstream": "high"},
+    "a dial beyond its end": {"mainstream": 1e9},
+    "a dial that is no number": {"mainstream": float("nan")},
+}
 EPOCH = EpochRecord(1, 9, 0.5, 0.5, 0.5, 0.0, 18.0).__dict__
 MANIFESTS = {
     "no config": {"config": None},
@@ -223,11 +280,16 @@ MANIFESTS = {
 
 
 @pytest.mark.parametrize(
-    ("arrays", "manifest"),
-    [*((wrong, {}) for wrong in ARRAYS.values()), *(({}, wrong) for wrong in MANIFESTS.values())],
-    ids=[*ARRAYS, *MANIFESTS],
+    ("make", "arrays", "manifest"),
+    [
+        *((untrained, wrong, {}) for wrong in ARRAYS.values()),
+        *((untrained, {}, wrong) for wrong in MANIFESTS.values()),
+        *((reaching, wrong, {}) for wrong in REACH.values()),
+        *((reaching, {}, {"config": REACHING.to_dict() | wrong}) for wrong in REACH_CONFIGS.values()),
+    ],
+    ids=[*ARRAYS, *MANIFESTS, *REACH, *REACH_CONFIGS],
 )
-def test_parts_that_do_not_fit_are_refused(tmp_path, arrays, manifest, monkeypatch):
+def test_parts_that_do_not_fit_are_refused(tmp_path, make, arrays, manifest, monkeypatch):
     data = Interactions.from_matrix(random_rows(3, 4, 0.6))
     write = artifact.write_tensors
 
@@ -238,6 +300,6 @@ def test_parts_that_do_not_fit_are_refused(tmp_path, arrays, manifest, monkeypat
         write(path, {name: array for name, array in changed.items() if array is not None}, {**good, **manifest})
 
     monkeypatch.setattr(artifact, "write_tensors", wrongly)
-    save(tmp_path / "m.spherec", untrained(data), data)
+    save(tmp_path / "m.spherec", make(data), data)
     with pytest.raises(DataError, match=r"m\.spherec is damaged .*; train it again"):
         Artifact.load(tmp_path / "m.spherec")

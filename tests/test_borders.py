@@ -16,9 +16,9 @@ from tests.recommender.models import model_of, small
 SOURCES = sorted((Path(__file__).parents[1] / "src/spherec").rglob("*.py"))
 
 
-@pytest.fixture(scope="module")
-def model():
-    return model_of(small())
+@pytest.fixture(scope="module", params=[None, 0.4], ids=["plain", "reach"])
+def model(request):
+    return model_of(small(), mainstream=request.param)
 
 
 @pytest.mark.parametrize("k", [10**9, 2**40, 2**62, 10**30, np.int64(3), np.uint8(3), 3])

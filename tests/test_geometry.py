@@ -5,7 +5,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from spherec.geometry import DenseVectors, dots, gather, project, squared_distance, to_vectors, unit
+from spherec.errors import ArgumentError
+from spherec.geometry import (
+    DenseVectors,
+    check_finite,
+    dots,
+    gather,
+    longest_reach,
+    project,
+    squared_distance,
+    to_vectors,
+    unit,
+    widen_items,
+    widen_queries,
+    widened_dim,
+)
 from tests import oracles
 
 _NUMBERS = st.just(0.0) | st.floats(2**-13, 2**13, width=32) | st.floats(-(2**13), -(2**-13), width=32)
@@ -127,3 +141,58 @@ def test_vectors_tell_users_from_items():
     assert torch.equal(space.users(index), space.user_table[index])
     assert torch.equal(space.items(index), space.item_table[index])
     assert torch.equal(space.items(torch.tensor(6)), space.item_table[6])
+
+
+# --- Reach -----------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def spaces(draw):
+    """Unit vectors of users (B, D) and items (I, D), a reach for each item (I,), and λ for each user (B,)."""
+    n_users, n_items, dim = draw(st.integers(1, 4)), draw(st.integers(1, 8)), draw(st.integers(2, 5))
+    shares = st.floats(-2, 2, width=32)
+    reach, dial = (draw(arrays(np.float32, n, elements=shares)) for n in (n_items, n_users))
+    users, items = directions(n_users, dim), directions(n_items, dim, seed=draw(st.integers(1, 99)))
+    return users, items, torch.from_numpy(reach).double(), torch.from_numpy(dial).double()
+
+
+@given(space=spaces())
+def test_products_of_widened_vectors_are_scores_and_the_nearest_has_the_largest(space):
+    users, items, reach, dial = space
+    scores = [
+        [oracles.dot(user, item) + share * r for item, r in zip(items.tolist(), reach.tolist(), strict=True)]
+        for user, share in zip(users.tolist(), dial.tolist(), strict=True)
+    ]
+    wide, queries = widen_items(items, reach, longest_reach(reach)), widen_queries(users, dial)
+    assert wide.shape == (len(items), items.shape[1] + 2)
+    torch.testing.assert_close(queries @ wide.T, torch.tensor(scores, dtype=torch.float64), atol=1e-12, rtol=0)
+    lengths = wide.norm(dim=1)
+    torch.testing.assert_close(lengths, torch.full_like(lengths, (1 + longest_reach(reach) ** 2) ** 0.5))
+    # Both are the score, turned: d² = |q|² + |x|² − 2 q·x and cos = q·x / |q||x|, with the same |x| for all items.
+    distances = torch.cdist(queries, wide).square()
+    turned = (queries.square().sum(1, keepdim=True) + lengths.square() - distances) / 2
+    torch.testing.assert_close(turned, torch.tensor(scores, dtype=torch.float64), atol=1e-6, rtol=0)
+
+
+def test_reach_of_no_items_is_none():
+    assert longest_reach(torch.zeros(0)) == 0
+    vectors = DenseVectors(torch.ones(2, 3), torch.ones(4, 3), "sphere", torch.tensor([[0.5, -1.5]]).repeat(4, 1))
+    assert (widened_dim(vectors), longest_reach(vectors.reach)) == (5, 0.5)
+    plain = DenseVectors(torch.ones(2, 3), torch.ones(4, 3))
+    assert (widened_dim(plain), plain.reach) == (3, None)
+
+
+@pytest.mark.parametrize(
+    "reach", [torch.zeros(4), torch.zeros(3, 1), torch.zeros(4, 0), torch.zeros(4, 1, dtype=torch.float64)], ids=str
+)
+def test_a_reach_that_does_not_fit_the_items_is_refused(reach):
+    with pytest.raises(ArgumentError, match=r"item_reach must be float32 of shape \(4, P\), got torch\.float"):
+        DenseVectors(torch.ones(2, 3), torch.ones(4, 3), "sphere", reach)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_a_reach_that_is_no_number_is_refused(value):
+    reach = torch.zeros(4, 2)
+    reach[2, 1] = value
+    with pytest.raises(ArgumentError, match="reach must be finite, got NaN or infinity for item 2"):
+        check_finite(DenseVectors(torch.ones(2, 3), torch.ones(4, 3), "sphere", reach))

@@ -21,8 +21,9 @@ if _typing.TYPE_CHECKING:
     from spherec import datasets
     from spherec.data import splits
     from spherec.data.cuts import Cut
+    from spherec.data.features import Features
     from spherec.data.interactions import Interactions
-    from spherec.data.readers import read, read_names
+    from spherec.data.readers import read, read_features, read_names
     from spherec.data.statistics import statistics
     from spherec.evaluation import evaluate
     from spherec.losses import Hinge, Softmin
@@ -32,6 +33,7 @@ if _typing.TYPE_CHECKING:
 __all__ = [
     "CML",
     "Cut",
+    "Features",
     "Hard",
     "Hinge",
     "Interactions",
@@ -47,6 +49,7 @@ __all__ = [
     "evaluate",
     "load",
     "read",
+    "read_features",
     "read_names",
     "splits",
     "statistics",
@@ -55,8 +58,9 @@ __all__ = [
 # Everything is imported when it is first asked for: NumPy and SciPy take a quarter of a second, torch one or two.
 _PLACES = {
     "spherec.data.cuts": ("Cut",),
+    "spherec.data.features": ("Features",),
     "spherec.data.interactions": ("Interactions",),
-    "spherec.data.readers": ("read", "read_names"),
+    "spherec.data.readers": ("read", "read_features", "read_names"),
     "spherec.data.statistics": ("statistics",),
     "spherec.evaluation": ("evaluate",),
     "spherec.losses": ("Hinge", "Softmin"),

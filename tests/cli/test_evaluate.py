@@ -1,6 +1,7 @@
 """`spherec evaluate`: our models and the lists of others, by the same numbers."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -192,7 +193,28 @@ def test_a_model_that_was_trained_here_is_evaluated_here(spherec, files):
     assert torch.isfinite(vectors.item_table).all()
 
 
+REACHING = replace(MODEL, item_reach=directions(30, 1, 3), mainstream=0.4)
+
+
+@pytest.mark.parametrize("place", [None, -0.5, 0, 1.25])
+def test_the_dial_turns_the_lists_that_are_scored(command, files, place):
+    trained = Trained(REACHING, Training(dim=4, reach=True, mainstream=0.4), History(), "all epochs done")
+    Artifact.of(trained, FOLD.train).save(files / "reach.spherec")
+    option = () if place is None else ("--mainstream", place)
+    told = json.loads(command("reach.spherec", "train.npz", "test.npz", "-k", 5, *option, "--json").out)
+    turned = replace(REACHING, mainstream=0.4 if place is None else place)
+    assert told == pytest.approx(expected(5, turned), abs=1e-6)
+
+
 BAD = {
+    "a dial that does nothing": (
+        ("model.spherec", "train.npz", "test.npz", "--mainstream", 0.5),
+        ["mainstream has no effect", "this model has no reach"],
+    ),
+    "a dial of lists": (
+        ("lists.csv", "train.npz", "test.npz", "--mainstream", 0.5),
+        ["mainstream is a dial of spherec's own models", "leave it out"],
+    ),
     "no model": (("no.npz", "train.npz", "test.npz"), ["no.npz does not exist", "give a model or a table"]),
     "no train": (("model.spherec", "no.npz", "test.npz"), ["no.npz does not exist"]),
     "no test": (("model.spherec", "train.npz", "no.csv"), ["no.csv does not exist"]),

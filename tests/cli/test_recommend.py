@@ -183,6 +183,50 @@ def test_an_index_that_does_not_fit_is_refused(spherec, command, index, tmp_path
     assert "--index is of items" in done.err
 
 
+# --- The dial --------------------------------------------------------------------------------------------------------
+
+REACHING = model_of(small(), mainstream=0.4)
+
+
+@pytest.fixture
+def dialled(spherec, tmp_path):
+    """Run a command on a model with reach."""
+    REACHING.save(tmp_path / "r.spherec")
+    return lambda name, *arguments: spherec(name, tmp_path / "r.spherec", *arguments)
+
+
+@pytest.mark.parametrize("place", [None, -0.5, 0, 0.25, 1.25])
+def test_the_dial_turns_lists(dialled, tmp_path, place):
+    option = () if place is None else ("--mainstream", place)
+    told = records(dialled("recommend", "u1", "u2", *option, "--json"))
+    assert told == REACHING.recommend(["u1", "u2"], mainstream=place).as_dicts()
+    told = records(dialled("recommend", "--items", "i1,i2", *option, "--json"))
+    assert told == REACHING.recommend_for(["i1", "i2"], mainstream=place).as_dicts()
+    assert dialled("recommend", "--all", "-k", 5, *option, "-o", tmp_path / "lists.parquet").code == 0
+    lists = REACHING.recommend(USERS, 5, mainstream=place).to_polars()
+    assert pl.read_parquet(tmp_path / "lists.parquet").equals(lists)
+
+
+def test_the_dial_turns_lists_through_an_index(dialled, tmp_path):
+    pytest.importorskip("usearch")
+    assert dialled("export", "-o", tmp_path / "r.usearch").code == 0
+    told = records(dialled("recommend", "u1", "--mainstream", 1.25, "--index", tmp_path / "r.usearch", "--json"))
+    assert [one["item"] for one in told] == [one.item for one in REACHING.recommend("u1", mainstream=1.25)]
+
+
+def test_a_file_with_reach_is_of_the_next_version(dialled):
+    told = records(dialled("info", "--json"))
+    assert (told["format_version"], told["config"]["reach"], told["config"]["mainstream"]) == (2, True, 0.4)
+
+
+@pytest.mark.parametrize("place", ["nan", "inf", "101", "-1e9"])
+def test_what_is_no_place_of_the_dial_is_one_sentence(dialled, place):
+    done = dialled("recommend", "u1", "--mainstream", place)
+    assert (done.code, done.out) == (2, "")
+    (line,) = done.err.strip().splitlines()
+    assert "mainstream must be a number from -100 to 100" in line
+
+
 # --- What a file holds -----------------------------------------------------------------------------------------------
 
 
@@ -216,6 +260,9 @@ BAD = {
     "an unknown kind of file": (("recommend", "--all", "-o", "lists.txt"), [".parquet or .csv"]),
     "a folder that is not there": (("recommend", "--all", "-o", "no/such/x.csv"), ["cannot write", "make it first"]),
     "no such file": (("recommend", "@none.txt"), ["cannot read none.txt"]),
+    "a dial that does nothing": (("recommend", "u1", "--mainstream", 0.5), ["no effect", "has no reach", "leave it"]),
+    "the same to a file": (("recommend", "--all", "-o", "x.csv", "--mainstream", 0.5), ["no effect", "has no reach"]),
+    "the same for somebody new": (("recommend", "--items", "i1", "--mainstream", 0.5), ["no effect", "has no reach"]),
     "two formats": (("recommend", "u1", "--json", "--format", "csv"), ["exclude each other"]),
 }
 

@@ -1,6 +1,7 @@
 """From a model, or the lists of any other, to scores: who counts, what is listed, and what never leaks."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -325,3 +326,48 @@ def test_only_must_hold_the_tested_items_and_the_lister_must_take_it():
         evaluate(Listing({0: [1], 1: [0]}), train, test, only=np.arange(6))
     with pytest.raises(ArgumentError, match=r"fold must be a split by splits\.cold_items"):
         evaluate_cold(PLANTED, splits.Fold(train, test))
+
+
+# --- The dial --------------------------------------------------------------------------------------------------------
+
+
+def with_reach(model):
+    return replace(model, item_reach=directions(model.n_items, 2, 5), mainstream=0.3)
+
+
+@pytest.mark.parametrize("place", [None, -0.5, 0.0, 0.3, 1.25])
+def test_scores_are_of_the_lists_at_this_place_of_the_dial(place):
+    train, test = map(interactions, parts())
+    model = with_reach(random_model("sphere"))
+    users = np.flatnonzero(test.items_per_user)
+    lists = ExactRanker(model).top(users, 7, without=train, mainstream=0.3 if place is None else place)
+    expected = score(lists, users, train, test, k=7)
+    for one in (model, ExactRanker(model)):
+        assert evaluate(one, train, test, k=7, mainstream=place).summary() == expected.summary()
+
+
+def test_an_index_has_the_dial_too():
+    pytest.importorskip("usearch")
+    from spherec.ranking.usearch import UsearchRanker
+
+    train, test = map(interactions, parts())
+    model = with_reach(random_model("sphere"))
+    found = evaluate(UsearchRanker.build(model), train, test, k=7, mainstream=0.9)
+    assert found.summary() == evaluate(model, train, test, k=7, mainstream=0.9).summary()
+
+
+def test_the_dial_needs_a_model_that_has_one():
+    train, test = map(interactions, parts())
+    model = random_model("sphere")
+    for one in (model, ExactRanker(model)):
+        with pytest.raises(
+            ArgumentError, match="mainstream has no effect, because this model has no reach; leave it out"
+        ):
+            evaluate(one, train, test, mainstream=0.5)
+    with pytest.raises(
+        ArgumentError, match="mainstream is a dial of spherec's own models, got a Listing; leave it out"
+    ):
+        evaluate(Listing([[0]] * 30), train, test, mainstream=0.5)
+    for place, told in (("high", "a value of type str"), (float("nan"), "nan"), (1e9, "1000000000")):
+        with pytest.raises(ArgumentError, match=f"mainstream must be a number from -100 to 100, got {told}"):
+            evaluate(with_reach(model), train, test, mainstream=place)

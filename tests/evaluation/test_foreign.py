@@ -128,11 +128,14 @@ def test_lists_of_our_own_model_score_as_the_model():
 # --- Models on data with other indices -------------------------------------------------------------------------------
 
 N_USERS, N_ITEMS = 10, 14
+REACH = directions(N_ITEMS, 2, 3)
 OWN = interactions(random_rows(N_USERS, N_ITEMS, 0.3), [f"u{n}" for n in range(N_USERS)], range(N_ITEMS))
 
 
-@pytest.fixture(params=["sphere", "ball"])
+@pytest.fixture(params=["sphere", "ball", "reach"])
 def model(request):
+    if request.param == "reach":
+        return DenseVectors(directions(N_USERS, 4, 1), directions(N_ITEMS, 4, 2), "sphere", REACH, 0.7)
     lengths = torch.linspace(0.2, 1, N_ITEMS)[:, None] if request.param == "ball" else 1
     return DenseVectors(directions(N_USERS, 4, 1), directions(N_ITEMS, 4, 2) * lengths, request.param)
 
@@ -145,9 +148,9 @@ def shuffled(user_order, item_order):
     )
 
 
-def by_id(ranker, data, k=6):
+def by_id(ranker, data, k=6, mainstream=None):
     """{user id: [item ids]}."""
-    items = ranker.top(np.arange(data.n_users), k, without=data).items
+    items = ranker.top(np.arange(data.n_users), k, without=data, mainstream=mainstream).items
     return {
         user: [data.item_ids[item] for item in row if item >= 0]
         for user, row in zip(data.user_ids, items.tolist(), strict=True)
@@ -158,8 +161,9 @@ def by_id(ranker, data, k=6):
 def test_ids_in_another_order_give_the_same_lists(model, seed):
     random = np.random.default_rng(seed)
     data = shuffled(random.permutation(N_USERS).tolist(), random.permutation(N_ITEMS).tolist())
-    expected = by_id(ExactRanker(model), OWN)
-    assert by_id(align(model, OWN, data), data) == expected
+    for place in (None, -0.5, 1.25):
+        expected = by_id(ExactRanker(model), OWN, mainstream=place)
+        assert by_id(align(model, OWN, data), data, mainstream=place) == expected
 
 
 def test_the_same_ids_change_nothing(model):

@@ -50,9 +50,18 @@ class Target:
 
 
 @cache
-def model():
+def model(mainstream=None):
     data = small().with_item_names({item: f"name of {item}" for item in ITEMS[::2]})
-    return model_of(data)
+    return model_of(data, mainstream=mainstream)
+
+
+@cache
+def features():
+    columns = {"id": ["a", "b", "c", "d"], "x": [1.0, 2.0, None, 4.0], "g": ["p", "p", "q", "r"]}
+    columns |= {"t": ["the red sea", "red ink on the sea", "", "ink"], "v": [[0.5, 1.5], None, [1.0, 2.0], [0.5, 0.5]]}
+    counts = sp.csr_array(np.arange(20).reshape(4, 5) % 3)
+    table = spherec.Features.from_frame(pl.DataFrame(columns), item="id", kinds={"t": "text"}, dims=3)
+    return spherec.Features.join(table, spherec.Features.from_matrix(counts, columns["id"], dims=3))
 
 
 @cache
@@ -63,6 +72,8 @@ def content(kind):
         match kind:
             case "model":
                 model().save(path)
+            case "model-reach":
+                model(0.4).save(path)
             case "data":
                 model().data.save(path)
             case "compressed":
@@ -73,6 +84,8 @@ def content(kind):
                 from spherec.ranking.usearch import Hnsw
 
                 CML._make(model().config, "cpu", model()._state).build_index(path, Hnsw(exact_beyond=1.0))
+            case "features":
+                features().save(path)
             case "parquet":
                 pl.DataFrame({"user": ["a", "b", "a"], "item": [1, 2, 3], "when": [1.5, 2.5, 3.5]}).write_parquet(path)
         return path.read_bytes()
@@ -136,8 +149,8 @@ def in_folder(make):
 # --- Files of spherec ------------------------------------------------------------------------------------------------
 
 
-def load_same_model(case, folder):
-    loaded, known = spherec.load(put(folder, "m.spherec", case), device="cpu"), model()
+def load_same_model(case, folder, mainstream=None):
+    loaded, known = spherec.load(put(folder, "m.spherec", case), device="cpu"), model(mainstream)
     assert loaded.data == known.data
     assert same(loaded.vectors, known.vectors)
     assert loaded.artifact.config == known.artifact.config
@@ -145,8 +158,9 @@ def load_same_model(case, folder):
 
 @in_folder
 def forged_model(rng, folder):
-    path = put(folder, "m.spherec", content("model"))
-    return repack(rng, path, lambda path: read_tensors(path, "spherec-model", 1, remedy=REMEDY), write_tensors)
+    path = put(folder, "m.spherec", content(rng.choice(("model", "model-reach"))))
+    read = partial(read_tensors, kind="spherec-model", version=2, oldest=1, remedy=REMEDY)
+    return repack(rng, path, read, write_tensors)
 
 
 def ask_model(case, folder):
@@ -156,6 +170,9 @@ def ask_model(case, folder):
     questions = [
         lambda: loaded.recommend(users, k=3).to_polars(),
         lambda: loaded.recommend_for(items, k=3),
+        lambda: loaded.recommend(users, k=3, mainstream=-0.5),
+        lambda: loaded.recommend_for(items, k=3, mainstream=1.25),
+        lambda: loaded.score(users, items[: len(users)], mainstream=100),
         lambda: loaded.similar_items(items, k=3),
         lambda: loaded.similar_users(users, k=3),
         lambda: [loaded.explain(user, item) for user in users for item in items],
@@ -292,6 +309,19 @@ SAMPLES = {
 }
 
 
+FEATURE_SAMPLES = {
+    "delimited": b"id,year,genres,plot\n1,1979,Drama|War,the zone in a wood\n2,,Drama,a sea of zone\n3,1985,War,\n",
+    "json-lines": b'{"id": 1, "x": 2.5, "tags": ["a", "b"]}\n{"id": 2, "tags": ["a"]}\n{"id": 3, "v": [1.5]}\n',
+    "word-counts": b"2 0:1 3:2\n1 3:1\n0\n3 0:4 1:1 2:1\n",
+    "tag-items": b"2 0 3\n1 3\n3 0 1 2\n",
+    "item-tags": b"2 0 3\n0\n3 0 1 3\n",
+    "npy": b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1), }".ljust(127)
+    + b"\n"
+    + bytes(7)
+    + b"?",
+}
+
+
 def text_file(rng):
     """A line of JSON with the options of reading, then the file."""
     kind = rng.choice(sorted(SAMPLES))
@@ -335,6 +365,43 @@ def read_item_names(case, folder):
     assert all(isinstance(word, str) for pair in names.items() for word in pair)
 
 
+def load_same_features(case, folder):
+    loaded = spherec.Features.load(put(folder, "f.npz", case))
+    assert loaded.item_ids == features().item_ids
+    assert np.array_equal(loaded.matrix, features().matrix)
+
+
+@in_folder
+def forged_features(rng, folder):
+    path = put(folder, "f.npz", content("features"))
+    read = partial(read_archive, kind="spherec-features", version=1)
+    return repack(rng, path, read, partial(write_archive, compress=rng.random() < 0.3))
+
+
+def use_features(case, folder):
+    """Load features that may hold anything, and use their transformation."""
+    loaded = spherec.Features.load(put(folder, "f.npz", case))
+    loaded.align(["a", "z"])
+    loaded.save(folder / "again.npz")
+    frame = pl.DataFrame({"id": ["a"], "x": [1.0], "g": ["p"], "t": ["red ink"], "v": [[1.0, 1.0]]})
+    loaded.transform(frame, sp.csr_array(np.ones((1, 5))), item_ids=["a"])
+
+
+def feature_file(rng):
+    """A line of JSON with the format, then a table, lists or a matrix."""
+    kind = rng.choice(sorted(FEATURE_SAMPLES))
+    text = mutate(rng, FEATURE_SAMPLES[kind]) if rng.random() < 0.9 else FEATURE_SAMPLES[kind]
+    text = gzip.compress(text, mtime=0) if rng.random() < 0.1 else text
+    chosen = rng.choice((kind, "auto", rng.choice(sorted(FEATURE_SAMPLES))))
+    return json.dumps({"format": chosen}).encode() + b"\n" + text
+
+
+def read_feature_file(case, folder):
+    line, _, text = case.partition(b"\n")
+    read = spherec.read_features(put(folder, "tag-items.txt", text), **json.loads(line))
+    assert np.isfinite(read.matrix).all()
+
+
 def read_table(case, folder):
     spherec.read(put(folder, "events.parquet", case), time="when")
 
@@ -371,6 +438,8 @@ def read_config(case, folder):
 
 NAMES = (
     "dim",
+    "reach",
+    "mainstream",
     "sampler.beta",
     "loss",
     "loss.kind",
@@ -463,8 +532,25 @@ def call(case, folder):
     rng.choice(calls)()
 
 
+def turn_dial(case, folder):
+    """One call of the public API with an odd place of the dial."""
+    rng = random.Random(int(case))
+    known, place = model(0.4), odd_argument(rng, [0.5, -1, 1.25, None, [0.1, 0.2, 0.3], np.float32(0.5), np.array(0.5)])
+    fold = spherec.splits.ratio(known.data, 0.3)
+    calls = [
+        lambda: known.recommend(USERS[:3], 3, mainstream=place),
+        lambda: known.recommend_for(ITEMS[:3], 3, mainstream=place),
+        lambda: known.recommend_to_file(folder / "x.csv", USERS[:3], 3, mainstream=place),
+        lambda: known.score(USERS[:3], ITEMS[:3], mainstream=place),
+        lambda: spherec.evaluate(known.vectors, fold.train, fold.test, mainstream=place),
+        lambda: CML(device="cpu", reach=rng.choice((True, False, place)), mainstream=place),
+    ]
+    rng.choice(calls)()
+
+
 TARGETS = {
     "model": Target(lambda rng: mutate(rng, content("model")), load_same_model),
+    "model-reach": Target(lambda rng: mutate(rng, content("model-reach")), partial(load_same_model, mainstream=0.4)),
     "model-forged": Target(forged_model, ask_model),
     "data": Target(lambda rng: mutate(rng, content("data")), load_same_data),
     "data-compressed": Target(lambda rng: mutate(rng, content("compressed")), load_same_data),
@@ -477,9 +563,13 @@ TARGETS = {
     "text": Target(text_file, read_text),
     "names": Target(text_file, read_item_names),
     "parquet": Target(lambda rng: mutate(rng, content("parquet")), read_table),
+    "features": Target(lambda rng: mutate(rng, content("features")), load_same_features),
+    "features-forged": Target(forged_features, use_features),
+    "features-text": Target(feature_file, read_feature_file),
     "config": Target(settings_file, read_config),
     "settings": Target(settings, change_settings),
     "ids": Target(ids, ask_for_ids),
     "matrix": Target(matrix, use_matrix),
     "call": Target(matrix, call),
+    "dial": Target(matrix, turn_dial),
 }

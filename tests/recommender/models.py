@@ -1,5 +1,7 @@
 """What tests of the model in use share: models without training, and what they must answer."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -10,18 +12,23 @@ from spherec.recommender import CML
 from spherec.recommender.trained_model import ModelState
 from spherec.sampling import Uniform
 from spherec.training import History, Trained, Training
-from tests.sampling.checks import directions
+from tests.sampling.checks import directions, generator
 
 USERS, ITEMS = [f"u{n}" for n in range(12)], [f"i{n}" for n in range(30)]
 
 
-def model_of(data, dim=6, constraint="sphere", seed=1):
-    """A model of the data with random vectors."""
+def model_of(data, dim=6, constraint="sphere", seed=1, mainstream=None):
+    """A model of the data with random vectors; with a random reach in two subspaces if it has a `mainstream`."""
     users, items = directions(data.n_users, dim, seed), directions(data.n_items, dim, seed + 1)
     if constraint == "ball":
         users, items = (rows * torch.linspace(0.2, 1, len(rows))[:, None] for rows in (users, items))
     config = Training(dim=dim, constraint=constraint, sampler=Uniform(2), epochs=2)
-    trained = Trained(DenseVectors(users, items, constraint), config, History(), "all epochs done")
+    vectors = DenseVectors(users, items, constraint)
+    if mainstream is not None:
+        reach = torch.empty(data.n_items, 2).normal_(0.1, 0.3, generator=generator(seed + 2))
+        vectors = replace(vectors, item_reach=reach, mainstream=mainstream)
+        config = replace(config, subspace_dim=dim // 2, reach=True, mainstream=mainstream)
+    trained = Trained(vectors, config, History(), "all epochs done")
     return make(Artifact.of(trained, data))
 
 
@@ -35,8 +42,8 @@ def small(density=0.3, seed=0, users=USERS, items=ITEMS):
     return Interactions.from_matrix(rows, user_ids=users, item_ids=items)
 
 
-def expected(model, user, k, *, seen=True, only=None, exclude=()):
-    """The items of a user's list, by the distance alone, in plain loops."""
+def expected(model, user, k, *, seen=True, only=None, exclude=(), mainstream=0.0):
+    """The items of a user's list, by the distance and by a share of their reach, in plain loops."""
     data, vectors = model.data, model.vectors
     who = list(data.user_ids).index(user)
     own = {list(data.item_ids)[item] for item in data.items_of(who)}
@@ -46,5 +53,6 @@ def expected(model, user, k, *, seen=True, only=None, exclude=()):
         if (seen and item in own) or (only is not None and item not in only) or item in exclude:
             continue
         place = vectors.item_table[index].numpy().astype(np.float64)
-        found.append((((point - place) ** 2).sum(), index, item))
+        reach = 0.0 if vectors.item_reach is None else vectors.item_reach[index].double().mean().item()
+        found.append((((point - place) ** 2).sum() - 2 * mainstream * reach, index, item))
     return [item for _, _, item in sorted(found)[:k]]

@@ -31,6 +31,8 @@ CONFIGS = {
     "softmin": Training(dim=6, loss=spherec.Softmin(0.3, 0.5), sampler=Popularity(9, beta=0.7, shared=True)),
     "softmin, two-stage": Training(dim=6, loss=spherec.Softmin(0.1), sampler=TwoStage()),
     "ball": Training(dim=6, constraint="ball"),
+    "reach": Training(dim=6, loss=spherec.Softmin(0.1, 0.8), sampler=Popularity(9, beta=0.7), reach=True),
+    "reach, hinge": Training(dim=6, sampler=Uniform(2), reach=True),
 }
 
 
@@ -38,8 +40,8 @@ def fold_in_of(vectors, data, config):
     return FoldIn(Artifact.of(Trained(vectors, config, History(), "all epochs done"), data))
 
 
-def objective(user, items, fold_in, table):
-    """What a place is worth, in plain loops: τ log Σ w exp(−d²/2τ) + mean d²/2."""
+def objective(user, items, fold_in, table, reach=None):
+    """What a place is worth, in plain loops: τ log Σ w exp(s/τ) − mean s, where s is −d²/2 and half of the reach."""
 
     def distance(item):
         return sum((float(a) - float(b)) ** 2 for a, b in zip(user, table[item], strict=True))
@@ -47,7 +49,8 @@ def objective(user, items, fold_in, table):
     total = 0.0
     for item, log_weight in zip(fold_in.pool.items.tolist(), fold_in.pool.log_weight.tolist(), strict=True):
         if item not in items:
-            total += np.exp(log_weight - distance(item) / 2 / fold_in.pool.temperature)
+            half = 0.0 if reach is None else reach[item] / 2  # that of their own items does not move the user
+            total += np.exp(log_weight + (half - distance(item) / 2) / fold_in.pool.temperature)
     return fold_in.pool.temperature * np.log(total) + sum(distance(item) for item in items) / 2 / len(items)
 
 
@@ -59,6 +62,10 @@ def objective(user, items, fold_in, table):
 def test_it_is_where_a_slower_method_puts_it(config, items):
     lengths = torch.linspace(0.3, 1, 200)[:, None] if config.constraint == "ball" else 1.0
     vectors = DenseVectors(directions(12, 6), directions(200, 6, 5) * lengths, config.constraint)
+    reach = None
+    if config.reach:
+        vectors = replace(vectors, item_reach=torch.linspace(-0.4, 0.6, 200)[:, None])
+        reach = vectors.item_reach[:, 0].tolist()
     fold_in = fold_in_of(vectors, small(items=range(200)), config)
     place = fold_in.place(np.array(items, np.int32)).numpy().astype(np.float64)
     table = vectors.item_table.tolist()
@@ -68,23 +75,27 @@ def test_it_is_where_a_slower_method_puts_it(config, items):
         return row / length if config.constraint == "sphere" else row / max(length, 1)
 
     slow = min(
-        minimize(lambda row: objective(within(row), items, fold_in, table), start, method="BFGS").fun
+        minimize(lambda row: objective(within(row), items, fold_in, table, reach), start, method="BFGS").fun
         for start in (place, np.mean([table[item] for item in items], axis=0))
     )
-    assert objective(place, items, fold_in, table) == pytest.approx(slow, abs=1e-3)
+    assert objective(place, items, fold_in, table, reach) == pytest.approx(slow, abs=1e-3)
     assert np.linalg.norm(place) <= 1 + 1e-6
     if config.constraint == "sphere":
         assert np.linalg.norm(place) == pytest.approx(1, abs=1e-6)
 
 
-@pytest.mark.parametrize("name", ["softmin", "ball"])
+@pytest.mark.parametrize("name", ["softmin", "ball", "reach"])
 def test_in_subspaces_it_is_the_best_place_of_each(name):
     config, data = CONFIGS[name], small(items=range(200))
     lengths = torch.linspace(0.3, 1, 200)[:, None] if name == "ball" else 1.0
     tables = [directions(200, 6, part) * lengths for part in range(3)]
-    whole = DenseVectors(directions(12, 18), torch.cat(tables, dim=1) / 3**0.5, config.constraint)
+    reach = directions(200, 3, 7) / 5 if config.reach else None  # in each subspace
+    whole = DenseVectors(directions(12, 18), torch.cat(tables, dim=1) / 3**0.5, config.constraint, reach)
     place = fold_in_of(whole, data, replace(config, dim=18, subspace_dim=6)).place(np.array([0, 5, 9], np.int32))
-    spaces = [DenseVectors(directions(12, 6), table, config.constraint) for table in tables]
+    spaces = [
+        DenseVectors(directions(12, 6), table, config.constraint, None if reach is None else reach[:, part : part + 1])
+        for part, table in enumerate(tables)
+    ]
     alone = [fold_in_of(space, data, config).place(np.array([0, 5, 9], np.int32)) for space in spaces]
     torch.testing.assert_close(place, torch.cat(alone) / 3**0.5, atol=1e-5, rtol=0)
 
@@ -106,12 +117,8 @@ def test_it_is_never_worse_than_the_middle_of_the_items(items, constraint):
 def test_negatives_follow_the_sampler_and_are_never_items_that_nobody_has():
     data = sparse(np.arange(0, 201, 2), [item for _ in range(100) for item in (0, 1)], 5)
     for config in CONFIGS.values():
-        assert set(
-            fold_in_of(DenseVectors(directions(100, 6), directions(5, 6)), data, config).pool.items.tolist()
-        ) == {
-            0,
-            1,
-        }
+        vectors = DenseVectors(directions(100, 6), directions(5, 6))
+        assert set(fold_in_of(vectors, data, config).pool.items.tolist()) == {0, 1}
 
 
 def test_items_that_nobody_had_in_training_do_not_count():
@@ -119,6 +126,20 @@ def test_items_that_nobody_had_in_training_do_not_count():
     fold_in = model_of(data)._current.fold_in
     assert torch.equal(fold_in.place(np.array([3, 4], np.int32)), fold_in.place(np.array([3], np.int32)))
     assert fold_in.place(np.array([4], np.int32)).norm() == pytest.approx(1)  # all that is known about her
+
+
+def test_reach_pushes_new_users_from_what_everybody_reaches_anyway():
+    data, table = small(items=range(200)), directions(200, 6, 5)
+    reach = torch.zeros(200, 1)
+    reach[7] = 3.0
+    near = [
+        fold_in_of(DenseVectors(directions(12, 6), table, "sphere", one), data, CONFIGS["reach, hinge"]).place(
+            np.array([3], np.int32)
+        )
+        @ table[7]
+        for one in (torch.zeros(200, 1), reach)
+    ]
+    assert near[1] < near[0]
 
 
 def test_a_user_with_everything_is_placed():

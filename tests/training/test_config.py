@@ -2,6 +2,7 @@
 
 import json
 import math
+import tomllib
 from dataclasses import fields, replace
 
 import pytest
@@ -18,8 +19,18 @@ CONFIGS = [
     Training(dim=2, constraint="ball", loss=Hinge(margin=0.5, rank_weight=True), sampler=Popularity(3, beta=-0.5)),
     Training(loss=Softmin(gamma=0.5), sampler=Popularity(2), covariance=1e-3),
     Training(loss=Softmin(), sampler=SemiHard(2), covariance=1e-3, spread_out=10, seed=7),
+    Training(reach=True, mainstream=-0.5, subspace_dim=32, loss=Softmin()),
+    Training(reach=True, mainstream=0),
+    Training(mainstream=0.5),
     Training(sampler=Hard(), optimizer=Adam(1e-4, epsilon=1e-7), batch_size=1, epochs=1, validate_every=9, patience=3),
 ]
+
+
+def plain(settings):
+    """Settings as read from TOML, which has no null."""
+    if isinstance(settings, dict):
+        return {name: plain(value) for name, value in settings.items()}
+    return None if settings == "auto" else settings
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: type(config.sampler).__name__)
@@ -29,6 +40,7 @@ def test_a_description_is_plain_data_that_gives_the_config_back(config):
     assert set(described) == {field.name for field in fields(Training)}
     assert Training.from_dict(json.loads(json.dumps(config.to_record()))) == config
     assert described["sampler"]["kind"] == type(config.sampler).__name__
+    assert PRESETS["niche"].training.change(plain(tomllib.loads(config.to_toml()))) == config
 
 
 @pytest.mark.parametrize(
@@ -43,6 +55,7 @@ def test_a_description_is_plain_data_that_gives_the_config_back(config):
         *(("covariance", value) for value in (-1e-9, math.nan, math.inf, "1")),
         *(("spread_out", value) for value in (-1, math.nan, math.inf, None)),
         *(("reach", value) for value in (1, None, "yes")),
+        *(("mainstream", value) for value in (math.nan, math.inf, -101, 100.5)),
         *(("constraint", value) for value in ("cube", "Sphere", None)),
         *(("loss", value) for value in ("Hinge", Uniform())),
         *(("sampler", value) for value in (None, Hinge())),
@@ -160,3 +173,16 @@ def test_softmin_needs_fewer_passes_but_not_too_few_steps(pairs, epochs):
 
 def test_what_goes_by_the_data_can_be_said():
     assert Training(epochs=5).change({"epochs": "auto"}) == Training()
+
+
+def test_reach_is_for_the_sphere():
+    with pytest.raises(ArgumentError, match="reach needs constraint 'sphere'; in the ball an item's length plays its"):
+        Training(reach=True, constraint="ball")
+    with pytest.raises(ArgumentError, match="mainstream must be a number from -100 to 100, got a value of type str"):
+        Training(reach=True, mainstream="high")
+
+
+def test_records_without_reach_are_those_of_before_there_was_any():
+    assert not {"reach", "mainstream"} & set(Training().to_record())
+    assert Training(reach=True, mainstream=0.4).to_record()["mainstream"] == 0.4
+    assert Training.from_dict(Training().to_record()) == Training()

@@ -285,7 +285,7 @@ def refuse_missing(values: NDArray[Any], role: str) -> None:
     if values.dtype != object:
         missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(0, bool)
     else:
-        missing = np.fromiter((_is_missing(external) for external in values), bool, len(values))
+        missing = np.fromiter((is_missing(external) for external in values), bool, len(values))
     if missing.any():
         row = int(missing.argmax())
         raise DataError(
@@ -339,7 +339,8 @@ def _is_frozen(values: NDArray[Any]) -> bool:
     return not isinstance(owner, np.ndarray)
 
 
-def _is_missing(external: Hashable) -> bool:
+def is_missing(external: Hashable) -> bool:
+    """Return whether a value stands for none: None, NaN, NaT, NA."""
     if external is None or type(external).__name__ == "NAType":  # pandas' NA refuses comparison
         return True
     try:

@@ -122,10 +122,10 @@ class Interactions:
         if user == item:
             raise ArgumentError(f"user and item are both {quote(user)}; name a column for each")
         data = cls.from_pairs(
-            _column_of(frame, user),
-            _column_of(frame, item),
-            values=None if value is None else _column_of(frame, value),
-            times=None if time is None else _column_of(frame, time),
+            column_of(frame, user),
+            column_of(frame, item),
+            values=None if value is None else column_of(frame, value),
+            times=None if time is None else column_of(frame, time),
             cut=cut,
             duplicates=duplicates,
         )
@@ -375,7 +375,7 @@ def _refuse_options(reason: str, **options: str | None) -> None:
         raise ArgumentError(f"{reason}; leave out {', '.join(unused)}")
 
 
-def _column_of(frame: Any, name: str) -> NDArray[Any]:
+def column_of(frame: Any, name: str) -> NDArray[Any]:
     """Return a column of a pandas or polars data frame as an array (E,), without importing either."""
     is_lazy = hasattr(frame, "collect")  # a query of polars, dask, …
     if is_lazy or not (hasattr(frame, "iloc") or hasattr(frame, "lazy")):  # pandas has the one, polars the other
@@ -393,9 +393,9 @@ def _column_of(frame: Any, name: str) -> NDArray[Any]:
 
 def _names_in(frame: Any, item: str, name: str) -> dict[Hashable, str]:
     """Return the names of items in a column of a data frame, by external id; an item's last name counts."""
-    texts, column = _column_of(frame, name), frame[name]
+    texts, column = column_of(frame, name), frame[name]
     known = np.asarray(column.notna() if hasattr(column, "notna") else column.is_not_null())  # pandas, polars
-    index, ids = factorize(_column_of(frame, item), "item")
+    index, ids = factorize(column_of(frame, item), "item")
     last = np.full(len(ids), -1)  # (I,) row with the last name
     last[index[known]] = np.flatnonzero(known)
     return {ids[position]: str(texts[row]) for position, row in enumerate(last.tolist()) if row >= 0}
@@ -436,7 +436,7 @@ def _binary_csr(matrix: Any) -> "sp.csr_array":
         raise DataError(
             f"the matrix must be two-dimensional and hold real numbers, got shape {shape}, kind {quote(kind)}"
         )
-    rows, columns, data = _entries(matrix) if dense is None else (*np.nonzero(dense), dense[np.nonzero(dense)])
+    rows, columns, data = sparse_entries(matrix) if dense is None else (*np.nonzero(dense), dense[np.nonzero(dense)])
     if not np.all(data >= 0):  # false for NaN, too
         raise DataError("the matrix must have entries >= 0 and no NaN; keep what counts: matrix > 0")
     above = data > 0
@@ -454,7 +454,7 @@ def _binary_csr(matrix: Any) -> "sp.csr_array":
     return csr
 
 
-def _entries(matrix: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def sparse_entries(matrix: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return rows, columns and values of a sparse matrix; a `DataError` if its arrays do not fit each other.
 
     They are checked first, because scipy's loops over them do not look: a wrong index makes them write anywhere.

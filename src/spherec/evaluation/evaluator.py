@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -15,7 +16,7 @@ from spherec.errors import ArgumentError, DataError, quote
 from spherec.evaluation.metrics import Formula, Metric, RankedLists, find_metrics
 from spherec.evaluation.scores import Scores
 from spherec.geometry import DenseVectors
-from spherec.ranking import ExactRanker, Ranking
+from spherec.ranking import ExactRanker, Ranker, Ranking
 from spherec.ranking.ranker import Indices, check_items, check_k, refuse_idle_dial
 
 _LONGEST = 10_000  # lists of this length are scored even where there are fewer items
@@ -80,7 +81,7 @@ def evaluate(
         raise ArgumentError(f"top of {type(lister).__name__} takes no only=, which lists some items alone; add it")
     if mainstream is None:
         ranking = lister.top(users, k, without=train, **listed)
-    elif isinstance(lister, ExactRanker):
+    elif isinstance(lister, Ranker):
         refuse_idle_dial(mainstream, lister.vectors)
         ranking = lister.top(users, k, without=train, mainstream=mainstream, **listed)
     else:
@@ -113,15 +114,20 @@ def evaluate_cold(
     *,
     k: int = 50,
     metrics: str | Iterable[str | Metric | Formula] | None = None,
+    mainstream: float | None = None,
 ) -> ColdScores:
-    """Score the model on the cold items of a split by `splits.cold_items`, on the warm ones, and on all together."""
+    """Score the model on the cold items of a split by `splits.cold_items`, on the warm ones, and on all together.
+
+    The options are those of `evaluate`.
+    """
     if not isinstance(fold, ColdFold):
         raise ArgumentError(f"fold must be a split by splits.cold_items, got {quote(fold)}")
     chosen = None if metrics is None else find_metrics(metrics)
+    score_part = partial(evaluate, model, fold.train, k=k, metrics=chosen, mainstream=mainstream)
     return ColdScores(
-        cold=evaluate(model, fold.train, fold.cold, k=k, metrics=chosen, only=fold.cold_items),
-        warm=evaluate(model, fold.train, fold.warm, k=k, metrics=chosen, only=fold.warm_items),
-        all=evaluate(model, fold.train, fold.test, k=k, metrics=chosen),
+        cold=score_part(fold.cold, only=fold.cold_items),
+        warm=score_part(fold.warm, only=fold.warm_items),
+        all=score_part(fold.test),
     )
 
 

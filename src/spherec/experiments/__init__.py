@@ -7,6 +7,7 @@
 from typing import Any
 
 from spherec.experiments.comparison.base import ComparedModel, FitContext, Peer
+from spherec.experiments.comparison.content_knn import ContentKnn
 from spherec.experiments.comparison.models import default_models, known_models
 from spherec.experiments.comparison.ours import OurModel
 from spherec.experiments.comparison.scored_ranker import ScoredRanker
@@ -25,6 +26,7 @@ __all__ = [
     "ComparedModel",
     "Comparison",
     "ComparisonPlan",
+    "ContentKnn",
     "Experiment",
     "FitContext",
     "Goal",

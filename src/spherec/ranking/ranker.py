@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,7 @@ class Ranking:
         self.scores[block, : scores.shape[1]] = scores
 
 
+@runtime_checkable
 class Ranker(Protocol):
     """Ranks items by score: on the sphere u·v, in the ball u·v − |v|²/2, and λ times the item's reach if it has one."""
 
@@ -151,10 +152,10 @@ def check_dial(mainstream: Mainstream | None, n_queries: int, vectors: Vectors) 
     if mainstream is None:
         return np.full(n_queries, vectors.mainstream, dtype=np.float32)
     try:
-        dial = np.asarray(mainstream, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
+        dial = np.asarray(mainstream)
+    except ValueError:  # rows of different lengths
         dial = None
-    if dial is None or dial.ndim == 0:
+    if dial is None or dial.ndim == 0 or dial.dtype.kind not in "fiu":
         return np.full(n_queries, check_mainstream(mainstream), dtype=np.float32)  # type: ignore[arg-type]
     if dial.shape != (n_queries,):
         raise ArgumentError(

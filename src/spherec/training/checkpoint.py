@@ -225,7 +225,8 @@ def fingerprint(
     settings = config.to_record()
     for name in ("patience", *(("epochs",) if config.optimizer.schedule == "constant" else ())):
         del settings[name]
-    given = [] if initial is None else [rows.cpu().numpy() for rows in (initial.user_table, initial.item_table)]
+    tables = () if initial is None else (initial.user_table, initial.item_table, initial.item_reach)
+    given = [rows.cpu().numpy() for rows in tables if rows is not None]
     pairs = f"{len(data)} pairs, checksum {checksum(data.indptr, data.indices)}"
     return {
         **settings,
@@ -257,8 +258,8 @@ def _refuse_other(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> 
 
 def _find_difference(found: dict[str, Any], wanted: dict[str, Any]) -> tuple[str, str, str] | None:
     """Return the first setting that differs, with both values as text; None if there is none."""
-    for name, here in wanted.items():
-        value = found.get(name)
+    for name in {**wanted, **found}:  # a setting at its default may be in one of them alone
+        value, here = found.get(name), wanted.get(name)
         if isinstance(value, dict) and isinstance(here, dict):
             inner = _find_difference(value, here)
             if inner is not None:

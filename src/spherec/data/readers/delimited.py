@@ -88,6 +88,11 @@ def read_tables(
             yield _parse_block(path, block, layout)
 
 
+def join_tables(tables: Iterable[Table]) -> pl.DataFrame:
+    """Return a series of tables as one."""
+    return pl.concat([table.frame for table in tables])
+
+
 @dataclass(frozen=True)
 class _Layout:
     """Layout of a file with everything decided."""

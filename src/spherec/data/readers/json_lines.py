@@ -11,7 +11,7 @@ import polars as pl
 from spherec.data.events import Events
 from spherec.data.readers.formats import Reading
 from spherec.data.readers.streaming import BadCellError, Block, Collector, read_text
-from spherec.errors import DataError, describe_missing_column
+from spherec.errors import DataError, describe_missing_column, quote
 
 _LOOKS_NESTED = r"^(?:[\[{]|true$|false$)"
 _HIGH, _LOW = rb"\\u[dD][89abAB][\da-fA-F]{2}", rb"\\u[dD][c-fC-F][\da-fA-F]{2}"
@@ -52,6 +52,29 @@ def read_json_texts(path: Path, names: tuple[str, ...], reading: Reading) -> Ite
     for block in read_text(path, reading):
         _refuse_half_characters(path, block, schema)
         yield from _parse(path, block, schema).select(names).iter_rows()
+
+
+def read_json_frame(path: Path, name: str, reading: Reading) -> pl.DataFrame:
+    """Return all keys of all objects as columns of Python values, None where an object has no such key.
+
+    `name` is the key of ids, which every object must have.
+    """
+    columns: dict[str, list[object]] = {name: []}
+    rows = 0
+    for block in read_text(path, reading):
+        for line, content in _objects(block):
+            if not isinstance(content, dict):
+                raise DataError(_not_an_object(path, line, content))
+            if not isinstance(content.get(name), str | int) or isinstance(content[name], bool):
+                shown = quote(content.get(name))
+                raise DataError(f"{path}, line {line}: {name!r} is {shown}, which is no id; mend the line")
+            for key, value in reversed(content.items()):  # in the order of the line; see `_load`
+                columns.setdefault(key, [None] * rows).append(value)
+            rows += 1
+            for column in columns.values():
+                if len(column) < rows:
+                    column.append(None)
+    return pl.DataFrame([pl.Series(key, column, dtype=pl.Object) for key, column in columns.items()])
 
 
 def _first_values(path: Path, block: Block, roles: dict[str, str]) -> dict[str, object]:

@@ -182,6 +182,13 @@ def _recognise_table(
     raise DataError(f"{path}: none of its columns ({shown}) is plainly the id and the name of items; {_OPTIONS}")
 
 
+def recognise_item_table(path: Path, reading: Reading, id: str | None) -> tuple[Reading, str] | None:
+    """Return how to read a table of items, and its column of ids; None for Book-Crossing's BX-Books.csv."""
+    encoding = None if reading.encoding == "utf-8" else reading.encoding
+    table = _recognise_table(path, reading, id, None, encoding, needs_name=False)
+    return None if table is None else table[:2]
+
+
 def _id_columns(columns: Sequence[str]) -> list[str]:
     from spherec.data.readers import recognition
 

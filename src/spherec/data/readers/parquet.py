@@ -64,6 +64,12 @@ def read_parquet_texts(path: Path, names: tuple[str, ...], options: str) -> list
         return table.select(pl.col(*names).cast(pl.String)).collect().rows()
 
 
+def read_parquet_frame(path: Path, name: str, options: str) -> pl.DataFrame:
+    """Return the whole table, which has the column `name`; `options` say in errors how columns are named."""
+    with _open_parquet(path, (name,), options) as table:
+        return table.collect()
+
+
 @contextmanager
 def _open_parquet(path: Path, names: Iterable[str], options: str = _COLUMN_OPTIONS) -> Iterator[pl.LazyFrame]:
     """Yield the file as a query that has the columns `names`; errors of polars inside become a `DataError`."""

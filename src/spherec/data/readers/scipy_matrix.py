@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spherec.data.events import Events
@@ -37,6 +38,13 @@ def read_scipy(path: Path, reading: Reading) -> Events:
         keeps_items=True,
         left_out=(("rows that have no items", empty),) if empty else (),
     )
+
+
+def read_scipy_matrix(path: Path, reading: Reading) -> "sp.csr_array":
+    """Read a matrix with all of its entries."""
+    arrays = read_arrays(path, remedy=_REMEDY, max_unpacked=reading.max_unpacked)
+    rows, columns, values, shape = _entries(path, arrays)
+    return sp.csr_array((values, (rows, columns)), shape=shape)
 
 
 def _entries(

@@ -1,0 +1,238 @@
+"""Files of item features: tables of items, lists of words or tags, matrices. Importing this brings no polars.
+
+    mult.dat      line k is item k: `n word:count word:count …` (LDA-C)           format "word-counts"
+    tag-item.dat  line t is tag t: `n item item …`                                format "tag-items"
+    item-tag.dat  line k is item k: `n tag tag …`                                 format "item-tags"
+
+Words, tags and items are numbers from 0; as ids, items are texts, as in the events of CiteULike's users.dat.
+"""
+
+import re
+from array import array
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+import scipy.sparse as sp
+
+from spherec.data.feature_columns import CountsColumn, Kind
+from spherec.data.features import Features
+from spherec.data.files import is_archive, is_scipy_archive, read_array
+from spherec.data.readers.formats import FORMATS, Reading, detect_format, refuse_without_polars
+from spherec.data.readers.names import read_item_ids, recognise_item_table
+from spherec.errors import ArgumentError, DataError, quote
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FeatureFormat = Literal[
+    "auto", "delimited", "json-lines", "parquet", "word-counts", "tag-items", "item-tags", "scipy", "npy"
+]
+"""Format of a file of item features; "auto" goes by its content."""
+
+_OPTIONS = "item= names the column of item ids, header= all columns if the first line has none"
+_MOST_WORDS = 1 << 24  # a larger number of a word or an item is a slip
+_MAGIC = b"\x93NUMPY"
+
+
+def read_features(
+    path: str | PathLike[str],
+    *,
+    item: str | None = None,
+    kinds: Mapping[str, Kind] | None = None,
+    format: FeatureFormat = "auto",
+    header: Sequence[str] | None = None,
+    separator: str | None = None,
+    encoding: str = "utf-8",
+    items: str | PathLike[str] | Iterable[Hashable] | None = None,
+    like: Features | None = None,
+    dims: int = 300,
+    min_items: int = 2,
+    seed: int = 0,
+    max_unpacked: float | None = None,
+) -> Features:
+    """Read features of items from a file, and fit their transformation; or use one that was fitted before.
+
+    Args:
+        path: A table (CSV, TSV or JSON lines, plain or gzipped, or Parquet) with a row for each item; CiteULike's
+            mult.dat, tag-item.dat or item-tag.dat; a sparse matrix that scipy saved; a dense one that NumPy saved
+            (.npy); or a file that `Features.save` wrote.
+        item: The column with the external ids of items; by default recognised, as in `read_names`.
+        kinds: The kinds of a table's columns; see `Features.from_frame`.
+        format: "auto" goes by the file's content. Of lists of numbers only the name tells whether they are of tags or
+            of items.
+        header: The names of all columns, for delimited text that has none in its first line.
+        separator: The separator of columns; tab, comma, semicolon, | and :: are recognised by default.
+        encoding: The encoding of a text file.
+        items: The ids of a matrix's rows, or a file with them; by default their positions.
+        like: Features with a transformation that was fitted: the items of this file go through the same. What it does
+            not know is ignored, and counted in `left_out`.
+        dims: The largest number of numbers that a column of categories, tags or words gives.
+        min_items: Words and tags that fewer items have are left out; such categories share one place.
+        seed: The seed of the truncated SVD.
+        max_unpacked: The largest unpacked size in GB; by default 200 times the size of the file.
+    """
+    if format not in get_args(FeatureFormat):
+        raise ArgumentError(f"format must be one of {', '.join(get_args(FeatureFormat))}, got {quote(format)}")
+    if like is not None and (not isinstance(like, Features) or len(like.transformation.sources) != 1):
+        raise ArgumentError("like must be Features of one source; of joined ones give a part: features.split()[0]")
+    path = Path(path)
+    if format == "auto" and is_archive(path):
+        return Features.load(path, max_unpacked=max_unpacked)
+    refuse_without_polars()
+    reading = Reading(
+        header=tuple(header) if header else None, separator=separator, encoding=encoding, max_unpacked=max_unpacked
+    )
+    known = _find_format(path, reading) if format == "auto" else format
+    name = path.name.partition(".")[0]
+    try:
+        if known in ("delimited", "json-lines", "parquet"):
+            if items is not None:
+                raise ArgumentError(f"a table has ids in a column; leave out items, and name it: {_OPTIONS}")
+            frame, column = _read_table(path, known, item, reading)
+            if like is None:
+                return Features.from_frame(frame, item=column, kinds=kinds, dims=dims, min_items=min_items, seed=seed)
+            return like.transform(frame.rename({column: like.transformation.sources[0].item or column}))
+        if item is not None or kinds is not None:
+            raise ArgumentError(f"{path} is read as {known}, which has no columns; leave out item and kinds")
+        matrix, ids = _read_matrix(path, known, reading)
+        ids = ids if items is None else _list_ids(items)
+        if like is None:
+            return Features.from_matrix(matrix, ids, name=name, dims=dims, min_items=min_items, seed=seed)
+        matrix, unknown = _fit_width(matrix, like)
+        features = like.transform(matrix, item_ids=ids)
+        beyond = ((f"{name}: unknown words", unknown),) if unknown else ()
+        return replace(features, left_out=(*features.left_out, *beyond))
+    except DataError as error:
+        raise error if str(error).startswith(str(path)) else DataError(f"{path}: {error}") from None
+
+
+def _find_format(path: Path, reading: Reading) -> FeatureFormat:
+    """Return the format that the content of a file shows."""
+    found = detect_format(path)
+    if found in ("parquet", "json-lines"):
+        return "parquet" if found == "parquet" else "json-lines"
+    if is_scipy_archive(path):
+        return "scipy"
+    with path.open("rb") as file:
+        if file.read(len(_MAGIC)) == _MAGIC:
+            return "npy"
+    from spherec.data.readers import recognition, streaming
+
+    lines = streaming.first_lines(path, encoding=reading.encoding)
+    if lines and lines[0].lstrip().startswith("{"):
+        return "json-lines"
+    rows = [line.split() for line in lines[:100]]
+    if reading.header or reading.separator or not rows or not all(row[0].isdecimal() for row in rows):
+        return "delimited"
+    if any(len(row) > 1 for row in rows) and all(recognition.WORD_COUNT.fullmatch(w) for row in rows for w in row[1:]):
+        return "word-counts"
+    if not all(word.isdecimal() for row in rows for word in row) or any(int(row[0]) != len(row) - 1 for row in rows):
+        return "delimited"
+    words = re.findall("[a-z]+", path.name.lower())
+    for name, formats in (("tag-items", ("tag", "tags")), ("item-tags", ("item", "items"))):
+        if len(words) > 1 and words[0] in formats and words[1] in ("tag", "tags", "item", "items"):
+            return name  # type: ignore[return-value]
+    raise DataError(
+        f"{path}: its lines are COUNT NUMBER NUMBER …, and nothing shows whether a line is a tag or an item; say so "
+        "with format='tag-items' or format='item-tags'"
+    )
+
+
+# --- Tables ----------------------------------------------------------------------------------------------------------
+
+
+def _read_table(path: Path, format: FeatureFormat, item: str | None, reading: Reading) -> "tuple[pl.DataFrame, str]":
+    """Return all columns of a table, and the name of the column of item ids."""
+    from spherec.data.readers import delimited, json_lines, parquet
+
+    table = recognise_item_table(path, reading, item)
+    if table is None:
+        known = FORMATS["book-crossing"].known or Reading()
+        table = replace(known, max_unpacked=reading.max_unpacked), "ISBN"
+    reading, column = table
+    if format == "parquet":
+        return parquet.read_parquet_frame(path, column, _OPTIONS), column
+    if format == "json-lines":
+        return json_lines.read_json_frame(path, column, reading), column
+    first = next(iter(delimited.read_tables(path, {column: column}, reading, options=_OPTIONS)), None)
+    if first is None:
+        raise DataError(f"{path} has no rows; give a table with items")
+    every = {name: name for name in first.layout.names}
+    return delimited.join_tables(delimited.read_tables(path, every, reading, options=_OPTIONS)), column
+
+
+# --- Lists and matrices ----------------------------------------------------------------------------------------------
+
+
+def _read_matrix(path: Path, format: FeatureFormat, reading: Reading) -> tuple[Any, list[str] | None]:
+    """Return a matrix with a row for each item, and the ids of the rows; None for their positions."""
+    match format:
+        case "npy":
+            return read_array(path, remedy="save it again with numpy.save"), None
+        case "scipy":
+            from spherec.data.readers import scipy_matrix
+
+            return scipy_matrix.read_scipy_matrix(path, reading), None
+        case "tag-items":
+            rows, columns, values, n_rows = _read_lists(path, reading, counts=False)
+            present, place = np.unique(columns, return_inverse=True)  # items
+            matrix = sp.csr_array((values, (place, rows)), shape=(len(present), n_rows))
+            return matrix, [str(number) for number in present.tolist()]
+        case _:
+            rows, columns, values, n_rows = _read_lists(path, reading, counts=format == "word-counts")
+            width = int(columns.max(initial=-1)) + 1
+            matrix = sp.csr_array((values, (rows, columns)), shape=(n_rows, width))
+            return matrix, [str(number) for number in range(n_rows)]
+
+
+def _read_lists(path: Path, reading: Reading, *, counts: bool) -> tuple[Any, Any, Any, int]:
+    """Return the line, number and count (E,) of each entry of a file of lists, and how many lines it has."""
+    lines, numbers, values, n_lines = array("q"), array("q"), array("d"), 0
+    for line, words in _split_lines(path, reading):
+        n_lines = line
+        if not words:
+            continue
+        if not words[0].isdecimal() or int(words[0]) != len(words) - 1:
+            raise DataError(
+                f"{path}, line {line}: begins with {quote(words[0])}, but {len(words) - 1} entries follow; mend it"
+            )
+        for word in words[1:]:
+            number, mark, count = word.partition(":")
+            is_good = number.isdecimal() and int(number) < _MOST_WORDS and bool(mark) == counts
+            if not is_good or (counts and not re.fullmatch(r"\d{1,15}(\.\d{1,15})?", count)):
+                wanted = "word:count, both numbers" if counts else "a number"
+                raise DataError(f"{path}, line {line}: {quote(word)} is not {wanted} below {_MOST_WORDS:,}; mend it")
+            lines.append(line - 1)
+            numbers.append(int(number))
+            values.append(float(count) if counts else 1.0)
+    if not numbers:
+        raise DataError(f"{path} has no entries; give a file with words or tags")
+    return np.array(lines), np.array(numbers), np.array(values, dtype=np.float32), n_lines
+
+
+def _split_lines(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of each line, from 1, and its words."""
+    from spherec.data.readers import streaming
+
+    for block in streaming.read_text(path, reading):
+        for number, line in enumerate(block.text.decode().removesuffix("\n").split("\n"), start=block.line):
+            yield number, line.split()
+
+
+def _fit_width(matrix: Any, like: Features) -> tuple[Any, int]:
+    """Return a sparse matrix as wide as the fitted one, and the number of entries that lay beyond."""
+    (column,) = like.transformation.sources[0].columns
+    if not isinstance(column, CountsColumn) or not isinstance(matrix, sp.csr_array):
+        return matrix, 0
+    inside = matrix.indices < column.n_columns
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    entries = matrix.data[inside], (rows[inside], matrix.indices[inside])
+    return sp.csr_array(entries, shape=(matrix.shape[0], column.n_columns)), int((~inside).sum())
+
+
+def _list_ids(items: str | PathLike[str] | Iterable[Hashable]) -> list[Any]:
+    return list(read_item_ids(items) if isinstance(items, str | PathLike) else items)

@@ -1,0 +1,449 @@
+"""Features of items: every kind of column against scikit-learn, the same transformation for other items, files."""
+
+import json
+from datetime import date
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+
+import spherec
+from spherec import Features
+from spherec.data.feature_columns import guess_kind, read_cells, top_directions
+from spherec.data.features import Transformation
+from spherec.errors import ArgumentError, DataError
+
+BOOKS = {
+    "isbn": ["a", "b", "c", "d", "e", "f"],
+    "year": [1990, 2000, 2010, 2020, None, 2005],
+    "genre": ["crime", "crime", "novel", "novel", "poem", None],
+    "tags": [["dark", "long"], ["dark"], ["long"], ["short"], [], None],
+    "blurb": [
+        "A murder in the old town",
+        "Another murder in a small town",
+        "A long story of the sea",
+        "The story of a small ship at sea",
+        "",
+        None,
+    ],
+    "vector": [[0.1, 0.2], [0.3, 0.1], [0.0, 1.0], [1.0, 0.5], None, [0.2, 0.2]],
+}
+FRAMES = {"pandas": pd.DataFrame, "polars": lambda columns: pl.DataFrame(columns, strict=False)}
+
+
+@pytest.fixture(params=FRAMES.values(), ids=FRAMES)
+def frame_of(request):
+    return request.param
+
+
+def block(features, name):
+    """The numbers that a column gave."""
+    start = 0
+    for column, size in features.transformation.sizes.items():
+        if column == name:
+            return features.matrix[:, start : start + size]
+        start += size
+    raise AssertionError(name)
+
+
+def random_counts(n_rows=60, n_columns=40, seed=0):
+    generator = np.random.default_rng(seed)
+    return sp.csr_array(generator.poisson(0.4, (n_rows, n_columns)).astype(np.float32))
+
+
+# --- Kinds of columns ------------------------------------------------------------------------------------------------
+
+
+def test_kinds_are_guessed_from_cells(frame_of):
+    frame = frame_of(BOOKS)
+    kinds = {name: guess_kind(name, read_cells(frame, name)) for name in BOOKS if name != "isbn"}
+    assert kinds == {"year": "number", "genre": "category", "tags": "tags", "blurb": "text", "vector": "vector"}
+    others = frame_of(
+        {"price": ["1.5", "2"], "when": [date(2020, 1, 1), date(2021, 1, 1)], "flag": [True, False], "g": ["a|b", "c"]}
+    )
+    kinds = {name: guess_kind(name, read_cells(others, name)) for name in ("price", "when", "flag", "g")}
+    assert kinds == {"price": "number", "when": "number", "flag": "number", "g": "tags"}
+
+
+def test_a_frame_of_all_kinds_gives_finite_numbers_and_says_what_is_missing(frame_of):
+    features = Features.from_frame(frame_of(BOOKS), item="isbn")
+    assert list(features.item_ids) == BOOKS["isbn"]
+    assert features.matrix.shape == (6, features.n_features)
+    assert features.matrix.dtype == np.float32
+    assert not features.matrix.flags.writeable
+    assert features.known.all()
+    left_out = dict(features.left_out)
+    assert left_out["year: missing"] == 1
+    assert left_out["genre: missing"] == 1
+    assert left_out["tags: missing"] == 2
+    assert left_out["tags: words of fewer than 2 items"] == 1
+    assert left_out["blurb: missing"] == 2
+    assert not any("unknown" in description for description in left_out)
+    assert left_out["vector: missing"] == 1
+    assert "items=6" in repr(features)
+
+
+def test_booleans_are_numbers_with_and_without_gaps(frame_of):
+    whole, gap = ([True, True, False, False], [True, True, False, None])
+    for flags, expected in ((whole, [1, 1, -1, -1]), (gap, [0.5**0.5, 0.5**0.5, -(2**0.5), 0])):
+        features = Features.from_frame(frame_of({"i": [1, 2, 3, 4], "flag": flags}), item="i")
+        np.testing.assert_allclose(features.matrix[:, 0], expected, rtol=1e-6)
+
+
+def test_both_kinds_of_frames_give_the_same():
+    ones, others = (Features.from_frame(make(BOOKS), item="isbn") for make in FRAMES.values())
+    np.testing.assert_array_equal(ones.matrix, others.matrix)
+    assert ones.left_out == others.left_out
+
+
+def test_numbers_are_scaled_as_by_scikit_learn(frame_of):
+    preprocessing = pytest.importorskip("sklearn.preprocessing")
+    values = np.random.default_rng(0).lognormal(3, 2, 50)
+    features = Features.from_frame(frame_of({"i": np.arange(50), "x": values}), item="i")
+    expected = preprocessing.StandardScaler().fit_transform(values[:, None])
+    np.testing.assert_allclose(features.matrix, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_categories_are_one_hot_as_by_scikit_learn(frame_of):
+    preprocessing = pytest.importorskip("sklearn.preprocessing")
+    values = np.array(["b"] * 5 + ["a"] * 4 + ["c"] * 3 + ["x", "y"])
+    features = Features.from_frame(frame_of({"i": np.arange(len(values)), "g": values}), item="i")
+    expected = preprocessing.OneHotEncoder(min_frequency=2, sparse_output=False).fit_transform(values[:, None])
+    np.testing.assert_array_equal(features.matrix[:, [1, 0, 2, 3]], expected)  # ours: the most frequent first
+
+
+def test_of_many_categories_the_most_frequent_have_a_place():
+    values = [f"c{number}" for number in range(10) for _ in range(20 - number)]
+    features = Features.from_frame(pd.DataFrame({"i": range(len(values)), "g": values}), item="i", dims=4)
+    assert features.n_features == 4
+    assert features.matrix.sum(0).tolist() == [20, 19, 18, sum(range(11, 18))]
+
+
+def test_words_are_weighed_as_by_scikit_learn():
+    text = pytest.importorskip("sklearn.feature_extraction.text")
+    counts = random_counts()
+    features = Features.from_matrix(counts, dims=300)
+    expected = text.TfidfTransformer().fit_transform(np.log1p(counts.toarray())).toarray()
+    np.testing.assert_allclose(features.matrix, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_text_is_cut_into_words_as_by_scikit_learn():
+    sklearn = pytest.importorskip("sklearn.feature_extraction.text")
+    texts = ["The sea, the SEA!", "a ship at sea 42", "Ünder the ship_yard", "the 42 ships"] * 2
+    vectorizer = sklearn.CountVectorizer(min_df=3)
+    counts = vectorizer.fit_transform(texts)
+    features = Features.from_frame(
+        pd.DataFrame({"i": range(8), "t": texts}), item="i", kinds={"t": "text"}, min_items=3
+    )
+    (column,) = features.transformation.sources[0].columns
+    order = [column.words.index(word) for word in vectorizer.get_feature_names_out()]
+    expected = Features.from_matrix(counts, min_items=3)
+    np.testing.assert_allclose(features.matrix[:, order], expected.matrix, atol=1e-6)
+
+
+def test_directions_are_the_singular_vectors_of_scikit_learn():
+    decomposition = pytest.importorskip("sklearn.decomposition")
+    generator = np.random.default_rng(1)
+    planted = generator.normal(size=(80, 5)) * [9, 7, 5, 3, 2] @ generator.normal(size=(5, 50))
+    matrix = sp.csr_array((planted + 0.01 * generator.normal(size=(80, 50))).astype(np.float32))
+    ours = top_directions(matrix, 5, seed=0)
+    theirs = decomposition.TruncatedSVD(5, algorithm="arpack", random_state=0).fit(matrix).components_.T
+    np.testing.assert_allclose(np.abs((ours * theirs).sum(0)), 1, atol=1e-3)
+    assert (ours[np.abs(ours).argmax(0), np.arange(5)] > 0).all()
+
+
+def test_reduced_words_keep_angles_as_by_scikit_learn():
+    text, decomposition = (
+        pytest.importorskip(f"sklearn.{name}") for name in ("feature_extraction.text", "decomposition")
+    )
+    generator = np.random.default_rng(2)
+    topics = generator.dirichlet([0.05] * 120, 6)
+    rows = generator.poisson(30 * generator.dirichlet([0.2] * 6, 200) @ topics)
+    counts = sp.csr_array(rows[:, (rows > 0).sum(0) >= 2].astype(np.float32))
+    features = Features.from_matrix(counts, dims=6)
+    weighed = text.TfidfTransformer().fit_transform(np.log1p(counts.toarray()))
+    reduced = decomposition.TruncatedSVD(6, algorithm="arpack", random_state=0).fit_transform(weighed)
+    reduced /= np.linalg.norm(reduced, axis=1, keepdims=True)
+    known = features.known
+    np.testing.assert_allclose((features.matrix @ features.matrix.T)[known], (reduced @ reduced.T)[known], atol=2e-3)
+    assert features.n_features == 6
+    np.testing.assert_allclose(np.linalg.norm(features.matrix[known], axis=1), 1, rtol=1e-5)
+
+
+def test_fewer_items_than_dimensions_give_as_many_numbers_as_they_span():
+    features = Features.from_matrix(random_counts(8, 400), dims=300, min_items=1)
+    assert features.n_features == 8
+
+
+def test_the_same_seed_gives_the_same_bits():
+    ones, others = (Features.from_matrix(random_counts(), dims=5, seed=3) for _ in range(2))
+    np.testing.assert_array_equal(ones.matrix, others.matrix)
+
+
+def test_vectors_have_a_mean_squared_length_of_one(frame_of):
+    vectors = np.random.default_rng(0).normal(size=(40, 7)) * 5
+    features = Features.from_matrix(vectors)
+    np.testing.assert_allclose(features.matrix, vectors / np.sqrt(np.square(vectors).sum(1).mean()), rtol=1e-5)
+    framed = Features.from_frame(frame_of({"i": np.arange(40), "v": vectors.tolist()}), item="i")
+    np.testing.assert_allclose(framed.matrix, features.matrix, rtol=1e-6)
+
+
+@pytest.mark.parametrize("mark", ["|", ";", ","])
+def test_tags_may_be_one_text(mark):
+    rows = [["drama", "sea side"], ["sea side"], ["drama"], ["war", "drama"], ["war"]]
+    texts = [f"{mark} ".join(row) for row in rows]
+    ones, others = (
+        Features.from_frame(pd.DataFrame({"i": range(5), "t": column}), item="i", kinds={"t": "tags"})
+        for column in (rows, texts)
+    )
+    np.testing.assert_array_equal(ones.matrix, others.matrix)
+    again = others.transform(pd.DataFrame({"i": [9], "t": [f"war{mark}drama"]}))
+    np.testing.assert_array_equal(again.matrix, others.matrix[3:4])
+
+
+def test_a_column_that_tells_no_items_apart_is_left_out_and_named(frame_of):
+    frame = frame_of({"i": [1, 2, 3], "x": [1.0, 2.0, 3.0], "same": [7, 7, 7], "own": ["u", "v", "w"]})
+    features = Features.from_frame(frame, item="i")
+    assert features.transformation.sizes == {"x": 1}
+    assert dict(features.left_out) == {"same: tells no items apart": 3, "own: tells no items apart": 3}
+    with pytest.raises(DataError, match="column 'same' tells no items apart as number; leave it out"):
+        Features.from_frame(frame, item="i", kinds={"same": "number"})
+    with pytest.raises(DataError, match="no column but 'i' tells items apart"):
+        Features.from_frame(frame, item="i", kinds={"x": "skip"})
+
+
+# --- Other items -----------------------------------------------------------------------------------------------------
+
+
+def test_the_same_items_get_the_same_numbers(frame_of):
+    features = Features.from_frame(frame_of(BOOKS), item="isbn")
+    again = features.transform(frame_of(BOOKS))
+    np.testing.assert_array_equal(again.matrix, features.matrix)
+    np.testing.assert_array_equal(again.known, features.known)
+
+
+def test_what_was_never_seen_is_ignored_and_counted(frame_of):
+    features = Features.from_frame(frame_of(BOOKS), item="isbn")
+    new = features.transform(
+        frame_of(
+            {
+                "isbn": ["x", "y"],
+                "year": [2005.0, None],
+                "genre": ["opera", "poem"],
+                "tags": [["dark", "green"], ["green"]],
+                "blurb": ["Zebras xylophones", "murder"],
+                "vector": [[0.5, 0.5], None],
+            }
+        )
+    )
+    assert list(new.item_ids) == ["x", "y"]
+    assert dict(new.left_out) == {
+        "year: missing": 1,
+        "genre: unknown categories": 1,
+        "tags: no known word": 1,
+        "tags: unknown words": 2,
+        "blurb: no known word": 1,
+        "blurb: unknown words": 2,
+        "vector: missing": 1,
+    }
+    assert block(new, "genre").tolist() == [[0, 0, 0], [0, 0, 1]]  # a poem was rare, an opera is unknown
+    assert block(new, "year")[0, 0] == pytest.approx(0)  # the mean
+    assert new.known.all()
+
+
+def test_an_item_of_which_nothing_is_known_has_no_features():
+    features = Features.from_frame(pd.DataFrame({"i": [1, 2, 3, 4], "g": ["a", "a", "b", "b"]}), item="i")
+    new = features.transform(pd.DataFrame({"i": [7, 8], "g": ["zz", "b"]}))
+    assert new.known.tolist() == [False, True]
+    assert not new.matrix[0].any()
+    empty = Features.from_matrix(sp.csr_array([[1.0, 2], [0, 0], [3, 1]]))
+    assert empty.known.tolist() == [True, False, True]
+    missing = Features.from_matrix(np.array([[1.0, 2], [np.nan, np.nan]]))
+    assert missing.known.tolist() == [True, False]
+
+
+def test_missing_columns_are_named(frame_of):
+    features = Features.from_frame(frame_of(BOOKS), item="isbn")
+    with pytest.raises(DataError, match=r"there is no column 'year', only 'isbn', 'genre'.* \(and no 'tags', 'blurb'"):
+        features.transform(frame_of({"isbn": ["x"], "genre": ["poem"]}))
+    with pytest.raises(DataError, match="there is no column 'isbn'"):
+        features.transform(frame_of({"id": ["x"]}))
+
+
+def test_several_sources_stand_side_by_side():
+    words = Features.from_matrix(random_counts(4, 6), ["a", "b", "c", "d"], name="words")
+    table = Features.from_frame(pd.DataFrame({"id": ["c", "e"], "x": [1.0, 3.0]}), item="id")
+    both = Features.join(words, table)
+    assert list(both.item_ids) == ["a", "b", "c", "d", "e"]
+    assert both.transformation.sizes == {"words": words.n_features, "x": 1}
+    np.testing.assert_array_equal(both.matrix[:4, :-1], words.matrix)
+    assert both.matrix[:, -1].tolist() == [0, 0, -1, 0, 1]
+    new = both.transform(random_counts(2, 6, seed=5), pd.DataFrame({"id": ["q"], "x": [3.0]}), item_ids=["p", "q"])
+    assert list(new.item_ids) == ["p", "q"]
+    assert new.matrix[:, -1].tolist() == [0, 1]
+    with pytest.raises(ArgumentError, match="came from 2 tables, got 1"):
+        both.transform(random_counts(2, 6))
+    with pytest.raises(DataError, match="have the item"):
+        Features.join(Features.from_matrix(random_counts(3)), Features.from_matrix(random_counts(3), ["0", "1", "2"]))
+    with pytest.raises(ArgumentError, match="give Features to join"):
+        Features.join()
+
+
+def test_features_follow_the_items_of_the_data():
+    features = Features.from_matrix(np.eye(3), ["a", "b", "c"])
+    data = spherec.Interactions.from_pairs([1, 1, 2], ["c", "z", "a"])
+    aligned = features.align(data.item_ids)
+    assert aligned.item_ids is data.item_ids
+    rows = dict(zip(data.item_ids, aligned.matrix.tolist(), strict=True))
+    assert rows == {"a": [1, 0, 0], "c": [0, 0, 1], "z": [0, 0, 0]}
+    assert dict(zip(data.item_ids, aligned.known.tolist(), strict=True)) == {"a": True, "c": True, "z": False}
+    with pytest.raises(DataError, match="none of the 2 items has features"):
+        features.align(["x", "y"])
+    with pytest.raises(DataError, match="the features have the item"):
+        Features.from_matrix(np.eye(3)).align(["0", "1"])
+
+
+# --- Borders ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "message"),
+    [
+        ({"i": [1, 1], "x": [1, 2]}, {}, "column 'i': ids must be distinct"),
+        ({"i": [1, None], "x": [1, 2]}, {}, "column 'i': row 1 has no id"),
+        ({"i": [], "x": []}, {}, "the table has no rows"),
+        ({"i": [1, 2], "x": [1, np.inf]}, {}, "column 'x', row 1: inf is not a finite number"),
+        ({"i": [1, 2], "x": [1e308, -1e308]}, {}, "column 'x' has numbers too large"),
+        ({"i": [1, 2], "x": ["1", "b"]}, {"kinds": {"x": "number"}}, "column 'x', row 1: 'b' is not a number"),
+        ({"i": [1, 2], "x": [1, 2]}, {"kinds": {"y": "number"}}, "kinds: there is no column 'y'"),
+        ({"i": [1, 2], "x": [1, 2]}, {"kinds": {"x": "numbr"}}, r"one of number, .* got 'numbr' \(did you mean"),
+        ({"i": [1, 2], "x": [[1.0, 2.0], [1.0]]}, {"kinds": {"x": "vector"}}, "row 1: .* is not a list of 2 numbers"),
+        ({"i": [1, 2], "x": [[1.0, 2.0], [1.0, None]]}, {"kinds": {"x": "vector"}}, "row 1: the vector has NaN"),
+        (
+            {"i": [1, 2], "x": [[1.0, 2.0], ["a", "b"]]},
+            {"kinds": {"x": "vector"}},
+            "row 1: .* is not a list of numbers",
+        ),
+        ({"i": [1, 2], "x": [[1.0], [2.0]]}, {"kinds": {"x": "number"}}, "'x', row 0: .* is not a number"),
+        ({"i": [1, 2], "x": [{"a": 1}, {"a": 2}]}, {}, "column 'x' has tables in its cells"),
+        ({"i": [1, 2], "x": [{"a": 1}, {"a": 2}]}, {"kinds": {"x": "text"}}, "'x', row 0: a table is neither"),
+        ({"i": [1, 2], "x": [1, 2]}, {"dims": 1}, "dims must be a whole number from 2"),
+        ({"i": [1, 2], "x": [1, 2]}, {"min_items": 0}, "min_items must be a whole number >= 1"),
+    ],
+)
+def test_bad_tables_get_one_sentence(columns, options, message):
+    frame = pd.DataFrame({name: pd.Series(cells, dtype=object) for name, cells in columns.items()})
+    with pytest.raises((DataError, ArgumentError), match=message):
+        Features.from_frame(frame, item="i", **options)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (np.ones(3), "two-dimensional"),
+        (np.ones((0, 3)), "two-dimensional"),
+        ([["a"]], "real numbers"),
+        (pd.DataFrame({"a": [1]}), "use from_frame"),
+        (np.array([[1, np.inf]]), "row 0: the vector has NaN or infinity"),
+        (np.array([[1, np.nan]]), "row 0: the vector has NaN or infinity"),
+        (np.zeros((2, 2)), "all rows are zeros"),
+        (np.full((2, 2), 1e300), "too long to be scaled"),
+        (sp.csr_array([[1.0, -1]]), "finite entries >= 0"),
+        (sp.csr_array([[1.0, np.nan]]), "finite entries >= 0"),
+        (sp.csr_array([[1.0, np.inf]]), "finite entries >= 0"),
+        (sp.csr_array([[1.0, 0], [0, 1.0]]), "no column has entries of 2 items"),
+        (sp.csr_array((3, 0)), "two-dimensional"),
+    ],
+    ids=str,
+)
+def test_bad_matrices_get_one_sentence(matrix, message):
+    with pytest.raises(DataError, match=message):
+        Features.from_matrix(matrix)
+
+
+def test_other_matrices_must_be_like_the_first():
+    sparse, dense = Features.from_matrix(random_counts(5, 6)), Features.from_matrix(np.eye(3))
+    with pytest.raises(DataError, match="has 7 columns, but 6 when it was fitted"):
+        sparse.transform(random_counts(5, 7))
+    with pytest.raises(DataError, match="made of a sparse matrix"):
+        sparse.transform(np.ones((2, 6)))
+    with pytest.raises(DataError, match="has 2 columns, but 3"):
+        dense.transform(np.ones((4, 2)))
+    with pytest.raises(DataError, match="3 rows, but there are 2 item_ids"):
+        dense.transform(np.ones((3, 3)), item_ids=[1, 2])
+    with pytest.raises(DataError, match="row 0: the vector is far longer"):
+        dense.transform(np.full((1, 3), 1e300))
+    table = Features.from_frame(pd.DataFrame({"i": [1, 2], "x": [1.0, 2.0]}), item="i")
+    with pytest.raises(DataError, match="row 0: 1e\\+300 is too far from the others"):
+        table.transform(pd.DataFrame({"i": [3], "x": [1e300]}))
+    with pytest.raises(DataError, match="expected a pandas or polars DataFrame"):
+        table.transform(np.ones((2, 2)))
+
+
+def test_a_large_sparse_matrix_is_never_made_dense():
+    rows = np.arange(200_000)
+    matrix = sp.csr_array((np.ones(400_000), (np.tile(rows, 2), np.r_[rows // 2, rows // 4])), shape=(200_000, 100_000))
+    features = Features.from_matrix(matrix, dims=2)  # 80 GB dense
+    assert features.matrix.shape == (200_000, 2)
+
+
+# --- Files -----------------------------------------------------------------------------------------------------------
+
+
+def everything():
+    table = Features.from_frame(pd.DataFrame(BOOKS), item="isbn")
+    ids = [*BOOKS["isbn"], *map(str, range(54))]
+    return Features.join(table, Features.from_matrix(random_counts(), ids, dims=7, name="words"))
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_a_file_holds_all_of_it(tmp_path, compress):
+    features = everything()
+    features.save(tmp_path / "f.npz", compress=compress)
+    loaded = Features.load(tmp_path / "f.npz")
+    assert loaded.item_ids == features.item_ids
+    np.testing.assert_array_equal(loaded.matrix, features.matrix)
+    np.testing.assert_array_equal(loaded.known, features.known)
+    assert loaded.left_out == features.left_out
+    new = pd.DataFrame({name: column[:2] for name, column in BOOKS.items()}), random_counts(2, seed=4)
+    ones, others = (each.transform(*new, item_ids=["a", "b"]) for each in (features, loaded))
+    np.testing.assert_array_equal(ones.matrix, others.matrix)
+    with np.load(tmp_path / "f.npz") as arrays:  # nothing is pickled
+        np.testing.assert_array_equal(arrays["matrix"], features.matrix)
+
+
+def test_the_transformation_alone_is_arrays_and_json():
+    features = everything()
+    arrays, manifest = features.transformation.to_arrays()
+    again = Transformation.from_arrays(arrays, json.loads(json.dumps(manifest)))
+    new = pd.DataFrame({name: column[2:5] for name, column in BOOKS.items()}), random_counts(3, seed=4)
+    ones, others = (each.transform(*new, item_ids=["c", "d", "e"]) for each in (features, again))
+    np.testing.assert_array_equal(ones.matrix, others.matrix)
+    assert all(array.dtype != object for array in arrays.values())
+
+
+@pytest.mark.parametrize("name", sorted(everything().to_arrays()[0]))
+def test_damage_of_any_array_is_an_error(name):
+    arrays, manifest = everything().to_arrays()
+    for damaged in (None, arrays[name][:-1], arrays[name].astype(np.float16)):
+        others = {one: array for one, array in arrays.items() if one != name}
+        if damaged is not None:
+            others[name] = damaged
+        if damaged is None and name.endswith("directions"):
+            continue  # a column may have none; the matrix then does not fit
+        with pytest.raises(DataError, match="damaged"):
+            Features.from_arrays(others, manifest)
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path):
+    spherec.Interactions.from_pairs([1], [2]).save(tmp_path / "x.npz")
+    with pytest.raises(DataError, match="holds 'spherec-interactions', not 'spherec-features'"):
+        Features.load(tmp_path / "x.npz")
+    everything().save(tmp_path / "f.npz")
+    content = bytearray((tmp_path / "f.npz").read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "f.npz").write_bytes(bytes(content))
+    with pytest.raises(DataError, match="make it again"):
+        Features.load(tmp_path / "f.npz")

@@ -1,0 +1,68 @@
+"""The temperature that comes from the data: a number for any data, the higher the denser."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spherec.data.interactions import Interactions
+from spherec.losses import Hinge, Softmin
+from spherec.losses.softmin import temperature_for
+from tests.sampling.checks import interactions, random_rows
+
+
+def test_it_is_that_of_the_formula():
+    data = interactions(random_rows(40, 50, 0.1))
+    matrix = data.matrix.toarray()
+    users, items, pairs = (matrix.any(1)).sum(), (matrix.any(0)).sum(), matrix.sum()
+    assert temperature_for(data) == pytest.approx(0.65 / math.log(users * items / pairs / 2), abs=1e-3)
+
+
+EDGES = {
+    "one pair": np.ones((1, 1)),
+    "one user": np.ones((1, 9)),
+    "one item": np.ones((9, 1)),
+    "a full matrix": np.ones((9, 9)),
+    "half of it": np.indices((8, 8)).sum(0) % 2,
+    "a little more than half": np.indices((9, 9)).sum(0) % 2 == 0,
+    "no pairs": np.zeros((3, 4)),
+    "no users": np.zeros((0, 4)),
+    "no items": np.zeros((4, 0)),
+}
+
+
+@pytest.mark.parametrize("matrix", EDGES.values(), ids=EDGES)
+def test_data_without_a_depth_has_the_highest(matrix):
+    assert temperature_for(Interactions.from_matrix(matrix.astype(int))) == 1.0
+
+
+@given(
+    rows=st.integers(1, 12).flatmap(
+        lambda width: st.lists(st.lists(st.booleans(), min_size=width, max_size=width), min_size=1, max_size=12)
+    )
+)
+def test_it_is_a_usable_number_for_any_data(rows):
+    temperature = temperature_for(interactions(np.array(rows, int)))
+    assert 0 < temperature <= 1
+    assert Softmin(temperature).temperature == temperature
+
+
+def test_users_and_items_without_pairs_do_not_count():
+    rows = random_rows(20, 30, 0.1)
+    padded = np.zeros((60, 90), int)
+    padded[5:25, 7:37] = rows
+    assert temperature_for(interactions(padded)) == temperature_for(interactions(rows))
+
+
+def test_denser_data_has_a_higher_one():
+    found = [temperature_for(interactions(random_rows(60, 80, share))) for share in (0.02, 0.05, 0.1, 0.2)]
+    assert found == sorted(set(found))
+
+
+def test_a_given_one_stays():
+    data = interactions(random_rows(20, 30, 0.1))
+    assert Softmin(0.3).resolve(data) == Softmin(0.3)
+    assert Softmin().resolve(data) == Softmin(temperature_for(data))
+    assert Hinge(0.5).resolve(data) == Hinge(0.5)

@@ -1,0 +1,245 @@
+"""A model with reach: lists at any place of the dial, by all methods alike, in copies and files, and trained again."""
+
+import copy
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import spherec
+from spherec.errors import ArgumentError
+from spherec.evaluation import evaluate
+from spherec.optim import Adam
+from spherec.recommender.partial_fit import initial_vectors, merge
+from tests.recommender.models import ITEMS, USERS, expected, make, model_of, small
+
+DATA = small()
+MODEL, PLAIN = model_of(DATA, mainstream=0.4), model_of(DATA)
+DIAL = [-0.5, -0.25, 0.0, 0.25, 0.5, 0.6, 0.75, 1.0, 1.25]
+places = st.none() | st.integers(-8, 8).map(lambda n: n / 4)
+
+
+def items_of(results):
+    return [record.item for record in results]
+
+
+# --- Lists -----------------------------------------------------------------------------------------------------------
+
+
+@given(
+    user=st.sampled_from(USERS),
+    k=st.integers(1, 40),
+    place=places,
+    seen=st.booleans(),
+    only=st.none() | st.lists(st.sampled_from(ITEMS), unique=True),
+    exclude=st.lists(st.sampled_from(ITEMS), unique=True),
+)
+def test_lists_are_the_best_by_distance_and_reach(user, k, place, seen, only, exclude):
+    options = {"only": only, "exclude": exclude}
+    found = MODEL.recommend(user, k, exclude_seen=seen, mainstream=place, **options)
+    share = 0.4 if place is None else place
+    assert items_of(found) == expected(MODEL, user, k, seen=seen, mainstream=share, **options)
+    scores = MODEL.score(user, items_of(found), mainstream=place)
+    assert [record.score for record in found] == pytest.approx(scores.tolist(), abs=1e-5)
+
+
+@given(own=st.lists(st.sampled_from(ITEMS), min_size=1, unique=True), place=places)
+def test_somebody_new_gets_the_best_at_the_same_place(own, place):
+    found = MODEL.recommend_for(own, 30, mainstream=place)
+    index = np.sort([ITEMS.index(item) for item in own]).astype(np.int32)
+    user = MODEL._current.fold_in.place(index)
+    scores = MODEL.vectors.item_table @ user + (0.4 if place is None else place) * MODEL.vectors.reach
+    order = [ITEMS[item] for item in scores.argsort(descending=True, stable=True) if ITEMS[item] not in own]
+    assert items_of(found) == order
+    assert [record.score for record in found] == pytest.approx(
+        scores[[ITEMS.index(item) for item in order]].tolist(), abs=1e-5
+    )
+
+
+@pytest.mark.parametrize("place", [None, *DIAL])
+def test_a_file_has_the_same_lists(place, tmp_path):
+    path = tmp_path / "lists.parquet"
+    assert MODEL.recommend_to_file(path, k=5, mainstream=place) == 60
+    frame, results = pl.read_parquet(path), MODEL.recommend(USERS, 5, mainstream=place)
+    assert frame["item"].to_list() == items_of(results)
+    assert frame["score"].to_list() == [record.score for record in results]
+
+
+def test_the_dial_moves_lists():
+    lists = {str(items_of(MODEL.recommend(USERS, 5, mainstream=place))) for place in DIAL}
+    assert len(lists) > 5
+    assert items_of(MODEL.recommend("u1", 5)) == items_of(MODEL.recommend("u1", 5, mainstream=0.4))
+
+
+def test_scores_are_of_pairs():
+    both = MODEL.score(["u1", "u2"], "i3", mainstream=0.7)
+    assert both.tolist() == [MODEL.score(user, "i3", mainstream=0.7)[0] for user in ("u1", "u2")]
+    for place in (None, 0.7):
+        share = 0.4 if place is None else place
+        on_top = share * MODEL.vectors.reach.numpy()
+        true = MODEL.score("u1", ITEMS, mainstream=0.0) + on_top
+        np.testing.assert_allclose(MODEL.score("u1", ITEMS, mainstream=place), true, rtol=1e-6)
+
+
+def test_what_is_similar_and_why_does_not_depend_on_reach():
+    assert MODEL.similar_items(ITEMS, 5) == PLAIN.similar_items(ITEMS, 5)
+    assert MODEL.similar_users(USERS, 5) == PLAIN.similar_users(USERS, 5)
+    assert MODEL.explain("u1", "i1") == PLAIN.explain("u1", "i1")
+
+
+def test_through_an_index_lists_are_the_same(tmp_path):
+    pytest.importorskip("usearch")
+    from spherec.ranking.usearch import Hnsw
+
+    indexed = model_of(DATA, mainstream=0.4).build_index(tmp_path / "m.usearch", Hnsw(width=50, exact_beyond=1.0))
+    MODEL.save(tmp_path / "m.spherec")
+    for model in (indexed, spherec.load(tmp_path / "m.spherec", index=True, device="cpu")):
+        for place in (None, *DIAL):
+            assert items_of(model.recommend(USERS, 5, mainstream=place)) == items_of(
+                MODEL.recommend(USERS, 5, mainstream=place)
+            )
+        assert items_of(model.recommend_for(["i1"], 5, mainstream=1.2)) == items_of(
+            MODEL.recommend_for(["i1"], 5, mainstream=1.2)
+        )
+        assert [one.similar for one in model.similar_items("i1", 5)] == [
+            one.similar for one in PLAIN.similar_items("i1", 5)
+        ]
+        larger = model.fold_in(spherec.Interactions.from_pairs(["zoe", "zoe"], ["i1", "i2"]))
+        assert items_of(larger.recommend("zoe", 5, mainstream=1.2)) == items_of(
+            MODEL.recommend_for(["i1", "i2"], 5, mainstream=1.2)
+        )
+
+
+ASK = {
+    "recommend": lambda model, place, folder: model.recommend("u1", mainstream=place),
+    "recommend_for": lambda model, place, folder: model.recommend_for("i1", mainstream=place),
+    "recommend_to_file": lambda model, place, folder: model.recommend_to_file(folder / "x.csv", mainstream=place),
+    "score": lambda model, place, folder: model.score("u1", "i1", mainstream=place),
+}
+
+
+@pytest.mark.parametrize("ask", ASK.values(), ids=ASK)
+def test_a_model_without_reach_has_no_dial(ask, tmp_path):
+    for place in (0, 0.5, "x"):
+        with pytest.raises(ArgumentError, match="mainstream has no effect, because this model has no reach; leave it"):
+            ask(PLAIN, place, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("ask", ASK.values(), ids=ASK)
+@pytest.mark.parametrize("place", ["high", float("nan"), 1e9, ["high"], {}])
+def test_what_is_no_place_of_the_dial_is_refused(ask, place, tmp_path):
+    with pytest.raises(ArgumentError, match="mainstream must be a number from -100 to 100"):
+        ask(MODEL, place, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+# --- Copies and files ------------------------------------------------------------------------------------------------
+
+
+def answers(model):
+    lists = [model.recommend(USERS, 5, mainstream=place).as_dicts() for place in (None, *DIAL)]
+    return [*lists, model.recommend_for(["i1", "i2"], 5, mainstream=0.9).as_dicts()]
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, copy.copy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_copies_answer_alike(again):
+    assert answers(again(MODEL)) == answers(MODEL)
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+def test_a_file_answers_alike(mmap, tmp_path):
+    MODEL.save(tmp_path / "m.spherec")
+    loaded = spherec.load(tmp_path / "m.spherec", mmap=mmap, device="cpu")
+    assert answers(loaded) == answers(MODEL)
+    assert loaded.config == MODEL.config
+    loaded.save(tmp_path / "again.spherec")
+    assert (tmp_path / "again.spherec").read_bytes() == (tmp_path / "m.spherec").read_bytes()
+
+
+# --- More training ---------------------------------------------------------------------------------------------------
+
+
+def reaching(**options):
+    settings = {"dim": 6, "reach": True, "mainstream": 0.5, "epochs": 3, "batch_size": 32, "device": "cpu"}
+    settings |= {"loss": spherec.Softmin(), "sampler": spherec.Popularity(9, shared=True)}
+    return spherec.CML(**settings | options)
+
+
+@pytest.mark.parametrize("subspace_dim", [None, 2])
+def test_more_training_begins_with_the_reach_that_is_there(subspace_dim):
+    model = reaching(subspace_dim=subspace_dim, epochs=20).fit(DATA, validation=0)
+    new = spherec.Interactions.from_pairs(["zoe", "zoe", "u1", "u2"], ["i1", "new", "new", "other"])
+    start = initial_vectors(merge(model.data, new), model.artifact, model._current.fold_in)
+    old = model.vectors.item_reach
+    assert torch.equal(start.item_reach[:30], old)
+    assert start.item_reach.shape == (32, 1 if subspace_dim is None else 3)
+    depth = np.log1p(merge(model.data, new).data.users_per_item)
+    for part in range(old.shape[1]):
+        line = np.polyfit(depth[:30], old[:, part].double().numpy(), 1)
+        np.testing.assert_allclose(start.item_reach[30:, part], np.polyval(line, depth[30:]), atol=1e-5)
+    still = make(replace(model.artifact, config=replace(model.config, optimizer=Adam(1e-9))))
+    still.partial_fit(new, validation=0)
+    torch.testing.assert_close(still.vectors.item_reach, start.item_reach, atol=1e-6, rtol=0)
+    assert still.vectors.mainstream == 0.5
+    model.partial_fit(new, validation=0)
+    assert model.vectors.item_reach.isfinite().all()
+    assert not torch.equal(model.vectors.item_reach[:30], old)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ([("u", "i")], [("u", "j")]),
+        ([("u", "i")], [("v", "i")]),
+        ([("u", "i")], [("v", "j")]),
+        ([("u", "i"), ("u", "j")], [("v", "i"), ("v", "k")]),  # items with as many users: no line through them
+    ],
+)
+@pytest.mark.parametrize("subspace_dim", [None, 2])
+def test_more_training_from_next_to_nothing(old, new, subspace_dim):
+    model = reaching(subspace_dim=subspace_dim).fit(pairs(old), validation=0)
+    model.partial_fit(pairs(new), validation=0)
+    assert model.vectors.item_reach.isfinite().all()
+    assert model.vectors.item_reach.abs().max() < 10
+    for user in model.data.user_ids:
+        model.recommend(user, 3, exclude_seen=False, mainstream=1.25)
+
+
+def pairs(rows):
+    return spherec.Interactions.from_pairs(*zip(*rows, strict=True))
+
+
+def test_items_of_equal_depth_give_new_ones_their_mean_reach():
+    data = pairs([("u", "i"), ("u", "j")])
+    model = model_of(data, mainstream=0.4)
+    growth = merge(data, pairs([("u", "k")]))
+    start = initial_vectors(growth, model.artifact, model._current.fold_in)
+    torch.testing.assert_close(start.item_reach[2], model.vectors.item_reach.mean(0))
+
+
+# --- Popularity ------------------------------------------------------------------------------------------------------
+
+
+def test_lists_grow_more_popular_with_the_dial():
+    """Groups of taste, in each of which items are liked by few or by many."""
+    rng = np.random.default_rng(0)
+    liked = np.tile(np.geomspace(0.6, 0.02, 40), 5)  # of 5 groups with 40 items each
+    own = np.arange(300)[:, None] % 5 == np.arange(200) // 40
+    likes = rng.random((300, 200)) < np.where(own, liked, liked / 20)
+    fold = spherec.splits.ratio(spherec.Interactions.from_matrix(likes.astype(int)), 0.3, seed=1)
+    model = reaching(
+        dim=16, epochs=30, batch_size=256, optimizer=Adam(0.02), sampler=spherec.Popularity(100, beta=0.5, shared=True)
+    )
+    model.fit(fold.train, validation=0)
+    scores = [evaluate(model, fold.train, fold.test, k=10, mainstream=place) for place in DIAL]
+    mmr = [one.mmr for one in scores]
+    assert mmr == sorted(mmr)
+    assert mmr[-1] > 2 * mmr[0]
+    assert scores[DIAL.index(0.75)].ndcg > scores[0].ndcg
+    assert evaluate(model, fold.train, fold.test, k=10).mmr == scores[DIAL.index(0.5)].mmr

@@ -1,0 +1,204 @@
+"""Training with reach: a run that was stopped goes on bitwise, the best model keeps its reach, and blocks agree."""
+
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from spherec.artifact import FoldInSettings
+from spherec.data.files import read_archive, write_archive
+from spherec.errors import ArgumentError, DataError
+from spherec.losses import Hinge, Softmin
+from spherec.optim import Adam
+from spherec.sampling import Hard, Popularity, Uniform
+from spherec.training import Training
+from tests.training.runs import (
+    DATA,
+    QUICK,
+    STEPS,
+    Crash,
+    at_step,
+    crash,
+    facts,
+    falling,
+    same,
+    start,
+    trained,
+    watch,
+    watch_dial,
+)
+
+POOL = Popularity(12, beta=0.5, shared=True)
+RUNS = {
+    "one space": {"loss": Softmin(), "sampler": POOL},
+    "subspaces": {"loss": Softmin(), "sampler": POOL, "subspace_dim": 4},
+    "subspaces, cosine, balance": {
+        "loss": Softmin(0.2, gamma=0.5),
+        "sampler": POOL,
+        "subspace_dim": 2,
+        "optimizer": Adam(1e-2, schedule="cosine"),
+        "balance": 0.5,
+    },
+    "own negatives": {"loss": Softmin(0.2), "sampler": Popularity(3), "subspace_dim": 4},
+    "hinge": {"loss": Hinge(), "sampler": Hard(2)},
+    "penalties": {"loss": Softmin(0.2), "sampler": POOL, "covariance": 1.0, "spread_out": 1.0},
+}
+each_run = pytest.mark.parametrize("settings", RUNS.values(), ids=RUNS)
+
+
+def reaching(settings=RUNS["subspaces"], **options):
+    return trained(reach=True, mainstream=0.4, validate=falling, **settings, **options)
+
+
+def falling_reach(vectors):
+    """A metric that is worse after each epoch: how far apart the reach of items is, which training makes large."""
+    return -float(vectors.reach.std())
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run.checkpoint"
+
+
+@each_run
+def test_reach_is_learned_in_every_subspace(settings):
+    vectors = reaching(settings, epochs=10).vectors
+    parts = replace(QUICK, **settings).subspaces
+    assert vectors.item_reach.shape == (DATA.n_items, parts)
+    assert vectors.item_reach.isfinite().all()
+    assert (vectors.item_reach.std(0) > 1e-4).all()
+    assert vectors.mainstream == 0.4
+    torch.testing.assert_close(vectors.reach, vectors.item_reach.mean(1))
+    assert same(vectors, reaching(settings, epochs=10).vectors), "the same seed gives the same reach"
+    assert not same(vectors, reaching(settings, epochs=10, seed=5).vectors)
+
+
+@each_run
+@pytest.mark.parametrize("step", [2, STEPS + 1, 2 * STEPS + 3])
+def test_after_a_crash_it_goes_on_from_the_last_step(settings, step, path, monkeypatch):
+    whole = reaching(settings)
+    with monkeypatch.context() as patch:
+        watch(patch, at_step(step, crash))
+        with pytest.raises(Crash):
+            reaching(settings, checkpoint=path, checkpoint_seconds=0)
+    resumed = reaching(settings, checkpoint=path, resume=True)
+    assert same(resumed.vectors, whole.vectors)
+    assert facts(resumed.history) == facts(whole.history)
+
+
+@each_run
+def test_the_best_model_keeps_its_reach(settings, path, monkeypatch):
+    """The best epoch is the first; the run stops in the third."""
+    watch(monkeypatch, at_step(2 * STEPS + 2, lambda: signal.raise_signal(signal.SIGINT)))
+    schedule = settings.get("optimizer", QUICK.optimizer).schedule
+    stopped = trained(reach=True, validate=falling_reach, checkpoint=path, **settings)
+    assert (stopped.ended, stopped.history.best.epoch) == ("interrupted", 1)
+    resumed = trained(reach=True, validate=falling_reach, checkpoint=path, resume=True, **settings)
+    assert same(resumed.vectors, stopped.vectors)
+    if schedule == "constant":
+        assert same(stopped.vectors, trained(reach=True, epochs=1, **settings).vectors)
+
+
+@each_run
+def test_a_run_in_progress_has_the_reach_of_all_blocks_and_none_for_users(settings):
+    seen = []
+
+    def look(vectors):
+        assert torch.equal(replace(vectors, block_size=7).reach, vectors.reach)
+        users = vectors.embedding.block(DATA.n_items, len(vectors.embedding))  # (U, P, d + 1)
+        assert not users[..., -1].any(), "it learns nothing"
+        seen.append(vectors.copy())
+        torch.testing.assert_close(seen[-1].reach, vectors.reach)
+        return len(seen)
+
+    assert same(trained(reach=True, validate=look, **settings).vectors, seen[2])
+
+
+def test_the_dial_is_drawn_evenly_and_anew_in_each_step(monkeypatch):
+    dials = []
+    watch_dial(monkeypatch, dials.append)
+    trained(reach=True, epochs=40, **RUNS["one space"])
+    drawn = torch.cat(dials).double()
+    assert len(drawn) == 40 * len(DATA)
+    assert 0 <= drawn.min() < drawn.max() <= 1
+    counts = torch.histc(drawn, 10, 0, 1)
+    expected = len(drawn) / 10
+    assert float(((counts - expected) ** 2 / expected).sum()) < 34  # chi-square, 9 degrees, p = 1e-4
+    assert not torch.equal(dials[0], dials[1])
+
+
+def test_without_reach_there_is_no_dial(monkeypatch):
+    dials = []
+    watch_dial(monkeypatch, dials.append)
+    assert trained(**RUNS["one space"]).vectors.item_reach is None
+    assert set(dials) == {None}
+
+
+# --- Its checkpoint --------------------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_with_reach_is_another_run_than_one_without(path):
+    trained(checkpoint=path, epochs=1, **RUNS["one space"])
+    with pytest.raises(DataError, match="its reach is not given, here it is True"):
+        trained(checkpoint=path, resume=True, reach=True, **RUNS["one space"])
+
+
+def test_another_initial_reach_is_another_run(path):
+    def begin(value):
+        return replace(start(), item_reach=torch.full((DATA.n_items, 1), value))
+
+    settings = {"reach": True, "checkpoint": path, **RUNS["one space"]}
+    trained(epochs=1, initial=begin(0.25), **settings)
+    with pytest.raises(DataError, match="its initial is checksum"):
+        trained(resume=True, initial=begin(0.5), **settings)
+    trained(resume=True, initial=begin(0.25), **settings)
+
+
+FORGED = {
+    "missing": lambda arrays: arrays.pop("best_reach"),
+    "of one subspace": lambda arrays: arrays.update(best_reach=arrays["best_reach"][:, :1]),
+    "of fewer items": lambda arrays: arrays.update(best_reach=arrays["best_reach"][1:]),
+    "of other numbers": lambda arrays: arrays.update(best_reach=arrays["best_reach"].astype(np.float64)),
+    "NaN": lambda arrays: arrays["best_reach"].__setitem__((3, 1), np.nan),
+    "infinite": lambda arrays: arrays["best_reach"].__setitem__((3, 1), np.inf),
+}
+
+
+@pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
+def test_a_best_reach_that_cannot_be_is_refused(forge, path):
+    reaching(checkpoint=path, epochs=1)
+    arrays, manifest = read_archive(path, "spherec-checkpoint", 2, remedy="")
+    arrays = {name: array.copy() for name, array in arrays.items()}
+    manifest.pop("arrays", None)
+    forge(arrays)
+    write_archive(path, arrays, manifest, compress=False)
+    with pytest.raises(DataError, match="start anew"):
+        reaching(checkpoint=path, resume=True)
+
+
+# --- What it begins from ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("subspace_dim", "parts"), [(None, 1), (4, 2)])
+def test_training_begins_with_the_reach_that_is_given(subspace_dim, parts):
+    reach = torch.linspace(-0.5, 0.5, DATA.n_items * parts).view(DATA.n_items, parts)
+    settings = {"loss": Softmin(0.2), "sampler": POOL, "subspace_dim": subspace_dim, "reach": True}
+    begun = trained(initial=replace(start(), item_reach=reach), optimizer=Adam(1e-9), epochs=1, **settings)
+    torch.testing.assert_close(begun.vectors.item_reach, reach, atol=1e-6, rtol=0)
+
+
+def test_an_initial_reach_that_does_not_fit_is_refused():
+    begin = replace(start(), item_reach=torch.zeros(DATA.n_items, 2))
+    with pytest.raises(ArgumentError, match=r"initial item_reach must be of shape \(30, 1\), got shape \(30, 2\)"):
+        trained(initial=begin, reach=True, **RUNS["one space"])
+    with pytest.raises(ArgumentError, match=r"initial item_reach must be None, because reach is False, got shape"):
+        trained(initial=begin, **RUNS["one space"])
+
+
+def test_new_users_are_placed_in_the_middle_of_the_dial():
+    config = Training(loss=Softmin(0.2, gamma=0.8), sampler=Popularity(9, beta=0.5), reach=True)
+    assert FoldInSettings.of(config, DATA).bias_correction == pytest.approx(0.4)
+    assert FoldInSettings.of(replace(config, reach=False), DATA).bias_correction == 0.8
+    assert FoldInSettings.of(replace(config, sampler=Uniform()), DATA).bias_correction in (0, pytest.approx(0.4))
