@@ -15,10 +15,10 @@ DeviceName = Literal["auto", "cpu", "cuda"]
 _Result = TypeVar("_Result")
 
 _SMALL = 1024  # pairs in a batch
-_LARGE = 1 << 26  # multiplications
+_LARGE = 1 << 25  # multiplications that are worth a thread
 _LARGEST_KEPT = (32 << 20) - (64 << 10)  # bytes, with room for the block's header
 
-_step = threading.local()  # `threads`: those among which a step divides large operations
+_step = threading.local()  # `threads`: those among which a step divides large operations; `count`: their number
 _changing = ProcessLock()  # held while the count that new threads begin with is not the right one
 _settled = threading.local()  # `is_done`: torch has counted the threads of this thread
 _streams = threading.local()
@@ -84,7 +84,7 @@ def threads_for(batch_size: int, device: torch.device) -> Iterator[None]:
     if device.type != "cpu" or before == 1:
         yield
         return
-    outside = getattr(_step, "threads", None)
+    outside = getattr(_step, "threads", None), getattr(_step, "count", 1)
     with ThreadPoolExecutor(before) as threads:
         with _changing:
             _start_all(threads, before)
@@ -93,11 +93,11 @@ def threads_for(batch_size: int, device: torch.device) -> Iterator[None]:
             last = threading.Thread(target=torch.set_num_threads, args=(before,))
             last.start()
             last.join()
-        _step.threads = threads
+        _step.threads, _step.count = threads, before
         try:
             yield
         finally:
-            _step.threads = outside
+            _step.threads, _step.count = outside
             torch.set_num_threads(before)
 
 
@@ -116,9 +116,8 @@ def _start_all(threads: ThreadPoolExecutor, count: int) -> None:
 
 
 def split_work(n: int, operations: int) -> list[slice]:
-    """Return ranges that cover n rows, one for each thread of this step; a single one if there is little to compute."""
-    threads: ThreadPoolExecutor | None = getattr(_step, "threads", None)
-    count = 1 if threads is None or operations < _LARGE else min(threads._max_workers, max(n, 1))
+    """Return ranges that cover n rows, one for each thread of this step that has enough multiplications to do."""
+    count = max(min(getattr(_step, "count", 1), operations // _LARGE, n), 1)
     return [slice(n * part // count, n * (part + 1) // count) for part in range(count)]
 
 

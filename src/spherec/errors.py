@@ -143,7 +143,8 @@ def describe_missing_column(name: str, columns: list[str]) -> str:
 
 def check_number(name: str, value: object, low: float, high: float, usual: str = "") -> None:
     """Raise an `ArgumentError` unless the value is a number from `low` to `high`; `usual` is what most people take."""
-    if not isinstance(value, Real) or not value <= high or value < low:
+    if isinstance(value, bool) or not isinstance(value, Real) or not value <= high or value < low:
         remedy = f"; {usual} is usual" if usual else ""
-        shown = str(value) if isinstance(value, Real) else f"a value of type {type(value).__name__}"
+        is_number = not isinstance(value, bool) and isinstance(value, Real)
+        shown = str(value) if is_number else f"a value of type {type(value).__name__}"
         raise ArgumentError(f"{name} must be a number from {low:g} to {high:g}, got {shown[:60]}{remedy}")

@@ -49,10 +49,30 @@ def test_a_reader_gets_tables_and_the_record_in_a_file(spherec, data, tmp_path):
     assert "a quick look" in done.err
 
 
+def test_time_to_quality_prints_tables_and_writes_record_and_plot(spherec, data, tmp_path):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "quality.json"
+    options = ("--models", "most-popular,ease", "--quick", "--device", "cpu", "-o", path)
+    done = spherec("bench", "--time-to-quality", data, *options)
+    assert done.code == 0, done.err
+    for word in ("most-popular", "regularization 500.0", "NDCG@50, %", "100%"):
+        assert word in done.out
+    assert [run["model"] for run in json.loads(path.read_text())["runs"]] == ["most-popular", "ease"]
+    assert path.with_suffix(".png").stat().st_size > 1000
+    assert "a quick look" in done.err
+
+
+def test_time_to_quality_for_scripts(spherec, data):
+    done = spherec("bench", "--time-to-quality", data, "--models", "most-popular", "--quick", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["runs"][0]["model"] == "most-popular"
+
+
 BAD = {
     "no time": (("--seconds", 0), "seconds must be > 0, got 0.0"),
     "no folder": (("-o", "no/such/folder/x.json"), "no/such/folder does not exist"),
     "no data": (("--data", "no-such-file.npz"), "no-such-file.npz does not exist"),
+    "no model": (("--time-to-quality", "book-crossing", "--models", "eas"), "there is no model called 'eas'"),
     "no device": (("--device", "tpu"), "tpu"),
 }
 

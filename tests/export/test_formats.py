@@ -419,7 +419,7 @@ def test_npz_names_the_column_of_the_dial(path):
 def test_the_script_names_the_number_of_the_dial(path):
     write(path, *model(USERS, ITEMS, dim=5, reach=REACH, mainstream=0.6), format="pgvector")
     head = path.read_text().splitlines()[:3]
-    assert head[0].startswith("-- The vectors of 60 items, 7 dimensions, on the unit sphere, and 2 for reach.")
+    assert head[0].startswith("-- The vectors of 60 items, 7 dimensions: 5 on the unit sphere, 2 for reach.")
     assert head[2] == (
         "-- Number 6 of a user's vector is mainstream (0.6), number 7 is 0. To change it: "
         "subvector(embedding, 1, 5) || '[0.1, 0]'::vector"

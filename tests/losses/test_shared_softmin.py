@@ -84,7 +84,7 @@ def test_pairs_divided_among_threads_give_the_same(monkeypatch):
     torch.set_num_threads(3)
     try:
         with device.threads_for(PAIRS, torch.device("cpu")):
-            assert len(device.split_work(PAIRS, 1)) == 3
+            assert len(device.split_work(PAIRS, 3)) == 3
             divided = CpuBackend.softmin_gradient(*batch(), **settings)
     finally:
         torch.set_num_threads(before)

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 import spherec
 from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.evaluation import Validation
+from spherec.losses import Hinge, Softmin
 from spherec.recommender import CML
 from spherec.training import Training, train
 from tests.recommender.models import small
@@ -164,6 +165,22 @@ def test_numbers_of_numpy_are_numbers():
     model = CML(preset="accurate", dim=np.int64(64), loss={"temperature": np.float64(0.25)})
     assert model.config == CML(preset="accurate", dim=64, loss={"temperature": 0.25}).config
     assert type(model.config.dim) is int
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"loss": Hinge(margin=np.float32(0.5))}, {"loss": Softmin(np.float32(0.25))}, {"mainstream": np.float32(0.5)}],
+)
+def test_a_model_with_numbers_of_numpy_in_its_settings_can_be_loaded(settings, tmp_path):
+    config = Training(dim=4, epochs=1, reach=True, **settings)
+    CML.from_config(config, device="cpu").fit(small()).save(tmp_path / "model.spherec")
+    assert spherec.load(tmp_path / "model.spherec").config == config
+
+
+@pytest.mark.parametrize("make", [Softmin, lambda value: Softmin(gamma=value), Hinge, lambda v: Training(balance=v)])
+def test_true_is_no_number(make):
+    with pytest.raises(ArgumentError, match="must be a number"):
+        make(True)
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,16 @@ def test_the_checkpoint_of_another_run_is_refused(other, words, path):
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [({"reach": False}, "its reach is True, here it is not given"), ({"mainstream": 1.0}, "its mainstream is 0.5")],
+)
+def test_another_dial_is_another_run(other, words, path):
+    trained(epochs=1, checkpoint=path, reach=True, mainstream=0.5)
+    with pytest.raises(DataError, match=f"is the checkpoint of another run: {words}"):
+        trained(checkpoint=path, resume=True, **{"reach": True, "mainstream": 0.5} | other)
+
+
 def test_other_initial_vectors_are_another_run(path):
     trained(epochs=1, checkpoint=path, initial=start())
     moved = replace(start(), item_table=-start().item_table)

@@ -1,10 +1,11 @@
-"""`spherec bench`: speed on this machine, compared with a plain implementation."""
+"""`spherec bench`: speed on this machine, compared with a plain implementation or with other models."""
 
 import json
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
@@ -14,21 +15,46 @@ from spherec.cli._output import AsJson, note, show
 from spherec.cli._settings import Device
 from spherec.cli._source import Source
 from spherec.data.files import atomic_write, refuse_unwritable
+from spherec.errors import MissingPackageError
 
 if TYPE_CHECKING:
+    import torch
+
     from spherec.bench import Report
     from spherec.bench.report import SpeedPair
+    from spherec.bench.time_to_quality import TimeToQuality
 
 _UNKNOWN = "–"
+_QUALITY = "Time to quality"
 
 
 def bench_command(
     data: Annotated[str, typer.Option(help="'book-crossing' (the embedded data set) or a prepared file.")] = (
         "book-crossing"
     ),
+    time_to_quality: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATA",
+            help="Measure something else: train models on DATA, a prepared file or 'book-crossing', and report how "
+            "many seconds each takes until its lists are as good as those of EASE, a simple and fast model. With -o, "
+            "the report has a plot of NDCG over seconds.",
+            rich_help_panel=_QUALITY,
+        ),
+    ] = None,
+    models: Annotated[
+        str,
+        typer.Option(
+            help="Comma-separated models: those of 'spherec compare', and two smaller variants of accurate. Default: "
+            "accurate,accurate-256,accurate-128-pool-500,ease,als.",
+            show_default=False,
+            rich_help_panel=_QUALITY,
+        ),
+    ] = "accurate,accurate-256,accurate-128-pool-500,ease,als",
     device: Device = "auto",
     quick: Annotated[
-        bool, typer.Option("--quick", help="Take fewer and shorter measurements, in half a minute.")
+        bool,
+        typer.Option("--quick", help="Take fewer and shorter measurements, in half a minute; shorter training."),
     ] = False,
     seconds: Annotated[
         float | None,
@@ -48,11 +74,16 @@ def bench_command(
     For example:
 
     - spherec bench --quick
+
+    - spherec bench --time-to-quality ratings.npz -o speed.json
     """
     from spherec.bench import QUICK, Scope, measure
     from spherec.device import resolve
 
     where = resolve(device)
+    if time_to_quality is not None:
+        _bench_quality(time_to_quality, models.split(","), where, quick=quick, output=output, as_json=as_json)
+        return
     scope = QUICK if quick else Scope()
     scope = scope if seconds is None else replace(scope, seconds=seconds)
     if output is not None:
@@ -61,16 +92,82 @@ def bench_command(
     interactions = Source(data=[data]).load(by_options=False)
     loaded_in = time.perf_counter() - began
     report = measure(interactions, scope, device=where, loaded_in=loaded_in, on_progress=note)
-    text = json.dumps(report.to_dict(), indent=2)
+    _write(report.to_dict(), output, as_json=as_json)
+    if as_json:
+        return
+    show(_steps(report), _others(report), _machine(report))
+    if quick:
+        note("a quick look: few and short measurements; without --quick they are steadier")
+
+
+def _write(record: dict[str, Any], output: Path | None, *, as_json: bool) -> None:
+    """Write the record to the output, and print it if it is asked for as JSON."""
+    text = json.dumps(record, indent=2)
     if output is not None:
         with atomic_write(output) as file:
             file.write(f"{text}\n".encode())
     if as_json:
         typer.echo(text)
-        return
-    show(_steps(report), _others(report), _machine(report))
+
+
+def _bench_quality(
+    data: str, models: list[str], device: "torch.device", *, quick: bool, output: Path | None, as_json: bool
+) -> None:
+    from spherec.bench.time_to_quality import QualityPlan, measure_time_to_quality
+
+    plot = None if output is None else output.with_suffix(".png")
+    for path in (output, plot):
+        if path is not None:
+            refuse_unwritable(path)
+    plan = QualityPlan(lengths=(1 / 90, 1 / 30, 1 / 10), trials=1) if quick else QualityPlan()
+    load = partial(Source(data=[data]).load, by_options=False)
+    result = measure_time_to_quality(load, models, plan, device=device, on_progress=note)
+    _write(result.to_dict(), output, as_json=as_json)
+    if plot is not None:
+        try:
+            from spherec.experiments.plots import plot_time_to_quality
+
+            points = [(run.model, run.seconds, run.ndcg) for run in result.runs]
+            plot_time_to_quality(Path(data).stem, points, result.target, result.plan.k, plot)
+        except MissingPackageError as error:
+            note(f"no plot: {error}")
+    if not as_json:
+        show(_quality(result), _until(result))
     if quick:
-        note("a quick look: few and short measurements; without --quick they are steadier")
+        note("a quick look: few epochs, and peers with their default settings")
+
+
+def _quality(result: "TimeToQuality") -> Table:
+    title = f"{result.data['users']:,} users, {result.data['items']:,} items, on {result.environment['device']}"
+    table = Table("model", "settings", title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for name in ("seconds", "MB", f"NDCG@{result.plan.k}, %", f"MMR@{result.plan.k}"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for run in result.runs:
+        settings = ", ".join(f"{name} {value}" for name, value in run.settings.items())
+        table.add_row(
+            run.model, settings, f"{run.seconds:,.1f}", _mb(run.peak_mb), f"{100 * run.ndcg:.2f}", f"{run.mmr:,.0f}"
+        )
+    table.caption = (
+        "seconds: from the prepared file to lists; MB: memory at the peak, beyond the data; NDCG: how good the lists "
+        "are; MMR: the median popularity of what is recommended"
+    )
+    table.caption_justify = "left"
+    return table
+
+
+def _until(result: "TimeToQuality") -> Table | str:
+    from spherec.bench.time_to_quality import SHARES
+
+    if result.target is None:
+        return "EASE was not fit, so there is no quality to reach."
+    table = Table("seconds until", title="The fastest run that reaches a share of EASE's NDCG", title_justify="left")
+    until = {share: result.seconds_until(share) for share in SHARES}
+    for share in SHARES:
+        table.add_column(f"{share:.0%}", justify="right")
+    for model in until[SHARES[0]]:
+        seconds = [until[share][model] for share in SHARES]
+        table.add_row(model, *(_UNKNOWN if one is None else f"{one:,.1f}" for one in seconds))
+    return table
 
 
 def _steps(report: "Report") -> Table:

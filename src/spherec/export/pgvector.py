@@ -39,8 +39,9 @@ class PgvectorFormat:
 def _script(tables: Sequence[ExportTable], constraint: Constraint, progress: ExportProgress) -> Iterator[str]:
     operator, index = _OPERATORS[constraint]
     dim, counts = tables[0].dim, " and ".join(f"{len(table):,} {table.kind}s" for table in tables)
-    where = _WORDS[constraint] + ("" if tables[0].dial_column is None else ", and 2 for reach")
-    yield f"-- The vectors of {counts}, {dim} dimensions, {where}. Load them with: psql -f THIS_FILE\n"
+    where, dial = _WORDS[constraint], tables[0].dial_column
+    size = f"{dim} dimensions, {where}" if dial is None else f"{dim} dimensions: {dial} {where}, 2 for reach"
+    yield f"-- The vectors of {counts}, {size}. Load them with: psql -f THIS_FILE\n"
     yield f"-- Nearest first: ORDER BY embedding {operator} '[0.1, ...]' LIMIT 10\n"
     yield from _describe_dial(tables[0])
     yield "\\set ON_ERROR_STOP on\n"  # or psql would take the data of a COPY that failed for commands

@@ -152,10 +152,10 @@ def check_dial(mainstream: Mainstream | None, n_queries: int, vectors: Vectors) 
     if mainstream is None:
         return np.full(n_queries, vectors.mainstream, dtype=np.float32)
     try:
-        dial = np.asarray(mainstream, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
+        dial = np.asarray(mainstream)
+    except ValueError:  # rows of different lengths
         dial = None
-    if dial is None or dial.ndim == 0:
+    if dial is None or dial.ndim == 0 or dial.dtype.kind not in "fiu":
         return np.full(n_queries, check_mainstream(mainstream), dtype=np.float32)  # type: ignore[arg-type]
     if dial.shape != (n_queries,):
         raise ArgumentError(

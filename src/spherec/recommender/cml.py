@@ -254,7 +254,7 @@ class CML(TrainedModel):
             state = self._state
             growth = merge(state.data, new)
             initial = initial_vectors(growth, state.artifact, state.fold_in)
-            settings = self.config.resolve(growth.data)
+            settings = state.artifact.config  # with the temperature of the first run, before and after `load`
             config, share = growth.plan(settings, epochs, validation)
             learned, validate = growth.hold_out(config, share)
             with enough_memory(), show_progress(progress, config, learned, validate) as callback:

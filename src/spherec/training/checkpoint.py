@@ -258,8 +258,8 @@ def _refuse_other(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> 
 
 def _find_difference(found: dict[str, Any], wanted: dict[str, Any]) -> tuple[str, str, str] | None:
     """Return the first setting that differs, with both values as text; None if there is none."""
-    for name, here in wanted.items():
-        value = found.get(name)
+    for name in {**wanted, **found}:  # a setting at its default may be in one of them alone
+        value, here = found.get(name), wanted.get(name)
         if isinstance(value, dict) and isinstance(here, dict):
             inner = _find_difference(value, here)
             if inner is not None:

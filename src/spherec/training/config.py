@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from numbers import Integral, Real
 from types import UnionType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
@@ -101,7 +102,7 @@ class Training:
             )
         for name in ("covariance", "spread_out", "balance"):
             value = getattr(self, name)
-            if not isinstance(value, int | float) or not 0 <= value < float("inf"):
+            if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < float("inf"):
                 raise ArgumentError(f"{name} must be a number >= 0, got {quote(value)}")
         if self.constraint not in get_args(Constraint):
             raise ArgumentError(f"constraint must be 'sphere' or 'ball', got {quote(self.constraint)}")
@@ -146,7 +147,7 @@ class Training:
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain data, each part with the name of its class as `kind`."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
-        return values | {name: _part_to_dict(values[name]) for name in _KINDS}
+        return {name: _part_to_dict(value) if name in _KINDS else _plain(value) for name, value in values.items()}
 
     def to_record(self) -> dict[str, Any]:
         """Return the settings as files and records hold them: as `to_dict`, without newer ones at their defaults.
@@ -229,6 +230,8 @@ def _plain(value: Any) -> Any:
     """Return a value as JSON reads it back; what JSON has no form for, by its name or as its repr."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, Real):  # such as NumPy's
+        return int(value) if isinstance(value, Integral) else float(value)
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
     if isinstance(value, Mapping):
