@@ -192,6 +192,8 @@ class Artifact:
             )
             config = Training.from_dict(manifest["config"])
             users, items = (torch.from_numpy(arrays[name]) for name in ("user_vectors", "item_vectors"))
+            if config.reach != ("item_reach" in arrays):
+                raise ValueError("it has an item_reach without reach, or the other way round")
             reach = torch.from_numpy(arrays["item_reach"]) if config.reach else None
             if reach is not None and reach.shape != (len(items), config.subspaces):
                 raise ValueError(f"item_reach is of shape {(*reach.shape,)}")

@@ -5,6 +5,7 @@ The formulas here are the reference for the compiled kernels in `spherec.kernels
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, Protocol, get_args
 
 import numpy as np
@@ -163,7 +164,7 @@ class DenseVectors:
         users, items = self.user_table.to(device), self.item_table.to(device)
         return replace(self, user_table=users, item_table=items, item_reach=reach)
 
-    @property
+    @cached_property
     def reach(self) -> Tensor | None:
         """(I,) the mean reach over subspaces, as the vectors' product is the mean of theirs."""
         return None if self.item_reach is None else self.item_reach.mean(1)

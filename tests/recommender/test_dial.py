@@ -181,8 +181,10 @@ def test_more_training_begins_with_the_reach_that_is_there(subspace_dim):
     assert start.item_reach.shape == (32, 1 if subspace_dim is None else 3)
     depth = np.log1p(merge(model.data, new).data.users_per_item)
     for part in range(old.shape[1]):
-        line = np.polyfit(depth[:30], old[:, part].double().numpy(), 1)
-        np.testing.assert_allclose(start.item_reach[30:, part], np.polyval(line, depth[30:]), atol=1e-5)
+        reach, has_users = old[:, part].double().numpy(), depth[:30] > 0
+        line = np.polyfit(depth[:30][has_users], reach[has_users], 1)
+        predicted = np.polyval(line, depth[30:]).clip(reach.min(), reach.max())
+        np.testing.assert_allclose(start.item_reach[30:, part], predicted, atol=1e-5)
     still = make(replace(model.artifact, config=replace(model.config, optimizer=Adam(1e-9))))
     still.partial_fit(new, validation=0)
     torch.testing.assert_close(still.vectors.item_reach, start.item_reach, atol=1e-6, rtol=0)
@@ -243,3 +245,9 @@ def test_lists_grow_more_popular_with_the_dial():
     assert mmr[-1] > 2 * mmr[0]
     assert scores[DIAL.index(0.75)].ndcg > scores[0].ndcg
     assert evaluate(model, fold.train, fold.test, k=10).mmr == scores[DIAL.index(0.5)].mmr
+
+
+def test_one_place_of_the_dial_for_all_users_of_a_call():
+    users = list(MODEL.data.user_ids)
+    with pytest.raises(ArgumentError, match="mainstream must be a number"):
+        MODEL.recommend(users, mainstream=np.zeros(len(users)))

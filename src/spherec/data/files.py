@@ -508,7 +508,8 @@ def check_kind(manifest: Mapping[str, Any], path: Path, kind: str, version: int,
     if type(actual) is not int or not (oldest or version) <= actual <= version:
         newer = isinstance(actual, int) and actual > version
         remedy = "install a newer spherec" if newer else "install a matching spherec"
-        raise DataError(f"{path} is of format version {shorten(actual)}, this spherec reads {version}; {remedy}")
+        reads = version if oldest in (None, version) else f"{oldest} to {version}"
+        raise DataError(f"{path} is of format version {shorten(actual)}, this spherec reads {reads}; {remedy}")
 
 
 def checksum(*arrays: NDArray[Any], start: int = 0) -> str:

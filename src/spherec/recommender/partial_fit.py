@@ -108,12 +108,13 @@ def initial_vectors(growth: Growth, artifact: Artifact, fold_in: FoldIn) -> Dens
 def _extend_reach(old: Tensor, counts: NDArray[np.int64]) -> Tensor:
     """Return the reach (I, P) of old items followed by that of new ones: what their numbers of users (I,) lead to.
 
-    A line through the old items says how reach grows with log(1 + users). No new item goes beyond theirs: it would come
-    first in all lists of the long tail.
+    A line through the old items that have users says how reach grows with log(1 + users). No new item goes beyond
+    theirs: it would come first in all lists of the long tail.
     """
     depth = torch.from_numpy(np.log1p(counts)).float()  # (I,)
     known, new = (torch.stack((torch.ones_like(x), x), 1) for x in (depth[: len(old)], depth[len(old) :]))  # (n, 2)
-    line = torch.linalg.lstsq(known, old, driver="gelsd").solution  # (2, P)
+    learned = depth[: len(old)] > 0
+    line = torch.linalg.lstsq(known[learned], old[learned], driver="gelsd").solution  # (2, P)
     return torch.cat((old, (new @ line).clamp(old.amin(0), old.amax(0))))
 
 

@@ -18,7 +18,7 @@ from spherec.data.interactions import Interactions
 from spherec.device import settle_thread
 from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.evaluation.foreign import align
-from spherec.geometry import DenseVectors, squared_distance
+from spherec.geometry import DenseVectors, check_mainstream, squared_distance
 from spherec.processes import ProcessLock
 from spherec.ranking import ExactRanker, Ranker, Ranking
 from spherec.ranking.ranker import check_dial, check_k, refuse_idle_dial, refuse_nan
@@ -110,7 +110,7 @@ class TrainedModel:
         """
         state = self._state
         k = _check_k(k, state.data.n_items)
-        refuse_idle_dial(mainstream, state.vectors)
+        _check_mainstream(mainstream, state.vectors)
         index = look_up(users, state.data.user_ids, "user", unknown)  # (B,)
         ranking = state.ranker.top(
             index,
@@ -147,7 +147,7 @@ class TrainedModel:
         """
         state = self._state
         k = _check_k(k, state.data.n_items)
-        refuse_idle_dial(mainstream, state.vectors)
+        _check_mainstream(mainstream, state.vectors)
         own = np.unique(look_up(items, state.data.item_ids, "item", unknown)).astype(np.int32)  # (n,)
         if not len(own):
             raise ArgumentError("recommend_for needs at least one item that the model knows, got none")
@@ -255,7 +255,7 @@ class TrainedModel:
         single id.
         """
         state = self._state
-        refuse_idle_dial(mainstream, state.vectors)
+        _check_mainstream(mainstream, state.vectors)
         who = look_up(users, state.data.user_ids, "user", "error")
         what = look_up(items, state.data.item_ids, "item", "error")
         try:
@@ -369,6 +369,13 @@ def look_up(ids: Ids, known: IdMap, role: Literal["user", "item"], unknown: Unkn
 def _look_up_items(ids: Ids | None, data: Interactions, unknown: Unknown) -> NDArray[np.int64] | None:
     """Return the indices of item ids, None if none are given."""
     return None if ids is None else look_up(ids, data.item_ids, "item", unknown)
+
+
+def _check_mainstream(mainstream: float | None, vectors: DenseVectors) -> None:
+    """Raise an `ArgumentError` unless λ is not given, or is one number and the model has reach."""
+    refuse_idle_dial(mainstream, vectors)
+    if mainstream is not None:
+        check_mainstream(mainstream)
 
 
 def _check_k(k: int, most: int) -> int:

@@ -69,7 +69,10 @@ class OurModel(ComparedModel):
     @property
     def fit_key(self) -> object:
         """The config without its dial, which is turned after training; the name if there is anything to choose."""
-        return self.name if self.has_choices else json.dumps(replace(self.config, mainstream=1.0).to_record())
+        if self.has_choices:
+            return self.name
+        config = self.config
+        return type(config.loss), type(config.sampler), json.dumps(replace(config, mainstream=1.0).to_record())
 
     def ask(self, fitted: DenseVectors | ItemLister) -> DenseVectors | ItemLister:
         """Turn the dial."""

@@ -21,9 +21,8 @@ def softmin_gradient(
 ) -> tuple[Tensor, Tensor]:
     """Return the gradient, shaped as the rows, and three sums (3,): loss, active pairs, places without a negative.
 
-    Autograd has
-    the same in three times as many passes over all pairs with all negatives. Here one table (B, N) is made and changed
-    in place: similarities, their exponents, and at last the forces by which each pair pulls and pushes,
+    Autograd takes three times as many passes over all pairs with all negatives. Here one table (B, N) is made and
+    changed in place: similarities, their exponents, and at last the forces by which each pair pulls and pushes,
 
         ∂/∂s_ik = p_ik / τ        ∂/∂s_ij = −Σ_k p_ik / τ        p_ik = e_ik / (1 + Σ_k e_ik)
 
