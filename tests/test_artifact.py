@@ -133,7 +133,7 @@ def test_other_versions_are_refused(version, tmp_path, monkeypatch):
         artifact, "write_tensors", lambda path, arrays, manifest: write(path, arrays, manifest | {"version": version})
     )
     save(tmp_path / "m.spherec", reaching(DATA), DATA)
-    with pytest.raises(DataError, match=r"is of format version .*, this spherec reads 1 to 2; install a (newer|matching)"):
+    with pytest.raises(DataError, match=r"format version .*, this spherec reads 1 to 2; install a (newer|matching)"):
         Artifact.load(tmp_path / "m.spherec")
 
 
