@@ -1,6 +1,6 @@
 """Turn the dial: how accurate and how popular the lists of one model are for nine places of it.
 
-    python benchmarks/dial.py DATA [--fold 0 | --test FILE] [-k 50] [--name NAME] [--device auto] [--output results/dial]
+    python benchmarks/dial.py DATA [--fold 0 | --test FILE] [-k 50] [--name NAME] [--device auto] [--output FOLDER]
 
 Trains the preset `accurate` once, on the training part of one of four folds or on all of DATA where --test is given,
 and scores its lists for each `mainstream` on the test part. Next to it stand models without reach, one trained for each
