@@ -35,7 +35,7 @@ def serve_command(
     threads: Annotated[
         int | None,
         typer.Option(
-            help="Threads that rank, in each process. Default: all cores, divided among the processes.",
+            help="Threads that rank, in each process. Default: one less than the cores of a process.",
             rich_help_panel=_NETWORK,
         ),
     ] = None,

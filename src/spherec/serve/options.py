@@ -27,7 +27,7 @@ class ServeOptions:
     workers: int = 1
     "Processes that answer; they share the tables of the model."
     threads: int | None = None
-    "Threads that rank, in each process. Default: all cores, divided among the processes."
+    "Threads that rank, in each process. Default: one less than the cores of a process, which HTTP needs."
     api_key_file: Path | None = None
     "File of the keys that are let in, one a line; every one is as good as another. Default: everybody is let in."
     batch: int = 64

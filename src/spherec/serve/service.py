@@ -31,7 +31,7 @@ class Service:
         self.options = options
         self._served = served
         self._stamp: Stamp = stamp_files(options) if served is not None else ()
-        threads = options.threads or max((os.cpu_count() or 1) // options.workers, 1)
+        threads = options.threads or max((os.cpu_count() or 1) // options.workers - 1, 1)
         self.batcher = Batcher(threads, batch=options.batch, window=options.window, queue=options.queue)
         self.swaps = 0
         "Number of times that a new model has been put in place."
