@@ -191,7 +191,7 @@ class ExactRanker:
     def _walk(self, chosen: Tensor | None) -> Iterator[tuple[slice | Tensor, Tensor]]:
         """Yield the indices (c,) and the vectors (c, D) of all items, or of those chosen (n,), block after block."""
         if chosen is not None:
-            for index in chosen.split(self.vectors.block_size) if len(chosen) else ():
+            for index in chosen.tensor_split(-(-len(chosen) // self.vectors.block_size)) if len(chosen) else ():
                 yield index, self._gather(index)
             return
         first = 0
@@ -202,7 +202,7 @@ class ExactRanker:
     def _bound_error(self, queries: Tensor, share: Tensor, longest: float) -> Tensor:
         """Return how far (b,) a score of the product is from the true one at most, for items of squared length."""
         reach = 0.0 if self._reach is None or not len(self._reach) else float(self._reach.abs().max())
-        size = queries.norm(dim=1) * longest**0.5 + longest + share.abs() * reach  # (b,)
+        size: Tensor = queries.norm(dim=1) * longest**0.5 + longest + share.abs() * reach  # (b,)
         return size * ((queries.shape[1] + 8) * _ROUNDING)
 
     def _close_row(self, closed: Tensor | None, own: Tensor, device: torch.device) -> Tensor:
@@ -219,7 +219,7 @@ class ExactRanker:
         every = every[~closed[every]][None]  # (1, n)
         parts = [
             score_pairs(query, self._gather, index, self.vectors.constraint, self._reach, share)
-            for index in every.split(self.vectors.block_size, dim=1)
+            for index in every.tensor_split(every.shape[1] // self.vectors.block_size + 1, dim=1)
         ]
         return _sort_best(torch.cat(parts, 1), every, k)
 
