@@ -3,7 +3,7 @@
 The formulas here are the reference for the compiled kernels in `spherec.kernels`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, Protocol, get_args
@@ -259,6 +259,15 @@ def join_subspaces(parts: Tensor) -> Tensor:
     """Join vectors (…, P, d) of P subspaces into one vector each (…, D): the inverse of `split_subspaces`."""
     whole: Tensor = parts.flatten(-2) / parts.shape[-2] ** 0.5
     return whole
+
+
+def each_subspace(gradient: Callable[[Tensor], tuple[Tensor, Tensor]], rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the gradients of rows (P, m, d), and the mean over the subspaces of their sums (3,).
+
+    `gradient` returns both for the rows (m, d) of one subspace.
+    """
+    gradients, all_sums = zip(*map(gradient, rows), strict=True)
+    return torch.stack(gradients), torch.stack(all_sums).mean(0)
 
 
 def widen_items(items: Tensor, reach: Tensor, longest: float) -> Tensor:

@@ -13,6 +13,12 @@ PAIRS, POOL, DIM, ITEMS = 13, 40, 6, 100
 BACKENDS = pytest.mark.parametrize("kernels", [CpuBackend(), ReferenceBackend()], ids=["compiled", "torch"])
 
 
+def gradient_by(kernels, rows, *given, **settings):
+    """Gradient and sums in one space."""
+    gradient, sums = kernels.softmin_gradient(rows[None], *given, **settings)
+    return gradient[0], sums
+
+
 def by_autograd(rows, valid, log_q, weights, dial, *, temperature, gamma, n_items):
     rows = rows.double().requires_grad_()
     vectors = unit(rows if dial is None else rows[:, :-1])
@@ -51,7 +57,7 @@ def batch(*, drawn="by popularity", weighted=True, reach=True):
 def test_it_is_what_autograd_gives(kernels, temperature, gamma, drawn, weighted, reach):
     given = batch(drawn=drawn, weighted=weighted, reach=reach)
     settings = {"temperature": temperature, "gamma": gamma, "n_items": ITEMS}
-    gradient, sums = kernels.softmin_gradient(*given, **settings)
+    gradient, sums = gradient_by(kernels, *given, **settings)
     expected, expected_sums = by_autograd(*given, **settings)
     torch.testing.assert_close(gradient, expected.float(), rtol=1e-3, atol=1e-5 / temperature)
     torch.testing.assert_close(sums, expected_sums, rtol=1e-4, atol=1e-4)
@@ -59,10 +65,20 @@ def test_it_is_what_autograd_gives(kernels, temperature, gamma, drawn, weighted,
 
 
 @BACKENDS
+def test_subspaces_have_their_own_gradients_and_the_mean_of_their_sums(kernels):
+    rows, *given = batch()
+    settings = {"temperature": 0.1, "gamma": 1.0, "n_items": ITEMS}
+    first, second = (gradient_by(kernels, part, *given, **settings) for part in (rows, 2 - rows))
+    gradient, sums = kernels.softmin_gradient(torch.stack((rows, 2 - rows)), *given, **settings)
+    assert torch.equal(gradient, torch.stack((first[0], second[0])))
+    assert torch.equal(sums, (first[1] + second[1]) / 2)
+
+
+@BACKENDS
 def test_a_row_without_direction_stays_finite(kernels):
     rows = torch.zeros(2 * PAIRS + POOL, DIM)
     valid = torch.ones(PAIRS, POOL, dtype=torch.bool)
-    gradient, sums = kernels.softmin_gradient(rows, valid, None, None, None, temperature=0.1, gamma=1.0, n_items=ITEMS)
+    gradient, sums = gradient_by(kernels, rows, valid, None, None, None, temperature=0.1, gamma=1.0, n_items=ITEMS)
     assert gradient.isfinite().all()
     assert sums.isfinite().all()
 
@@ -72,20 +88,20 @@ def test_a_row_without_direction_stays_finite(kernels):
 def test_a_row_that_is_no_number_is_seen_in_the_loss(kernels, place):
     given = batch()
     given[0][place] = float("nan")
-    _, sums = kernels.softmin_gradient(*given, temperature=0.1, gamma=1.0, n_items=ITEMS)
+    _, sums = gradient_by(kernels, *given, temperature=0.1, gamma=1.0, n_items=ITEMS)
     assert not sums[0].isfinite()
 
 
 def test_pairs_divided_among_threads_give_the_same(monkeypatch):
     settings = {"temperature": 0.1, "gamma": 1.0, "n_items": ITEMS}
-    whole = CpuBackend.softmin_gradient(*batch(), **settings)
+    whole = gradient_by(CpuBackend, *batch(), **settings)
     monkeypatch.setattr(device, "_LARGE", 1)
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
         with device.threads_for(PAIRS, torch.device("cpu")):
             assert len(device.split_work(PAIRS, 3)) == 3
-            divided = CpuBackend.softmin_gradient(*batch(), **settings)
+            divided = gradient_by(CpuBackend, *batch(), **settings)
     finally:
         torch.set_num_threads(before)
     for one, other in zip(whole, divided, strict=True):

@@ -206,10 +206,11 @@ class Backend(Protocol):
     ) -> tuple[Tensor, Tensor]:
         """Return the gradient of softmin on the sphere and three sums (3,): loss, active pairs, masked places.
 
-        `rows` (2 B + N, D) are raw rows of B users, B positives and the N negatives that all pairs share; `valid`
-        (B, N) is false where a negative is the user's own item; `log_q` (1, N) is the log of the probability with which
-        each was drawn; `weights` (B,) are those of pairs. With `dial` (B,), λ of pairs, rows are (2 B + N, D + 1), and
-        the last number of an item's row is its reach.
+        `rows` (P, 2 B + N, d) are, in each of P subspaces, raw rows of B users, B positives and the N negatives that
+        all pairs share; the sums are means over the subspaces. `valid` (B, N) is false where a negative is the user's
+        own item; `log_q` (1, N) is the log of the probability with which each was drawn; `weights` (B,) are those of
+        pairs. With `dial` (B,), λ of pairs, rows are (P, 2 B + N, d + 1), and the last number of an item's row is its
+        reach.
         """
         ...
 

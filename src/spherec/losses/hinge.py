@@ -6,11 +6,13 @@ With w_ij = 1 it is the paper's; with the rank weight, that of Hsieh et al., Col
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from spherec.errors import check_number
+from spherec.geometry import each_subspace
 from spherec.kernels import Backend
 from spherec.losses.loss import FusedGradient, GradientTask, Loss, Triplets
 
@@ -42,17 +44,24 @@ class Hinge(Loss):
         """Return one pass over the pairs, if each has its own negatives and all weigh the same."""
         if task.shared or task.weighted or task.reach:
             return None
-        on_sphere = task.constraint == "sphere"
+        gradient_in_one = partial(
+            kernels.hinge_gradient,
+            margin=self.margin,
+            ranked=self.rank_weight,
+            n_items=task.n_items,
+            on_sphere=task.constraint == "sphere",
+        )
 
-        def gradient(
+        def fused(
             rows: Tensor, valid: Tensor, log_q: Tensor | None, weights: Tensor | None, dial: Tensor | None
         ) -> tuple[Tensor, Tensor]:
             del log_q, weights, dial
-            return kernels.hinge_gradient(
-                rows, valid, margin=self.margin, ranked=self.rank_weight, n_items=task.n_items, on_sphere=on_sphere
-            )
+            if len(rows) > 1:
+                return each_subspace(lambda part: gradient_in_one(part, valid), rows)
+            gradient, sums = gradient_in_one(rows[0], valid)
+            return gradient[None], sums
 
-        return gradient
+        return fused
 
     @property
     def fold_in_temperature(self) -> float:

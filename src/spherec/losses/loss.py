@@ -20,8 +20,11 @@ class FusedGradient(Protocol):
     ) -> tuple[Tensor, Tensor]:
         """Return the gradient of the rows and three sums (3,): loss, active pairs, places without a negative.
 
+        The sums are means over the subspaces.
+
         Args:
-            rows: (2 B + M, D) raw rows of B users, B positives and M negatives; with reach (2 B + M, D + 1).
+            rows: (P, 2 B + M, d) raw rows of B users, B positives and M negatives in P subspaces; with reach
+                (P, 2 B + M, d + 1).
             valid: (B, N) false in places without a negative.
             log_q: (B | 1, N) log of the probability with which each negative was drawn.
             weights: (B,) weights of pairs; None if they all weigh the same.

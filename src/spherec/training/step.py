@@ -17,6 +17,7 @@ from spherec.errors import ArgumentError
 from spherec.geometry import (
     Constraint,
     DenseVectors,
+    each_subspace,
     join_subspaces,
     project,
     split_subspaces,
@@ -116,19 +117,15 @@ class Run:
 
         `dial` (B,) has λ of each pair. It is drawn anew in each step, so that the vectors suit every place of the dial.
         """
-        if len(rows) == 1:
-            gradient, sums = self._gradient_in(rows[0], negatives, users, dial)
-            return gradient[None], sums
-        gradients, all_sums = zip(*(self._gradient_in(part, negatives, users, dial) for part in rows), strict=True)
-        return torch.stack(gradients), torch.stack(all_sums).mean(0)
-
-    def _gradient_in(
-        self, rows: Tensor, negatives: Negatives, users: Tensor, dial: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the same for the rows (2 B + M, d) of one subspace, fused if the loss can, else by autograd."""
         weights = None if self._weights is None else self._weights[users]  # (B,)
         if self._fused is not None:
             return self._fused(rows, negatives.valid, negatives.log_q, weights, dial)
+        return each_subspace(lambda part: self._by_autograd(part, negatives, weights, dial), rows)
+
+    def _by_autograd(
+        self, rows: Tensor, negatives: Negatives, weights: Tensor | None, dial: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return the same for the rows (2 B + M, d) of one subspace, for any loss and with penalties."""
         with torch.enable_grad():
             triplets, loss, objective = self._objective(rows.requires_grad_(), negatives, weights, dial)
             (gradient,) = torch.autograd.grad(objective, rows)

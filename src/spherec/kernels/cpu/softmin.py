@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from spherec.device import run_at_once, split_work
-from spherec.geometry import SHORTEST
+from spherec.geometry import SHORTEST, each_subspace
 from spherec.kernels.cpu.compiled import compiled
 from spherec.kernels.protocol import Flags, Floats
 
@@ -22,7 +22,7 @@ _LEAST = np.float32(-87)  # exponent below which e^x is taken as 0; float32 has 
 
 
 def softmin_gradient(
-    rows: Tensor,
+    rows: Tensor,  # (P, 2 B + N, d), with reach (P, 2 B + N, d + 1)
     valid: Tensor,
     log_q: Tensor | None,
     weights: Tensor | None,
@@ -33,6 +33,25 @@ def softmin_gradient(
     n_items: int,
 ) -> tuple[Tensor, Tensor]:
     """Return the gradient, shaped as the rows, and three sums (3,): loss, active pairs, places without a negative."""
+
+    def gradient(part: Tensor) -> tuple[Tensor, Tensor]:
+        return _gradient(part, valid, log_q, weights, dial, temperature=temperature, gamma=gamma, n_items=n_items)
+
+    return each_subspace(gradient, rows)
+
+
+def _gradient(
+    rows: Tensor,  # (2 B + N, D), with reach (2 B + N, D + 1)
+    valid: Tensor,
+    log_q: Tensor | None,
+    weights: Tensor | None,
+    dial: Tensor | None,
+    *,
+    temperature: float,
+    gamma: float,
+    n_items: int,
+) -> tuple[Tensor, Tensor]:
+    """Return the same in one subspace."""
     n, pool = valid.shape
     dim = rows.shape[1] - (dial is not None)
     vectors, inverse, reach = torch.empty(len(rows), dim), np.empty(len(rows), np.float32), np.zeros(len(rows), "f4")

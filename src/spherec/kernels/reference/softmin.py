@@ -5,11 +5,11 @@ import math
 import torch
 from torch import Tensor
 
-from spherec.geometry import SHORTEST
+from spherec.geometry import SHORTEST, each_subspace
 
 
 def softmin_gradient(
-    rows: Tensor,  # (2 B + N, D) of B users, B positives, N negatives; with reach (2 B + N, D + 1)
+    rows: Tensor,  # (P, 2 B + N, d) of B users, B positives, N negatives; with reach (P, 2 B + N, d + 1)
     valid: Tensor,  # (B, N)
     log_q: Tensor | None,  # (1, N)
     weights: Tensor | None,  # (B,) of pairs
@@ -19,7 +19,26 @@ def softmin_gradient(
     gamma: float,
     n_items: int,
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradient, shaped as the rows, and three sums (3,): loss, active pairs, places without a negative.
+    """Return the gradient, shaped as the rows, and three sums (3,): loss, active pairs, places without a negative."""
+
+    def gradient(part: Tensor) -> tuple[Tensor, Tensor]:
+        return _gradient(part, valid, log_q, weights, dial, temperature=temperature, gamma=gamma, n_items=n_items)
+
+    return each_subspace(gradient, rows)
+
+
+def _gradient(
+    rows: Tensor,  # (2 B + N, D) in one subspace; with reach (2 B + N, D + 1)
+    valid: Tensor,  # (B, N)
+    log_q: Tensor | None,  # (1, N)
+    weights: Tensor | None,  # (B,) of pairs
+    dial: Tensor | None,  # (B,) λ of pairs; None without reach
+    *,
+    temperature: float,
+    gamma: float,
+    n_items: int,
+) -> tuple[Tensor, Tensor]:
+    """Return the same in one subspace.
 
     Autograd takes three times as many passes over all pairs with all negatives. Here one table (B, N) is made and
     changed in place: similarities, their exponents, and at last the forces by which each pair pulls and pushes,
