@@ -218,8 +218,8 @@ class ExactRanker:
         parts = []
         for index, items in self._walk(chosen):  # (c,), (c, D)
             block = torch.arange(index.start, index.stop, device=query.device) if isinstance(index, slice) else index
-            size = max(_PAIRS // items.shape[1], 1)
-            for some, places in zip(items.split(size), block.split(size), strict=True):  # (p, D), (p,)
+            n = items.numel() // _PAIRS + 1
+            for some, places in zip(items.tensor_split(n), block.tensor_split(n), strict=True):  # (p, D), (p,)
                 reach = None if self._reach is None else self._reach[places]  # (p,)
                 scores = _score_rows(query, some, self.vectors.constraint, reach, share)
                 parts.append((scores.masked_fill_(closed[places], float("-inf")), places))
