@@ -26,7 +26,7 @@ import numpy as np
 THIS = Path(__file__).resolve().parents[1] / "src"
 USERS, ITEMS, PAIRS, DIM = 6_000, 3_500, 575_000, 16
 EPOCHS = 30  # of `accurate`
-FITS = {
+FITS: dict[str, list[dict[str, Any]]] = {
     "this": [{"preset": "fast"}, {"preset": "two-stage"}],
     "other": [{"preset": "two-stage"}, {"preset": "accurate", "dim": 128}, {"preset": "accurate", "epochs": 1}],
 }
