@@ -4,15 +4,17 @@
     spherec serve books.spherec &
     python scripts/page_screenshots.py http://127.0.0.1:8000
 
-Needs Chromium and playwright (`pip install '.[browser]'`).
+Needs Chromium, playwright and pillow (`pip install '.[dev]'`).
 """
 
 import argparse
+import io
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 IMAGES = Path(__file__).parents[1] / "docs/images"
@@ -46,7 +48,8 @@ def main() -> None:
                     page.get_by_role("button", name="Map", exact=True).click()
                 page.wait_for_timeout(2500)  # until the map rests and its names are there
                 file = given.output / f"{name}.png"
-                page.screenshot(path=file)
+                picture = Image.open(io.BytesIO(page.screenshot()))
+                picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(file, optimize=True)
                 print(f"{file} {file.stat().st_size // 1000} KB")
         browser.close()
 
@@ -59,7 +62,7 @@ def open_page(browser: Browser, address: str, scheme: str, size: dict[str, int])
     page.on("console", lambda message: print(f"  {message.type}: {message.text}"))
     page.on("pageerror", lambda error: print(f"  {error}"))
     page.goto(address)
-    page.wait_for_selector("#map[data-milliseconds]")
+    page.wait_for_selector("#map[data-milliseconds]", state="attached")
     yield page
     context.close()
 

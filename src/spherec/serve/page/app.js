@@ -4,7 +4,7 @@
 
 import { ask, coalesce, configure, Problem, send, sleep } from "./api.js";
 import { dial } from "./dial.js";
-import { count, link, make, nameOf } from "./dom.js";
+import { count, link, make, nameOf, nameParts, titleOf } from "./dom.js";
 import { EntryList } from "./list.js";
 import { MapView } from "./map.js";
 import { searchField } from "./search.js";
@@ -59,6 +59,8 @@ async function indicesOf(items) {
 
 function show(title, ...content) {
   document.title = title ? `${title} · spherec` : "spherec";
+  $("subject").textContent = title;
+  $("subject").hidden = !title;
   hideNotice();
   view.replaceChildren(...content.flat().filter(Boolean));
   panel.scrollTop = 0;
@@ -150,13 +152,13 @@ async function showStart() {
   const start = await ask("map/start");
   const items = start.items.map((item) => make(
     "li", { mouseenter: () => pointing(item), mouseleave: () => pointing(null) },
-    make("a", { class: "name", href: link("item", item.id) }, nameOf(item)),
-    make("p", { class: "near" }, "near ", item.near.map(nameOf).map(title).join(" · ")),
+    make("a", { class: "name", href: link("item", item.id) }, nameParts(item)),
+    make("p", { class: "near" }, "near ", item.near.map(titleOf).join(" · ")),
   ));
   const users = start.users.map((user) => make(
     "li", {},
     make("a", { class: "name", href: link("user", user.id) }, `User ${user.id}`),
-    make("p", { class: "near" }, `${count(user.items, "item")}: `, user.has.map(nameOf).map(title).join(" · ")),
+    make("p", { class: "near" }, `${count(user.items, "item")}: `, user.has.map(titleOf).join(" · ")),
   ));
   const field = make("div", { class: "search" });
   return () => {
@@ -167,7 +169,7 @@ async function showStart() {
         make("p", { class: "lead" },
           `${count(model.users, "user")} and ${count(model.items, "item")} share one space, learned from `
           + `${count(model.pairs, "choice")}. Items that the same people like lie close together, and a user’s nearest `
-          + "items are their list. The map shows all items; the darker, the more of them.")),
+          + "items are their list. The map shows all of them, the well-known ones with their names.")),
       section("Begin with an item", "Well-known ones, far apart in the space, and what lies next to them.", "samples", items),
       section("Or with somebody", "Their history, their list, and the reasons for it.", "samples", users),
       make("section", { class: "block" },
@@ -198,7 +200,7 @@ async function showItem({ item: id }) {
       .map(([name, value]) => [make("dt", {}, name), make("dd", {}, String(value))]);
     show(
       nameOf(item),
-      heading("Item", nameOf(item), `${count(item.users, "user")} · ${item.id}`),
+      heading("Item", nameParts(item), `${count(item.users, "user")} · ${item.id}`),
       columns.length ? make("dl", { class: "columns" }, columns.flat()) : null,
       make("p", { class: "actions" }, isIn ? make("a", { href: `#reader=${reader.map(encodeURIComponent).join(",")}` },
         "It is in your reader: see the list") : add),
@@ -216,7 +218,7 @@ async function showUser({ user: id, dial: dialAt }) {
   const { control, list, typical, first } = dialledList({ users: [id] }, items.slice(0, 100), dialAt);
   const rows = items.map((item) => make(
     "li", { mouseenter: () => pointing(item), mouseleave: () => pointing(null) },
-    make("a", { href: link("item", item.id) }, nameOf(item)),
+    make("a", { href: link("item", item.id) }, nameParts(item)),
   ));
   const more = user.items > items.length ? make("p", { class: "hint" }, `and ${count(user.items - items.length, "more item")}`) : null;
   const taste = items.slice(0, 8).map((item) => String(item.id));
@@ -245,7 +247,7 @@ async function showReader({ reader: text, dial: dialAt }) {
   const remove = (item) => openReader(reader.filter((id) => id !== String(item.id)));
   const rows = items.map((item) => make(
     "li", { mouseenter: () => pointing(item), mouseleave: () => pointing(null) },
-    make("a", { href: link("item", item.id) }, nameOf(item)),
+    make("a", { href: link("item", item.id) }, nameParts(item)),
     make("button", { type: "button", class: "icon-button", "aria-label": `Remove ${nameOf(item)}`, click: () => remove(item) }, "×"),
   ));
   const answer = items.length ? dialledList({ items: reader }, items, dialAt) : null;
@@ -254,7 +256,7 @@ async function showReader({ reader: text, dial: dialAt }) {
     show(
       "A new reader",
       heading("New reader", "A reader of your own",
-        items.length ? `has ${count(items.length, "item")}; nobody with just these was in the data` : "has nothing yet"),
+        items.length ? `has ${count(items.length, "item")}; the model has never seen this reader` : "has nothing yet"),
       lost ? make("p", { class: "hint" }, `${count(lost, "item")} of the address are not in this model and are left out.`) : null,
       answer?.control.element,
       make("div", { class: "beside" },
@@ -263,7 +265,7 @@ async function showReader({ reader: text, dial: dialAt }) {
             : [make("p", { class: "empty" }, "Add something that you like, and the list appears here.")])),
         make("section", { class: "block history" }, make("h2", {}, "You have"), make("ul", { class: "plain" }, rows), field)),
     );
-    const input = searchField(field, { label: "Add something that you like", placeholder: "Add something that you like",
+    const input = searchField(field, { label: "Add something that you like", placeholder: "Add an item",
       kind: "items", keeps: true,
       choose: (_, item) => openReader([...reader.filter((id) => id !== String(item.id)), String(item.id)]) });
     if (hadFocus || !items.length) input.focus({ preventScroll: true });
@@ -281,11 +283,6 @@ function section(title_, hint, className, rows) {
 function remember(item) {
   known.set(String(item.id), item);
   map.learn(item);
-}
-
-/** The title alone, where a name is “title — author”. */
-function title(name) {
-  return name.split(" — ")[0];
 }
 
 // --- routing ---
@@ -421,12 +418,15 @@ $("zoom-in").addEventListener("click", () => map.zoom(1.6));
 $("zoom-out").addEventListener("click", () => map.zoom(1 / 1.6));
 $("zoom-all").addEventListener("click", () => map.showAll());
 
-for (const shown of ["list", "map"]) {
-  $(`show-${shown}`).addEventListener("click", () => {
-    document.body.dataset.shown = shown;
-    for (const other of ["list", "map"]) $(`show-${other}`).setAttribute("aria-pressed", String(other === shown));
-  });
+/** Show the list or the map, where there is no room for both. */
+function turnTo(shown) {
+  document.body.dataset.shown = shown;
+  for (const other of ["list", "map"]) $(`show-${other}`).setAttribute("aria-pressed", String(other === shown));
 }
+
+$("show-list").addEventListener("click", () => turnTo("list"));
+$("show-map").addEventListener("click", () => turnTo("map"));
+$("subject").addEventListener("click", () => turnTo("list"));
 
 addEventListener("hashchange", route);
 begin();

@@ -16,6 +16,17 @@ export function nameOf(item) {
   return item.name ?? String(item.id);
 }
 
+/** Return a name in parts: where it is “title — author”, the author is quieter. */
+export function nameParts(item) {
+  const [title, ...rest] = nameOf(item).split(" — ");
+  return rest.length ? [title, make("span", { class: "by" }, ` — ${rest.join(" — ")}`)] : [title];
+}
+
+/** Return the title alone, where a name is “title — author”. */
+export function titleOf(item) {
+  return nameOf(item).split(" — ")[0];
+}
+
 const numbers = new Intl.NumberFormat("en");
 
 export function count(n, noun) {

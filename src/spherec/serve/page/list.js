@@ -1,6 +1,6 @@
 // A list of items with reasons. Entries that stay glide to their new place; new ones fade in.
 
-import { count, link, make, movesGently, nameOf } from "./dom.js";
+import { count, link, make, movesGently, nameParts, titleOf } from "./dom.js";
 
 const GLIDE = 320; // milliseconds
 const LONGEST_BAR = 1000; // users of an item whose bar is full
@@ -56,7 +56,7 @@ export class EntryList {
     if (row.dataset.content === content) return;
     row.dataset.content = content;
     const reasons = (item.because ?? []).flatMap((reason, place) => [
-      place ? ", " : "", make("a", { href: link("item", reason.id) }, nameOf(reason).split(" — ")[0]),
+      place ? ", " : "", make("a", { href: link("item", reason.id) }, titleOf(reason)),
     ]);
     const bar = make("span", { class: "bar-of-users", "aria-hidden": "true" });
     bar.style.setProperty("--share", String(Math.min(Math.log1p(users ?? 0) / Math.log1p(LONGEST_BAR), 1)));
@@ -64,7 +64,7 @@ export class EntryList {
       make("span", { class: "rank" }, String(rank)),
       make("div", { class: "what" },
         make("a", { class: "name", href: link("item", item.id), focus: () => this.options.point(item), blur: () => this.options.point(null) },
-          nameOf(item)),
+          nameParts(item)),
         reasons.length ? make("p", { class: "because" }, "because you have ", ...reasons) : null),
       make("span", { class: "users" }, users === undefined ? "" : count(users, "user"), bar),
     );

@@ -3,7 +3,7 @@
 // Items are added up in a buffer of pixels and then coloured, which takes a few milliseconds for 100,000 of them on any
 // machine, with or without a graphics card.
 
-import { movesGently, nameOf } from "./dom.js";
+import { movesGently, titleOf } from "./dom.js";
 
 const LARGEST_RATIO = 2; // device pixels for a pixel of the page
 const LARGEST_ZOOM = 400; // times the view of the whole map
@@ -14,6 +14,7 @@ const LABELS_AT_ONCE = 90;
 const LABEL_HEIGHT = 17;
 const LONGEST_LABEL = 34; // characters
 const SIZES = [2, 10, 50]; // numbers of users from which an item is drawn larger
+const PIXELS_AT_ONCE = 1.2e6; // of all dots, so that a frame is quick
 const INK = 64; // of an item on the pixel below it
 
 export class MapView {
@@ -24,6 +25,7 @@ export class MapView {
     this.options = options;
     this.names = new Map();
     this.camera = { x: 0, y: 0, scale: 1 };
+    this.extent = { width: 1, height: 1 };
     this.marks = { selected: null, list: [], history: [], lines: [] };
     this.pending = 0;
     this.pointers = new Map();
@@ -56,7 +58,7 @@ export class MapView {
       const sorted = Float32Array.from({ length: this.n }, (_, i) => this.places[2 * i + axis]).sort();
       return sorted[Math.round(share * (this.n - 1))];
     };
-    return { left: at(0, 0.003), right: at(0, 0.997), top: at(1, 0.003), bottom: at(1, 0.997) };
+    return { left: at(0, 0.01), right: at(0, 0.99), top: at(1, 0.01), bottom: at(1, 0.99) };
   }
 
   /** Mark items: {selected, list, history, lines: [[from, to], …]}, all by index; then show them if `fly`. */
@@ -145,7 +147,13 @@ export class MapView {
   }
 
   size() {
-    return { width: this.canvas.clientWidth || 1, height: this.canvas.clientHeight || 1 };
+    return this.extent; // kept, because asking the document for it takes longer than drawing an item
+  }
+
+  /** Return the part of the map that is in sight. */
+  sight() {
+    const [x, y] = [this.extent.width / 2 / this.camera.scale, this.extent.height / 2 / this.camera.scale];
+    return { left: this.camera.x - x, right: this.camera.x + x, top: this.camera.y - y, bottom: this.camera.y + y };
   }
 
   toScreen(index) {
@@ -159,7 +167,8 @@ export class MapView {
   // --- drawing ---
 
   resize() {
-    const { width, height } = this.size();
+    const [width, height] = [this.canvas.clientWidth || 1, this.canvas.clientHeight || 1];
+    this.extent = { width, height };
     this.ratio = Math.min(devicePixelRatio || 1, LARGEST_RATIO);
     const [w, h] = [Math.round(width * this.ratio), Math.round(height * this.ratio)];
     if (this.image && this.image.width === w && this.image.height === h) return;
@@ -218,7 +227,9 @@ export class MapView {
     ink.fill(0);
     const scale = this.camera.scale * this.ratio;
     const zoom = this.camera.scale / this.fit(this.whole, 0.04).scale;
-    const base = Math.min(0.55 * zoom ** 0.45, 3.2) * this.ratio;
+    const affordable = Math.sqrt(PIXELS_AT_ONCE / Math.max(this.inSight ?? this.n, 1)) / 2;
+    const base = Math.min(0.62 * zoom ** 0.45 * this.ratio, 3.2 * this.ratio, Math.max(affordable, 1));
+    let inSight = 0;
     const dots = [1, 1.25, 1.6, 2.1].map((times) => dot(Math.min(base * times, 7 * this.ratio)));
     const [left, top] = [width / 2 - this.camera.x * scale, height / 2 - this.camera.y * scale];
     for (let i = 0, at = 0; i < this.n; i += 1, at += 2) {
@@ -226,12 +237,14 @@ export class MapView {
       const y = Math.round(places[at + 1] * scale + top);
       const { radius, weights } = dots[sizes[i]];
       if (x < radius || y < radius || x >= width - radius || y >= height - radius) continue;
+      inSight += 1;
       let k = 0;
       for (let row = y - radius; row <= y + radius; row += 1) {
         const start = row * width + x - radius;
         for (let pixel = start; pixel <= start + 2 * radius; pixel += 1) ink[pixel] += weights[k++];
       }
     }
+    this.inSight = inSight;
     const pixels = new Uint32Array(image.data.buffer);
     for (let pixel = 0; pixel < pixels.length; pixel += 1) {
       const value = ink[pixel];
@@ -305,10 +318,11 @@ export class MapView {
         entry.widths ??= {};
         box.width = (entry.widths[isMarked] ??= context.measureText(entry.label).width);
       }
-      if (box.x + box.width > width - 4) box.x = x - (isMarked ? 9 : 6) - box.width;
       const meets = (other) => box.x < other.x + other.width + 10 && other.x < box.x + box.width + 10
         && box.y < other.y + other.height && other.y < box.y + box.height;
-      if (taken.some(meets)) return;
+      const hasRoom = () => box.x >= 4 && box.x + box.width <= width - 4 && !taken.some(meets);
+      if (!hasRoom()) box.x = x - (isMarked ? 9 : 6) - box.width; // on the other side
+      if (!hasRoom()) return;
       taken.push(box);
       written += 1;
       if (!entry) {
@@ -326,8 +340,12 @@ export class MapView {
     context.textBaseline = "middle";
     for (const index of marked) write(index, true);
     const most = written + Math.min(LABELS_AT_ONCE, Math.round((width * height) / 13000));
+    const { left, right, top, bottom } = this.sight();
     for (let place = 0; place < this.n && written < most; place += 1) {
-      if (!marked.has(this.order[place])) write(this.order[place], false);
+      const index = this.order[place];
+      const x = this.places[2 * index];
+      const y = this.places[2 * index + 1];
+      if (x > left && x < right && y > top && y < bottom && !marked.has(index)) write(index, false);
     }
     if (missing.length) this.fetch(missing);
   }
@@ -360,7 +378,7 @@ export class MapView {
   }
 
   learn(item) {
-    if (!this.names.has(item.index)) this.names.set(item.index, { id: item.id, label: shorten(nameOf(item)) });
+    if (!this.names.has(item.index)) this.names.set(item.index, { id: item.id, label: shorten(titleOf(item)) });
   }
 
   // --- pointer and keys ---
@@ -486,8 +504,7 @@ function dot(size) {
   return { radius, weights: Uint16Array.from(weights) };
 }
 
-function shorten(name) {
-  const [text] = name.split(" — ");
+function shorten(text) {
   if (text.length <= LONGEST_LABEL) return text;
   return `${text.slice(0, LONGEST_LABEL).replace(/[\s,.:;–—-]+\S*$/u, "")}…`;
 }
