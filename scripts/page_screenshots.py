@@ -4,7 +4,7 @@
     spherec serve books.spherec &
     python scripts/page_screenshots.py http://127.0.0.1:8000
 
-Needs Chromium, playwright and pillow (`pip install '.[dev]'`).
+Needs Chromium, and playwright and pillow: `pip install '.[browser,plots]'`.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -49,7 +50,9 @@ def main() -> None:
                 page.wait_for_timeout(2500)  # until the map rests and its names are there
                 file = given.output / f"{name}.png"
                 picture = Image.open(io.BytesIO(page.screenshot()))
-                picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(file, optimize=True)
+                picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+                    file, optimize=True
+                )
                 print(f"{file} {file.stat().st_size // 1000} KB")
         browser.close()
 
@@ -57,7 +60,8 @@ def main() -> None:
 @contextmanager
 def open_page(browser: Browser, address: str, scheme: str, size: dict[str, int]) -> Iterator[Page]:
     """Open an address in a window of its own."""
-    context = browser.new_context(viewport=size, color_scheme=scheme)  # type: ignore[arg-type]
+    options: dict[str, Any] = {"viewport": size, "color_scheme": scheme}
+    context = browser.new_context(**options)
     page = context.new_page()
     page.on("console", lambda message: print(f"  {message.type}: {message.text}"))
     page.on("pageerror", lambda error: print(f"  {error}"))

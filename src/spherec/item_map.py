@@ -156,8 +156,8 @@ def _lay_out(
         pushers = np.searchsorted(law, draws * law[-1], side="right").clip(max=len(law) - 1).astype(np.int32)
         _move(places, ties, pushers, np.float32(1 - sweep / settings.sweeps))
         report((sweep + 1) / settings.sweeps)
-    centred: Places = places - np.median(places, axis=0)
-    return centred
+    places -= np.median(places, axis=0)
+    return places
 
 
 def _begin(marks: Tensor) -> Places:
@@ -166,7 +166,8 @@ def _begin(marks: Tensor) -> Places:
     axes = torch.linalg.eigh((centred.T @ centred).double()).eigenvectors[:, -2:].flip(1).float()  # (D, 2)
     axes = axes * axes.gather(0, axes.abs().argmax(0, keepdim=True)).sign()  # either sign is an eigenvector
     places = centred @ axes
-    return (places * (_BEGIN / places.square().mean().sqrt().clamp_min(1e-12))).numpy().copy()
+    scaled: Places = (places * (_BEGIN / places.square().mean().sqrt().clamp_min(1e-12))).numpy()
+    return scaled
 
 
 def _tie(marks: Tensor, ties: int) -> NDArray[np.int32]:

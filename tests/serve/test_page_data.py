@@ -1,6 +1,7 @@
 """The page: its files, the map behind it, and where a visitor begins."""
 
 import re
+import tarfile
 import time
 import zipfile
 from html.parser import HTMLParser
@@ -15,8 +16,7 @@ from tests.recommender.models import model_of, small
 pytest.importorskip("fastapi", reason="needs the extra serve")
 import httpx
 
-from spherec.serve import ServeOptions
-from spherec.serve import page_data
+from spherec.serve import ServeOptions, page_data
 from spherec.serve.app import PAGE
 from spherec.serve.page_data import MapKeeper, choose_samples, describe_places
 from spherec.serve.served_model import ServedModel
@@ -102,11 +102,16 @@ def test_modules_import_what_is_there(file, client):
 
 
 def test_the_wheel_and_the_source_archive_have_the_files(tmp_path):
-    hatchling = pytest.importorskip("hatchling.builders.wheel", reason="needs hatchling")
-    root = Path(__file__).parents[2]
-    (wheel,) = hatchling.WheelBuilder(str(root)).build(directory=str(tmp_path), versions=["standard"])
-    names = set(zipfile.ZipFile(wheel).namelist())
-    assert {f"spherec/serve/page/{file.name}" for file in FILES} <= names
+    wheels = pytest.importorskip("hatchling.builders.wheel", reason="needs hatchling")
+    sources = pytest.importorskip("hatchling.builders.sdist", reason="needs hatchling")
+    root = str(Path(__file__).parents[2])
+    (wheel,) = wheels.WheelBuilder(root).build(directory=str(tmp_path), versions=["standard"])
+    (source,) = sources.SdistBuilder(root).build(directory=str(tmp_path), versions=["standard"])
+    with zipfile.ZipFile(wheel) as archive:
+        assert {f"spherec/serve/page/{file.name}" for file in FILES} <= set(archive.namelist())
+    with tarfile.open(source) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+        assert {f"src/spherec/serve/page/{file.name}" for file in FILES} <= names
 
 
 # --- the map ---
