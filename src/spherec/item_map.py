@@ -5,14 +5,14 @@ them shows the latter as a dust of islands, one for each user, and squeezes the 
 items are laid out first, as landmarks; every other item then lies around the landmark that is nearest to it in the
 space, the nearer the closer.
 
-Landmarks are laid out as LargeVis and UMAP do. Each is tied to its nearest landmarks, distances being scaled by those of
-the neighbourhood so that an item that is near to everything is not tied to everything. The layout begins at the two
-principal directions of the vectors. Then, sweep after sweep, ties pull with the force of a Cauchy kernel 1/(1 + d²), and
-landmarks drawn by their popularity push, so that the popular ones have room for their names.
+Landmarks are laid out as LargeVis and UMAP do. Each is tied to its nearest landmarks; distances are scaled by those of
+the neighbourhood, so that an item that is near to everything is not tied to everything. The layout begins at the two
+principal directions of the vectors. Then, sweep after sweep, ties pull with the force of a Cauchy kernel 1/(1 + d²),
+and landmarks drawn by their popularity push, so that the popular ones have room for their names.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from os import PathLike
 
 import numpy as np
@@ -114,7 +114,7 @@ class ItemMap:
         write_tensors(
             path,
             {"places": self.places},
-            {"format": MAP_FORMAT, "version": MAP_VERSION, "model": self.model, "settings": asdict(MapSettings())},
+            {"format": MAP_FORMAT, "version": MAP_VERSION, "model": self.model},
         )
 
     @classmethod
