@@ -17,6 +17,7 @@ from spherec.serve.batcher import BusyError
 from spherec.serve.guard import LOG, RequestGuard
 from spherec.serve.metrics import Metrics
 from spherec.serve.options import ServeOptions
+from spherec.serve.page_data import MapKeeper, choose_samples, describe_places, encode_map
 from spherec.serve.served_model import ServedModel
 
 try:
@@ -111,6 +112,7 @@ def create_app(
     _add_questions(app, service)
     _add_operations(app, service, metrics, stopping)
     _add_pages(app)
+    _add_page_data(app, service)
     app.add_middleware(
         RequestGuard,
         keys=keys,
@@ -250,6 +252,38 @@ def _add_pages(app: FastAPI) -> None:
         return Response(index.read_bytes(), media_type="text/html", headers=headers)
 
     app.mount("/page", StaticFiles(directory=PAGE, check_dir=False), name="page")
+
+
+def _add_page_data(app: FastAPI, service: Service) -> None:
+    """Add what the page alone asks for."""
+    keeper = MapKeeper(service.options.model)
+    samples: dict[str, Any] = {}
+
+    @app.get("/map", include_in_schema=False)
+    def map_of_items(request: Request) -> Response:
+        served = service.served
+        found = keeper.find(served)
+        if isinstance(found, float):
+            progress = {"model": served.checksum, "progress": found}
+            return JsonAnswer(progress, status_code=202, headers={"retry-after": "1"})
+        headers = {"etag": f'"{served.checksum}"', "cache-control": "no-cache", "x-model": served.checksum}
+        if request.headers.get("if-none-match") == headers["etag"]:
+            return Response(status_code=304, headers=headers)
+        return Response(encode_map(found, served), media_type="application/octet-stream", headers=headers)
+
+    @app.get("/map/items", include_in_schema=False)
+    def items_of_map(
+        index: Annotated[list[int] | None, Query()] = None, id: Annotated[list[str] | None, Query()] = None
+    ) -> Response:
+        served = service.served
+        return JsonAnswer({"model": served.checksum, "items": describe_places(served, index or [], id or [])})
+
+    @app.get("/map/start", include_in_schema=False)
+    def start_of_page() -> Response:
+        served = service.served
+        if served.checksum not in samples:
+            samples[served.checksum] = choose_samples(served)
+        return JsonAnswer({"model": served.checksum, **samples[served.checksum]})
 
 
 def _add_errors(app: FastAPI) -> None:
