@@ -75,7 +75,7 @@ def run_blocks(page, servers):
     namespace = {"__name__": "__main__"}
     printed, address = None, None
     for block in blocks(page):
-        if address is None and any(command == "spherec serve books.spherec" for command in commands(block)):
+        if page.name == "serve.md" and "spherec serve books.spherec" in commands(block):
             pytest.importorskip("fastapi", reason="needs the extra serve")
             address = servers.enter_context(serve_in_thread("books.spherec"))
             servers.callback(lambda: namespace["server"].close())
