@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 .PHONY: house demo test browser faults check docs bench growth fuzz clean
 
 demo: $(VENV)/installed  ## train the paper's model on the embedded data and recommend books
-	$(BIN)/spherec demo
+	$(BIN)/spherec demo --force
 
 test: $(VENV)/installed  ## the fast tests, two at a time
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
