@@ -10,6 +10,7 @@ from torch import Tensor
 from spherec.geometry import SHORTEST
 from spherec.kernels.cpu.compiled import compiled
 from spherec.kernels.protocol import AdamRates, AdamState, Floats, Ints
+from spherec.kernels.reference.adam import spread_parts
 
 Doubles = NDArray[np.float64]
 State = tuple[Floats, Floats, Floats, Ints]
@@ -37,8 +38,9 @@ class CpuRows:
         self._longest = 1.0 if ball else float("inf")
         self._latest = np.full(len(state.table), -1, np.int32)  # (n,) scratch of `_link_rows`
 
-    def read(self, index: Tensor) -> Tensor:
-        """Return the rows (m, D) at indices (m,) as of now."""
+    def read(self, index: Tensor, parts: int = 1) -> Tensor:
+        """Return the rows (P m, D) at indices (m,) as of now."""
+        index = spread_parts(index, parts)
         rows = torch.empty(len(index), self._arrays[0].shape[1])
         read_rows(self._arrays, int(self._steps), index.numpy(), self._constants, self._longest, rows.numpy())
         return rows
@@ -47,12 +49,13 @@ class CpuRows:
         """Return the rows from `first` to `past` - 1 as of now."""
         return self.read(torch.arange(first, past))
 
-    def move(self, index: Tensor, gradient: Tensor) -> None:
-        """Make the next step: gradients (m, D) for the rows at indices (m,); those of the same row add up."""
-        now = int(self._steps)
+    def move(self, index: Tensor, gradient: Tensor, parts: int = 1) -> None:
+        """Make the next step: gradients (P m, D) for the rows at indices (m,); those of the same row add up."""
+        now, index = int(self._steps), spread_parts(index, parts)
         correction = float(self._correction[min(now + 1, len(self._correction) - 1)])  # c
         given = index.numpy(), gradient.numpy(), self._constants, correction, self._longest, self._latest
         move_rows(self._arrays, now, *given)
+        self._steps.add_(1)
 
 
 def scale_to_unit(rows: Tensor) -> Tensor:
