@@ -1,10 +1,10 @@
 """Turn the dial: how accurate and how popular the lists of one model are for nine places of it.
 
-    python benchmarks/dial.py DATA [--test FILE] [-k 50] [--name NAME] [--device auto] [--output results/dial]
+    python benchmarks/dial.py DATA [--fold 0 | --test FILE] [-k 50] [--name NAME] [--device auto] [--output FOLDER]
 
-Trains the preset `accurate` once, on the training part of the first of four folds or on all of DATA where --test is
-given, and scores its lists for each `mainstream` on the test part. Beside it stand models without reach, one trained
-for each gamma. Runs that the file holds are not repeated. Draws the frontier next to the file.
+Trains the preset `accurate` once, on the training part of one of four folds or on all of DATA where --test is given,
+and scores its lists for each `mainstream` on the test part. Next to it stand models without reach, one trained for each
+gamma. Runs that the file holds are not repeated. Draws the frontier next to the file.
 """
 
 import argparse
@@ -33,7 +33,9 @@ def main() -> None:
     """Run what is not recorded yet, then write and draw the record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", help="book-crossing, or a prepared file")
+    parser.add_argument("--fold", type=int, choices=range(4), default=0)
     parser.add_argument("--test", type=Path)
+    parser.add_argument("--places", type=float, nargs="+", default=DIAL, help="places of the dial, ascending")
     parser.add_argument("-k", type=int, default=50)
     parser.add_argument("--name")
     parser.add_argument("--gammas", type=float, nargs="*", default=GAMMAS)
@@ -42,10 +44,11 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("results/dial"))
     arguments = parser.parse_args()
     name = arguments.name or Path(arguments.data).stem
-    data = spherec.datasets.book_crossing() if name == "book-crossing" else spherec.read(arguments.data)
-    fold = splits.k_fold(data, 4, seed=0)[0]
+    data = spherec.datasets.book_crossing() if arguments.data == "book-crossing" else spherec.read(arguments.data)
     if arguments.test:
         fold = splits.given(data, spherec.read(arguments.test))
+    else:
+        fold = splits.k_fold(data, 4, seed=0)[arguments.fold]
     arguments.output.mkdir(parents=True, exist_ok=True)
     file = arguments.output / f"{name}.json"
     runs: dict[str, Any] = json.loads(file.read_text())["runs"] if file.exists() else {}
@@ -61,7 +64,7 @@ def main() -> None:
         vectors = train(fold.train, config, device=device).vectors
         seconds = round(time.perf_counter() - began, 1)
         points = []
-        for place in DIAL if config.reach else (None,):
+        for place in arguments.places if config.reach else (None,):
             scores = spherec.evaluate(
                 vectors, fold.train, fold.test, k=arguments.k, metrics=METRICS, mainstream=place
             ).summary()

@@ -20,7 +20,7 @@ LEVELS = (
     {"embedding", "losses", "sampling", "optim", "ranking"},
     {"training", "evaluation"},
     {"artifact", "recommender", "experiments"},
-    {"export", "bench", "cli"},
+    {"export", "serve", "bench", "cli"},
     {"__init__", "__main__"},
 )
 # Neighbours on a level that may be imported all the same, one way only.
@@ -33,7 +33,7 @@ NEIGHBOURS = {
     "embedding": {"optim"},
     "evaluation": {"training"},
     "recommender": {"artifact"},
-    "cli": {"export", "bench"},
+    "cli": {"export", "serve", "bench"},
 }
 POLARS_ONLY_IN = (
     "data/readers",
@@ -49,8 +49,12 @@ EXTRAS_IN = {
     "pandas": ("recommender/results.py", "bench/benchmark.py"),
     "usearch": "ranking/usearch.py",
     "optuna": "experiments/tuning/package.py",
+    "fastapi": "serve/app.py",
+    "starlette": "serve/app.py",
+    "pydantic": ("serve/schema.py", "serve/app.py"),
+    "uvicorn": "serve/server.py",
 }
-HEAVY = {"pandas", "pyarrow", "matplotlib", "usearch", "optuna", "implicit"}
+HEAVY = {*EXTRAS_IN}
 
 
 def part_of(path: Path) -> str:

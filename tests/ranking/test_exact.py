@@ -1,5 +1,8 @@
 """The exact ranker against plain loops: order, ties, items left out, lists that are too long, blocks."""
 
+import math
+from operator import mul
+
 import numpy as np
 import pytest
 import torch
@@ -142,3 +145,51 @@ def test_vectors_stay_as_they_are():
     ExactRanker(DenseVectors(users, items, "ball")).top(np.arange(5), 3, without=interactions(random_rows(5, 6, 0.5)))
     assert torch.equal(users, before[0])
     assert torch.equal(items, before[1])
+
+
+def close_items(n, dim, seed=3):
+    """Items in a few places, many off by the last bits only: rounding decides how a product orders them."""
+    base = directions(8, dim, seed)[torch.arange(n) % 8]
+    noise = directions(n, dim, seed + 1) * 2e-7 * (torch.arange(n) % 5)[:, None]
+    return torch.nn.functional.normalize(base + noise, dim=1)
+
+
+@pytest.mark.parametrize("constraint", ["sphere", "ball"])
+@pytest.mark.parametrize("n_items", [60, 700])
+def test_a_list_does_not_depend_on_what_else_is_ranked(n_items, constraint, block):
+    users, items = directions(40, 24), close_items(n_items, 24)
+    reach = torch.linspace(-0.2, 0.3, n_items)[:, None].round(decimals=1).contiguous()
+    vectors = DenseVectors(users, items, constraint, reach)
+    ranker, own = ExactRanker(vectors), interactions(random_rows(40, n_items, 0.1))
+    dial = np.linspace(-1, 1, 40, dtype=np.float32)
+    together = ranker.top(np.arange(40), 12, without=own, mainstream=dial)
+    for user in range(0, 40, 7):
+        alone = ranker.top(np.array([user]), 12, without=own, mainstream=dial[user : user + 1])
+        longer = ranker.top(np.array([user]), 30, without=own, mainstream=dial[user : user + 1])
+        for other in (alone.items[0], longer.items[0, :12]):
+            assert other.tolist() == together.items[user].tolist()
+        assert alone.scores[0].tobytes() == longer.scores[0, :12].tobytes() == together.scores[user].tobytes()
+
+
+def test_scores_are_rounded_once_and_decide():
+    users, items = directions(5, 24), close_items(900, 24)
+    result = ExactRanker(DenseVectors(users, items)).top(np.arange(5), 40)
+    exact = np.array([[math.fsum(map(mul, u, v)) for v in items.tolist()] for u in users.tolist()])
+    rounded = exact.astype(np.float32)  # (5, 900); each product is exact in double precision
+    for row, found, scores in zip(rounded, result.items, result.scores, strict=True):
+        assert scores.tolist() == np.sort(row)[::-1][:40].tolist()
+        assert found.tolist() == np.lexsort((np.arange(900), -row))[:40].tolist()
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.6])
+def test_an_allow_list_of_any_length_gives_the_lists_of_closed_items(share, block):
+    users, items = directions(9, 8), close_items(200, 8)
+    only = np.flatnonzero(np.random.default_rng(0).random(200) < share)
+    own = random_rows(9, 200, 0.3)
+    ranker = ExactRanker(DenseVectors(users, items))
+    result = ranker.top(np.arange(9), 7, without=interactions(own), only=only[::-1], exclude=only[:2])
+    for user in range(9):
+        closed = set(range(200)) - set(only[2:].tolist()) | set(np.flatnonzero(own[user]).tolist())
+        expected = ranker.top_of(users[user : user + 1].numpy(), 7, without=[np.array(sorted(closed))])
+        assert result.items[user].tolist() == expected.items[0].tolist()
+        assert result.scores[user].tobytes() == expected.scores[0].tobytes()

@@ -295,3 +295,12 @@ def test_without_usearch_the_error_names_the_remedy():
     script = "import sys; sys.modules['usearch'] = None\nimport spherec.ranking\nimport spherec.ranking.usearch"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert "MissingPackageError: an index needs usearch; install it with: pip install 'spherec[ann]'" in done.stderr
+
+
+def test_scores_are_bitwise_those_of_exact_ranking():
+    vectors = DenseVectors(directions(20, 24), directions(300, 24, 1))
+    ranker, users = UsearchRanker.build(vectors, Hnsw(exact_beyond=1.0)), np.arange(20)
+    found, exact = ranker.top(users, 10), ExactRanker(vectors).top(users, 300)
+    for row in range(20):
+        scores = dict(zip(exact.items[row].tolist(), exact.scores[row].tolist(), strict=True))
+        assert found.scores[row].tolist() == [scores[item] for item in found.items[row].tolist()]

@@ -31,6 +31,7 @@ _COMMANDS = {
     "similar": "List the items nearest to an item, or with --users the users nearest to a user.",
     "explain": "Explain why an item would be recommended to a user: list the user's own items that are nearest to it.",
     "info": "Show what a model file holds: users, items, how it was trained, how well it did.",
+    "serve": "Answer over HTTP from a model, and show it on a page.",
     "export": "Write a model's vectors, with ids and names, for the program that will serve them.",
     "presets": "List the presets for training; with a name, print all settings of that preset.",
     "reproduce": "Train and test every row of the paper's table on 4 folds, and compare the figures with the paper's.",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from spherec.data.events import pair_keys
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, quote
-from spherec.geometry import Vectors, check_mainstream
+from spherec.geometry import Constraint, Vectors, check_mainstream
 
 Indices = NDArray[np.integer[Any]]
 """Item indices (n,)."""
@@ -226,6 +226,17 @@ def refuse_nan(scores: NDArray[np.float32]) -> None:
         raise DataError(
             "a user or item vector holds NaN or infinity, so that nothing can be ranked; model.save names its row"
         )
+
+
+def to_nearness(
+    scores: NDArray[np.float32], queries: NDArray[np.float32], constraint: Constraint
+) -> NDArray[np.float32]:
+    """Turn scores (B, K) of queries (B, D) into 1 − d²/2: on the sphere they are that."""
+    if constraint == "sphere":
+        return scores
+    lengths = np.square(queries, dtype=np.float64).sum(1)  # (B,) u·v − |v|²/2 is 1 − d²/2, less 1 − |u|²/2
+    nearness: NDArray[np.float32] = (scores + (1 - lengths / 2)[:, None]).astype(np.float32)
+    return nearness
 
 
 def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -26,7 +26,7 @@ from spherec.errors import ArgumentError, quote
 from spherec.geometry import Vectors, longest_reach, widen_items, widen_queries, widened_dim
 from spherec.processes import ProcessLock
 from spherec.ranking import index_file
-from spherec.ranking.exact import ExactRanker
+from spherec.ranking.exact import ExactRanker, score_pairs
 from spherec.ranking.ranker import (
     Indices,
     LeftOut,
@@ -49,7 +49,6 @@ except ImportError as error:
 _ADDED = 10_000  # items between two calls of `progress`
 _QUERIES = 1024  # asked at once
 _LEAST = 64  # items in view, however few are wanted
-_BLOCK = 1 << 20  # numbers of candidates' vectors held at once: 4 MB of float32, which stay in the cache
 _Dtype = Literal["f32", "f16", "bf16"]
 _METRICS = {"sphere": "ip", "ball": "l2sq"}
 
@@ -99,7 +98,6 @@ class UsearchRanker:
         self._content = content  # the bytes of which the index is a view
         self._searching = ProcessLock()
         self._exact = ExactRanker(vectors)
-        self._reach = None if vectors.reach is None else vectors.reach.cpu().numpy()  # (I,)
 
     @classmethod
     def build(
@@ -259,7 +257,7 @@ class UsearchRanker:
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Return the k best (b, k) of `count` candidates each, and their scores."""
         n_items, asked = self.vectors.n_items, queries
-        if self._reach is not None:
+        if self.vectors.reach is not None:
             asked = widen_queries(torch.from_numpy(queries), torch.from_numpy(dial)).numpy()  # (b, D + 2)
         with self._searching:  # usearch does not promise that several threads may search at once
             matches = self._index.search(asked, count, threads=torch.get_num_threads())  # looks at `count`, too
@@ -269,30 +267,16 @@ class UsearchRanker:
         items[absent] = 0  # whatever stood there
         rows = np.arange(len(queries))[:, None]  # (b, 1)
         absent |= np.isin(pair_keys(rows, items, n_items), pair_keys(left_out.queries, left_out.items, n_items))
-        scores = self._scores(queries, items)  # (b, c)
-        if self._reach is not None:
-            scores += dial[:, None] * self._reach[items]
-        refuse_nan(scores)
+        asking, index, share = (torch.as_tensor(part, device=self.vectors.device) for part in (queries, items, dial))
+        reach = self.vectors.reach
+        scores = score_pairs(asking, self.vectors.items, index, self.vectors.constraint, reach, share).cpu().numpy()
+        refuse_nan(scores)  # (b, c)
         scores[absent] = -np.inf
         order = np.lexsort((items, -scores), axis=1)[:, :k]  # of equal scores the lower index first
         items, scores = np.take_along_axis(items, order, 1), np.take_along_axis(scores, order, 1)
         padding = ((0, 0), (0, k - items.shape[1]))
         items = np.pad(np.where(np.isneginf(scores), -1, items), padding, constant_values=-1)
         return items, np.pad(scores, padding, constant_values=-np.inf)
-
-    def _scores(self, queries: NDArray[np.float32], items: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Score items (b, c) as `ExactRanker` does, without their reach."""
-        scores = np.empty(items.shape, dtype=np.float32)
-        size = max(_BLOCK // (items.shape[1] * queries.shape[1]), 1)  # queries at a time
-        for first in range(0, len(items), size):
-            part = slice(first, first + size)
-            index = torch.as_tensor(items[part], device=self.vectors.device)
-            vectors = self.vectors.items(index).cpu()  # (p, c, D)
-            dots = (vectors @ torch.as_tensor(queries[part])[:, :, None])[..., 0]  # (p, c)
-            if self.vectors.constraint == "ball":
-                dots -= vectors.square().sum(-1) / 2
-            scores[part] = dots.numpy()
-        return scores
 
 
 def _chunks(vectors: Vectors) -> Iterator[NDArray[np.float32]]:

@@ -18,10 +18,10 @@ from spherec.data.interactions import Interactions
 from spherec.device import settle_thread
 from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.evaluation.foreign import align
-from spherec.geometry import DenseVectors, check_mainstream, squared_distance
+from spherec.geometry import Constraint, DenseVectors, check_mainstream, squared_distance
 from spherec.processes import ProcessLock
 from spherec.ranking import ExactRanker, Ranker, Ranking
-from spherec.ranking.ranker import check_dial, check_k, refuse_idle_dial, refuse_nan
+from spherec.ranking.ranker import check_dial, check_k, refuse_idle_dial, refuse_nan, to_nearness
 from spherec.recommender import results_file
 from spherec.recommender.fold_in import FoldIn
 from spherec.recommender.results import Reason, Recommended, Results, SimilarItem, SimilarUser
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 _REMEDIES = {
     "user": "place new users with recommend_for or fold_in, or skip them with unknown='skip'",
-    "item": "learn new items with partial_fit, or skip them with unknown='skip'",
+    "item": "learn new items with partial_fit, add them by their features with add_items, or skip them with "
+    "unknown='skip'",
 }
 
 
@@ -270,6 +271,16 @@ class TrainedModel:
         refuse_nan(np.abs(scores))
         return scores
 
+    def place(self, items: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+        """Return the vector (D,) of a user who has the items with these indices (n,), ascending."""
+        place: NDArray[np.float32] = self._state.fold_in.place(items.astype(np.int32)).numpy()
+        return place
+
+    @property
+    def ranker(self) -> Ranker:
+        """The ranker that lists come from: the index if there is one, else the exact ranker."""
+        return self._state.ranker
+
     @property
     def data(self) -> Interactions:
         """The users and items with ids and names, and the items of each user."""
@@ -334,12 +345,10 @@ class _Near:
     "(n,) 1 − d²/2, and λ times the reach of an item."
 
     @classmethod
-    def of(cls, ranking: Ranking, queries: Tensor, constraint: Literal["sphere", "ball"]) -> "_Near":
+    def of(cls, ranking: Ranking, queries: Tensor, constraint: Constraint) -> "_Near":
         """Turn lists (B, K) of queries (B, D) into rows; places without an item are dropped."""
         query, place = np.nonzero(ranking.items >= 0)  # (n,)
-        score = ranking.scores[query, place]
-        if constraint == "ball":  # u·v − |v|²/2 is 1 − d²/2, less 1 − |u|²/2
-            score = score + (1 - queries.square().sum(1) / 2).numpy()[query]
+        score = to_nearness(ranking.scores, queries.numpy(), constraint)[query, place]
         return cls(query, place + 1, ranking.items[query, place], score)
 
     def items(self, data: Interactions, role: str) -> dict[str, Sequence[object]]:

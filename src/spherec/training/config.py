@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_
 import numpy as np
 
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, quote, suggest
+from spherec.errors import ArgumentError, check_number, quote, suggest
 from spherec.geometry import Constraint, check_mainstream
 from spherec.losses import LOSSES, Hinge, Loss, UnknownLoss
 from spherec.optim import Adam
@@ -27,7 +27,8 @@ _MEANING_OF_AUTO = {
     "loss.temperature": "by the density of the data",
 }
 
-_NEWER = (("reach", False), ("mainstream", 1.0))  # settings that the first records do not have, with their defaults
+# Settings that the first records do not have, with their defaults.
+_NEWER = (("reach", False), ("mainstream", 1.0), ("feature_dropout", 0.5))
 
 _KINDS: dict[str, Mapping[str, Any]] = {"loss": LOSSES, "sampler": SAMPLERS, "optimizer": {"Adam": Adam}}
 
@@ -70,6 +71,9 @@ class Training:
     balance: float = 0.0
     """ρ: the loss of a pair weighs n^−ρ, with n the number of items that its user has, scaled to 1 on average. 0 counts
     all pairs alike, 1 all users, as the metrics do."""
+    feature_dropout: float = 0.5
+    """Share of the items whose own rows are left out in a step, if items have features: so the features alone learn to
+    place an item, and can place one that nobody has. It does nothing without features."""
     batch_size: int = 256
     "B, positive pairs in a step."
     epochs: int | None = None
@@ -104,6 +108,9 @@ class Training:
             value = getattr(self, name)
             if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < float("inf"):
                 raise ArgumentError(f"{name} must be a number >= 0, got {quote(value)}")
+        check_number("feature_dropout", self.feature_dropout, 0, 1, "0.5")
+        if self.feature_dropout == 1:
+            raise ArgumentError("feature_dropout must be below 1, or no item would learn its own row; 0.5 is usual")
         if self.constraint not in get_args(Constraint):
             raise ArgumentError(f"constraint must be 'sphere' or 'ball', got {quote(self.constraint)}")
         if not isinstance(self.reach, bool):

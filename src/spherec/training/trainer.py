@@ -15,10 +15,12 @@ from typing import Literal
 import torch
 
 from spherec import rng
+from spherec.data.features import Features
 from spherec.data.files import lock_output, refuse_lack_of_room, refuse_unwritable
 from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, records_graphs, resolve, threads_for
-from spherec.errors import ArgumentError, DataError, NotEnoughMemoryError, TrainingError
+from spherec.embedding import FeatureMap
+from spherec.errors import ArgumentError, DataError, NotEnoughMemoryError, TrainingError, quote
 from spherec.geometry import DenseVectors, Vectors
 from spherec.training.checkpoint import CheckpointFile, Standing, estimate_checkpoint, fingerprint
 from spherec.training.config import Plan, Training
@@ -57,6 +59,8 @@ class Trained:
     "Records of all epochs."
     ended: Ended
     "Reason for the end of the run."
+    feature_map: FeatureMap | None = None
+    "The map that places items by their features, learned with these vectors; None without features."
 
 
 def train(
@@ -66,6 +70,8 @@ def train(
     validate: Validate | None = None,
     device: DeviceName | torch.device = "auto",
     initial: DenseVectors | None = None,
+    features: Features | None = None,
+    feature_map: FeatureMap | None = None,
     checkpoint: str | PathLike[str] | None = None,
     checkpoint_seconds: float = 300.0,
     resume: bool = False,
@@ -80,6 +86,9 @@ def train(
     end; with `resume`, training continues from it as if it had never stopped. A checkpoint that cannot be written is a
     `CheckpointWarning`. `stop` may give a poor run up.
 
+    With `features` of the items of `data`, in the same order, items are placed by them, too; `feature_map` is a map to
+    begin with, learned together with `initial`.
+
     `save` is called with the result before the last checkpoint is written, so that a full disk costs the checkpoint and
     not the model. If it succeeds, the checkpoint of a run that was not interrupted is no longer needed and is removed.
     """
@@ -90,6 +99,8 @@ def train(
     where = resolve(device)
     if where.type == "cuda":
         refuse_lack_of_memory(data, config, torch.cuda.mem_get_info(where)[0] + _count_unused(where))
+    if features is not None:
+        _check_features(features, data, config)
     if not checkpoint_seconds >= 0:
         raise ArgumentError(f"checkpoint_seconds must be >= 0, got {checkpoint_seconds}")
     if resume and checkpoint is None:
@@ -99,11 +110,13 @@ def train(
     with ExitStack() as held:
         if checkpoint is not None:
             held.enter_context(lock_output(checkpoint))
-        run, standing, file = Run(data, config, _first_vectors(data, config, initial, where)), Standing(), None
+        first = _first_vectors(data, config, initial, where)
+        run, standing, file = Run(data, config, first, features, feature_map), Standing(), None
         if checkpoint is not None:
             is_validated = validate is not None
-            identity = fingerprint(data, config, initial, where, validated=is_validated)
-            refuse_lack_of_room({checkpoint: estimate_checkpoint(data, config, validated=is_validated)})
+            identity = fingerprint(data, config, initial, where, validated=is_validated, features=features)
+            size = estimate_checkpoint(data, config, validated=is_validated, features=features)
+            refuse_lack_of_room({checkpoint: size})
             file = CheckpointFile(checkpoint, identity, len(data))
             if resume:
                 standing = file.load(run)
@@ -134,7 +147,8 @@ def train(
                 given_up = True
                 break
         ended = _why_ended(standing.history, plan, config.patience) or ("given up" if given_up else "interrupted")
-        trained = Trained(standing.best or run.vectors.copy(), config, standing.history, ended)
+        learned = standing.best_map if standing.best else run.copy_feature_map()
+        trained = Trained(standing.best or run.vectors.copy(), config, standing.history, ended, learned)
         _keep(trained, save, file, run, standing)
     return trained
 
@@ -175,6 +189,16 @@ def make_batches(run: Run, data: Interactions, device: torch.device) -> Batches:
     users, items = (torch.tensor(column, device=device) for column in (data.users, data.indices))  # (E,), (E,)
     kind = GraphedBatches if records_graphs(device) else Batches
     return kind(run, (users, items), run.config.batch_size)
+
+
+def _check_features(features: Features, data: Interactions, config: Training) -> None:
+    """Raise an error unless the features are those of the items of the data, and the space can take them."""
+    if config.constraint != "sphere":
+        raise ArgumentError(
+            f"item features need constraint 'sphere', got {quote(config.constraint)}; leave one of them"
+        )
+    if features.item_ids != data.item_ids:
+        raise ArgumentError("features must be those of the items of data, in the same order; use features.align")
 
 
 def _first_vectors(
@@ -221,7 +245,7 @@ def _end_epoch(run: Run, standing: Standing, validate: Validate | None) -> None:
             raise TrainingError(f"validate gave {metric} after epoch {record.epoch}; it must give a finite number")
         standing.history = standing.history.with_epoch(replace(record, metric=metric))
         if standing.history.is_best():
-            standing.best = run.vectors.copy()
+            standing.best, standing.best_map = run.vectors.copy(), run.copy_feature_map()
     standing.begin_epoch()
     run.sums.zero_()
 

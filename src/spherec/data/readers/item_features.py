@@ -110,6 +110,22 @@ def read_features(
         raise error if str(error).startswith(str(path)) else DataError(f"{path}: {error}") from None
 
 
+def read_item_columns(path: str | PathLike[str]) -> tuple[list[str], dict[str, list[Any]]]:
+    """Read a table of items as it is: the ids (n,) as text, and the cells (n,) of all other columns, None where empty.
+
+    CSV, TSV and JSON lines, plain or gzipped, and Parquet; the column of ids is recognised, as in `read_names`.
+    """
+    refuse_without_polars()
+    path = Path(path)
+    known = _find_format(path, Reading())
+    if known not in ("delimited", "json-lines", "parquet"):
+        raise DataError(f"{path} is read as {known}, which has no columns; give a table with a row for each item")
+    frame, column = _read_table(path, known, None, Reading())
+    frame = frame.drop_nulls(column)
+    cells = {name: [None if cell == "" else cell for cell in frame[name].to_list()] for name in frame.columns}
+    return [str(one) for one in cells.pop(column)], cells
+
+
 def _find_format(path: Path, reading: Reading) -> FeatureFormat:
     """Return the format that the content of a file shows."""
     found = detect_format(path)

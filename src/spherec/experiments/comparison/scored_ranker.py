@@ -11,7 +11,6 @@ from torch import Tensor
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
 from spherec.ranking import Ranking
-from spherec.ranking.exact import best_columns
 from spherec.ranking.ranker import Indices, LeftOut, check_items, split_blocks
 
 _BLOCK = 1 << 22  # scores held at once: 16 MB of float32; larger blocks are slower on a CPU
@@ -52,7 +51,7 @@ class ScoredRanker:
             scores[tuple(own)] = float("-inf")
             if closed is not None:
                 scores.masked_fill_(torch.as_tensor(closed, device=scores.device), float("-inf"))
-            best, items = (each.cpu().numpy() for each in best_columns(scores, min(k, self._n_items)))  # (b, k)
+            best, items = (each.cpu().numpy() for each in _best_columns(scores, min(k, self._n_items)))  # (b, k)
             ranking.put(block, np.where(np.isneginf(best), -1, items), best.astype(np.float32))
         return ranking
 
@@ -68,3 +67,19 @@ class ScoredRanker:
                 f"and a column for each item; got {got}"
             )
         return scores if scores.is_floating_point() else scores.float()
+
+
+def _best_columns(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k largest scores (b, k) of each row (b, c) and their columns; equal scores by ascending column."""
+    # One more than wanted: torch leaves open which of equal scores it returns, and in which order.
+    best, columns = scores.topk(min(k + 1, scores.shape[1]), dim=1)
+    last, next_best = best[:, k - 1], best[:, -1]  # (b,)
+    tied = (last == next_best) & (last > float("-inf")) & (best.shape[1] > k)  # (b,) more than k are that good
+    columns, order = columns[:, :k].sort(dim=1)
+    best, order = best[:, :k].gather(1, order).sort(dim=1, descending=True, stable=True)
+    columns = columns.gather(1, order)
+    for row in tied.nonzero()[:, 0].tolist():
+        enough = (scores[row] >= last[row]).nonzero()[:, 0]
+        values, order = scores[row, enough].sort(descending=True, stable=True)
+        best[row], columns[row] = values[:k], enough[order[:k]]
+    return best, columns

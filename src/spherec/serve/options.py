@@ -1,0 +1,93 @@
+"""Settings of the server: which files it answers from, where it listens, and how much a request may ask for."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from spherec.data.files import read_text_file
+from spherec.errors import ArgumentError, check_number
+
+_LARGEST_KEY_FILE = 1 << 16  # bytes
+_SHORTEST_KEY = 16  # characters
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """Settings of the server."""
+
+    model: Path
+    "Model file. A new file in its place is picked up without a lost request."
+    index: Path | None = None
+    "Index of the items, to answer through."
+    items: Path | None = None
+    "Table of the items, whose columns are filters."
+    host: str = "127.0.0.1"
+    "Address to listen on."
+    port: int = 8000
+    "Port to listen on; 0 takes a free one."
+    workers: int = 1
+    "Processes that answer; they share the tables of the model."
+    threads: int | None = None
+    "Threads that rank, in each process. Default: one less than the cores of a process, which HTTP needs."
+    api_key_file: Path | None = None
+    "File of the keys that are let in, one a line; every one is as good as another. Default: everybody is let in."
+    batch: int = 64
+    "Most lists ranked together."
+    window: float = 0.002
+    "Seconds to wait for as many requests as came together before."
+    queue: int = 512
+    "Lists that may wait; beyond that, requests are answered with 503."
+    max_k: int = 1000
+    "Largest k + offset."
+    max_lists: int = 100
+    "Most lists in one request."
+    max_ids: int = 10_000
+    "Most ids in each of items, only, exclude; most pairs to score."
+    max_body: int = 1 << 20
+    "Largest body of a request, in bytes."
+    body_seconds: float = 10.0
+    "Seconds in which a client must have sent its request."
+    drain_seconds: float = 1.0
+    "Seconds after SIGTERM in which connections are still taken, each for one answer."
+    watch_seconds: float = 1.0
+    "Seconds between two looks at the model file; 0 never looks again."
+    log_requests: bool = True
+    "Write a line for each request."
+
+    def __post_init__(self) -> None:
+        for name, low, high in (
+            ("port", 0, 65535),
+            ("workers", 1, 1024),
+            ("batch", 1, 1 << 16),
+            ("window", 0, 1),
+            ("queue", 1, 1 << 20),
+            ("max_k", 1, 1 << 24),
+            ("max_lists", 1, 1 << 16),
+            ("max_ids", 1, 1 << 24),
+            ("max_body", 1, 1 << 30),
+            ("body_seconds", 0.01, 3600),
+            ("drain_seconds", 0, 3600),
+            ("watch_seconds", 0, 86400),
+        ):
+            check_number(name, getattr(self, name), low, high)
+        if self.threads is not None:
+            check_number("threads", self.threads, 1, 1024)
+        if self.max_lists > self.queue:
+            raise ArgumentError(
+                f"max_lists must be at most queue, {self.queue}, got {self.max_lists}: such a request could never wait"
+            )
+
+    def read_keys(self) -> tuple[str, ...]:
+        """Return the keys in the file; none if there is no file."""
+        if self.api_key_file is None:
+            return ()
+        lines = (line.strip() for line in read_text_file(self.api_key_file, _LARGEST_KEY_FILE).splitlines())
+        keys = tuple(line for line in lines if line and not line.startswith("#"))
+        if not keys:
+            raise ArgumentError(f"{self.api_key_file} has no key; write one a line, e.g. from `openssl rand -hex 32`")
+        for key in keys:
+            if len(key) < _SHORTEST_KEY or not key.isascii() or not key.isprintable() or " " in key:
+                raise ArgumentError(
+                    f"{self.api_key_file}: a key must have at least {_SHORTEST_KEY} printable ASCII characters without "
+                    "spaces; take one from `openssl rand -hex 32`"
+                )
+        return keys

@@ -1,0 +1,188 @@
+"""Bodies of requests and answers, as the OpenAPI schema describes them."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StrictBool, StrictFloat, StrictInt, StrictStr
+
+ExternalId = StrictStr | StrictInt | Annotated[StrictFloat, Field(allow_inf_nan=False)]
+"""Id of a user or an item, as the model has it, or as text."""
+
+ColumnValue = StrictBool | StrictStr | StrictInt | Annotated[StrictFloat, Field(allow_inf_nan=False)]
+"""Value of a column of the item table."""
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class RecommendBody(_Body):
+    """Lists that are wanted: one for each user, one for the new user, one for each vector."""
+
+    users: list[ExternalId] = Field(default=[], description="Users whom the model knows.")
+    items: list[ExternalId] = Field(default=[], description="Items of one new user.")
+    vectors: list[list[FiniteFloat]] = Field(
+        default=[], description="Places in the space, with as many numbers as it has."
+    )
+    k: StrictInt = Field(default=10, ge=1, description="Length of each list.")
+    offset: StrictInt = Field(default=0, ge=0, description="Items to skip at the top of each list.")
+    only: list[ExternalId] | None = Field(default=None, description="The only items that may be listed.")
+    exclude: list[ExternalId] = Field(default=[], description="Items that must not be listed.")
+    exclude_seen: StrictBool = Field(default=True, description="Leave out the items that the user has.")
+    filter: dict[str, ColumnValue | list[ColumnValue]] = Field(
+        default={},
+        description="Columns of the item table: the value that items must have, or a list of which they have one.",
+    )
+    mainstream: FiniteFloat | None = Field(
+        default=None,
+        description="Share of popularity that counts, for a model with reach: 1 most, 0 none, below 0 less.",
+    )
+    explain: StrictBool | StrictInt = Field(
+        default=False, description="Reasons for each item: how many, or true for 3."
+    )
+    unknown: Literal["error", "skip"] = Field(
+        default="error", description="Treatment of ids that the model does not know."
+    )
+
+
+class ScoreBody(_Body):
+    """Pairs to score: as many users as items, or one of them single."""
+
+    users: list[ExternalId] = Field(min_length=1, description="Users.")
+    items: list[ExternalId] = Field(min_length=1, description="Items.")
+    mainstream: FiniteFloat | None = Field(default=None, description="As in /recommend.")
+
+
+class ItemName(BaseModel):
+    """An item."""
+
+    id: str | int | float
+    name: str | None
+
+
+class ScoredItem(ItemName):
+    """An item and how near it is."""
+
+    score: float
+
+
+class ListedItem(ScoredItem):
+    """An item of a list; `because` has the user's own items that are nearest to it, if they were asked for."""
+
+    because: list[ScoredItem] | None = None
+
+
+class UserList(BaseModel):
+    """The list of a user; `user` is null for new users and vectors."""
+
+    user: str | int | float | None
+    items: list[ListedItem]
+
+
+class _Answer(BaseModel):
+    model: str = Field(description="Checksum of the model that answered.")
+
+
+class RecommendAnswer(_Answer):
+    """Lists, in the order: users, the new user, vectors."""
+
+    lists: list[UserList]
+
+
+class UserAnswer(_Answer):
+    """The list of one user."""
+
+    user: str | int | float
+    items: list[ListedItem]
+
+
+class SimilarAnswer(_Answer):
+    """Items near an item."""
+
+    item: ItemName
+    items: list[ScoredItem]
+
+
+class ExplainAnswer(_Answer):
+    """The user's own items that are nearest to an item."""
+
+    user: str | int | float
+    item: ItemName
+    score: float
+    because: list[ScoredItem]
+
+
+class ScoreAnswer(_Answer):
+    """A score for each pair."""
+
+    scores: list[float]
+
+
+class CountedItem(ItemName):
+    """An item and how many users have it."""
+
+    users: int
+
+
+class CountedUser(BaseModel):
+    """A user and how many items they have."""
+
+    id: str | int | float
+    items: int
+
+
+class SearchAnswer(_Answer):
+    """Items and users that match."""
+
+    items: list[CountedItem]
+    users: list[CountedUser]
+
+
+class ItemDetails(CountedItem):
+    """All that is known about an item."""
+
+    reach: float | None
+    columns: dict[str, Any]
+
+
+class ItemAnswer(_Answer):
+    """An item."""
+
+    item: ItemDetails
+
+
+class HistoryAnswer(_Answer):
+    """A user and the items they have, most popular first."""
+
+    user: CountedUser
+    items: list[CountedItem]
+
+
+class ModelAnswer(_Answer):
+    """The model in use, and the limits of requests."""
+
+    file: str
+    version: str
+    users: int
+    items: int
+    pairs: int
+    dim: int
+    constraint: Literal["sphere", "ball"]
+    reach: bool
+    mainstream: float | None
+    index: bool
+    columns: dict[str, int]
+    loaded: str
+    limits: dict[str, int]
+
+
+class Health(BaseModel):
+    """State of the server."""
+
+    status: str
+
+
+class Problem(BaseModel):
+    """An error, in one sentence."""
+
+    error: str
+    request_id: str

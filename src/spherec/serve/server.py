@@ -1,0 +1,216 @@
+"""Run the server: one process or several, structured logs, and an end that leaves no request without an answer."""
+
+import asyncio
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+from asyncio import TimerHandle
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from spherec.artifact import Artifact
+from spherec.errors import ArgumentError, SpherecError
+from spherec.serve.app import create_app
+from spherec.serve.guard import LOG, JsonLines
+from spherec.serve.metrics import Metrics
+from spherec.serve.options import ServeOptions
+from spherec.serve.served_model import ServedModel
+
+_BACKLOG = 2048  # connections that the system holds until they are taken
+_LONGEST_STOP = 30  # seconds for the last answers after connections are no longer taken
+_PAUSE = 0.1  # seconds between two looks at the processes
+_TIMEOUT = (
+    b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\ncontent-length: 65\r\nconnection: close\r\n\r\n"
+    b'{"error":"the request took too long to come","request_id":"none"}'
+)
+
+
+def serve(options: ServeOptions, *, announce: Callable[[str], None] = lambda _: None) -> None:
+    """Answer requests until SIGTERM or Ctrl-C.
+
+    Args:
+        options: Files, address and limits.
+        announce: Called with the address when the server begins to listen.
+    """
+    options.read_keys()
+    if options.workers > 1:
+        Artifact.load(options.model, mmap=True)  # what is wrong with the file is said here, once
+    listener = _listen(options)
+    host, port = listener.getsockname()[:2]
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    if options.workers == 1:
+        app_model = ServedModel.load(options)
+        announce(address)
+        _answer(options, listener, app_model, None)
+    else:
+        announce(address)
+        with tempfile.TemporaryDirectory(prefix="spherec-serve-") as folder:
+            _supervise(options, listener, Path(folder))
+
+
+def _listen(options: ServeOptions) -> socket.socket:
+    """Return a socket that is bound to the address."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            options.host, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        raise ArgumentError(
+            f"cannot listen on {options.host}:{options.port}: {error.strerror or error}; take another --host or --port"
+        ) from None
+    listener.set_inheritable(True)
+    return listener
+
+
+def _answer(options: ServeOptions, listener: socket.socket, served: ServedModel | None, folder: Path | None) -> None:
+    """Answer requests in this process."""
+    _log_as_json()
+    stopping = threading.Event()
+    app = create_app(options, served, metrics=Metrics(folder), stopping=stopping.is_set)
+    config = uvicorn.Config(
+        app,
+        http=ImpatientProtocol,
+        ws="none",
+        access_log=False,
+        log_config=None,
+        backlog=_BACKLOG,
+        server_header=False,
+        timeout_keep_alive=max(int(options.body_seconds), 1),
+        timeout_graceful_shutdown=_LONGEST_STOP,
+    )
+    DrainingServer(config, stopping, options.drain_seconds).run([listener])
+
+
+def _log_as_json() -> None:
+    """Write the logs of this process to standard error, a line of JSON each."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    for name, level in ((LOG.name, logging.INFO), ("uvicorn", logging.WARNING)):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level)
+
+
+class DrainingServer(uvicorn.Server):
+    """A server that goes on answering for a moment after SIGTERM, and closes each connection after its next answer.
+
+    So clients that keep connections open leave before anything is closed on them.
+    """
+
+    def __init__(self, config: uvicorn.Config, stopping: threading.Event, seconds: float) -> None:
+        super().__init__(config)
+        self._stopping, self._seconds = stopping, seconds
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        """Drain at the first SIGTERM; stop at the next signal, and at Ctrl-C; at one more leave answers unsent."""
+        if self.should_exit:
+            self.force_exit = True
+        elif self._stopping.is_set() or sig != signal.SIGTERM:
+            self._stopping.set()
+            self.should_exit = True
+        else:
+            self._stopping.set()
+            threading.Timer(self._seconds, self._stop).start()
+
+    def _stop(self) -> None:
+        self.should_exit = True
+
+
+class ImpatientProtocol(HttpToolsProtocol):
+    """HTTP that closes a connection whose client has begun a request, and does not get to the end of its headers."""
+
+    _deadline: TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Take a part of a request."""
+        super().data_received(data)
+        is_between = self.cycle is None or self.cycle.response_complete
+        if is_between and self._deadline is None and not self.transport.is_closing():
+            self._wait()
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer."""
+        self._wait_no_longer()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._wait_no_longer()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._deadline = self.loop.call_later(self.timeout_keep_alive, self._give_up)
+
+    def _wait_no_longer(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _give_up(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(_TIMEOUT)
+            self.transport.close()
+
+
+def _supervise(options: ServeOptions, listener: socket.socket, folder: Path) -> None:
+    """Run the processes: start those that end by themselves anew, and pass signals on."""
+    context = multiprocessing.get_context("spawn")
+    told: list[int] = []
+
+    def start() -> BaseProcess:
+        process: BaseProcess = context.Process(target=_answer, args=(options, listener, None, folder))
+        process.start()
+        return process
+
+    signals = (signal.SIGTERM, signal.SIGINT)
+    handlers = [signal.signal(number, lambda received, _: told.append(received)) for number in signals]
+    processes = [start() for _ in range(options.workers)]
+    began = time.monotonic()
+    _log_as_json()
+    try:
+        while not told:
+            time.sleep(_PAUSE)
+            for place, process in enumerate(processes):
+                if process.is_alive() or told:
+                    continue
+                if time.monotonic() - began < _LONGEST_STOP and process.exitcode == uvicorn.config.STARTUP_FAILURE:
+                    raise SpherecError("a process of the server could not start; its log has the cause")
+                LOG.error("a process ended and is started anew", extra={"fields": {"exit_code": process.exitcode}})
+                processes[place] = start()
+        while any(process.is_alive() for process in processes):
+            while told:
+                _pass_on(processes, told.pop(0))
+            time.sleep(_PAUSE)
+    finally:
+        _pass_on(processes, signal.SIGTERM)
+        for process in processes:
+            process.join()
+        for number, handler in zip(signals, handlers, strict=True):
+            signal.signal(number, handler)
+
+
+def _pass_on(processes: list[BaseProcess], number: int) -> None:
+    for process in processes:
+        if process.is_alive() and process.pid is not None:
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, number)

@@ -1,0 +1,276 @@
+"""Answers to requests, as plain data: look ids up, have lists ranked, name items."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spherec._version import __version__
+from spherec.errors import ArgumentError
+from spherec.geometry import check_mainstream
+from spherec.ranking import Ranking
+from spherec.ranking.ranker import refuse_idle_dial
+from spherec.serve.batcher import Batcher, BusyError, Query, RankedList
+from spherec.serve.options import ServeOptions
+from spherec.serve.schema import RecommendBody, ScoreBody
+from spherec.serve.served_model import ServedModel, Stamp, stamp_files, to_json
+
+_REASONS = 3  # for each item, if their number is not given
+
+
+class Service:
+    """Answers from the current model, and replaces it when its file is replaced.
+
+    A request reads the current model once. So its answer comes from one version, whatever happens meanwhile.
+    """
+
+    def __init__(self, options: ServeOptions, served: ServedModel | None = None) -> None:
+        self.options = options
+        self._served = served
+        self._stamp: Stamp = stamp_files(options) if served is not None else ()
+        threads = options.threads or max((os.cpu_count() or 1) // options.workers - 1, 1)
+        self.batcher = Batcher(threads, batch=options.batch, window=options.window, queue=options.queue)
+        self.swaps = 0
+        "Number of times that a new model has been put in place."
+
+    @property
+    def served(self) -> ServedModel:
+        """The current version of the model."""
+        if self._served is None:
+            raise BusyError("the model is not loaded yet; ask again in a second")
+        return self._served
+
+    @property
+    def is_loaded(self) -> bool:
+        """Tell whether there is a model to answer from."""
+        return self._served is not None
+
+    async def refresh(self) -> bool:
+        """Load the files anew if they were replaced, and put the new version in place; return whether there is one.
+
+        A version that cannot be loaded raises a `SpherecError`, once for each change of the files; the old one stays.
+        """
+        stamp = stamp_files(self.options)
+        if stamp == self._stamp:
+            return False
+        self._stamp = stamp
+        served = await asyncio.to_thread(ServedModel.load, self.options)
+        self._served = served
+        self.swaps += 1
+        return True
+
+    async def recommend(self, body: RecommendBody) -> dict[str, Any]:
+        """Return a list for each user, for the new user, and for each vector."""
+        served, vectors = self.served, self.served.model.vectors
+        self._check_list(body.k, body.offset)
+        reasons = _REASONS if body.explain is True else int(body.explain)
+        self._check_count("explain", reasons, self.options.max_k)
+        n_lists = len(body.users) + bool(body.items) + len(body.vectors)
+        if not n_lists:
+            raise ArgumentError("a request needs users, items of a new user, or vectors; it has none of them")
+        self._check_count("lists", n_lists, self.options.max_lists)
+        for name, ids in (("items", body.items), ("only", body.only or ()), ("exclude", body.exclude)):
+            self._check_count(name, len(ids), self.options.max_ids)
+        _check_dial(body.mainstream, served)
+        only = None if body.only is None else np.unique(served.find_items(body.only, body.unknown))
+        if body.filter:
+            allowed = served.select(body.filter)
+            only = allowed if only is None else np.intersect1d(only, allowed, assume_unique=True)
+        exclude = np.unique(served.find_items(body.exclude, body.unknown))
+        users = served.find_users(body.users, body.unknown)  # (n,)
+        places: list[tuple[NDArray[np.float32] | None, NDArray[np.int64]]] = [
+            (vectors.user_table[user].numpy(), served.model.data.items_of(user).astype(np.int64))
+            for user in users.tolist()
+        ]
+        if body.items:
+            own = np.unique(served.find_items(body.items, body.unknown))
+            if not len(own):
+                raise ArgumentError("items must have at least one item that the model knows, got none")
+            places.append((None, own))
+        for vector in body.vectors:
+            if len(vector) != vectors.dim:
+                raise ArgumentError(f"vectors must have {vectors.dim} numbers each, got one with {len(vector)}")
+            place = np.array(vector, dtype=np.float32)
+            if not np.isfinite(place).all():
+                raise ArgumentError("vectors must have finite numbers that fit into 32 bits")
+            places.append((place, _NOTHING))
+        queries = [
+            Query(
+                served,
+                vector,
+                min(body.k + body.offset, vectors.n_items),
+                own,
+                (np.union1d(own, exclude) if len(exclude) else own) if body.exclude_seen else exclude,
+                only,
+                body.mainstream,
+                reasons,
+            )
+            for vector, own in places
+        ]
+        ranked = await self._rank(queries)
+        names: list[Any] = [to_json(one) for one in served.model.data.user_ids.array[users].tolist()]
+        names += [None] * (len(ranked) - len(names))
+        lists = [
+            {"user": user, "items": _list_items(served, one, body.offset)}
+            for user, one in zip(names, ranked, strict=True)
+        ]
+        return {"model": served.checksum, "lists": lists}
+
+    async def similar(self, item: str, k: int, offset: int) -> dict[str, Any]:
+        """Return the items nearest to an item; reach does not count."""
+        served = self.served
+        self._check_list(k, offset)
+        (index,) = served.find_items([item]).tolist()
+        vector = served.model.vectors.item_table[index].numpy()
+        query = Query(
+            served, vector, min(k + offset, served.model.data.n_items), left_out=np.array([index]), mainstream=0.0
+        )
+        (ranked,) = await self._rank([query])
+        (about,) = served.describe_items(np.array([index]))
+        return {"model": served.checksum, "item": about, "items": _list_items(served, ranked, offset)}
+
+    def explain(self, user: str, item: str, k: int) -> dict[str, Any]:
+        """Return the user's own items that are nearest to an item, and the score of the item."""
+        served = self.served
+        self._check_count("k", k, self.options.max_k)
+        who, what = served.find_users([user]), served.find_items([item])
+        data, model = served.model.data, served.model
+        external_user, external_item = data.user_ids[int(who[0])], data.item_ids[int(what[0])]
+        because = model.explain(external_user, external_item, k)
+        index = data.item_ids.find(because.columns["because"])
+        (about,) = served.describe_items(what)
+        return {
+            "model": served.checksum,
+            "user": to_json(external_user),
+            "item": about,
+            "score": float(model.score([external_user], [external_item])[0]),
+            "because": _score_items(served, index, because.columns["score"]),
+        }
+
+    def score(self, body: ScoreBody) -> dict[str, Any]:
+        """Return the scores of pairs."""
+        served = self.served
+        for name, ids in (("users", body.users), ("items", body.items)):
+            self._check_count(name, len(ids), self.options.max_ids)
+        _check_dial(body.mainstream, served)
+        data = served.model.data
+        users = data.user_ids.array[served.find_users(body.users)].tolist()
+        items = data.item_ids.array[served.find_items(body.items)].tolist()
+        scores = served.model.score(users, items, mainstream=body.mainstream)
+        return {"model": served.checksum, "scores": scores.tolist()}
+
+    def search(self, query: str, k: int, kind: str) -> dict[str, Any]:
+        """Return items by name or id, and users by id."""
+        served = self.served
+        self._check_count("k", k, self.options.max_k)
+        items = served.items.find(query, k) if kind != "users" else _NOTHING
+        users = served.users.find(query, k) if kind != "items" else _NOTHING
+        return {"model": served.checksum, "items": _count_items(served, items), "users": _count_users(served, users)}
+
+    def item(self, item: str) -> dict[str, Any]:
+        """Return all that is known about an item."""
+        served = self.served
+        index = served.find_items([item])
+        (about,) = _count_items(served, index)
+        reach = served.model.vectors.reach
+        about["reach"] = None if reach is None else float(reach[int(index[0])])
+        about["columns"] = {} if served.table is None else served.table.cells_of(int(index[0]))
+        return {"model": served.checksum, "item": about}
+
+    def history(self, user: str, k: int, offset: int) -> dict[str, Any]:
+        """Return the items that a user has, most popular first."""
+        served = self.served
+        self._check_count("k", k, self.options.max_k)
+        index = served.find_users([user])
+        data = served.model.data
+        own = data.items_of(int(index[0])).astype(np.int64)
+        own = own[np.argsort(-data.users_per_item[own], kind="stable")][offset : offset + k]
+        (about,) = _count_users(served, index)
+        return {"model": served.checksum, "user": about, "items": _count_items(served, own)}
+
+    def describe(self) -> dict[str, Any]:
+        """Return what is served, and the limits of requests."""
+        served, options = self.served, self.options
+        model = served.model
+        has_reach = model.vectors.reach is not None
+        return {
+            "model": served.checksum,
+            "file": options.model.name,
+            "version": __version__,
+            "users": model.data.n_users,
+            "items": model.data.n_items,
+            "pairs": len(model.data),
+            "dim": model.vectors.dim,
+            "constraint": model.vectors.constraint,
+            "reach": has_reach,
+            "mainstream": model.vectors.mainstream if has_reach else None,
+            "index": options.index is not None,
+            "columns": {} if served.table is None else served.table.distinct,
+            "loaded": served.loaded.isoformat(timespec="seconds"),
+            "limits": {
+                "k": options.max_k,
+                "lists": options.max_lists,
+                "ids": options.max_ids,
+                "body_bytes": options.max_body,
+            },
+        }
+
+    async def _rank(self, queries: Sequence[Query]) -> list[RankedList]:
+        """Have lists ranked, those of a large request a batch at a time."""
+        if not queries:
+            return []
+        return await self.batcher.rank(queries)
+
+    def _check_list(self, k: int, offset: int) -> None:
+        self._check_count("k + offset", k + offset, self.options.max_k)
+
+    def _check_count(self, name: str, count: int, most: int) -> None:
+        if not 0 <= count <= most:
+            raise ArgumentError(f"{name} must be at most {most:,} in one request, got {count:,}; ask in parts")
+
+
+_NOTHING = np.zeros(0, dtype=np.int64)
+
+
+def _check_dial(mainstream: float | None, served: ServedModel) -> None:
+    refuse_idle_dial(mainstream, served.model.vectors)
+    if mainstream is not None:
+        check_mainstream(mainstream)
+
+
+def _list_items(served: ServedModel, ranked: RankedList, offset: int) -> list[dict[str, Any]]:
+    items = _score_items(served, ranked.items[offset:], ranked.scores[offset:].tolist())
+    if ranked.reasons is not None:
+        for row, item in enumerate(items, start=offset):
+            item["because"] = _row_of(served, ranked.reasons, row)
+    return items
+
+
+def _row_of(served: ServedModel, reasons: Ranking, row: int) -> list[dict[str, Any]]:
+    index = reasons.items[row]
+    index = index[index >= 0]
+    return _score_items(served, index, reasons.scores[row, : len(index)].tolist())
+
+
+def _score_items(served: ServedModel, index: NDArray[np.int64], scores: Sequence[float]) -> list[dict[str, Any]]:
+    items = served.describe_items(index)
+    for item, score in zip(items, scores, strict=True):
+        item["score"] = score
+    return items
+
+
+def _count_items(served: ServedModel, index: NDArray[np.int64]) -> list[dict[str, Any]]:
+    items = served.describe_items(index)
+    for item, count in zip(items, served.model.data.users_per_item[index].tolist(), strict=True):
+        item["users"] = count
+    return items
+
+
+def _count_users(served: ServedModel, index: NDArray[np.int64]) -> list[dict[str, Any]]:
+    data = served.model.data
+    counts = data.indptr[index + 1] - data.indptr[index]
+    ids = data.user_ids.array[index].tolist()
+    return [{"id": to_json(one), "items": count} for one, count in zip(ids, counts.tolist(), strict=True)]

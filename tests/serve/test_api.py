@@ -1,0 +1,136 @@
+"""The HTTP API: the lists of the model, and one sentence for every error."""
+
+import pytest
+
+pytest.importorskip("fastapi", reason="needs the extra serve")
+
+
+def pairs(items):
+    return [(item["id"], item["score"]) for item in items]
+
+
+def rows(results, column="item"):
+    return list(zip(results.columns[column], results.columns["score"], strict=True))
+
+
+def test_recommend_gives_the_lists_of_the_model(client, model):
+    answer = client.post("/recommend", json={"users": ["u1", "u5"], "items": ["i3", "i4"], "k": 4}).json()
+    assert answer["model"] == model.artifact.checksum
+    first, second, new = answer["lists"]
+    assert [first["user"], second["user"], new["user"]] == ["u1", "u5", None]
+    assert pairs(first["items"]) == rows(model.recommend("u1", 4))
+    assert pairs(second["items"]) == rows(model.recommend("u5", 4))
+    assert pairs(new["items"]) == rows(model.recommend_for(["i3", "i4"], 4))
+
+
+def test_offset_continues_a_list(client, model):
+    answer = client.get("/recommend/u1", params={"k": 3, "offset": 2}).json()
+    assert pairs(answer["items"]) == rows(model.recommend("u1", 5))[2:]
+
+
+def test_only_exclude_seen_and_the_dial(client, model):
+    asked = {"only": ["i1", "i2", "i3", "i9"], "exclude": ["i2"], "exclude_seen": False, "mainstream": -0.5}
+    (answer,) = client.post("/recommend", json={"users": ["u2"], **asked}).json()["lists"]
+    assert pairs(answer["items"]) == rows(model.recommend("u2", 10, **asked))
+
+
+def test_vectors_are_places(client, model):
+    vector = model.vectors.user_table[3].tolist()
+    (answer,) = client.post("/recommend", json={"vectors": [vector], "k": 5}).json()["lists"]
+    assert answer["user"] is None
+    assert pairs(answer["items"]) == rows(model.recommend("u3", 5, exclude_seen=False))
+
+
+def test_filter_by_columns(client, model):
+    wanted = {"author": "author1", "year": [1991, "1992"]}
+    (answer,) = client.post("/recommend", json={"users": ["u0"], "filter": wanted, "k": 9}).json()["lists"]
+    allowed = [f"i{n}" for n in range(25) if n % 3 == 1 and n % 5 in (1, 2)]
+    assert pairs(answer["items"]) == rows(model.recommend("u0", 9, only=allowed))
+    assert (
+        "no column 'autor'" in client.post("/recommend", json={"users": ["u0"], "filter": {"autor": 1}}).json()["error"]
+    )
+
+
+def test_reasons_are_those_of_explain(client, model):
+    answer = client.get("/recommend/u4", params={"explain": 2}).json()
+    for item in answer["items"]:
+        assert pairs(item["because"]) == rows(model.explain("u4", item["id"], 2), "because")
+
+
+def test_similar_explain_and_score(client, model):
+    similar = client.get("/similar/i7", params={"k": 3}).json()
+    assert pairs(similar["items"]) == rows(model.similar_items("i7", 3), "similar")
+    explained = client.get("/explain/u4/i7", params={"k": 2}).json()
+    assert pairs(explained["because"]) == rows(model.explain("u4", "i7", 2), "because")
+    assert explained["score"] == model.score("u4", "i7")[0]
+    scores = client.post("/score", json={"users": ["u1"], "items": ["i1", "i2"], "mainstream": 0}).json()["scores"]
+    assert scores == model.score("u1", ["i1", "i2"], mainstream=0).tolist()
+
+
+def test_search_finds_words_without_case_and_accents(client):
+    found = client.get("/search", params={"q": "zoe I17"}).json()
+    assert [item["id"] for item in found["items"]] == ["i17"]
+    users = client.get("/search", params={"q": "u1", "kind": "users"}).json()["users"]
+    assert users[0]["id"] == "u1"
+    assert {user["id"] for user in users} == {"u1", "u10", "u11"}
+
+
+def test_an_empty_search_shows_what_is_popular(client, model):
+    items = client.get("/search", params={"k": 30}).json()["items"]
+    assert [item["users"] for item in items] == sorted(model.data.users_per_item.tolist(), reverse=True)
+
+
+def test_items_and_users(client, model):
+    item = client.get("/items/i4").json()["item"]
+    assert item["columns"] == {"author": "author1", "year": "1994", "shelf": "x"}
+    assert item["users"] == model.data.users_per_item[4]
+    answer = client.get("/users/u4").json()
+    assert {one["id"] for one in answer["items"]} == {model.data.item_ids[i] for i in model.data.items_of(4)}
+    assert answer["user"]["items"] == len(answer["items"])
+
+
+def test_model_health_and_metrics(client, model):
+    described = client.get("/model").json()
+    assert (described["users"], described["items"], described["mainstream"]) == (12, 30, 0.4)
+    assert described["columns"] == {"author": 3, "year": 5, "shelf": 1}
+    assert client.get("/health/live").json() == client.get("/health/ready").json() == {"status": "ok"}
+    text = client.get("/metrics").text
+    assert 'spherec_requests_total{route="model",status="200"}' in text
+    assert f'spherec_model_info{{checksum="{model.artifact.checksum}"}} 1' in text
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "path", "body", "part"),
+    [
+        (404, "GET", "/recommend/nobody", None, "user 'nobody' is not among the 12 users"),
+        (404, "POST", "/recommend", {"users": ["u1"], "exclude": ["x"]}, "item 'x' is not among"),
+        (404, "GET", "/nothing", None, "there is nothing at '/nothing'"),
+        (405, "DELETE", "/model", None, "DELETE is not for '/model'"),
+        (422, "GET", "/recommend/u1?k=0", None, "k: "),
+        (422, "GET", "/recommend/u1?k=1001", None, "k + offset must be at most 1,000"),
+        (422, "POST", "/recommend", {}, "needs users, items of a new user, or vectors"),
+        (422, "POST", "/recommend", {"user": ["u1"]}, "user: "),
+        (422, "POST", "/recommend", {"users": ["u1"] * 101}, "lists must be at most 100"),
+        (422, "POST", "/recommend", {"vectors": [[1.0]]}, "vectors must have 6 numbers"),
+        (422, "POST", "/recommend", {"users": ["u1"], "mainstream": 1e9}, "mainstream must be a number"),
+        (422, "POST", "/score", {"users": ["u1", "u2"], "items": ["i1", "i2", "i3"]}, "as many"),
+    ],
+)
+def test_errors_are_one_sentence(client, status, method, path, body, part):
+    answer = client.request(method, path, json=body, headers={"X-Request-Id": "abc-1"})
+    assert answer.status_code == status
+    assert part in answer.json()["error"]
+    assert "\n" not in answer.json()["error"]
+    assert answer.json()["request_id"] == answer.headers["x-request-id"] == "abc-1"
+
+
+def test_unknown_ids_can_be_skipped(client, model):
+    answer = client.post("/recommend", json={"users": ["nobody", "u1"], "unknown": "skip"}).json()
+    assert [one["user"] for one in answer["lists"]] == ["u1"]
+
+
+def test_the_description_of_the_api_needs_no_other_host(client):
+    page = client.get("/docs").text
+    assert "POST /recommend" in page
+    assert "http:" not in page
+    assert "<script" not in page
