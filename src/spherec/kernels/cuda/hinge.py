@@ -44,14 +44,14 @@ def _pair(
     first = 2 * pairs + pair * N
     nearest, chosen, within, count = float("inf"), -1, 0, 0
     for k in range(N):
-        if tl.load(valid + pair * N + k) != 0:
-            negative, _ = _vector(rows, first + k, d, inside, ON_SPHERE, dim)
-            far = _distance(user, negative, ON_SPHERE)
-            count += 1
-            within += (near - far + margin > 0).to(tl.int32)
-            nearer = (far < nearest) | (far != far)  # NaN must show
-            chosen = tl.where(nearer, k, chosen)
-            nearest = tl.where(nearer, far, nearest)
+        is_there = tl.load(valid + pair * N + k) != 0
+        negative, _ = _vector(rows, first + k, d, d < tl.where(is_there, dim, 0), ON_SPHERE, dim)
+        far = _distance(user, negative, ON_SPHERE)
+        count += is_there.to(tl.int32)
+        within += (is_there & (near - far + margin > 0)).to(tl.int32)
+        nearer = is_there & ((far < nearest) | (far != far))  # NaN must show
+        chosen = tl.where(nearer, k, chosen)
+        nearest = tl.where(nearer, far, nearest)
     violation = near - nearest + margin
     active = (count > 0) & ~(violation <= 0)
     weight = 1.0

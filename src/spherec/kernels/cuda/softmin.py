@@ -20,11 +20,10 @@ import triton.language as tl
 from torch import Tensor
 
 from spherec.geometry import SHORTEST
-from spherec.kernels.reference import softmin as reference
 
 _SHORTEST = tl.constexpr(SHORTEST)
-_ALIGNED = tl.constexpr(8)  # numbers; rows of float16 must begin at multiples of 16 bytes to be multiplied fast
-_LARGEST_POOL = 32768  # that one program can look at
+_ALIGNED = 8  # numbers; rows of float16 must begin at multiples of 16 bytes to be multiplied fast
+_WIDEST = 4096  # negatives that a program looks at, at once
 _UP = tl.constexpr(1024.0)  # by which p is scaled, so that small ones keep their bits in float16
 
 
@@ -39,18 +38,11 @@ def softmin_gradient(
     gamma: float,
     n_items: int,
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradient, shaped as the rows, and in parts (3, P B): loss, active pairs, places without a negative.
-
-    Pools that are too large for one program are left to plain torch.
-    """
+    """Return the gradient, shaped as the rows, and in parts (3, P B): loss, active pairs, places without a negative."""
     (parts, count, width), (pairs, pool) = rows.shape, valid.shape
-    if pool > _LARGEST_POOL:
-        settings = {"temperature": temperature, "gamma": gamma}
-        return reference.softmin_gradient(rows, valid, log_q, weights, dial, **settings, n_items=n_items)
     dim = width - (dial is not None)
-    aligned = _ALIGNED.value
-    padded, stride = (triton.cdiv(size, aligned) * aligned for size in (dim, pool))
-    wider = padded + (0 if dial is None else aligned)  # with a column for w λ
+    padded, stride = (triton.cdiv(size, _ALIGNED) * _ALIGNED for size in (dim, pool))
+    wider = padded + (0 if dial is None else _ALIGNED)  # with a column for w λ
 
     def empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.empty(shape, dtype=dtype, device=rows.device)
@@ -65,10 +57,10 @@ def softmin_gradient(
     by_row = {
         "WIDTH": width,
         "DIM": dim,
-        "BLOCK": triton.next_power_of_2(padded),
+        "BLOCK": triton.next_power_of_2(wider),
         "num_warps": 1 if padded <= 256 else 4,
     }
-    at_once = triton.next_power_of_2(pool)
+    at_once = min(triton.next_power_of_2(pool), _WIDEST)
 
     _prepare[(count, parts)](
         rows, weights, dial, vectors, weighted, near, reach, *sizes, **by_row, PADDED=padded, WIDER=wider
@@ -77,7 +69,7 @@ def softmin_gradient(
     _share[(pairs, parts)](
         similarity, near, reach, valid.contiguous(), log_q, weights, dial, shares, pulls, of_pairs,
         float(temperature), float(gamma), math.log(n_items), pairs, pool, stride,
-        BLOCK=at_once, num_warps=max(1, min(16, at_once // 256)),
+        BLOCK=at_once, num_warps=max(1, min(8, at_once // 256)),
     )  # fmt: skip
     pulled = _multiply(shares[..., :pool], negatives)  # (P, B, padded)
     pushed = _multiply(shares[..., :pool].mT, weighted)  # (P, N, wider)
@@ -111,18 +103,14 @@ def _prepare(
     if at < pairs:
         positive, _ = _vector(rows, part * count + pairs + at, d, WIDTH, DIM)
         tl.store(near + part * pairs + at, tl.sum(vector * positive, 0))
-        weight = 1.0
-        if weights is not None:
-            weight = tl.load(weights + at)
-        weighted += (part * pairs + at) * WIDER
-        tl.store(weighted + d, (weight * vector).to(tl.float16), mask=d < PADDED)
         if dial is not None:
-            beyond = tl.arange(0, _ALIGNED)
-            turn = tl.where(beyond == 0, weight * tl.load(dial + at), 0.0)
-            tl.store(weighted + PADDED + beyond, turn.to(tl.float16))
+            vector = tl.where(d == PADDED, tl.load(dial + at), vector)
+        if weights is not None:
+            vector *= tl.load(weights + at)
+        tl.store(weighted + (part * pairs + at) * WIDER + d, vector.to(tl.float16), mask=d < WIDER)
 
 
-@triton.jit(do_not_specialize=["pairs"])
+@triton.jit(do_not_specialize=["pairs", "pool"])
 def _share(
     similarity, near, reach, valid, log_q, weights, dial, shares, pulls, of_pairs,
     temperature, gamma, log_items, pairs, pool, stride, BLOCK: tl.constexpr,
@@ -130,6 +118,8 @@ def _share(
     """One program for each pair."""
     pair, part, parts = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64), tl.num_programs(1)
     place = part * pairs + pair
+    similarity += place * pool
+    valid += pair * pool
     floor = tl.load(near + place) / temperature
     turn = 1.0
     if dial is not None:
@@ -137,31 +127,43 @@ def _share(
         reach += part * (pairs + pool)
         floor += turn * tl.load(reach + pair)
         reach += pairs
-    k = tl.arange(0, BLOCK)
-    inside = k < pool
-    x = tl.load(similarity + place * pool + k, mask=inside, other=0.0) * (1 / temperature) - floor
-    if dial is not None:
-        x += turn * tl.load(reach + k, mask=inside, other=0.0)
-    is_open = inside & (tl.load(valid + pair * pool + k, mask=inside, other=0) != 0)
-    x = tl.where(is_open, x, float("-inf"))
-    is_active = tl.max(x, 0) > 0
-    if log_q is not None:
-        x -= turn * gamma * (tl.load(log_q + k, mask=inside, other=0.0) + log_items)
-    top = tl.maximum(tl.max(x, 0), 0.0)  # the 1 in the logarithm has the exponent 0
-    e = tl.exp(x - top)
-    total = tl.sum(e, 0)
+    top, total, nearest, masked = 0.0, 0.0, float("-inf"), 0  # the 1 in the logarithm has the exponent 0
+    for first in range(0, pool, BLOCK):
+        k = first + tl.arange(0, BLOCK)
+        x, bias = _exponents(similarity, valid, reach, log_q, dial, floor, turn, temperature, gamma, log_items, k, pool)
+        highest = tl.maximum(top, tl.max(x, 0))
+        e = tl.exp(x - highest)
+        total = total * tl.exp(top - highest) + tl.sum(e, 0)
+        top = highest
+        nearest = tl.maximum(nearest, tl.max(x + bias, 0))
+        masked += tl.sum(((x == float("-inf")) & (k < pool)).to(tl.int32), 0)
     of_one = 1 / (total + tl.exp(-top))
-    tl.store(shares + place * stride + k, (e * (of_one * _UP)).to(tl.float16), mask=inside)
+    for first in range(0, pool, BLOCK):
+        k = first + tl.arange(0, BLOCK)
+        x, _ = _exponents(similarity, valid, reach, log_q, dial, floor, turn, temperature, gamma, log_items, k, pool)
+        p = tl.exp(x - top) * (of_one * _UP)
+        tl.store(shares + place * stride + k, p.to(tl.float16), mask=k < pool)
     weight = 1.0
     if weights is not None:
         weight = tl.load(weights + pair)
     tl.store(pulls + place, total * of_one * weight / temperature)
     tl.store(of_pairs + place, (weight * (top - tl.log(of_one))).to(tl.float64) / parts)
-    tl.store(of_pairs + parts * pairs + place, is_active.to(tl.float64) / parts)
-    masked = 0.0
-    if part == 0:  # the same in all
-        masked = pool - tl.sum(is_open.to(tl.float32), 0)
-    tl.store(of_pairs + 2 * parts * pairs + place, masked)
+    tl.store(of_pairs + parts * pairs + place, tl.where(nearest > 0, 1.0, 0.0).to(tl.float64) / parts)
+    tl.store(of_pairs + 2 * parts * pairs + place, (1.0 * masked) / parts)
+
+
+@triton.jit
+def _exponents(similarity, valid, reach, log_q, dial, floor, turn, temperature, gamma, log_items, k, pool):
+    """Return the exponents of negatives k, -inf where there is none, and what was taken off for their popularity."""
+    inside = k < pool
+    x = tl.load(similarity + k, mask=inside, other=0.0) / temperature - floor
+    bias = tl.zeros_like(x)
+    if dial is not None:
+        x += turn * tl.load(reach + k, mask=inside, other=0.0)
+    if log_q is not None:
+        bias = turn * gamma * (tl.load(log_q + k, mask=inside, other=0.0) + log_items)
+    is_open = inside & (tl.load(valid + k, mask=inside, other=0) != 0)
+    return tl.where(is_open, x - bias, float("-inf")), bias
 
 
 @triton.jit(do_not_specialize=["pairs", "pool", "count"])
