@@ -44,7 +44,7 @@ class CpuRows:
 
     def read(self, index: Tensor, parts: int = 1) -> Tensor:
         """Return the rows (P m, D) at indices (m,) as of now."""
-        index = spread_parts(index, parts)
+        index = index if parts == 1 else spread_parts(index, parts)
         rows, places, now = torch.empty(len(index), self._dim), index.numpy(), int(self._steps)
 
         def read(some: slice) -> None:
@@ -59,7 +59,7 @@ class CpuRows:
 
     def move(self, index: Tensor, gradient: Tensor, parts: int = 1) -> None:
         """Make the next step: gradients (P m, D) for the rows at indices (m,); those of the same row add up."""
-        now, index = int(self._steps), spread_parts(index, parts)
+        now, index = int(self._steps), index if parts == 1 else spread_parts(index, parts)
         correction = float(self._correction[min(now + 1, len(self._correction) - 1)])  # c
         given = index.numpy(), gradient.numpy()
         heads, next_of = link_rows(*given, self._longest, self._latest)

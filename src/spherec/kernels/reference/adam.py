@@ -59,8 +59,6 @@ class ReferenceRows:
 
 def spread_parts(index: Tensor, parts: int) -> Tensor:
     """Return the places in the table (P m,) of the rows of indices (m,), as `protocol.AdamRows` orders them."""
-    if parts == 1:
-        return index
     return (index * parts + torch.arange(parts, device=index.device)[:, None]).reshape(-1)
 
 
