@@ -76,7 +76,7 @@ def run_jobs(path: Path, output: Path, jobs: Any, lock: Any, device: str, change
         features = Features.join(*parts).align(fold.train.item_ids) if parts else None
         config = PRESETS["accurate"].training.change({**changes, "feature_dropout": job["dropout"]})
         began = time.perf_counter()
-        trained = train(fold.train, config, features=features, device=device)
+        trained = train(fold.train, config, features=features, device=torch.device(device))
         seconds = time.perf_counter() - began
         scores = evaluate_cold(trained.vectors, fold, k=50, metrics=["recall", "ndcg"])
         parts_scored = {"cold": scores.cold, "warm": scores.warm, "all": scores.all}
@@ -142,16 +142,15 @@ def synchronize(device: torch.device) -> None:
 
 def measure_adding(n_items: int) -> None:
     """Print the seconds that adding items to a model of 100,000 items takes: with vectors, and with texts."""
-    import pandas as pd
+    import polars as pl
 
     random = rng.stream(0, "features")
     known, words = 100_000, np.array([f"word{number}" for number in range(20_000)])
     users, items = random.integers(0, 2000, 200_000), random.integers(0, known, 200_000)
-    data = Interactions.from_pairs(
-        np.concatenate((users, np.arange(known) % 2000)), np.concatenate((items, np.arange(known)))
-    )
+    everyone = np.concatenate((users, np.arange(known) % 2000)), np.concatenate((items, np.arange(known)))
+    data = Interactions.from_pairs(*everyone, duplicates="sum")
     texts = [" ".join(row) for row in words[random.integers(0, len(words), (known + n_items, 10)) ** 2 // len(words)]]
-    table = pd.DataFrame({"item": range(known + n_items), "text": texts})
+    table = pl.DataFrame({"item": np.arange(known + n_items), "text": texts})
     vectors = random.standard_normal((known + n_items, 600), dtype=np.float32)
     for name, features, new in (
         ("vectors of 600 numbers", Features.from_matrix(vectors[:known]), (vectors[known:],)),

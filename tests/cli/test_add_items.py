@@ -34,6 +34,7 @@ def test_a_model_learns_from_features_and_takes_new_items(spherec, folder):
     done = spherec("train", folder / "events.csv", "--item-features", folder / "books.csv", "-o", model, *SETTINGS)
     assert done.code == 0, done.err
     assert "features: genre (4), year (1)" in done.err
+    assert "features alone" not in done.err
     info = json.loads(spherec("info", model, "--json").out)
     assert (info["format_version"], info["item_features"], info["items_with_features"]) == (3, 5, 40)
     (folder / "names.csv").write_text("item_id,title\n40,A new murder\n")
@@ -57,6 +58,10 @@ def test_kinds_and_unknown_content_are_said(spherec, folder):
     given = ("train", folder / "events.csv", "--item-features", folder / "books.csv", "-o", model, *SETTINGS)
     done = spherec(*given, "--feature-kind", "year=skip")
     assert "features: genre (4)\n" in done.err
+    write_books(folder / "more.csv", range(44))
+    done = spherec(*given[:3], folder / "more.csv", *given[4:], "--force")
+    assert "4 items are in the features alone, and in the model, too" in done.err
+    assert spherec(*given, "--force", "--feature-kind", "year=skip").code == 0
     (folder / "new.csv").write_text("item_id,genre,year\n90,opera,2000\n91,novel,2000\n")
     done = spherec("add-items", model, folder / "new.csv", "-o", folder / "n.spherec")
     assert done.code == 2  # with its one column unknown, nothing places item 90

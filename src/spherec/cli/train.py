@@ -152,6 +152,8 @@ def train_command(
             _explain_resuming(checkpoint, context.obj)
         raise typer.Exit(128 + (interrupt.number or signal.SIGINT))
     _report(model, output, as_json=as_json)
+    if more := model.data.n_items - data.n_items:
+        note(f"{more:,} items are in the features alone, and in the model, too")
     if data.n_users and not as_json:
         note(f"try it: spherec recommend {shlex.quote(str(output))} {shlex.quote(str(data.user_ids[0]))}")
 
