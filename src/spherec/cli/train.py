@@ -61,8 +61,8 @@ def train_command(
     mainstream: Annotated[
         float | None,
         typer.Option(
-            help="Share of popularity that counts in lists by default, with reach (accurate 0.6, balanced 0.3, niche "
-            "-0.25); 'spherec recommend --mainstream' changes it for each list.",
+            help="Share of popularity that counts in lists by default, with reach (accurate, fast 0.6, balanced 0.3, "
+            "niche -0.25); 'spherec recommend --mainstream' changes it for each list.",
             rich_help_panel=MODEL,
         ),
     ] = None,
@@ -75,8 +75,8 @@ def train_command(
         float | None,
         typer.Option(
             help="Share of each user's items to hold out, to choose the best epoch and to know when to stop; 0 trains "
-            "on everything for all epochs. Default: 0.05, but 0 with accurate, balanced and niche, which always run to "
-            "their end.",
+            "on everything for all epochs. Default: 0.05, but 0 with accurate, fast, balanced and niche, which always "
+            "run to their end.",
             rich_help_panel=RUN,
         ),
     ] = None,
