@@ -19,6 +19,7 @@ from torch.nn.functional import pad
 from spherec.device import run_at_once, split_work
 from spherec.embedding.table import EmbeddingTable
 from spherec.kernels import Backend
+from spherec.kernels.reference.adam import spread_parts
 from spherec.optim import Adam
 
 _RATE = 2.5  # times 1/√(F + 1): the share of the learning rate at which W moves, chosen on a validation part
@@ -127,7 +128,7 @@ class FeatureTable(EmbeddingTable):
             below[:, some] = numbers[:, some].T.expand(subspaces, -1, -1) @ of_items
 
         run_at_once([partial(gather, some) for some in split_work(numbers.shape[1], numbers.numel() * width)])
-        self.optimizer.step(torch.cat((self._places(index).reshape(-1), self._below)), every)
+        self.optimizer.step(torch.cat((spread_parts(index, self.subspaces), self._below)), every)
 
     def weights(self) -> Tensor:
         """Return W (P, F + 1, d) as it is now."""
