@@ -20,9 +20,9 @@ FeatureFiles = Annotated[
     typer.Option(
         "--item-features",
         metavar="FILE",
-        help="What is known about items: a table (CSV, JSON lines, Parquet), words or tags (CiteULike's mult.dat, "
-        "tag-item.dat), a matrix (.npy, .npz of scipy), or a file that Features.save wrote. They help with all items, "
-        "and place those that nobody has. May be repeated.",
+        help="Table of items (CSV, JSON lines, Parquet), their words or tags (CiteULike's mult.dat, tag-item.dat), a "
+        "matrix (.npy, .npz of scipy), or a file that Features.save wrote. Features help with all items, and place "
+        "those that nobody has. May be repeated.",
         rich_help_panel=FEATURES,
     ),
 ]
