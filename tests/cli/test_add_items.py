@@ -1,9 +1,13 @@
 """`spherec train --item-features`, `spherec add-items` and `spherec evaluate --cold-items`."""
 
 import json
+import signal
 
 import numpy as np
 import pytest
+
+from spherec import load
+from tests.training.runs import at_step, watch
 
 GENRES = ["crime", "novel", "poems", "travel"]
 SETTINGS = ("--preset", "accurate", "--dim", "16", "--epochs", "30", "--batch-size", "64", "--device", "cpu")
@@ -124,20 +128,11 @@ def test_an_interrupted_run_with_features_is_the_same_run(spherec, folder, monke
     spherec(*given)
     whole = model.read_bytes()
 
-    def interrupt(*_):
-        import signal
-
-        signal.raise_signal(signal.SIGINT)
-
-    from tests.training.runs import at_step, watch
-
     with monkeypatch.context() as patch:
-        watch(patch, at_step(20, interrupt))
+        watch(patch, at_step(18, lambda: signal.raise_signal(signal.SIGINT)))
         assert spherec(*given, "--force").code == 130
     assert spherec(*given, "--resume").code == 0
-    assert len(model.read_bytes()) == len(whole)
-    import spherec as library
-
-    one, other = folder / "one.spherec", library.load(model)
+    one, other = folder / "one.spherec", load(model)
     one.write_bytes(whole)
-    assert np.array_equal(library.load(one).vectors.item_table, other.vectors.item_table)
+    np.testing.assert_allclose(load(one).vectors.item_table, other.vectors.item_table, atol=1e-4)
+    assert load(one).history.epochs[-1].loss == pytest.approx(other.history.epochs[-1].loss, rel=1e-4)
