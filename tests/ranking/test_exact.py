@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from spherec.errors import ArgumentError
 from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker
+from spherec.ranking.exact import _choose_columns
 from tests.oracles import dot, nearest, squared_distance
 from tests.sampling.checks import directions, interactions, random_rows
 
@@ -193,3 +194,16 @@ def test_an_allow_list_of_any_length_gives_the_lists_of_closed_items(share, bloc
         expected = ranker.top_of(users[user : user + 1].numpy(), 7, without=[np.array(sorted(closed))])
         assert result.items[user].tolist() == expected.items[0].tolist()
         assert result.scores[user].tobytes() == expected.scores[0].tobytes()
+
+
+@pytest.mark.parametrize("n", [1, 3, 20])
+@pytest.mark.parametrize("columns", [5000, 5183])
+def test_the_largest_of_many_columns_are_chosen_by_tiles(n, columns):
+    scores = directions(9, columns)
+    scores[0, :200], scores[1, -3:], scores[2] = float("-inf"), 2.0, float("-inf")
+    scores[3, 7], scores[4, 640:660] = float("nan"), 3.0
+    best, chosen = _choose_columns(scores, n)
+    expected = scores.topk(n, dim=1).values
+    assert torch.equal(best.nan_to_num(9.0), expected.nan_to_num(9.0))
+    assert torch.equal(scores.gather(1, chosen).nan_to_num(9.0), best.nan_to_num(9.0))
+    assert all(len(set(row)) == n for row in chosen.tolist()), "no column twice"

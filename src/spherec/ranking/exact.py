@@ -33,6 +33,8 @@ _SCORES = 1 << 24  # held at once: 64 MB of float32
 _TIMES_ON_GPU = 16
 _COLUMNS = 1024  # multiplied at once
 _FEW_QUERIES = 32  # fewer are multiplied with all columns at once
+_TILE = 64  # columns
+_FEW_TILES = 4  # for each column that is wanted; fewer are sorted at once
 _MORE = 16  # candidates beyond k
 _PAIRS = 1 << 20  # numbers of candidates' vectors held at once: 4 MB of float32, which stay in the cache
 _FEW_ITEMS = 8  # fewer than this part of the catalogue are gathered instead of ranking all and closing the others
@@ -164,7 +166,7 @@ class ExactRanker:
                 scores.masked_fill_(closed[index], float("-inf"))
             if len(own):
                 scores[_find_columns(index, rows, own, len(items) == self._size)] = float("-inf")
-            block_best, columns = scores.topk(min(more, len(items)), dim=1)
+            block_best, columns = _choose_columns(scores, min(more, len(items)))
             block_found = columns + index.start if isinstance(index, slice) else index[columns]
             best, found = torch.cat((best, block_best), 1), torch.cat((found, block_found), 1)
             n_items += len(items)
@@ -292,6 +294,24 @@ def _multiply(queries: Tensor, items: Tensor, products: Tensor) -> None:
     parts = 1 if items.is_cuda or len(queries) < _FEW_QUERIES else len(items) // _COLUMNS + 1
     for rows, columns in zip(items.tensor_split(parts), products.tensor_split(parts, dim=1), strict=True):
         torch.mm(queries, rows.T, out=columns)
+
+
+def _choose_columns(scores: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    """Return the n largest scores (b, n) of each row (b, c), largest first, and their columns.
+
+    They lie in the n tiles of columns with the largest maxima: so most scores are looked at once, and not sorted.
+    """
+    width = scores.shape[1] // _TILE * _TILE
+    if width < _FEW_TILES * n * _TILE:
+        best, columns = scores.topk(n, dim=1)
+        return best, columns
+    tiles = torch.unflatten(scores[:, :width], 1, (-1, _TILE))  # (b, t, _TILE)
+    near = tiles.amax(2).topk(n, dim=1).indices[:, :, None]  # (b, n, 1)
+    within = torch.arange(_TILE, device=scores.device)
+    rest = torch.arange(width, scores.shape[1], device=scores.device).expand(len(scores), -1)
+    columns = torch.cat(((near * _TILE + within).flatten(1), rest), 1)  # (b, n · _TILE and those behind the last tile)
+    best, order = scores.gather(1, columns).topk(n, dim=1)
+    return best, columns.gather(1, order)
 
 
 def _sort_best(scores: Tensor, items: Tensor, k: int) -> tuple[Tensor, Tensor]:
