@@ -9,9 +9,10 @@ from typing import Protocol
 
 from torch import Tensor
 
+from spherec.embedding.sharded import Share, ShardedTable
 from spherec.embedding.table import EmbeddingTable
 
-__all__ = ["Embedding", "EmbeddingTable"]
+__all__ = ["Embedding", "EmbeddingTable", "Share", "ShardedTable"]
 
 
 class Embedding(Protocol):

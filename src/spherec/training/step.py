@@ -11,7 +11,7 @@ from torch import Tensor
 from spherec import rng
 from spherec.data.interactions import Interactions
 from spherec.device import keep_freed_memory
-from spherec.embedding import Embedding, EmbeddingTable
+from spherec.embedding import Embedding, EmbeddingTable, Share, ShardedTable
 from spherec.errors import ArgumentError
 from spherec.geometry import (
     Constraint,
@@ -35,14 +35,19 @@ _BLOCK = 16384  # vectors in a block of `LiveVectors`: exact ranking catches row
 
 
 class Run:
-    """The state of training, and the step that changes it."""
+    """The state of training, and the step that changes it.
 
-    def __init__(self, train: Interactions, config: Training, initial: DenseVectors) -> None:
+    In a run of several processes, each has a `share`, and `initial` are the vectors that it holds.
+    """
+
+    def __init__(
+        self, train: Interactions, config: Training, initial: DenseVectors, share: Share | None = None
+    ) -> None:
         keep_freed_memory()
         device = initial.device
         self.config = config
         self.n_items = train.n_items
-        self.generator = rng.torch_stream(config.seed, "negatives", device=device)
+        self.generator = rng.torch_stream(config.seed, "negatives", device=device) if share is None else share.generator
         rows, first_items = _start(initial, config)  # (I + U, P, d), (I, D)
         self.sampler = config.sampler.build(train, device, initial_items=first_items)
         self._is_own_sampler = type(config.sampler) not in SAMPLERS.values()  # checked at each step, by shapes alone
@@ -52,11 +57,15 @@ class Run:
                 f"geometry, generator), got a {type(self.sampler).__name__}"
             )
         planned = config.plan(len(train)).steps
-        self.embedding: Embedding = EmbeddingTable(
-            rows, config.optimizer, constraint=config.constraint, planned=planned
-        )
+        table = EmbeddingTable(rows, config.optimizer, constraint=config.constraint, planned=planned)
+        self.embedding: Embedding = table
+        if share is not None:
+            count, in_ball = train.n_items + train.n_users, config.constraint == "ball"
+            self.embedding = ShardedTable(table, count, share, pooled=config.sampler.shared, sends_zeros=in_ball)
         self.geometry = LiveGeometry(self.embedding, config.constraint, config.dim, train.n_items, backend(device))
         self.vectors = LiveVectors(self.embedding, config, train.n_items, device)
+        self.held = LiveVectors(table, config, initial.n_items, device)  # of this process; without a share, all
+        self.share = share
         self._weights = _weigh_users(train, config.balance, device) if config.balance else None  # (U,)
         task = GradientTask(
             train.n_items, config.constraint, config.sampler.shared, weighted=bool(config.balance), reach=config.reach
@@ -65,6 +74,11 @@ class Run:
         self._fused = None if is_penalised else config.loss.fused_gradient(task, backend(device))
         # Sums over this epoch: the loss, pairs with something to learn from, places without a negative.
         self.sums = torch.zeros(3, dtype=torch.float64, device=device)
+
+    def read_sums(self) -> list[float]:
+        """Return the sums over this epoch, of all processes. It waits for the device."""
+        sums = self.sums if self.share is None else self.share.group.add_up(self.sums)
+        return [float(one) for one in sums.tolist()]
 
     def step(self, users: Tensor, positives: Tensor) -> int:
         """Learn from pairs of users (B,) and positive items (B,), and return the number of places for negatives.
@@ -296,7 +310,9 @@ class LiveVectors:
 
 def draw_dial(size: int, generator: torch.Generator) -> Tensor:
     """Draw λ for each of B pairs, (B,): every share of reach from 0 to 1 is as likely."""
-    return torch.empty(size, device=generator.device).uniform_(generator=generator)
+    return rng.draw_rows(
+        lambda rows: torch.empty(rows, device=generator.device).uniform_(generator=generator), size, generator
+    )
 
 
 def _start(initial: DenseVectors, config: Training) -> tuple[Tensor, Tensor]:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from spherec.kernels.protocol import Directions, LawTables, OwnItems, TwoStageLaw
 from spherec.kernels.reference.negatives import ReferenceLaw, ReferenceTwoStage
+from spherec.process_group import ShareGenerator
 
 NOWHERE = 2147483647
 "Entry of `column` for items that are not among the candidates."
@@ -25,7 +26,7 @@ class CudaLaw(ReferenceLaw):
 
     def without(self, users: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Return n items (B, n) that each user (B,) does not have, and whether there is any (B, n)."""
-        return draw_without(self.tables, users, self.numbers((len(users), n), generator))
+        return draw_without(self.tables, users, self.numbers_of_pairs(len(users), n, generator))
 
 
 class CudaTwoStage(ReferenceTwoStage):
@@ -43,7 +44,7 @@ class CudaTwoStage(ReferenceTwoStage):
         self, users: Tensor, positives: Tensor, directions: Directions, n: int, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
         """Draw both stages: n distinct items (B, n) for each pair (B,), (B,), and whether there was one (B, n)."""
-        if not self._is_usual:
+        if not self._is_usual or isinstance(generator, ShareGenerator):
             return super().draw(users, positives, directions, n, generator)
         law, count = self.law, len(positives)
         numbers = self._draws.numbers((law.draws + 1,), generator)  # the last is a seed
