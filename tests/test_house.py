@@ -117,4 +117,4 @@ def test_recommend_reaches_the_product_in_few_calls(hops):
 
 
 def test_a_step_goes_through_few_files(hops):
-    assert len(hops["step"]["files"]) <= 8, hops["step"]["files"]
+    assert len(hops["step"]["files"]) <= 9, hops["step"]["files"]

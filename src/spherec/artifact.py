@@ -13,6 +13,7 @@ import os
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, get_args
@@ -22,6 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from spherec.data.features import Features, Transformation
 from spherec.data.files import (
     LARGEST_MANIFEST,
     DamagedFileError,
@@ -39,6 +41,7 @@ from spherec.data.files import (
 )
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
+from spherec.embedding import FeatureMap
 from spherec.errors import DataError, quote
 from spherec.geometry import DenseVectors, Vectors, check_finite
 from spherec.losses import LOSSES
@@ -47,13 +50,15 @@ from spherec.training import History, Trained, Training
 from spherec.training.trainer import Ended
 
 MODEL_FORMAT = "spherec-model"
-MODEL_VERSION = 2
-"""Newest version of the model file: with reach. A model without reach is written as version 1."""
+MODEL_VERSION = 3
+"""Newest version of the model file: with item features. A model without them is written as 2, without reach as 1."""
 
 MIDDLE_OF_DIAL = 0.5
 """λ at which new users are placed: the mean of those in training."""
 
 _MANIFEST, _CHECKSUM = "manifest", "checksum"
+_FITTED = "transformation."  # prefix of the arrays of the features' transformation
+_LEARNED = ("feature_weights", "item_lengths")  # arrays of the map that places items by their features
 _ALIGNMENT = 64
 _MOST_ARRAYS = 1000
 _TYPES = {
@@ -132,22 +137,38 @@ class Artifact:
     "Checksum of the file that it was loaded from."
     stored_fold_in: FoldInSettings | None = None
     "Settings of fold-in from the file; None if the loss and the sampler of `config` know them."
+    features: Features | None = None
+    "Features of all items, in the order of `data`, and their transformation; None if it was trained without."
+    feature_map: FeatureMap | None = None
+    "The map that places items by their features; None if it was trained without."
 
     @classmethod
-    def of(cls, trained: Trained, data: Interactions) -> "Artifact":
-        """Return the content of the file for a run on `data`."""
-        vectors = trained.vectors.to(torch.device("cpu"))
-        return cls(vectors, data, trained.config, trained.history, trained.ended)
+    def of(cls, trained: Trained, data: Interactions, features: Features | None = None) -> "Artifact":
+        """Return the content of the file for a run on `data`, with `features` of its items."""
+        vectors, learned = trained.vectors.to(torch.device("cpu")), trained.feature_map
+        if learned is not None:
+            learned = FeatureMap(learned.weights.cpu(), learned.lengths.cpu())
+        return cls(
+            vectors, data, trained.config, trained.history, trained.ended, features=features, feature_map=learned
+        )
 
     @property
     def fold_in(self) -> FoldInSettings:
         """Settings of fold-in: those in the file, or those of the loss and the sampler."""
         return self.stored_fold_in or FoldInSettings.of(self.config, self.data)
 
+    @cached_property
+    def placed_items(self) -> NDArray[np.bool_]:
+        """(I,) False for items that are still where they began: nobody has them, and they have no features."""
+        has_users: NDArray[np.bool_] = self.data.users_per_item > 0
+        return has_users if self.features is None else has_users | self.features.known
+
     @property
     def version(self) -> int:
         """Version of the file that it is written as."""
-        return 1 if self.vectors.item_reach is None else MODEL_VERSION
+        if self.features is not None:
+            return MODEL_VERSION
+        return 1 if self.vectors.item_reach is None else 2
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the model atomically. The same model gives the same bytes."""
@@ -176,6 +197,15 @@ class Artifact:
             fold_in = self.fold_in
             arrays["fold_in_law"] = np.asarray(fold_in.law, dtype=np.float64)
             manifest["fold_in"] = {"temperature": fold_in.temperature, "bias_correction": fold_in.bias_correction}
+        if self.features is not None and self.feature_map is not None:
+            fitted, manifest["features"] = self.features.transformation.to_arrays()
+            arrays |= {
+                "features": self.features.matrix,  # (I, F)
+                "features_known": self.features.known,  # (I,)
+                "feature_weights": self.feature_map.weights.numpy(),  # (P, F + 1, d)
+                "item_lengths": self.feature_map.lengths.numpy(),  # (I, P)
+            }
+            arrays |= {f"{_FITTED}{name}": array for name, array in fitted.items()}
         write_tensors(path, arrays, manifest)
 
     @classmethod
@@ -205,16 +235,20 @@ class Artifact:
                 raise ValueError(f"it ended with {quote(manifest['ended'])}")
             history = History.from_records(manifest["history"])
             fold_in = _read_fold_in(arrays, manifest, data.n_items)
-            return cls(vectors, data, config, history, manifest["ended"], manifest["checksum"], fold_in)
+            features, learned = _read_features(arrays, manifest, data, config)
+            ended, checked = manifest["ended"], manifest["checksum"]
+            return cls(vectors, data, config, history, ended, checked, fold_in, features, learned)
         except Exception as error:  # whatever forged content raises
             raise DataError(f"{path} is damaged ({describe_damage(error)}); train it again") from None
 
 
-def estimate_model(data: Interactions, config: Training) -> int:
+def estimate_model(data: Interactions, config: Training, features: Features | None = None) -> int:
     """Return about how many bytes the file of a model of this data takes."""
     rows = data.n_users + data.n_items
     reach = 4 * config.subspaces if config.reach else 0
-    return rows * (4 * config.dim + 24) + data.n_items * reach + data.indptr.nbytes + data.indices.nbytes + 10_000
+    content = 0 if features is None else features.matrix.nbytes + 4 * features.n_features * config.dim
+    pairs = data.indptr.nbytes + data.indices.nbytes
+    return rows * (4 * config.dim + 24) + data.n_items * reach + pairs + content + 10_000
 
 
 def _blocks_of(vectors: Vectors, role: str) -> BlockArray:
@@ -238,6 +272,24 @@ def _read_fold_in(arrays: dict[str, NDArray[Any]], manifest: dict[str, Any], n_i
     if not (1e-6 <= temperature <= 1e6 and abs(correction) <= 100):
         raise ValueError(f"fold_in is {settings}")
     return FoldInSettings(law, temperature, correction)
+
+
+def _read_features(
+    arrays: dict[str, NDArray[Any]], manifest: dict[str, Any], data: Interactions, config: Training
+) -> tuple[Features | None, FeatureMap | None]:
+    """Return the features of the items and the map that places by them; None for both if the model has none."""
+    if "features" not in manifest:
+        return None, None
+    fitted = {name.removeprefix(_FITTED): array for name, array in arrays.items() if name.startswith(_FITTED)}
+    transformation = Transformation.from_arrays(fitted, manifest["features"])
+    features = Features(data.item_ids, arrays["features"], arrays["features_known"], transformation)
+    learned = FeatureMap(*(torch.from_numpy(arrays[name]) for name in _LEARNED))
+    width = config.dim // config.subspaces + config.reach
+    shapes = (config.subspaces, features.n_features + 1, width), (data.n_items, config.subspaces)
+    for name, tensor, shape in zip(_LEARNED, (learned.weights, learned.lengths), shapes, strict=True):
+        if tensor.shape != shape or tensor.dtype != torch.float32 or not np.isfinite(tensor.numpy()).all():
+            raise ValueError(f"{name} is {tensor.dtype} of shape {(*tensor.shape,)}, or not finite")
+    return features, learned
 
 
 def write_tensors(

@@ -15,6 +15,7 @@
   * UnreadValuesWarning                      ratings or counts were not used
   * CheckpointWarning                        a checkpoint could not be written; training continues
   * UncheckedIndexWarning                    an index file of an earlier version has no checksum
+  * UnknownContentWarning                    features of new items have words or categories that are not known
 
 The class in parentheses is a second base, so that `except ValueError` works, too. A message is one sentence: where
 (file, line or column), the value received, and what to do about it.
@@ -92,6 +93,10 @@ class CheckpointWarning(UserWarning):
 
 class UncheckedIndexWarning(UserWarning):
     """An index file has no checksum, because an earlier version wrote it: damage would not be noticed."""
+
+
+class UnknownContentWarning(UserWarning):
+    """Features of new items have words, tags or categories that were not there in training: they are ignored."""
 
 
 def escape_controls(text: str) -> str:

@@ -132,7 +132,7 @@ def is_first_to_fail() -> bool:
     if not is_started_by_torchrun():
         return True
     with suppress(Exception):  # the store of torchrun is gone, or far too slow: print
-        store = distributed.TCPStore(
+        store = distributed.TCPStore(  # type: ignore[attr-defined]
             os.environ["MASTER_ADDR"],
             int(os.environ["MASTER_PORT"]),
             is_master=False,

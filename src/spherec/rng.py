@@ -44,16 +44,14 @@ def permutation(n: int, generator: "torch.Generator") -> "torch.Tensor":
     return torch.randperm(n, generator=generator, device=generator.device)
 
 
-def draw_rows(
-    draw: Callable[[int], "torch.Tensor"], rows: int, generator: "torch.Generator"
-) -> "torch.Tensor":
+def draw_rows(draw: Callable[[int], "torch.Tensor"], rows: int, generator: "torch.Generator") -> "torch.Tensor":
     """Return what `draw(rows)` draws from the generator, a row for each pair of a batch.
 
     Where processes share a batch (`spherec.process_group.ShareGenerator`), the rows of all its pairs are drawn, and
     those of this process's pairs are returned. So a draw does not depend on the number of processes.
     """
     places = getattr(generator, "places", None)
-    return draw(rows) if places is None else draw(getattr(generator, "size"))[places]
+    return draw(rows) if places is None else draw(getattr(generator, "size", rows))[places]
 
 
 def draw_without_replacement(

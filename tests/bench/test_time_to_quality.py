@@ -12,7 +12,7 @@ from spherec.errors import ArgumentError, DataError
 from tests.training.planted import TRAIN
 
 CPU = torch.device("cpu")
-SMALL = "accurate-128-pool-500"
+SMALL = "fast"
 
 
 def made_up(*runs):
@@ -26,6 +26,11 @@ def test_the_time_is_that_of_the_fastest_run_that_is_good_enough():
     assert result.seconds_until(0.9) == {"ours": 1, "ease": 2, "als": None}
     assert result.seconds_until(0.99) == {"ours": 3, "ease": 2, "als": None}
     assert result.seconds_until(1.0) == {"ours": 9, "ease": 2, "als": None}
+
+
+def test_seconds_of_als_are_there_if_it_was_fit():
+    assert made_up(("ours", 1, 0.18), ("als", 4, 0.1)).als_seconds == 4
+    assert made_up(("ours", 1, 0.18)).als_seconds is None
 
 
 def test_without_ease_there_is_nothing_to_reach():

@@ -57,6 +57,7 @@ def test_a_description_is_plain_data_that_gives_the_config_back(config):
         *(("reach", value) for value in (1, None, "yes")),
         *(("mainstream", value) for value in (math.nan, math.inf, -101, 100.5)),
         *(("constraint", value) for value in ("cube", "Sphere", None)),
+        *(("effort", value) for value in (0, -1.0, float("nan"))),
         *(("loss", value) for value in ("Hinge", Uniform())),
         *(("sampler", value) for value in (None, Hinge())),
         *(("optimizer", value) for value in (1e-3, None)),
@@ -81,7 +82,16 @@ def test_presets_are_what_they_say():
     assert all(replace(accurate, mainstream=share) in config.values() for share in dial)  # one model, three lists
     assert config["accurate"].sampler.shared
     assert config["accurate"].subspaces == 4
+    assert config["fast"].subspaces == 2
     assert all(preset.what for preset in PRESETS.values())
+
+
+def test_fast_multiplies_a_sixteenth_of_what_accurate_does():
+    def count_products(config, pairs):
+        return config.plan(pairs).epochs * pairs * config.sampler.negatives * config.dim
+
+    accurate, fast = PRESETS["accurate"].training, PRESETS["fast"].training
+    assert count_products(fast, 500_000) == count_products(accurate, 500_000) / 16
 
 
 @pytest.mark.parametrize(

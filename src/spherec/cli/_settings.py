@@ -16,6 +16,7 @@ _LARGEST_CONFIG = 1 << 20  # bytes
 
 PresetName = Literal[
     "accurate",
+    "fast",
     "balanced",
     "niche",
     "two-stage",

@@ -4,7 +4,7 @@ import json
 import shlex
 import signal
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,7 +25,7 @@ from spherec.cli._settings import (
 )
 from spherec.cli._source import NamesTable, Source, takes_source
 from spherec.data.files import lock_output, refuse_unwritable
-from spherec.errors import ArgumentError, NotEnoughMemoryError, TrainingError
+from spherec.errors import ArgumentError, LostProcessError, NotEnoughMemoryError, TrainingError
 
 if TYPE_CHECKING:
     from spherec.recommender import CML
@@ -57,8 +57,8 @@ def train_command(
     mainstream: Annotated[
         float | None,
         typer.Option(
-            help="Share of popularity that counts in lists by default, with reach (accurate 0.6, balanced 0.3, niche "
-            "-0.25); 'spherec recommend --mainstream' changes it for each list.",
+            help="Share of popularity that counts in lists by default, with reach (accurate, fast 0.6, balanced 0.3, "
+            "niche -0.25); 'spherec recommend --mainstream' changes it for each list.",
             rich_help_panel=MODEL,
         ),
     ] = None,
@@ -71,8 +71,8 @@ def train_command(
         float | None,
         typer.Option(
             help="Share of each user's items to hold out, to choose the best epoch and to know when to stop; 0 trains "
-            "on everything for all epochs. Default: 0.05, but 0 with accurate, balanced and niche, which always run to "
-            "their end.",
+            "on everything for all epochs. Default: 0.05, but 0 with accurate, fast, balanced and niche, which always "
+            "run to their end.",
             rich_help_panel=RUN,
         ),
     ] = None,
@@ -96,6 +96,7 @@ def train_command(
     - spherec train book-crossing -o books.spherec
     - spherec train plays.csv --user-column listener --item-column record -o music.spherec
     """
+    from spherec.process_group import is_first_process, is_restarted
     from spherec.recommender import CML
     from spherec.training.checkpoint import count_epochs
     from spherec.training.presets import PRESETS
@@ -115,12 +116,15 @@ def train_command(
     refuse_overwriting({"--output": output}, (*source.files, names.names, config))
     checkpoint = output.with_name(f"{output.name}.checkpoint")
     refuse_unwritable(checkpoint)
-    with lock_output(output):
+    is_first = is_first_process()
+    if is_restarted():
+        resume = checkpoint.exists()
+    with lock_output(output) if is_first else nullcontext():
         _check_checkpoint(checkpoint, resume)
         refuse_existing(output, force or resume)  # an interrupted run has left its best model
         model = CML.from_config(training, device=device)
         data = source.load_with_names(names)
-        if resume:
+        if resume and is_first:
             note(f"continuing in epoch {count_epochs(checkpoint) + 1} from {checkpoint}")
         with interruptible() as interrupt:
             try:
@@ -134,9 +138,11 @@ def train_command(
                     progress=True,
                 )
             except TrainingError as error:
-                if not isinstance(error, NotEnoughMemoryError):  # a resumed run would end the same way
+                if not isinstance(error, NotEnoughMemoryError | LostProcessError):  # resumed, it would end the same way
                     checkpoint.unlink(missing_ok=True)
                 raise
+    if not is_first:
+        return
     if model.artifact.ended == "interrupted":
         with suppress(OSError):  # the terminal may be closed
             _report(model, output, as_json=as_json)

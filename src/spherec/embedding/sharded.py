@@ -70,7 +70,7 @@ class ShardedTable:
         n = self._group.size
         if n == 1:
             return self.own.rows(index)
-        wanted, places = index.unique(return_inverse=True)  # (w,), (m,)
+        wanted, places = torch.unique(index, return_inverse=True)  # (w,), (m,)
         order, counts = self._by_owner(wanted)
         sizes = self._group.exchange_sizes(counts)
         asked = self._group.exchange(wanted[order], counts, sizes)  # (a,) numbers that others want from here
@@ -84,14 +84,20 @@ class ShardedTable:
         begin, end = (count_held(number, self._group.rank, self._group.size) for number in (first, past))
         return interleave(self.own.block(begin, end), first, past, self._group, everywhere=True)
 
-    def step(self, index: Tensor, gradient: Tensor) -> None:
+    def training_rows(self, index: Tensor, n_users: int) -> Tensor:
+        """Return the raw rows (P, m, d) for a training step; users and items alike."""
+        del n_users
+        return self.rows(index)
+
+    def step(self, index: Tensor, gradient: Tensor, n_users: int) -> None:
         """Make one step with gradients (P, m, d) of the rows of numbers (m,); those of the same row add up.
 
-        The numbers are those of this process's users, of their positives, then of negatives.
+        The first `n_users` numbers are those of this process's users, as many of their positives and then those of
+        negatives follow.
         """
         n = self._group.size
         if n == 1:
-            self.own.step(index, gradient)
+            self.own.step(index, gradient, n_users)
             return
         turns = self._turns(len(index))  # (m,)
         if not self._sends_zeros:
@@ -102,7 +108,7 @@ class ShardedTable:
         heads = self._group.exchange(torch.stack((index, turns), 1)[order], counts, sizes)  # (a, 2)
         gradients = self._group.exchange(gradient.movedim(0, 1)[order], counts, sizes)  # (a, P, d)
         in_turn = heads[:, 1].argsort(stable=True)
-        self.own.step(heads[in_turn, 0] // n, gradients[in_turn].movedim(0, 1).contiguous())
+        self.own.step(heads[in_turn, 0] // n, gradients[in_turn].movedim(0, 1).contiguous(), 0)
 
     def state(self) -> dict[str, Tensor]:
         """Return the table of this process, its moments and its steps; views, not copies."""
@@ -129,7 +135,7 @@ class ShardedTable:
 
 
 def count_held(past: int, rank: int, n: int) -> int:
-    """Return how many of the numbers 0 … past − 1 belong to a process of n: to process r those with number mod n = r."""
+    """Return how many of the numbers 0 … past − 1 belong to process `rank` of n."""
     return (past - rank + n - 1) // n
 
 

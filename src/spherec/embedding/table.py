@@ -35,8 +35,14 @@ class EmbeddingTable:
         rows = self.optimizer.block(first * self.subspaces, past * self.subspaces)
         return rows.view(-1, self.subspaces, self._dim)
 
-    def step(self, index: Tensor, gradient: Tensor) -> None:
+    def training_rows(self, index: Tensor, n_users: int) -> Tensor:
+        """Return the raw rows (P, m, d) for a training step; users and items alike."""
+        del n_users
+        return self.rows(index)
+
+    def step(self, index: Tensor, gradient: Tensor, n_users: int) -> None:
         """Make one step with gradients (P, m, d) of the rows of numbers (m,)."""
+        del n_users
         self.optimizer.step(self._places(index).reshape(-1), gradient.reshape(-1, self._dim))
 
     def state(self) -> dict[str, Tensor]:

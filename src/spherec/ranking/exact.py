@@ -215,13 +215,19 @@ class ExactRanker:
         self, query: Tensor, k: int, chosen: Tensor | None, closed: Tensor, share: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Rank every item for a query (1, D) by `score_pairs`, where too many are equally near, or nearly so."""
-        every = torch.arange(self._size, device=query.device) if chosen is None else chosen
-        every = every[~closed[every]][None]  # (1, n)
-        parts = [
-            score_pairs(query, self._gather, index, self.vectors.constraint, self._reach, share)
-            for index in every.tensor_split(every.shape[1] // self.vectors.block_size + 1, dim=1)
-        ]
-        return _sort_best(torch.cat(parts, 1), every, k)
+        parts = []
+        for index, items in self._walk(chosen):  # (c,), (c, D)
+            block = torch.arange(index.start, index.stop, device=query.device) if isinstance(index, slice) else index
+            n = items.numel() // _PAIRS + 1
+            for some, places in zip(items.tensor_split(n), block.tensor_split(n), strict=True):  # (p, D), (p,)
+                reach = None if self._reach is None else self._reach[places]  # (p,)
+                scores = _score_rows(query, some, self.vectors.constraint, reach, share)
+                parts.append((scores.masked_fill_(closed[places], float("-inf")), places))
+        scores, places = (torch.cat(part) for part in zip(*parts, strict=True))  # (n,), (n,) ascending
+        last = scores.topk(min(k, len(scores))).values[-1]
+        above, equal = (scores > last).nonzero()[:, 0], (scores == last).nonzero()[:, 0]
+        enough = torch.cat((above, equal[: k - len(above)]))  # (k,) of equal items those with the lower indices
+        return _sort_best(scores[enough][None], places[enough][None], k)
 
 
 def score_pairs(
@@ -244,19 +250,26 @@ def score_pairs(
         reach: (I,) reach of the items; None if they have none.
         share: (b,) λ, the share of it that counts.
     """
-    wide = queries.double()  # (b, D)
     size = max(_PAIRS // max(queries.shape[1] * items.shape[1], 1), 1)  # queries at a time
     parts = []
     for first in range(0, len(items), size):
         some = slice(first, first + size)
-        vectors = gather(items[some]).double()  # (p, m, D)
-        scores = (vectors * wide[some, None]).sum(-1)  # (p, m)
-        if constraint == "ball":
-            scores -= vectors.square().sum(-1) / 2
-        if reach is not None:
-            scores += share[some, None].double() * reach[items[some]]
-        parts.append(scores.float())
+        near = None if reach is None else reach[items[some]]  # (p, m)
+        parts.append(_score_rows(queries[some, None], gather(items[some]), constraint, near, share[some, None]))
     return torch.cat(parts)
+
+
+def _score_rows(
+    queries: Tensor, vectors: Tensor, constraint: Constraint, reach: Tensor | None, share: Tensor
+) -> Tensor:
+    """Return the scores (…) of queries (…, D) with vectors (…, D), their reach (…) and a share (…) of it."""
+    wide = vectors.double()
+    scores = (wide * queries.double()).sum(-1)
+    if constraint == "ball":
+        scores -= wide.square().sum(-1) / 2
+    if reach is not None:
+        scores += share.double() * reach
+    return scores.float()
 
 
 def _find_columns(index: slice | Tensor, rows: Tensor, own: Tensor, is_whole: bool) -> tuple[Tensor, Tensor]:

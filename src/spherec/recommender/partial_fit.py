@@ -12,13 +12,17 @@ from torch import Tensor
 from spherec import rng
 from spherec.artifact import Artifact
 from spherec.data.events import pair_keys
+from spherec.data.features import Features
 from spherec.data.ids import IdMap, refuse_twins
 from spherec.data.interactions import Interactions, merge_item_names, row_starts
+from spherec.embedding import FeatureMap
 from spherec.errors import ArgumentError, DataError
 from spherec.evaluation.validation import Validation, check_validation_share, default_share
 from spherec.geometry import DenseVectors, project, unit
 from spherec.recommender.fold_in import FoldIn
+from spherec.recommender.new_items import append_features, extend_items, predict_reach
 from spherec.training import Training
+from spherec.training.step import measure_lengths, place_rows
 
 _FEWEST_EPOCHS = 3  # of a run with a handful of new pairs
 
@@ -103,6 +107,37 @@ def initial_vectors(growth: Growth, artifact: Artifact, fold_in: FoldIn) -> Dens
     constraint = vectors.constraint
     reach = None if vectors.item_reach is None else _extend_reach(vectors.item_reach, data.users_per_item)
     return DenseVectors(project(users, constraint), project(items, constraint), constraint, reach, vectors.mainstream)
+
+
+def continue_features(
+    growth: Growth, artifact: Artifact, initial: DenseVectors, new: Features | None
+) -> tuple[Growth, DenseVectors, Features, FeatureMap]:
+    """Return pairs, vectors, features and map from which a model with features continues.
+
+    Items of `new` that are in no pair are added. New items with features begin where these place them.
+    """
+    learned, config = artifact.feature_map, artifact.config
+    if artifact.features is None or learned is None:
+        raise ArgumentError("the model was trained without item features; fit it again with item_features=…")
+    data, features = growth.data, artifact.features
+    if new is not None:
+        strange = np.flatnonzero(data.item_ids.find(new.item_ids) < 0)
+        data = extend_items(data, [new.item_ids[int(at)] for at in strange], None)
+    features = append_features(features, new or features, data.item_ids)
+    n_known, n_initial = artifact.vectors.n_items, initial.n_items
+    rows = learned.place(torch.tensor(features.matrix[n_known:]))  # (n, P, d) of items that are new to the model
+    placed = torch.cat((initial.item_table, initial.item_table.new_zeros(data.n_items - n_initial, config.dim)))
+    lengths = torch.cat((learned.lengths, torch.ones(data.n_items - n_known, config.subspaces)))
+    has_features = torch.tensor(features.known[n_known:])  # (n,)
+    placed[n_known:][has_features] = place_rows(rows, config.constraint, reach=config.reach)[has_features]
+    lengths[n_known:][has_features] = measure_lengths(rows, reach=config.reach)[has_features]
+    reach = initial.item_reach
+    if reach is not None:
+        reach = torch.cat((reach, reach.new_zeros(data.n_items - n_initial, config.subspaces)))
+        predicted = predict_reach(rows, config.loss.fold_in_temperature)
+        reach[n_known:][has_features] = predicted[has_features]
+    first = DenseVectors(initial.user_table, placed, initial.constraint, reach, initial.mainstream)
+    return Growth(data, growth.fresh), first, features, FeatureMap(learned.weights, lengths)
 
 
 def _extend_reach(old: Tensor, counts: NDArray[np.int64]) -> Tensor:

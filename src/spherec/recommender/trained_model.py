@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 _REMEDIES = {
     "user": "place new users with recommend_for or fold_in, or skip them with unknown='skip'",
-    "item": "learn new items with partial_fit, or skip them with unknown='skip'",
+    "item": "learn new items with partial_fit, add them by their features with add_items, or skip them with "
+    "unknown='skip'",
 }
 
 

@@ -39,18 +39,19 @@ class ServedModel:
     "Search of items."
     users: NameSearch
     "Search of users."
+    stamp: Stamp
+    "State of the files before they were read."
 
     @classmethod
     def load(cls, options: ServeOptions) -> "ServedModel":
         """Load the files that the options name, mapped into memory so that processes share them."""
-        return cls.of(CML.load(options.model, index=options.index or False, mmap=True, device="cpu"), options)
-
-    @classmethod
-    def of(cls, model: CML, options: ServeOptions) -> "ServedModel":
-        """Derive the rest from a model, and prepare what is otherwise made at the first request."""
+        stamp = stamp_files(options)
+        model = CML.load(options.model, index=options.index or False, mmap=True, device="cpu")
         data = model.data
         for ids in (data.user_ids, data.item_ids):
-            ids.parse([""], unknown="skip")  # makes both of its dictionaries
+            ids.parse([""], unknown="skip")  # makes both of its dictionaries, which the first request would wait for
+        if data.n_items:
+            model.place(np.zeros(1, dtype=np.int64))  # draws the negatives of fold-in
         counts = np.diff(data.indptr).astype(np.int64)  # (U,)
         return cls(
             model,
@@ -60,6 +61,7 @@ class ServedModel:
             None if options.items is None else ItemTable.read(options.items, data.item_ids),
             NameSearch([str(one) for one in data.item_ids], data.item_names, data.users_per_item),
             NameSearch([str(one) for one in data.user_ids], None, counts),
+            stamp,
         )
 
     def find_users(self, ids: Iterable[Hashable], unknown: Unknown = "error") -> NDArray[np.int64]:

@@ -1,6 +1,7 @@
 """Run the server: one process or several, structured logs, and an end that leaves no request without an answer."""
 
 import asyncio
+import json
 import logging
 import multiprocessing
 import os
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from asyncio import TimerHandle
 from collections.abc import Callable
 from contextlib import suppress
@@ -30,11 +32,9 @@ from spherec.serve.served_model import ServedModel
 
 _BACKLOG = 2048  # connections that the system holds until they are taken
 _LONGEST_STOP = 30  # seconds for the last answers after connections are no longer taken
+_SWITCH = 0.0002  # seconds after which a thread lets another one run: ranking asks for its turn after every product
+_LAST_WORDS = 0.2  # seconds for the requests of connections that came last
 _PAUSE = 0.1  # seconds between two looks at the processes
-_TIMEOUT = (
-    b"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\ncontent-length: 65\r\nconnection: close\r\n\r\n"
-    b'{"error":"the request took too long to come","request_id":"none"}'
-)
 
 
 def serve(options: ServeOptions, *, announce: Callable[[str], None] = lambda _: None) -> None:
@@ -80,11 +80,13 @@ def _listen(options: ServeOptions) -> socket.socket:
 def _answer(options: ServeOptions, listener: socket.socket, served: ServedModel | None, folder: Path | None) -> None:
     """Answer requests in this process."""
     _log_as_json()
+    sys.setswitchinterval(_SWITCH)
     stopping = threading.Event()
     app = create_app(options, served, metrics=Metrics(folder), stopping=stopping.is_set)
     config = uvicorn.Config(
         app,
         http=ImpatientProtocol,
+        loop="asyncio",  # uvloop takes new connections one by one, and lets them wait where many requests come
         ws="none",
         access_log=False,
         log_config=None,
@@ -130,6 +132,25 @@ class DrainingServer(uvicorn.Server):
     def _stop(self) -> None:
         self.should_exit = True
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take the connections that wait, listen no longer, answer what has come, and close."""
+        loop = asyncio.get_running_loop()
+        waiting: list[socket.socket] = []
+        for listener in sockets or ():
+            with suppress(BlockingIOError):
+                while True:
+                    waiting.append(listener.accept()[0])
+        for server in self.servers:
+            server.close()
+        for connection in waiting:
+            await loop.connect_accepted_socket(self._make_protocol, connection)
+        await asyncio.sleep(_LAST_WORDS)
+        await super().shutdown(sockets)
+
+    def _make_protocol(self) -> asyncio.Protocol:
+        state = self.lifespan.state
+        return ImpatientProtocol(config=self.config, server_state=self.server_state, app_state=state)
+
 
 class ImpatientProtocol(HttpToolsProtocol):
     """HTTP that closes a connection whose client has begun a request, and does not get to the end of its headers."""
@@ -168,8 +189,18 @@ class ImpatientProtocol(HttpToolsProtocol):
 
     def _give_up(self) -> None:
         if not self.transport.is_closing():
-            self.transport.write(_TIMEOUT)
-            self.transport.close()
+            self._close("408 Request Timeout", "the request took too long to come; send it faster")
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002
+        """Answer to bytes that are no HTTP."""
+        self._close("400 Bad Request", "this is no HTTP request")
+
+    def _close(self, status: str, sentence: str) -> None:
+        """Answer without the app, which has not seen a request."""
+        body = json.dumps({"error": sentence, "request_id": uuid.uuid4().hex})
+        head = f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+        self.transport.write(f"{head}connection: close\r\n\r\n{body}".encode())
+        self.transport.close()
 
 
 def _supervise(options: ServeOptions, listener: socket.socket, folder: Path) -> None:
@@ -197,6 +228,7 @@ def _supervise(options: ServeOptions, listener: socket.socket, folder: Path) -> 
                     raise SpherecError("a process of the server could not start; its log has the cause")
                 LOG.error("a process ended and is started anew", extra={"fields": {"exit_code": process.exitcode}})
                 processes[place] = start()
+        listener.close()  # the last process that has it open answers those who wait there
         while any(process.is_alive() for process in processes):
             while told:
                 _pass_on(processes, told.pop(0))

@@ -30,7 +30,7 @@ class Service:
     def __init__(self, options: ServeOptions, served: ServedModel | None = None) -> None:
         self.options = options
         self._served = served
-        self._stamp: Stamp = stamp_files(options) if served is not None else ()
+        self._stamp: Stamp = () if served is None else served.stamp
         threads = options.threads or max((os.cpu_count() or 1) // options.workers - 1, 1)
         self.batcher = Batcher(threads, batch=options.batch, window=options.window, queue=options.queue)
         self.swaps = 0

@@ -17,8 +17,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from spherec.data.features import Features
 from spherec.data.files import checksum, read_archive, read_manifest, refuse_unwritable, shorten, write_archive
 from spherec.data.interactions import Interactions
+from spherec.embedding import FeatureMap, FeatureTable
 from spherec.errors import CheckpointWarning, DataError, SpherecError
 from spherec.geometry import DenseVectors
 from spherec.training.config import Training
@@ -43,6 +45,8 @@ class Standing:
     "The epochs before."
     best: DenseVectors | None = None
     "The vectors after the best epoch, if there was a validation."
+    best_map: FeatureMap | None = None
+    "The map of features after the best epoch, if items have features."
 
     def add(self, pairs: int, places: int, seconds: float) -> None:
         """Count a step."""
@@ -73,6 +77,8 @@ class CheckpointFile:
             tensors |= {"best_users": standing.best.user_table, "best_items": standing.best.item_table}
             if standing.best.item_reach is not None:
                 tensors["best_reach"] = standing.best.item_reach
+            if standing.best_map is not None:
+                tensors |= {"best_weights": standing.best_map.weights, "best_lengths": standing.best_map.lengths}
         write_archive(
             path,
             {name: tensor.cpu().numpy() for name, tensor in tensors.items()},
@@ -145,9 +151,11 @@ def count_epochs(path: str | PathLike[str]) -> int:
     return len(history) if isinstance(history, list) else 0
 
 
-def estimate_checkpoint(data: Interactions, config: Training, *, validated: bool) -> int:
+def estimate_checkpoint(
+    data: Interactions, config: Training, *, validated: bool, features: Features | None = None
+) -> int:
     """Return about how many bytes a checkpoint takes: rows with two moments, and the best vectors if validated."""
-    rows = data.n_users + data.n_items
+    rows = data.n_users + data.n_items + (0 if features is None else features.n_features + 1)
     numbers = config.dim + (config.subspaces if config.reach else 0)
     return rows * (4 * numbers * (4 if validated else 3) + 8 * config.subspaces) + 10_000
 
@@ -155,19 +163,27 @@ def estimate_checkpoint(data: Interactions, config: Training, *, validated: bool
 def _restore(run: Run, arrays: dict[str, NDArray[Any]], manifest: dict[str, Any], n_pairs: int) -> Standing:
     """Put the run into the state of the arrays, and return its position; everything is checked before."""
     tensors = _tensors(run)
-    best = None
+    best = best_map = None
     config = run.config
-    rows = {"best_users": (run.held.n_users, config.dim), "best_items": (run.held.n_items, config.dim)}
+    rows: dict[str, tuple[int, ...]] = {
+        "best_users": (run.held.n_users, config.dim),
+        "best_items": (run.held.n_items, config.dim),
+    }
     if config.reach:
         rows["best_reach"] = (run.held.n_items, config.subspaces)
+    if isinstance(run.embedding, FeatureTable):
+        rows |= {"best_weights": run.embedding.weights().shape, "best_lengths": (run.n_items, config.subspaces)}
     for name, tensor in tensors.items():
         _check_array(name, arrays[name], (*tensor.shape,), str(tensor.dtype).removeprefix("torch."))
     standing = _check_position(manifest, n_pairs, run.config.batch_size)
     if standing.history.best is not None:
         for name, shape in rows.items():
             _check_array(name, arrays[name], shape, "float32")
-        users, items, *reach = (_tensor(arrays[name]).to(run.vectors.device) for name in rows)
-        best = DenseVectors(users, items, config.constraint, reach[0] if reach else None, config.mainstream)
+        kept = {name: _tensor(arrays[name]).to(run.vectors.device) for name in rows}
+        reach = kept.get("best_reach")
+        best = DenseVectors(kept["best_users"], kept["best_items"], config.constraint, reach, config.mainstream)
+        if "best_weights" in kept:
+            best_map = FeatureMap(kept["best_weights"], kept["best_lengths"])
     elif set(rows) & set(arrays):
         raise ValueError("it has best vectors, but no epoch was validated")
     steps_per_epoch = -(-n_pairs // run.config.batch_size)
@@ -184,7 +200,7 @@ def _restore(run: Run, arrays: dict[str, NDArray[Any]], manifest: dict[str, Any]
     run.generator.set_state(_tensor(arrays["generator"]))
     for name, tensor in tensors.items():
         tensor.copy_(_tensor(arrays[name]))
-    return replace(standing, best=best)
+    return replace(standing, best=best, best_map=best_map)
 
 
 def _check_position(manifest: dict[str, Any], n_pairs: int, batch_size: int) -> Standing:
@@ -239,7 +255,13 @@ def _number(value: Any, name: str) -> float:
 
 
 def fingerprint(
-    data: Interactions, config: Training, initial: DenseVectors | None, device: torch.device, *, validated: bool
+    data: Interactions,
+    config: Training,
+    initial: DenseVectors | None,
+    device: torch.device,
+    *,
+    validated: bool,
+    features: Features | None = None,
 ) -> dict[str, Any]:
     """Return what must be the same for a run to continue: all but its length, unless a schedule depends on that."""
     settings = config.to_record()
@@ -248,8 +270,12 @@ def fingerprint(
     tables = () if initial is None else (initial.user_table, initial.item_table, initial.item_reach)
     given = [rows.cpu().numpy() for rows in tables if rows is not None]
     pairs = f"{len(data)} pairs, checksum {checksum(data.indptr, data.indices)}"
+    content = {}
+    if features is not None:
+        content["features"] = f"{features.n_features} numbers, checksum {checksum(features.matrix, features.known)}"
     return {
         **settings,
+        **content,
         "data": f"{data.n_users} users, {data.n_items} items, {pairs}",
         "initial": None if initial is None else f"checksum {checksum(*given)}",
         "device": device.type,

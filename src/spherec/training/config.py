@@ -1,6 +1,7 @@
 """Settings of a run: everything that decides what it learns, except the data; and advice about settings."""
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from numbers import Integral, Real
@@ -10,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_
 import numpy as np
 
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, quote, suggest
+from spherec.errors import ArgumentError, check_number, quote, suggest
 from spherec.geometry import Constraint, check_mainstream
 from spherec.losses import LOSSES, Hinge, Loss, UnknownLoss
 from spherec.optim import Adam
@@ -27,7 +28,8 @@ _MEANING_OF_AUTO = {
     "loss.temperature": "by the density of the data",
 }
 
-_NEWER = (("reach", False), ("mainstream", 1.0))  # settings that the first records do not have, with their defaults
+# Settings that the first records do not have, with their defaults.
+_NEWER = (("reach", False), ("mainstream", 1.0), ("feature_dropout", 0.5), ("effort", 1.0))
 
 _KINDS: dict[str, Mapping[str, Any]] = {"loss": LOSSES, "sampler": SAMPLERS, "optimizer": {"Adam": Adam}}
 
@@ -70,11 +72,16 @@ class Training:
     balance: float = 0.0
     """ρ: the loss of a pair weighs n^−ρ, with n the number of items that its user has, scaled to 1 on average. 0 counts
     all pairs alike, 1 all users, as the metrics do."""
+    feature_dropout: float = 0.5
+    """Share of the items whose own rows are left out in a step, if items have features: so the features alone learn to
+    place an item, and can place one that nobody has. It does nothing without features."""
     batch_size: int = 256
     "B, positive pairs in a step."
     epochs: int | None = None
     """Passes over the training pairs, at most. By default 100, or enough for 10,000 steps; with softmin 30, or enough
     for 3,000."""
+    effort: float = 1.0
+    "Share of the default epochs to train for. It does nothing if epochs are given."
     validate_every: int | None = None
     """Epochs between two validations, if there is a validation part; the last epoch is always validated. By default 2,
     or enough for 500 steps, because a new model has learned nothing within fewer. Under a schedule only the last epoch
@@ -104,6 +111,10 @@ class Training:
             value = getattr(self, name)
             if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < float("inf"):
                 raise ArgumentError(f"{name} must be a number >= 0, got {quote(value)}")
+        check_number("effort", self.effort, 1e-3, 1e3, "1")
+        check_number("feature_dropout", self.feature_dropout, 0, 1, "0.5")
+        if self.feature_dropout == 1:
+            raise ArgumentError("feature_dropout must be below 1, or no item would learn its own row; 0.5 is usual")
         if self.constraint not in get_args(Constraint):
             raise ArgumentError(f"constraint must be 'sphere' or 'ball', got {quote(self.constraint)}")
         if not isinstance(self.reach, bool):
@@ -128,7 +139,8 @@ class Training:
     def plan(self, pairs: int) -> "Plan":
         """Return the length of a run on this many pairs, with every default filled in."""
         steps = -(-pairs // self.batch_size)  # in an epoch
-        epochs = self.epochs or max(self.loss.default_epochs, -(-self.loss.default_steps // steps))
+        usual_epochs = max(self.loss.default_epochs, -(-self.loss.default_steps // steps))
+        epochs = self.epochs or math.ceil(self.effort * usual_epochs)
         usual_looks = max(_EPOCHS_BETWEEN_LOOKS, -(-_STEPS_BETWEEN_LOOKS // steps))
         return Plan(
             epochs=epochs,

@@ -19,16 +19,20 @@ from spherec.training.step import Batches, Pairs, Run
 _BLOCK = 1 << 16  # vectors drawn or sent at once; a multiple of 16, see `_draw_rows`
 
 
-def take_share(group: ProcessGroup, config: Training, device: torch.device) -> Share:
+def take_share(group: ProcessGroup, config: Training, device: torch.device, *, has_features: bool) -> Share:
     """Return this process's part of the run; raise an `ArgumentError` if one process alone can train with it."""
     sampler = config.sampler
     problem = None
-    if config.covariance or config.spread_out:
+    if has_features:
+        problem = "all items learn one map of their features; leave item_features out"
+    elif config.covariance or config.spread_out:
         problem = "covariance and spread_out look at all vectors of a batch; set both to 0"
     elif isinstance(sampler, TwoStage) and sampler.vectors == "frozen":
         problem = "frozen vectors of the sampler are not shared; use vectors='live'"
     elif type(sampler) not in SAMPLERS.values():
-        problem = f"the sampler {type(sampler).__name__} is not known to draw alike in all processes; use a built-in one"
+        problem = (
+            f"the sampler {type(sampler).__name__} is not known to draw alike in all processes; use a built-in one"
+        )
     if problem is not None:
         raise ArgumentError(f"several processes cannot train with these settings: {problem}, or train in one process")
     generator = ShareGenerator(device)
@@ -77,7 +81,10 @@ def draw_held(data: Interactions, config: Training, share: Share) -> DenseVector
     """
     n, firsts = share.group.size, _firsts(data.n_items, share)
     past = (data.n_users, data.n_users + data.n_items)
-    tables = [torch.empty(len(range(first, count, n)), config.dim) for first, count in zip(firsts, (data.n_users, data.n_items), strict=True)]
+    tables = [
+        torch.empty(len(range(first, count, n)), config.dim)
+        for first, count in zip(firsts, (data.n_users, data.n_items), strict=True)
+    ]
     generator = rng.torch_stream(config.seed, "initial vectors")
     number = 0
     for rows in _draw_rows(data.n_users + data.n_items, config.dim, generator):

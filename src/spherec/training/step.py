@@ -2,16 +2,17 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from spherec import rng
+from spherec.data.features import Features
 from spherec.data.interactions import Interactions
 from spherec.device import keep_freed_memory
-from spherec.embedding import Embedding, EmbeddingTable, Share, ShardedTable
+from spherec.embedding import Embedding, EmbeddingTable, FeatureMap, FeatureTable, ShardedTable, Share
 from spherec.errors import ArgumentError
 from spherec.geometry import (
     Constraint,
@@ -37,11 +38,19 @@ _BLOCK = 16384  # vectors in a block of `LiveVectors`: exact ranking catches row
 class Run:
     """The state of training, and the step that changes it.
 
-    In a run of several processes, each has a `share`, and `initial` are the vectors that it holds.
+    With `features` of the items of `train`, in the same order, items are placed by them, too; `feature_map` is a map to
+    begin with, learned together with `initial`. In a run of several processes, each has a `share`, and `initial` are
+    the vectors that it holds.
     """
 
     def __init__(
-        self, train: Interactions, config: Training, initial: DenseVectors, share: Share | None = None
+        self,
+        train: Interactions,
+        config: Training,
+        initial: DenseVectors,
+        features: Features | None = None,
+        feature_map: FeatureMap | None = None,
+        share: Share | None = None,
     ) -> None:
         keep_freed_memory()
         device = initial.device
@@ -57,7 +66,14 @@ class Run:
                 f"geometry, generator), got a {type(self.sampler).__name__}"
             )
         planned = config.plan(len(train)).steps
-        table = EmbeddingTable(rows, config.optimizer, constraint=config.constraint, planned=planned)
+        self._drawable: Tensor | None = None  # (I,) false for items that are placed by their features alone
+        if features is None:
+            table = EmbeddingTable(rows, config.optimizer, constraint=config.constraint, planned=planned)
+        else:
+            table = _start_features(rows, train, config, features, feature_map, planned)
+            drawable = (train.users_per_item > 0) | ~features.known  # (I,)
+            if not drawable.all():
+                self._drawable = torch.tensor(drawable, device=device)
         self.embedding: Embedding = table
         if share is not None:
             count, in_ball = train.n_items + train.n_users, config.constraint == "ball"
@@ -89,13 +105,22 @@ class Run:
             negatives = self.sampler.sample(users, positives, self.geometry, self.generator)  # (B | 1, N)
             if self._is_own_sampler:
                 self._check_negatives(negatives, len(users))
+            if self._drawable is not None:  # as negatives, items that nobody can have yet would be pushed away
+                negatives = replace(negatives, valid=negatives.valid & self._drawable[negatives.items])
             index = torch.cat((users + self.n_items, positives, negatives.items.reshape(-1)))  # (2 B + M,) M negatives
-            rows = self.embedding.rows(index)  # (P, 2 B + M, d)
+            rows = self.embedding.training_rows(index, len(users))  # (P, 2 B + M, d)
             dial = draw_dial(len(users), self.generator) if self.config.reach else None  # (B,)
             gradient, sums = self._gradient(rows, negatives, users, dial)  # (P, 2 B + M, d), (3,)
-            self.embedding.step(index, gradient)
+            self.embedding.step(index, gradient, len(users))
             self.sums += sums
         return negatives.valid.numel()
+
+    def copy_feature_map(self) -> FeatureMap | None:
+        """Return the map of features as it is now, a copy; None without features."""
+        if not isinstance(self.embedding, FeatureTable):
+            return None
+        rows = self.embedding.block(0, self.n_items)  # (I, P, d)
+        return FeatureMap(self.embedding.weights(), measure_lengths(rows, reach=self.config.reach))
 
     def _gradient(
         self, rows: Tensor, negatives: Negatives, users: Tensor, dial: Tensor | None
@@ -304,8 +329,19 @@ class LiveVectors:
 
     def _place(self, rows: Tensor) -> Tensor:
         """Return the vectors (b, D) of raw rows (b, P, d)."""
-        vectors = to_vectors(rows[..., :-1] if self.config.reach else rows, self.constraint)  # (b, P, d)
-        return vectors[:, 0] if rows.shape[1] == 1 else to_vectors(join_subspaces(vectors), self.constraint)
+        return place_rows(rows, self.constraint, reach=self.config.reach)
+
+
+def place_rows(rows: Tensor, constraint: Constraint, *, reach: bool) -> Tensor:
+    """Return the vectors (b, D) of raw rows (b, P, d), with reach (b, P, d + 1)."""
+    vectors = to_vectors(rows[..., :-1] if reach else rows, constraint)  # (b, P, d)
+    return vectors[:, 0] if rows.shape[1] == 1 else to_vectors(join_subspaces(vectors), constraint)
+
+
+def measure_lengths(rows: Tensor, *, reach: bool) -> Tensor:
+    """Return the lengths (b, P) of raw rows (b, P, d), with reach (b, P, d + 1)."""
+    lengths: Tensor = (rows[..., :-1] if reach else rows).norm(dim=-1)
+    return lengths
 
 
 def draw_dial(size: int, generator: torch.Generator) -> Tensor:
@@ -328,6 +364,39 @@ def _start(initial: DenseVectors, config: Training) -> tuple[Tensor, Tensor]:
         if initial.item_reach is not None:
             parts[: initial.n_items, :, -1] = initial.item_reach / config.loss.fold_in_temperature
     return parts, items
+
+
+def _start_features(
+    rows: Tensor, train: Interactions, config: Training, features: Features, known: FeatureMap | None, planned: int
+) -> FeatureTable:
+    """Return the embedding whose raw rows are those given (I + U, P, d), or if there is no map yet, begin near them."""
+    device, (_, subspaces, width) = rows.device, rows.shape
+    numbers = torch.tensor(features.matrix, device=device)  # (I, F)
+    has_features = torch.tensor(features.known, device=device)  # (I,)
+    items = rows[: train.n_items]  # (I, P, d)
+    if known is not None:
+        weights = known.weights.to(device)
+        items[..., : config.dim // subspaces] *= known.lengths.to(device)[..., None]
+        given = known.place(numbers) * has_features[:, None, None]
+        items -= given
+    else:
+        generator = rng.torch_stream(config.seed, "first feature weights")
+        weights = torch.empty(subspaces, features.n_features + 1, width).normal_(generator=generator)
+        weights = weights.to(device) / (config.dim // subspaces) ** 0.5  # [x, 1] W is about as long as [x, 1]
+        if config.reach:
+            weights[..., -1] = 0
+        # An item that nobody has is where its features place it.
+        items[has_features & torch.tensor(train.users_per_item == 0, device=device)] = 0
+    return FeatureTable(
+        rows,
+        weights,
+        numbers,
+        has_features,
+        config.optimizer,
+        dropout=config.feature_dropout,
+        seed=config.seed,
+        planned=planned,
+    )
 
 
 def _weigh_users(train: Interactions, balance: float, device: torch.device) -> Tensor:

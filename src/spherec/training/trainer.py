@@ -15,12 +15,13 @@ from typing import Literal
 import torch
 
 from spherec import rng
+from spherec.data.features import Features
 from spherec.data.files import lock_output, refuse_lack_of_room, refuse_unwritable
 from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, records_graphs, resolve, threads_for
-from spherec.errors import ArgumentError, DataError, LostProcessError, NotEnoughMemoryError, TrainingError
+from spherec.embedding import FeatureMap, Share
+from spherec.errors import ArgumentError, DataError, LostProcessError, NotEnoughMemoryError, TrainingError, quote
 from spherec.geometry import DenseVectors, Vectors
-from spherec.embedding import Share
 from spherec.process_group import is_first_process, join_group
 from spherec.training.checkpoint import CheckpointFile, Standing, estimate_checkpoint, fingerprint
 from spherec.training.checkpoint_set import CheckpointSet
@@ -61,6 +62,8 @@ class Trained:
     "Records of all epochs."
     ended: Ended
     "Reason for the end of the run."
+    feature_map: FeatureMap | None = None
+    "The map that places items by their features, learned with these vectors; None without features."
 
 
 def train(
@@ -70,6 +73,8 @@ def train(
     validate: Validate | None = None,
     device: DeviceName | torch.device = "auto",
     initial: DenseVectors | None = None,
+    features: Features | None = None,
+    feature_map: FeatureMap | None = None,
     checkpoint: str | PathLike[str] | None = None,
     checkpoint_seconds: float = 300.0,
     resume: bool = False,
@@ -84,6 +89,9 @@ def train(
     end; with `resume`, training continues from it as if it had never stopped. A checkpoint that cannot be written is a
     `CheckpointWarning`. `stop` may give a poor run up.
 
+    With `features` of the items of `data`, in the same order, items are placed by them, too; `feature_map` is a map to
+    begin with, learned together with `initial`.
+
     `save` is called with the result before the last checkpoint is written, so that a full disk costs the checkpoint and
     not the model. If it succeeds, the checkpoint of a run that was not interrupted is no longer needed and is removed.
 
@@ -95,12 +103,14 @@ def train(
     config = (config or Training()).resolve(data)
     plan = config.plan(len(data))
     where = resolve(device)
+    if features is not None:
+        _check_features(features, data, config)
     if not checkpoint_seconds >= 0:
         raise ArgumentError(f"checkpoint_seconds must be >= 0, got {checkpoint_seconds}")
     if resume and checkpoint is None:
         raise ArgumentError("resume is True, but no checkpoint was named; give the path of one")
     group = join_group(where)
-    share = None if group is None else take_share(group, config, where)
+    share = None if group is None else take_share(group, config, where, has_features=features is not None)
     is_first = is_first_process()
     if checkpoint is not None and is_first:
         refuse_unwritable(checkpoint)
@@ -108,12 +118,13 @@ def train(
         if checkpoint is not None and is_first:
             held.enter_context(lock_output(checkpoint))
         first = _first_vectors(data, config, initial, where, share)
-        run, standing, file = Run(data, config, first, share), Standing(), None
+        run, standing, file = Run(data, config, first, features, feature_map, share), Standing(), None
         if checkpoint is not None:
             is_validated = validate is not None
-            identity = fingerprint(data, config, initial, where, validated=is_validated)
+            identity = fingerprint(data, config, initial, where, validated=is_validated, features=features)
             if is_first:
-                refuse_lack_of_room({checkpoint: estimate_checkpoint(data, config, validated=is_validated)})
+                size = estimate_checkpoint(data, config, validated=is_validated, features=features)
+                refuse_lack_of_room({checkpoint: size})
             file = (CheckpointFile if share is None else CheckpointSet)(checkpoint, identity, len(data))
             if resume:
                 standing = file.load(run)
@@ -149,10 +160,11 @@ def train(
                 given_up = True
                 break
         ended = _why_ended(standing.history, plan, config.patience) or ("given up" if given_up else "interrupted")
+        learned = standing.best_map if standing.best else run.copy_feature_map()
         vectors = standing.best or run.held.copy()
         if share is not None:
             vectors = gather_vectors(vectors, data, share)
-        trained = Trained(vectors, config, standing.history, ended)
+        trained = Trained(vectors, config, standing.history, ended, learned)
         _keep(trained, save, file, run, standing)
     return trained
 
@@ -172,10 +184,10 @@ def _keep(
         except Exception as error:  # the run is worth keeping all the more
             failure = error
     if _agree(run.share, failure is not None)[0]:
-        error = failure or LostProcessError("process 0 could not save the model")
+        failure = failure or LostProcessError("process 0 could not save the model; see its message")
         if file is not None and file.try_save(run, standing, "the run is lost unless its model can be saved"):
-            error.add_note(f"{file.path} holds the whole run; resume it to save its model without more training")
-        raise error
+            failure.add_note(f"{file.path} holds the whole run; resume it to save its model without more training")
+        raise failure
     if file is not None and (save is None or trained.ended == "interrupted"):
         file.try_save(run, standing, "the run cannot be resumed from here, but its model is whole")
     elif file is not None:
@@ -204,6 +216,16 @@ def make_batches(run: Run, data: Interactions, device: torch.device) -> Batches:
 def _agree(share: Share | None, *flags: bool) -> Sequence[bool]:
     """Return the flags, in a run of several processes those that any of them has set."""
     return flags if share is None else share.group.agree(*flags)
+
+
+def _check_features(features: Features, data: Interactions, config: Training) -> None:
+    """Raise an error unless the features are those of the items of the data, and the space can take them."""
+    if config.constraint != "sphere":
+        raise ArgumentError(
+            f"item features need constraint 'sphere', got {quote(config.constraint)}; leave one of them"
+        )
+    if features.item_ids != data.item_ids:
+        raise ArgumentError("features must be those of the items of data, in the same order; use features.align")
 
 
 def _first_vectors(
@@ -255,7 +277,7 @@ def _end_epoch(run: Run, standing: Standing, validate: Validate | None) -> None:
             raise TrainingError(f"validate gave {metric} after epoch {record.epoch}; it must give a finite number")
         standing.history = standing.history.with_epoch(replace(record, metric=metric))
         if standing.history.is_best():
-            standing.best = run.held.copy()
+            standing.best, standing.best_map = run.held.copy(), run.copy_feature_map()
     standing.begin_epoch()
     run.sums.zero_()
 

@@ -18,7 +18,7 @@ PEERS: Mapping[str, ComparedModel] = {
 }
 """The built-in peers: what a user might take instead."""
 
-_OURS = ("accurate", "balanced", "niche")
+_OURS = ("accurate", "fast", "balanced", "niche")
 
 
 def default_models() -> list[str]:

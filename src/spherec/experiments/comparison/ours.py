@@ -27,6 +27,7 @@ _HINGE: SearchValues = {
 PRESET_SEARCHES: dict[str, SearchValues] = {
     # One model, which takes its temperature from the data, asked with more or less mainstream lists.
     "accurate": {},
+    "fast": {},
     "balanced": {},
     "niche": {},
     "two-stage": {**_HINGE, "sampler.beta": _BETAS, "sampler.sharpness": (0.0, 0.02, 0.05)},

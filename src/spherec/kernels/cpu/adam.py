@@ -1,12 +1,14 @@
 """Rows of dense Adam at sparse cost: read as of now, and moved by a gradient. `spherec.optim` has the formulas."""
 
 import math
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from spherec.device import run_at_once, split_work
 from spherec.geometry import SHORTEST
 from spherec.kernels.cpu.compiled import compiled
 from spherec.kernels.protocol import AdamRates, AdamState, Floats, Ints
@@ -17,6 +19,7 @@ State = tuple[Floats, Floats, Floats, Ints]
 Constants = tuple[Doubles, Doubles, Doubles, Doubles]
 """lr, ε, β₁, β₂ (4,); A, B (S,); powers (G, 4) of the `_bases`, so that short gaps need no call of pow"""
 
+_WORK = 50  # multiplications that take as long as one number of a row: a root, a quotient, memory
 _SHORT_GAP = 4096  # G, steps; for longer gaps powers are computed anew
 
 
@@ -25,6 +28,7 @@ class CpuRows:
 
     def __init__(self, state: AdamState, rates: AdamRates, *, ball: bool) -> None:
         self._steps = state.steps
+        self._dim = state.table.shape[1]
         self._arrays: State = (state.table.numpy(), state.mean.numpy(), state.square.numpy(), state.last.numpy())
         numbers = np.array([rates.learning_rate, rates.epsilon, rates.beta1, rates.beta2])
         self._constants: Constants = (
@@ -35,12 +39,16 @@ class CpuRows:
         )
         self._correction = rates.correction.numpy()  # (S,)
         self._longest = 1.0 if ball else float("inf")
-        self._latest = np.full(len(state.table), -1, np.int32)  # (n,) scratch of `_link_rows`
+        self._latest = np.full(len(state.table), -1, np.int32)  # (n,) scratch of `link_rows`
 
     def read(self, index: Tensor) -> Tensor:
         """Return the rows (m, D) at indices (m,) as of now."""
-        rows = torch.empty(len(index), self._arrays[0].shape[1])
-        read_rows(self._arrays, int(self._steps), index.numpy(), self._constants, self._longest, rows.numpy())
+        rows, places, now = torch.empty(len(index), self._dim), index.numpy(), int(self._steps)
+
+        def read(some: slice) -> None:
+            read_rows(self._arrays, now, places[some], self._constants, self._longest, rows[some].numpy())
+
+        run_at_once([partial(read, some) for some in split_work(len(rows), rows.numel() * _WORK)])
         return rows
 
     def read_range(self, first: int, past: int) -> Tensor:
@@ -51,8 +59,14 @@ class CpuRows:
         """Make the next step: gradients (m, D) for the rows at indices (m,); those of the same row add up."""
         now = int(self._steps)
         correction = float(self._correction[min(now + 1, len(self._correction) - 1)])  # c
-        given = index.numpy(), gradient.numpy(), self._constants, correction, self._longest, self._latest
-        move_rows(self._arrays, now, *given)
+        given = index.numpy(), gradient.numpy()
+        heads, next_of = link_rows(*given, self._longest, self._latest)
+
+        def move(some: slice) -> None:
+            lists = heads[some], next_of
+            move_rows(self._arrays, now, *given, lists, self._constants, correction, self._longest)
+
+        run_at_once([partial(move, some) for some in split_work(len(heads), len(heads) * self._dim * _WORK)])
 
 
 def scale_to_unit(rows: Tensor) -> Tensor:
@@ -97,12 +111,12 @@ def move_rows(
     now: int,
     index: Ints,  # (m,)
     gradient: Floats,  # (m, D)
+    lists: tuple[NDArray[np.int32], NDArray[np.int32]],  # of `link_rows`: heads of the rows to move, next_of
     constants: Constants,
     correction: float,  # c at the step after `now`
     longest: float,
-    latest: NDArray[np.int32],  # (n,) all -1, and so again when done
 ) -> None:
-    """Make step `now` + 1: each row at `index` moves once, by the sum of its gradients.
+    """Make step `now` + 1: each row of the lists moves once, by the sum of its gradients.
 
     A row without a gradient may be left alone, because reading it later gives the same; but where rows are shortened,
     it is shortened now.
@@ -112,7 +126,7 @@ def move_rows(
     rate = np.float32(rates[0] * correction)
     epsilon = np.float32(rates[1] * math.sqrt(1 - rates[3] ** (now + 1)))
     new_mean, new_square = np.float32(1 - rates[2]), np.float32(1 - rates[3])
-    firsts, next_of = _link_rows(index, gradient, longest, latest)
+    firsts, next_of = lists
     factors = _factors(last, now, index[firsts], constants)
     total = np.empty(table.shape[1], np.float32)
     for k in range(len(firsts)):
@@ -140,8 +154,11 @@ def move_rows(
 
 
 @compiled(error_model="numpy")
-def _link_rows(
-    index: Ints, gradient: Floats, longest: float, latest: NDArray[np.int32]
+def link_rows(
+    index: Ints,  # (m,)
+    gradient: Floats,  # (m, D)
+    longest: float,
+    latest: NDArray[np.int32],  # (n,) all -1, and so again when done
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Link the places (m,) that name the same row into one list for each row.
 
@@ -154,9 +171,11 @@ def _link_rows(
     count = 0
     for at in range(len(index)):
         if longest == np.inf:
-            values, has_gradient = gradient[at], False
-            for d in range(len(values)):
-                has_gradient |= values[d] != 0
+            values = gradient[at]
+            has_gradient = values[0] != 0
+            if not has_gradient:  # rare, unless all of them are 0
+                for d in range(1, len(values)):
+                    has_gradient |= values[d] != 0
             if not has_gradient:
                 continue
         before = latest[index[at]]  # the last place of this row so far

@@ -7,6 +7,7 @@ pair can be drawn from all candidates instead, without a change of the law.
 """
 
 import math
+from functools import partial
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from spherec import rng
+from spherec.device import run_at_once, split_work
 from spherec.kernels.cpu.compiled import compiled
 from spherec.kernels.protocol import Candidates, Directions, Flags, Floats, Ints, LawTables, OwnItems, TwoStageLaw
 from spherec.kernels.reference.negatives import count_repeats, weigh
@@ -22,6 +24,7 @@ from spherec.process_group import ShareGenerator
 Guide = NDArray[np.int32]
 
 _AT_ONCE = 1 << 20  # numbers looked up at once
+_LOOK = 32  # multiplications that take as long as a place of a mask, or an item of a user
 _WIDEST = 80.0  # between the logarithms of two weights; exp(-87) is about the smallest float32
 _NEAR = 0.5  # share of the candidates with s >= 0, about
 _LEVEL_BITS = 10  # bits of u that select an entry of the threshold table
@@ -59,12 +62,20 @@ class CpuMembership:
     def __init__(self, own: OwnItems, device: torch.device | None = None) -> None:
         del device
         self._rows = own.starts, own.items
-        self._column = np.full(own.n_items, -1, dtype=np.int32)  # (I,) scratch of `mark_own`
+        self._counts = np.diff(own.starts)  # (U,)
+        self._column = np.full(own.n_items, -1, dtype=np.int32)  # (I,) scratch of `link_places`
 
     def mask(self, users: Tensor, items: Tensor) -> Tensor:
         """Return a mask (B, C): whether user b (B,) has item c (C,)."""
-        mask = torch.zeros(len(users), len(items), dtype=torch.bool)
-        mark_own(users.numpy(), items.numpy(), *self._rows, self._column, mask.numpy())
+        mask, who = torch.zeros(len(users), len(items), dtype=torch.bool), users.numpy()
+        earlier = link_places(items.numpy(), self._column)
+
+        def mark(some: slice) -> None:
+            mark_own(who[some], *self._rows, self._column, earlier, mask[some].numpy())
+
+        looks = mask.numel() + int(self._counts[who].sum())
+        run_at_once([partial(mark, some) for some in split_work(len(users), looks * _LOOK)])
+        self._column[items.numpy()] = -1
         return mask
 
 
@@ -295,23 +306,29 @@ def _first_above(number: int, ascending: Ints, low: int, high: int) -> int:
 
 
 @compiled()
-def mark_own(
-    users: Ints,  # (B,)
-    items: Ints,  # (C,)
-    starts: Ints,  # (U + 1,)
-    held: NDArray[np.int32],  # (E,) the items of user 0, then of user 1 …
-    column: NDArray[np.int32],  # (I,) all -1, and so again when done
-    mask: Flags,  # (B, C) all false
-) -> None:
-    """Set mask[b, c] where user b has item c.
+def link_places(items: Ints, column: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Link the places of each of the items (C,): a linked list for each item.
 
-    `column` holds the last place of an item among `items`, and `earlier` links each place to the one before it with
-    the same item: a linked list for each item.
+    Writes the last place of each item into `column` (I,), which is all -1. Returns for each place the one before it
+    with the same item (C,), -1 at the first.
     """
     earlier = np.empty(len(items), np.int32)
     for place in range(len(items)):
         earlier[place] = column[items[place]]
         column[items[place]] = place
+    return earlier
+
+
+@compiled()
+def mark_own(
+    users: Ints,  # (B,)
+    starts: Ints,  # (U + 1,)
+    held: NDArray[np.int32],  # (E,) the items of user 0, then of user 1 …
+    column: NDArray[np.int32],  # (I,) and `earlier` (C,), of `link_places`
+    earlier: NDArray[np.int32],
+    mask: Flags,  # (B, C) all false
+) -> None:
+    """Set mask[b, c] where user b has item c."""
     for row in range(len(users)):
         user = users[row]
         for at in range(starts[user], starts[user + 1]):
@@ -319,8 +336,6 @@ def mark_own(
             while place >= 0:
                 mask[row, place] = True
                 place = earlier[place]
-    for place in range(len(items)):
-        column[items[place]] = -1
 
 
 def threshold_table(exponent: float, cap: float) -> tuple[Floats, float]:

@@ -1,11 +1,13 @@
 """Softmin over a shared pool and its gradient: three products, and one pass over the table between them.
 
 `spherec.kernels.reference.softmin` has the formula. A row of the table stays in the cache from the similarities to the
-forces. The pairs of a batch are divided among the threads of the step.
+forces. The threads of a step share the subspaces, or where these do not divide evenly, the pairs of each.
 """
 
 import math
 from functools import partial
+from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from spherec.device import run_at_once, split_work
-from spherec.geometry import SHORTEST, each_subspace
+from spherec.geometry import SHORTEST
 from spherec.kernels.cpu.compiled import compiled
 from spherec.kernels.protocol import Flags, Floats
 
@@ -33,63 +35,94 @@ def softmin_gradient(
     n_items: int,
 ) -> tuple[Tensor, Tensor]:
     """Return the gradient, shaped as the rows, and three sums (3,): loss, active pairs, places without a negative."""
-
-    def gradient(part: Tensor) -> tuple[Tensor, Tensor]:
-        return _gradient(part, valid, log_q, weights, dial, temperature=temperature, gamma=gamma, n_items=n_items)
-
-    return each_subspace(gradient, rows)
-
-
-def _gradient(
-    rows: Tensor,  # (2 B + N, D), with reach (2 B + N, D + 1)
-    valid: Tensor,
-    log_q: Tensor | None,
-    weights: Tensor | None,
-    dial: Tensor | None,
-    *,
-    temperature: float,
-    gamma: float,
-    n_items: int,
-) -> tuple[Tensor, Tensor]:
-    """Return the same in one subspace."""
     n, pool = valid.shape
-    dim = rows.shape[1] - (dial is not None)
-    vectors, inverse, reach = torch.empty(len(rows), dim), np.empty(len(rows), np.float32), np.zeros(len(rows), "f4")
-    is_finite = normalize_rows(rows.numpy(), vectors.numpy(), inverse, reach)
-    users, negatives = vectors[:n], vectors[2 * n :]  # (B, D), (N, D)
     bias = np.zeros(pool, "f4") if log_q is None else gamma * (log_q[0].numpy() + np.float32(math.log(n_items)))  # (N,)
     shares, weight = (np.ones(n, "f4") if one is None else one.numpy() for one in (dial, weights))  # (B,)
-    table, pulled, pull = torch.empty(n, pool), torch.empty(n, dim), np.empty(n, np.float32)  # (B, N), (B, D), (B,)
-    ranges = split_work(n, n * pool * dim)
-    pushed = torch.empty(len(ranges), pool, dim)  # (parts, N, D)
-    pushed_reach = np.zeros((len(ranges), pool), np.float32)
-
-    def compute(part: int, pairs: slice) -> tuple[float, int]:
-        block = torch.mm(users[pairs], negatives.T, out=table[pairs])  # (b, N) s
-        sums = fill_forces(
-            block.numpy(),
-            valid[pairs].numpy(),
-            vectors.numpy(),
-            reach,
-            (pairs.start, n),
-            bias,
-            shares,
-            weight,
-            np.float32(temperature),
-            pull,
-            pushed_reach[part],
-        )
-        torch.mm(block, negatives, out=pulled[pairs])
-        torch.mm(block.T, users[pairs], out=pushed[part])
-        return sums
-
-    sums = run_at_once([partial(compute, part, pairs) for part, pairs in enumerate(ranges)])
-    gradient = torch.empty_like(rows)
-    forces = pulled.numpy(), pushed.numpy(), pull, pushed_reach
-    fill_rows(vectors.numpy(), inverse, forces, shares, np.float32(temperature), gradient.numpy())
-    loss, active = (sum(each) for each in zip(*sums, strict=True))
+    batch = _Batch(valid, bias, shares, weight, np.float32(temperature), _split_pairs(rows, n, pool))
+    gradient, dim = torch.empty_like(rows), rows.shape[2] - (dial is not None)
+    spaces = [_Subspace(batch, *each, dim=dim) for each in zip(rows, gradient, strict=True)]
+    tasks = list(product(spaces, range(len(batch.parts))))
+    is_finite = all(run_at_once([partial(space.normalize, part) for space, part in tasks]))
+    sums = run_at_once([partial(space.compute_forces, part) for space, part in tasks])
+    run_at_once([partial(space.fill_gradient, part) for space, part in tasks])
+    loss, active = (sum(each) / len(spaces) for each in zip(*sums, strict=True))
     masked = valid.numel() - np.count_nonzero(valid.numpy())
     return gradient, torch.tensor([loss if is_finite else math.nan, active, masked], dtype=torch.float64)
+
+
+def _split_pairs(rows: Tensor, n: int, pool: int) -> list[slice]:
+    """Return the ranges of n pairs that are computed by themselves in each subspace: one if subspaces suffice."""
+    spaces, _, dim = rows.shape
+    parts = split_work(n, spaces * n * pool * dim)
+    return [slice(0, n)] if spaces % len(parts) == 0 else parts
+
+
+class _Batch(NamedTuple):
+    """The arguments of a gradient that all subspaces share."""
+
+    valid: Tensor
+    "(B, N)"
+    bias: Floats
+    "(N,) γ log(q I)"
+    dial: Floats
+    "(B,) λ"
+    weight: Floats
+    "(B,)"
+    temperature: np.float32
+    parts: list[slice]
+    "Ranges of pairs."
+
+
+class _Subspace:
+    """The gradient in one subspace, in three passes. Each is called once for each part of the batch."""
+
+    def __init__(self, batch: _Batch, rows: Tensor, gradient: Tensor, *, dim: int) -> None:
+        (n, pool), parts = batch.valid.shape, len(batch.parts)
+        self._batch, self._rows, self._gradient = batch, rows, gradient  # …, (2 B + N, d | d + 1), the same
+        self._vectors, self._inverse = torch.empty(len(rows), dim), np.empty(len(rows), np.float32)
+        self._reach = np.zeros(len(rows), np.float32)
+        self._pulled, self._pull = torch.empty(n, dim), np.empty(n, np.float32)
+        self._pushed, self._pushed_reach = torch.empty(parts, pool, dim), np.zeros((parts, pool), np.float32)
+
+    def normalize(self, part: int) -> bool:
+        """Compute the vectors of a share of the rows, and tell whether all numbers are finite."""
+        some = slice(*self._share(part))
+        given = self._rows[some].numpy(), self._vectors[some].numpy()
+        return normalize_rows(*given, self._inverse[some], self._reach[some])
+
+    def compute_forces(self, part: int) -> tuple[float, int]:
+        """Compute the forces between some pairs and the pool; return the losses' sum and the number of active pairs."""
+        batch, (n, _) = self._batch, self._batch.valid.shape
+        pairs = batch.parts[part]
+        users, negatives = self._vectors[pairs], self._vectors[2 * n :]  # (b, d), (N, d)
+        table = users @ negatives.T  # (b, N) s
+        sums = fill_forces(
+            table.numpy(),
+            batch.valid[pairs].numpy(),
+            self._vectors.numpy(),
+            self._reach,
+            (pairs.start, n),
+            batch.bias,
+            batch.dial,
+            batch.weight,
+            batch.temperature,
+            self._pull,
+            self._pushed_reach[part],
+        )
+        torch.mm(table, negatives, out=self._pulled[pairs])
+        torch.mm(table.T, users, out=self._pushed[part])
+        return sums
+
+    def fill_gradient(self, part: int) -> None:
+        """Write the gradient of a share of the rows."""
+        forces = self._pulled.numpy(), self._pushed.numpy(), self._pull, self._pushed_reach
+        given = self._vectors.numpy(), self._inverse, forces, self._batch.dial, self._batch.temperature
+        fill_rows(self._share(part), *given, self._gradient.numpy())
+
+    def _share(self, part: int) -> tuple[int, int]:
+        """Return the first row of a share of the rows, and that past the last."""
+        parts = len(self._batch.parts)
+        return len(self._rows) * part // parts, len(self._rows) * (part + 1) // parts
 
 
 @compiled(error_model="numpy", fastmath={"reassoc", "contract"})
@@ -215,6 +248,7 @@ def _exponentiate(row: Floats, highest: np.float32, mantissa: Floats, power: NDA
 
 @compiled(error_model="numpy", fastmath={"reassoc", "contract"})
 def fill_rows(
+    some: tuple[int, int],  # first row, and that past the last
     vectors: Floats,  # (2 B + N, D)
     inverse: Floats,  # (2 B + N,)
     forces: tuple[Floats, Floats, Floats, Floats],  # on users (B, D), on negatives (parts, N, D); pull, pushed_reach
@@ -222,10 +256,10 @@ def fill_rows(
     temperature: np.float32,
     gradient: Floats,  # (2 B + N, D), with reach (2 B + N, D + 1)
 ) -> None:
-    """Write the gradient of the raw rows: what is left of the forces on unit vectors without the part along them."""
+    """Write the gradient of some raw rows: what is left of the forces on unit vectors without the part along them."""
     pulled, pushed, pull, pushed_reach = forces
     pairs, dim = pulled.shape
-    for at in range(len(vectors)):
+    for at in range(*some):
         row, vector = gradient[at], vectors[at]
         if at < pairs:
             for d in range(dim):

@@ -1,0 +1,146 @@
+"""Items that nobody has yet: placed by their features, next to all others."""
+
+import warnings
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from spherec.artifact import Artifact
+from spherec.data.features import Features
+from spherec.data.ids import IdMap, refuse_twins
+from spherec.data.interactions import Interactions
+from spherec.embedding import FeatureMap
+from spherec.errors import ArgumentError, DataError, UnknownContentWarning, enumerate_ids, quote
+from spherec.training.step import measure_lengths, place_rows
+
+_WITHOUT = "the model was trained without item features, so it cannot place items by them; fit it with item_features=…"
+
+
+def fit_features(content: Any, data: Interactions, item: str | None) -> Features:
+    """Return the features that `fit` is given: `Features`, a data frame with the ids in `item`, or a matrix."""
+    if isinstance(content, Features):
+        return content
+    if hasattr(content, "columns"):
+        if item is None or item not in content.columns:
+            shown = ", ".join(map(quote, list(content.columns)[:12]))
+            named = "no column of items is named" if item is None else f"there is no column {quote(item)}"
+            raise ArgumentError(
+                f"item_features: {named} among {shown}; give spherec.Features.from_frame(frame, item=…) instead"
+            )
+        return Features.from_frame(content, item=item)
+    if hasattr(content, "shape") and len(content.shape) == 2 and content.shape[0] != data.n_items:
+        raise DataError(
+            f"item_features has {content.shape[0]:,} rows, but the data {data.n_items:,} items; give a row for each, "
+            "in the order of data.item_ids, or spherec.Features.from_matrix(matrix, item_ids)"
+        )
+    return Features.from_matrix(content, data.item_ids)
+
+
+def transform_features(
+    artifact: Artifact, tables: tuple[Any, ...], item_ids: Iterable[Hashable] | None = None
+) -> Features:
+    """Return the features of other items by the model's transformation; `Features` must have been made by it."""
+    if artifact.features is None:
+        raise ArgumentError(_WITHOUT)
+    if len(tables) == 1 and isinstance(tables[0], Features):
+        if not _is_same(tables[0], artifact.features):
+            raise ArgumentError(
+                "these features were not made by the model's transformation; give the tables themselves, or what "
+                "model.artifact.features.transform(…) returns"
+            )
+        return tables[0]
+    features = artifact.features.transform(*tables, item_ids=item_ids)
+    ignored = [f"{what} ({count:,})" for what, count in features.left_out if "unknown" in what]
+    if ignored:
+        text = f"the model does not know some content of these items, and ignores it: {', '.join(ignored)}"
+        warnings.warn(UnknownContentWarning(text), stacklevel=3)
+    return features
+
+
+def extend_items(data: Interactions, item_ids: Iterable[Hashable], names: Mapping[Any, str] | None) -> Interactions:
+    """Return the interactions with more items, which come last and which nobody has."""
+    added = list(item_ids)
+    refuse_twins(data.item_ids, added, "the data has the item", "the features have")
+    if not added:
+        return data
+    old, new = data.item_ids.array, IdMap(added).array
+    if old.dtype != new.dtype:  # NumPy would turn one type into the other
+        old, new = old.astype(object), new.astype(object)
+    grown = replace(data, item_ids=IdMap(np.concatenate((old, new))), item_names=None)
+    if data.item_names is None and not names:
+        return grown
+    extra = names or {}
+    more = tuple(extra.get(item) or extra.get(str(item)) or None for item in added)
+    return replace(grown, item_names=(*(data.item_names or (None,) * data.n_items), *more))
+
+
+def add_placed_items(artifact: Artifact, features: Features, names: Mapping[Any, str] | None) -> Artifact:
+    """Return the model with new items at the places that their features give them; nothing else moves."""
+    known, learned, data, config = artifact.features, artifact.feature_map, artifact.data, artifact.config
+    if known is None or learned is None:
+        raise ArgumentError(_WITHOUT)
+    there = [features.item_ids[int(at)] for at in np.flatnonzero(data.item_ids.find(features.item_ids) >= 0)]
+    if there:
+        raise DataError(f"the model knows {_count(there)} already: {enumerate_ids(there)}; leave them out")
+    blank = [features.item_ids[int(at)] for at in np.flatnonzero(~features.known)]
+    if blank:
+        raise DataError(
+            f"{_count(blank)} of the table cannot be placed, because they have no features: {enumerate_ids(blank)}; "
+            "leave them out, or describe them"
+        )
+    grown = extend_items(data, features.item_ids, names)
+    rows = learned.place(torch.tensor(features.matrix))  # (n, P, d)
+    vectors = artifact.vectors
+    reach = None
+    if vectors.item_reach is not None:
+        reach = torch.cat((vectors.item_reach, predict_reach(rows, config.loss.fold_in_temperature)))
+    placed = place_rows(rows, vectors.constraint, reach=config.reach)  # (n, D)
+    stored = artifact.stored_fold_in
+    if stored is not None:
+        stored = replace(stored, law=np.concatenate((stored.law, np.zeros(features.n_items))))
+    lengths = torch.cat((learned.lengths, measure_lengths(rows, reach=config.reach)))
+    return replace(
+        artifact,
+        vectors=replace(vectors, item_table=torch.cat((vectors.item_table, placed)), item_reach=reach),
+        data=grown,
+        checksum=None,
+        stored_fold_in=stored,
+        features=append_features(known, features, grown.item_ids),
+        feature_map=FeatureMap(learned.weights, lengths),
+    )
+
+
+def append_features(old: Features, new: Features, item_ids: IdMap) -> Features:
+    """Return the features of all these items: those of `new` where it knows the item, else those of `old`."""
+    numbers = np.zeros((len(item_ids), old.n_features), dtype=np.float32)
+    known = np.zeros(len(item_ids), dtype=bool)
+    for features in (old, new):
+        index = item_ids.find(features.item_ids)  # (n,)
+        here = (index >= 0) & features.known
+        numbers[index[here]], known[index[here]] = features.matrix[here], True
+    return Features(item_ids, numbers, known, old.transformation, (*old.left_out, *new.left_out))
+
+
+def predict_reach(rows: Tensor, temperature: float) -> Tensor:
+    """Return the reach (n, P), as it adds to a score, of raw rows (n, P, d + 1)."""
+    return rows[..., -1] * temperature
+
+
+def _is_same(mine: Features, model: Features) -> bool:
+    """Tell whether both were made by the same fitted transformation."""
+    if mine.transformation is model.transformation:
+        return True
+    (arrays, fields), (others, other_fields) = (one.transformation.to_arrays() for one in (mine, model))
+    return (
+        fields == other_fields
+        and arrays.keys() == others.keys()
+        and all(np.array_equal(array, others[name]) for name, array in arrays.items())
+    )
+
+
+def _count(items: list[Hashable]) -> str:
+    return f"{len(items):,} item{'' if len(items) == 1 else 's'}"

@@ -1,0 +1,338 @@
+"""Items that nobody has: in fit, added to a model, recommended as all others, learned by partial_fit, kept in files."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import spherec
+from spherec.artifact import Artifact, read_tensors, write_tensors
+from spherec.data.features import Features
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError, DataError, UnknownContentWarning, UnknownIdError
+from spherec.sampling import Uniform
+from spherec.training.step import place_rows
+
+GENRES = ["crime", "novel", "poems", "travel"]
+WORDS = {
+    "crime": "murder town detective",
+    "novel": "love family sea",
+    "poems": "verse rhyme song",
+    "travel": "road map",
+}
+
+
+def book(number, genre=None):
+    genre = genre or GENRES[number % 4]
+    random = np.random.default_rng(number)
+    blurb = " ".join(random.permutation(f"{WORDS[genre]} a story of the old book".split()))
+    return {"isbn": f"b{number}", "genre": genre, "year": 1990 + number, "blurb": blurb}
+
+
+BOOKS = pd.DataFrame([book(number) for number in range(40)])
+NEW = pd.DataFrame([book(number) for number in range(100, 112)])
+
+
+def events():
+    """Readers of one genre each; nobody has the last four books."""
+    random = np.random.default_rng(0)
+    rows = []
+    for reader in range(48):
+        own = random.choice([number for number in range(36) if number % 4 == reader % 4], 6, replace=False)
+        rows += [{"reader": f"r{reader}", "isbn": f"b{number}"} for number in own]
+    return pd.DataFrame(rows)
+
+
+EVENTS = events()
+SETTINGS = {
+    "preset": "accurate",
+    "dim": 16,
+    "epochs": 40,
+    "batch_size": 64,
+    "sampler": {"negatives": 30},
+    "optimizer": {"learning_rate": 0.03},
+}
+
+
+def fitted(frame=EVENTS, features=BOOKS, **settings):
+    model = spherec.CML(**{**SETTINGS, "device": "cpu", **settings})
+    return model.fit(frame, user="reader", item="isbn", item_features=features)
+
+
+@pytest.fixture(scope="module")
+def blob():
+    return pickle.dumps(fitted())
+
+
+@pytest.fixture
+def model(blob):
+    return pickle.loads(blob)
+
+
+def genres_of(results, column="item"):
+    known = pd.concat((BOOKS, NEW)).set_index("isbn").genre
+    return [known[getattr(one, column)] for one in results]
+
+
+def test_items_that_only_the_features_have_are_in_the_model(model):
+    assert set(model.data.item_ids) == set(BOOKS.isbn)
+    only_new = model.recommend("r1", k=4, only=["b36", "b37", "b38", "b39"])
+    assert genres_of(only_new)[0] == "novel"
+    assert model.artifact.features.item_ids == model.data.item_ids
+
+
+@pytest.mark.parametrize("settings", [{}, {"subspace_dim": 8}, {"reach": False, "mainstream": 1.0}], ids=str)
+def test_an_added_item_has_the_vector_that_training_gives_to_such_an_item(settings):
+    model = fitted(**settings)
+    twin = BOOKS[BOOKS.isbn == "b38"].assign(isbn="twin")  # nobody has b38
+    model.add_items(twin)
+    old, new = model.data.item_ids.index_of(["b38", "twin"])
+    torch.testing.assert_close(model.vectors.item_table[new], model.vectors.item_table[old])
+    torch.testing.assert_close(model.artifact.feature_map.lengths[new], model.artifact.feature_map.lengths[old])
+    if model.vectors.item_reach is not None:
+        torch.testing.assert_close(model.vectors.item_reach[new], model.vectors.item_reach[old])
+
+
+def test_added_items_are_used_as_all_others(model, tmp_path):
+    before, lists = model.vectors, model.recommend("r2", k=36)
+    assert model.add_items(NEW, names={"b100": "A murder", "b101": "The sea"}) is model
+    assert torch.equal(model.vectors.item_table[: before.n_items], before.item_table)
+    assert torch.equal(model.vectors.user_table, before.user_table)
+    kept = model.recommend("r2", k=36, exclude=list(NEW.isbn))
+    assert [one.item for one in kept] == [one.item for one in lists]
+    np.testing.assert_allclose([one.score for one in kept], [one.score for one in lists], atol=1e-6)
+    new = model.recommend("r0", k=3, only=list(NEW.isbn))
+    assert genres_of(new) == ["crime"] * 3
+    assert {one.name for one in model.similar_items("b104", k=40)} >= {"A murder", None}
+    assert genres_of(model.similar_items("b100", k=3), "similar") == ["crime"] * 3
+    assert genres_of(model.recommend_for(["b101", "b105"], k=5)) == ["novel"] * 5
+    assert genres_of(model.explain("r3", "b103", k=2), "because") == ["travel"] * 2
+    assert np.isfinite(model.score("r0", list(NEW.isbn))).all()
+    other = model.fold_in(pd.DataFrame({"u": ["x", "x"], "i": ["b102", "b106"]}), user="u", item="i")
+    assert genres_of(other.recommend("x", k=4)) == ["poems"] * 4
+    path = tmp_path / "books.spherec"
+    model.save(path)
+    for mmap in (False, True):
+        loaded = spherec.load(path, mmap=mmap)
+        assert list(loaded.recommend("r1", k=50)) == list(model.recommend("r1", k=50))
+        loaded.add_items(pd.DataFrame([book(200)]))
+        assert loaded.recommend("r0", k=1, only=["b200"])[0].item == "b200"
+
+
+def test_lists_through_an_index_are_the_exact_ones(model):
+    pytest.importorskip("usearch")
+    from spherec.ranking.usearch import Hnsw
+
+    model.add_items(NEW)
+    exact = model.recommend(list(model.data.user_ids), k=10)
+    model.build_index(config=Hnsw(exact_beyond=1.0))
+    assert model._state.index is not None
+    near = model.recommend(list(model.data.user_ids), k=10)
+    share = np.mean([one.item == other.item for one, other in zip(exact, near, strict=True)])
+    assert share > 0.99
+    model.add_items(pd.DataFrame([book(300)]))
+    assert model._state.index is None  # it does not have the new item
+
+
+def test_partial_fit_gives_new_items_rows_of_their_own(model):
+    model.add_items(NEW)
+    place = model.data.item_ids.index_of(["b100", "b101"])
+    alone = model.vectors.item_table[place].clone()
+    weights = model.artifact.feature_map.weights.clone()
+    # Readers of poems take a liking to the crime story b100.
+    fans = pd.DataFrame({"reader": [f"r{number}" for number in range(2, 48, 4)], "isbn": "b100"})
+    model.partial_fit(fans, user="reader", item="isbn", epochs=20, validation=0)
+    learned = model.artifact.feature_map
+    assert not torch.equal(learned.weights, weights)
+    rows = learned.place(torch.tensor(model.artifact.features.matrix[place]))
+    by_features = place_rows(rows, "sphere", reach=True)
+    of_fans, of_other = (model.vectors.item_table[place] * by_features).sum(1).tolist()
+    assert of_other == pytest.approx(1, abs=1e-3)  # nobody has b101: still where its features are
+    assert of_fans < 0.99
+    assert float(model.vectors.item_table[place][0] @ alone[0]) < 0.98
+
+
+def test_partial_fit_takes_features_of_new_and_of_changed_items(model):
+    described = pd.DataFrame([book(100), {**book(3), "genre": "crime", "blurb": WORDS["crime"]}, book(101)])
+    pairs = pd.DataFrame({"reader": ["r0", "r4", "someone"], "isbn": ["b100", "b100", "b555"]})
+    model.partial_fit(pairs, user="reader", item="isbn", item_features=described, epochs=2, validation=0)
+    features = model.artifact.features
+    assert features.item_ids == model.data.item_ids
+    assert set(model.data.item_ids) == {*BOOKS.isbn, "b100", "b101", "b555"}
+    changed = features.transformation.transform(described).matrix[1]
+    assert np.array_equal(features.matrix[model.data.item_ids.index_of(["b3"])[0]], changed)
+    assert features.known[model.data.item_ids.index_of(["b555"])[0]] == np.False_
+    assert genres_of(model.recommend("r8", k=1, only=["b100", "b101"])) == ["crime"]
+    model.partial_fit(
+        pd.DataFrame({"reader": ["r1"], "isbn": ["b101"]}), user="reader", item="isbn", epochs=1, validation=0
+    )
+    assert model.artifact.feature_map.lengths.shape[0] == model.data.n_items
+
+
+def test_a_model_continues_where_it_was(model):
+    before = model.vectors.item_table.clone()
+    tiny = {"optimizer": {"learning_rate": 1e-12}}
+    slow = spherec.CML._make(model.config.change(tiny), "cpu", None)
+    slow._current = type(model._state).of(
+        Artifact(**{**vars_of(model.artifact), "config": model.artifact.config.change(tiny)})
+    )
+    slow.partial_fit(
+        pd.DataFrame({"reader": ["r1"], "isbn": ["b36"]}), user="reader", item="isbn", epochs=1, validation=0
+    )
+    torch.testing.assert_close(slow.vectors.item_table, before, rtol=1e-4, atol=1e-4)
+
+
+def vars_of(artifact):
+    return {name: getattr(artifact, name) for name in Artifact.__dataclass_fields__}
+
+
+@pytest.mark.parametrize("features", ["matrix", "sparse", "features", "polars"])
+def test_what_fit_takes(features):
+    data = Interactions.from_frame(EVENTS, user="reader", item="isbn")
+    frame = BOOKS.set_index("isbn").loc[list(data.item_ids)].reset_index()
+    matrix = np.eye(4)[[GENRES.index(genre) for genre in frame.genre]]
+    if features == "sparse":
+        import scipy.sparse as sp
+
+        matrix = sp.csr_array(matrix)
+    model = spherec.CML(**SETTINGS, device="cpu")
+    if features == "polars":
+        polars = pytest.importorskip("polars")
+        given, options = polars.DataFrame(EVENTS.to_dict("list")), {"user": "reader", "item": "isbn"}
+        content = polars.DataFrame(BOOKS.to_dict("list"))
+    else:
+        given, options = data, {}
+        content = Features.from_frame(BOOKS, item="isbn") if features == "features" else matrix
+    model.fit(given, item_features=content, **options)
+    assert genres_of(model.recommend("r3", k=3)) == ["travel"] * 3
+    if features in ("matrix", "sparse"):
+        rows = matrix[:2] if features == "matrix" else matrix[[0, 1]]
+        model.add_items(rows, item_ids=["n1", "n2"])
+        assert model.data.n_items == data.n_items + 2
+
+
+def test_joined_features_take_a_table_each():
+    counts = np.eye(4)[[number % 4 for number in range(40)]]
+    joined = Features.join(
+        Features.from_frame(BOOKS[["isbn", "year"]], item="isbn"), Features.from_matrix(counts, BOOKS.isbn)
+    )
+    model = fitted(features=joined)
+    model.add_items(NEW[["isbn", "year"]], counts[:12], item_ids=NEW.isbn)
+    assert genres_of(model.recommend("r2", k=2, only=list(NEW.isbn))) == ["poems"] * 2
+    with pytest.raises(ArgumentError, match="came from 2 tables, got 1"):
+        model.add_items(NEW)
+
+
+def test_content_that_is_not_known_is_named(model):
+    strange = pd.DataFrame([{**book(400), "genre": "opera"}])
+    with pytest.warns(UnknownContentWarning, match=r"ignores it: genre: unknown categories \(1\)"):
+        model.add_items(strange)
+    assert ("genre: unknown categories", 1) in model.artifact.features.left_out
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.add_items(NEW)
+
+
+WRONG = {
+    "known": (lambda: BOOKS[:2], "the model knows 2 items already: 'b0', 'b1'; leave them out"),
+    "repeated": (lambda: pd.concat((NEW, NEW[:1])), "give one row for each item"),
+    "column": (lambda: NEW.drop(columns="genre"), "there is no column 'genre'"),
+    "infinite": (lambda: NEW.assign(year=np.inf), "year"),
+    "other transformation": (
+        lambda: Features.from_frame(NEW.drop(columns="year"), item="isbn"),
+        "not made by the model's transformation",
+    ),
+    "empty": (
+        lambda: pd.DataFrame([{"isbn": "e", "genre": None, "year": None, "blurb": ""}]).astype({"year": float}),
+        "1 item of the table cannot be placed, because they have no features: 'e'",
+    ),
+    "no table": (lambda: 7, "DataFrame, got 7"),
+}
+
+
+@pytest.mark.parametrize(("table", "words"), WRONG.values(), ids=WRONG)
+@pytest.mark.filterwarnings("ignore::spherec.errors.UnknownContentWarning")
+def test_what_cannot_be_added_is_one_sentence_and_changes_nothing(model, table, words):
+    state = model._state
+    with pytest.raises((DataError, ArgumentError)) as refused:
+        model.add_items(table())
+    assert words in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert model._state is state
+
+
+def test_ids_of_another_type_are_refused():
+    frame = EVENTS.assign(isbn=EVENTS.isbn.str[1:].astype(int))
+    matrix = np.eye(4)[[number % 4 for number in range(40)]]
+    model = fitted(frame, Features.from_matrix(matrix, range(40)))
+    with pytest.raises(DataError, match="ids of another type"):
+        model.add_items(matrix[:1], item_ids=["3"])
+    with pytest.raises(DataError, match="ids of another type"):
+        fitted(frame, Features.from_matrix(matrix, [str(number) for number in range(40)]))
+
+
+def test_what_fit_refuses():
+    with pytest.raises(ArgumentError, match=r"no column 'isbn' among 'id'.*Features\.from_frame"):
+        fitted(features=BOOKS.rename(columns={"isbn": "id"}))
+    with pytest.raises(DataError, match="3 rows, but the data 36 items"):
+        fitted(features=np.eye(3))
+    with pytest.raises(DataError, match="none of the 36 items has features"):
+        fitted(features=BOOKS.assign(isbn=[f"x{number}" for number in range(40)]))
+    with pytest.raises(ArgumentError, match="item features need constraint 'sphere'"):
+        fitted(constraint="ball", reach=False, mainstream=1.0, loss={"kind": "Hinge"}, sampler=Uniform(2))
+
+
+def test_a_model_without_features_says_so():
+    plain = spherec.CML(**SETTINGS, device="cpu").fit(EVENTS, user="reader", item="isbn")
+    with pytest.raises(ArgumentError, match="trained without item features"):
+        plain.add_items(NEW)
+    with pytest.raises(ArgumentError, match="trained without item features"):
+        plain.partial_fit(
+            pd.DataFrame({"reader": ["r1"], "isbn": ["b2"]}), user="reader", item="isbn", item_features=BOOKS
+        )
+    with pytest.raises(UnknownIdError, match="add them by their features with add_items"):
+        plain.similar_items("b100")
+
+
+def test_the_version_of_the_file(model, tmp_path):
+    path = tmp_path / "m.spherec"
+    model.save(path)
+    assert read_tensors(path, "spherec-model", 3, oldest=1, remedy="")[1]["version"] == 3
+    plain = spherec.CML(**SETTINGS, device="cpu").fit(EVENTS, user="reader", item="isbn")
+    plain.save(path)
+    arrays, manifest = read_tensors(path, "spherec-model", 3, oldest=1, remedy="")
+    assert manifest["version"] == 2
+    assert not any("feature" in name for name in [*arrays, *manifest])
+
+
+FORGED = {
+    "weights": ("feature_weights", lambda array: array[:, :-1]),
+    "infinite weights": ("feature_weights", lambda array: array * np.inf),
+    "lengths": ("item_lengths", lambda array: array[:-1]),
+    "features": ("features", lambda array: array[:, :-1]),
+    "known": ("features_known", lambda array: array[:-1]),
+}
+
+
+@pytest.mark.parametrize(("name", "forge"), FORGED.values(), ids=FORGED)
+def test_a_forged_file_is_one_sentence(model, name, forge, tmp_path):
+    path = tmp_path / "m.spherec"
+    model.save(path)
+    arrays, manifest = read_tensors(path, "spherec-model", 3, oldest=1, remedy="")
+    with np.errstate(invalid="ignore"):
+        arrays[name] = forge(arrays[name])
+    del manifest["checksum"], manifest["arrays"]
+    write_tensors(path, arrays, manifest)
+    with pytest.raises(DataError, match="is damaged"):
+        spherec.load(path)
+
+
+def test_items_added_one_after_the_other_are_those_added_at_once(model, blob):
+    at_once = pickle.loads(blob).add_items(NEW)
+    for number in range(len(NEW)):
+        model.add_items(NEW[number : number + 1])
+    torch.testing.assert_close(model.vectors.item_table, at_once.vectors.item_table)
+    assert model.data == at_once.data

@@ -1,0 +1,279 @@
+"""Running the server: keys, limits, slow clients, a full queue, new models under load, an orderly end."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi", reason="needs the extra serve")
+pytest.importorskip("httpx", reason="needs httpx, of the extra dev")
+
+import httpx
+
+from spherec.errors import ArgumentError
+from spherec.recommender import load
+from spherec.serve import ServeOptions, batcher
+from tests.recommender.models import model_of, small
+from tests.serve.running import in_process, in_thread, requests_in
+
+KEY = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture(scope="module")
+def limited(model_file, tmp_path_factory):
+    """The address of a server with a key and small limits."""
+    keys = tmp_path_factory.mktemp("keys") / "keys.txt"
+    keys.write_text(f"# the keys\n{KEY}\n{KEY[::-1]}\n")
+    options = ServeOptions(model_file, api_key_file=keys, max_body=2000, body_seconds=1.0, log_requests=False)
+    with in_thread(options) as address:
+        yield address
+
+
+def raw(address, text, *, pause=0.0, parts=()):
+    """Send bytes as they are, and return all that comes back."""
+    host, _, port = address.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(text)
+        for part in parts:
+            time.sleep(pause)
+            connection.sendall(part)
+        answer = b""
+        while part := connection.recv(65536):
+            answer += part
+        return answer.decode()
+
+
+def test_keys_are_asked_for(limited):
+    for headers in ({}, {"Authorization": "Bearer wrong"}, {"X-Api-Key": KEY[:-1]}, {"Authorization": KEY}):
+        answer = httpx.get(f"{limited}/model", headers=headers)
+        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+        assert "needs a key" in answer.json()["error"]
+    for headers in ({"Authorization": f"Bearer {KEY}"}, {"X-Api-Key": KEY[::-1]}):
+        assert httpx.get(f"{limited}/model", headers=headers).status_code == 200
+    assert httpx.get(f"{limited}/health/live").status_code == 200
+
+
+@pytest.mark.parametrize("content", ["", "short", "with a space in the middle of it", "ümlaut-ümlaut-ümlaut"])
+def test_weak_keys_are_refused(tmp_path, content):
+    (tmp_path / "keys").write_text(content)
+    with pytest.raises(ArgumentError, match="openssl rand"):
+        ServeOptions(tmp_path, api_key_file=tmp_path / "keys").read_keys()
+
+
+def post(address, content, **headers):
+    headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json", **headers}
+    return httpx.post(f"{address}/recommend", content=content, headers=headers)
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "part"),
+    [
+        (b'{"users": [', 400, "no JSON"),
+        (b"[" * 1500, 400, ""),
+        (b"\xff\xfe", 400, ""),
+        (b"[]", 422, ""),
+        (b'"x"', 422, ""),
+        (b'{"users": ["\\ud800"]}', 404, "is not among"),
+        (b'{"users": [{"a": 1}]}', 422, "users.0"),
+        (b'{"vectors": [[NaN]]}', 422, "vectors.0.0"),
+        (b'{"users": [' + b"9" * 1500 + b"]}", 404, "more than 77 digits"),
+        (b'{"users": ["u1"], "k": 1e999}', 422, "k"),
+        (b'{"users": ["' + b"x" * 2000 + b'"]}', 413, "at most 2,000 bytes"),
+    ],
+)
+def test_bodies_that_are_none(limited, content, status, part):
+    answer = post(limited, content)
+    assert answer.status_code == status, answer.text
+    assert part in answer.json()["error"]
+    assert "Traceback" not in answer.text
+
+
+def test_a_body_without_a_length_is_limited_too(limited):
+    answer = post(limited, iter([b'{"users": ["', b"x" * 5000, b'"]}']))
+    assert answer.status_code == 413
+
+
+def test_slow_clients_are_told_to_leave(limited):
+    head = f"POST /recommend HTTP/1.1\r\nHost: x\r\nX-Api-Key: {KEY}\r\nContent-Length: 100\r\n"
+    slow = [(f"{head}\r\n", b"a"), (head, b"X-A: a\r\n"), ("", b""), ("GET /mo", b"d")]
+    with ThreadPoolExecutor(4) as threads:
+        for answer in threads.map(lambda one: raw(limited, one[0].encode(), pause=0.3, parts=[one[1]] * 2), slow):
+            assert answer.startswith("HTTP/1.1 408"), answer
+            assert json.loads(answer.partition("\r\n\r\n")[2])["error"].startswith("the request took")
+
+
+def test_what_is_no_http_is_refused(limited):
+    answer = raw(limited, b"\x16\x03\x01hello\r\n\r\n")
+    assert answer.startswith("HTTP/1.1 400")
+    assert json.loads(answer.partition("\r\n\r\n")[2])["error"] == "this is no HTTP request"
+
+
+def test_a_full_queue_answers_503_at_once(model_file, monkeypatch):
+    opened = threading.Event()
+
+    def wait_and_rank(queries):
+        assert opened.wait(10)
+        return rank_together(queries)
+
+    rank_together = batcher.rank_together
+    monkeypatch.setattr(batcher, "rank_together", wait_and_rank)
+    options = ServeOptions(model_file, queue=2, max_lists=2, log_requests=False)
+    with in_thread(options) as address, ThreadPoolExecutor(12) as threads:
+        asked = [threads.submit(httpx.get, f"{address}/recommend/u1", timeout=20) for _ in range(12)]
+        end = time.monotonic() + 10
+        while sum(one.done() for one in asked) < 8 and time.monotonic() < end:
+            time.sleep(0.01)
+        opened.set()
+        answers = [one.result() for one in asked]
+    refused = [answer for answer in answers if answer.status_code == 503]
+    assert 8 <= len(refused) <= 9, "one or two are ranked, two wait"
+    assert {answer.headers["retry-after"] for answer in refused} == {"1"}
+    assert {answer.status_code for answer in answers} == {200, 503}
+
+
+def pairs(items):
+    return [(item["id"], item["score"]) for item in items]
+
+
+def test_models_are_swapped_under_load(model_file, tmp_path):
+    path = tmp_path / "model.spherec"
+    versions = {}
+    files = [model_file]
+    for seed in range(2, 22):
+        files.append(tmp_path / f"{seed}.spherec")
+        model_of(small(), seed=seed, mainstream=0.4).save(files[-1])
+    for file in files:
+        model = load(file)
+        versions[model.artifact.checksum] = model
+    shutil.copy(files[0], path)
+    stop, answers = threading.Event(), []
+
+    def ask(address, seed):
+        rng = random.Random(seed)
+        with httpx.Client(base_url=address) as client:
+            while not stop.is_set():
+                user = f"u{rng.randrange(12)}"
+                answers.append((user, client.get(f"/recommend/{user}", params={"k": 5, "explain": 1})))
+
+    def swap_all(address):
+        for file in files[1:]:
+            copy = tmp_path / "next"
+            shutil.copy(file, copy)
+            copy.replace(path)
+            wanted = load(file).artifact.checksum
+            end = time.monotonic() + 10
+            while httpx.get(f"{address}/model").json()["model"] != wanted:
+                assert time.monotonic() < end
+                time.sleep(0.005)
+
+    options = ServeOptions(path, watch_seconds=0.01, log_requests=False)
+    with in_thread(options) as address, ThreadPoolExecutor(3) as threads:
+        asking = [threads.submit(ask, address, seed) for seed in range(3)]
+        try:
+            swap_all(address)
+        finally:
+            stop.set()
+        for one in asking:
+            one.result()
+        metrics = httpx.get(f"{address}/metrics").text
+    assert "spherec_model_swaps_total 20" in metrics
+    assert len(versions) == 21
+    assert {answer.status_code for _, answer in answers} == {200}
+    assert {answer.json()["model"] for _, answer in answers} <= set(versions)
+    for user, answer in random.Random(0).sample(answers, min(len(answers), 150)):
+        model = versions[answer.json()["model"]]
+        results = model.recommend(user, 5)
+        expected = list(zip(results.columns["item"], results.columns["score"], strict=True))
+        assert pairs(answer.json()["items"]) == expected, "an answer is of the model that it names"
+
+
+def test_a_file_that_cannot_be_used_leaves_the_old_model_in_place(model_file, tmp_path):
+    path = tmp_path / "model.spherec"
+    shutil.copy(model_file, path)
+    options = ServeOptions(path, watch_seconds=0.01, log_requests=False)
+    with in_thread(options) as address:
+        (tmp_path / "bad").write_bytes(b"nonsense")
+        (tmp_path / "bad").replace(path)
+        end = time.monotonic() + 10
+        while "spherec_model_failures_total 1" not in httpx.get(f"{address}/metrics").text:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert httpx.get(f"{address}/recommend/u1").status_code == 200
+
+
+def ask_until_stopped(address, seen, lock):
+    """Ask on open connections until the server takes no more; count what was sent and what was answered."""
+    with httpx.Client(base_url=address, timeout=20) as client:
+        while True:
+            try:
+                answer = client.get("/recommend/u1", params={"k": 5})
+            except httpx.ConnectError:
+                return
+            except httpx.TransportError as error:
+                with lock:
+                    seen.append(repr(error))
+                return
+            with lock:
+                seen.append(answer.status_code)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_sigterm_under_load_answers_every_request(model_file, workers):
+    seen, lock = [], threading.Lock()
+    with in_process(model_file, "--workers", workers) as (address, process):
+        threads = [threading.Thread(target=ask_until_stopped, args=(address, seen, lock)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        time.sleep(1.0)
+        process.send_signal(signal.SIGTERM)
+        for thread in threads:
+            thread.join()
+        assert process.wait(30) == 0
+    assert len(seen) > 100
+    assert set(seen) == {200}, "".join(line for line in process.log if '"info"' not in line)
+    logged = requests_in(process.log)
+    assert sum(record["path"] == "/recommend/u1" for record in logged) == len(seen)
+    assert {record["status"] for record in logged} <= {200, 503}
+    assert all(record["request_id"] and record["ms"] >= 0 for record in logged)
+
+
+@pytest.mark.slow
+def test_processes_report_the_sum_of_their_counts_and_are_started_anew(model_file):
+    with in_process(model_file, "--workers", 2) as (address, process):
+        for _ in range(40):
+            assert httpx.get(f"{address}/model").status_code == 200
+        text = httpx.get(f"{address}/metrics").text
+        (count,) = [line.split()[1] for line in text.splitlines() if 'route="model",status="200"' in line]
+        assert count == "40"
+        workers = worker_ids(process)
+        assert len(workers) == 2
+        os.kill(workers[0], signal.SIGKILL)
+        end = time.monotonic() + 30
+        while len(worker_ids(process)) < 2 or worker_ids(process) == workers:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        text = httpx.get(f"{address}/metrics").text
+        assert 'spherec_requests_total{route="model",status="200"} 40' in text, "counts of the dead one stay"
+
+
+def worker_ids(process):
+    """The processes that answer, of which `process` is the parent."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    return [int(one) for one in children if "spawn_main" in Path(f"/proc/{one}/cmdline").read_text()]
+
+
+def test_options_out_of_range_are_refused(model_file):
+    options = ServeOptions(model_file)
+    for change in ({"port": 70000}, {"workers": 0}, {"queue": 0}, {"max_lists": 600}, {"threads": 0}):
+        with pytest.raises(ArgumentError):
+            replace(options, **change)
