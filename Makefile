@@ -4,13 +4,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: house demo test faults check docs bench growth fuzz clean
+.PHONY: house demo test browser faults check docs bench growth fuzz clean
 
 demo: $(VENV)/installed  ## train the paper's model on the embedded data and recommend books
-	$(BIN)/spherec demo
+	$(BIN)/spherec demo --force
 
 test: $(VENV)/installed  ## the fast tests, two at a time
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+
+browser: $(VENV)/installed  ## the page in a real Chromium, which the system must have: apt install chromium
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[browser]'
+	$(BIN)/python -m pytest -m browser -rs tests/browser
 
 FUZZ_SECONDS ?= 120
 FUZZ_SEED ?=

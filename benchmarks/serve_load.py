@@ -1,6 +1,6 @@
 """Load on `spherec serve` and on a naive service around `model.recommend`, on one machine, over loopback.
 
-    python benchmarks/serve_load.py                                 all of it, about 6 minutes; into results/serve
+    python benchmarks/serve_load.py --docs                          all of it, about 6 minutes; into results and docs
     python benchmarks/serve_load.py --seconds 3 --requests 2000     a quick look
     python benchmarks/serve_load.py --model books.spherec           another model than the one that is trained here
 
@@ -35,6 +35,7 @@ import spherec
 
 ROOT = Path(__file__).resolve().parents[1]
 CLIENTS = (1, 16, 64)
+DOCS = ROOT / "docs/serve.md"
 K = 10
 OVERLOAD_CLIENTS, OVERLOAD_QUEUE = 256, 64
 
@@ -196,13 +197,43 @@ def train(path: Path) -> None:
     spherec.CML(epochs=5, device="cpu").fit(spherec.datasets.book_crossing(), validation=0, progress=False).save(path)
 
 
+def draw_table(record: dict[str, Any]) -> str:
+    """Return the figures as Markdown."""
+    lines = ["| | clients | requests/s | p50 ms | p95 ms | p99 ms |", "|---|--:|--:|--:|--:|--:|"]
+    for name, by_clients in record["services"].items():
+        for clients, figures in by_clients.items():
+            times = " | ".join(f"{figures[f'p{p}_ms']:.0f}" for p in (50, 95, 99))
+            lines.append(f"| {name} | {clients} | {figures['per_second']:.0f} | {times} |")
+    over, soak = record["overload"], record["soak"]
+    refused = sum(count for status, count in over["statuses"].items() if status == "503")
+    first, last = (soak["anonymous_bytes"][place] / 1e6 for place in (0, -1))
+    return "\n".join(
+        [
+            f"{record['cores']} cores; load before the run {record['load_before']:.1f}.",
+            "",
+            *lines,
+            "",
+            f"- *Exact, 64 clients*: {record['times_naive_at_64']:.1f} times the requests of the naive service.",
+            f"- *Overload*: {over['clients']} clients that ask again at once, a queue of {over['queue']}: "
+            f"{over['per_second']:.0f} lists a second, p99 {over['p99_ms']:.0f} ms, the slowest "
+            f"{over['slowest_ms']:.0f} ms; "
+            f"{refused:,} requests were turned away with 503, p99 {over['refused_p99_ms']:.0f} ms.",
+            f"- *Memory*: {first:.0f} MB after {soak['requests'] // 10:,} requests, {last:.0f} MB after "
+            f"{soak['requests']:,} (without the files that are mapped).",
+        ]
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", type=Path, default=ROOT / "results/serve/books.spherec", help="model file")
+    parser.add_argument(
+        "--model", type=Path, default=ROOT / "build/books.spherec", help="model file, trained if it is not there"
+    )
     parser.add_argument("--seconds", type=float, default=12, help="longest time of one measurement")
     parser.add_argument("--requests", type=int, default=20_000, help="most requests of one measurement")
     parser.add_argument("--soak", type=int, default=100_000, help="requests over which memory is watched")
     parser.add_argument("--output", type=Path, default=ROOT / "results/serve/load.json", help="record to write")
+    parser.add_argument("--docs", action="store_true", help="write the figures into docs/serve.md, too")
     parser.add_argument("--naive", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.naive:
@@ -210,6 +241,7 @@ def main() -> None:
         return
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     if not arguments.model.exists():
+        arguments.model.parent.mkdir(parents=True, exist_ok=True)
         train(arguments.model)
     model = spherec.load(arguments.model, mmap=True)
     users = np.random.default_rng(0).permutation(model.data.n_users)[:2000]
@@ -272,6 +304,11 @@ def main() -> None:
     record["load_after"] = os.getloadavg()[0]
     arguments.output.write_text(json.dumps(record, indent=1) + "\n")
     print(f"written to {arguments.output}")
+    if arguments.docs:
+        begin, end = "<!-- load -->\n", "<!-- end of load -->"
+        head, _, rest = DOCS.read_text().partition(begin)
+        DOCS.write_text(f"{head}{begin}{draw_table(record)}\n{end}{rest.partition(end)[2]}")
+        print(f"written to {DOCS}")
 
 
 if __name__ == "__main__":

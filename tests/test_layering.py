@@ -19,7 +19,7 @@ LEVELS = (
     {"geometry", "data", "datasets", "kernels", "memory"},
     {"embedding", "losses", "sampling", "optim", "ranking"},
     {"training", "evaluation"},
-    {"artifact", "recommender", "experiments"},
+    {"artifact", "item_map", "recommender", "experiments"},
     {"export", "serve", "bench", "cli"},
     {"__init__", "__main__"},
 )
@@ -34,6 +34,7 @@ NEIGHBOURS = {
     "embedding": {"optim"},
     "evaluation": {"training"},
     "recommender": {"artifact"},
+    "item_map": {"artifact"},
     "cli": {"export", "serve", "bench"},
 }
 POLARS_ONLY_IN = (

@@ -266,6 +266,9 @@ def each_subspace(gradient: Callable[[Tensor], tuple[Tensor, Tensor]], rows: Ten
 
     `gradient` returns both for the rows (m, d) of one subspace.
     """
+    if len(rows) == 1:
+        only, sums = gradient(rows[0])
+        return only[None], sums
     gradients, all_sums = zip(*map(gradient, rows), strict=True)
     return torch.stack(gradients), torch.stack(all_sums).mean(0)
 

@@ -99,6 +99,10 @@ class DenseAdam:
         """Return the rows (…, D) at indices (…), as of now."""
         return self._rows.read(index.reshape(-1)).view(*index.shape, self._state.table.shape[1])
 
+    def groups(self, index: Tensor, parts: int) -> Tensor:
+        """Return groups of P rows each, (P, m, D): rows P · index to P · index + P − 1 for indices (m,), as of now."""
+        return self._rows.read(index, parts).view(parts, len(index), self._state.table.shape[1])
+
     def block(self, first: int, past: int) -> Tensor:
         """Return the rows from `first` to `past` - 1, as of now."""
         return self._rows.read_range(first, past)
@@ -113,7 +117,10 @@ class DenseAdam:
         Gradients of a row that comes more than once add up.
         """
         self._rows.move(index, gradient)
-        self._state.steps.add_(1)
+
+    def step_groups(self, index: Tensor, gradient: Tensor) -> None:
+        """Make one step: gradients (P, m, D) for groups of P rows each, as `groups` returns them."""
+        self._rows.move(index, gradient.reshape(-1, gradient.shape[2]), len(gradient))
 
 
 def _make_tables(config: Adam, planned: int) -> tuple[NDArray[np.float64], ...]:

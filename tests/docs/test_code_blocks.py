@@ -66,11 +66,21 @@ def masked(text: str) -> str:
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
 @pytest.mark.filterwarnings("default")
 def test_python_blocks_run(page):
+    with contextlib.ExitStack() as servers:
+        run_blocks(page, servers)
+
+
+def run_blocks(page, servers):
+    """Run the blocks of a page in order; where it starts a server on port 8000, one is started on another port."""
     namespace = {"__name__": "__main__"}
-    printed = None
+    printed, address = None, None
     for block in blocks(page):
+        if page.name == "serve.md" and "spherec serve books.spherec" in commands(block):
+            pytest.importorskip("fastapi", reason="needs the extra serve")
+            address = servers.enter_context(serve_in_thread("books.spherec"))
+            servers.callback(lambda: namespace["server"].close())
         if block.language == "python" and not block.not_run:
-            code = "\n" * (block.line - 1) + block.text
+            code = "\n" * (block.line - 1) + block.text.replace("http://127.0.0.1:8000", address or "")
             with contextlib.redirect_stdout(io.StringIO()) as out:
                 exec(compile(code, str(page), "exec"), namespace)
             printed = out.getvalue()
@@ -79,6 +89,14 @@ def test_python_blocks_run(page):
         elif block.language == "text" and printed is not None:
             assert masked(printed) == masked(block.text), f"{page.name}, line {block.line}: it printed\n{printed}"
             printed = None
+
+
+def serve_in_thread(model):
+    """Return the address of a server, as a context."""
+    from spherec.serve import ServeOptions
+    from tests.serve.running import in_thread
+
+    return in_thread(ServeOptions(Path(model).resolve(), log_requests=False))
 
 
 def run(command: str) -> str:

@@ -111,6 +111,8 @@ def test_model_health_and_metrics(client, model):
         (422, "POST", "/recommend", {}, "needs users, items of a new user, or vectors"),
         (422, "POST", "/recommend", {"user": ["u1"]}, "user: "),
         (422, "POST", "/recommend", {"users": ["u1"] * 101}, "lists must be at most 100"),
+        (422, "POST", "/recommend", {"users": ["u1"] * 90, "k": 900}, "must be at most 20,000"),
+        (422, "POST", "/recommend", {"users": ["u1"], "explain": 21}, "explain"),
         (422, "POST", "/recommend", {"vectors": [[1.0]]}, "vectors must have 6 numbers"),
         (422, "POST", "/recommend", {"users": ["u1"], "mainstream": 1e9}, "mainstream must be a number"),
         (422, "POST", "/score", {"users": ["u1", "u2"], "items": ["i1", "i2", "i3"]}, "as many"),

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from spherec.errors import DataError
+from spherec.errors import DataError, NotEnoughMemoryError
 from spherec.geometry import DenseVectors
 from spherec.losses import Hinge, Softmin
 from spherec.optim import Adam, DenseAdam
 from spherec.ranking import ExactRanker
-from spherec.sampling import Negatives, TwoStage, Uniform
+from spherec.sampling import Negatives, Sampling, TwoStage, Uniform
 from spherec.training import train
 from spherec.training.step import Batches, Run
 from tests.sampling.checks import CPU, generator, interactions, random_rows
@@ -206,6 +206,34 @@ def test_recorded_steps_learn_what_plain_ones_do(sampler, at_once, subspace_dim,
     plain = trained(sampler=sampler, subspace_dim=subspace_dim, device=CUDA)
     assert same(recorded.vectors, plain.vectors)
     assert facts(recorded.history) == facts(plain.history)
+
+
+class Remembering(Sampling):
+    """Draws beside what it saw of the vectors in the batch before."""
+
+    negatives = 2
+
+    def build(self, train, device, *, initial_items):
+        self._seen = torch.zeros(1, dtype=torch.int64, device=device)
+        return self
+
+    def sample(self, users, positives, geometry, generator):
+        random = torch.empty(len(users), 2, dtype=torch.int64, device=users.device).random_(generator=generator)
+        items = (random + self._seen) % DATA.n_items
+        self._seen.copy_((1e6 * geometry.items(items[0]).sum()).abs().long())
+        return Negatives(items, torch.ones_like(items, dtype=torch.bool))
+
+
+def test_a_sampler_may_remember_what_it_saw(monkeypatch):
+    recorded = trained(sampler=Remembering(), device=CUDA)
+    monkeypatch.setattr("spherec.training.trainer.GraphedBatches", Batches)
+    assert same(recorded.vectors, trained(sampler=Remembering(), device=CUDA).vectors)
+
+
+def test_a_model_larger_than_the_gpu_is_refused_before_it_is_built(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (1000, 2000))
+    with pytest.raises(NotEnoughMemoryError, match="GB are free"):
+        trained(device=CUDA, dim=1 << 20)
 
 
 @each_sampler

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, NotEnoughMemoryError
 from spherec.geometry import DenseVectors
 from spherec.losses import Hinge
 from spherec.optim import Adam
 from spherec.sampling import TwoStage, Uniform
-from spherec.training import History, train
+from spherec.training import History, Training, train
 from spherec.training.step import Run
+from spherec.training.trainer import refuse_lack_of_memory
 from tests.training.runs import (
     DATA,
     SAMPLERS,
@@ -255,3 +256,13 @@ def test_defaults_need_no_config(monkeypatch):
     assert len(result.history.epochs) == 300
     assert result.ended == "all epochs done"
     assert result.vectors.dim == 128
+
+
+def test_a_model_larger_than_a_gpu_is_refused_with_what_to_do():
+    config = Training(dim=1024, subspace_dim=256, reach=True)
+    needed = 4 * 4 * (DATA.n_users + DATA.n_items) * (1024 + 4)
+    refuse_lack_of_memory(DATA, config, needed)
+    with pytest.raises(NotEnoughMemoryError) as refused:
+        refuse_lack_of_memory(DATA, config, needed - 1)
+    assert "20 users and 30 items with dim 1,024" in str(refused.value)
+    assert "take a dim of at most 1,027, drop rare users and items, or train with device='cpu'" in str(refused.value)

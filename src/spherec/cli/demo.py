@@ -1,6 +1,8 @@
 """`spherec demo`: the paper's model on the embedded data, in a few lines of the public API."""
 
+import shlex
 from collections.abc import Hashable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,7 +10,9 @@ from rich.table import Table
 
 import spherec
 from spherec.cli._output import note, show
+from spherec.cli._settings import Force, refuse_existing
 from spherec.cli.data import statistics_table
+from spherec.data.files import refuse_unwritable
 
 if TYPE_CHECKING:
     from spherec.evaluation import Scores
@@ -22,11 +26,15 @@ def demo_command(
     epochs: Annotated[
         int, typer.Option(help="Passes over the training pairs; fewer are quicker and less accurate.", min=1)
     ] = 100,
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to save the model to.")] = Path("demo.spherec"),
+    force: Force = False,
 ) -> None:
     """Train the two-stage model on Book-Crossing, compare it with the paper's, and recommend books to a reader.
 
-    Takes a few minutes on two cores.
+    Takes a few minutes on two cores, and keeps the model, to look at it with 'spherec serve'.
     """
+    refuse_unwritable(output)
+    refuse_existing(output, force)
     data = spherec.datasets.book_crossing()
     show(statistics_table(spherec.statistics(data), spherec.datasets.BOOK_CROSSING))
     fold = spherec.splits.k_fold(data, 4, seed=0)[0]
@@ -43,7 +51,9 @@ def demo_command(
         _books(fold.train, own[:_SHOWN], f"Reader {_READER} likes {len(own)} books, among them"),
         _books(fold.train, offered, "and may like"),
     )
-    note("next: spherec train YOUR-EVENTS.csv --user-column USER --item-column ITEM -o model.spherec; spherec --help")
+    model.save(output)
+    note(f"look at this model on a page: spherec serve {shlex.quote(str(output))}")
+    note("or train your own: spherec train YOUR-EVENTS.csv --user-column USER --item-column ITEM -o model.spherec")
 
 
 def _compared_with_paper(scores: "Scores") -> Table:

@@ -56,6 +56,10 @@ def serve_command(
     max_k: Annotated[int, typer.Option(help="Largest k + offset.", rich_help_panel=_LIMITS)] = 1000,
     max_lists: Annotated[int, typer.Option(help="Most lists in one request.", rich_help_panel=_LIMITS)] = 100,
     max_body: Annotated[int, typer.Option(help="Largest request in bytes.", rich_help_panel=_LIMITS)] = 1 << 20,
+    writable: Annotated[
+        bool,
+        typer.Option("--writable", help="Let POST /items add items to a model with features, and replace its file."),
+    ] = False,
     log_requests: Annotated[
         bool, typer.Option("--log-requests/--no-log-requests", help="Write a line of JSON for each request.")
     ] = True,
@@ -84,6 +88,7 @@ def serve_command(
         max_k=max_k,
         max_lists=max_lists,
         max_body=max_body,
+        writable=writable,
         log_requests=log_requests,
     )
     serve(options, announce=lambda address: note(f"serving {model} at {address} (the page), {address}/docs (the API)"))

@@ -17,6 +17,7 @@ from torch.nn.functional import pad
 
 from spherec.embedding.table import EmbeddingTable
 from spherec.kernels import Backend
+from spherec.kernels.reference.adam import spread_parts
 from spherec.optim import Adam
 
 _RATE = 2.5  # times 1/√(F + 1): the share of the learning rate at which W moves, chosen on a validation part
@@ -120,7 +121,7 @@ class FeatureTable(EmbeddingTable):
             own[:, n_users:] = of_items
         for part, to in zip(of_items, below, strict=True):
             torch.mm(numbers.T, part, out=to)
-        self.optimizer.step(torch.cat((self._places(index).reshape(-1), self._below)), every)
+        self.optimizer.step(torch.cat((spread_parts(index, self.subspaces), self._below)), every)
 
     def weights(self) -> Tensor:
         """Return W (P, F + 1, d) as it is now."""

@@ -1,6 +1,5 @@
 """An embedding that is a table of rows moved by dense Adam."""
 
-import torch
 from torch import Tensor
 
 from spherec.geometry import Constraint
@@ -18,7 +17,6 @@ class EmbeddingTable:
         self, rows: Tensor, config: Adam, *, constraint: Constraint, planned: int, kernels: Backend | None = None
     ) -> None:
         self._count, self.subspaces, self._dim = rows.shape
-        self._parts = torch.arange(self.subspaces, device=rows.device)[:, None]  # (P, 1)
         table = rows.flatten(0, 1)
         self.optimizer = DenseAdam(table, config, constraint=constraint, planned=planned, kernels=kernels)
 
@@ -28,7 +26,7 @@ class EmbeddingTable:
 
     def rows(self, index: Tensor) -> Tensor:
         """Return the raw rows (P, m, d) of numbers (m,) as they are now."""
-        return self.optimizer.rows(self._places(index))
+        return self.optimizer.groups(index, self.subspaces)
 
     def block(self, first: int, past: int) -> Tensor:
         """Return the raw rows (b, P, d) of the numbers from `first` to `past` - 1 as they are now."""
@@ -43,12 +41,8 @@ class EmbeddingTable:
     def step(self, index: Tensor, gradient: Tensor, n_users: int) -> None:
         """Make one step with gradients (P, m, d) of the rows of numbers (m,)."""
         del n_users
-        self.optimizer.step(self._places(index).reshape(-1), gradient.reshape(-1, self._dim))
+        self.optimizer.step_groups(index, gradient)
 
     def state(self) -> dict[str, Tensor]:
         """Return the table, its moments and its steps; views, not copies."""
         return self.optimizer.state()
-
-    def _places(self, index: Tensor) -> Tensor:
-        """Return the places (P, m) of numbers (m,) in the table."""
-        return index[None] if self.subspaces == 1 else index * self.subspaces + self._parts

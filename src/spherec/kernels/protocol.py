@@ -43,18 +43,22 @@ class AdamRates(NamedTuple):
 
 
 class AdamRows(Protocol):
-    """Rows of a table under dense Adam."""
+    """Rows of a table under dense Adam.
 
-    def read(self, index: Tensor) -> Tensor:
-        """Return the rows (m, D) at indices (m,) as of now, a copy."""
+    With `parts`, indices (m,) stand for groups of P rows that lie next to each other: the table's P · index to
+    P · index + P − 1. Rows (P m, D) are then the first of all groups, the second of all …
+    """
+
+    def read(self, index: Tensor, parts: int = 1) -> Tensor:
+        """Return the rows (P m, D) at indices (m,) as of now, a copy."""
         ...
 
     def read_range(self, first: int, past: int) -> Tensor:
         """Return the rows from `first` to `past` - 1 as of now, a copy."""
         ...
 
-    def move(self, index: Tensor, gradient: Tensor) -> None:
-        """Make the step after `steps`, without counting it: gradients (m, D) for the rows at indices (m,)."""
+    def move(self, index: Tensor, gradient: Tensor, parts: int = 1) -> None:
+        """Make the step after `steps`, and count it: gradients (P m, D) for the rows at indices (m,)."""
         ...
 
 
@@ -187,6 +191,8 @@ class Backend(Protocol):
     ) -> tuple[Tensor, Tensor]:
         """Return the gradient of the hinge and three sums (3,): loss, active pairs, places without a negative.
 
+        The sums may come in parts (3, …), for the caller to add up.
+
         `rows` (2 B + B N, D) are raw rows of B users, B positives, the N negatives of the first pair, of the second …;
         `valid` (B, N) is false in places without a negative. With `ranked`, pairs are weighted by rank.
         """
@@ -205,6 +211,8 @@ class Backend(Protocol):
         n_items: int,
     ) -> tuple[Tensor, Tensor]:
         """Return the gradient of softmin on the sphere and three sums (3,): loss, active pairs, masked places.
+
+        The sums may come in parts (3, …), for the caller to add up.
 
         `rows` (P, 2 B + N, d) are, in each of P subspaces, raw rows of B users, B positives and the N negatives that
         all pairs share; the sums are means over the subspaces. `valid` (B, N) is false where a negative is the user's

@@ -18,9 +18,9 @@ class FusedGradient(Protocol):
     def __call__(
         self, rows: Tensor, valid: Tensor, log_q: Tensor | None, weights: Tensor | None, dial: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Return the gradient of the rows and three sums (3,): loss, active pairs, places without a negative.
+        """Return the gradient of the rows and three sums: loss, active pairs, places without a negative.
 
-        The sums are means over the subspaces.
+        The sums (3,) are means over the subspaces. They may also come in parts (3, …), for the caller to add up.
 
         Args:
             rows: (P, 2 B + M, d) raw rows of B users, B positives and M negatives in P subspaces; with reach

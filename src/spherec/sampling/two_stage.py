@@ -148,8 +148,10 @@ class TwoStageSampler:
             return self._directions(index, geometry)
 
         items, valid = self._draws.draw(users, positives, directions, self._n, generator)  # (B, n)
-        missing = (0, self.config.negatives - self._n)
-        return Negatives(pad(items, missing), pad(valid, missing))
+        missing = self.config.negatives - self._n
+        if missing:
+            items, valid = (pad(found, (0, missing)) for found in (items, valid))
+        return Negatives(items, valid)
 
     def _directions(self, index: Tensor, geometry: Geometry) -> Tensor:
         """Return vectors of length 1 (m, D) of items at indices (m,)."""

@@ -17,6 +17,7 @@ from spherec.serve.batcher import BusyError
 from spherec.serve.guard import LOG, RequestGuard
 from spherec.serve.metrics import Metrics
 from spherec.serve.options import ServeOptions
+from spherec.serve.page_data import MapKeeper, choose_samples, describe_places, encode_map
 from spherec.serve.served_model import ServedModel
 
 try:
@@ -28,7 +29,7 @@ try:
 
     from spherec.serve import schema
     from spherec.serve.api_page import draw_api_page
-    from spherec.serve.service import Service
+    from spherec.serve.service import ForbiddenError, Service
 except ImportError as error:
     raise MissingPackageError(
         "spherec serve needs fastapi and uvicorn; install them with: pip install 'spherec[serve]'"
@@ -42,6 +43,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     for status, description in (
         (400, "The body is no JSON."),
         (401, "The key is missing or wrong."),
+        (403, "The server has not been started for this."),
         (404, "An id is not known."),
         (408, "The body came too slowly."),
         (413, "The body is too large."),
@@ -110,6 +112,7 @@ def create_app(
     _add_questions(app, service)
     _add_operations(app, service, metrics, stopping)
     _add_pages(app)
+    _add_page_data(app, service)
     app.add_middleware(
         RequestGuard,
         keys=keys,
@@ -152,7 +155,7 @@ def _add_questions(app: FastAPI, service: Service) -> None:
         k: Count = 10,
         offset: Offset = 0,
         mainstream: Annotated[float | None, Query(description="As in POST /recommend.", allow_inf_nan=False)] = None,
-        explain: Annotated[int, Query(ge=0, description="Reasons for each item.")] = 0,
+        explain: Annotated[int, Query(ge=0, le=schema.MOST_REASONS, description="Reasons for each item.")] = 0,
         exclude_seen: Annotated[bool, Query(description="Leave out the items that the user has.")] = True,
     ) -> Response:
         """The list of one user."""
@@ -187,6 +190,10 @@ def _add_questions(app: FastAPI, service: Service) -> None:
         """All that is known about an item."""
         return JsonAnswer(service.item(item))
 
+    async def add_items(body: schema.AddBody) -> Response:
+        """Add items that nobody has yet, placed by their features, and replace the model file."""
+        return JsonAnswer(await service.add(body))
+
     def user(user: str, k: Count = 100, offset: Offset = 0) -> Response:
         """The items that a user has, most popular first."""
         return JsonAnswer(service.history(user, k, offset))
@@ -201,6 +208,7 @@ def _add_questions(app: FastAPI, service: Service) -> None:
     add("/explain/{user:path}/{item:path}", "explain", explain, schema.ExplainAnswer)
     add("/score", "score", score, schema.ScoreAnswer, "POST")
     add("/search", "search", search, schema.SearchAnswer)
+    add("/items", "add_items", add_items, schema.AddAnswer, "POST")
     add("/items/{item:path}", "item", item, schema.ItemAnswer)
     add("/users/{user:path}", "user", user, schema.HistoryAnswer)
     add("/model", "model", model, schema.ModelAnswer)
@@ -246,6 +254,38 @@ def _add_pages(app: FastAPI) -> None:
     app.mount("/page", StaticFiles(directory=PAGE, check_dir=False), name="page")
 
 
+def _add_page_data(app: FastAPI, service: Service) -> None:
+    """Add what the page alone asks for."""
+    keeper = MapKeeper(service.options.model)
+    samples: dict[str, Any] = {}
+
+    @app.get("/map", include_in_schema=False)
+    def map_of_items(request: Request) -> Response:
+        served = service.served
+        found = keeper.find(served)
+        if isinstance(found, float):
+            progress = {"model": served.checksum, "progress": found}
+            return JsonAnswer(progress, status_code=202, headers={"retry-after": "1"})
+        headers = {"etag": f'"{served.checksum}"', "cache-control": "no-cache", "x-model": served.checksum}
+        if request.headers.get("if-none-match") == headers["etag"]:
+            return Response(status_code=304, headers=headers)
+        return Response(encode_map(found, served), media_type="application/octet-stream", headers=headers)
+
+    @app.get("/map/items", include_in_schema=False)
+    def items_of_map(
+        index: Annotated[list[int] | None, Query()] = None, id: Annotated[list[str] | None, Query()] = None
+    ) -> Response:
+        served = service.served
+        return JsonAnswer({"model": served.checksum, "items": describe_places(served, index or [], id or [])})
+
+    @app.get("/map/start", include_in_schema=False)
+    def start_of_page() -> Response:
+        served = service.served
+        if served.checksum not in samples:
+            samples[served.checksum] = choose_samples(served)
+        return JsonAnswer({"model": served.checksum, **samples[served.checksum]})
+
+
 def _add_errors(app: FastAPI) -> None:
     """Turn every error into one sentence."""
 
@@ -263,7 +303,8 @@ def _add_errors(app: FastAPI) -> None:
         return answer(request, 422, f"{place}: {first['msg']}{value}")
 
     async def refuse_question(request: Request, error: Exception) -> Response:
-        return answer(request, 404 if isinstance(error, UnknownIdError) else 422, str(error))
+        status = 404 if isinstance(error, UnknownIdError) else 403 if isinstance(error, ForbiddenError) else 422
+        return answer(request, status, str(error))
 
     async def refuse_now(request: Request, error: Exception) -> Response:
         return answer(request, 503, str(error), {"retry-after": "1"})

@@ -26,7 +26,7 @@ ROUTES = (
 )
 """Routes that are counted apart."""
 
-_STATUSES = (200, 202, 304, 400, 401, 404, 405, 408, 413, 422, 500, 503)
+_STATUSES = (200, 202, 304, 400, 401, 403, 404, 405, 408, 413, 422, 500, 503)
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)  # bounds of the histogram
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)  # lists ranked together
 

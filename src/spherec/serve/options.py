@@ -40,6 +40,8 @@ class ServeOptions:
     "Largest k + offset."
     max_lists: int = 100
     "Most lists in one request."
+    max_items: int = 20_000
+    "Most items in one answer, reasons included."
     max_ids: int = 10_000
     "Most ids in each of items, only, exclude; most pairs to score."
     max_body: int = 1 << 20
@@ -50,6 +52,8 @@ class ServeOptions:
     "Seconds after SIGTERM in which connections are still taken, each for one answer."
     watch_seconds: float = 1.0
     "Seconds between two looks at the model file; 0 never looks again."
+    writable: bool = False
+    "Let `POST /items` add items and replace the model file."
     log_requests: bool = True
     "Write a line for each request."
 
@@ -62,6 +66,7 @@ class ServeOptions:
             ("queue", 1, 1 << 20),
             ("max_k", 1, 1 << 24),
             ("max_lists", 1, 1 << 16),
+            ("max_items", 1, 1 << 24),
             ("max_ids", 1, 1 << 24),
             ("max_body", 1, 1 << 30),
             ("body_seconds", 0.01, 3600),

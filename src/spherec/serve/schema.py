@@ -11,6 +11,10 @@ ColumnValue = StrictBool | StrictStr | StrictInt | Annotated[StrictFloat, Field(
 """Value of a column of the item table."""
 
 
+MOST_REASONS = 20
+"""Largest number of reasons for each item."""
+
+
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -36,7 +40,7 @@ class RecommendBody(_Body):
         default=None,
         description="Share of popularity that counts, for a model with reach: 1 most, 0 none, below 0 less.",
     )
-    explain: StrictBool | StrictInt = Field(
+    explain: StrictBool | Annotated[StrictInt, Field(ge=0, le=MOST_REASONS)] = Field(
         default=False, description="Reasons for each item: how many, or true for 3."
     )
     unknown: Literal["error", "skip"] = Field(
@@ -50,6 +54,20 @@ class ScoreBody(_Body):
     users: list[ExternalId] = Field(min_length=1, description="Users.")
     items: list[ExternalId] = Field(min_length=1, description="Items.")
     mainstream: FiniteFloat | None = Field(default=None, description="As in /recommend.")
+
+
+class NewItem(_Body):
+    """An item that nobody has yet."""
+
+    id: ExternalId
+    name: StrictStr | None = Field(default=None, description="Name of the item.")
+    features: dict[str, Any] = Field(description="Cells of the columns that the model was trained with.")
+
+
+class AddBody(_Body):
+    """Items to add."""
+
+    items: list[NewItem] = Field(min_length=1, description="The items.")
 
 
 class ItemName(BaseModel):
@@ -173,6 +191,13 @@ class ModelAnswer(_Answer):
     columns: dict[str, int]
     loaded: str
     limits: dict[str, int]
+
+
+class AddAnswer(_Answer):
+    """The checksum of the new model, and what of the features it does not know: how much of each kind was ignored."""
+
+    added: int
+    ignored: dict[str, int]
 
 
 class Health(BaseModel):

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,16 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spherec._version import __version__
-from spherec.errors import ArgumentError
+from spherec.artifact import Artifact
+from spherec.data.files import lock_output
+from spherec.data.readers.item_features import to_item_frame
+from spherec.errors import ArgumentError, SpherecError
 from spherec.geometry import check_mainstream
 from spherec.ranking import Ranking
 from spherec.ranking.ranker import refuse_idle_dial
+from spherec.recommender import CML
 from spherec.serve.batcher import Batcher, BusyError, Query, RankedList
 from spherec.serve.options import ServeOptions
-from spherec.serve.schema import RecommendBody, ScoreBody
+from spherec.serve.schema import AddBody, RecommendBody, ScoreBody
 from spherec.serve.served_model import ServedModel, Stamp, stamp_files, to_json
 
 _REASONS = 3  # for each item, if their number is not given
+
+
+class ForbiddenError(SpherecError, RuntimeError):
+    """The server has not been started for this."""
 
 
 class Service:
@@ -33,8 +42,8 @@ class Service:
         self._stamp: Stamp = () if served is None else served.stamp
         threads = options.threads or max((os.cpu_count() or 1) // options.workers - 1, 1)
         self.batcher = Batcher(threads, batch=options.batch, window=options.window, queue=options.queue)
-        self.swaps = 0
-        "Number of times that a new model has been put in place."
+        self._adding = threading.Lock()
+        self._loading = asyncio.Lock()
 
     @property
     def served(self) -> ServedModel:
@@ -53,25 +62,24 @@ class Service:
 
         A version that cannot be loaded raises a `SpherecError`, once for each change of the files; the old one stays.
         """
-        stamp = stamp_files(self.options)
-        if stamp == self._stamp:
-            return False
-        self._stamp = stamp
-        served = await asyncio.to_thread(ServedModel.load, self.options)
-        self._served = served
-        self.swaps += 1
-        return True
+        async with self._loading:
+            stamp = stamp_files(self.options)
+            if stamp == self._stamp:
+                return False
+            self._stamp = stamp
+            self._served = await asyncio.to_thread(ServedModel.load, self.options)
+            return True
 
     async def recommend(self, body: RecommendBody) -> dict[str, Any]:
         """Return a list for each user, for the new user, and for each vector."""
         served, vectors = self.served, self.served.model.vectors
         self._check_list(body.k, body.offset)
         reasons = _REASONS if body.explain is True else int(body.explain)
-        self._check_count("explain", reasons, self.options.max_k)
         n_lists = len(body.users) + bool(body.items) + len(body.vectors)
         if not n_lists:
             raise ArgumentError("a request needs users, items of a new user, or vectors; it has none of them")
         self._check_count("lists", n_lists, self.options.max_lists)
+        self._check_count("items of all lists, with reasons,", n_lists * body.k * (1 + reasons), self.options.max_items)
         for name, ids in (("items", body.items), ("only", body.only or ()), ("exclude", body.exclude)):
             self._check_count(name, len(ids), self.options.max_ids)
         _check_dial(body.mainstream, served)
@@ -213,10 +221,42 @@ class Service:
             "limits": {
                 "k": options.max_k,
                 "lists": options.max_lists,
+                "items": options.max_items,
                 "ids": options.max_ids,
                 "body_bytes": options.max_body,
             },
         }
+
+    async def add(self, body: AddBody) -> dict[str, Any]:
+        """Add items by their features, replace the model file, and answer from it."""
+        if not self.options.writable:
+            raise ForbiddenError("this server does not add items; start it with --writable")
+        if self.options.index is not None:
+            raise ArgumentError("an index takes no new items; add them with model.add_items, and build it anew")
+        self._check_count("items", len(body.items), self.options.max_ids)
+        answer = await asyncio.to_thread(self._add, body)
+        await self.refresh()
+        return answer
+
+    def _add(self, body: AddBody) -> dict[str, Any]:
+        ids = [item.id for item in body.items]
+        rows = [item.features for item in body.items]
+        names = {item.id: item.name for item in body.items if item.name}
+        with self._adding, lock_output(self.options.model):
+            model = CML.load(self.options.model, device="cpu")  # another process may have added some
+            fitted = model.artifact.features
+            if fitted is None:
+                raise ArgumentError(
+                    "the model was trained without features, and cannot place new items; train it with some"
+                )
+            tables = [source.item for source in fitted.transformation.sources]
+            if None in tables:
+                raise ArgumentError("the model has features from a matrix; add items with model.add_items instead")
+            features = fitted.transform(*(to_item_frame(str(item), ids, rows) for item in tables))
+            model.add_items(features, names=names)
+            model.save(self.options.model)
+        checksum = str(Artifact.load(self.options.model, mmap=True).checksum)
+        return {"model": checksum, "added": len(ids), "ignored": dict(features.left_out)}
 
     async def _rank(self, queries: Sequence[Query]) -> list[RankedList]:
         """Have lists ranked, those of a large request a batch at a time."""
@@ -228,7 +268,7 @@ class Service:
         self._check_count("k + offset", k + offset, self.options.max_k)
 
     def _check_count(self, name: str, count: int, most: int) -> None:
-        if not 0 <= count <= most:
+        if count > most:
             raise ArgumentError(f"{name} must be at most {most:,} in one request, got {count:,}; ask in parts")
 
 

@@ -1,8 +1,9 @@
 """One step of training: sample negatives, gather rows, compute their gradient, move them."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -59,7 +60,7 @@ class Run:
         self.generator = rng.torch_stream(config.seed, "negatives", device=device) if share is None else share.generator
         rows, first_items = _start(initial, config)  # (I + U, P, d), (I, D)
         self.sampler = config.sampler.build(train, device, initial_items=first_items)
-        self._is_own_sampler = type(config.sampler) not in SAMPLERS.values()  # checked at each step, by shapes alone
+        self.has_own_sampler = type(config.sampler) not in SAMPLERS.values()  # checked at each step, by shapes alone
         if not callable(getattr(self.sampler, "sample", None)):
             raise ArgumentError(
                 f"build of {type(config.sampler).__name__} must return an object with sample(users, positives, "
@@ -101,19 +102,39 @@ class Run:
 
         Nothing in here waits for the device.
         """
+        batch = self.draw(users, positives)
+        self.add_sums(self.learn(batch))
+        return batch.negatives.valid.numel()
+
+    def draw(self, users: Tensor, positives: Tensor, before_reading: Callable[[], None] = lambda: None) -> "DrawnBatch":
+        """Draw everything that is random in a step; `before_reading` is called before a sampler looks at vectors."""
         with torch.no_grad():
-            negatives = self.sampler.sample(users, positives, self.geometry, self.generator)  # (B | 1, N)
-            if self._is_own_sampler:
+            of_users = users + self.n_items  # (B,)
+            geometry = replace(self.geometry, before_reading=before_reading)
+            negatives = self.sampler.sample(users, positives, geometry, self.generator)  # (B | 1, N)
+            if self.has_own_sampler:
                 self._check_negatives(negatives, len(users))
             if self._drawable is not None:  # as negatives, items that nobody can have yet would be pushed away
                 negatives = replace(negatives, valid=negatives.valid & self._drawable[negatives.items])
-            index = torch.cat((users + self.n_items, positives, negatives.items.reshape(-1)))  # (2 B + M,) M negatives
-            rows = self.embedding.training_rows(index, len(users))  # (P, 2 B + M, d)
-            dial = draw_dial(len(users), self.generator) if self.config.reach else None  # (B,)
-            gradient, sums = self._gradient(rows, negatives, users, dial)  # (P, 2 B + M, d), (3,)
-            self.embedding.step(index, gradient, len(users))
-            self.sums += sums
-        return negatives.valid.numel()
+            return DrawnBatch(
+                numbers=torch.cat((of_users, positives, negatives.items.reshape(-1))),
+                negatives=negatives,
+                weights=None if self._weights is None else self._weights[users],
+                dial=draw_dial(len(users), self.generator) if self.config.reach else None,
+            )
+
+    def learn(self, batch: "DrawnBatch") -> Tensor:
+        """Move the rows of a batch by their gradient, and return what `sums` adds up (3, …)."""
+        with torch.no_grad():
+            n_users = len(batch.negatives.valid)
+            rows = self.embedding.training_rows(batch.numbers, n_users)  # (P, 2 B + M, d)
+            gradient, sums = self._gradient(rows, *batch[1:])  # (P, 2 B + M, d), (3, …)
+            self.embedding.step(batch.numbers, gradient, n_users)
+        return sums
+
+    def add_sums(self, sums: Tensor) -> None:
+        """Add the sums of a step (3, …) to those of the epoch."""
+        self.sums += sums if sums.ndim == 1 else sums.flatten(1).sum(1)
 
     def copy_feature_map(self) -> FeatureMap | None:
         """Return the map of features as it is now, a copy; None without features."""
@@ -123,13 +144,9 @@ class Run:
         return FeatureMap(self.embedding.weights(), measure_lengths(rows, reach=self.config.reach))
 
     def _gradient(
-        self, rows: Tensor, negatives: Negatives, users: Tensor, dial: Tensor | None
+        self, rows: Tensor, negatives: Negatives, weights: Tensor | None, dial: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Return the gradient of rows (P, 2 B + M, d), and the mean over subspaces of what `sums` adds up (3,).
-
-        `dial` (B,) has λ of each pair. It is drawn anew in each step, so that the vectors suit every place of the dial.
-        """
-        weights = None if self._weights is None else self._weights[users]  # (B,)
+        """Return the gradient of rows (P, 2 B + M, d), and the mean over subspaces of what `sums` adds up (3, …)."""
         if self._fused is not None:
             return self._fused(rows, negatives.valid, negatives.log_q, weights, dial)
         return each_subspace(lambda part: self._by_autograd(part, negatives, weights, dial), rows)
@@ -212,6 +229,18 @@ def _describe_wrong_loss(loss: Loss, losses: object, n: int) -> str:
     return f"{type(loss).__name__} must return a tensor with the loss of each pair, of shape ({n},), got {got}{mean}"
 
 
+class DrawnBatch(NamedTuple):
+    """B pairs with M negatives, ready to be learned from."""
+
+    numbers: Tensor
+    "(2 B + M,) of users, positives and negatives in the embedding."
+    negatives: Negatives
+    weights: Tensor | None
+    "(B,) weights of pairs; None if all weigh the same."
+    dial: Tensor | None
+    "(B,) λ of pairs, drawn anew in each step, so that the vectors suit every place of the dial; None without reach."
+
+
 class Batches:
     """The batches of an epoch, each a step of the run when it is asked for."""
 
@@ -241,6 +270,8 @@ class LiveGeometry:
     dim: int
     n_items: int
     kernels: Backend
+    before_reading: Callable[[], None] = lambda: None
+    "Called before rows are read."
 
     def users(self, index: Tensor) -> Tensor:
         """Return the vectors (…, D) of user indices (…)."""
@@ -248,6 +279,7 @@ class LiveGeometry:
 
     def items(self, index: Tensor) -> Tensor:
         """Return the vectors (…, D) of item indices (…)."""
+        self.before_reading()
         rows = self.embedding.rows(index.reshape(-1))  # (P, m, d)
         width = self.dim // len(rows)  # d; an embedding with reach has one number more
         if rows.shape[-1] > width:

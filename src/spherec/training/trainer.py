@@ -44,6 +44,7 @@ ProgressCallback = Callable[[EpochRecord, History], None]
 
 _SECONDS_BETWEEN_REPORTS = 0.2
 _SECONDS_OF_ONE_HANGUP = 1.0
+_COPIES = 4  # of all vectors in memory: the first ones, the rows that learn, and two moments of each
 _ENDING_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 # On a CPU torch has no error type for it, only these messages: of its allocator, of sizes beyond 64 bits, of drivers.
 _SHORTAGE = re.compile(r"DefaultCPUAllocator|Storage size calculation overflowed|out of memory")
@@ -103,6 +104,8 @@ def train(
     config = (config or Training()).resolve(data)
     plan = config.plan(len(data))
     where = resolve(device)
+    if where.type == "cuda":
+        refuse_lack_of_memory(data, config, torch.cuda.mem_get_info(where)[0] + _count_unused(where))
     if features is not None:
         _check_features(features, data, config)
     if not checkpoint_seconds >= 0:
@@ -375,6 +378,23 @@ def interruptible() -> Iterator[Interrupt]:
                 handler.note(interrupt.number)
             elif callable(handler) and interrupt.number != signal.SIGINT:
                 handler(interrupt.number, None)
+
+
+def refuse_lack_of_memory(data: Interactions, config: Training, free: int) -> None:
+    """Raise a `NotEnoughMemoryError` if the vectors and what the optimiser keeps of them exceed the free bytes."""
+    of_one = 4 * _COPIES * (data.n_users + data.n_items)  # bytes of one dimension
+    needed = of_one * (config.dim + config.subspaces * config.reach)
+    if needed > free:
+        raise NotEnoughMemoryError(
+            f"{data.n_users:,} users and {data.n_items:,} items with dim {config.dim:,} take {needed / 1e9:,.1f} GB of "
+            f"the GPU's memory, and {free / 1e9:,.1f} GB are free; take a dim of at most {free // of_one:,}, drop rare "
+            "users and items, or train with device='cpu' if the machine has more memory than its GPU"
+        )
+
+
+def _count_unused(device: torch.device) -> int:
+    """Return the bytes that torch holds of a GPU's memory without using them."""
+    return torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
 
 
 @contextmanager

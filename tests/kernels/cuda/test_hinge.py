@@ -13,7 +13,7 @@ def hinge_gradient(rows, valid, loss, constraint):
     """Gradient, and of each pair the loss, whether it is active, and how many negatives it lacks."""
     settings = {"margin": loss.margin, "ranked": loss.rank_weight, "n_items": N_ITEMS}
     rows, valid = rows.to(DEVICE), valid.to(DEVICE)
-    gradient, told = hinge.gradient_by_pair(rows, valid, **settings, on_sphere=constraint == "sphere")
+    gradient, told = hinge.hinge_gradient(rows, valid, **settings, on_sphere=constraint == "sphere")
     return gradient.cpu(), told.cpu()
 
 

@@ -8,13 +8,14 @@ from spherec.optim import Adam
 from spherec.sampling import Hard, Popularity, Uniform
 from spherec.training import Training
 from spherec.training.step import Run
-from tests.kernels.cuda.conftest import DEVICE, INTERPRETED, assert_close
+from tests.kernels.cuda.conftest import DEVICE, INTERPRETED
 from tests.sampling.checks import ROWS, generator, interactions
 from tests.training.runs import start
 
 AFTER_STEPS = 1e-6 if INTERPRETED else 1e-5  # Adam makes much of how a GPU adds up gradients near 0
 
 
+ROUNDED = {"shared softmin": 2e-3}  # numbers of vectors have 11 bits there; two steps move them by 2e-2
 RUNS = {
     "uniform": {"sampler": Uniform(2)},
     "popularity, rank weight": {"sampler": Popularity(3), "loss": Hinge(rank_weight=True)},
@@ -34,9 +35,9 @@ def test_a_step_moves_rows_as_without_triton(both, case, constraint):
     for some in torch.randperm(len(train), generator=generator()).split(6)[:2]:
         for run in (ours, theirs):
             run.step(*(one[some.to(DEVICE)] for one in pairs))
-        assert_close(ours.sums, theirs.sums, 1e-5)
+        torch.testing.assert_close(ours.sums, theirs.sums, atol=1e-5, rtol=ROUNDED.get(case, 1e-5))
     for one, other in zip(
         *((vectors.user_table, vectors.item_table) for vectors in (run.vectors.copy() for run in (ours, theirs))),
         strict=True,
     ):
-        assert_close(one, other, AFTER_STEPS)
+        torch.testing.assert_close(one, other, atol=ROUNDED.get(case, AFTER_STEPS), rtol=1e-5)

@@ -17,10 +17,6 @@ from tests.sampling.checks import assert_follows, generator, interactions, rando
 LAW_PAIRS = 200 if INTERPRETED else 20_000
 
 
-def empty_column(n_items):
-    return torch.full((n_items,), negatives.NOWHERE, dtype=torch.int32, device=DEVICE)
-
-
 @pytest.mark.parametrize(
     ("n_items", "draws", "count"),
     [(1, 1, 1), (50, 200, 20), (10, 300, 10), (10, 300, 12), (40, 5, 30), (3000, 2500, 700), (9000, 1025, 1025)],
@@ -28,14 +24,13 @@ def empty_column(n_items):
 def test_the_first_distinct_are_those_without_triton(n_items, draws, count):
     weights = np.maximum(10**6 // np.arange(1, n_items + 1), 1)
     ends = torch.tensor(np.cumsum(weights), device=DEVICE)
-    total, column = int(ends[-1]), empty_column(n_items)
-    random = torch.empty(draws, dtype=torch.int64, device=DEVICE).random_(generator=generator(device=DEVICE))
-    found, known = negatives.find_first_distinct(random, ends, total, count, column)
-    expected = first_distinct(torch.searchsorted(ends, random % total, right=True), count)
-    assert torch.equal(found, expected.items)
-    assert known.tolist() == [expected.multiplicity.sum()]
-    stands = {item: place for place, item in enumerate(found[: known.item()].tolist())}
-    assert column.tolist() == [stands.get(item, negatives.NOWHERE) for item in range(n_items)]
+    total, first_draws, stream = int(ends[-1]), negatives.make_first_draws(n_items, DEVICE), generator(device=DEVICE)
+    for _ in range(2):  # the second batch finds the entries of the first
+        random = torch.empty(draws, dtype=torch.int64, device=DEVICE).random_(generator=stream)
+        found, known = negatives.find_first_distinct(random, ends, total, count, first_draws)
+        expected = first_distinct(torch.searchsorted(ends, random % total, right=True), count)
+        assert torch.equal(found, expected.items)
+        assert known.tolist() == [expected.multiplicity.sum()]
 
 
 @triton.jit
@@ -75,20 +70,16 @@ class Asked:
         self.open = torch.where(self.near.any(1, keepdim=True), self.near, ~self.own)  # (27, 23)
 
     def drawn(self, seed=SEED):
-        train, column = interactions(HELD), empty_column(40)
-        column[self.candidates[:23]] = torch.arange(23, dtype=torch.int32, device=DEVICE)
+        closed = torch.tensor(HELD)[self.users][:, self.candidates] > 0  # (27, 30)
         items, valid = negatives.draw_distinct(
-            self.similarity.to(DEVICE, copy=True),
+            self.similarity.to(DEVICE),
+            closed.to(DEVICE),
             (self.candidates.to(DEVICE), torch.tensor([self.known], device=DEVICE)),
-            self.users.to(DEVICE),
-            tuple(torch.tensor(one, device=DEVICE) for one in (train.indptr, train.indices)),
-            column,
             torch.tensor([seed], device=DEVICE),
             exponent=self.exponent,
             cap=self.cap,
             n=self.n,
         )
-        assert (column == negatives.NOWHERE).all(), "the column forgets"
         return items.cpu(), valid.cpu()
 
 
@@ -133,15 +124,11 @@ def test_noise_is_uniform_and_another_under_every_seed(asked):
 
 def test_draws_follow_the_law_of_stage_two(monkeypatch):
     monkeypatch.setattr("tests.sampling.checks.FEWEST_DRAWS", LAW_PAIRS)
-    train, column = interactions([[1, 0, 0, 0, 0, 0]]), empty_column(6)
-    column[:] = torch.arange(6, device=DEVICE)
     s = torch.tensor([0.9, 0.8, -0.2, 0.5, 0.0, 0.95])
     items, valid = negatives.draw_distinct(
         s.repeat(LAW_PAIRS, 1).to(DEVICE),
+        (torch.arange(6, device=DEVICE) == 0).repeat(LAW_PAIRS, 1),
         (torch.arange(6, device=DEVICE), torch.tensor([6], device=DEVICE)),
-        torch.zeros(LAW_PAIRS, dtype=torch.int64, device=DEVICE),
-        tuple(torch.tensor(one, device=DEVICE) for one in (train.indptr, train.indices)),
-        column,
         torch.tensor([SEED], device=DEVICE),
         exponent=-1.5,
         cap=0.875,
@@ -167,4 +154,3 @@ def test_the_sampler_draws_what_users_do_not_have_batch_after_batch(monkeypatch,
         assert not rows[users.cpu()[:, None], items][valid.numpy()].any()
         assert valid.any(1).tolist() == [False] + [True] * 5
         assert all(len(set(one[found].tolist())) == found.sum() for one, found in zip(items, valid, strict=True))
-        assert (sampler._draws.column == negatives.NOWHERE).all()

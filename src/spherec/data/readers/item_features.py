@@ -126,6 +126,19 @@ def read_item_columns(path: str | PathLike[str]) -> tuple[list[str], dict[str, l
     return [str(one) for one in cells.pop(column)], cells
 
 
+def to_item_frame(item: str, ids: Sequence[Hashable], rows: Sequence[Mapping[str, Any]]) -> "pl.DataFrame":
+    """Return a table of items with the ids (n,) in the column `item`; a cell that a row does not have is empty."""
+    refuse_without_polars()
+    import polars as pl
+
+    names = dict.fromkeys(name for row in rows for name in row if name != item)
+    columns = {item: list(ids)} | {name: [row.get(name) for row in rows] for name in names}
+    try:
+        return pl.DataFrame(columns)
+    except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
+        raise DataError(f"the features cannot be made a table ({error}); give values of one kind in a column") from None
+
+
 def _find_format(path: Path, reading: Reading) -> FeatureFormat:
     """Return the format that the content of a file shows."""
     found = detect_format(path)

@@ -12,6 +12,7 @@ from spherec.device import run_at_once, split_work
 from spherec.geometry import SHORTEST
 from spherec.kernels.cpu.compiled import compiled
 from spherec.kernels.protocol import AdamRates, AdamState, Floats, Ints
+from spherec.kernels.reference.adam import spread_parts
 
 Doubles = NDArray[np.float64]
 State = tuple[Floats, Floats, Floats, Ints]
@@ -41,8 +42,9 @@ class CpuRows:
         self._longest = 1.0 if ball else float("inf")
         self._latest = np.full(len(state.table), -1, np.int32)  # (n,) scratch of `link_rows`
 
-    def read(self, index: Tensor) -> Tensor:
-        """Return the rows (m, D) at indices (m,) as of now."""
+    def read(self, index: Tensor, parts: int = 1) -> Tensor:
+        """Return the rows (P m, D) at indices (m,) as of now."""
+        index = index if parts == 1 else spread_parts(index, parts)
         rows, places, now = torch.empty(len(index), self._dim), index.numpy(), int(self._steps)
 
         def read(some: slice) -> None:
@@ -55,9 +57,9 @@ class CpuRows:
         """Return the rows from `first` to `past` - 1 as of now."""
         return self.read(torch.arange(first, past))
 
-    def move(self, index: Tensor, gradient: Tensor) -> None:
-        """Make the next step: gradients (m, D) for the rows at indices (m,); those of the same row add up."""
-        now = int(self._steps)
+    def move(self, index: Tensor, gradient: Tensor, parts: int = 1) -> None:
+        """Make the next step: gradients (P m, D) for the rows at indices (m,); those of the same row add up."""
+        now, index = int(self._steps), index if parts == 1 else spread_parts(index, parts)
         correction = float(self._correction[min(now + 1, len(self._correction) - 1)])  # c
         given = index.numpy(), gradient.numpy()
         heads, next_of = link_rows(*given, self._longest, self._latest)
@@ -67,6 +69,7 @@ class CpuRows:
             move_rows(self._arrays, now, *given, lists, self._constants, correction, self._longest)
 
         run_at_once([partial(move, some) for some in split_work(len(heads), len(heads) * self._dim * _WORK)])
+        self._steps.add_(1)
 
 
 def scale_to_unit(rows: Tensor) -> Tensor:

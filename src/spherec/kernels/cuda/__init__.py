@@ -3,9 +3,8 @@
 from spherec.kernels.cuda.adam import CudaRows, scale_to_unit
 from spherec.kernels.cuda.batch import next_batch
 from spherec.kernels.cuda.hinge import hinge_gradient
-from spherec.kernels.cuda.negatives import CudaLaw, CudaTwoStage
-from spherec.kernels.reference.negatives import ReferenceMembership
-from spherec.kernels.reference.softmin import softmin_gradient
+from spherec.kernels.cuda.negatives import CudaLaw, CudaMembership, CudaTwoStage
+from spherec.kernels.cuda.softmin import softmin_gradient
 
 
 class CudaBackend:
@@ -14,7 +13,7 @@ class CudaBackend:
     adam = CudaRows
     unit = staticmethod(scale_to_unit)
     law = CudaLaw
-    membership = ReferenceMembership
+    membership = CudaMembership
     two_stage = CudaTwoStage
     hinge_gradient = staticmethod(hinge_gradient)
     softmin_gradient = staticmethod(softmin_gradient)

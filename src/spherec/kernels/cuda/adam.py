@@ -29,7 +29,7 @@ _LOG_BETA1 = tl.constexpr(6)
 _LOG_BETA2 = tl.constexpr(7)
 
 _MOST_COUNTED = 8192  # numbers; beyond it, torch's sort is faster
-_ROWS, _COLUMNS = 16, 512
+_ROWS, _COLUMNS = 8, 2048
 
 
 class _Pointers(NamedTuple):
@@ -62,21 +62,22 @@ class CudaRows(ReferenceRows):
         numbers = _to_numbers(rates).to(state.table.device)
         self._pointers = _Pointers(*state, numbers, rates.correction, rates.ahead, rates.ahead_epsilon)
 
-    def read(self, index: Tensor) -> Tensor:
-        """Return the rows (m, D) at indices (m,) as of now."""
+    def read(self, index: Tensor, parts: int = 1) -> Tensor:
+        """Return the rows (P m, D) at indices (m,) as of now."""
         dim, index = self.state.table.shape[1], index.contiguous()
-        out = torch.empty(len(index), dim, dtype=self.state.table.dtype, device=index.device)
+        out = torch.empty(parts * len(index), dim, dtype=self.state.table.dtype, device=index.device)
         if len(index):
             settled = len(self._pointers.ahead) - 1
-            _read[(len(index),)](*self._pointers, index, out, settled, self._ball, dim, **shape_of(dim))
+            _read[(len(index), parts)](*self._pointers, index, out, settled, self._ball, dim, **shape_of(dim))
         return out
 
-    def move(self, index: Tensor, gradient: Tensor) -> None:
-        """Make the next step: each row at indices (m,) moves once, by the sum of its gradients."""
+    def move(self, index: Tensor, gradient: Tensor, parts: int = 1) -> None:
+        """Make the next step: each row at indices (m,) moves once, by the sum of its gradients (P m, D)."""
         dim, count = self.state.table.shape[1], len(index)
-        index, order = sort_stably(index.contiguous())
-        given = index, order, gradient.contiguous(), len(self._pointers.ahead) - 1, self._ball, count, dim
-        _move[(count,)](*self._pointers, *given, **shape_of(dim))
+        index, order = sort_stably(index.contiguous(), self.state.steps)
+        if count:
+            given = index, order, gradient.contiguous(), len(self._pointers.ahead) - 1, self._ball, count, dim
+            _move[(count, parts)](*self._pointers, *given, **shape_of(dim))
 
 
 def scale_to_unit(rows: Tensor) -> Tensor:
@@ -87,17 +88,19 @@ def scale_to_unit(rows: Tensor) -> Tensor:
     return rows
 
 
-def sort_stably(index: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the numbers (m,) in ascending order and where each stood (m,); equal ones stay in their order.
+def sort_stably(index: Tensor, counter: Tensor) -> tuple[Tensor, Tensor]:
+    """Return numbers below 2^31 − 1 (m,) in ascending order and where each stood (m,); equal ones stay in their order.
 
     Up to a few thousand are sorted by counting for each how many come before it. That is far more work than any sort,
-    but all of it at once: one short kernel instead of several.
+    but all of it at once: one short kernel instead of several. On the way, 1 is added to a counter (1,): a kernel of
+    its own would take as long as the sort.
     """
     count = len(index)
-    if count > _MOST_COUNTED:
+    if not 0 < count <= _MOST_COUNTED:
+        counter.add_(1)
         return index.sort(stable=True)
     sorted_index, order = torch.empty_like(index), torch.empty_like(index)
-    _place[(triton.cdiv(count, _ROWS),)](index, sorted_index, order, count, _ROWS, _COLUMNS, num_warps=4)
+    _place[(triton.cdiv(count, _ROWS),)](index, sorted_index, order, counter, count, _ROWS, _COLUMNS, num_warps=8)
     return sorted_index, order
 
 
@@ -124,7 +127,8 @@ def _read(
     BALL: tl.constexpr, dim: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     at = tl.program_id(0).to(tl.int64)
-    row = tl.load(index + at)
+    row = tl.load(index + at) * tl.num_programs(1) + tl.program_id(1)
+    at += tl.program_id(1).to(tl.int64) * tl.num_programs(0)
     d = tl.arange(0, WIDTH)
     inside = d < dim
     weights, m, v, begun = _row(table, mean, square, last, row, d, inside, dim)
@@ -149,19 +153,21 @@ def _move(
     BALL: tl.constexpr, count, dim: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     at = tl.program_id(0)
-    row = tl.load(index + at)
-    if row == tl.load(index + at - 1, mask=at > 0, other=-1):
+    number = tl.load(index + at)
+    if number == tl.load(index + at - 1, mask=at > 0, other=-1):
         return  # the first program of the row does it all
+    row = number * tl.num_programs(1) + tl.program_id(1)
+    gradient += tl.program_id(1).to(tl.int64) * count * dim
     d = tl.arange(0, WIDTH)
     inside = d < dim
     total = tl.zeros((WIDTH,), tl.float32)
-    following = row
-    while following == row:
+    following = number
+    while following == number:
         total += tl.load(gradient + tl.load(order + at) * dim + d, mask=inside, other=0.0)
         at += 1
         following = tl.load(index + at, mask=at < count, other=-1)
     weights, m, v, begun = _row(table, mean, square, last, row, d, inside, dim)
-    now = tl.load(steps)
+    now = tl.load(steps) - 1  # sorting has counted this step
     weights = _caught_up(weights, m, v, begun, now, rates, ahead, ahead_epsilon, settled)
     if BALL:
         weights = _shortened(weights)
@@ -212,16 +218,16 @@ def _shortened(weights):
 
 
 @triton.jit
-def _place(index, sorted_index, order, count, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+def _place(index, sorted_index, order, counter, count, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    if tl.program_id(0) == 0:
+        tl.store(counter, tl.load(counter) + 1)
     at = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    mine = tl.load(index + at, mask=at < count, other=0)
+    mine = tl.load(index + at, mask=at < count, other=0).to(tl.int32)
     before = tl.zeros((ROWS,), tl.int32)
     for first in range(0, count, COLUMNS):
         others = first + tl.arange(0, COLUMNS)
-        theirs = tl.load(index + others, mask=others < count, other=9223372036854775807)
-        earlier = (theirs[None, :] < mine[:, None]) | (
-            (theirs[None, :] == mine[:, None]) & (others[None, :] < at[:, None])
-        )
-        before += tl.sum(earlier.to(tl.int32), 1)
-    tl.store(sorted_index + before, mine, mask=at < count)
+        theirs = tl.load(index + others, mask=others < count, other=2147483647).to(tl.int32)
+        bound = mine[:, None] + (others[None, :] < at[:, None]).to(tl.int32)  # of equal ones, the first comes first
+        before += tl.sum((theirs[None, :] < bound).to(tl.int32), 1)
+    tl.store(sorted_index + before, mine.to(tl.int64), mask=at < count)
     tl.store(order + before, at.to(tl.int64), mask=at < count)

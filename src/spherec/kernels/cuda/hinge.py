@@ -12,16 +12,6 @@ _SHORTEST = tl.constexpr(SHORTEST)
 
 
 def hinge_gradient(
-    rows: Tensor, valid: Tensor, *, margin: float, ranked: bool, n_items: int, on_sphere: bool
-) -> tuple[Tensor, Tensor]:
-    """Return the gradient (2 B + B N, D), and three sums (3,): loss, active pairs, places without a negative."""
-    gradient, of_pairs = gradient_by_pair(
-        rows, valid, margin=margin, ranked=ranked, n_items=n_items, on_sphere=on_sphere
-    )
-    return gradient, of_pairs.sum(1)
-
-
-def gradient_by_pair(
     rows: Tensor,  # (2 B + B N, D) of B users, B positives, N negatives of the first pair, of the second …
     valid: Tensor,  # (B, N)
     *,
@@ -54,14 +44,14 @@ def _pair(
     first = 2 * pairs + pair * N
     nearest, chosen, within, count = float("inf"), -1, 0, 0
     for k in range(N):
-        if tl.load(valid + pair * N + k) != 0:
-            negative, _ = _vector(rows, first + k, d, inside, ON_SPHERE, dim)
-            far = _distance(user, negative, ON_SPHERE)
-            count += 1
-            within += (near - far + margin > 0).to(tl.int32)
-            nearer = (far < nearest) | (far != far)  # NaN must show
-            chosen = tl.where(nearer, k, chosen)
-            nearest = tl.where(nearer, far, nearest)
+        is_there = tl.load(valid + pair * N + k) != 0
+        negative, _ = _vector(rows, first + k, d, d < tl.where(is_there, dim, 0), ON_SPHERE, dim)
+        far = _distance(user, negative, ON_SPHERE)
+        count += is_there.to(tl.int32)
+        within += (is_there & (near - far + margin > 0)).to(tl.int32)
+        nearer = is_there & ((far < nearest) | (far != far))  # NaN must show
+        chosen = tl.where(nearer, k, chosen)
+        nearest = tl.where(nearer, far, nearest)
     violation = near - nearest + margin
     active = (count > 0) & ~(violation <= 0)
     weight = 1.0

@@ -1,8 +1,6 @@
-"""Draws of negatives on a GPU. `spherec.sampling.draw` and `two_stage` have the methods and the laws.
+"""Draws of negatives on a GPU. `spherec.sampling.draw` and `two_stage` have the methods and the laws."""
 
-Whether a user has a candidate is asked the other way round: `column` (I,) tells where an item stands among the
-candidates, and each user's row is walked through it.
-"""
+from functools import cached_property
 
 import torch
 import triton
@@ -10,15 +8,14 @@ import triton.language as tl
 from torch import Tensor
 
 from spherec.kernels.protocol import Directions, LawTables, OwnItems, TwoStageLaw
-from spherec.kernels.reference.negatives import ReferenceLaw, ReferenceTwoStage
+from spherec.kernels.reference.negatives import ReferenceLaw, ReferenceMembership, ReferenceTwoStage
 from spherec.process_group import ShareGenerator
 
-NOWHERE = 2147483647
-"Entry of `column` for items that are not among the candidates."
 _BLOCK = 1024
+_MOST_AT_ONCE = 8192  # draws that one program looks at, at once
 _DRAWS = 128  # in one program
 _MOST_CANDIDATES = 16384  # that one program can look at
-_CLOSED = -2.0  # lower than any similarity
+_BATCHES = tl.constexpr(2147483647)  # of one sampler, at most
 
 
 class CudaLaw(ReferenceLaw):
@@ -29,16 +26,33 @@ class CudaLaw(ReferenceLaw):
         return draw_without(self.tables, users, self.numbers_of_pairs(len(users), n, generator))
 
 
+class CudaMembership(ReferenceMembership):
+    """Looks for each item in the user's row."""
+
+    def mask(self, users: Tensor, items: Tensor) -> Tensor:
+        """Return a mask (B, C): whether user b (B,) has item c (C,)."""
+        mask = torch.empty(len(users), len(items), dtype=torch.bool, device=users.device)
+        if mask.numel():
+            grid = len(users), triton.cdiv(len(items), _BLOCK)
+            _mask[grid](users.contiguous(), items.contiguous(), *self._rows, mask, len(items), _BLOCK, num_warps=4)
+        return mask
+
+    @cached_property
+    def _rows(self) -> tuple[Tensor, Tensor]:
+        """(U + 1,) starts, and (E,) items."""
+        starts, items, _ = self._own
+        return torch.tensor(starts, device=self._device), torch.tensor(items, device=self._device)
+
+
 class CudaTwoStage(ReferenceTwoStage):
     """Two-stage draws in a few kernels; in plain torch where stage one is unusual or has too many candidates."""
 
     def __init__(self, law: TwoStageLaw, own: OwnItems, device: torch.device) -> None:
         super().__init__(law, own, device)
+        self._membership = CudaMembership(own, device)
         self._is_usual = not (law.replacement or law.by_noise) and law.n_candidates <= _MOST_CANDIDATES
         if self._is_usual:
-            starts, items, n_items = own
-            self._rows = torch.tensor(starts, device=device), torch.tensor(items, device=device)
-            self.column = torch.full((n_items,), NOWHERE, dtype=torch.int32, device=device)
+            self._first_draws = make_first_draws(own.n_items, device)
 
     def draw(
         self, users: Tensor, positives: Tensor, directions: Directions, n: int, generator: torch.Generator
@@ -49,14 +63,13 @@ class CudaTwoStage(ReferenceTwoStage):
         law, count = self.law, len(positives)
         numbers = self._draws.numbers((law.draws + 1,), generator)  # the last is a seed
         candidates = find_first_distinct(
-            numbers[:-1], law.stage_one.ends, law.stage_one.total, law.n_candidates, self.column
+            numbers[:-1], law.stage_one.ends, law.stage_one.total, law.n_candidates, self._first_draws
         )
+        closed = self._membership.mask(users, candidates[0])  # (B, C)
+        # All that needs no vectors comes before this line: it may be done while the last step still moves them.
         vectors = directions(torch.cat((positives, candidates[0])))  # (B + C, D)
         similarity = vectors[:count] @ vectors[count:].T  # (B, C)
-        seed = numbers[-1:]
-        return draw_distinct(
-            similarity, candidates, users, self._rows, self.column, seed, exponent=law.exponent, cap=law.cap, n=n
-        )
+        return draw_distinct(similarity, closed, candidates, numbers[-1:], exponent=law.exponent, cap=law.cap, n=n)
 
 
 def draw_without(tables: LawTables, users: Tensor, random: Tensor) -> tuple[Tensor, Tensor]:
@@ -75,7 +88,7 @@ def find_first_distinct(
     ends: Tensor,  # (I,)
     total: int,
     count: int,  # C
-    column: Tensor,  # (I,) all NOWHERE; becomes where each candidate stands
+    first_draws: tuple[Tensor, Tensor],  # as `make_first_draws` returns them; both change
 ) -> tuple[Tensor, Tensor]:
     """Return the first C distinct items that the numbers name (C,), 0 in places left over, and their number (1,)."""
     draws, n_items = len(random), len(ends)
@@ -83,18 +96,18 @@ def find_first_distinct(
     found = torch.empty(count, dtype=torch.int64, device=random.device)
     known = torch.empty(1, dtype=torch.int64, device=random.device)
     _mark[(triton.cdiv(draws, _DRAWS),)](
-        random, ends, items, column, total, n_items, draws, n_items.bit_length(), _DRAWS
+        random, ends, items, *first_draws, total, n_items, draws, n_items.bit_length(), _DRAWS
     )
-    _collect[(1,)](items, column, found, known, draws, count, NOWHERE, _BLOCK, num_warps=8)
+    at_once = min(triton.next_power_of_2(max(draws, count)), _MOST_AT_ONCE)
+    shape = {"BLOCK": at_once, "num_warps": max(1, min(16, at_once // 128))}
+    _collect[(1,)](items, *first_draws, found, known, draws, count, **shape)
     return found, known
 
 
 def draw_distinct(
-    similarity: Tensor,  # (B, C) s, changed
+    similarity: Tensor,  # (B, C) s
+    closed: Tensor,  # (B, C) whether the candidate is the user's own item
     candidates: tuple[Tensor, Tensor],  # (C,) item indices, and how many of them there are (1,)
-    users: Tensor,  # (B,)
-    rows: tuple[Tensor, Tensor],  # starts (U + 1,) and the items (E,) of user 0, then of user 1 …
-    column: Tensor,  # (I,); becomes all NOWHERE again
     seed: Tensor,  # (1,) random
     *,
     exponent: float,
@@ -103,85 +116,90 @@ def draw_distinct(
 ) -> tuple[Tensor, Tensor]:
     """Return n distinct candidates (B, n) for each pair, and whether there was one left to draw."""
     pairs, count = similarity.shape
-    items = torch.empty(pairs, n, dtype=torch.int64, device=users.device)
-    valid = torch.empty(pairs, n, dtype=torch.bool, device=users.device)
-    _close[(pairs,)](similarity, users, *rows, column, count, NOWHERE, _CLOSED, _BLOCK, num_warps=8)
+    items = torch.empty(pairs, n, dtype=torch.int64, device=seed.device)
+    valid = torch.empty(pairs, n, dtype=torch.bool, device=seed.device)
     width = triton.next_power_of_2(count)
     shape = {"WIDTH": width, "num_warps": max(1, min(16, width // 256))}
-    arrays = similarity, *candidates, column, seed, items, valid
-    _pick[(pairs,)](*arrays, float(exponent), float(cap), count, pairs, NOWHERE, _CLOSED, n, **shape)
+    _pick[(pairs,)](similarity, closed, *candidates, seed, items, valid, float(exponent), float(cap), count, n, **shape)
     return items, valid
 
 
+def make_first_draws(n_items: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return for each item the first draw of the last batch that names it (I,), and the number of batches (1,).
+
+    The entries are never cleared. Their upper half is the number of the batch, counted down: those of earlier batches
+    are larger than any of this one.
+    """
+    entries = torch.full((n_items,), torch.iinfo(torch.int64).max, device=device)
+    return entries, torch.zeros(1, dtype=torch.int64, device=device)
+
+
 @triton.jit
-def _mark(random, ends, items, column, total, n_items, draws, ROUNDS: tl.constexpr, BLOCK: tl.constexpr):
-    """Write the item that each number names, and into `column` the first draw that names it."""
+def _mask(users, items, starts, held, mask, count, BLOCK: tl.constexpr):
+    """One program for each user and block of items."""
+    row = tl.program_id(0).to(tl.int64)
+    user = tl.load(users + row)
+    c = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    item = tl.load(items + c, mask=c < count, other=0)
+    start, end = tl.load(starts + user), tl.load(starts + user + 1)
+    low = tl.zeros_like(item) + start  # the last place whose item is not larger, unless all are
+    left = end - start
+    while left > 1:
+        half = left // 2
+        low = tl.where(tl.load(held + low + half) <= item, low + half, low)
+        left -= half
+    has = tl.load(held + low, mask=low < end, other=-1) == item
+    tl.store(mask + row * count + c, has, mask=c < count)
+
+
+@triton.jit
+def _mark(random, ends, items, first_draws, batches, total, n_items, draws, ROUNDS: tl.constexpr, BLOCK: tl.constexpr):
+    """Write the item that each number names, and for the item the first draw that names it."""
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = at < draws
     number = tl.load(random + at, mask=inside, other=0) % total
     item = first_above(ends, tl.zeros_like(number), tl.zeros_like(number) + n_items, number, ROUNDS)
     tl.store(items + at, item, mask=inside)
-    tl.atomic_min(column + item, at, mask=inside)
+    tl.atomic_min(first_draws + item, _first_entry(tl.load(batches)) + at, mask=inside)
 
 
 @triton.jit
-def _collect(items, column, found, known, draws, count, NOWHERE: tl.constexpr, BLOCK: tl.constexpr):
-    """Collect the items of first draws, one after the other, until there are enough; one program does all.
-
-    `column` serves two purposes. Before a draw is looked at, the entry of its item is the first draw that names it;
-    afterwards it is the item's place among the candidates. Both fit into one array because a place is never after the
-    draw that took it: no later draw can take a place for its own number. Example, items by draw: 7 3 7 5.
-
-        column[7], column[3], column[5] = 0, 1, 3      from `_mark`
-        draw 0 is first: 7 takes place 0; draw 1: 3 takes place 1
-        draw 2: column[7] is 0, not 2, so it repeats; draw 3 is first: 5 takes place 2, and column[5] becomes 2
-    """
+def _collect(items, first_draws, batches, found, known, draws, count, BLOCK: tl.constexpr):
+    """Collect the items of first draws, one after the other, until there are enough; one program does all."""
+    batch = tl.load(batches)
     placed = 0
     for first in range(0, draws, BLOCK):
         at = first + tl.arange(0, BLOCK)
         inside = at < draws
         item = tl.load(items + at, mask=inside, other=0)
-        is_first = inside & (tl.load(column + item, mask=inside, other=-1) == at)
+        is_first = inside & (tl.load(first_draws + item, mask=inside, other=-1) == _first_entry(batch) + at)
         place = placed + tl.cumsum(is_first.to(tl.int32), 0) - 1
-        taken = is_first & (place < count)
-        tl.store(found + place, item, mask=taken)
-        tl.debug_barrier()
-        tl.store(column + item, tl.where(taken, place, NOWHERE), mask=is_first)
-        tl.debug_barrier()
+        tl.store(found + place, item, mask=is_first & (place < count))
         placed += tl.sum(is_first.to(tl.int32), 0)
     for first in range(0, count, BLOCK):
         place = first + tl.arange(0, BLOCK)
         tl.store(found + place, tl.zeros((BLOCK,), tl.int64), mask=(place >= placed) & (place < count))
     tl.store(known, tl.minimum(placed, count).to(tl.int64))
+    tl.store(batches, batch + 1)
 
 
 @triton.jit
-def _close(
-    similarity, users, starts, held, column, count,
-    NOWHERE: tl.constexpr, CLOSED: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """Close the user's own items."""
-    pair = tl.program_id(0).to(tl.int64)
-    user = tl.load(users + pair)
-    end = tl.load(starts + user + 1)
-    for first in range(tl.load(starts + user), end, BLOCK):
-        at = first + tl.arange(0, BLOCK)
-        place = tl.load(column + tl.load(held + at, mask=at < end, other=0), mask=at < end, other=NOWHERE)
-        tl.store(similarity + pair * count + place, tl.zeros((BLOCK,), tl.float32) + CLOSED, mask=place != NOWHERE)
+def _first_entry(batch):
+    """Return what `first_draws` holds for draw 0 of a batch."""
+    return (-batch + _BATCHES) << 32
 
 
 @triton.jit
 def _pick(
-    similarity, candidates, known, column, seed, items, valid, exponent, cap, count, pairs,
-    NOWHERE: tl.constexpr, CLOSED: tl.constexpr, N: tl.constexpr, WIDTH: tl.constexpr,
+    similarity, closed, candidates, known, seed, items, valid, exponent, cap, count,
+    N: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Take the n largest of log weight plus Gumbel noise."""
     pair = tl.program_id(0).to(tl.int64)
     c = tl.arange(0, WIDTH)
     inside = c < tl.load(known)
-    candidate = tl.load(candidates + c, mask=inside, other=0)
-    s = tl.load(similarity + pair * count + c, mask=inside, other=CLOSED)
-    open_ = inside & (s != CLOSED)
+    s = tl.load(similarity + pair * count + c, mask=inside, other=0.0)
+    open_ = inside & (tl.load(closed + pair * count + c, mask=inside, other=1) == 0)
     near = open_ & (s >= 0)
     none_near = tl.max(near.to(tl.int32), 0) == 0
     capped = tl.minimum(tl.maximum(s, 0.0), cap)
@@ -191,11 +209,9 @@ def _pick(
     key = tl.where(tl.where(none_near, open_, near), key, float("-inf"))
     for k in range(N):
         best, place = tl.max(key, 0, return_indices=True)
-        tl.store(items + pair * N + k, tl.max(tl.where(c == place, candidate, 0), 0))
+        tl.store(items + pair * N + k, tl.load(candidates + place))
         tl.store(valid + pair * N + k, best > float("-inf"))
         key = tl.where(c == place, float("-inf"), key)
-    # `_close` is done with all users by now: clear the candidates from `column`, each program its share of them.
-    tl.store(column + candidate, tl.zeros((WIDTH,), tl.int32) + NOWHERE, mask=inside & (c % pairs == pair))
 
 
 @triton.jit

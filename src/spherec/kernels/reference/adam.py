@@ -16,18 +16,19 @@ class ReferenceRows:
         self._rates = rates
         self._constraint: Constraint = "ball" if ball else "sphere"
 
-    def read(self, index: Tensor) -> Tensor:
-        """Return the rows (m, D) at indices (m,) as of now."""
-        return self._caught_up(*(part.index_select(0, index) for part in self._parts()))
+    def read(self, index: Tensor, parts: int = 1) -> Tensor:
+        """Return the rows (P m, D) at indices (m,) as of now."""
+        places = spread_parts(index, parts)
+        return self._caught_up(*(part.index_select(0, places) for part in self._parts()))
 
     def read_range(self, first: int, past: int) -> Tensor:
         """Return the rows from `first` to `past` - 1 as of now."""
         return self._caught_up(*(part[first:past] for part in self._parts()))
 
-    def move(self, index: Tensor, gradient: Tensor) -> None:
-        """Make the next step: gradients (m, D) for the rows at indices (m,); those of the same row add up."""
+    def move(self, index: Tensor, gradient: Tensor, parts: int = 1) -> None:
+        """Make the next step: gradients (P m, D) for the rows at indices (m,); those of the same row add up."""
         rates = self._rates
-        index, gradient = _add_up(index, gradient)
+        index, gradient = _add_up(spread_parts(index, parts), gradient)
         table, mean, square, last = (part.index_select(0, index) for part in self._parts())
         table = self._caught_up(table, mean, square, last)
         step = self.state.steps + 1  # (1,)
@@ -39,6 +40,7 @@ class ReferenceRows:
         table = project(table - rate.float() * mean / (square.sqrt() + epsilon.float()), self._constraint)
         for whole, part in zip(self._parts(), (table, mean, square, step.expand(len(index))), strict=True):
             whole.index_copy_(0, index, part)
+        self.state.steps.add_(1)
 
     def _parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return self.state.table, self.state.mean, self.state.square, self.state.last
@@ -53,6 +55,11 @@ class ReferenceRows:
         scale = rates.learning_rate * moves  # (m,)
         missed = scale.float()[:, None] * mean / (square.sqrt() + epsilon.float()[:, None])  # (m, D)
         return project(table - missed, self._constraint)
+
+
+def spread_parts(index: Tensor, parts: int) -> Tensor:
+    """Return the places in the table (P m,) of the rows of indices (m,), as `protocol.AdamRows` orders them."""
+    return (index * parts + torch.arange(parts, device=index.device)[:, None]).reshape(-1)
 
 
 def _between(ahead: Tensor, last: Tensor, now: Tensor, faded: Tensor) -> Tensor:

@@ -1,0 +1,71 @@
+"""Measure how long a fit takes until its lists are as good as they are: seconds, and the quality on a test part.
+
+    python benchmarks/fit_time.py TRAIN.npz TEST.npz [--preset accurate] [--epochs 10,30] [--seeds 1] [-k 20]
+
+The parts are prepared files of one split. A fit is timed from the data in memory to the vectors on the device. The
+first one includes the compiling of kernels that are not in Triton's cache yet, and is marked so. Needs torch, NumPy,
+SciPy and numba.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import spherec
+from spherec.device import resolve
+from spherec.experiments.environment import environment_of
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("train", type=Path)
+    parser.add_argument("test", type=Path)
+    parser.add_argument("--preset", default="accurate")
+    parser.add_argument("--epochs", default="", help="comma-separated; default: those of the preset")
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    parser.add_argument("-k", type=int, default=20)
+    parser.add_argument("-o", "--output", type=Path)
+    arguments = parser.parse_args()
+    fold = spherec.splits.given(spherec.read(arguments.train), spherec.read(arguments.test))
+    lengths: list[int | None] = [int(epochs) for epochs in arguments.epochs.split(",") if epochs] or [None]
+    fits: list[dict[str, Any]] = []
+    for epochs in lengths:
+        for seed in range(arguments.seeds):
+            fits.append(fit(fold, arguments, epochs, seed, is_first=not fits))
+            print(fits[-1], flush=True)
+    if arguments.output:
+        record = {
+            "benchmark": "fit_time",
+            "command": " ".join(["python", *sys.argv]),
+            "environment": environment_of(resolve(arguments.device)),
+            "fits": fits,
+        }
+        arguments.output.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def fit(
+    fold: spherec.splits.Fold, arguments: argparse.Namespace, epochs: int | None, seed: int, *, is_first: bool
+) -> dict[str, Any]:
+    """Return the seconds and the scores of one fit."""
+    model = spherec.CML(preset=arguments.preset, seed=seed, device=arguments.device, epochs=epochs)
+    began = time.perf_counter()
+    model.fit(fold.train, progress=False)
+    seconds = time.perf_counter() - began
+    scores = spherec.evaluate(model, fold.train, fold.test, k=arguments.k)
+    return {
+        "preset": arguments.preset,
+        "epochs": len(model.history.epochs),
+        "seed": seed,
+        "is_first": is_first,
+        "seconds": round(seconds, 2),
+        "seconds_of_steps": round(sum(record.seconds for record in model.history.epochs), 2),
+        **{name: round(value, 6) for name, value in scores.values.items()},
+    }
+
+
+if __name__ == "__main__":
+    main()

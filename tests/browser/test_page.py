@@ -1,0 +1,390 @@
+"""The page in Chromium: search, lists, reasons, the dial, a new reader, the map, phones, light and dark."""
+
+import re
+
+import httpx
+import numpy as np
+import pytest
+
+from tests.recommender.models import model_of, small
+
+pytestmark = pytest.mark.browser
+
+
+def titles(page):
+    """The names in the list, from the top."""
+    page.wait_for_selector(".entries .entry .name")
+    return page.locator(".entries .entry .name").all_inner_texts()
+
+
+def names_of(results):
+    return [result.name for result in results]
+
+
+def wait_for_list(page, results):
+    """Wait until the list is as the model has it."""
+    first = names_of(results)
+    page.wait_for_function(
+        "names => JSON.stringify([...document.querySelectorAll('.entries .entry .name')].map(e => e.innerText))"
+        " === JSON.stringify(names)",
+        arg=first,
+    )
+
+
+# --- finding ---
+
+
+def test_the_first_screen_says_what_there_is_and_where_to_begin(visit, settled, model):
+    page = settled(visit())
+    assert f"{model.data.n_items} items" in page.inner_text(".lead")
+    assert page.locator(".samples").first.locator("li").count() == 6
+    page.locator(".samples .name").first.click()
+    page.wait_for_selector(".entries .entry")
+    assert "#item=" in page.url
+
+
+def test_search_as_one_types_and_open_with_the_keyboard(visit, model):
+    page = visit()
+    page.get_by_role("combobox", name="Find an item or a user").press_sequentially("book i4")
+    options = page.get_by_role("option")
+    options.first.wait_for()
+    shown = options.locator(".name").all_inner_texts()
+    assert all(re.search(r"book i4", name) for name in shown)
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f"h1:has-text('{shown[1].split(' — ')[0]}')")
+    assert page.get_by_role("option").count() == 0
+
+
+def test_search_finds_users_and_says_when_there_is_nothing(visit):
+    page = visit()
+    field = page.get_by_role("combobox", name="Find an item or a user")
+    field.fill("u3")
+    page.get_by_role("option", name="User u3").click()
+    page.wait_for_selector("h1:has-text('User u3')")
+    field.fill("zzz")
+    page.wait_for_selector("text=Nothing begins with “zzz”")
+
+
+def test_an_item_and_its_neighbours(visit, settled, model):
+    page = settled(visit("#item=i3"))
+    assert page.inner_text("h1") == "The book i3 — Zoë Author0"
+    assert titles(page) == names_of(model.similar_items("i3", k=12))
+
+
+def test_names_are_text_not_markup(visit, settled):
+    page = settled(visit("#item=i7"))
+    assert page.inner_text("h1") == "<img src=x onerror=alert(1)> & co"
+    assert page.locator("#view img").count() == 0
+
+
+# --- lists ---
+
+
+def test_a_users_history_list_and_reasons(visit, settled, model):
+    page = settled(visit("#user=u2"))
+    results = model.recommend("u2", k=20)
+    assert titles(page) == names_of(results)
+    own = {model.data.item_names[item] for item in model.data.items_of(2)}
+    assert set(page.locator(".history .plain a").all_inner_texts()) == own
+    for entry, result in zip(page.locator(".entries .entry").all()[:5], results, strict=False):
+        reasons = [reason.name.split(" — ")[0] for reason in model.explain("u2", result.item, k=2)]
+        assert entry.locator(".because").inner_text() == f"because you have {', '.join(reasons)}"
+
+
+def test_the_slider_changes_the_list_while_it_moves(visit, settled, model):
+    page = settled(visit("#user=u2"))
+    slider = page.get_by_role("slider", name="How mainstream")
+    assert slider.get_attribute("aria-valuetext") == "0.40, the model’s default"
+    before = titles(page)
+    slider.focus()
+    for _ in range(12):
+        page.keyboard.press("ArrowLeft")
+    wait_for_list(page, model.recommend("u2", k=20, mainstream=-0.2))
+    assert titles(page) != before
+    assert page.url.endswith("#user=u2&dial=-0.2")
+    page.get_by_role("button", name="back to 0.4").click()
+    wait_for_list(page, model.recommend("u2", k=20))
+    assert page.url.endswith("#user=u2")
+
+
+def test_requests_of_the_slider_are_coalesced(visit, settled, model):
+    page = settled(visit("#user=u2"))
+    asked = []
+    page.on("request", lambda request: asked.append(request.url) if request.url.endswith("/recommend") else None)
+    page.evaluate(
+        """() => {
+            const slider = document.getElementById("dial");
+            for (let step = 0; step < 30; step += 1) {
+                slider.value = 1.2 - step / 20;
+                slider.dispatchEvent(new Event("input"));
+            }
+        }"""
+    )
+    wait_for_list(page, model.recommend("u2", k=20, mainstream=-0.25))
+    assert len(asked) <= 3
+
+
+def test_the_address_has_the_dial(visit, model):
+    page = visit("#user=u2&dial=1.1")
+    wait_for_list(page, model.recommend("u2", k=20, mainstream=1.1))
+    assert page.get_by_role("slider").get_attribute("aria-valuetext") == "1.10"
+
+
+def test_a_model_without_reach_has_no_dial(visit, serve):
+    plain = model_of(small())
+    page = visit("#user=u2", at=serve(plain)[0])
+    page.wait_for_selector("text=This model was trained without reach")
+    assert page.get_by_role("slider").count() == 0
+    wait_for_titles = [str(result.item) for result in plain.recommend("u2", k=20)]
+    assert titles(page) == wait_for_titles  # it has no names either
+
+
+def test_build_a_reader_and_the_list_follows(visit, model):
+    page = visit()
+    page.get_by_role("combobox", name="Something that you like").fill("book i11")
+    page.get_by_role("option").first.click()
+    wait_for_list(page, model.recommend_for(["i11"], k=20))
+    field = page.get_by_role("combobox", name="Add something that you like")
+    field.press_sequentially("book i12")
+    page.get_by_role("option", name="The book i12").wait_for()
+    page.keyboard.press("Enter")
+    wait_for_list(page, model.recommend_for(["i11", "i12"], k=20))
+    assert page.url.endswith("#reader=i11,i12")
+    page.get_by_role("button", name="Remove The book i11").click()
+    wait_for_list(page, model.recommend_for(["i12"], k=20))
+    assert page.locator(".because").first.inner_text() == "because you have The book i12"
+    page.get_by_role("button", name="Remove The book i12").click()
+    page.wait_for_selector("text=Add something that you like, and the list appears here.")
+
+
+def test_an_item_is_added_to_the_reader(visit, model):
+    page = visit("#reader=i1,i2,unknown")
+    wait_for_list(page, model.recommend_for(["i1", "i2"], k=20))
+    assert "1 item of the address" in page.inner_text("#view")
+    page.goto(page.url.split("#")[0] + "#item=i3")
+    page.get_by_role("button", name="Add to your reader of 2").click()
+    wait_for_list(page, model.recommend_for(["i1", "i2", "i3"], k=20))
+
+
+# --- the map ---
+
+
+def places_on_screen(page, address):
+    """Where the items are, in pixels of the window, when the whole map is shown; and how many there are."""
+    numbers = np.frombuffer(httpx.get(f"{address}/map").content, dtype="<f4")
+    places = numbers[: len(numbers) * 2 // 3].reshape(-1, 2)
+    ordered, last = np.sort(places, axis=0), len(places) - 1
+    low, high = ordered[round(0.01 * last)], ordered[round(0.99 * last)]
+    box = page.locator("#map").bounding_box()
+    size = np.array([box["width"], box["height"]])
+    scale = (size * 0.92 / (high - low)).min()
+    return (places - (low + high) / 2) * scale + size / 2 + [box["x"], box["y"]]
+
+
+def test_a_click_on_the_map_shows_the_item_and_its_neighbours(visit, settled, model, address):
+    page = settled(visit())
+    places = places_on_screen(page, address)
+    away = np.linalg.norm(places[:, None] - places[None], axis=2)
+    np.fill_diagonal(away, np.inf)
+    box = page.locator("#map").bounding_box()
+    inside = (places > [box["x"] + 40, box["y"] + 40]).all(1)
+    inside &= (places < [box["x"] + box["width"] - 80, box["y"] + box["height"] - 140]).all(1)
+    item = int(np.where(inside, away.min(1), 0).argmax())  # alone, so that no other is meant
+    assert away.min(1)[item] > 15
+    page.mouse.click(*places[item])
+    page.wait_for_url(f"**#item={model.data.item_ids[item]}")
+    wait_for_list(page, model.similar_items(model.data.item_ids[item], k=12))
+
+
+def test_the_map_by_keyboard(visit, settled):
+    page = settled(visit("#item=i3"))
+    canvas = page.locator("#map")
+    canvas.focus()
+    before = canvas.screenshot()
+    for key in ("+", "+", "ArrowLeft", "ArrowUp"):
+        page.keyboard.press(key)
+    page.wait_for_timeout(300)
+    assert canvas.screenshot() != before
+    page.keyboard.press("0")
+    page.wait_for_timeout(900)
+    for _ in range(40):
+        page.keyboard.press("Enter")
+        page.wait_for_timeout(60)
+        if "#item=i3" not in page.url:
+            break
+        page.keyboard.press("ArrowRight")
+    assert re.search(r"#item=i(?!3$)\d+$", page.url)
+
+
+def test_the_map_is_dragged_and_zoomed(visit, settled, address):
+    page = settled(visit())
+    canvas = page.locator("#map")
+    box = canvas.bounding_box()
+    middle = np.array([box["x"] + box["width"] / 2, box["y"] + box["height"] / 2])
+    places = places_on_screen(page, address)
+    x, y = places[np.linalg.norm(places - middle, axis=1).argmin()]
+    pictures = [canvas.screenshot()]
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 90, y + 40, steps=4)
+    page.mouse.up()  # on the same item: the map has come along
+    page.wait_for_timeout(400)
+    pictures.append(canvas.screenshot())
+    assert page.url.endswith("/")  # a drag is no click
+    page.mouse.wheel(0, -400)
+    page.wait_for_timeout(400)
+    pictures.append(canvas.screenshot())
+    assert len(set(pictures)) == 3
+
+
+def test_names_are_asked_for_a_few_at_a_time(visit, settled):
+    asked = []
+    page = visit()
+    page.on("request", lambda request: asked.append(request.url) if "/map/items?" in request.url else None)
+    settled(page)
+    assert all(url.count("index=") <= 150 for url in asked)
+
+
+# --- phones, light and dark, motion ---
+
+
+@pytest.mark.parametrize("place", ["", "#item=i3", "#user=u2", "#reader=i1,i2"])
+def test_phones(visit, settled, place):
+    page = settled(visit(place, size=(375, 700), has_touch=True, is_mobile=True, device_scale_factor=2))
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+    assert page.locator("#panel").is_visible()
+    assert not page.locator("#map").is_visible()
+    page.get_by_role("button", name="Map", exact=True).tap()
+    page.wait_for_timeout(800)
+    assert page.locator("#map").is_visible()
+    assert page.locator("#map").bounding_box()["width"] == 375
+    assert page.evaluate("Number(document.getElementById('map').dataset.milliseconds)") < 1000
+    if place:
+        page.locator("#subject").tap()
+        assert page.locator("#panel").is_visible()
+
+
+def background(page):
+    return page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+
+def test_light_and_dark_by_the_system_and_by_the_button(visit):
+    light, dark = (background(visit(color_scheme=scheme)) for scheme in ("light", "dark"))
+    assert light != dark
+    page = visit(color_scheme="light")
+    page.get_by_role("button", name="Switch between light and dark").click()
+    assert background(page) == dark
+    page.reload()
+    assert background(page) == dark
+
+
+@pytest.mark.parametrize(("motion", "moves"), [("reduce", False), ("no-preference", True)])
+def test_entries_move_only_where_motion_is_welcome(visit, settled, model, motion, moves):
+    page = settled(visit("#user=u2", reduced_motion=motion))
+    page.evaluate(
+        """() => {
+            window.moved = 0;
+            const animate = Element.prototype.animate;
+            Element.prototype.animate = function (...given) { window.moved += 1; return animate.apply(this, given); };
+        }"""
+    )
+    page.get_by_role("slider").press("Home")
+    wait_for_list(page, model.recommend("u2", k=20, mainstream=-0.5))
+    assert (page.evaluate("window.moved") > 0) is moves
+
+
+# --- what goes wrong ---
+
+NETWORK = ("Failed to load resource", "net::ERR")
+
+
+def test_unknown_ids_have_a_page_of_their_own(visit):
+    page = visit("#item=nope", expected=NETWORK)
+    page.wait_for_selector("text=This model does not know it")
+    page.get_by_role("link", name="Back to the beginning").click()
+    page.wait_for_selector(".samples")
+
+
+def test_a_server_that_cannot_be_reached(visit, settled, model):
+    page = settled(visit(expected=NETWORK))
+    page.route("**/similar/**", lambda route: route.abort())
+    page.goto(page.url + "#item=i3")
+    page.wait_for_selector("text=The server cannot be reached")
+    page.unroute("**/similar/**")
+    page.get_by_role("button", name="Try again").click()
+    wait_for_list(page, model.similar_items("i3", k=12))
+    assert not page.locator("#notice").is_visible()
+
+
+def test_a_busy_server_is_asked_again(visit, model):
+    page = visit(expected=NETWORK)
+    tries = []
+
+    def refuse_once(route):
+        tries.append(1)
+        if len(tries) == 1:
+            route.fulfill(status=503, headers={"retry-after": "0"}, json={"error": "the queue is full"})
+        else:
+            route.continue_()
+
+    page.route("**/recommend", refuse_once)
+    page.goto(page.url + "#user=u2")
+    wait_for_list(page, model.recommend("u2", k=20))
+    assert len(tries) == 2
+
+
+def test_a_server_with_a_key(visit, serve, model, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text("0123456789abcdef\n")
+    address, _ = serve(model, api_key_file=keys)
+    page = visit("#user=u2", at=address, expected=NETWORK)
+    page.get_by_label("Key", exact=True).fill("wrong")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=That key was not accepted")
+    page.get_by_label("Key", exact=True).fill("0123456789abcdef")
+    page.keyboard.press("Enter")
+    wait_for_list(page, model.recommend("u2", k=20))
+    page.reload()
+    wait_for_list(page, model.recommend("u2", k=20))
+
+
+def test_another_model_takes_over(visit, serve, settled, model):
+    address, file = serve(model)
+    page = settled(visit("#user=u2", at=address))
+    other = model_of(small(items=list(model.data.item_ids), density=0.2), seed=9, mainstream=0.4)
+    other.save(file)
+    for _ in range(100):
+        if httpx.get(f"{address}/model").json()["model"] not in page.inner_text("#about"):
+            break
+        page.wait_for_timeout(50)
+    page.get_by_role("slider").press("ArrowLeft")
+    checksum = httpx.get(f"{address}/model").json()["model"]
+    page.wait_for_selector(f"#about:has-text('{checksum}')")
+
+
+# --- accessibility ---
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("place", ["", "#item=i3", "#user=u2", "#reader=i1,i2", "#reader="])
+def test_no_serious_finding_of_axe(visit, settled, place, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install '.[browser]'")
+    page = settled(visit(place, color_scheme=scheme, bypass_csp=True))
+    found = axe.Axe().run(page).response["violations"]
+    serious = [f"{one['id']}: {one['nodes'][0]['html']}" for one in found if one["impact"] in ("serious", "critical")]
+    assert not serious
+
+
+def test_everything_is_reached_by_tab(visit, settled):
+    page = settled(visit("#user=u2"))
+    page.evaluate("document.activeElement.blur()")
+    reached = []
+    for _ in range(120):
+        page.keyboard.press("Tab")
+        tag = "document.activeElement"
+        reached.append(
+            page.evaluate(f"{tag}.id || {tag}.getAttribute('aria-label') || {tag}.className || {tag}.tagName")
+        )
+    for wanted in ("Find an item or a user", "theme", "dial", "name", "map", "zoom-in"):
+        assert wanted in reached
