@@ -116,8 +116,7 @@ def join_group(device: torch.device) -> ProcessGroup | None:
     if not distributed.is_initialized():
         if not is_started_by_torchrun():
             return None
-        with _noticing_losses():
-            distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        _join_torchrun("nccl" if device.type == "cuda" else "gloo")
         atexit.register(_leave)
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", torch.cuda.current_device())))
@@ -125,6 +124,16 @@ def join_group(device: torch.device) -> ProcessGroup | None:
         raise ArgumentError(f"the process group has the backend {backend}, but device {device.type} needs {needed}")
     group = ProcessGroup(device)
     return None if group.size == 1 and device.type == "cuda" else group
+
+
+def _join_torchrun(backend: str) -> None:
+    """Make the group of the processes that torchrun has started."""
+    with _noticing_losses():
+        store, rank, size = next(distributed.rendezvous("env://"))  # type: ignore[attr-defined]
+        # After a restart the store may be the same, with the addresses of processes that are gone.
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT")
+        store = distributed.PrefixStore(f"start {attempt}", store)  # type: ignore[attr-defined]
+        distributed.init_process_group(backend, store=store, rank=rank, world_size=size)
 
 
 def is_first_to_fail() -> bool:

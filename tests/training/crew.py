@@ -2,9 +2,10 @@
 
     python -m tests.training.crew
 
-For each line of JSON on standard input, {"task": …, "processes": n, "folder": …, "options": {…}}, it forks n processes
-that form a group of gloo and run a task of this file. Each leaves what the task returns in the folder, by its rank. The
-server prints a line with the exit status of each process.
+For each line of JSON on standard input, {"task": …, "processes": n, "folder": …, "options": {…}, "kill": …}, it forks n
+processes that form a group of gloo and run a task of this file. Each leaves what the task returns in the folder, by its
+rank. "kill" is null, or the rank of a process to kill and the seconds until then. The server prints a line with the
+exit status of each process.
 """
 
 import json
@@ -34,7 +35,7 @@ SETTINGS = {
     "two-stage": {"sampler": TwoStage(2, candidates=60, sharpness=0.05), "dim": 16},
     "many negatives": {"sampler": TwoStage(20, candidates=60)},
     "hard": {"sampler": Hard(2)},
-    "ball": {"sampler": Popularity(2), "constraint": "ball", "balance": 0.5},
+    "ball": {"sampler": Popularity(2), "constraint": "ball"},
     "softmin": {"sampler": Uniform(40, shared=True), "loss": Softmin(), "reach": True},
     "subspaces": {
         "sampler": Popularity(40, shared=True),
@@ -42,6 +43,7 @@ SETTINGS = {
         "reach": True,
         "dim": 16,
         "subspace_dim": 8,
+        "balance": 0.5,
     },
 }
 
@@ -160,6 +162,10 @@ def serve():
                 finally:
                     os._exit(code)
             children.append(child)
+        if asked["kill"] is not None:
+            rank, seconds = asked["kill"]
+            time.sleep(seconds)
+            os.kill(children[rank], signal.SIGKILL)
         print(json.dumps([os.waitpid(child, 0)[1] for child in children]), flush=True)
 
 

@@ -48,11 +48,12 @@ def server():
 def crew(server, tmp_path):
     """Run a task in n processes; return what each leaves, None for one that was killed."""
 
-    def work(task, processes, *, ends=None, **options):
-        wanted = {"task": task, "processes": processes, "folder": str(tmp_path), "options": options}
+    def work(task, processes, *, ends=None, kill=None, **options):
+        wanted = {"task": task, "processes": processes, "folder": str(tmp_path), "options": options, "kill": kill}
         server.stdin.write(json.dumps(wanted) + "\n")
         server.stdin.flush()
-        assert json.loads(server.stdout.readline()) == (ends or [0] * processes)
+        ended = json.loads(server.stdout.readline())
+        assert kill or ended == (ends or [0] * processes)
         files = [tmp_path / f"{rank}.pt" for rank in range(processes)]
         results = [torch.load(file) if file.exists() else None for file in files]
         for file in files:
@@ -99,7 +100,7 @@ def test_process_0_has_all_vectors_and_the_others_those_they_hold(crew):
     assert torch.equal(second["users"], first["users"][(1 - DATA.n_items) % 2 :: 2])
 
 
-@pytest.mark.parametrize(("settings", "validated"), [("two-stage", True), ("softmin", False)])
+@pytest.mark.parametrize(("settings", "validated"), [("two-stage", True), pytest.param("softmin", False, marks=pytest.mark.slow)])
 def test_another_number_of_processes_continues(crew, tmp_path, settings, validated):
     options = {"settings": settings, "validated": validated}
     whole = crew("run", 1, **options)[0]
@@ -136,6 +137,24 @@ def test_a_lost_process_ends_the_others_with_one_sentence(crew):
         assert one["seconds"] < 10
 
 
+@pytest.mark.slow
+def test_killed_at_any_moment_a_run_continues_as_if_it_had_not_been(crew, tmp_path):
+    whole = crew("run", 1, settings="uniform", epochs=6)[0]
+    options = {"settings": "uniform", "epochs": 6, "checkpoint": "c", "checkpoint_seconds": 0}
+    random, in_the_middle = np.random.default_rng(0), 0
+    for kill in range(20):
+        for path in tmp_path.glob("c*"):
+            path.unlink()
+        crew("run", 2, kill=[kill % 2, random.uniform(0.05, 2.5)], **options)
+        found = (tmp_path / "c").exists()
+        in_the_middle += found
+        resumed = crew("run", (2, 1, 3)[kill % 3], resume=found, **options)[0]
+        assert difference(whole, resumed) == 0
+        assert [epoch["epoch"] for epoch in resumed["history"]] == [1, 2, 3, 4, 5, 6]
+    assert in_the_middle >= 5
+
+
+@pytest.mark.slow
 def test_a_set_that_one_process_cannot_write_leaves_the_one_before(crew, tmp_path):
     options = {"settings": "uniform", "epochs": 1, "checkpoint": "c", "checkpoint_seconds": 0}
     first, second = crew("fail_to_write", 2, rank=1, **options)
