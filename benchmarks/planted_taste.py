@@ -7,9 +7,9 @@
 product of the tastes, by an item's popularity and by chance. A fifth of each user's items is the test part.
 
 The fits of a tree run in a process of their own, one after the other, by the public API of the tree; its first fit, of
-one epoch, is not timed. Prints the seconds of each fit, its NDCG and MMR, and how much sooner `fast` of this tree is
-done than each fit of the other tree. `accurate` with all its dimensions takes more than an hour in an old tree, so
-there one epoch is timed, and its seconds are multiplied by the number of epochs.
+one epoch, is not timed. Prints the seconds of each fit, its NDCG and MMR, and for each fit of the other tree how much
+sooner this tree reaches its NDCG. `accurate` with all its dimensions takes more than an hour in an old tree, so there
+one epoch is timed, and its seconds are multiplied by the number of epochs; it is compared with the whole of `fast`.
 """
 
 import argparse
@@ -27,7 +27,7 @@ THIS = Path(__file__).resolve().parents[1] / "src"
 USERS, ITEMS, PAIRS, DIM = 6_000, 3_500, 575_000, 16
 EPOCHS = 30  # of `accurate`
 FITS: dict[str, list[dict[str, Any]]] = {
-    "this": [{"preset": "fast"}, {"preset": "two-stage"}],
+    "this": [{"preset": "fast", "epochs": 2}, {"preset": "fast", "epochs": 5}, {"preset": "fast"}],
     "other": [{"preset": "two-stage"}, {"preset": "accurate", "dim": 128}, {"preset": "accurate", "epochs": 1}],
 }
 WORKER = """
@@ -47,7 +47,7 @@ for number, settings in enumerate([{"preset": "accurate", "dim": 8, "epochs": 1}
 
 
 def plant(n_users: int, n_items: int, pairs: int, seed: int = 0) -> Any:
-    """Return interactions with planted taste; the number of a user's items falls as a lognormal's."""
+    """Return interactions with planted taste, as many or nearly; the numbers of users' items are lognormal."""
     from spherec import Interactions, rng
 
     random = rng.stream(seed, "planted taste")
@@ -118,8 +118,10 @@ def main() -> None:
         print("the other tree")
         other = fit(arguments.other, FITS["other"], files, arguments)
     for record in other:
-        ratio = record["seconds"] / this[0]["seconds"]
-        print(f"fast of this tree is done {ratio:.1f} times sooner than {describe(record)} of the other")
+        good = this[-1:] if record["ndcg"] is None else [one for one in this if one["ndcg"] >= record["ndcg"]]
+        best = min(good, key=lambda one: float(one["seconds"]), default=None)
+        ratio = "never" if best is None else f"{record['seconds'] / best['seconds']:.1f} times sooner, {describe(best)}"
+        print(f"{describe(record)} of the other tree: this tree is as good {ratio}")
     if arguments.record:
         record = {"command": " ".join(["python", *sys.argv]), "pairs": len(data), "this": this, "other": other}
         arguments.record.write_text(json.dumps(record, indent=1) + "\n")

@@ -40,6 +40,7 @@ NEIGHBOURS = {
 POLARS_ONLY_IN = (
     "data/readers",
     "experiments/user_values.py",
+    "export/atlas.py",
     "export/parquet.py",
     "recommender/results.py",
     "recommender/results_file.py",

@@ -24,7 +24,7 @@ from spherec import rng
 from spherec.artifact import read_tensors, write_tensors
 from spherec.data.files import describe_damage
 from spherec.errors import DataError
-from spherec.geometry import DenseVectors, squared_distance
+from spherec.geometry import Vectors, squared_distance
 from spherec.kernels.cpu.compiled import compiled
 
 MAP_FORMAT = "spherec-map"
@@ -74,7 +74,7 @@ class ItemMap:
     @classmethod
     def draw(
         cls,
-        vectors: DenseVectors,
+        vectors: Vectors,
         popularity: NDArray[np.int64],
         settings: MapSettings | None = None,
         *,
@@ -94,18 +94,16 @@ class ItemMap:
         """
         settings = settings or MapSettings()
         report = progress or (lambda _: None)
-        rows = vectors.item_table  # (I, D)
         order = np.argsort(-popularity, kind="stable")
         landmarks, others = np.split(order, [min(settings.landmarks, len(order))])
-        at = torch.from_numpy(landmarks)
-        marks = rows[at]  # (M, D)
+        marks = vectors.items(torch.from_numpy(landmarks)).cpu()  # (M, D)
         layout = _lay_out(marks, popularity[landmarks], settings, lambda done: report(done * _SHARE_OF_LAYOUT))
-        places = np.empty((len(rows), 2), dtype=np.float32)
+        places = np.empty((vectors.n_items, 2), dtype=np.float32)
         places[landmarks] = layout
         home, distance = _find_homes(
-            rows, others, marks, lambda done: report(_SHARE_OF_LAYOUT + done * (1 - _SHARE_OF_LAYOUT))
+            vectors, others, marks, lambda done: report(_SHARE_OF_LAYOUT + done * (1 - _SHARE_OF_LAYOUT))
         )
-        places[others] = _surround(layout, home, distance, len(rows), settings.seed)
+        places[others] = _surround(layout, home, distance, vectors.n_items, settings.seed)
         report(1.0)
         return cls(places, model)
 
@@ -202,12 +200,12 @@ def _move(places: Places, ties: NDArray[np.int32], pushers: NDArray[np.int32], r
 
 
 def _find_homes(
-    rows: Tensor, others: NDArray[np.int64], marks: Tensor, report: Callable[[float], None]
+    vectors: Vectors, others: NDArray[np.int64], marks: Tensor, report: Callable[[float], None]
 ) -> tuple[NDArray[np.int64], Places]:
     """Return the nearest landmark of each of the other items (n,), and its squared distance (n,)."""
     homes, distances = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.float32)]
     for first in range(0, len(others), _BLOCK):
-        block = rows[torch.from_numpy(others[first : first + _BLOCK])]  # (b, D)
+        block = vectors.items(torch.from_numpy(others[first : first + _BLOCK])).cpu()  # (b, D)
         best = squared_distance(block, marks[None]).min(1)
         homes.append(best.indices.numpy())
         distances.append(best.values.numpy())

@@ -57,8 +57,8 @@ def train_command(
     mainstream: Annotated[
         float | None,
         typer.Option(
-            help="Share of popularity that counts in lists by default, with reach (accurate, fast 0.6, balanced 0.3, "
-            "niche -0.25); 'spherec recommend --mainstream' changes it for each list.",
+            help="Share of popularity that counts in lists by default, with reach (accurate 0.6, fast 0.5, balanced "
+            "0.3, niche -0.25); 'spherec recommend --mainstream' changes it for each list.",
             rich_help_panel=MODEL,
         ),
     ] = None,

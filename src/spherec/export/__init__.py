@@ -1,4 +1,4 @@
-"""Export of a model's vectors to other programs: Parquet, .npz, an index of usearch, PostgreSQL with pgvector.
+"""Export of a model's vectors to other programs: Parquet, .npz, an index of usearch, pgvector, Embedding Atlas.
 
 import spherec.export
 spherec.export.write("books.parquet", model)                        # by the file's ending, or format="parquet"
@@ -15,6 +15,7 @@ from typing import Protocol, runtime_checkable
 
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, quote
+from spherec.export.atlas import AtlasFormat
 from spherec.export.index import UsearchFormat
 from spherec.export.npz import NpzFormat
 from spherec.export.parquet import ParquetFormat
@@ -80,7 +81,13 @@ class Exportable(Protocol):
         ...
 
 
-EXPORT_FORMATS: tuple[ExportFormat, ...] = (ParquetFormat(), NpzFormat(), UsearchFormat(), PgvectorFormat())
+EXPORT_FORMATS: tuple[ExportFormat, ...] = (
+    ParquetFormat(),
+    NpzFormat(),
+    UsearchFormat(),
+    PgvectorFormat(),
+    AtlasFormat(),
+)
 """The formats of this package."""
 
 
@@ -124,7 +131,9 @@ def find_format(path: str | PathLike[str]) -> ExportFormat:
     for known in EXPORT_FORMATS:
         if known.suffix == Path(path).suffix:
             return known
-    names, endings = (", ".join(getattr(known, part) for known in EXPORT_FORMATS) for part in ("name", "suffix"))
+    names, endings = (
+        ", ".join(dict.fromkeys(getattr(known, part) for known in EXPORT_FORMATS)) for part in ("name", "suffix")
+    )
     raise ArgumentError(
         f"the format of {Path(path).name} cannot be told from its ending; name one of {names}, or use one of the "
         f"endings {endings}"

@@ -61,6 +61,8 @@ class ExportTable:
     "Names of items; None if there are none, or none are wanted."
     vectors: Vectors
     "Vectors of users and items."
+    data: Interactions
+    "The users and items, and the items of each user."
 
     def __len__(self) -> int:
         return len(self.id_map)
@@ -142,6 +144,12 @@ class ExportBlock:
         return [None] * len(self) if names is None else list(names[self.first : self.last])
 
     @property
+    def item_rows(self) -> NDArray[np.float32]:
+        """The vectors (n, D) of items, without reach."""
+        index = torch.arange(self.first, self.last, device=self.table.vectors.device)
+        return self.table.vectors.items(index).cpu().numpy()
+
+    @property
     def vectors(self) -> NDArray[np.float32]:
         """The vectors (n, D), with reach (n, D + 2)."""
         vectors, reach = self.table.vectors, self.table.reach
@@ -164,8 +172,8 @@ def make_export_tables(vectors: Vectors, data: Interactions, what: What, *, name
             f"{data.n_users:,} and {data.n_items:,}; give the data that the model was trained on"
         )
     both = [
-        ExportTable("item", data.item_ids, data.item_names if names else None, vectors),
-        ExportTable("user", data.user_ids, None, vectors),
+        ExportTable("item", data.item_ids, data.item_names if names else None, vectors, data),
+        ExportTable("user", data.user_ids, None, vectors, data),
     ]
     return [table for table in both if what in ("both", f"{table.kind}s")]
 

@@ -16,7 +16,7 @@ from spherec.errors import MissingPackageError, SpherecError, UnknownIdError, qu
 from spherec.serve.batcher import BusyError
 from spherec.serve.guard import LOG, RequestGuard
 from spherec.serve.metrics import Metrics
-from spherec.serve.options import ServeOptions
+from spherec.serve.options import INSTALL, ServeOptions
 from spherec.serve.page_data import MapKeeper, choose_samples, describe_places, encode_map
 from spherec.serve.served_model import ServedModel
 
@@ -31,9 +31,7 @@ try:
     from spherec.serve.api_page import draw_api_page
     from spherec.serve.service import ForbiddenError, Service
 except ImportError as error:
-    raise MissingPackageError(
-        "spherec serve needs fastapi and uvicorn; install them with: pip install 'spherec[serve]'"
-    ) from error
+    raise MissingPackageError(INSTALL) from error
 
 PAGE = Path(__file__).parent / "page"
 _POLICY = "default-src 'self'; img-src 'self' data: blob:; base-uri 'none'; frame-ancestors 'none'"
@@ -332,6 +330,7 @@ async def _watch(service: Service, metrics: Metrics) -> None:
             if await service.refresh():
                 metrics.count_swap()
                 LOG.info("new model in place", extra={"fields": {"model": service.served.checksum}})
-        except (SpherecError, OSError, MemoryError) as error:
+        except Exception as error:  # whatever it is, the old model answers, and the next file may be good
             metrics.count_swap(failed=True)
-            LOG.error("the new model cannot be used; the old one stays", extra={"fields": {"cause": str(error)}})
+            cause = str(error) if isinstance(error, SpherecError) else f"{type(error).__name__}: {error}"
+            LOG.error("the new model cannot be used; the old one stays", extra={"fields": {"cause": cause}})

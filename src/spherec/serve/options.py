@@ -6,6 +6,9 @@ from pathlib import Path
 from spherec.data.files import read_text_file
 from spherec.errors import ArgumentError, check_number
 
+INSTALL = "spherec serve needs fastapi, httptools and uvicorn; install them with: pip install 'spherec[serve]'"
+"""Message where a package is missing."""
+
 _LARGEST_KEY_FILE = 1 << 16  # bytes
 _SHORTEST_KEY = 16  # characters
 

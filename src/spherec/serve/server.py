@@ -19,16 +19,19 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
 
-import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
 from spherec.artifact import Artifact
-from spherec.errors import ArgumentError, SpherecError
+from spherec.errors import ArgumentError, MissingPackageError, SpherecError
 from spherec.serve.app import create_app
 from spherec.serve.guard import LOG, JsonLines
 from spherec.serve.metrics import Metrics
-from spherec.serve.options import ServeOptions
+from spherec.serve.options import INSTALL, ServeOptions
 from spherec.serve.served_model import ServedModel
+
+try:
+    import uvicorn
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+except ImportError as error:
+    raise MissingPackageError(INSTALL) from error
 
 _BACKLOG = 2048  # connections that the system holds until they are taken
 _LONGEST_STOP = 30  # seconds for the last answers after connections are no longer taken
@@ -47,21 +50,22 @@ def serve(options: ServeOptions, *, announce: Callable[[str], None] = lambda _: 
     options.read_keys()
     if options.workers > 1:
         Artifact.load(options.model, mmap=True)  # what is wrong with the file is said here, once
-    listener = _listen(options)
-    host, port = listener.getsockname()[:2]
-    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-    if options.workers == 1:
-        app_model = ServedModel.load(options)
-        announce(address)
-        _answer(options, listener, app_model, None)
-    else:
-        announce(address)
-        with tempfile.TemporaryDirectory(prefix="spherec-serve-") as folder:
-            _supervise(options, listener, Path(folder))
+    with _listen(options) as listener:
+        host, port = listener.getsockname()[:2]
+        address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        if options.workers == 1:
+            served = ServedModel.load(options)
+            announce(address)
+            _answer(options, listener, served, None)
+        else:
+            announce(address)
+            with tempfile.TemporaryDirectory(prefix="spherec-serve-") as folder:
+                _supervise(options, listener, Path(folder))
 
 
 def _listen(options: ServeOptions) -> socket.socket:
     """Return a socket that is bound to the address."""
+    listener: socket.socket | None = None
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             options.host, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -70,6 +74,8 @@ def _listen(options: ServeOptions) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
     except OSError as error:
+        if listener is not None:
+            listener.close()
         raise ArgumentError(
             f"cannot listen on {options.host}:{options.port}: {error.strerror or error}; take another --host or --port"
         ) from None

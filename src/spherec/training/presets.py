@@ -29,7 +29,14 @@ _ACCURATE = Training(
 )
 
 _FAST = _ACCURATE.change(
-    {"dim": 512, "effort": 0.5, "batch_size": 512, "sampler": {"negatives": 500}, "optimizer": {"learning_rate": 1e-2}}
+    {
+        "dim": 512,
+        "mainstream": 0.5,
+        "effort": 0.5,
+        "batch_size": 512,
+        "sampler": {"negatives": 500},
+        "optimizer": {"learning_rate": 1e-2},
+    }
 )
 
 PRESETS = {

@@ -1,0 +1,63 @@
+"""`spherec serve`: what is wrong is said in one sentence before anything listens."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi", reason="needs the extra serve")
+
+from tests.recommender.models import model_of, small
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+@pytest.fixture
+def model(tmp_path):
+    model_of(small()).save(tmp_path / "model.spherec")
+    return tmp_path / "model.spherec"
+
+
+def test_a_missing_model_is_named(spherec, tmp_path):
+    done = spherec("serve", tmp_path / "none.spherec", "--port", 0)
+    assert (done.code, "none.spherec" in done.err) == (2, True)
+
+
+def test_a_missing_index_is_named(spherec, model):
+    done = spherec("serve", model, "--index", "--port", 0)
+    assert (done.code, "model.usearch" in done.err) == (2, True)
+
+
+def test_a_table_of_other_items_is_refused(spherec, model, tmp_path):
+    (tmp_path / "items.csv").write_text("id,author\nx,y\n")
+    done = spherec("serve", model, "--items", tmp_path / "items.csv", "--port", 0)
+    assert (done.code, "has none of the model's items" in done.err) == (2, True)
+
+
+def test_an_empty_key_file_is_refused(spherec, model, tmp_path):
+    (tmp_path / "keys").write_text("\n")
+    done = spherec("serve", model, "--api-key-file", tmp_path / "keys", "--port", 0)
+    assert (done.code, "has no key" in done.err) == (2, True)
+
+
+def test_a_port_in_use_is_named(spherec, model):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = spherec("serve", model, "--port", port)
+    assert (done.code, f"cannot listen on 127.0.0.1:{port}" in done.err) == (2, True)
+
+
+@pytest.mark.parametrize("absent", ["fastapi", "uvicorn", "httptools"])
+def test_a_missing_package_is_named_with_the_remedy(model, absent):
+    script = f"import sys; sys.modules[{absent!r}] = None; from spherec.cli import main; main(sys.argv[1:])"
+    command = [sys.executable, "-c", script, "serve", str(model)]
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert "pip install 'spherec[serve]'" in done.stderr
