@@ -100,7 +100,9 @@ def test_process_0_has_all_vectors_and_the_others_those_they_hold(crew):
     assert torch.equal(second["users"], first["users"][(1 - DATA.n_items) % 2 :: 2])
 
 
-@pytest.mark.parametrize(("settings", "validated"), [("two-stage", True), pytest.param("softmin", False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("settings", "validated"), [("two-stage", True), pytest.param("softmin", False, marks=pytest.mark.slow)]
+)
 def test_another_number_of_processes_continues(crew, tmp_path, settings, validated):
     options = {"settings": settings, "validated": validated}
     whole = crew("run", 1, **options)[0]
