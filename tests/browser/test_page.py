@@ -21,14 +21,18 @@ def names_of(results):
     return [result.name for result in results]
 
 
-def wait_for_list(page, results):
-    """Wait until the list is as the model has it."""
-    first = names_of(results)
+def wait_for_names(page, names):
+    """Wait until the list has these names."""
     page.wait_for_function(
         "names => JSON.stringify([...document.querySelectorAll('.entries .entry .name')].map(e => e.innerText))"
         " === JSON.stringify(names)",
-        arg=first,
+        arg=names,
     )
+
+
+def wait_for_list(page, results):
+    """Wait until the list is as the model has it."""
+    wait_for_names(page, names_of(results))
 
 
 # --- finding ---
@@ -165,6 +169,39 @@ def test_an_item_is_added_to_the_reader(visit, model):
     page.goto(page.url.split("#")[0] + "#item=i3")
     page.get_by_role("button", name="Add to your reader of 2").click()
     wait_for_list(page, model.recommend_for(["i1", "i2", "i3"], k=20))
+
+
+ODD = ["a,b", "a/b", "a&b=c", "50%", "é #1", "<b>", "x y", '"q"']
+
+
+def test_ids_with_odd_characters(visit, serve):
+    odd = model_of(small(users=ODD, items=ODD, density=0.4), mainstream=0.4)
+    address, _ = serve(odd)
+    page = visit(at=address)
+    for item in ODD:
+        page.evaluate("id => { location.hash = `#item=${encodeURIComponent(id)}`; }", item)
+        page.wait_for_function("id => document.querySelector('h1')?.innerText === id", arg=item)
+        page.evaluate("id => { location.hash = `#user=${encodeURIComponent(id)}`; }", item)
+        page.wait_for_function("id => document.querySelector('h1')?.innerText === `User ${id}`", arg=item)
+    own = ["a,b", "50%", "a&b=c"]
+    page.evaluate("ids => { location.hash = `#reader=${ids.map(encodeURIComponent).join(',')}`; }", own)
+    page.wait_for_function("n => document.querySelectorAll('.history .plain li').length === n", arg=3)
+    page.get_by_role("slider").press("ArrowLeft")
+    results = [str(result.item) for result in odd.recommend_for(own, k=20, mainstream=0.35)]
+    wait_for_names(page, results)
+    page.reload()
+    page.wait_for_function("n => document.querySelectorAll('.history .plain li').length === n", arg=3)
+
+
+def test_ids_that_are_numbers(visit, serve):
+    numbers = model_of(small(users=list(range(12)), items=list(range(100, 130))), mainstream=0.4)
+    page = visit("#reader=101,102", at=serve(numbers)[0])
+    results = [str(result.item) for result in numbers.recommend_for([101, 102], k=20)]
+    page.wait_for_selector(".entries .entry")
+    assert titles(page) == results
+    page.locator(".entries .name").first.click()
+    page.get_by_role("button", name="Add to your reader of 2").click()
+    page.wait_for_selector(".history .plain li:nth-child(3)")
 
 
 # --- the map ---

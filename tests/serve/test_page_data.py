@@ -80,7 +80,10 @@ def test_the_page_has_nothing_inline_and_all_files_that_it_names(client):
     named = [a.get("src") or a.get("href") for tag, a in page.found if tag in ("script", "link")]
     assert "page/app.js" in named
     for name in named:
-        assert client.get(f"/{name}").status_code == 200, name
+        file = client.get(f"/{name}")
+        assert file.status_code == 200, name
+        assert file.headers["cache-control"] == "no-cache"
+        assert client.get(f"/{name}", headers={"if-none-match": file.headers["etag"]}).status_code == 304
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda path: path.name)

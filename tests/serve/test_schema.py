@@ -1,5 +1,6 @@
 """Requests drawn from the OpenAPI schema, and from beside it: every answer has the form the schema promises, no 500."""
 
+import json
 from urllib.parse import quote
 
 import pytest
@@ -109,7 +110,8 @@ def requests(draw, described):
 
 def check(client, described, request):
     method, path, query, body = request
-    answer = client.request(method, path, params=query, json=body)
+    content = None if body is None else json.dumps(body)  # with Infinity, which Python writes and reads
+    answer = client.request(method, path, params=query, content=content, headers={"Content-Type": "application/json"})
     assert answer.status_code in (200, 400, 401, 403, 404, 405, 408, 413, 422, 503), (answer.status_code, answer.text)
     content = answer.json()
     if answer.status_code != 200:

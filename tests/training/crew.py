@@ -4,8 +4,8 @@
 
 For each line of JSON on standard input, {"task": …, "processes": n, "folder": …, "options": {…}, "kill": …}, it forks n
 processes that form a group of gloo and run a task of this file. Each leaves what the task returns in the folder, by its
-rank. "kill" is null, or the rank of a process to kill and the seconds until then. The server prints a line with the
-exit status of each process.
+rank. "kill" is null, or the rank of a process to kill, and the seconds from the first checkpoint "c" to then. The server
+prints a line with the exit status of each process.
 """
 
 import json
@@ -164,6 +164,8 @@ def serve():
             children.append(child)
         if asked["kill"] is not None:
             rank, seconds = asked["kill"]
+            while not Path(asked["folder"], "c").exists():
+                time.sleep(0.01)
             time.sleep(seconds)
             os.kill(children[rank], signal.SIGKILL)
         print(json.dumps([os.waitpid(child, 0)[1] for child in children]), flush=True)

@@ -18,6 +18,7 @@ from spherec.training.step import Batches, Run
 from tests.sampling.checks import CPU, generator, interactions, random_rows
 from tests.training.planted import GOOD, SETTINGS, TRAIN, quality
 from tests.training.runs import DATA, QUICK, SAMPLERS, STEPS, facts, falling, same, start, trained
+from tests.training.test_features import features_of
 
 pytestmark = [
     pytest.mark.gpu,
@@ -65,11 +66,12 @@ class SetNegatives:
         return Negatives(items.to(users.device), valid.to(users.device), items.to(users.device) * 0.1 - 4)
 
 
-def run_on(device, **settings):
+def run_on(device, features=None, **settings):
     """A run before its first step."""
     config = replace(QUICK, **settings)
     model = start(constraint=config.constraint)
-    return Run(DATA, config, DenseVectors(model.user_table.to(device), model.item_table.to(device), config.constraint))
+    first = DenseVectors(model.user_table.to(device), model.item_table.to(device), config.constraint)
+    return Run(DATA, config, first, features)
 
 
 def batch_on(device, size=16):
@@ -115,6 +117,39 @@ def test_dense_adam_moves_rows_as_on_the_cpu():
     torch.testing.assert_close(theirs.everything().cpu(), ours.everything(), atol=1e-5, rtol=0)
     rows = torch.arange(0, 40, 3)
     torch.testing.assert_close(theirs.rows(rows.to(CUDA)).cpu(), ours.rows(rows), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("subspace_dim", [None, 4])
+@pytest.mark.parametrize("loss", [Softmin(0.2), Hinge()], ids=["softmin", "hinge"])
+def test_features_move_as_on_the_cpu(loss, subspace_dim, monkeypatch):
+    monkeypatch.setattr(Uniform, "build", SetNegatives)
+    maps = []
+    for device in (CPU, CUDA):
+        run = run_on(device, features=features_of(without=[2]), loss=loss, subspace_dim=subspace_dim)
+        for _ in range(30):
+            run.step(*batch_on(device))
+        maps.append((run.vectors.copy().to(CPU), run.copy_feature_map()))
+    torch.testing.assert_close(maps[0][0].item_table, maps[1][0].item_table, atol=1e-4, rtol=0)
+    torch.testing.assert_close(maps[0][1].weights, maps[1][1].weights.cpu(), atol=1e-4, rtol=0)
+
+
+@each_sampler
+def test_a_run_with_features_never_waits_repeats_itself_and_resumes(sampler, no_waiting, press_at, tmp_path):
+    settings = {"loss": Softmin(0.2), "sampler": sampler, "subspace_dim": 4, "reach": True, "device": CUDA}
+    features = features_of(without=[2])
+    path, one, other = tmp_path / "run.checkpoint", *(trained(features=features, **settings) for _ in range(2))
+    assert same(one.vectors, other.vectors)
+    trained(features=features, **settings, checkpoint=path, progress=press_at(STEPS + 3))
+    resumed = trained(features=features, **settings, checkpoint=path, resume=True)
+    assert same(resumed.vectors, one.vectors)
+    assert torch.equal(resumed.feature_map.weights, one.feature_map.weights)
+    run = run_on(CUDA, features=features, loss=Softmin(0.2), sampler=sampler)
+    batch = batch_on(CUDA)
+    for _ in range(2):
+        run.step(*batch)
+    no_waiting()
+    for _ in range(10):
+        run.step(*batch)
 
 
 REACH = {"reach": True, "loss": Softmin(0.2), "sampler": SAMPLERS["popularity shared"]}

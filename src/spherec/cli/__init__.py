@@ -26,6 +26,7 @@ _COMMANDS = {
     "demo": "Train the two-stage model on Book-Crossing, compare it with the paper's, and recommend books to a reader.",
     "train": "Train a model: one vector for each user and item, such that a user's nearest items are those to "
     "recommend.",
+    "add-items": "Add items that nobody has yet, placed by their features, without training.",
     "tune": "Search for the best settings: train with many, score each on held-out items, stop poor ones early.",
     "evaluate": "Rank all items for every user who has test items, leave out training items, and score the lists.",
     "recommend": "List the k nearest items of users, without those that they have already.",
@@ -65,11 +66,12 @@ class LateGroup(TyperGroup):
 
 def load_command(name: str) -> Any:
     """Import the command of that name, and return it with its parameters."""
-    module = importlib.import_module(f"spherec.cli.{_FILES.get(name, name)}")
+    function = name.replace("-", "_")
+    module = importlib.import_module(f"spherec.cli.{_FILES.get(name, function)}")
     if name == "data":
         return typer.main.get_command(module.data_commands)
     alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-    alone.command(name)(getattr(module, f"{name}_command"))
+    alone.command(name)(getattr(module, f"{function}_command"))
     return typer.main.get_command(alone)
 
 

@@ -40,6 +40,14 @@ def evaluate_command(
     options: ReadOptions,
     k: Annotated[int, typer.Option("-k", help="Length of the lists.")] = 50,
     rank_column: Annotated[str, typer.Option(help="Column of ranks, in a table of lists; 1 is the best.")] = "rank",
+    cold_items: Annotated[
+        bool,
+        typer.Option(
+            "--cold-items",
+            help="Score apart the items that nobody has in --train: ranked among themselves, the others among "
+            "themselves, and all together.",
+        ),
+    ] = False,
     mainstream: Mainstream = None,
     device: Device = "auto",
     as_json: AsJson = False,
@@ -52,6 +60,9 @@ def evaluate_command(
     - spherec train split/train.npz -o model.spherec
     - spherec evaluate model.spherec --train split/train.npz --test split/test.npz
     - spherec evaluate model.spherec --train train.csv --test test.csv --min-value 4
+    - spherec data split songs.npz --by cold-items -o new
+    - spherec train new/train.npz --item-features songs.csv -o model.spherec
+    - spherec evaluate model.spherec --train new/train.npz --test new/test.npz --cold-items
     """
     from spherec.evaluation import METRICS, evaluate
     from spherec.evaluation.metrics import format_metric, label_at
@@ -60,6 +71,9 @@ def evaluate_command(
     fold = splits.given(*options.of(train).load_parts(test, has_lists=has_lists))
     columns = Columns(options.user_column, options.item_column, rank_column)
     lister = _load_model(model, fold.train, columns, device)
+    if cold_items:
+        _report_cold(model.name, lister, fold, k, mainstream, as_json=as_json)
+        return
     scores = evaluate(lister, fold.train, fold.test, k=k, mainstream=mainstream)
     summary = scores.summary()
     counts = {"k": k, "users": len(scores.per_user.users), "users_without_test_items": scores.users_without}
@@ -77,6 +91,44 @@ def evaluate_command(
         note(f"{empty:,} users have an empty list: they count with no hit, but not for popularity")
     if scores.users_without:
         note(f"{scores.users_without:,} users have nothing held out and are not counted")
+
+
+def _report_cold(
+    name: str,
+    lister: "TrainedModel | GivenLists",
+    fold: splits.Fold,
+    k: int,
+    mainstream: float | None,
+    *,
+    as_json: bool,
+) -> None:
+    """Print the scores of new items, of known ones and of all."""
+    from spherec.evaluation import METRICS, evaluate_cold
+    from spherec.evaluation.metrics import format_metric, label_at
+
+    cold = np.flatnonzero(fold.train.users_per_item == 0)
+    if not len(cold):
+        raise DataError("somebody has each item in --train, so none is cold; split with --by cold-items")
+    scores = evaluate_cold(lister, splits.ColdFold(fold.train, fold.test, cold), k=k, mainstream=mainstream)
+    parts = {"cold": scores.cold, "warm": scores.warm, "all": scores.all}
+    summaries = {part: each.summary() for part, each in parts.items()}
+    users = {part: len(each.per_user.users) for part, each in parts.items()}
+    if as_json:
+        known = {
+            part: {metric: None if np.isnan(value) else value for metric, value in summary.items()}
+            for part, summary in summaries.items()
+        }
+        typer.echo(json.dumps({"k": k, **{part: {**known[part], "users": users[part]} for part in parts}}))
+        return
+    table = Table("metric", *parts, title=f"{name}: {len(cold):,} cold items", title_justify="left")
+    for metric in METRICS:
+        figures = (format_metric(metric, summary[metric.name]) for summary in summaries.values())
+        table.add_row(label_at(metric, k, explain=True), *figures)
+    table.add_row("users", *(f"{count:,}" for count in users.values()))
+    for column in table.columns[1:]:
+        column.justify = "right"
+    show(table)
+    note("cold: only cold items are ranked; warm: only the others; all: every item")
 
 
 def _load_model(path: Path, train: Interactions, columns: Columns, device: "DeviceName") -> "TrainedModel | GivenLists":

@@ -228,6 +228,8 @@ def info_command(model: ModelPath, as_json: AsJson = False) -> None:
         "items": data.n_items,
         "items with a name": sum(map(bool, data.item_names or ())),
         "pairs": len(data),
+        "item features": None if made.features is None else made.features.n_features,
+        "items with features": None if made.features is None else int(made.features.known.sum()),
         "epochs trained": len(made.history.epochs),
         "ended": made.ended,
         "best epoch": best and best.epoch,

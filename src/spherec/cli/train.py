@@ -24,6 +24,7 @@ from spherec.cli._settings import (
     refuse_overwriting,
 )
 from spherec.cli._source import NamesTable, Source, takes_source
+from spherec.cli.add_items import FeatureFiles, FeatureIdColumn, FeatureKinds, read_item_features
 from spherec.data.files import lock_output, refuse_unwritable
 from spherec.errors import ArgumentError, LostProcessError, NotEnoughMemoryError, TrainingError
 
@@ -37,6 +38,9 @@ def train_command(
     context: typer.Context,
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write, e.g. books.spherec.")],
     names: NamesTable,
+    item_features: FeatureFiles = None,
+    item_features_id_column: FeatureIdColumn = None,
+    feature_kinds: FeatureKinds = None,
     preset: StartingPreset = "two-stage",
     config: ConfigFile = None,
     settings: Annotated[
@@ -95,6 +99,7 @@ def train_command(
 
     - spherec train book-crossing -o books.spherec
     - spherec train plays.csv --user-column listener --item-column record -o music.spherec
+    - spherec train plays.csv --item-features records.csv --preset accurate -o music.spherec
     """
     from spherec.process_group import is_first_process, is_restarted
     from spherec.recommender import CML
@@ -113,7 +118,7 @@ def train_command(
     }
     training = PRESETS[preset].training.change(read_settings(config, settings or [], flags))
     refuse_unwritable(output)
-    refuse_overwriting({"--output": output}, (*source.files, names.names, config))
+    refuse_overwriting({"--output": output}, (*source.files, names.names, config, *(item_features or ())))
     checkpoint = output.with_name(f"{output.name}.checkpoint")
     refuse_unwritable(checkpoint)
     is_first = is_first_process()
@@ -124,12 +129,16 @@ def train_command(
         refuse_existing(output, force or resume)  # an interrupted run has left its best model
         model = CML.from_config(training, device=device)
         data = source.load_with_names(names)
+        features = None
+        if item_features:
+            features = read_item_features(item_features, item_features_id_column, feature_kinds or [])
         if resume and is_first:
             note(f"continuing in epoch {count_epochs(checkpoint) + 1} from {checkpoint}")
         with interruptible() as interrupt:
             try:
                 model.fit(
                     data,
+                    item_features=features,
                     validation=validation,
                     checkpoint=checkpoint,
                     checkpoint_seconds=checkpoint_seconds,
@@ -149,6 +158,8 @@ def train_command(
             _explain_resuming(checkpoint, context.obj)
         raise typer.Exit(128 + (interrupt.number or signal.SIGINT))
     _report(model, output, as_json=as_json)
+    if more := model.data.n_items - data.n_items:
+        note(f"{more:,} items are in the features alone, and in the model, too")
     if data.n_users and not as_json:
         note(f"try it: spherec recommend {shlex.quote(str(output))} {shlex.quote(str(data.user_ids[0]))}")
 

@@ -39,7 +39,7 @@ class Embedding(Protocol):
     def training_rows(self, index: Tensor, n_users: int) -> Tensor:
         """Return the raw rows (P, m, d) from which a step learns; the first `n_users` numbers are users, others items.
 
-        An embedding may leave out a part of them, the same again until the next step.
+        An embedding may leave out a part of them, the same again until the next step. `step` comes next.
         """
         ...
 

@@ -10,11 +10,13 @@ An item without features is a row alone. An item with features that is in no pai
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from spherec.device import run_at_once, split_work
 from spherec.embedding.table import EmbeddingTable
 from spherec.kernels import Backend
 from spherec.kernels.reference.adam import spread_parts
@@ -83,6 +85,7 @@ class FeatureTable(EmbeddingTable):
         self._dropped_share = round(dropout * (1 << _BITS))
         self._alone = ~known  # (I,)
         self._seed = seed
+        self._last_read: tuple[Tensor, Tensor | None]  # (n, F + 1), (n,): what a step needs again
 
     def rows(self, index: Tensor) -> Tensor:
         """Return the raw rows (P, m, d) of numbers (m,) as they are now."""
@@ -94,9 +97,10 @@ class FeatureTable(EmbeddingTable):
     def training_rows(self, index: Tensor, n_users: int) -> Tensor:
         """Return the same rows as a training step sees them: a share of the items without a row of their own."""
         rows, items = super().rows(index), index[n_users:]
-        if self._dropped_share:
-            rows[:, n_users:] *= self._keep(items)[:, None]
-        self._add_features(rows[:, n_users:], self._numbers.index_select(0, items))
+        numbers = self._numbers.index_select(0, items)  # (n, F + 1)
+        keep = self._keep(items) if self._dropped_share else None  # (n,)
+        self._add_features(rows[:, n_users:], numbers, keep)
+        self._last_read = numbers, keep
         return rows
 
     def block(self, first: int, past: int) -> Tensor:
@@ -107,20 +111,23 @@ class FeatureTable(EmbeddingTable):
             self._add_features(rows[: len(numbers)].movedim(1, 0), numbers)
         return rows
 
-    def step(self, index: Tensor, gradient: Tensor, n_users: int = 0) -> None:
-        """Make one step with gradients (P, m, d) of the rows that `training_rows` returned for numbers (m,)."""
-        items = index[n_users:]
-        numbers = self._numbers.index_select(0, items)  # (n, F + 1)
+    def step(self, index: Tensor, gradient: Tensor, n_users: int) -> None:
+        """Make one step with gradients (P, m, d) of the rows that `training_rows` has just returned."""
+        numbers, keep = self._last_read
         of_items = gradient[:, n_users:]  # (P, n, d)
-        every = gradient.new_empty(gradient.shape[0] * gradient.shape[1] + len(self._below), gradient.shape[2])
-        own, below = every[: -len(self._below)].view(gradient.shape), every[-len(self._below) :].view(self._shape)
+        subspaces, count, width = gradient.shape
+        every = gradient.new_empty(subspaces * count + len(self._below), width)
+        own, below = every[: subspaces * count].view(gradient.shape), every[subspaces * count :].view(self._shape)
         own[:, :n_users] = gradient[:, :n_users]
-        if self._dropped_share:
-            torch.mul(of_items, self._keep(items)[:, None], out=own[:, n_users:])
-        else:
+        if keep is None:
             own[:, n_users:] = of_items
-        for part, to in zip(of_items, below, strict=True):
-            torch.mm(numbers.T, part, out=to)
+        else:
+            torch.mul(of_items, keep[:, None], out=own[:, n_users:])
+
+        def gather(some: slice) -> None:
+            below[:, some] = numbers[:, some].T.expand(subspaces, -1, -1) @ of_items
+
+        run_at_once([partial(gather, some) for some in split_work(numbers.shape[1], numbers.numel() * width)])
         self.optimizer.step(torch.cat((spread_parts(index, self.subspaces), self._below)), every)
 
     def weights(self) -> Tensor:
@@ -131,12 +138,19 @@ class FeatureTable(EmbeddingTable):
         """Return W / `_scale` (P, F + 1, d) as it is now."""
         return self.optimizer.rows(self._below).view(self._shape)
 
-    def _add_features(self, rows: Tensor, numbers: Tensor) -> None:
-        """Add what features (m, F + 1) give to raw rows (P, m, d)."""
-        width = rows.shape[-1]
+    def _add_features(self, rows: Tensor, numbers: Tensor, keep: Tensor | None = None) -> None:
+        """Add what features (m, F + 1) give to raw rows (P, m, d), those of own rows that stay, if `keep` (m,) says."""
+        subspaces, _, width = rows.shape
         below = pad(self._read_below(), (0, -width % _ALIGNMENT))  # (P, F + 1, d'): products of odd widths are slow
-        for part, weights in zip(rows, below, strict=True):
-            part += (numbers @ weights)[:, :width]
+
+        def add(some: slice) -> None:
+            given = (numbers[some].expand(subspaces, -1, -1) @ below)[..., :width]  # (P, some, d)
+            if keep is None:
+                rows[:, some] += given
+            else:
+                torch.addcmul(given, rows[:, some], keep[some, None], out=rows[:, some])
+
+        run_at_once([partial(add, some) for some in split_work(len(numbers), numbers.numel() * width)])
 
     def _keep(self, items: Tensor) -> Tensor:
         """Return 1 for items (m,) whose rows take part in this step, 0 for others, by a hash of seed, step and item."""

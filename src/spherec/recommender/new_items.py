@@ -109,12 +109,18 @@ def add_placed_items(artifact: Artifact, features: Features, names: Mapping[Any,
         data=grown,
         checksum=None,
         stored_fold_in=stored,
-        features=append_features(known, features, grown.item_ids),
+        features=Features(
+            grown.item_ids,
+            np.concatenate((known.matrix, features.matrix)),
+            np.concatenate((known.known, features.known)),
+            known.transformation,
+            (*known.left_out, *features.left_out),
+        ),
         feature_map=FeatureMap(learned.weights, lengths),
     )
 
 
-def append_features(old: Features, new: Features, item_ids: IdMap) -> Features:
+def merge_features(old: Features, new: Features, item_ids: IdMap) -> Features:
     """Return the features of all these items: those of `new` where it knows the item, else those of `old`."""
     numbers = np.zeros((len(item_ids), old.n_features), dtype=np.float32)
     known = np.zeros(len(item_ids), dtype=bool)

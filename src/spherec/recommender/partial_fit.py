@@ -20,7 +20,7 @@ from spherec.errors import ArgumentError, DataError
 from spherec.evaluation.validation import Validation, check_validation_share, default_share
 from spherec.geometry import DenseVectors, project, unit
 from spherec.recommender.fold_in import FoldIn
-from spherec.recommender.new_items import append_features, extend_items, predict_reach
+from spherec.recommender.new_items import extend_items, merge_features, predict_reach
 from spherec.training import Training
 from spherec.training.step import measure_lengths, place_rows
 
@@ -123,7 +123,7 @@ def continue_features(
     if new is not None:
         strange = np.flatnonzero(data.item_ids.find(new.item_ids) < 0)
         data = extend_items(data, [new.item_ids[int(at)] for at in strange], None)
-    features = append_features(features, new or features, data.item_ids)
+    features = merge_features(features, new or features, data.item_ids)
     n_known, n_initial = artifact.vectors.n_items, initial.n_items
     rows = learned.place(torch.tensor(features.matrix[n_known:]))  # (n, P, d) of items that are new to the model
     placed = torch.cat((initial.item_table, initial.item_table.new_zeros(data.n_items - n_initial, config.dim)))

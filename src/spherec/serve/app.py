@@ -64,6 +64,16 @@ class JsonAnswer(Response):
         return json.dumps(content, default=str, allow_nan=False, separators=(",", ":")).encode()
 
 
+class PageFiles(StaticFiles):
+    """The files of the page. A browser asks each time whether they have changed, so that it never mixes versions."""
+
+    def file_response(self, *arguments: Any, **options: Any) -> Response:
+        """Answer with a file."""
+        response = super().file_response(*arguments, **options)
+        response.headers["cache-control"] = "no-cache"
+        return response
+
+
 def create_app(
     options: ServeOptions,
     served: ServedModel | None = None,
@@ -249,7 +259,7 @@ def _add_pages(app: FastAPI) -> None:
         headers = {"content-security-policy": _POLICY, "cache-control": "no-cache"}
         return Response(index.read_bytes(), media_type="text/html", headers=headers)
 
-    app.mount("/page", StaticFiles(directory=PAGE, check_dir=False), name="page")
+    app.mount("/page", PageFiles(directory=PAGE, check_dir=False), name="page")
 
 
 def _add_page_data(app: FastAPI, service: Service) -> None:

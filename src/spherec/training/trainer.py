@@ -105,7 +105,8 @@ def train(
     plan = config.plan(len(data))
     where = resolve(device)
     if where.type == "cuda":
-        refuse_lack_of_memory(data, config, torch.cuda.mem_get_info(where)[0] + _count_unused(where))
+        content = 0 if features is None else 2 * features.matrix.nbytes
+        refuse_lack_of_memory(data, config, torch.cuda.mem_get_info(where)[0] + _count_unused(where) - content)
     if features is not None:
         _check_features(features, data, config)
     if not checkpoint_seconds >= 0:

@@ -138,7 +138,7 @@ function dialledList(request, own, dialAt) {
 
 /** Change the address without a new view. */
 function replaceAddress(address) {
-  const parts = Object.entries(address).map(([name, value]) => `${name}=${String(value).split(",").map(encodeURIComponent).join(",")}`);
+  const parts = Object.entries(address).map(([name, value]) => `${name}=${[value].flat().map(encodeURIComponent).join(",")}`);
   history.replaceState(null, "", `#${parts.join("&")}`);
 }
 
@@ -238,8 +238,7 @@ async function showUser({ user: id, dial: dialAt }) {
   };
 }
 
-async function showReader({ reader: text, dial: dialAt }) {
-  const ids = text ? text.split(",") : [];
+async function showReader({ reader: ids, dial: dialAt }) {
   const items = await placesOf(ids);
   reader = items.map((item) => String(item.id));
   const lost = ids.length - items.length;
@@ -287,17 +286,21 @@ function remember(item) {
 
 // --- routing ---
 
+/** Return what the address names: texts, and for the reader the list of its ids. */
 function parseAddress() {
   const parts = location.hash.slice(1).split("&").map((part) => part.split(/=(.*)/s));
-  const address = {};
-  for (const [name, value = ""] of parts) {
-    try {
-      address[name] = name === "reader" ? value.split(",").map(decodeURIComponent).join(",") : decodeURIComponent(value);
-    } catch {
-      address[name] = value; // a percent sign that encodes nothing
-    }
-  }
+  const address = Object.fromEntries(parts.map(([name, value = ""]) => [name, decode(value)]));
+  const reader_ = parts.find(([name]) => name === "reader");
+  if (reader_) address.reader = (reader_[1] ?? "").split(",").filter(Boolean).map(decode);
   return address;
+}
+
+function decode(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // a percent sign that encodes nothing
+  }
 }
 
 async function route() {
@@ -331,6 +334,7 @@ function showUnknown(problem) {
 async function loadMap() {
   const status = $("drawing");
   const mine = model.model;
+  let done = 0; // of several processes only one draws, and any of them may answer
   try {
     for (;;) {
       const response = await send("map");
@@ -340,7 +344,8 @@ async function loadMap() {
         return;
       }
       const { progress } = await response.json();
-      status.textContent = `The map is being drawn: ${Math.round(100 * progress)} %. The list works meanwhile.`;
+      done = Math.max(done, progress);
+      status.textContent = `The map is being drawn: ${Math.round(100 * done)} %. The list works meanwhile.`;
       status.hidden = false;
       await sleep(700);
       if (mine !== model.model) return;

@@ -307,6 +307,7 @@ export class MapView {
     const pointed = this.pointed ? [this.pointed.index, ...this.pointed.because] : [];
     const first = [...pointed, this.marks.selected ?? [], ...this.marks.list, ...this.marks.history].flat();
     const marked = new Set(first);
+    const marks = [...marked].map((index) => ({ index, ...this.toScreen(index) }));
     let written = 0;
     const write = (index, isMarked) => {
       const { x, y } = this.toScreen(index);
@@ -320,7 +321,9 @@ export class MapView {
       }
       const meets = (other) => box.x < other.x + other.width + 10 && other.x < box.x + box.width + 10
         && box.y < other.y + other.height && other.y < box.y + box.height;
-      const hasRoom = () => box.x >= 4 && box.x + box.width <= width - 4 && !taken.some(meets);
+      const covers = (mark) => mark.index !== index && mark.x + 4 > box.x && mark.x - 4 < box.x + box.width
+        && mark.y + 1 > box.y && mark.y - 1 < box.y + box.height;
+      const hasRoom = () => box.x >= 4 && box.x + box.width <= width - 4 && !taken.some(meets) && !marks.some(covers);
       if (!hasRoom()) box.x = x - (isMarked ? 9 : 6) - box.width; // on the other side
       if (!hasRoom()) return;
       taken.push(box);

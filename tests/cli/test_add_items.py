@@ -1,0 +1,138 @@
+"""`spherec train --item-features`, `spherec add-items` and `spherec evaluate --cold-items`."""
+
+import json
+import signal
+
+import numpy as np
+import pytest
+
+from spherec import load
+from tests.training.runs import at_step, watch
+
+GENRES = ["crime", "novel", "poems", "travel"]
+SETTINGS = ("--preset", "accurate", "--dim", "16", "--epochs", "30", "--batch-size", "64", "--device", "cpu")
+SETTINGS += ("--negatives", "30", "--learning-rate", "0.03")
+
+
+def write_books(path, numbers):
+    rows = [f"{number},{GENRES[number % 4]},{1990 + number % 30}" for number in numbers]
+    path.write_text("\n".join(["item_id,genre,year", *rows]) + "\n")
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Events of readers who have one genre each, and features of 40 books, whose ids are numbers."""
+    random = np.random.default_rng(0)
+    rows = ["user_id,item_id"]
+    for reader in range(48):
+        own = random.choice([number for number in range(40) if number % 4 == reader % 4], 6, replace=False)
+        rows += [f"{1000 + reader},{number}" for number in own]
+    (tmp_path / "events.csv").write_text("\n".join(rows) + "\n")
+    write_books(tmp_path / "books.csv", range(40))
+    return tmp_path
+
+
+def test_a_model_learns_from_features_and_takes_new_items(spherec, folder):
+    model, new = folder / "m.spherec", write_books(folder / "new.csv", range(36, 48))
+    done = spherec("train", folder / "events.csv", "--item-features", folder / "books.csv", "-o", model, *SETTINGS)
+    assert done.code == 0, done.err
+    assert "features: genre (4), year (1)" in done.err
+    assert "features alone" not in done.err
+    info = json.loads(spherec("info", model, "--json").out)
+    assert (info["format_version"], info["item_features"], info["items_with_features"]) == (3, 5, 40)
+    (folder / "names.csv").write_text("item_id,title\n40,A new murder\n")
+    done = spherec("add-items", model, new, "-o", folder / "more.spherec", "--names", folder / "names.csv")
+    assert done.code == 0, done.err
+    assert "has 48 items, 8 of them new" in done.out
+    assert "4 items of the files are in the model already" in done.err
+    lists = json.loads(
+        spherec("recommend", folder / "more.spherec", 1000, "--only", "40,41,42,43", "-k", 1, "--json").out
+    )
+    assert (lists[0]["item"], lists[0]["name"]) in ((40, "A new murder"), ("40", "A new murder"))
+    again = spherec("add-items", folder / "more.spherec", new, "-o", folder / "again.spherec")
+    assert again.code == 2
+    assert "has all 12 items of these files already" in again.err
+    added = spherec("add-items", model, new, "-o", folder / "json.spherec", "--json")
+    assert json.loads(added.out) | {"output": ""} == {"output": "", "added": 8, "known": 4, "items": 48, "left_out": {}}
+
+
+def test_kinds_and_unknown_content_are_said(spherec, folder):
+    model = folder / "m.spherec"
+    given = ("train", folder / "events.csv", "--item-features", folder / "books.csv", "-o", model, *SETTINGS)
+    done = spherec(*given, "--feature-kind", "year=skip")
+    assert "features: genre (4)\n" in done.err
+    write_books(folder / "more.csv", range(44))
+    done = spherec(*given[:3], folder / "more.csv", *given[4:], "--force")
+    assert "4 items are in the features alone, and in the model, too" in done.err
+    assert spherec(*given, "--force", "--feature-kind", "year=skip").code == 0
+    (folder / "new.csv").write_text("item_id,genre,year\n90,opera,2000\n91,novel,2000\n")
+    done = spherec("add-items", model, folder / "new.csv", "-o", folder / "n.spherec")
+    assert done.code == 2  # with its one column unknown, nothing places item 90
+    assert "1 item of the table cannot be placed" in done.err
+    for wrong in ("year", "year=colour"):
+        done = spherec(*given, "--force", "--feature-kind", wrong)
+        assert done.code == 2
+        assert (
+            f"--feature-kind needs COLUMN=KIND with one of number, category, tags, text, vector, skip, got '{wrong}'"
+            in (done.err)
+        )
+
+
+def test_what_does_not_fit_is_one_sentence(spherec, folder):
+    plain = folder / "plain.spherec"
+    spherec("train", folder / "events.csv", "-o", plain, *SETTINGS)
+    done = spherec("add-items", plain, folder / "books.csv", "-o", folder / "n.spherec")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert "trained without item features; train it again with --item-features" in done.err
+    model = folder / "m.spherec"
+    spherec("train", folder / "events.csv", "--item-features", folder / "books.csv", "-o", model, *SETTINGS)
+    done = spherec("add-items", model, folder / "books.csv", folder / "books.csv", "-o", folder / "n.spherec")
+    assert "trained with 1 files of features, got 2" in done.err
+    done = spherec("add-items", model, folder / "books.csv", "-o", model)
+    assert "exists already" in done.err
+    done = spherec("add-items", model, folder / "books.csv", "-o", folder / "books.csv", "--force")
+    assert "would overwrite" in done.err
+    done = spherec("train", folder / "events.csv", "--item-features", folder / "no.csv", "-o", folder / "x.spherec")
+    assert (done.code, "no.csv" in done.err) == (2, True)
+
+
+def test_cold_items_are_scored_apart(spherec, folder):
+    split = folder / "split"
+    assert spherec("data", "split", folder / "events.csv", "--by", "cold-items", "-o", split).code == 0
+    parts = ("--train", split / "train.npz", "--test", split / "test.npz", "--cold-items", "-k", "5", "--device", "cpu")
+    scores = {}
+    for name, options in (("with", ("--item-features", folder / "books.csv")), ("without", ())):
+        model = folder / f"{name}.spherec"
+        assert spherec("train", split / "train.npz", *options, "-o", model, *SETTINGS).code == 0
+        scores[name] = json.loads(spherec("evaluate", model, *parts, "--json").out)
+    assert scores["with"]["cold"]["recall"] > 0.9 > 0.5 > scores["without"]["cold"]["recall"]
+    table = spherec("evaluate", folder / "with.spherec", *parts)
+    assert "8 cold items" in table.out
+    assert f"{100 * scores['with']['cold']['recall']:.2f}" in table.out
+    nothing = spherec(
+        "evaluate",
+        folder / "with.spherec",
+        "--train",
+        split / "test.npz",
+        "--test",
+        split / "train.npz",
+        "--cold-items",
+    )
+    assert nothing.code == 2
+
+
+def test_an_interrupted_run_with_features_is_the_same_run(spherec, folder, monkeypatch):
+    model = folder / "m.spherec"
+    given = ("train", folder / "events.csv", "--item-features", folder / "books.csv", "-o", model, *SETTINGS)
+    spherec(*given)
+    whole = model.read_bytes()
+
+    with monkeypatch.context() as patch:
+        watch(patch, at_step(18, lambda: signal.raise_signal(signal.SIGINT)))
+        assert spherec(*given, "--force").code == 130
+    assert spherec(*given, "--resume").code == 0
+    one, other = folder / "one.spherec", load(model)
+    one.write_bytes(whole)
+    np.testing.assert_allclose(load(one).vectors.item_table, other.vectors.item_table, atol=1e-4)
+    assert load(one).history.epochs[-1].loss == pytest.approx(other.history.epochs[-1].loss, rel=1e-4)
