@@ -4,7 +4,7 @@
 
 For each line of JSON on standard input, {"task": …, "processes": n, "folder": …, "options": {…}, "kill": …}, it forks n
 processes that form a group of gloo and run a task of this file. Each leaves what the task returns in the folder, by its
-rank. "kill" is null, or the rank of a process to kill, and the seconds from the first checkpoint "c" to then. The server
+rank. "kill" is null, or the rank of a process to kill and the seconds from the first checkpoint "c" on. The server
 prints a line with the exit status of each process.
 """
 
