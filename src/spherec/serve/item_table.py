@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from spherec.data.ids import IdMap
 from spherec.data.readers.item_features import read_item_columns
-from spherec.errors import ArgumentError, DataError, describe_missing_column, quote
+from spherec.errors import ArgumentError, DataError, describe_missing_column
 
 Value = str | int | float | bool
 """A value of a column."""
@@ -87,11 +87,3 @@ def _to_key(value: object) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)
-
-
-def refuse_filter_without_table(filters: Mapping[str, Any]) -> None:
-    """Raise an `ArgumentError` for a filter where no table is served."""
-    raise ArgumentError(
-        f"filter: {quote(next(iter(filters), ''))} cannot be found, because the server has no table of items; start it "
-        "with --items FILE"
-    )

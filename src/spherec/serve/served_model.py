@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spherec.data.ids import IdMap, Unknown
-from spherec.errors import UnknownIdError, enumerate_ids
+from spherec.errors import ArgumentError, UnknownIdError, enumerate_ids, quote
 from spherec.ranking import ExactRanker
 from spherec.recommender import CML
-from spherec.serve.item_table import ItemTable, refuse_filter_without_table
+from spherec.serve.item_table import ItemTable
 from spherec.serve.name_search import NameSearch
 from spherec.serve.options import ServeOptions
 
@@ -75,8 +75,10 @@ class ServedModel:
     def select(self, filters: Mapping[str, Any]) -> NDArray[np.int64]:
         """Return the items that pass a filter, ascending."""
         if self.table is None:
-            refuse_filter_without_table(filters)
-        assert self.table is not None
+            name = quote(next(iter(filters), ""))
+            raise ArgumentError(
+                f"filter: there is no column {name}, because no table is served; start with --items FILE"
+            )
         return self.table.select(filters)
 
     def describe_items(self, index: NDArray[np.int64]) -> list[dict[str, Any]]:

@@ -118,7 +118,7 @@ class Service:
             )
             for vector, own in places
         ]
-        ranked = await self._rank(queries)
+        ranked = await self.batcher.rank(queries) if queries else []
         names: list[Any] = [to_json(one) for one in served.model.data.user_ids.array[users].tolist()]
         names += [None] * (len(ranked) - len(names))
         lists = [
@@ -136,7 +136,7 @@ class Service:
         query = Query(
             served, vector, min(k + offset, served.model.data.n_items), left_out=np.array([index]), mainstream=0.0
         )
-        (ranked,) = await self._rank([query])
+        (ranked,) = await self.batcher.rank([query])
         (about,) = served.describe_items(np.array([index]))
         return {"model": served.checksum, "item": about, "items": _list_items(served, ranked, offset)}
 
@@ -257,12 +257,6 @@ class Service:
             model.save(self.options.model)
         checksum = str(Artifact.load(self.options.model, mmap=True).checksum)
         return {"model": checksum, "added": len(ids), "ignored": dict(features.left_out)}
-
-    async def _rank(self, queries: Sequence[Query]) -> list[RankedList]:
-        """Have lists ranked, those of a large request a batch at a time."""
-        if not queries:
-            return []
-        return await self.batcher.rank(queries)
 
     def _check_list(self, k: int, offset: int) -> None:
         self._check_count("k + offset", k + offset, self.options.max_k)
