@@ -108,8 +108,9 @@ def test_public_callables_name_their_parameters():
 
 
 def test_training_on_a_file_goes_through_few_files(hops):
-    # The aim was 40. Recognising formats, reading several files and caring for forked processes added one each.
-    assert len(hops["train"]["files"]) <= 43, hops["train"]["files"]
+    # The aim was 40. Recognising formats, reading several files, caring for forked processes and looking for a group of
+    # processes added one each.
+    assert len(hops["train"]["files"]) <= 44, hops["train"]["files"]
 
 
 def test_recommend_reaches_the_product_in_few_calls(hops):

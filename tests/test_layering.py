@@ -15,7 +15,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 # A part may import its own folder and parts of a lower level. A new part gets its place here.
 LEVELS = (
-    {"_version", "errors", "rng", "device", "processes"},
+    {"_version", "errors", "rng", "device", "processes", "process_group"},
     {"geometry", "data", "datasets", "kernels", "memory"},
     {"embedding", "losses", "sampling", "optim", "ranking"},
     {"training", "evaluation"},
@@ -28,6 +28,7 @@ NEIGHBOURS = {
     "rng": {"errors"},
     "device": {"errors", "processes"},
     "processes": {"errors"},
+    "process_group": {"errors"},
     "kernels": {"geometry"},
     "datasets": {"data"},
     "embedding": {"optim"},

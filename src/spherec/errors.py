@@ -6,6 +6,7 @@
   * UnknownIdError           (LookupError)   ids that the data does not hold
   * TrainingError            (RuntimeError)  a run cannot continue
     * NotEnoughMemoryError                   … because memory is short
+    * LostProcessError                       … because one of its processes is gone
   * MissingPackageError      (ImportError)   a package that this call needs is not installed
   * ForkedProcessError       (RuntimeError)  a forked process is asked for what only a new process can do
 * UserWarning
@@ -60,6 +61,10 @@ class TrainingError(SpherecError, RuntimeError):
 
 class NotEnoughMemoryError(TrainingError):
     """A training run cannot continue because memory is short."""
+
+
+class LostProcessError(TrainingError):
+    """A training run cannot continue because one of its processes is gone."""
 
 
 class MissingPackageError(SpherecError, ImportError):

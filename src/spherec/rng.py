@@ -1,6 +1,7 @@
 """Random generators: one seed, many named streams. No other file makes generators."""
 
 import zlib
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Union
 
 import numpy as np
@@ -43,6 +44,16 @@ def permutation(n: int, generator: "torch.Generator") -> "torch.Tensor":
     return torch.randperm(n, generator=generator, device=generator.device)
 
 
+def draw_rows(draw: Callable[[int], "torch.Tensor"], rows: int, generator: "torch.Generator") -> "torch.Tensor":
+    """Return what `draw(rows)` draws from the generator, a row for each pair of a batch.
+
+    Where processes share a batch (`spherec.process_group.ShareGenerator`), the rows of all its pairs are drawn, and
+    those of this process's pairs are returned. So a draw does not depend on the number of processes.
+    """
+    places = getattr(generator, "places", None)
+    return draw(rows) if places is None else draw(getattr(generator, "size", rows))[places]
+
+
 def draw_without_replacement(
     log_weights: "torch.Tensor", n: int, generator: "torch.Generator"
 ) -> tuple["torch.Tensor", "torch.Tensor"]:
@@ -52,7 +63,11 @@ def draw_without_replacement(
     """
     import torch
 
-    noise = torch.empty_like(log_weights).uniform_(generator=generator).clamp_min_(_LEAST)
+    def draw(rows: int) -> torch.Tensor:
+        return log_weights.new_empty(rows, *log_weights.shape[1:]).uniform_(generator=generator)
+
+    count = len(log_weights)
+    noise = (draw_rows(draw, count, generator) if log_weights.dim() > 1 else draw(count)).clamp_min_(_LEAST)
     noise = noise.log_().neg_().log_()  # minus a Gumbel variable
     keys, places = (log_weights - noise).topk(n, dim=-1)
     return places, keys > float("-inf")

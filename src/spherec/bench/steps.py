@@ -14,6 +14,7 @@ from spherec.data.events import pair_keys
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions, row_starts
 from spherec.device import threads_for
+from spherec.embedding import Share
 from spherec.geometry import DenseVectors
 from spherec.memory import measure_peak
 from spherec.sampling import Popularity, Sampling, TwoStage, Uniform
@@ -34,13 +35,13 @@ _SETUP_CALLS = {"cpu": 2, "cuda": 6}  # calls until everything is set up; on a G
 class TrainerSteps:
     """Steps of the trainer, epoch after epoch; a workload."""
 
-    def __init__(self, data: Interactions, config: Training, initial: DenseVectors) -> None:
+    def __init__(self, data: Interactions, config: Training, initial: DenseVectors, share: Share | None = None) -> None:
         self._device = initial.device
         self._config = config
         self._pairs = len(data)
         self._pairs_left = 0  # in this epoch
         self._epoch = 0
-        self._run = Run(data, config, initial)
+        self._run = Run(data, config, initial, share=share)
         self._walk = make_batches(self._run, data, self._device)
 
     def __call__(self, calls: int) -> WorkDone:

@@ -2,6 +2,7 @@
 
 import importlib
 import io
+import os
 import signal
 import sys
 import warnings
@@ -120,9 +121,10 @@ def main(arguments: list[str] | None = None) -> None:
         with _quiet_once_interrupted(), _warnings_as_notes():
             app(words, obj=words)
     except SpherecError as error:
-        typer.secho(f"error: {escape_controls(str(error))}", err=True, fg="red")
-        for remark in getattr(error, "__notes__", ()):
-            note(remark)
+        if _speaks_for_all():
+            typer.secho(f"error: {escape_controls(str(error))}", err=True, fg="red")
+            for remark in getattr(error, "__notes__", ()):
+                note(remark)
         sys.exit(2)
     except (OSError, MemoryError) as error:  # of files and sizes that no check foresaw
         typer.secho(f"error: {_describe_failure(error)}", err=True, fg="red")
@@ -131,6 +133,15 @@ def main(arguments: list[str] | None = None) -> None:
         if ended.code == INTERRUPTED:
             typer.echo("interrupted", err=True)
         raise
+
+
+def _speaks_for_all() -> bool:
+    """Tell whether to print an error: of the processes that torchrun has started, the first that fails prints it."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return True
+    from spherec.process_group import is_first_to_fail
+
+    return is_first_to_fail()
 
 
 def _describe_failure(error: OSError | MemoryError) -> str:

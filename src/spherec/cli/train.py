@@ -4,7 +4,7 @@ import json
 import shlex
 import signal
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,7 +26,7 @@ from spherec.cli._settings import (
 from spherec.cli._source import NamesTable, Source, takes_source
 from spherec.cli.add_items import FeatureFiles, FeatureIdColumn, FeatureKinds, read_item_features
 from spherec.data.files import lock_output, refuse_unwritable
-from spherec.errors import ArgumentError, NotEnoughMemoryError, TrainingError
+from spherec.errors import ArgumentError, LostProcessError, NotEnoughMemoryError, TrainingError
 
 if TYPE_CHECKING:
     from spherec.recommender import CML
@@ -101,6 +101,7 @@ def train_command(
     - spherec train plays.csv --user-column listener --item-column record -o music.spherec
     - spherec train plays.csv --item-features records.csv --preset accurate -o music.spherec
     """
+    from spherec.process_group import is_first_process, is_restarted
     from spherec.recommender import CML
     from spherec.training.checkpoint import count_epochs
     from spherec.training.presets import PRESETS
@@ -120,7 +121,10 @@ def train_command(
     refuse_overwriting({"--output": output}, (*source.files, names.names, config, *(item_features or ())))
     checkpoint = output.with_name(f"{output.name}.checkpoint")
     refuse_unwritable(checkpoint)
-    with lock_output(output):
+    is_first = is_first_process()
+    if is_restarted():
+        resume = checkpoint.exists()
+    with lock_output(output) if is_first else nullcontext():
         _check_checkpoint(checkpoint, resume)
         refuse_existing(output, force or resume)  # an interrupted run has left its best model
         model = CML.from_config(training, device=device)
@@ -128,7 +132,7 @@ def train_command(
         features = None
         if item_features:
             features = read_item_features(item_features, item_features_id_column, feature_kinds or [])
-        if resume:
+        if resume and is_first:
             note(f"continuing in epoch {count_epochs(checkpoint) + 1} from {checkpoint}")
         with interruptible() as interrupt:
             try:
@@ -143,9 +147,11 @@ def train_command(
                     progress=True,
                 )
             except TrainingError as error:
-                if not isinstance(error, NotEnoughMemoryError):  # a resumed run would end the same way
+                if not isinstance(error, NotEnoughMemoryError | LostProcessError):  # resumed, it would end the same way
                     checkpoint.unlink(missing_ok=True)
                 raise
+    if not is_first:
+        return
     if model.artifact.ended == "interrupted":
         with suppress(OSError):  # the terminal may be closed
             _report(model, output, as_json=as_json)

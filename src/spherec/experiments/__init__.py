@@ -8,6 +8,7 @@ from typing import Any
 
 from spherec.experiments.comparison.base import ComparedModel, FitContext, Peer
 from spherec.experiments.comparison.content_knn import ContentKnn
+from spherec.experiments.comparison.featured import FeaturedModel
 from spherec.experiments.comparison.models import default_models, known_models
 from spherec.experiments.comparison.ours import OurModel
 from spherec.experiments.comparison.scored_ranker import ScoredRanker
@@ -28,6 +29,7 @@ __all__ = [
     "ComparisonPlan",
     "ContentKnn",
     "Experiment",
+    "FeaturedModel",
     "FitContext",
     "Goal",
     "OurModel",

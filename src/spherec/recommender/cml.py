@@ -24,6 +24,7 @@ from spherec.evaluation.validation import VALIDATION_METRIC, Validation, hold_ou
 from spherec.geometry import Constraint, check_finite
 from spherec.losses import Loss
 from spherec.optim import Adam
+from spherec.process_group import is_first_process
 from spherec.ranking import index_file
 from spherec.recommender.new_items import add_placed_items, extend_items, fit_features, transform_features
 from spherec.recommender.partial_fit import add_users, continue_features, initial_vectors, merge
@@ -181,6 +182,9 @@ class CML(TrainedModel):
     ) -> Self:
         """Train on interactions. Ctrl-C, SIGTERM and SIGHUP end training with the best model so far.
 
+        Processes that torchrun has started, or that form a group of `torch.distributed`, train one model together. They
+        all call `fit` with the same arguments. Process 0 has the model afterwards, shows progress and writes `output`.
+
         Args:
             data: `Interactions`, a pandas or polars data frame, or a matrix.
             user: Column of the users, for a data frame.
@@ -216,9 +220,10 @@ class CML(TrainedModel):
             if output is not None:
                 self.save(output)
 
-        with self._writing, nullcontext() if output is None else _reserve(output):
+        is_first = is_first_process()
+        with self._writing, _reserve(output) if output is not None and is_first else nullcontext():
             learned, validate = hold_out(interactions, self.config, validation)
-            if output is not None:
+            if output is not None and is_first:
                 sizes = {output: estimate_model(interactions, self.config, features)}
                 if checkpoint is not None:
                     validated = validate is not None
@@ -227,7 +232,8 @@ class CML(TrainedModel):
                     )
                 refuse_lack_of_room(sizes)
             advice = advise(self.config, interactions)[:_MOST_ADVICE]
-            with enough_memory(), show_progress(progress, self.config, learned, validate, advice) as callback:
+            shown = progress if is_first else False
+            with enough_memory(), show_progress(shown, self.config, learned, validate, advice) as callback:
                 trained = train(
                     learned,
                     self.config,
@@ -240,7 +246,7 @@ class CML(TrainedModel):
                     progress=callback,
                     save=None if output is None else keep,
                 )
-            if output is None:
+            if output is None and is_first:
                 keep(trained)
         return self
 

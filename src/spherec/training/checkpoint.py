@@ -69,6 +69,9 @@ class CheckpointFile:
 
     def save(self, run: Run, standing: Standing) -> None:
         """Write the run as it is now in place of what was written before."""
+        self._write(self.path, run, standing)
+
+    def _write(self, path: Path, run: Run, standing: Standing) -> None:
         tensors = _tensors(run) | {"generator": run.generator.get_state()}
         if standing.best is not None:
             tensors |= {"best_users": standing.best.user_table, "best_items": standing.best.item_table}
@@ -76,7 +79,17 @@ class CheckpointFile:
                 tensors["best_reach"] = standing.best.item_reach
             if standing.best_map is not None:
                 tensors |= {"best_weights": standing.best_map.weights, "best_lengths": standing.best_map.lengths}
-        manifest = {
+        write_archive(
+            path,
+            {name: tensor.cpu().numpy() for name, tensor in tensors.items()},
+            self._describe(standing),
+            compress=False,
+            mode=0o600,  # the model may be private
+        )
+
+    def _describe(self, standing: Standing) -> dict[str, Any]:
+        """Return the manifest of the file."""
+        return {
             "format": FORMAT,
             "version": VERSION,
             "identity": self._identity,
@@ -85,13 +98,22 @@ class CheckpointFile:
             "seconds": standing.seconds,
             "history": standing.history.as_records(),
         }
-        write_archive(
-            self.path,
-            {name: tensor.cpu().numpy() for name, tensor in tensors.items()},
-            manifest,
-            compress=False,
-            mode=0o600,  # the model may be private
-        )
+
+    def _read(self, run: Run) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return the arrays and the manifest of the file; raise an error if it is that of another run."""
+        del run
+        arrays, manifest = read_archive(self.path, FORMAT, VERSION, remedy="start anew")
+        self._refuse_other(self.path, manifest)
+        return arrays, manifest
+
+    def _refuse_other(self, path: Path, manifest: dict[str, Any]) -> None:
+        difference = _find_difference(_table(manifest["identity"], "identity"), self._identity)
+        if difference is not None:
+            name, value, here = difference
+            raise DataError(
+                f"{path} is the checkpoint of another run: its {name} is {value}, here it is {here}; "
+                "train with the same settings and data, or start anew"
+            )
 
     def try_save(self, run: Run, standing: Standing, remedy: str) -> bool:
         """Write the run, and return whether it worked; warn if it did not, once for each new problem."""
@@ -114,10 +136,8 @@ class CheckpointFile:
 
     def load(self, run: Run) -> Standing:
         """Put the run into the state of the file, and return its position."""
-        arrays, manifest = read_archive(self.path, FORMAT, VERSION, remedy="start anew")
         try:
-            _refuse_other(self.path, _table(manifest["identity"], "identity"), self._identity)
-            return _restore(run, arrays, manifest, self._pairs)
+            return _restore(run, *self._read(run), self._pairs)
         except (KeyError, TypeError, ValueError, RuntimeError, ArithmeticError) as error:
             if isinstance(error, SpherecError):
                 raise
@@ -146,11 +166,11 @@ def _restore(run: Run, arrays: dict[str, NDArray[Any]], manifest: dict[str, Any]
     best = best_map = None
     config = run.config
     rows: dict[str, tuple[int, ...]] = {
-        "best_users": (run.vectors.n_users, config.dim),
-        "best_items": (run.n_items, config.dim),
+        "best_users": (run.held.n_users, config.dim),
+        "best_items": (run.held.n_items, config.dim),
     }
     if config.reach:
-        rows["best_reach"] = (run.n_items, config.subspaces)
+        rows["best_reach"] = (run.held.n_items, config.subspaces)
     if isinstance(run.embedding, FeatureTable):
         rows |= {"best_weights": run.embedding.weights().shape, "best_lengths": (run.n_items, config.subspaces)}
     for name, tensor in tensors.items():
@@ -270,16 +290,6 @@ def _tensors(run: Run) -> dict[str, torch.Tensor]:
 
 def _tensor(array: NDArray[Any]) -> torch.Tensor:
     return torch.tensor(array)  # a copy, because the array is read-only
-
-
-def _refuse_other(path: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    difference = _find_difference(found, wanted)
-    if difference is not None:
-        name, value, here = difference
-        raise DataError(
-            f"{path} is the checkpoint of another run: its {name} is {value}, here it is {here}; "
-            "train with the same settings and data, or start anew"
-        )
 
 
 def _find_difference(found: dict[str, Any], wanted: dict[str, Any]) -> tuple[str, str, str] | None:

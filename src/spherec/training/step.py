@@ -13,7 +13,7 @@ from spherec import rng
 from spherec.data.features import Features
 from spherec.data.interactions import Interactions
 from spherec.device import keep_freed_memory
-from spherec.embedding import Embedding, EmbeddingTable, FeatureMap, FeatureTable
+from spherec.embedding import Embedding, EmbeddingTable, FeatureMap, FeatureTable, ShardedTable, Share
 from spherec.errors import ArgumentError
 from spherec.geometry import (
     Constraint,
@@ -40,7 +40,8 @@ class Run:
     """The state of training, and the step that changes it.
 
     With `features` of the items of `train`, in the same order, items are placed by them, too; `feature_map` is a map to
-    begin with, learned together with `initial`.
+    begin with, learned together with `initial`. In a run of several processes, each has a `share`, and `initial` are
+    the vectors that it holds.
     """
 
     def __init__(
@@ -50,12 +51,13 @@ class Run:
         initial: DenseVectors,
         features: Features | None = None,
         feature_map: FeatureMap | None = None,
+        share: Share | None = None,
     ) -> None:
         keep_freed_memory()
         device = initial.device
         self.config = config
         self.n_items = train.n_items
-        self.generator = rng.torch_stream(config.seed, "negatives", device=device)
+        self.generator = rng.torch_stream(config.seed, "negatives", device=device) if share is None else share.generator
         rows, first_items = _start(initial, config)  # (I + U, P, d), (I, D)
         self.sampler = config.sampler.build(train, device, initial_items=first_items)
         self.has_own_sampler = type(config.sampler) not in SAMPLERS.values()  # checked at each step, by shapes alone
@@ -66,16 +68,21 @@ class Run:
             )
         planned = config.plan(len(train)).steps
         self._drawable: Tensor | None = None  # (I,) false for items that are placed by their features alone
-        self.embedding: Embedding
         if features is None:
-            self.embedding = EmbeddingTable(rows, config.optimizer, constraint=config.constraint, planned=planned)
+            table = EmbeddingTable(rows, config.optimizer, constraint=config.constraint, planned=planned)
         else:
-            self.embedding = _start_features(rows, train, config, features, feature_map, planned)
+            table = _start_features(rows, train, config, features, feature_map, planned)
             drawable = (train.users_per_item > 0) | ~features.known  # (I,)
             if not drawable.all():
                 self._drawable = torch.tensor(drawable, device=device)
+        self.embedding: Embedding = table
+        if share is not None:
+            count, in_ball = train.n_items + train.n_users, config.constraint == "ball"
+            self.embedding = ShardedTable(table, count, share, pooled=config.sampler.shared, sends_zeros=in_ball)
         self.geometry = LiveGeometry(self.embedding, config.constraint, config.dim, train.n_items, backend(device))
         self.vectors = LiveVectors(self.embedding, config, train.n_items, device)
+        self.held = LiveVectors(table, config, initial.n_items, device)  # of this process; without a share, all
+        self.share = share
         self._weights = _weigh_users(train, config.balance, device) if config.balance else None  # (U,)
         task = GradientTask(
             train.n_items, config.constraint, config.sampler.shared, weighted=bool(config.balance), reach=config.reach
@@ -84,6 +91,11 @@ class Run:
         self._fused = None if is_penalised else config.loss.fused_gradient(task, backend(device))
         # Sums over this epoch: the loss, pairs with something to learn from, places without a negative.
         self.sums = torch.zeros(3, dtype=torch.float64, device=device)
+
+    def read_sums(self) -> list[float]:
+        """Return the sums over this epoch, of all processes. It waits for the device."""
+        sums = self.sums if self.share is None else self.share.group.add_up(self.sums)
+        return [float(one) for one in sums.tolist()]
 
     def step(self, users: Tensor, positives: Tensor) -> int:
         """Learn from pairs of users (B,) and positive items (B,), and return the number of places for negatives.
@@ -366,7 +378,9 @@ def measure_lengths(rows: Tensor, *, reach: bool) -> Tensor:
 
 def draw_dial(size: int, generator: torch.Generator) -> Tensor:
     """Draw λ for each of B pairs, (B,): every share of reach from 0 to 1 is as likely."""
-    return torch.empty(size, device=generator.device).uniform_(generator=generator)
+    return rng.draw_rows(
+        lambda rows: torch.empty(rows, device=generator.device).uniform_(generator=generator), size, generator
+    )
 
 
 def _start(initial: DenseVectors, config: Training) -> tuple[Tensor, Tensor]:

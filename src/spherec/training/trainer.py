@@ -5,7 +5,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -19,13 +19,16 @@ from spherec.data.features import Features
 from spherec.data.files import lock_output, refuse_lack_of_room, refuse_unwritable
 from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, records_graphs, resolve, threads_for
-from spherec.embedding import FeatureMap
-from spherec.errors import ArgumentError, DataError, NotEnoughMemoryError, TrainingError, quote
+from spherec.embedding import FeatureMap, Share
+from spherec.errors import ArgumentError, DataError, LostProcessError, NotEnoughMemoryError, TrainingError, quote
 from spherec.geometry import DenseVectors, Vectors
+from spherec.process_group import is_first_process, join_group
 from spherec.training.checkpoint import CheckpointFile, Standing, estimate_checkpoint, fingerprint
+from spherec.training.checkpoint_set import CheckpointSet
 from spherec.training.config import Plan, Training
 from spherec.training.graphs import GraphedBatches
 from spherec.training.history import EpochRecord, History
+from spherec.training.sharded import SharedBatches, draw_held, gather_vectors, hold_vectors, take_share
 from spherec.training.step import Batches, Run
 
 Validate = Callable[[Vectors], float]
@@ -52,7 +55,8 @@ class Trained:
     """The result of a run."""
 
     vectors: DenseVectors
-    "The best by the validation metric; without one, the last."
+    """The best by the validation metric; without one, the last. In a run of several processes, process 0 has all of
+    them, the others have those that they hold."""
     config: Training
     "Settings of the run."
     history: History
@@ -91,6 +95,9 @@ def train(
 
     `save` is called with the result before the last checkpoint is written, so that a full disk costs the checkpoint and
     not the model. If it succeeds, the checkpoint of a run that was not interrupted is no longer needed and is removed.
+
+    In a process group of `torch.distributed`, or under torchrun, the processes train one model together. They call this
+    function with the same arguments; `save` is called in process 0 alone.
     """
     if not len(data):
         raise DataError("there are no pairs to train on; give interactions with some")
@@ -106,19 +113,23 @@ def train(
         raise ArgumentError(f"checkpoint_seconds must be >= 0, got {checkpoint_seconds}")
     if resume and checkpoint is None:
         raise ArgumentError("resume is True, but no checkpoint was named; give the path of one")
-    if checkpoint is not None:
+    group = join_group(where)
+    share = None if group is None else take_share(group, config, where, has_features=features is not None)
+    is_first = is_first_process()
+    if checkpoint is not None and is_first:
         refuse_unwritable(checkpoint)
     with ExitStack() as held:
-        if checkpoint is not None:
+        if checkpoint is not None and is_first:
             held.enter_context(lock_output(checkpoint))
-        first = _first_vectors(data, config, initial, where)
-        run, standing, file = Run(data, config, first, features, feature_map), Standing(), None
+        first = _first_vectors(data, config, initial, where, share)
+        run, standing, file = Run(data, config, first, features, feature_map, share), Standing(), None
         if checkpoint is not None:
             is_validated = validate is not None
             identity = fingerprint(data, config, initial, where, validated=is_validated, features=features)
-            size = estimate_checkpoint(data, config, validated=is_validated, features=features)
-            refuse_lack_of_room({checkpoint: size})
-            file = CheckpointFile(checkpoint, identity, len(data))
+            if is_first:
+                size = estimate_checkpoint(data, config, validated=is_validated, features=features)
+                refuse_lack_of_room({checkpoint: size})
+            file = (CheckpointFile if share is None else CheckpointSet)(checkpoint, identity, len(data))
             if resume:
                 standing = file.load(run)
                 _refuse_less(standing, plan, file)
@@ -126,16 +137,21 @@ def train(
         report_timer, save_timer = Timer(_SECONDS_BETWEEN_REPORTS), Timer(checkpoint_seconds)
         given_up = False
         interrupt = held.enter_context(interruptible())
-        for epoch in _epochs_left(standing, plan, config.patience, interrupt):
+        for epoch in _epochs_left(standing, plan, config.patience, interrupt, share):
+            is_ending = False
             order = rng.permutation(len(data), rng.torch_stream(config.seed, "shuffle", epoch, device=where))  # (E,)
             with threads_for(config.batch_size, where):
                 batches.begin(order, standing.pairs)
-                while standing.pairs < len(data) and not interrupt.is_wanted():
+                while standing.pairs < len(data) and not is_ending:
                     began = time.perf_counter()
                     standing.add(*batches.step(), time.perf_counter() - began)
-                    if progress is not None and report_timer.is_due():
-                        progress(_record(run, standing), standing.history)
-                    if file is not None and save_timer.is_due():
+                    is_report_due, is_save_due = progress is not None and report_timer.is_due(), save_timer.is_due()
+                    signals = interrupt.is_wanted(), is_report_due, is_save_due
+                    is_ending, is_report_due, is_save_due = _agree(share, *signals)
+                    record = _record(run, standing) if is_report_due else None
+                    if progress is not None and record is not None:
+                        progress(record, standing.history)
+                    if file is not None and is_save_due:
                         _record(run, standing)  # raises if the run has gone wrong and is not worth keeping
                         file.try_save(run, standing, f"training continues and tries again in {checkpoint_seconds:g} s")
             if standing.pairs < len(data):
@@ -144,12 +160,15 @@ def train(
             _end_epoch(run, standing, validate if is_due else None)
             if progress is not None:
                 progress(standing.history.epochs[-1], standing.history)
-            if is_due and stop is not None and stop(standing.history):
+            if is_due and _agree(share, stop is not None and stop(standing.history))[0]:
                 given_up = True
                 break
         ended = _why_ended(standing.history, plan, config.patience) or ("given up" if given_up else "interrupted")
         learned = standing.best_map if standing.best else run.copy_feature_map()
-        trained = Trained(standing.best or run.vectors.copy(), config, standing.history, ended, learned)
+        vectors = standing.best or run.held.copy()
+        if share is not None:
+            vectors = gather_vectors(vectors, data, share)
+        trained = Trained(vectors, config, standing.history, ended, learned)
         _keep(trained, save, file, run, standing)
     return trained
 
@@ -162,13 +181,17 @@ def _keep(
     standing: Standing,
 ) -> None:
     """Save the result, then write the last checkpoint, or remove it if the run is over and its result is saved."""
-    if save is not None:
+    failure: Exception | None = None
+    if save is not None and is_first_process():
         try:
             save(trained)
         except Exception as error:  # the run is worth keeping all the more
-            if file is not None and file.try_save(run, standing, "the run is lost unless its model can be saved"):
-                error.add_note(f"{file.path} holds the whole run; resume it to save its model without more training")
-            raise
+            failure = error
+    if _agree(run.share, failure is not None)[0]:
+        failure = failure or LostProcessError("process 0 could not save the model; see its message")
+        if file is not None and file.try_save(run, standing, "the run is lost unless its model can be saved"):
+            failure.add_note(f"{file.path} holds the whole run; resume it to save its model without more training")
+        raise failure
     if file is not None and (save is None or trained.ended == "interrupted"):
         file.try_save(run, standing, "the run cannot be resumed from here, but its model is whole")
     elif file is not None:
@@ -188,8 +211,15 @@ def _refuse_less(standing: Standing, plan: Plan, file: CheckpointFile) -> None:
 def make_batches(run: Run, data: Interactions, device: torch.device) -> Batches:
     """Return the batches of a run's epochs, as its device makes them fastest."""
     users, items = (torch.tensor(column, device=device) for column in (data.users, data.indices))  # (E,), (E,)
+    if run.share is not None:
+        return SharedBatches(run, (users, items), run.config.batch_size, run.share)
     kind = GraphedBatches if records_graphs(device) else Batches
     return kind(run, (users, items), run.config.batch_size)
+
+
+def _agree(share: Share | None, *flags: bool) -> Sequence[bool]:
+    """Return the flags, in a run of several processes those that any of them has set."""
+    return flags if share is None else share.group.agree(*flags)
 
 
 def _check_features(features: Features, data: Interactions, config: Training) -> None:
@@ -203,9 +233,11 @@ def _check_features(features: Features, data: Interactions, config: Training) ->
 
 
 def _first_vectors(
-    data: Interactions, config: Training, initial: DenseVectors | None, device: torch.device
+    data: Interactions, config: Training, initial: DenseVectors | None, device: torch.device, share: Share | None
 ) -> DenseVectors:
-    """Return the vectors before the first step, on the device."""
+    """Return the vectors before the first step, on the device; with a share, those that this process holds."""
+    if initial is None and share is not None:
+        return draw_held(data, config, share).to(device)
     if initial is None:  # drawn on the CPU, so that all devices start from the same vectors
         generator = rng.torch_stream(config.seed, "initial vectors")
         initial = DenseVectors.random(data.n_users, data.n_items, config.dim, generator)
@@ -219,12 +251,15 @@ def _first_vectors(
     if reach is not None and (not config.reach or reach.shape[1] != config.subspaces):
         wanted = f"of shape {(data.n_items, config.subspaces)}" if config.reach else "None, because reach is False"
         raise ArgumentError(f"initial item_reach must be {wanted}, got shape {(*reach.shape,)}")
-    return replace(initial, constraint=config.constraint).check_finite().to(device)
+    initial = replace(initial, constraint=config.constraint).check_finite()
+    return (initial if share is None else hold_vectors(initial, share)).to(device)
 
 
-def _epochs_left(standing: Standing, plan: Plan, patience: int, interrupt: "Interrupt") -> Iterator[int]:
+def _epochs_left(
+    standing: Standing, plan: Plan, patience: int, interrupt: "Interrupt", share: Share | None
+) -> Iterator[int]:
     """Yield the epochs to train, counted from 0, the one in progress first, until the run is over or interrupted."""
-    while not interrupt.is_wanted() and _why_ended(standing.history, plan, patience) is None:
+    while not _agree(share, interrupt.is_wanted())[0] and _why_ended(standing.history, plan, patience) is None:
         yield len(standing.history.epochs)
 
 
@@ -246,7 +281,7 @@ def _end_epoch(run: Run, standing: Standing, validate: Validate | None) -> None:
             raise TrainingError(f"validate gave {metric} after epoch {record.epoch}; it must give a finite number")
         standing.history = standing.history.with_epoch(replace(record, metric=metric))
         if standing.history.is_best():
-            standing.best, standing.best_map = run.vectors.copy(), run.copy_feature_map()
+            standing.best, standing.best_map = run.held.copy(), run.copy_feature_map()
     standing.begin_epoch()
     run.sums.zero_()
 
@@ -254,7 +289,7 @@ def _end_epoch(run: Run, standing: Standing, validate: Validate | None) -> None:
 def _record(run: Run, standing: Standing) -> EpochRecord:
     """Return the epoch so far. Reading the sums waits for the device, so call it only now and then."""
     began = time.perf_counter()
-    loss, active, masked = run.sums.tolist()
+    loss, active, masked = run.read_sums()
     standing.seconds += time.perf_counter() - began
     epoch = len(standing.history.epochs) + 1
     if not math.isfinite(loss):

@@ -7,7 +7,8 @@ from spherec import Features, experiments, read, read_features, splits
 from spherec.data.cuts import Cut
 from spherec.errors import ArgumentError, DataError
 from spherec.evaluation import evaluate_cold
-from spherec.experiments import ContentKnn
+from spherec.experiments import ContentKnn, FeaturedModel, OurModel
+from spherec.training.presets import PRESETS
 from tests.experiments.comparison.tiny import CONTEXT
 from tests.sampling.checks import interactions, random_rows
 
@@ -49,6 +50,22 @@ def test_it_takes_part_in_a_comparison(tmp_path):
     assert {row.model for row in rows} == {"content-knn", "most-popular"}
     other = Features.from_matrix(ROWS + 1)
     assert ContentKnn(features).fixed != ContentKnn(other).fixed
+
+
+def test_a_preset_with_features_takes_part_in_a_comparison(tmp_path):
+    features = Features.from_matrix(ROWS)
+    changes = {"dim": 8, "subspace_dim": None, "epochs": 2, "batch_size": 16, "sampler": {"negatives": 8}}
+    config = PRESETS["accurate"].training.change(changes)
+    models = [FeaturedModel("accurate", config, features), OurModel("accurate", config, {}), ContentKnn(features)]
+    rows = experiments.compare(DATA, models, folder=tmp_path, folds=2, k=5, trials=1, device="cpu")
+    scores = {row.model: row.scores["ndcg"].mean for row in rows}
+    assert set(scores) == {"accurate+features", "accurate", "content-knn"}
+    assert scores["accurate+features"] != scores["accurate"]
+    assert models[0].fixed != FeaturedModel("accurate", config, Features.from_matrix(ROWS + 1)).fixed
+    with pytest.raises(ArgumentError, match="needs a learning rate with a schedule"):
+        FeaturedModel("two-stage", PRESETS["two-stage"].training, features)
+    with pytest.raises(DataError, match="none of the 12 items has features"):
+        FeaturedModel("accurate", config, Features.from_matrix(np.eye(2), ["x", "y"])).check(DATA)
 
 
 def test_features_of_other_items_are_refused_before_anything_is_fit():

@@ -19,6 +19,7 @@ from spherec.device import run_at_once, split_work
 from spherec.kernels.cpu.compiled import compiled
 from spherec.kernels.protocol import Candidates, Directions, Flags, Floats, Ints, LawTables, OwnItems, TwoStageLaw
 from spherec.kernels.reference.negatives import count_repeats, weigh
+from spherec.process_group import ShareGenerator
 
 Guide = NDArray[np.int32]
 
@@ -48,7 +49,7 @@ class CpuLaw:
 
     def without(self, users: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Return n items (B, n) that each user (B,) does not have, and whether there is any (B, n)."""
-        numbers = torch.empty(len(users), n, dtype=torch.int64).random_(generator=generator)
+        numbers = _draw_numbers(len(users), n, generator)
         items, valid = torch.empty_like(numbers), torch.empty(numbers.shape, dtype=torch.bool)
         law = self._ends, self._guide, self._shift
         name_free_items(users.numpy(), numbers.numpy(), self._rows, self._free, law, items.numpy(), valid.numpy())
@@ -118,7 +119,8 @@ class CpuTwoStage:
         elif self.rejection_pays(candidates, n):
             places, valid = self._draw_mostly_by_rejection(users, near, candidates, others, n, generator)
         else:
-            places, valid = self._draw_from_all(users, near, candidates, others, users[:, None][:, :0], n, generator)
+            uniform = _draw_uniform(len(users), n, generator)
+            places, valid = self._draw_from_all(users, near, candidates, others, users[:, None][:, :0], uniform)
         return candidates.items[places], valid
 
     def rejection_pays(self, candidates: Candidates, n: int) -> bool:
@@ -142,6 +144,7 @@ class CpuTwoStage:
         places = torch.zeros(len(users), n, dtype=torch.int64)
         found = torch.empty(len(users), dtype=torch.int64)
         seed = int(torch.empty((), dtype=torch.int64).random_(generator=generator))
+        seeds = _draw_numbers(len(users), 1 if _is_share(generator) else 0, generator)  # (B, 1) or (B, 0)
         reject(
             near.numpy(),
             others.numpy(),
@@ -151,6 +154,7 @@ class CpuTwoStage:
             candidates.items.numpy(),
             (self._own.starts, self._own.items),
             seed,
+            seeds.numpy(),
             len(candidates.items) if tries is None else tries,
             places.numpy(),
             found.numpy(),
@@ -163,10 +167,12 @@ class CpuTwoStage:
         """Return places (B, n) among the candidates, those that rejection did not find drawn from all."""
         places, found = self.draw_by_rejection(users, near, candidates, others, n, generator)
         valid = torch.ones(len(users), n, dtype=torch.bool)
+        for_all = _draw_uniform(len(users), n, generator) if _is_share(generator) else None  # (B, n)
         for had in sorted(set(found.tolist()) - {n}):
             left = found == had  # few, if any
             rest = users[left], near[left], candidates, others, places[left, :had]
-            places[left, had:], valid[left, had:] = self._draw_from_all(*rest, n - had, generator)
+            uniform = _draw_uniform(len(rest[0]), n - had, generator) if for_all is None else for_all[left, had:]
+            places[left, had:], valid[left, had:] = self._draw_from_all(*rest, uniform)
         return places, valid
 
     def _draw_from_all(
@@ -176,10 +182,12 @@ class CpuTwoStage:
         candidates: Candidates,
         others: Tensor,
         had: Tensor,
-        n: int,
-        generator: torch.Generator,
+        uniform: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        """Return places (B, n) with few passes over (B, C), without the places (B, h) that were drawn before."""
+        """Return places (B, n) with few passes over (B, C), without the places (B, h) that were drawn before.
+
+        They come from random numbers `uniform` (B, n).
+        """
         exponent, multiplicity = self.law.exponent, candidates.multiplicity
         weights = near @ others.T  # (B, C)
         closed = self._membership.mask(users, candidates.items)  # (B, C)
@@ -189,10 +197,24 @@ class CpuTwoStage:
         weights.log1p_().sub_(heaviest.log1p_()[:, None]).mul_(exponent).exp_()  # at most 1
         if self.law.replacement:
             weights *= multiplicity
-        uniform = torch.empty(len(users), n).uniform_(generator=generator)  # (B, n)
-        places, valid = torch.empty(len(users), n, dtype=torch.int64), torch.empty(len(users), n, dtype=torch.bool)
-        draw_places(weights.numpy(), closed.numpy(), uniform.numpy(), places.numpy(), valid.numpy())
+        places, valid = (torch.empty(uniform.shape, dtype=kind) for kind in (torch.int64, torch.bool))
+        draw_places(weights.numpy(), closed.numpy(), uniform.contiguous().numpy(), places.numpy(), valid.numpy())
         return places, valid
+
+
+def _draw_numbers(rows: int, n: int, generator: torch.Generator) -> Tensor:
+    """Return random whole numbers (B, n) from 0 to 2^63 − 1, for each pair of a batch."""
+    return rng.draw_rows(lambda b: torch.empty(b, n, dtype=torch.int64).random_(generator=generator), rows, generator)
+
+
+def _draw_uniform(rows: int, n: int, generator: torch.Generator) -> Tensor:
+    """Return random numbers (B, n) from 0 to 1, for each pair of a batch."""
+    return rng.draw_rows(lambda b: torch.empty(b, n).uniform_(generator=generator), rows, generator)
+
+
+def _is_share(generator: torch.Generator) -> bool:
+    """Tell whether other processes draw for other pairs of the same batch."""
+    return isinstance(generator, ShareGenerator)
 
 
 def _most_often(candidates: Candidates) -> float:
@@ -344,6 +366,7 @@ def reject(
     items: Ints,  # (C,)
     rows: tuple[Ints, NDArray[np.int32]],  # starts (U + 1,), the items of user 0, then of user 1 …
     seed: int,
+    seeds: Ints,  # (B, 0), or (B, 1) a seed for each pair
     tries: int,  # in a row, for one place
     places: Ints,  # (B, n)
     found: Ints,  # (B,) becomes how many of the n were found
@@ -360,6 +383,8 @@ def reject(
     state = np.uint64(seed)
     for row in range(len(ones)):
         n, left = 0, tries
+        if seeds.shape[1]:
+            state = np.uint64(seeds[row, 0])
         while n < places.shape[1] and left > 0:
             left -= 1
             # splitmix64 (Steele, Lea and Flood, OOPSLA 2014): a counter with a large odd step, mixed in two rounds

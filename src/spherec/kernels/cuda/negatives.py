@@ -9,6 +9,7 @@ from torch import Tensor
 
 from spherec.kernels.protocol import Directions, LawTables, OwnItems, TwoStageLaw
 from spherec.kernels.reference.negatives import ReferenceLaw, ReferenceMembership, ReferenceTwoStage
+from spherec.process_group import ShareGenerator
 
 _BLOCK = 1024
 _MOST_AT_ONCE = 8192  # draws that one program looks at, at once
@@ -22,7 +23,7 @@ class CudaLaw(ReferenceLaw):
 
     def without(self, users: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Return n items (B, n) that each user (B,) does not have, and whether there is any (B, n)."""
-        return draw_without(self.tables, users, self.numbers((len(users), n), generator))
+        return draw_without(self.tables, users, self.numbers_of_pairs(len(users), n, generator))
 
 
 class CudaMembership(ReferenceMembership):
@@ -57,7 +58,7 @@ class CudaTwoStage(ReferenceTwoStage):
         self, users: Tensor, positives: Tensor, directions: Directions, n: int, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
         """Draw both stages: n distinct items (B, n) for each pair (B,), (B,), and whether there was one (B, n)."""
-        if not self._is_usual:
+        if not self._is_usual or isinstance(generator, ShareGenerator):
             return super().draw(users, positives, directions, n, generator)
         law, count = self.law, len(positives)
         numbers = self._draws.numbers((law.draws + 1,), generator)  # the last is a seed

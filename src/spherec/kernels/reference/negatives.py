@@ -23,13 +23,17 @@ class ReferenceLaw:
     def without(self, users: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Return n items (B, n) that each user (B,) does not have, and whether there is any (B, n)."""
         total, ends, owned, starts, free, keys = self.tables
-        numbers = self.numbers((len(users), n), generator)
+        numbers = self.numbers_of_pairs(len(users), n, generator)
         free = free[users][:, None]  # (B, 1)
         numbers %= free.clamp_min(1)
         place = torch.searchsorted(keys, users[:, None] * total + numbers, right=True)  # (B, n)
         numbers += owned[place] - owned[starts[users]][:, None]
         items = torch.searchsorted(ends, numbers, right=True).clamp_max_(len(ends) - 1)
         return items, (free > 0).expand(-1, n)
+
+    def numbers_of_pairs(self, pairs: int, n: int, generator: torch.Generator) -> Tensor:
+        """Return random whole numbers (B, n) from 0 to 2^63 − 1, for each pair of a batch."""
+        return rng.draw_rows(lambda rows: self.numbers((rows, n), generator), pairs, generator)
 
     def numbers(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """Return random whole numbers from 0 to 2^63 − 1."""

@@ -1,0 +1,110 @@
+"""Measure a step in several processes: its time, the bytes that each process sends, and the memory that each takes.
+
+    torchrun --nproc-per-node 2 benchmarks/processes.py --sampler two-stage
+    torchrun --nproc-per-node 4 benchmarks/processes.py --sampler softmin --items 10000000 --dim 32
+
+Interactions are generated. With one process, the same steps are also made without a group, in turns. Process 0 prints
+a line of JSON: milliseconds of a step (median of the chunks), kilobytes that a process sends in a step with the bound
+of docs/scaling.md, and megabytes at the peak with those of the rows and moments of one process.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from typing import Any
+
+import torch
+
+from spherec import rng
+from spherec.bench.steps import TrainerSteps, generate_interactions
+from spherec.device import resolve
+from spherec.geometry import DenseVectors
+from spherec.losses import Softmin
+from spherec.memory import measure_peak
+from spherec.process_group import join_group
+from spherec.sampling import Popularity, TwoStage, Uniform
+from spherec.training import Training
+from spherec.training.sharded import draw_held, take_share
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "uniform": {"sampler": Uniform(5)},
+    "two-stage": {"sampler": TwoStage.tuned(5)},
+    "softmin": {"sampler": Popularity(2000, shared=True), "loss": Softmin(0.1), "reach": True},
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sampler", choices=SETTINGS, default="two-stage")
+    parser.add_argument("--users", type=int, default=20_000)
+    parser.add_argument("--items", type=int, default=100_000)
+    parser.add_argument("--pairs", type=int, default=1_000_000)
+    parser.add_argument("--dim", type=int, default=128)
+    parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--steps", type=int, default=50, help="steps in a chunk")
+    parser.add_argument("--chunks", type=int, default=5)
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="cpu")
+    asked = parser.parse_args()
+    device = resolve(asked.device)
+    config = Training(dim=asked.dim, batch_size=asked.batch, **SETTINGS[asked.sampler])
+    group = join_group(device)
+    if group is None:
+        raise SystemExit("start it with torchrun; one process with a GPU trains as it does alone")
+    TrainerSteps(generate_interactions(20, 200, 400), config, tiny(config).to(device))(2)  # compile
+    data = generate_interactions(asked.users, asked.items, asked.pairs)
+    share = take_share(group, config, device, has_features=False)
+    with measure_peak(device) as peak:
+        steps = TrainerSteps(data, config, draw_held(data, config, share).to(device), share)
+        steps.set_up()
+    before = group.sent_bytes
+    steps(asked.steps)
+    sent = (group.sent_bytes - before) / asked.steps
+    contenders = {"together": steps}
+    if group.size == 1:
+        generator = rng.torch_stream(config.seed, "initial vectors")
+        initial = DenseVectors.random(data.n_users, data.n_items, config.dim, generator).to(device)
+        contenders["alone"] = TrainerSteps(data, config, initial)
+        contenders["alone"].set_up()
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(asked.chunks):
+        for name, contender in contenders.items():
+            group.agree(False)  # begin together
+            began = time.perf_counter()
+            contender(asked.steps)
+            times[name].append((time.perf_counter() - began) / asked.steps * 1000)
+    row = config.dim + (config.subspaces if config.reach else 0)
+    tables = (data.n_users + data.n_items) * (3 * 4 * row + 8) / group.size
+    figures = torch.tensor([sent / 1e3, peak.mb or 0.0], dtype=torch.float64, device=device)
+    of_all = torch.stack(group.collect(figures, everywhere=True)).max(0).values.tolist()
+    if group.rank == 0:
+        record = {
+            "processes": group.size,
+            **{name: value for name, value in vars(asked).items() if name not in ("steps", "chunks")},
+            **{f"{name}_ms": round(statistics.median(ms), 3) for name, ms in times.items()},
+            "sent_kb": round(of_all[0], 1),
+            "bound_kb": round(bound(config, group.size) / 1e3, 1),
+            "peak_mb": round(of_all[1]),
+            "tables_mb": round(tables / 1e6),
+        }
+        print(json.dumps(record), flush=True)
+
+
+def tiny(config: Training) -> DenseVectors:
+    """Return vectors of 20 users and 200 items."""
+    return DenseVectors.random(20, 200, config.dim, rng.torch_stream(0, "tiny"))
+
+
+def bound(config: Training, n: int) -> float:
+    """Return the bytes that a process sends in a step, at most on average over the choice of owners."""
+    row = 4 * (config.dim + (config.subspaces if config.reach else 0))
+    own, sampler = config.batch_size / n, config.sampler  # pairs of a process
+    items = own + sampler.negatives if sampler.shared else own * (1 + sampler.negatives)
+    looks = own + sampler.candidates if isinstance(sampler, TwoStage) else 0
+    learned = items if sampler.shared else 2 * own  # of a pair's negatives, the hinge moves the nearest
+    sizes = 8 * (n - 1) * (4 if looks else 2)
+    return (n - 1) / n * ((items + looks) * (8 + row) + learned * (16 + row)) + sizes
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""An embedding whose rows are dealt out to the processes of a run: number i belongs to process i mod n.
+
+A process reads rows of others by asking their owners, and sends them the gradients of their rows. Each owner moves its
+own rows, whose moments never leave it. Rows of users do not travel: a process learns from the pairs of its own users.
+
+An owner adds up the gradients of a row in the order of the batch, wherever they come from. So a sum is rounded in the
+same way in any number of processes.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from spherec.embedding.table import EmbeddingTable
+from spherec.process_group import ProcessGroup, ShareGenerator
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part that this process has in a run of several."""
+
+    group: ProcessGroup
+    "The processes of the run."
+    generator: ShareGenerator
+    "The source of everything random in a step; it knows which pairs of the batch are this process's."
+
+    def count_held(self, past: int) -> int:
+        """Return how many of the numbers 0 … past − 1 this process holds."""
+        return count_held(past, self.group.rank, self.group.size)
+
+    def first_from(self, number: int) -> int:
+        """Return how far it is from a number to the first that this process holds."""
+        return (self.group.rank - number) % self.group.size
+
+
+class ShardedTable:
+    """The rows of all processes, of which this one holds a table.
+
+    All processes call each method together, also where one has nothing to ask for.
+
+    Args:
+        table: The rows of this process, in the order of their numbers.
+        count: Number of items and users in all processes, I + U.
+        share: The part that this process has in the run.
+        pooled: Whether the pairs of a batch share their negatives.
+        sends_zeros: Whether rows must be moved, too, whose gradient is zero.
+    """
+
+    def __init__(
+        self,
+        table: EmbeddingTable,
+        count: int,
+        share: Share,
+        *,
+        pooled: bool,
+        sends_zeros: bool,
+    ) -> None:
+        self.own = table
+        self.subspaces = table.subspaces
+        self._count, self._group, self._generator = count, share.group, share.generator
+        self._pooled, self._sends_zeros = pooled, sends_zeros
+
+    def __len__(self) -> int:
+        """Return the number of items and users, I + U."""
+        return self._count
+
+    def rows(self, index: Tensor) -> Tensor:
+        """Return the raw rows (P, m, d) of numbers (m,) as they are now; each travels once."""
+        n = self._group.size
+        if n == 1:
+            return self.own.rows(index)
+        wanted, places = torch.unique(index, return_inverse=True)  # (w,), (m,)
+        order, counts = self._by_owner(wanted)
+        sizes = self._group.exchange_sizes(counts)
+        asked = self._group.exchange(wanted[order], counts, sizes)  # (a,) numbers that others want from here
+        rows = self._group.exchange(self.own.rows(asked // n).movedim(0, 1), sizes, counts)  # (w, P, d) by owner
+        place_of = torch.empty_like(order)
+        place_of[order] = torch.arange(len(order), device=order.device)  # (w,)
+        return rows[place_of[places]].movedim(0, 1).contiguous()
+
+    def block(self, first: int, past: int) -> Tensor:
+        """Return the raw rows (b, P, d) of the numbers from `first` to `past` - 1 as they are now."""
+        begin, end = (count_held(number, self._group.rank, self._group.size) for number in (first, past))
+        return interleave(self.own.block(begin, end), first, past, self._group, everywhere=True)
+
+    def training_rows(self, index: Tensor, n_users: int) -> Tensor:
+        """Return the raw rows (P, m, d) for a training step; users and items alike."""
+        del n_users
+        return self.rows(index)
+
+    def step(self, index: Tensor, gradient: Tensor, n_users: int) -> None:
+        """Make one step with gradients (P, m, d) of the rows of numbers (m,); those of the same row add up.
+
+        The first `n_users` numbers are those of this process's users, as many of their positives and then those of
+        negatives follow.
+        """
+        n = self._group.size
+        if n == 1:
+            self.own.step(index, gradient, n_users)
+            return
+        turns = self._turns(len(index))  # (m,)
+        if not self._sends_zeros:
+            moved = (gradient != 0).any(-1).any(0).nonzero()[:, 0]
+            index, turns, gradient = index[moved], turns[moved], gradient[:, moved]
+        order, counts = self._by_owner(index)
+        sizes = self._group.exchange_sizes(counts)
+        heads = self._group.exchange(torch.stack((index, turns), 1)[order], counts, sizes)  # (a, 2)
+        gradients = self._group.exchange(gradient.movedim(0, 1)[order], counts, sizes)  # (a, P, d)
+        in_turn = heads[:, 1].argsort(stable=True)
+        self.own.step(heads[in_turn, 0] // n, gradients[in_turn].movedim(0, 1).contiguous(), 0)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the table of this process, its moments and its steps; views, not copies."""
+        return self.own.state()
+
+    def _by_owner(self, numbers: Tensor) -> tuple[Tensor, list[int]]:
+        """Return the order (m,) of numbers (m,) by their owners, and how many each owner has (n,)."""
+        owners = numbers % self._group.size
+        return owners.argsort(stable=True), owners.bincount(minlength=self._group.size).tolist()
+
+    def _turns(self, m: int) -> Tensor:
+        """Return for each of the m numbers of a step its place among those of the whole batch (m,).
+
+        A pool that the batch shares has the same places in all processes; there the processes take turns.
+        """
+        places, size = self._generator.places, self._generator.size  # (b,)
+        rest = m - 2 * len(places)
+        if self._pooled or not rest:
+            negatives = torch.arange(rest, device=places.device)
+        else:
+            each = rest // len(places)  # N
+            negatives = (places[:, None] * each + torch.arange(each, device=places.device)).flatten()
+        return torch.cat((places, places + size, negatives + 2 * size))
+
+
+def count_held(past: int, rank: int, n: int) -> int:
+    """Return how many of the numbers 0 … past − 1 belong to process `rank` of n."""
+    return (past - rank + n - 1) // n
+
+
+def interleave(rows: Tensor, first: int, past: int, group: ProcessGroup, *, everywhere: bool) -> Tensor:
+    """Return the rows (b, …) of the numbers from `first` to `past` - 1, of which each process gives those it holds.
+
+    They are returned in all processes, or in process 0 alone and none in the others.
+    """
+    n = group.size
+    if n == 1:
+        return rows
+    longest = max(count_held(past, rank, n) - count_held(first, rank, n) for rank in range(n))
+    padded = rows.new_zeros(longest, *rows.shape[1:])
+    padded[: len(rows)] = rows
+    everything = group.collect(padded, everywhere=everywhere)
+    whole = rows.new_empty(past - first if everything else 0, *rows.shape[1:])
+    for rank, part in enumerate(everything):
+        begin = (rank - first) % n
+        whole[begin::n] = part[: len(whole[begin::n])]
+    return whole

@@ -1,0 +1,57 @@
+"""A preset of spherec that learns from item features, in a comparison."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from spherec.data.features import Features
+from spherec.data.files import checksum
+from spherec.data.interactions import Interactions
+from spherec.data.splits import Fold
+from spherec.errors import ArgumentError, quote
+from spherec.experiments.comparison.base import FitContext
+from spherec.experiments.comparison.ours import OurModel
+from spherec.experiments.settings import Settings
+from spherec.experiments.trial import FittedModel, raise_if_interrupted
+from spherec.geometry import DenseVectors
+from spherec.training import Training, train
+
+
+class FeaturedModel(OurModel):
+    """A config that runs to its end, such as a preset's, with features of the items.
+
+    It takes part in `compare(data, [FeaturedModel("accurate", PRESETS["accurate"].training, features), "ease"], …)`;
+    its name in tables is "accurate+features".
+    """
+
+    def __init__(self, name: str, config: Training, features: Features) -> None:
+        if not isinstance(features, Features):
+            raise ArgumentError(f"features must be Features, got {quote(features)}; make them with read_features")
+        if config.optimizer.schedule == "constant":
+            raise ArgumentError(
+                "FeaturedModel needs a learning rate with a schedule, as in accurate, balanced and niche"
+            )
+        super().__init__(f"{name}+features", config, {})
+        self.features = features
+
+    @property
+    def fit_key(self) -> object:
+        """The name: a fit without features is another one."""
+        return self.name
+
+    @property
+    def fixed(self) -> Mapping[str, Any]:  # type: ignore[override]
+        """The config and the features."""
+        return {**super().fixed, "features": checksum(self.features.matrix)}
+
+    def check(self, train: Interactions) -> None:
+        """Raise an error if the items of the data have no features."""
+        self.features.align(train.item_ids)
+
+    def fit_validated(self, part: Fold, settings: Settings, context: FitContext) -> FittedModel:
+        """Train to the end."""
+        return FittedModel(self.fit(part.train, settings, context))
+
+    def fit(self, train_part: Interactions, settings: Settings, context: FitContext) -> DenseVectors:
+        """Train with the features of the items."""
+        config, features = self.configure(settings, context), self.features.align(train_part.item_ids)
+        return raise_if_interrupted(train(train_part, config, features=features, device=context.device)).vectors

@@ -1,0 +1,167 @@
+"""Processes that train one model together: they are started by torchrun, and talk through `torch.distributed`.
+
+Every method of a group is called by all its processes, in the same order. Where one of them is gone, the others get a
+`LostProcessError` instead of an answer.
+"""
+
+import atexit
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+
+import torch
+from torch import Tensor, distributed
+
+from spherec.errors import ArgumentError, LostProcessError
+
+_SECONDS_TO_REPORT = 5
+
+
+class ProcessGroup:
+    """The processes of a run, numbered by their rank from 0 on."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.rank, self.size = distributed.get_rank(), distributed.get_world_size()
+        self.sent_bytes = 0
+        "Bytes that this process has sent to others so far."
+        self._device = device
+
+    def exchange(self, rows: Tensor, counts: Sequence[int], sizes: Sequence[int]) -> Tensor:
+        """Send the first counts[0] rows to process 0, the next counts[1] to process 1 …; return what they send.
+
+        `sizes` tells how many rows come from each process.
+        """
+        arrived = rows.new_empty(sum(sizes), *rows.shape[1:])
+        others = sum(counts) - counts[self.rank]
+        self.sent_bytes += others * rows[:1].numel() * rows.element_size() if len(rows) else 0
+        with _noticing_losses():
+            distributed.all_to_all_single(arrived, rows.contiguous(), list(sizes), list(counts))
+        return arrived
+
+    def exchange_sizes(self, counts: Sequence[int]) -> list[int]:
+        """Tell each process how many rows it will get; return how many come from each."""
+        sizes = self.exchange(torch.tensor(counts, device=self._device), [1] * self.size, [1] * self.size)
+        return [int(size) for size in sizes.tolist()]
+
+    def agree(self, *flags: bool) -> list[bool]:
+        """Return for each flag whether it is set in any process."""
+        if self.size == 1:
+            return list(flags)
+        raised = torch.tensor(flags, dtype=torch.int32, device=self._device)
+        with _noticing_losses():
+            distributed.all_reduce(raised, distributed.ReduceOp.MAX)
+        return [bool(flag) for flag in raised.tolist()]
+
+    def add_up(self, numbers: Tensor) -> Tensor:
+        """Return the sum of the tensors that the processes give."""
+        total = numbers.clone()
+        if self.size > 1:
+            with _noticing_losses():
+                distributed.all_reduce(total)
+        return total
+
+    def collect(self, rows: Tensor, *, everywhere: bool) -> list[Tensor]:
+        """Return the rows of all processes, which are of one shape; unless `everywhere`, in process 0 alone."""
+        if self.size == 1:
+            return [rows]
+        rows = rows.contiguous()
+        everything = [torch.empty_like(rows) for _ in range(self.size)] if everywhere or self.rank == 0 else []
+        with _noticing_losses():
+            if everywhere:
+                distributed.all_gather(everything, rows)
+            else:
+                distributed.gather(rows, everything or None)
+        return everything
+
+
+class ShareGenerator(torch.Generator):
+    """A generator for batches that processes share. All of them seed it alike and draw from it alike.
+
+    `rng.draw_rows` draws for a whole batch, and returns the rows of this process's pairs.
+    """
+
+    size: int
+    "B, pairs of the batch."
+    places: Tensor
+    "(b,) places of this process's pairs in the batch, ascending."
+
+
+def is_started_by_torchrun() -> bool:
+    """Tell whether torchrun has started this process."""
+    return distributed.is_available() and distributed.is_torchelastic_launched()
+
+
+def is_restarted() -> bool:
+    """Tell whether torchrun has started the processes again after one of them was lost."""
+    return is_started_by_torchrun() and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+
+
+def is_first_process() -> bool:
+    """Tell whether this process is the one that prints and writes: process 0, or the only one."""
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank() == 0
+    return not is_started_by_torchrun() or os.environ["RANK"] == "0"
+
+
+def join_group(device: torch.device) -> ProcessGroup | None:
+    """Return the group that this process belongs to; None if it trains alone.
+
+    The group is the one that the caller has made with `torch.distributed`, or that of torchrun: gloo for CPUs, NCCL for
+    GPUs, each process with the GPU of its number on this machine. One process with a GPU trains alone: then its steps
+    can be recorded as a graph.
+    """
+    if not distributed.is_available():
+        return None
+    if not distributed.is_initialized():
+        if not is_started_by_torchrun():
+            return None
+        _join_torchrun("nccl" if device.type == "cuda" else "gloo")
+        atexit.register(_leave)
+    if device.type == "cuda":
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", torch.cuda.current_device())))
+    if (backend := distributed.get_backend()) not in (needed := {"cuda": "nccl", "cpu": "gloo"}[device.type]):
+        raise ArgumentError(f"the process group has the backend {backend}, but device {device.type} needs {needed}")
+    group = ProcessGroup(device)
+    return None if group.size == 1 and device.type == "cuda" else group
+
+
+def _join_torchrun(backend: str) -> None:
+    """Make the group of the processes that torchrun has started."""
+    with _noticing_losses():
+        store, rank, size = next(distributed.rendezvous("env://"))  # type: ignore[attr-defined]
+        # After a restart the store may be the same, with the addresses of processes that are gone.
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT")
+        store = distributed.PrefixStore(f"start {attempt}", store)  # type: ignore[attr-defined]
+        distributed.init_process_group(backend, store=store, rank=rank, world_size=size)
+
+
+def is_first_to_fail() -> bool:
+    """Tell whether no other process has failed before, so that one message is printed and not one from each."""
+    if not is_started_by_torchrun():
+        return True
+    with suppress(Exception):  # the store of torchrun is gone, or far too slow: print
+        store = distributed.TCPStore(  # type: ignore[attr-defined]
+            os.environ["MASTER_ADDR"],
+            int(os.environ["MASTER_PORT"]),
+            is_master=False,
+            timeout=timedelta(seconds=_SECONDS_TO_REPORT),
+        )
+        return store.add(f"spherec failed {os.environ.get('TORCHELASTIC_RESTART_COUNT')}", 1) == 1
+    return True
+
+
+def _leave() -> None:
+    with suppress(Exception):  # others may be gone
+        distributed.destroy_process_group()
+
+
+@contextmanager
+def _noticing_losses() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise LostProcessError(
+            "a process of this run has ended before the others; start the run again with --resume to continue from its "
+            "last checkpoint"
+        ) from error

@@ -1,0 +1,144 @@
+"""A run of several processes: which pairs each learns from, which vectors it holds, and how they come together."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from spherec import rng
+from spherec.data.interactions import Interactions
+from spherec.embedding import Share
+from spherec.embedding.sharded import interleave
+from spherec.errors import ArgumentError
+from spherec.geometry import DenseVectors, unit
+from spherec.process_group import ProcessGroup, ShareGenerator
+from spherec.sampling import SAMPLERS, TwoStage
+from spherec.training.config import Training
+from spherec.training.step import Batches, Pairs, Run
+
+_BLOCK = 1 << 16  # vectors drawn or sent at once; a multiple of 16, see `_draw_rows`
+
+
+def take_share(group: ProcessGroup, config: Training, device: torch.device, *, has_features: bool) -> Share:
+    """Return this process's part of the run; raise an `ArgumentError` if one process alone can train with it."""
+    sampler = config.sampler
+    problem = None
+    if has_features:
+        problem = "all items learn one map of their features; leave item_features out"
+    elif config.covariance or config.spread_out:
+        problem = "covariance and spread_out look at all vectors of a batch; set both to 0"
+    elif isinstance(sampler, TwoStage) and sampler.vectors == "frozen":
+        problem = "frozen vectors of the sampler are not shared; use vectors='live'"
+    elif type(sampler) not in SAMPLERS.values():
+        problem = (
+            f"the sampler {type(sampler).__name__} is not known to draw alike in all processes; use a built-in one"
+        )
+    if problem is not None:
+        raise ArgumentError(f"several processes cannot train with these settings: {problem}, or train in one process")
+    generator = ShareGenerator(device)
+    generator.set_state(rng.torch_stream(config.seed, "negatives", device=device).get_state())
+    return Share(group, generator)
+
+
+class SharedBatches(Batches):
+    """The batches of an epoch, of which each process learns from the pairs of its own users."""
+
+    def __init__(self, run: Run, pairs: Pairs, batch_size: int, share: Share) -> None:
+        super().__init__(run, pairs, batch_size)
+        self._share = share
+        pool = min(run.config.sampler.negatives, max(run.n_items, 1))
+        self._negatives = pool if run.config.sampler.shared else run.config.sampler.negatives
+
+    def step(self) -> tuple[int, int]:
+        """Learn from the next batch; return its number of pairs and of places for negatives, in all processes."""
+        batch = self._order[self._first : self._first + self._batch_size]  # (B,)
+        self._first += len(batch)
+        users, positives = (column[batch].long() for column in self._pairs)
+        group, generator = self._share.group, self._share.generator
+        mine = ((users + self._run.n_items) % group.size == group.rank).nonzero()[:, 0]  # (b,)
+        generator.size, generator.places = len(batch), mine
+        self._run.step(users[mine], positives[mine])
+        return len(batch), len(batch) * self._negatives
+
+
+def hold_vectors(vectors: DenseVectors, share: Share) -> DenseVectors:
+    """Return the vectors that this process holds."""
+    n, (first_user, first_item) = share.group.size, _firsts(vectors.n_items, share)
+    reach = vectors.item_reach
+    return DenseVectors(
+        vectors.user_table[first_user::n].clone(),
+        vectors.item_table[first_item::n].clone(),
+        vectors.constraint,
+        None if reach is None else reach[first_item::n].clone(),
+        vectors.mainstream,
+    )
+
+
+def draw_held(data: Interactions, config: Training, share: Share) -> DenseVectors:
+    """Return those of the random first vectors that this process holds, the same as in a run of one process.
+
+    All are drawn, a block at a time, and few are kept.
+    """
+    n, firsts = share.group.size, _firsts(data.n_items, share)
+    past = (data.n_users, data.n_users + data.n_items)
+    tables = [
+        torch.empty(len(range(first, count, n)), config.dim)
+        for first, count in zip(firsts, (data.n_users, data.n_items), strict=True)
+    ]
+    generator = rng.torch_stream(config.seed, "initial vectors")
+    number = 0
+    for rows in _draw_rows(data.n_users + data.n_items, config.dim, generator):
+        for table, start, first, end in zip(tables, (0, past[0]), firsts, past, strict=True):
+            begin = max(number, start)  # the rows of this block that belong to this table
+            part = rows[begin - number : max(end - number, 0)]
+            skip = (first - (begin - start)) % n
+            kept = part[skip::n]
+            place = len(range(first, begin - start, n))
+            table[place : place + len(kept)] = unit(kept)
+        number += len(rows)
+    users, items = tables
+    return DenseVectors(users, items, config.constraint)
+
+
+def gather_vectors(held: DenseVectors, data: Interactions, share: Share) -> DenseVectors:
+    """Return all vectors in process 0; in the others, those that they hold."""
+    reach = held.item_reach
+    users = _gather(held.user_table, data.n_items, data.n_items + data.n_users, share)
+    items = _gather(held.item_table, 0, data.n_items, share)
+    item_reach = None if reach is None else _gather(reach, 0, data.n_items, share)
+    if share.group.rank:
+        return held
+    return DenseVectors(users, items, held.constraint, item_reach, held.mainstream)
+
+
+def _gather(rows: Tensor, first: int, past: int, share: Share) -> Tensor:
+    """Return the rows (past − first, …) of the numbers from `first` on in process 0, none in the others."""
+    group = share.group
+    if group.size == 1:
+        return rows
+    whole = rows.new_empty(0 if group.rank else past - first, *rows.shape[1:])
+    base = share.count_held(first)
+    for begin in range(first, past, _BLOCK):
+        end = min(begin + _BLOCK, past)
+        part = rows[share.count_held(begin) - base : share.count_held(end) - base]
+        block = interleave(part, begin, end, group, everywhere=False)
+        whole[begin - first : begin - first + len(block)] = block
+    return whole
+
+
+def _firsts(n_items: int, share: Share) -> tuple[int, int]:
+    """Return the first user and the first item that this process holds; then it holds every n-th."""
+    return share.first_from(n_items), share.first_from(0)
+
+
+def _draw_rows(count: int, dim: int, generator: torch.Generator) -> Iterator[Tensor]:
+    """Yield normal rows (b, D), the same as drawn all at once.
+
+    torch draws 16 numbers at a time, and the last ones anew if fewer are left: so all blocks but the last are multiples
+    of 16, and the last is not the smallest.
+    """
+    begin = 0
+    while begin < count:
+        end = begin + _BLOCK if begin + 2 * _BLOCK <= count else count
+        yield torch.empty(end - begin, dim).normal_(generator=generator)
+        begin = end

@@ -1,0 +1,98 @@
+"""`torchrun -m spherec train`: one model, one writer, one message, and a restart that resumes."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import spherec
+
+ROOT = Path(__file__).parents[2]
+OPTIONS = ["--device", "cpu", "--preset", "uniform", "--dim", "8", "--batch-size", "64", "--validation", "0"]
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux")]
+
+
+def start(folder, processes, *words, restarts=0):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes)]
+    command += ["--master-addr", "127.0.0.1", "--master-port", str(port), "--max-restarts", str(restarts)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [*command, "-m", "spherec", "train", *words, *OPTIONS],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def end(process):
+    said, _ = process.communicate(timeout=300)
+    return process.returncode, said
+
+
+def kill_one(process, folder):
+    """Kill a process of the run once there is a checkpoint."""
+    while not (folder / "m.spherec.checkpoint").exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    time.sleep(0.5)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(children[-1]), signal.SIGKILL)
+
+
+def vectors_of(path):
+    vectors = spherec.load(path).vectors
+    return vectors.user_table.numpy(), vectors.item_table.numpy()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rows = (np.random.default_rng(0).random((200, 300)) < 0.1).astype(int)
+    spherec.Interactions.from_matrix(rows).save(tmp_path / "data.npz")
+    return tmp_path
+
+
+def test_a_lost_process_ends_the_run_with_one_sentence_and_a_restart_resumes(folder):
+    code, said = end(start(folder, 2, "data.npz", "-o", "whole.spherec", "--epochs", "16"))
+    assert code == 0, said
+    assert said.count("the run is finished") == 1
+    assert sorted(path.name for path in folder.iterdir()) == ["data.npz", "whole.spherec"]
+
+    words = ["data.npz", "-o", "m.spherec", "--epochs", "16", "--checkpoint-seconds", "0.1"]
+    process = start(folder, 2, *words)
+    kill_one(process, folder)
+    began = time.monotonic()
+    code, said = end(process)
+    assert code != 0
+    assert time.monotonic() - began < 30
+    assert said.count("error: a process of this run has ended") == 1
+    code, said = end(start(folder, 3, *words, "--resume"))
+    assert code == 0, said
+    assert said.count("continuing in epoch") == 1
+    assert all(map(np.array_equal, vectors_of(folder / "m.spherec"), vectors_of(folder / "whole.spherec")))
+    (folder / "m.spherec").unlink()
+
+    process = start(folder, 2, *words, restarts=1)
+    kill_one(process, folder)
+    code, said = end(process)
+    assert code == 0, said
+    assert "continuing in epoch" in said
+    assert all(map(np.array_equal, vectors_of(folder / "m.spherec"), vectors_of(folder / "whole.spherec")))
+    assert sorted(path.name for path in folder.iterdir()) == ["data.npz", "m.spherec", "whole.spherec"]
+
+
+def test_an_error_is_printed_once(folder):
+    code, said = end(start(folder, 2, "nothing.npz", "-o", "m.spherec"))
+    assert code != 0
+    assert said.count("error: ") == 1, said

@@ -1,0 +1,180 @@
+"""Groups of processes for tests of training in several: a server that forks them.
+
+    python -m tests.training.crew
+
+For each line of JSON on standard input, {"task": …, "processes": n, "folder": …, "options": {…}, "kill": …}, it forks n
+processes that form a group of gloo and run a task of this file. Each leaves what the task returns in the folder, by its
+rank. "kill" is null, or the rank of a process to kill and the seconds from the first checkpoint "c" on. The server
+prints a line with the exit status of each process.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import distributed
+
+from spherec import process_group
+from spherec.errors import LostProcessError
+from spherec.losses import Softmin
+from spherec.sampling import Hard, Popularity, TwoStage, Uniform
+from spherec.training import checkpoint_set, train
+from tests.sampling.checks import CPU, interactions, random_rows
+from tests.training.runs import QUICK, at_step, facts, watch
+
+DATA = interactions(random_rows(60, 90, 0.1))
+SETTINGS = {
+    "uniform": {"sampler": Uniform(3)},
+    "two-stage": {"sampler": TwoStage(2, candidates=60, sharpness=0.05), "dim": 16},
+    "many negatives": {"sampler": TwoStage(20, candidates=60)},
+    "hard": {"sampler": Hard(2)},
+    "ball": {"sampler": Popularity(2), "constraint": "ball"},
+    "softmin": {"sampler": Uniform(40, shared=True), "loss": Softmin(), "reach": True},
+    "subspaces": {
+        "sampler": Popularity(40, shared=True),
+        "loss": Softmin(),
+        "reach": True,
+        "dim": 16,
+        "subspace_dim": 8,
+        "balance": 0.5,
+    },
+}
+
+
+def config_of(name, **changes):
+    return replace(QUICK, **{**SETTINGS[name], **changes})
+
+
+def first_of(vectors):
+    """A metric that looks at users, items and blocks, and has its best in the first epochs."""
+    blocks = sum(float(block.double().square().sum()) for block in vectors.item_blocks())
+    moved = vectors.users(torch.arange(7)).double().sum() + vectors.items(torch.arange(11)).double().sum()
+    return float(moved) + blocks
+
+
+def run(settings, folder, data=DATA, **options):
+    """Train; return all that a run leaves."""
+    changes = {name: options.pop(name) for name in list(options) if name in QUICK.__dataclass_fields__}
+    if options.pop("validated", False):
+        options["validate"] = first_of
+    if "checkpoint" in options:
+        options["checkpoint"] = Path(folder or "") / options["checkpoint"]
+    done = train(data, config_of(settings, **changes), device=CPU, **options)
+    vectors = done.vectors
+    return {
+        "users": vectors.user_table,
+        "items": vectors.item_table,
+        "reach": vectors.item_reach,
+        "history": facts(done.history),
+        "ended": done.ended,
+    }
+
+
+def stop_in_one(settings, folder, at, rank, **options):
+    """Train, and ask one process to stop at a step."""
+    with pytest.MonkeyPatch.context() as patch:
+        if distributed.get_rank() == rank:
+            watch(patch, at_step(at, lambda: os.kill(os.getpid(), signal.SIGINT)))
+        return run(settings, folder, **options)
+
+
+def lose_one(settings, folder, at, rank, **options):
+    """Train, and kill one process at a step; return what the others are told, and how soon."""
+    with pytest.MonkeyPatch.context() as patch:
+        if distributed.get_rank() == rank:
+            watch(patch, at_step(at, lambda: os.kill(os.getpid(), signal.SIGKILL)))
+        else:
+            began = [0.0]
+            watch(patch, at_step(at, lambda: began.__setitem__(0, time.monotonic())))
+        try:
+            run(settings, folder, **options)
+        except LostProcessError as error:
+            return {"said": str(error), "seconds": time.monotonic() - began[0]}
+        return {"said": None}
+
+
+def fail_to_write(settings, folder, rank, **options):
+    """Train with a disk that is full for one process from the second checkpoint on."""
+    calls, whole = [0], checkpoint_set.CheckpointSet._write
+
+    def write(*given):
+        calls[0] += 1
+        if calls[0] > 1 and distributed.get_rank() == rank:
+            raise checkpoint_set.DataError("the disk is full")
+        return whole(*given)
+
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        patch.setattr(checkpoint_set.CheckpointSet, "_write", write)
+        run(settings, folder, **options)
+    return {"said": [str(one.message) for one in caught]}
+
+
+def count_bytes(settings, folder, users=60, items=90, **options):
+    """Train, and return the bytes that this process sent, and what it asked for and moved at each step."""
+    data = interactions(random_rows(users, items, 6 / items))
+    steps, groups = [], []
+    make = process_group.ProcessGroup
+
+    def remember(device):
+        groups.append(make(device))
+        return groups[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process_group, "ProcessGroup", remember)
+        # A negative that nobody in this share may have has no gradient, and none is sent.
+        watch(patch, lambda _, positives, pool: steps.append((positives, pool.items[0], pool.valid.any(0))))
+        run(settings, folder, data, **options)
+    return {"sent": groups[0].sent_bytes, "steps": steps}
+
+
+TASKS = {task.__name__: task for task in (run, stop_in_one, lose_one, fail_to_write, count_bytes)}
+
+
+def work(rank, n, task, folder, options):
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", init_method=f"file://{folder}/store-{n}", rank=rank, world_size=n)
+    result = TASKS[task](folder=folder, **options)
+    torch.save(result, Path(folder) / f"{rank}.pt")
+
+
+def serve():
+    for line in sys.stdin:
+        asked = json.loads(line)
+        Path(asked["folder"], f"store-{asked['processes']}").unlink(missing_ok=True)
+        children = []
+        for rank in range(asked["processes"]):
+            child = os.fork()
+            if not child:
+                code = 1
+                try:
+                    work(rank, asked["processes"], asked["task"], asked["folder"], asked["options"])
+                    code = 0
+                except BaseException as error:
+                    print(f"rank {rank}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+                finally:
+                    os._exit(code)
+            children.append(child)
+        if asked["kill"] is not None:
+            rank, seconds = asked["kill"]
+            while not Path(asked["folder"], "c").exists():
+                time.sleep(0.01)
+            time.sleep(seconds)
+            os.kill(children[rank], signal.SIGKILL)
+        print(json.dumps([os.waitpid(child, 0)[1] for child in children]), flush=True)
+
+
+def plain(settings, **options):
+    """The same run in this process alone."""
+    return run(settings, None, **options)
+
+
+if __name__ == "__main__":
+    serve()

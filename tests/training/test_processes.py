@@ -1,0 +1,285 @@
+"""Training in several processes: the same model in any number of them, and what happens when one is gone."""
+
+import json
+import os
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from spherec import rng
+from spherec.embedding.sharded import Share, count_held, interleave
+from spherec.errors import ArgumentError
+from spherec.geometry import DenseVectors
+from spherec.process_group import ShareGenerator
+from spherec.sampling import TwoStage, Uniform
+from spherec.training import Training, sharded
+from spherec.training.sharded import draw_held, hold_vectors, take_share
+from tests.sampling.checks import CPU
+from tests.training.crew import DATA, SETTINGS, config_of, plain
+from tests.training.runs import SAMPLERS, start
+
+ROOT = Path(__file__).parents[2]
+ROUNDING = 1e-5
+
+
+@pytest.fixture(scope="module")
+def server():
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))), "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.training.crew"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        cwd=ROOT,
+        text=True,
+    )
+    yield process
+    process.stdin.close()
+    process.wait()
+    process.stdout.close()
+
+
+@pytest.fixture
+def crew(server, tmp_path):
+    """Run a task in n processes; return what each leaves, None for one that was killed."""
+
+    def work(task, processes, *, ends=None, kill=None, **options):
+        wanted = {"task": task, "processes": processes, "folder": str(tmp_path), "options": options, "kill": kill}
+        server.stdin.write(json.dumps(wanted) + "\n")
+        server.stdin.flush()
+        ended = json.loads(server.stdout.readline())
+        assert kill or ended == (ends or [0] * processes)
+        files = [tmp_path / f"{rank}.pt" for rank in range(processes)]
+        results = [torch.load(file) if file.exists() else None for file in files]
+        for file in files:
+            file.unlink(missing_ok=True)
+        return results
+
+    return work
+
+
+def difference(one, other):
+    tables = [(one[name], other[name]) for name in ("users", "items", "reach") if one[name] is not None]
+    return max(float((a - b).abs().max()) for a, b in tables)
+
+
+@pytest.mark.parametrize("settings", ["uniform", "two-stage", "softmin"])
+def test_two_processes_learn_what_one_does(crew, settings):
+    alone, together = (crew("run", n, settings=settings, validated=True)[0] for n in (1, 2))
+    assert difference(alone, together) <= (ROUNDING if settings == "softmin" else 0)
+    assert [epoch["epoch"] for epoch in together["history"]] == [1, 2, 3]
+    for one, other in zip(alone["history"], together["history"], strict=True):
+        assert one == pytest.approx(other, rel=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_any_number_of_processes_learns_the_same(crew, settings):
+    alone, *others = (crew("run", n, settings=settings, epochs=9)[0] for n in (1, 2, 3, 4))  # 9 · 34 steps
+    exact = settings not in ("softmin", "subspaces")
+    for other in others:
+        assert difference(alone, other) <= (0 if exact else ROUNDING)
+
+
+@pytest.mark.parametrize("settings", ["uniform", "softmin"])
+def test_one_process_of_a_group_learns_what_a_process_alone_does(crew, settings):
+    (grouped,), alone = crew("run", 1, settings=settings), plain(settings)
+    assert difference(grouped, alone) == 0
+    assert grouped["history"] == alone["history"]
+
+
+def test_process_0_has_all_vectors_and_the_others_those_they_hold(crew):
+    first, second = crew("run", 2, settings="uniform", epochs=1)
+    assert (len(first["users"]), len(first["items"])) == (DATA.n_users, DATA.n_items)
+    assert torch.equal(second["items"], first["items"][1::2])
+    assert torch.equal(second["users"], first["users"][(1 - DATA.n_items) % 2 :: 2])
+
+
+@pytest.mark.parametrize(
+    ("settings", "validated"), [("two-stage", True), pytest.param("softmin", False, marks=pytest.mark.slow)]
+)
+def test_another_number_of_processes_continues(crew, tmp_path, settings, validated):
+    options = {"settings": settings, "validated": validated}
+    whole = crew("run", 1, **options)[0]
+    checkpointed = {**options, "checkpoint": "c"}
+    stopped = crew("stop_in_one", 2, at=47, rank=1, **checkpointed)
+    assert [one["ended"] for one in stopped] == ["interrupted"] * 2
+    kept = {path.name: path.read_bytes() for path in tmp_path.glob("c*")}
+    assert sorted(kept) == ["c", "c.47.0-of-2", "c.47.1-of-2"]
+    for processes in (2, 1, 3):
+        for name, content in kept.items():
+            (tmp_path / name).write_bytes(content)
+        resumed = crew("run", processes, resume=True, **checkpointed)[0]
+        assert difference(whole, resumed) <= (ROUNDING if settings == "softmin" else 0)
+        assert resumed["ended"] == "all epochs done"
+        for path in tmp_path.glob("c*"):
+            path.unlink()
+
+
+def test_a_checkpoint_of_a_process_alone_is_not_one_of_a_group(crew, tmp_path):
+    plain("uniform", epochs=1, checkpoint=tmp_path / "c")
+    with pytest.raises(AssertionError):
+        crew("run", 1, settings="uniform", epochs=2, checkpoint="c", resume=True)
+    (tmp_path / "c").unlink()
+    crew("run", 2, settings="uniform", epochs=1, checkpoint="c")
+    with pytest.raises(ValueError, match="its processes is one or more under torchrun, here it is not given"):
+        plain("uniform", epochs=2, checkpoint=tmp_path / "c", resume=True)
+
+
+def test_a_lost_process_ends_the_others_with_one_sentence(crew):
+    first, second, third = crew("lose_one", 3, ends=[0, 9, 0], settings="uniform", at=20, rank=1)
+    assert second is None
+    for one in (first, third):
+        assert "a process of this run has ended" in one["said"]
+        assert one["seconds"] < 10
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_a_run_continues_as_if_it_had_not_been(crew, tmp_path):
+    whole = crew("run", 1, settings="uniform", epochs=6)[0]
+    options = {"settings": "uniform", "epochs": 6, "checkpoint": "c", "checkpoint_seconds": 0}
+    random, in_the_middle = np.random.default_rng(0), 0
+    for kill in range(20):
+        for path in tmp_path.glob("c*"):
+            path.unlink()
+        in_the_middle += crew("run", 2, kill=[kill % 2, random.uniform(0, 2)], **options)[0] is None
+        resumed = crew("run", (2, 1, 3)[kill % 3], resume=True, **options)[0]
+        assert difference(whole, resumed) == 0
+        assert [epoch["epoch"] for epoch in resumed["history"]] == [1, 2, 3, 4, 5, 6]
+    assert in_the_middle >= 10
+
+
+@pytest.mark.slow
+def test_a_set_that_one_process_cannot_write_leaves_the_one_before(crew, tmp_path):
+    options = {"settings": "uniform", "epochs": 1, "checkpoint": "c", "checkpoint_seconds": 0}
+    first, second = crew("fail_to_write", 2, rank=1, **options)
+    assert (len(first["said"]), len(second["said"])) == (0, 1)
+    assert "no checkpoint in epoch 1: the disk is full" in second["said"][0]
+    assert {"c", "c.1.0-of-2", "c.1.1-of-2"} <= {path.name for path in tmp_path.glob("c*")}
+    resumed = crew("run", 2, resume=True, **options)[0]
+    assert difference(crew("run", 1, settings="uniform", epochs=1)[0], resumed) == 0
+
+
+# --- bytes on the wire -----------------------------------------------------------------------------------------------
+
+ROW, NUMBER, PLACE, SIZE = 4 * 8, 8, 8, 8  # bytes of a row of QUICK, of its number, its place in the batch, a size
+
+
+@pytest.mark.parametrize(("users", "items"), [(60, 90), (600, 2000)])
+def test_bytes_are_those_of_the_formula_whatever_the_number_of_users_and_items(crew, users, items):
+    n = 2
+    results = crew("count_bytes", n, settings="softmin", users=users, items=items, reach=False, epochs=1)
+    steps = len(results[0]["steps"])
+    wanted = np.zeros((n, n), int)  # rows that a process asks another for
+    moved = np.zeros((n, n), int)  # gradients that a process sends to another
+    for rank, result in enumerate(results):
+        for positives, pool, pushes in result["steps"]:
+            read, learned = (torch.cat((positives, negatives)).tolist() for negatives in (pool, pool[pushes]))
+            for owner in range(n):
+                wanted[rank, owner] += len({number for number in read if number % n == owner})
+                moved[rank, owner] += sum(number % n == owner for number in learned)
+    for rank, result in enumerate(results):
+        other = 1 - rank
+        asks, answers = wanted[rank, other] * NUMBER, wanted[other, rank] * ROW
+        gradients = moved[rank, other] * (NUMBER + PLACE + ROW)
+        assert result["sent"] == 2 * SIZE * steps + asks + answers + gradients
+        pairs, pool = 16, 40
+        assert result["sent"] / steps < (pairs + 2 * pool) * (2 * ROW + 2 * NUMBER + PLACE)
+
+
+# --- shares ----------------------------------------------------------------------------------------------------------
+
+
+class Alike:
+    """A group in which all processes give the same rows, for tests in one process."""
+
+    def __init__(self, rank, size):
+        self.rank, self.size = rank, size
+
+
+def share_of(rank, n, config=None):
+    return take_share(Alike(rank, n), config or config_of("uniform"), CPU, has_features=False)
+
+
+@pytest.mark.parametrize("name", sorted(set(SAMPLERS) - {"two-stage frozen"}))
+def test_draws_do_not_depend_on_who_draws_them(name):
+    vectors = start(DATA)
+    sampler = SAMPLERS[name].build(DATA, CPU, initial_items=vectors.item_table)
+    users, positives = (torch.tensor(column[:64]).long() for column in (DATA.users, DATA.indices))
+
+    def draw(places):
+        generator = ShareGenerator(CPU)
+        generator.manual_seed(5)
+        generator.size, generator.places = len(users), places
+        drawn = [sampler.sample(users[places], positives[places], vectors, generator) for _ in range(2)]
+        return drawn[1], generator.get_state()
+
+    everything, state = draw(torch.arange(64))
+    for places in (torch.arange(0, 64, 3), torch.tensor([63]), torch.tensor([], dtype=torch.int64)):
+        part, after = draw(places)
+        items = everything.items if len(everything.items) == 1 else everything.items[places]
+        assert torch.equal(part.items, items)
+        assert torch.equal(part.valid, everything.valid[places])
+        assert torch.equal(after, state)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("dim", [2, 7, 16])
+def test_first_vectors_are_those_of_one_process(monkeypatch, n, dim):
+    monkeypatch.setattr(sharded, "_BLOCK", 16)
+    config = Training(dim=dim, seed=3)
+    whole = DenseVectors.random(DATA.n_users, DATA.n_items, dim, rng.torch_stream(3, "initial vectors"))
+    for rank in range(n):
+        share = share_of(rank, n)
+        drawn, held = draw_held(DATA, config, share), hold_vectors(whole, share)
+        assert torch.equal(drawn.user_table, held.user_table)
+        assert torch.equal(drawn.item_table, held.item_table)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5])
+@pytest.mark.parametrize(("first", "past"), [(0, 11), (3, 4), (4, 11), (7, 7)])
+def test_rows_of_all_processes_interleave(n, first, past):
+    numbers = torch.arange(11)
+    held = [numbers[rank::n] for rank in range(n)]
+    mine = [held[rank][count_held(first, rank, n) : count_held(past, rank, n)] for rank in range(n)]
+
+    class Group(Alike):
+        def collect(self, rows, *, everywhere):
+            padded = [rows.new_zeros(len(rows)) for _ in range(n)]
+            for rank in range(n):
+                padded[rank][: len(mine[rank])] = mine[rank]
+            return padded
+
+    for rank in range(n):
+        assert interleave(mine[rank], first, past, Group(rank, n), everywhere=True).tolist() == list(range(first, past))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"covariance": 1.0}, "covariance"),
+        ({"spread_out": 1.0}, "spread_out"),
+        ({"sampler": TwoStage.as_released()}, "frozen"),
+        ({"sampler": type("Mine", (Uniform,), {})()}, "the sampler Mine"),
+    ],
+)
+def test_settings_that_need_one_process_are_refused(changes, said):
+    with pytest.raises(ArgumentError, match=said):
+        share_of(0, 2, Training(**changes))
+
+
+def test_features_are_refused():
+    with pytest.raises(ArgumentError, match="item_features"):
+        take_share(Alike(0, 2), Training(), CPU, has_features=True)
+
+
+def test_every_number_has_one_holder():
+    for n, past in ((1, 0), (2, 7), (3, 7), (5, 3)):
+        assert sum(count_held(past, rank, n) for rank in range(n)) == past
+        assert all(a >= b for a, b in pairwise(count_held(past, rank, n) for rank in range(n)))
+    assert Share(Alike(1, 3), ShareGenerator()).first_from(4) == 0
