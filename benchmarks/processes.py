@@ -4,8 +4,8 @@
     torchrun --nproc-per-node 4 benchmarks/processes.py --sampler softmin --items 10000000 --dim 32
 
 Interactions are generated. With one process, the same steps are also made without a group, in turns. Process 0 prints
-a line of JSON: milliseconds of a step (median of the chunks), kilobytes that a process sends in a step with the bound
-of docs/scaling.md, and megabytes at the peak with those of the rows and moments of one process.
+a line of JSON: milliseconds of a step (median of the chunks), the most kilobytes that a process sends in a step and the
+bound of docs/scaling.md, the most megabytes at the peak and those of the rows and moments of a process.
 """
 
 import argparse

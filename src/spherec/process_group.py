@@ -81,10 +81,10 @@ class ShareGenerator(torch.Generator):
     `rng.draw_rows` draws for a whole batch, and returns the rows of this process's pairs.
     """
 
-    size: int
+    size: int = 0
     "B, pairs of the batch."
-    places: Tensor
-    "(b,) places of this process's pairs in the batch, ascending."
+    places: Tensor | None = None
+    "(b,) places of this process's pairs in the batch, ascending; None if all are its own."
 
 
 def is_started_by_torchrun() -> bool:

@@ -125,6 +125,7 @@ class ShardedTable:
         A pool that the batch shares has the same places in all processes; there the processes take turns.
         """
         places, size = self._generator.places, self._generator.size  # (b,)
+        assert places is not None  # there are other processes
         rest = m - 2 * len(places)
         if self._pooled or not rest:
             negatives = torch.arange(rest, device=places.device)

@@ -55,9 +55,11 @@ class SharedBatches(Batches):
         self._first += len(batch)
         users, positives = (column[batch].long() for column in self._pairs)
         group, generator = self._share.group, self._share.generator
-        mine = ((users + self._run.n_items) % group.size == group.rank).nonzero()[:, 0]  # (b,)
-        generator.size, generator.places = len(batch), mine
-        self._run.step(users[mine], positives[mine])
+        if group.size > 1:
+            mine = ((users + self._run.n_items) % group.size == group.rank).nonzero()[:, 0]  # (b,)
+            generator.size, generator.places = len(batch), mine
+            users, positives = users[mine], positives[mine]
+        self._run.step(users, positives)
         return len(batch), len(batch) * self._negatives
 
 
