@@ -336,3 +336,61 @@ def test_items_added_one_after_the_other_are_those_added_at_once(model, blob):
         model.add_items(NEW[number : number + 1])
     torch.testing.assert_close(model.vectors.item_table, at_once.vectors.item_table)
     assert model.data == at_once.data
+
+
+def test_any_seed_trains():
+    assert len(fitted(seed=2**40 + 1, epochs=1).recommend("r0", k=3)) == 3
+
+
+def test_one_wrong_number_does_not_put_an_item_first(model):
+    """Years like 20240 would predict a reach far beyond that of all others."""
+    before = model.vectors.item_reach
+    model.add_items(pd.DataFrame([{**book(200), "year": 20240}]))
+    assert before.amin() <= model.vectors.item_reach[-1].amin() <= model.vectors.item_reach[-1].amax() <= before.amax()
+
+
+def test_numbers_that_no_vector_can_have_are_refused(model):
+    n_items = model.data.n_items
+    with pytest.raises(DataError, match="numbers of 'b200' are far beyond those of training"):
+        model.add_items(pd.DataFrame([{**book(200), "year": 1e30}]))
+    assert model.data.n_items == n_items
+
+
+def test_items_that_nobody_has_and_nothing_describes_stay_out(model):
+    blank = {"isbn": "blank", "genre": None, "year": None, "blurb": ""}
+    assert "blank" not in fitted(features=pd.concat([BOOKS, pd.DataFrame([blank])]), epochs=1).data.item_ids
+    pairs = pd.DataFrame({"reader": ["r0"], "isbn": ["b37"]})
+    model.partial_fit(pairs, user="reader", item="isbn", item_features=pd.DataFrame([book(38), blank]), epochs=1)
+    assert "blank" not in model.data.item_ids
+
+
+def test_what_is_left_out_is_counted_once():
+    model = fitted(features=BOOKS.assign(year=[None, *range(1990, 2029)]), epochs=1)
+    before = model.artifact.features.left_out
+    model.partial_fit(pd.DataFrame({"reader": ["r0"], "isbn": ["b37"]}), user="reader", item="isbn", epochs=1)
+    assert model.artifact.features.left_out == before != ()
+
+
+def test_a_changed_item_that_nobody_has_goes_where_its_features_say(model):
+    changed = pd.DataFrame([{**book(39), "genre": "crime", "blurb": WORDS["crime"]}])
+    pairs = pd.DataFrame({"reader": ["r0"], "isbn": ["b37"]})
+    model.partial_fit(pairs, user="reader", item="isbn", item_features=changed, epochs=1)
+    assert genres_of(model.similar_items("b39", k=3), "similar").count("crime") >= 2
+
+
+def test_rows_of_a_matrix_are_those_of_the_items():
+    data = Interactions.from_frame(EVENTS, user="reader", item="isbn")
+    numbers = np.random.default_rng(0).standard_normal((data.n_items, 5))
+    model = spherec.CML(**{**SETTINGS, "epochs": 1}, device="cpu").fit(data, item_features=numbers)
+    with pytest.raises(ArgumentError, match="item_ids="):
+        model.add_items(numbers[:2])
+    pairs = pd.DataFrame({"reader": ["r0", "r1"], "isbn": ["new", "b1"]})
+    model.partial_fit(pairs, user="reader", item="isbn", item_features=numbers[:2], epochs=1)
+    assert model.data.n_items == data.n_items + 1
+    assert model.artifact.features.known.all()
+
+
+def test_columns_may_be_named_by_numbers():
+    frame = pd.DataFrame(np.random.default_rng(0).standard_normal((40, 3))).assign(isbn=BOOKS["isbn"])
+    model = fitted(features=frame, epochs=1)
+    assert model.add_items(frame[:1].assign(isbn="b300")).data.n_items == 41

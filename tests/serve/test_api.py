@@ -147,3 +147,14 @@ def test_a_filter_needs_a_table(model_file):
     with in_thread(ServeOptions(model_file, log_requests=False)) as address:
         answer = httpx.post(f"{address}/recommend", json={"users": ["u1"], "filter": {"year": 1990}})
     assert (answer.status_code, "--items" in answer.json()["error"]) == (422, True)
+
+
+@pytest.mark.parametrize("number", [1e20, -3e38])
+def test_vectors_with_huge_numbers_are_refused(client, model, number):
+    answer = client.post("/recommend", json={"vectors": [[number] * model.vectors.dim]})
+    assert (answer.status_code, "from -1,000,000 to 1,000,000" in answer.json()["error"]) == (422, True)
+
+
+def test_numbers_of_thousands_of_digits_are_refused(client):
+    body = f'{{"users": ["u1"], "k": {"9" * 4300}, "offset": {"9" * 4300}}}'
+    assert client.post("/recommend", content=body).status_code == 422

@@ -52,3 +52,13 @@ def test_what_is_missing_is_named(table, tmp_path):
     (tmp_path / "other.csv").write_text("id,year\nq,1\n")
     with pytest.raises(DataError, match="none of the model's items"):
         ItemTable.read(tmp_path / "other.csv", IDS)
+
+
+def test_numbers_that_are_not_finite_are_missing(tmp_path):
+    pl = pytest.importorskip("polars")
+    nan, inf = float("nan"), float("inf")
+    frame = pl.DataFrame({"id": ["a", "b"], "price": [nan, inf], "sizes": [[1.0, nan], [2.0]]})
+    frame.write_parquet(tmp_path / "items.parquet")
+    table = ItemTable.read(tmp_path / "items.parquet", IDS)
+    assert table.cells_of(0) == {"sizes": [1.0]}
+    assert table.distinct == {"price": 0, "sizes": 2}

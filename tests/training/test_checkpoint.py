@@ -326,3 +326,13 @@ def test_fewer_epochs_than_are_done_are_refused(epochs, path, monkeypatch):
     with pytest.raises(ArgumentError, match=rf"epochs is {epochs}, .* has 2 done and epoch 3 begun; give at least 3"):
         trained(checkpoint=path, resume=True, epochs=epochs)
     assert same(trained(checkpoint=path, resume=True).vectors, trained().vectors)
+
+
+def test_a_set_of_parts_leaves_those_of_others_alone(tmp_path):
+    from spherec.training.checkpoint_set import CheckpointSet
+
+    others = [tmp_path / name for name in ("run.b", "run.b.7.0-of-2", "run.5.0-of-2.bak")]
+    for path in (*others, tmp_path / "run.5.0-of-2", tmp_path / "run.5.1-of-2"):
+        path.touch()
+    CheckpointSet(tmp_path / "run", {}, 1).remove()
+    assert sorted(tmp_path.iterdir()) == sorted(others)

@@ -51,12 +51,13 @@ class FittedTable:
             if item_ids is not None and not hasattr(table, "columns"):
                 raise DataError(f"expected a data frame with the column {quote(self.item)}, got {quote(table)}")
             ids = _ids_in(table, self.item)
-            absent = [column.name for column in self.columns if column.name not in table.columns]
+            named = {str(name): name for name in table.columns}
+            absent = [column.name for column in self.columns if column.name not in named]
             if absent:
-                present = [str(name) for name in table.columns]
+                present = list(named)
                 more = f" (and no {', '.join(map(quote, absent[1:]))})" if absent[1:] else ""
                 raise DataError(f"{describe_missing_column(absent[0], present)}{more}")
-            parts = [column.encode(read_cells(table, column.name)) for column in self.columns]
+            parts = [column.encode(read_cells(table, named[column.name])) for column in self.columns]
         else:
             (column,) = self.columns
             rows = _to_rows(table)

@@ -84,7 +84,8 @@ class FeatureTable(EmbeddingTable):
         self._below = torch.arange(first, first + weights[..., 0].numel(), device=rows.device)
         self._dropped_share = round(dropout * (1 << _BITS))
         self._alone = ~known  # (I,)
-        self._seed = seed
+        mixed = seed * _THIRD
+        self._mixed_seed = (mixed + (1 << 63)) % (1 << 64) - (1 << 63)  # as int64 wraps
         self._last_read: tuple[Tensor, Tensor | None]  # (n, F + 1), (n,): what a step needs again
 
     def rows(self, index: Tensor) -> Tensor:
@@ -154,7 +155,7 @@ class FeatureTable(EmbeddingTable):
 
     def _keep(self, items: Tensor) -> Tensor:
         """Return 1 for items (m,) whose rows take part in this step, 0 for others, by a hash of seed, step and item."""
-        mixed = items * _FIRST + (self.optimizer.state()["steps"] * _SECOND + self._seed * _THIRD)  # (m,)
+        mixed = items * _FIRST + (self.optimizer.state()["steps"] * _SECOND + self._mixed_seed)  # (m,)
         mixed = (mixed ^ (mixed >> 31)) * _THIRD
         mixed = (mixed ^ (mixed >> 29)) * _SECOND
         hashed = (mixed >> 20) & ((1 << _BITS) - 1)

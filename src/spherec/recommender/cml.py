@@ -211,7 +211,7 @@ class CML(TrainedModel):
         if item_features is not None:
             features = fit_features(item_features, interactions, item)
             features.align(interactions.item_ids)  # refuses features of other items
-            strange = np.flatnonzero(interactions.item_ids.find(features.item_ids) < 0)
+            strange = np.flatnonzero((interactions.item_ids.find(features.item_ids) < 0) & features.known)
             interactions = extend_items(interactions, [features.item_ids[int(at)] for at in strange], None)
             features = features.align(interactions.item_ids)
 
@@ -289,7 +289,9 @@ class CML(TrainedModel):
             initial = initial_vectors(growth, state.artifact, state.fold_in)
             features, feature_map = state.artifact.features, None
             if features is not None or item_features is not None:
-                described = None if item_features is None else transform_features(state.artifact, (item_features,))
+                described = None
+                if item_features is not None:
+                    described = transform_features(state.artifact, (item_features,), of=new)
                 growth, initial, features, feature_map = continue_features(growth, state.artifact, initial, described)
             settings = state.artifact.config  # with the temperature of the first run, before and after `load`
             config, share = growth.plan(settings, epochs, validation)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from spherec.artifact import Artifact
@@ -41,9 +42,16 @@ def fit_features(content: Any, data: Interactions, item: str | None) -> Features
 
 
 def transform_features(
-    artifact: Artifact, tables: tuple[Any, ...], item_ids: Iterable[Hashable] | None = None
+    artifact: Artifact,
+    tables: tuple[Any, ...],
+    item_ids: Iterable[Hashable] | None = None,
+    *,
+    of: Interactions | None = None,
 ) -> Features:
-    """Return the features of other items by the model's transformation; `Features` must have been made by it."""
+    """Return the features of other items by the model's transformation; `Features` must have been made by it.
+
+    The rows of a matrix are those of `item_ids`, or of the items of some interactions.
+    """
     if artifact.features is None:
         raise ArgumentError(_WITHOUT)
     if len(tables) == 1 and isinstance(tables[0], Features):
@@ -53,6 +61,11 @@ def transform_features(
                 "model.artifact.features.transform(…) returns"
             )
         return tables[0]
+    sources = artifact.features.transformation.sources
+    if item_ids is None and len(tables) == len(sources) and any(source.item is None for source in sources):
+        if of is None:
+            raise ArgumentError("the rows of a matrix have no ids of their own; say whose they are with item_ids=…")
+        item_ids = of.item_ids
     features = artifact.features.transform(*tables, item_ids=item_ids)
     ignored = [f"{what} ({count:,})" for what, count in features.left_out if "unknown" in what]
     if ignored:
@@ -93,7 +106,7 @@ def add_placed_items(artifact: Artifact, features: Features, names: Mapping[Any,
             "leave them out, or describe them"
         )
     grown = extend_items(data, features.item_ids, names)
-    rows = learned.place(torch.tensor(features.matrix))  # (n, P, d)
+    rows = place_described(artifact, features.matrix, features.item_ids.array)  # (n, P, d)
     vectors = artifact.vectors
     reach = None
     if vectors.item_reach is not None:
@@ -128,7 +141,26 @@ def merge_features(old: Features, new: Features, item_ids: IdMap) -> Features:
         index = item_ids.find(features.item_ids)  # (n,)
         here = (index >= 0) & features.known
         numbers[index[here]], known[index[here]] = features.matrix[here], True
-    return Features(item_ids, numbers, known, old.transformation, (*old.left_out, *new.left_out))
+    left_out = old.left_out if new is old else (*old.left_out, *new.left_out)
+    return Features(item_ids, numbers, known, old.transformation, left_out)
+
+
+def place_described(artifact: Artifact, numbers: NDArray[np.float32], item_ids: NDArray[Any]) -> Tensor:
+    """Return the raw rows (n, P, d) of items (n,) that have features (n, F) and no row of their own.
+
+    Their reach does not go beyond that of the model's items: one wrong number would put an item first in all lists.
+    """
+    learned, reach = artifact.feature_map, artifact.vectors.item_reach
+    assert learned is not None
+    rows = learned.place(torch.tensor(numbers))  # (n, P, d)
+    lengths = measure_lengths(rows, reach=artifact.config.reach)  # (n, P)
+    strange = item_ids[~lengths.isfinite().all(1).numpy()].tolist()
+    if strange:
+        raise DataError(f"numbers of {enumerate_ids(strange)} are far beyond those of training; correct them")
+    if reach is not None:
+        old = reach / artifact.config.loss.fold_in_temperature  # (I, P)
+        rows[..., -1] = rows[..., -1].clamp(old.amin(0), old.amax(0))
+    return rows
 
 
 def predict_reach(rows: Tensor, temperature: float) -> Tensor:

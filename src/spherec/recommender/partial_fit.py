@@ -20,7 +20,7 @@ from spherec.errors import ArgumentError, DataError
 from spherec.evaluation.validation import Validation, check_validation_share, default_share
 from spherec.geometry import DenseVectors, project, unit
 from spherec.recommender.fold_in import FoldIn
-from spherec.recommender.new_items import extend_items, merge_features, predict_reach
+from spherec.recommender.new_items import extend_items, merge_features, place_described, predict_reach
 from spherec.training import Training
 from spherec.training.step import measure_lengths, place_rows
 
@@ -121,21 +121,21 @@ def continue_features(
         raise ArgumentError("the model was trained without item features; fit it again with item_features=…")
     data, features = growth.data, artifact.features
     if new is not None:
-        strange = np.flatnonzero(data.item_ids.find(new.item_ids) < 0)
+        strange = np.flatnonzero((data.item_ids.find(new.item_ids) < 0) & new.known)
         data = extend_items(data, [new.item_ids[int(at)] for at in strange], None)
     features = merge_features(features, new or features, data.item_ids)
     n_known, n_initial = artifact.vectors.n_items, initial.n_items
-    rows = learned.place(torch.tensor(features.matrix[n_known:]))  # (n, P, d) of items that are new to the model
+    at_features = features.known & ((np.arange(data.n_items) >= n_known) | (data.users_per_item == 0))  # (I,)
+    anew = torch.from_numpy(np.flatnonzero(at_features))  # (n,) new items, and those that nobody has
+    rows = place_described(artifact, features.matrix[at_features], data.item_ids.array[at_features])  # (n, P, d)
     placed = torch.cat((initial.item_table, initial.item_table.new_zeros(data.n_items - n_initial, config.dim)))
     lengths = torch.cat((learned.lengths, torch.ones(data.n_items - n_known, config.subspaces)))
-    has_features = torch.tensor(features.known[n_known:])  # (n,)
-    placed[n_known:][has_features] = place_rows(rows, config.constraint, reach=config.reach)[has_features]
-    lengths[n_known:][has_features] = measure_lengths(rows, reach=config.reach)[has_features]
+    placed[anew] = place_rows(rows, config.constraint, reach=config.reach)
+    lengths[anew] = measure_lengths(rows, reach=config.reach)
     reach = initial.item_reach
     if reach is not None:
         reach = torch.cat((reach, reach.new_zeros(data.n_items - n_initial, config.subspaces)))
-        predicted = predict_reach(rows, config.loss.fold_in_temperature)
-        reach[n_known:][has_features] = predicted[has_features]
+        reach[anew] = predict_reach(rows, config.loss.fold_in_temperature)
     first = DenseVectors(initial.user_table, placed, initial.constraint, reach, initial.mainstream)
     return Growth(data, growth.fresh), first, features, FeatureMap(learned.weights, lengths)
 

@@ -106,7 +106,7 @@ class RequestGuard:
         is_open = any(path == place or (len(place) > 1 and path.startswith(place)) for place in _OPEN)
         if self._keys and not is_open and not self._has_key(headers):
             message = "this server needs a key; send it as the header Authorization: Bearer KEY"
-            raise _Refusal(401, message, ((b"www-authenticate", b"Bearer"),))
+            raise _Refusal(401, message, ((b"www-authenticate", b"Bearer"), (b"connection", b"close")))
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self._max_body:
             raise self._too_large()

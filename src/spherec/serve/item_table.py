@@ -1,5 +1,6 @@
 """The table of items whose columns are filters: which items have a value, and which values an item has."""
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -35,6 +36,7 @@ class ItemTable:
     def read(cls, path: str | PathLike[str], item_ids: IdMap) -> "ItemTable":
         """Read the table in a file, and find the row of each item by its id; of rows with one id the last counts."""
         ids, columns = read_item_columns(path)
+        columns = {name: [_clean(cell) for cell in cells] for name, cells in columns.items()}
         rows = np.full(len(item_ids), -1)
         known = [item_ids.parse([text], unknown="skip") for text in ids]
         found = [(row, matches[0]) for row, matches in enumerate(known) if matches]
@@ -78,6 +80,17 @@ def _collect(cells: Sequence[Any], items: NDArray[np.int64]) -> dict[str, NDArra
             for value in cell if isinstance(cell, list) else [cell]:
                 found[_to_key(value)].append(item)
     return {value: np.unique(np.array(members, dtype=np.int64)) for value, members in found.items()}
+
+
+def _clean(cell: Any) -> Any:
+    """Return a cell as JSON has it: numbers that are not finite are missing."""
+    if isinstance(cell, float) and not math.isfinite(cell):
+        return None
+    if isinstance(cell, list):
+        return [value for value in map(_clean, cell) if value is not None]
+    if isinstance(cell, dict):
+        return {name: _clean(value) for name, value in cell.items()}
+    return cell
 
 
 def _to_key(value: object) -> str:

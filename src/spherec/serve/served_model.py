@@ -1,5 +1,6 @@
 """One version of the model as it is served: the model, its table of items, and the search by name. It never changes."""
 
+import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -96,7 +97,9 @@ def stamp_files(options: ServeOptions) -> Stamp:
 
 def to_json(external: Hashable) -> str | int | float:
     """Return an id as JSON has it: numbers and texts as they are, everything else as `str` writes it."""
-    if isinstance(external, str) or (isinstance(external, int | float) and not isinstance(external, bool)):
+    if isinstance(external, str) or (
+        isinstance(external, int | float) and not isinstance(external, bool) and abs(external) < math.inf
+    ):
         return external
     return str(external)
 

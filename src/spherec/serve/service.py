@@ -23,6 +23,7 @@ from spherec.serve.options import ServeOptions
 from spherec.serve.schema import AddBody, RecommendBody, ScoreBody
 from spherec.serve.served_model import ServedModel, Stamp, stamp_files, to_json
 
+_LARGEST = 1_000_000  # number in a vector: squares stay finite
 _REASONS = 3  # for each item, if their number is not given
 
 
@@ -102,8 +103,8 @@ class Service:
             if len(vector) != vectors.dim:
                 raise ArgumentError(f"vectors must have {vectors.dim} numbers each, got one with {len(vector)}")
             place = np.array(vector, dtype=np.float32)
-            if not np.isfinite(place).all():
-                raise ArgumentError("vectors must have finite numbers that fit into 32 bits")
+            if not np.abs(place).max(initial=0.0) <= _LARGEST:
+                raise ArgumentError(f"vectors must have numbers from {-_LARGEST:,} to {_LARGEST:,}")
             places.append((place, _NOTHING))
         queries = [
             Query(
@@ -263,7 +264,8 @@ class Service:
 
     def _check_count(self, name: str, count: int, most: int) -> None:
         if count > most:
-            raise ArgumentError(f"{name} must be at most {most:,} in one request, got {count:,}; ask in parts")
+            got = f"{count:,}" if count < 10**15 else "far more"
+            raise ArgumentError(f"{name} must be at most {most:,} in one request, got {got}; ask in parts")
 
 
 _NOTHING = np.zeros(0, dtype=np.int64)

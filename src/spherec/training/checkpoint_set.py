@@ -6,6 +6,7 @@ a whole set at every moment. Any number of processes may continue from it: each 
 parts.
 """
 
+import re
 import warnings
 from contextlib import suppress
 from os import PathLike
@@ -22,6 +23,7 @@ from spherec.errors import CheckpointWarning, DataError
 from spherec.training.checkpoint import FORMAT, VERSION, CheckpointFile, Standing
 from spherec.training.step import Run
 
+_PART = re.compile(r"\.\d+\.\d+-of-\d+")  # the end of a part's name
 _OF_ROWS = ("table", "mean", "square", "last")  # arrays with P entries for each number that a process holds
 
 
@@ -65,7 +67,8 @@ class CheckpointSet(CheckpointFile):
     def _remove_parts(self, keep: str | None = None) -> None:
         """Remove the parts of all sets, except those with `keep` in the end of their names."""
         for part in self.path.parent.glob(f"{_escape(self.path.name)}.*.*-of-*"):
-            if keep is None or not part.name.removeprefix(self.path.name).startswith(keep):
+            end = part.name.removeprefix(self.path.name)
+            if _PART.fullmatch(end) and (keep is None or not end.startswith(keep)):
                 with suppress(OSError):
                     part.unlink()
 

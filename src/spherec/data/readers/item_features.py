@@ -254,8 +254,9 @@ def _split_lines(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]
 
 def _fit_width(matrix: Any, like: Features) -> tuple[Any, int]:
     """Return a sparse matrix as wide as the fitted one, and the number of entries that lay beyond."""
-    (column,) = like.transformation.sources[0].columns
-    if not isinstance(column, CountsColumn) or not isinstance(matrix, sp.csr_array):
+    source = like.transformation.sources[0]
+    column = source.columns[0]
+    if source.item is not None or not isinstance(column, CountsColumn) or not isinstance(matrix, sp.csr_array):
         return matrix, 0
     inside = matrix.indices < column.n_columns
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))

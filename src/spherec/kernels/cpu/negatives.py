@@ -186,7 +186,7 @@ class CpuTwoStage:
     ) -> tuple[Tensor, Tensor]:
         """Return places (B, n) with few passes over (B, C), without the places (B, h) that were drawn before.
 
-        They come from random numbers `uniform` (B, n).
+        `uniform` (B, n) has the numbers by which they are drawn.
         """
         exponent, multiplicity = self.law.exponent, candidates.multiplicity
         weights = near @ others.T  # (B, C)
