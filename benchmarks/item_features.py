@@ -1,7 +1,7 @@
 """Measure models with item features: their lists on new items of citeulike-t, the cost of a step, of adding items.
 
     python benchmarks/item_features.py prepare FOLDER content.npz
-    python benchmarks/item_features.py quality content.npz -o results.jsonl [--device cuda] [--processes 8]
+    python benchmarks/item_features.py quality content.npz -o results.jsonl [--device cuda] [--only words]
     python benchmarks/item_features.py step content.npz [--device cpu] [--steps 40]
     python benchmarks/item_features.py add [--items 10000]
 
@@ -88,10 +88,13 @@ def run_jobs(path: Path, output: Path, jobs: Any, lock: Any, device: str, change
         )
 
 
-def measure_quality(path: Path, output: Path, device: str, processes: int, dim: int, seeds: list[int]) -> None:
-    """Train all models of both tables, several at once."""
+def measure_quality(
+    path: Path, output: Path, device: str, processes: int, dim: int, seeds: list[int], only: str | None
+) -> None:
+    """Train all models of both tables, or those with `only` these features, several at once."""
     jobs = [{"features": name, "dropout": 0.5, "seed": seed} for name in SOURCES for seed in seeds]
     jobs += [{"features": "words and tags", "dropout": share, "seed": seed} for share in DROPOUTS for seed in seeds]
+    jobs = [job for job in jobs if only is None or (job["features"], job["dropout"]) == (only, 0.5)]
     context = multiprocessing.get_context("spawn")
     queue, lock = context.Queue(), context.Lock()
     for job in [*jobs, *[None] * processes]:
@@ -182,6 +185,7 @@ def main() -> None:
     quality.add_argument("--processes", type=int, default=1)
     quality.add_argument("--dim", type=int, default=256)
     quality.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    quality.add_argument("--only", choices=SOURCES, help="these features, with the default dropout")
     step.add_argument("--steps", type=int, default=40)
     step.add_argument("--rounds", type=int, default=5)
     commands.add_parser("add").add_argument("--items", type=int, default=10_000)
@@ -190,8 +194,8 @@ def main() -> None:
         case "prepare":
             prepare(options.folder, options.output)
         case "quality":
-            given = options.content, options.output, options.device, options.processes, options.dim, options.seeds
-            measure_quality(*given)
+            chosen = options.processes, options.dim, options.seeds, options.only
+            measure_quality(options.content, options.output, options.device, *chosen)
         case "step":
             measure_steps(options.content, torch.device(options.device), options.steps, options.rounds)
         case "add":
