@@ -222,6 +222,21 @@ class Backend(Protocol):
         """
         ...
 
+    def keep_rows(self, items: Tensor, steps: Tensor, always: Tensor, seed: int, left_out: int) -> Tensor:
+        """Return 1 for items (m,) whose rows take part in this step, 0 for others, by a hash of seed, step and item."""
+        ...
+
+    def add_features(self, rows: Tensor, table: Tensor, index: Tensor, weights: Tensor) -> None:
+        """Add [x, 1] W to raw rows (P, m, d) in place: features at `index` (m,) in the table, map (P, F + 1, d).
+
+        Nothing is added where the index is beyond the table.
+        """
+        ...
+
+    def learn_features(self, table: Tensor, index: Tensor, gradient: Tensor) -> Tensor:
+        """Return the gradient (P, F + 1, d) of the map, from that of raw rows (P, m, d) at `index` (m,)."""
+        ...
+
     def next_batch(
         self, pairs: tuple[Tensor, Tensor], order: Tensor, first: Tensor, size: int
     ) -> tuple[Tensor, Tensor]:

@@ -16,6 +16,7 @@ from spherec.kernels.protocol import (
     TwoStageLaw,
 )
 from spherec.kernels.reference.adam import ReferenceRows
+from spherec.kernels.reference.features import add_features, keep_rows, learn_features
 from spherec.kernels.reference.hinge import hinge_gradient
 from spherec.kernels.reference.negatives import ReferenceLaw, ReferenceMembership, ReferenceTwoStage
 from spherec.kernels.reference.softmin import softmin_gradient
@@ -51,6 +52,9 @@ class ReferenceBackend:
         return hinge_gradient(rows, valid, margin=margin, ranked=ranked, n_items=n_items, on_sphere=on_sphere)
 
     softmin_gradient = staticmethod(softmin_gradient)
+    keep_rows = staticmethod(keep_rows)
+    add_features = staticmethod(add_features)
+    learn_features = staticmethod(learn_features)
 
     def next_batch(
         self, pairs: tuple[Tensor, Tensor], order: Tensor, first: Tensor, size: int
