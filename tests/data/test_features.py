@@ -169,9 +169,7 @@ def test_reduced_words_keep_angles_as_by_scikit_learn():
     rows = generator.poisson(30 * generator.dirichlet([0.2] * 6, 200) @ topics)
     counts = sp.csr_array(rows[:, (rows > 0).sum(0) >= 2].astype(np.float32))
     features = Features.from_matrix(counts, dims=6)
-    reduced = decomposition.TruncatedSVD(6, algorithm="arpack", random_state=0).fit_transform(
-        weigh_twice(text, counts)
-    )
+    reduced = decomposition.TruncatedSVD(6, algorithm="arpack", random_state=0).fit_transform(weigh_twice(text, counts))
     reduced /= np.linalg.norm(reduced, axis=1, keepdims=True)
     known = features.known
     np.testing.assert_allclose((features.matrix @ features.matrix.T)[known], (reduced @ reduced.T)[known], atol=2e-3)

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from spherec.embedding.table import EmbeddingTable
 from spherec.kernels import Backend, backend
-from spherec.kernels.reference.adam import spread_parts
 from spherec.kernels.reference.features import HASH_BITS
 from spherec.optim import Adam
 
@@ -67,55 +66,45 @@ class FeatureTable(EmbeddingTable):
     ) -> None:
         # Adam moves every number by about the same, whatever its gradient; features made smaller move W by less.
         self._scale = _RATE / weights.shape[1] ** 0.5
-        below = (weights / self._scale).reshape(-1, *rows.shape[1:])  # (F + 1, P, d) memory in the order of `weights`
+        below = (weights / self._scale).movedim(0, 1)  # (F + 1, P, d)
         super().__init__(torch.cat((rows, below)), config, constraint="sphere", planned=planned, kernels=kernels)
         self._count = len(rows)
         self.n_items = len(numbers)
-        self._shape = weights.shape
         constant = known.to(numbers.dtype)[:, None]  # (I, 1)
+        kernels = kernels or backend(rows.device)
         self._numbers = torch.cat((numbers, constant), 1) * self._scale  # (I, F + 1)
-        first = self._count * self.subspaces
-        # (P (F + 1),) places of W in the table
-        self._below = torch.arange(first, first + weights[..., 0].numel(), device=rows.device)
+        self._products = kernels.features(self._numbers)
+        self._below = torch.arange(len(below), device=rows.device) + self._count  # (F + 1,) numbers of W in the table
         self._left_out = round(dropout * (1 << HASH_BITS))
         self._alone = ~known  # (I,)
         self._seed = seed
-        self._kernels = kernels or backend(rows.device)
+        self._keep_rows = kernels.keep_rows
         self._kept: Tensor | None  # (n,) of the items of this step, 0 for those whose rows are left out
 
     def rows(self, index: Tensor) -> Tensor:
         """Return the raw rows (P, m, d) of numbers (m,) as they are now."""
         rows = super().rows(index)
-        self._kernels.add_features(rows, self._numbers, index, self._read_below())
+        self._products.add(rows, index, self._read_below())
         return rows
 
     def training_rows(self, index: Tensor, n_users: int) -> Tensor:
         """Return the same rows as a training step sees them: a share of the items without a row of their own."""
         rows, items = super().rows(index), index[n_users:]
         self._kept = self._keep(items) if self._left_out else None
-        if self._kept is not None:
-            rows[:, n_users:] *= self._kept[:, None]
-        self._kernels.add_features(rows[:, n_users:], self._numbers, items, self._read_below())
+        self._products.add(rows[:, n_users:], items, self._read_below(), self._kept)
         return rows
 
     def block(self, first: int, past: int) -> Tensor:
         """Return the raw rows (b, P, d) of the numbers from `first` to `past` - 1 as they are now."""
         rows = super().block(first, past)
-        items = torch.arange(first, min(past, self.n_items), device=rows.device)  # (b',)
-        if len(items):
-            of_items = rows[: len(items)].movedim(1, 0)  # (P, b', d)
-            self._kernels.add_features(of_items, self._numbers, items, self._read_below())
+        numbers = self._numbers[first:past]  # (b', F + 1)
+        rows[: len(numbers)] += (numbers @ self._read_below()).movedim(0, 1)
         return rows
 
     def step(self, index: Tensor, gradient: Tensor, n_users: int) -> None:
         """Make one step with gradients (P, m, d) of the rows that `training_rows` has just returned; changes them."""
-        of_items = gradient[:, n_users:]  # (P, n, d)
-        below = self._kernels.learn_features(self._numbers, index[n_users:], of_items)  # (P, F + 1, d)
-        if self._kept is not None:
-            of_items *= self._kept[:, None]
-        own = index if self.subspaces == 1 else spread_parts(index, self.subspaces)
-        every = torch.cat((gradient.flatten(0, 1), below.flatten(0, 1)))  # (P m + P (F + 1), d)
-        self.optimizer.step(torch.cat((own, self._below)), every)
+        below = self._products.learn(gradient[:, n_users:], self._kept)  # (P, F + 1, d)
+        self.optimizer.step_groups(torch.cat((index, self._below)), torch.cat((gradient, below), dim=1))
 
     def weights(self) -> Tensor:
         """Return W (P, F + 1, d) as it is now."""
@@ -123,9 +112,9 @@ class FeatureTable(EmbeddingTable):
 
     def _read_below(self) -> Tensor:
         """Return W / `_scale` (P, F + 1, d) as it is now."""
-        return self.optimizer.rows(self._below).view(self._shape)
+        return self.optimizer.groups(self._below, self.subspaces)
 
     def _keep(self, items: Tensor) -> Tensor:
         """Return 1 for items (m,) whose rows take part in this step, 0 for others."""
         steps = self.optimizer.state()["steps"]
-        return self._kernels.keep_rows(items, steps, self._alone, self._seed, self._left_out)
+        return self._keep_rows(items, steps, self._alone, self._seed, self._left_out)

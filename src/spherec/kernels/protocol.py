@@ -156,6 +156,24 @@ class TwoStageDraws(Protocol):
         ...
 
 
+class FeatureProducts(Protocol):
+    """Products with the features of items. `spherec.embedding.features` has the formula."""
+
+    def add(self, rows: Tensor, index: Tensor, weights: Tensor, keep: Tensor | None = None) -> None:
+        """Add [x, 1] W of indices (m,) to raw rows (P, m, d) in place; rows where `keep` (m,) is 0 are replaced.
+
+        `weights` (P, F + 1, d) is W. Indices from I on are of users, who have no features: nothing is added.
+        """
+        ...
+
+    def learn(self, gradient: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Return the gradient (P, F + 1, d) of W, from that of the raw rows (P, m, d) that `add` added to last.
+
+        Afterwards, the gradient of rows where `keep` (m,) is 0 becomes 0, in place: they took no part.
+        """
+        ...
+
+
 class Backend(Protocol):
     """The operations whose speed decides that of training, for tensors of one kind of device."""
 
@@ -226,15 +244,8 @@ class Backend(Protocol):
         """Return 1 for items (m,) whose rows take part in this step, 0 for others, by a hash of seed, step and item."""
         ...
 
-    def add_features(self, rows: Tensor, table: Tensor, index: Tensor, weights: Tensor) -> None:
-        """Add [x, 1] W to raw rows (P, m, d) in place: features at `index` (m,) in the table, map (P, F + 1, d).
-
-        Nothing is added where the index is beyond the table.
-        """
-        ...
-
-    def learn_features(self, table: Tensor, index: Tensor, gradient: Tensor) -> Tensor:
-        """Return the gradient (P, F + 1, d) of the map, from that of raw rows (P, m, d) at `index` (m,)."""
+    def features(self, numbers: Tensor) -> FeatureProducts:
+        """Return products with the features of items (I, F + 1)."""
         ...
 
     def next_batch(

@@ -1,7 +1,7 @@
 """The operations of a backend for CPUs, in loops that numba compiles: no temporary for every operation."""
 
 from spherec.kernels.cpu.adam import CpuRows, scale_to_unit
-from spherec.kernels.cpu.features import add_features, learn_features
+from spherec.kernels.cpu.features import CpuFeatures
 from spherec.kernels.cpu.hinge import hinge_gradient
 from spherec.kernels.cpu.negatives import CpuLaw, CpuMembership, CpuTwoStage
 from spherec.kernels.cpu.softmin import softmin_gradient
@@ -20,6 +20,5 @@ class CpuBackend:
     hinge_gradient = staticmethod(hinge_gradient)
     softmin_gradient = staticmethod(softmin_gradient)
     keep_rows = staticmethod(keep_rows)
-    add_features = staticmethod(add_features)
-    learn_features = staticmethod(learn_features)
+    features = CpuFeatures
     next_batch = ReferenceBackend.next_batch

@@ -1,4 +1,4 @@
-"""What item features add to raw rows, and what their map learns from gradients: products, divided among threads."""
+"""Products with the features of items, divided among the threads of a step."""
 
 from functools import partial
 
@@ -6,37 +6,50 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from spherec.device import run_at_once, split_work
+from spherec.kernels.reference.features import ReferenceFeatures
 
 _ALIGNMENT = 8  # numbers: products of odd widths are slow
 
 
-def add_features(rows: Tensor, table: Tensor, index: Tensor, weights: Tensor) -> None:
-    """Add [x, 1] W to raw rows (P, m, d) in place: features at `index` (m,) in the table, map (P, F + 1, d)."""
-    is_item = index < len(table)  # (m,)
-    if not is_item.all():
-        places = is_item.nonzero()[:, 0]
-        some_rows = rows[:, places]
-        add_features(some_rows, table, index[places], weights)
-        rows[:, places] = some_rows
-        return
-    width = rows.shape[2]
-    weights = pad(weights, (0, -width % _ALIGNMENT))  # (P, F + 1, d')
+class CpuFeatures(ReferenceFeatures):
+    """Products in several threads."""
 
-    def add(some: slice) -> None:
-        rows[:, some] += (table.index_select(0, index[some]) @ weights)[..., :width]
+    def add(self, rows: Tensor, index: Tensor, weights: Tensor, keep: Tensor | None = None) -> None:
+        """Add [x, 1] W of indices (m,) to raw rows (P, m, d) in place; rows where `keep` (m,) is 0 are replaced."""
+        self._last = index
+        is_item = index < len(self._numbers)  # (m,)
+        if not is_item.all():
+            places = is_item.nonzero()[:, 0]
+            some_rows = rows[:, places]
+            self.add(some_rows, index[places], weights, None if keep is None else keep[places])
+            rows[:, places] = some_rows
+            return
+        width = rows.shape[2]
+        weights = pad(weights, (0, -width % _ALIGNMENT))  # (P, F + 1, d')
 
-    run_at_once([partial(add, some) for some in split_work(len(index), len(index) * weights[0].numel())])
+        def add(some: slice) -> None:
+            given = (self._numbers.index_select(0, index[some]) @ weights)[..., :width]  # (P, some, d)
+            if keep is None:
+                rows[:, some] += given
+            else:
+                given.addcmul_(rows[:, some], keep[some, None])
+                rows[:, some] = given
 
+        run_at_once([partial(add, some) for some in split_work(len(index), len(index) * weights[0].numel())])
 
-def learn_features(table: Tensor, index: Tensor, gradient: Tensor) -> Tensor:
-    """Return the gradient (P, F + 1, d) of the map, from that of raw rows (P, m, d) with features at `index` (m,)."""
-    active = gradient.ne(0).any(2).any(0).nonzero()[:, 0]  # (n,) the hinge is 0 for most rows
-    if len(active) < len(index):
-        index, gradient = index[active], gradient[:, active]
-    learned = gradient.new_empty(len(gradient), table.shape[1], gradient.shape[2])
+    def learn(self, gradient: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Return the gradient (P, F + 1, d) of W, from that of the raw rows (P, m, d); 0 follows where `keep` is 0."""
+        index, given = self._last, gradient
+        active = gradient.any(2).any(0).nonzero()[:, 0]  # (n,) of the hinge, many rows have none
+        if len(active) < len(index):
+            index, given = index[active], gradient[:, active]
+        learned = gradient.new_empty(len(gradient), self._numbers.shape[1], gradient.shape[2])
 
-    def learn(some: slice) -> None:
-        learned[:, some] = table[:, some].index_select(0, index).T @ gradient
+        def learn(some: slice) -> None:
+            learned[:, some] = self._numbers[:, some].index_select(0, index).T @ given
 
-    run_at_once([partial(learn, some) for some in split_work(table.shape[1], len(index) * learned[0].numel())])
-    return learned
+        work = len(index) * learned[0].numel()
+        run_at_once([partial(learn, some) for some in split_work(learned.shape[1], work)])
+        if keep is not None:
+            gradient *= keep[:, None]
+        return learned

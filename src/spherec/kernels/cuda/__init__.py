@@ -2,11 +2,10 @@
 
 from spherec.kernels.cuda.adam import CudaRows, scale_to_unit
 from spherec.kernels.cuda.batch import next_batch
-from spherec.kernels.cuda.features import add_features, keep_rows
+from spherec.kernels.cuda.features import CudaFeatures, keep_rows
 from spherec.kernels.cuda.hinge import hinge_gradient
 from spherec.kernels.cuda.negatives import CudaLaw, CudaMembership, CudaTwoStage
 from spherec.kernels.cuda.softmin import softmin_gradient
-from spherec.kernels.reference.features import learn_features
 
 
 class CudaBackend:
@@ -20,6 +19,5 @@ class CudaBackend:
     hinge_gradient = staticmethod(hinge_gradient)
     softmin_gradient = staticmethod(softmin_gradient)
     keep_rows = staticmethod(keep_rows)
-    add_features = staticmethod(add_features)
-    learn_features = staticmethod(learn_features)
+    features = CudaFeatures
     next_batch = staticmethod(next_batch)

@@ -1,16 +1,23 @@
-"""What item features add to raw rows, in one kernel, and what their map learns from gradients."""
+"""Products with the features of items, and the rows that take part in a step.
+
+The factors of products are rounded to float16; the products themselves are float32, as those of `softmin`.
+"""
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from spherec.kernels.cuda.softmin import multiply_halves
 from spherec.kernels.reference.features import FIRST, HASH_BITS, SECOND, THIRD, wrap
 
 _FIRST, _SECOND, _THIRD = tl.constexpr(FIRST), tl.constexpr(SECOND), tl.constexpr(THIRD)
 _MASK = tl.constexpr((1 << HASH_BITS) - 1)
 _BLOCK = 256
-_ROWS, _COLUMNS, _FEATURES = 32, 64, 32  # of a tile
+_ALIGNED = 8  # numbers; rows of float16 must begin at multiples of 16 bytes to be multiplied fast
+_LARGEST = 65504.0  # of float16
+_TOP = 4096.0  # the largest number of a gradient, scaled
+_SMALLEST = tl.constexpr(1e-30)
 
 
 def keep_rows(items: Tensor, steps: Tensor, always: Tensor, seed: int, left_out: int) -> Tensor:
@@ -22,13 +29,47 @@ def keep_rows(items: Tensor, steps: Tensor, always: Tensor, seed: int, left_out:
     return keep
 
 
-def add_features(rows: Tensor, table: Tensor, index: Tensor, weights: Tensor) -> None:
-    """Add [x, 1] W to raw rows (P, m, d) in place: features at `index` (m,) in the table, map (P, F + 1, d)."""
-    parts, count, width = rows.shape
-    if count:
-        grid = triton.cdiv(count, _ROWS), triton.cdiv(width, _COLUMNS), parts
-        strides = rows.stride(0), rows.stride(1), table.stride(0)
-        _add[grid](rows, table, index, weights, *strides, *table.shape, count, width, _ROWS, _COLUMNS, _FEATURES)
+class CudaFeatures:
+    """Products whose factors are rounded to float16, as those of softmin."""
+
+    def __init__(self, numbers: Tensor) -> None:
+        self._n_items, self._size = numbers.shape
+        wide = triton.cdiv(self._size, _ALIGNED) * _ALIGNED  # F'
+        self._table = numbers.new_zeros(self._n_items + 1, wide, dtype=torch.float16)  # the last row is that of users
+        self._table[:-1, : self._size] = numbers.clamp(-_LARGEST, _LARGEST)
+
+    def add(self, rows: Tensor, index: Tensor, weights: Tensor, keep: Tensor | None = None) -> None:
+        """Add [x, 1] W of indices (m,) to raw rows (P, m, d) in place; rows where `keep` (m,) is 0 are replaced."""
+        self._last = self._table.index_select(0, index.clamp_max(self._n_items))  # (m, F')
+        rounded = _round(weights, self._table.shape[1])  # (P, F', d')
+        given = multiply_halves(self._last.expand(len(rows), -1, -1), rounded)[..., : rows.shape[2]]  # (P, m, d)
+        if keep is None:
+            rows += given
+        else:
+            torch.addcmul(given, rows, keep[:, None], out=rows)
+
+    def learn(self, gradient: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Return the gradient (P, F + 1, d) of W, from that of the raw rows (P, m, d); 0 follows where `keep` is 0."""
+        largest = torch.linalg.vector_norm(gradient, float("inf"))
+        rounded = _round(gradient, len(self._last), largest, keep)  # (P, m, d')
+        learned = multiply_halves(self._last.T.expand(len(gradient), -1, -1), rounded)  # (P, F', d')
+        return learned[:, : self._size, : gradient.shape[2]] * (largest / _TOP)
+
+
+def _round(matrices: Tensor, height: int, largest: Tensor | None = None, keep: Tensor | None = None) -> Tensor:
+    """Return matrices (P, m, d) in float16, with zeros below and at the right, (P, height, d').
+
+    With `largest`, the largest number of them, they are scaled, so that it becomes `_TOP`. Rows of the matrices
+    themselves become 0 where `keep` (m,) is 0.
+    """
+    parts, count, width = matrices.shape
+    padded = triton.cdiv(width, _ALIGNED) * _ALIGNED
+    rounded = torch.empty(parts, height, padded, dtype=torch.float16, device=matrices.device)
+    if height:
+        strides = matrices.stride(0), matrices.stride(1)
+        block = {"BLOCK": triton.next_power_of_2(padded), "num_warps": 1 if padded <= 256 else 4}
+        _write_half[(height, parts)](matrices, rounded, largest, keep, *strides, count, width, padded, _TOP, **block)
+    return rounded
 
 
 @triton.jit
@@ -44,25 +85,20 @@ def _keep(items, steps, always, keep, seed, left_out, count, BLOCK: tl.constexpr
     tl.store(keep + at, is_kept.to(tl.float32), mask=inside)
 
 
-@triton.jit
-def _add(
-    rows, table, index, weights, part_stride, row_stride, table_stride, n_items, n_features, count, width,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, FEATURES: tl.constexpr,
+@triton.jit(do_not_specialize=["count"])
+def _write_half(
+    matrices, rounded, largest, keep, part_stride, row_stride, count,
+    width: tl.constexpr, padded: tl.constexpr, top: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    at = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    d = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    part = tl.program_id(2).to(tl.int64)
-    item = tl.load(index + at, mask=at < count, other=n_items)
-    is_item = (item < n_items)[:, None]
-    weights += part * n_features * width
-    total = tl.zeros((ROWS, COLUMNS), tl.float32)
-    for first in range(0, n_features, FEATURES):
-        f = first + tl.arange(0, FEATURES)
-        is_feature = f < n_features
-        x = tl.load(table + item[:, None] * table_stride + f[None, :], mask=is_item & is_feature[None, :], other=0.0)
-        inside = is_feature[:, None] & (d < width)[None, :]
-        w = tl.load(weights + f[:, None] * width + d[None, :], mask=inside, other=0.0)
-        total = tl.dot(x, w, total, input_precision="tf32x3")
-    place = rows + part * part_stride + at.to(tl.int64)[:, None] * row_stride + d[None, :]
-    inside = (at < count)[:, None] & (d < width)[None, :]
-    tl.store(place, tl.load(place, mask=inside, other=0.0) + total, mask=inside)
+    """One program for each row."""
+    row, part = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
+    d = tl.arange(0, BLOCK)
+    inside = d < tl.where(row < count, width, 0)
+    matrices += part * part_stride + row * row_stride
+    numbers = tl.load(matrices + d, mask=inside, other=0.0)
+    if keep is not None:
+        tl.store(matrices + d, numbers * tl.load(keep + row), mask=inside)
+    if largest is not None:
+        numbers *= top / tl.maximum(tl.load(largest), _SMALLEST)
+    place = (part * tl.num_programs(0) + row) * padded + d
+    tl.store(rounded + place, numbers.to(tl.float16), mask=d < padded)

@@ -16,7 +16,7 @@ from spherec.kernels.protocol import (
     TwoStageLaw,
 )
 from spherec.kernels.reference.adam import ReferenceRows
-from spherec.kernels.reference.features import add_features, keep_rows, learn_features
+from spherec.kernels.reference.features import ReferenceFeatures, keep_rows
 from spherec.kernels.reference.hinge import hinge_gradient
 from spherec.kernels.reference.negatives import ReferenceLaw, ReferenceMembership, ReferenceTwoStage
 from spherec.kernels.reference.softmin import softmin_gradient
@@ -53,8 +53,7 @@ class ReferenceBackend:
 
     softmin_gradient = staticmethod(softmin_gradient)
     keep_rows = staticmethod(keep_rows)
-    add_features = staticmethod(add_features)
-    learn_features = staticmethod(learn_features)
+    features = ReferenceFeatures
 
     def next_batch(
         self, pairs: tuple[Tensor, Tensor], order: Tensor, first: Tensor, size: int

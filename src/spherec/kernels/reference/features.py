@@ -26,15 +26,24 @@ def wrap(number: int) -> int:
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def add_features(rows: Tensor, table: Tensor, index: Tensor, weights: Tensor) -> None:
-    """Add [x, 1] W to raw rows (P, m, d) in place: features at `index` (m,) in the table, map (P, F + 1, d).
+class ReferenceFeatures:
+    """Products with the features of items."""
 
-    Nothing is added where the index is beyond the table.
-    """
-    is_item = index < len(table)  # (m,)
-    rows += (table.index_select(0, index.clamp_max(len(table) - 1)) * is_item[:, None]) @ weights
+    def __init__(self, numbers: Tensor) -> None:
+        self._numbers = numbers  # (I, F + 1)
 
+    def add(self, rows: Tensor, index: Tensor, weights: Tensor, keep: Tensor | None = None) -> None:
+        """Add [x, 1] W of indices (m,) to raw rows (P, m, d) in place; rows where `keep` (m,) is 0 are replaced."""
+        self._last = index
+        is_item = index < len(self._numbers)  # (m,)
+        numbers = self._numbers.index_select(0, index.clamp_max(len(self._numbers) - 1)) * is_item[:, None]
+        if keep is not None:
+            rows *= keep[:, None]
+        rows += numbers @ weights
 
-def learn_features(table: Tensor, index: Tensor, gradient: Tensor) -> Tensor:
-    """Return the gradient (P, F + 1, d) of the map, from that of raw rows (P, m, d) with features at `index` (m,)."""
-    return table.index_select(0, index).T @ gradient
+    def learn(self, gradient: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Return the gradient (P, F + 1, d) of W, from that of the raw rows (P, m, d); 0 follows where `keep` is 0."""
+        learned = self._numbers.index_select(0, self._last).T @ gradient
+        if keep is not None:
+            gradient *= keep[:, None]
+        return learned
