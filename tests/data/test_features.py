@@ -1,6 +1,7 @@
 """Features of items: every kind of column against scikit-learn, the same transformation for other items, files."""
 
 import json
+import pickle
 from datetime import date
 
 import numpy as np
@@ -13,6 +14,7 @@ import spherec
 from spherec import Features
 from spherec.data.feature_columns import guess_kind, read_cells, top_directions
 from spherec.data.features import Transformation
+from spherec.data.ids import IdMap
 from spherec.errors import ArgumentError, DataError
 
 BOOKS = {
@@ -452,3 +454,18 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
     (tmp_path / "f.npz").write_bytes(bytes(content))
     with pytest.raises(DataError, match="make it again"):
         Features.load(tmp_path / "f.npz")
+
+
+def test_appended_features_are_those_of_all_items():
+    features = Features.from_matrix(random_counts(12), dims=5)
+    parts = [features.align(range(first, first + 4)) for first in (0, 4, 8)]
+    both = parts[0].append(parts[1], IdMap(range(8)))
+    assert "matrix" not in vars(both)  # put together when it is read
+    assert both.n_features == 5
+    whole = both.append(parts[2], IdMap(range(12)))
+    for one in (whole, pickle.loads(pickle.dumps(whole)), both.append(parts[2], IdMap(range(12)))):
+        np.testing.assert_array_equal(one.matrix, features.matrix)
+        np.testing.assert_array_equal(one.known, features.known)
+        assert not one.matrix.flags.writeable
+        assert list(one.item_ids) == list(range(12))
+    np.testing.assert_array_equal(both.matrix, features.matrix[:8])

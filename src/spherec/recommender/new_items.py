@@ -122,13 +122,7 @@ def add_placed_items(artifact: Artifact, features: Features, names: Mapping[Any,
         data=grown,
         checksum=None,
         stored_fold_in=stored,
-        features=Features(
-            grown.item_ids,
-            np.concatenate((known.matrix, features.matrix)),
-            np.concatenate((known.known, features.known)),
-            known.transformation,
-            (*known.left_out, *features.left_out),
-        ),
+        features=known.append(features, grown.item_ids),
         feature_map=FeatureMap(learned.weights, lengths),
     )
 
