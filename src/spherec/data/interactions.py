@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, Step, level_of_caller
 from spherec.data.files import (
+    checksum,
     decode_ids,
     decode_names,
     describe_damage,
@@ -206,6 +207,21 @@ class Interactions:
 
     def __len__(self) -> int:
         return len(self.indices)
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs, E; of a process that holds a share of them, the number in all processes."""
+        return len(self)
+
+    @property
+    def active_users(self) -> int:
+        """Number of users with any item."""
+        return int(np.count_nonzero(self.items_per_user))
+
+    @property
+    def pairs_checksum(self) -> str:
+        """Checksum of all pairs."""
+        return checksum(self.indptr, self.indices)
 
     @property
     def matrix(self) -> "sp.csr_matrix":
