@@ -12,7 +12,7 @@ from torch import Tensor
 from spherec import rng
 from spherec.data.features import Features
 from spherec.data.interactions import Interactions
-from spherec.device import keep_freed_memory
+from spherec.device import keep_freed_memory, make_table
 from spherec.embedding import Embedding, EmbeddingTable, FeatureMap, FeatureTable, ShardedTable, Share
 from spherec.errors import ArgumentError
 from spherec.geometry import (
@@ -391,11 +391,12 @@ def _start(initial: DenseVectors, config: Training) -> tuple[Tensor, Tensor]:
         parts = split_subspaces(rows, config.subspaces)  # (I + U, P, d)
         parts = to_vectors(project(parts, config.constraint), config.constraint)
         items = join_subspaces(parts[: initial.n_items])
-    if config.reach:
-        parts = torch.cat((parts, parts.new_zeros(*parts.shape[:2], 1)), dim=2)
-        if initial.item_reach is not None:
-            parts[: initial.n_items, :, -1] = initial.item_reach / config.loss.fold_in_temperature
-    return parts, items
+    *counts, dim = parts.shape
+    table = make_table((*counts, dim + config.reach), initial.device)
+    table[..., :dim] = parts
+    if config.reach and initial.item_reach is not None:
+        table[: initial.n_items, :, -1] = initial.item_reach / config.loss.fold_in_temperature
+    return table, items
 
 
 def _start_features(
