@@ -102,9 +102,7 @@ class FoldInSettings:
         """
         loss = config.loss.resolve(data)
         correction = (loss.bias_correction or 0.0) if config.sampler.gives_log_q else 0.0
-        return cls(
-            config.sampler.law(data), loss.fold_in_temperature, correction * (MIDDLE_OF_DIAL if config.reach else 1)
-        )
+        return cls(config.sampler.law(data), loss.distance_scale, correction * (MIDDLE_OF_DIAL if config.reach else 1))
 
 
 @dataclass(frozen=True)
