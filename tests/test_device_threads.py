@@ -1,8 +1,8 @@
 """Threads: one for small steps, all for large operations in them, and afterwards as before."""
 
 import threading
-from functools import partial
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 import torch

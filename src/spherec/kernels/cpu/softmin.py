@@ -24,7 +24,7 @@ _LEAST = np.float32(-87)  # exponent below which e^x is taken as 0; float32 has 
 
 
 def softmin_gradient(
-    rows: Tensor,  # (P, 2 B + N, d), with reach (P, 2 B + N, d + 1)
+    rows: Tensor,
     valid: Tensor,
     log_q: Tensor | None,
     weights: Tensor | None,
@@ -34,7 +34,7 @@ def softmin_gradient(
     gamma: float,
     n_items: int,
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradient, shaped as the rows, and three sums (3,): loss, active pairs, places without a negative."""
+    """Return the gradient, shaped as the rows, and three sums (3,), as `Backend.softmin_gradient` describes."""
     n, pool = valid.shape
     bias = np.zeros(pool, "f4") if log_q is None else gamma * (log_q[0].numpy() + np.float32(math.log(n_items)))  # (N,)
     shares, weight = (np.ones(n, "f4") if one is None else one.numpy() for one in (dial, weights))  # (B,)
