@@ -29,9 +29,9 @@ from spherec.memory import measure_peak
 from spherec.training.presets import PRESETS
 
 VARIANTS: Mapping[str, OurModel] = {
-    "fast-1024": OurModel("fast-1024", replace(PRESETS["fast"].training, dim=1024, effort=0.7), {})
+    "fast-1024": OurModel("fast-1024", replace(PRESETS["fast"].training, dim=1024, effort=1.0), {})
 }
-"""Between `fast` and `accurate`: the dimensions of the second, the negatives of the first, 21 epochs."""
+"""Between `fast` and `accurate`: the dimensions of the second, the negatives of the first, 30 epochs."""
 
 DEFAULT_MODELS = ("fast", *VARIANTS, "accurate", "two-stage", "ease", "als")
 SHARES = (0.95, 0.99, 1.0)

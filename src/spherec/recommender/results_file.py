@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spherec.data.files import atomic_write, refuse_unwritable, shorten, temporary_folder
 from spherec.data.ids import Ids, list_ids
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, DataError, MissingPackageError
+from spherec.data.output_files import atomic_write, refuse_unwritable, temporary_folder
+from spherec.errors import ArgumentError, DataError, MissingPackageError, shorten
 from spherec.processes import refuse_polars_after_fork
 from spherec.recommender.results import Recommended, Results
 

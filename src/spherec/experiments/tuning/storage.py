@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, unquote_plus
 
-from spherec.data.files import refuse_unwritable
+from spherec.data.output_files import refuse_unwritable
 from spherec.errors import ArgumentError, DataError, SpherecError, quote
 from spherec.experiments.tuning.package import IntegrityError, SQLAlchemyError, optuna
 
