@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import spherec
-from spherec.data.files import is_partitioned
+from spherec.data.archive import is_partitioned
 from spherec.data.partitions import PartitionedInteractions, save_partitions
 from spherec.errors import ArgumentError, DataError
 from tests.sampling.checks import interactions, random_rows

@@ -1,11 +1,6 @@
 """Training in several processes: the same model in any number of them, and what happens when one is gone."""
 
-import json
-import os
-import subprocess
-import sys
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,40 +16,27 @@ from spherec.process_group import ShareGenerator, join_group
 from spherec.sampling import TwoStage, Uniform
 from spherec.training import Training, sharded
 from spherec.training.sharded import PartitionedBatches, draw_held, hold_vectors, take_share
+from tests.child_process import answering
 from tests.sampling.checks import CPU
 from tests.training.crew import DATA, SETTINGS, config_of, fit, plain
 from tests.training.runs import SAMPLERS, start
 
-ROOT = Path(__file__).parents[2]
 ROUNDING = 1e-5
 
 
 @pytest.fixture(scope="module")
-def server():
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.training.crew"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment,
-        cwd=ROOT,
-        text=True,
-    )
-    yield process
-    process.stdin.close()
-    process.wait()
-    process.stdout.close()
+def ask():
+    with answering("tests.training.crew") as ask:
+        yield ask
 
 
 @pytest.fixture
-def crew(server, tmp_path):
+def crew(ask, tmp_path):
     """Run a task in n processes; return what each leaves, None for one that was killed."""
 
     def work(task, processes, *, ends=None, kill=None, **options):
         wanted = {"task": task, "processes": processes, "folder": str(tmp_path), "options": options, "kill": kill}
-        server.stdin.write(json.dumps(wanted) + "\n")
-        server.stdin.flush()
-        ended = json.loads(server.stdout.readline())
+        ended = ask(wanted)
         assert kill or ended == (ends or [0] * processes)
         files = [tmp_path / f"{rank}.pt" for rank in range(processes)]
         results = [torch.load(file) if file.exists() else None for file in files]

@@ -13,15 +13,17 @@ import typer
 from spherec import datasets
 from spherec.cli._output import counting_bar, note
 from spherec.data import splits
+from spherec.data.archive import is_archive, is_partitioned, is_tensor_file
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events
-from spherec.data.files import find_kind, is_archive, is_partitioned, is_tensor_file
+from spherec.data.input_files import find_kind
 from spherec.data.interactions import Interactions
 from spherec.data.partitions import PartitionedInteractions
 from spherec.data.readers import read_events, read_interactions, read_names
-from spherec.data.readers.formats import Columns, FormatName, Missing, Reading, describe_uncut, suggest_least
+from spherec.data.readers.formats import describe_uncut, suggest_least
 from spherec.data.readers.many import is_one_file, list_files
 from spherec.data.readers.names import read_names_inside
+from spherec.data.readers.options import Columns, FormatName, Missing, Reading
 from spherec.errors import ArgumentError, DataError, quote
 
 TABLE = "Reading a table"

@@ -18,8 +18,8 @@ from spherec.cli._settings import Force, refuse_existing, refuse_overwriting
 from spherec.cli._source import CUT, NamesTable, Source, takes_source
 from spherec.data import splits
 from spherec.data.events import Step
-from spherec.data.files import atomic_folder, refuse_taken, refuse_unwritable
 from spherec.data.interactions import Interactions
+from spherec.data.output_files import atomic_folder, refuse_taken, refuse_unwritable
 from spherec.data.partitions import check_partitions, save_partitions
 from spherec.data.splits import Fold
 from spherec.data.statistics import CountSummary, Statistics, histogram, statistics

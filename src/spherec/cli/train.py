@@ -25,8 +25,8 @@ from spherec.cli._settings import (
 )
 from spherec.cli._source import NamesTable, Source, takes_source
 from spherec.cli.add_items import FeatureFiles, FeatureIdColumn, FeatureKinds, read_item_features
-from spherec.data.files import lock_output, refuse_unwritable
 from spherec.data.interactions import Interactions
+from spherec.data.output_files import lock_output, refuse_unwritable
 from spherec.data.partitions import PartitionedInteractions
 from spherec.errors import ArgumentError, LostProcessError, NotEnoughMemoryError, TrainingError
 

@@ -17,20 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spherec.data.archive import checksum, read_archive, write_archive
 from spherec.data.events import Step
-from spherec.data.files import (
-    atomic_folder,
-    checksum,
-    decode_ids,
-    decode_names,
-    describe_damage,
-    encode_ids,
-    encode_names,
-    read_archive,
-    write_archive,
-)
+from spherec.data.id_arrays import decode_ids, decode_names, encode_ids, encode_names
 from spherec.data.ids import IdMap
+from spherec.data.input_files import describe_damage
 from spherec.data.interactions import Interactions, row_starts
+from spherec.data.output_files import atomic_folder
 from spherec.errors import ArgumentError, DataError, quote
 
 _VERSION = 1

@@ -15,9 +15,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
 from spherec.artifact import Artifact, estimate_model
-from spherec.data.files import lock_output, refuse_lack_of_room, refuse_unwritable
 from spherec.data.ids import Unknown
 from spherec.data.interactions import Interactions, Orientation, as_interactions
+from spherec.data.output_files import lock_output, refuse_lack_of_room, refuse_unwritable
 from spherec.data.partitions import HeldInteractions, PartitionedInteractions
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, quote, suggest

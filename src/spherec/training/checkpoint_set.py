@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spherec.data.files import read_archive, write_archive
+from spherec.data.archive import read_archive, write_archive
 from spherec.embedding import Share
 from spherec.embedding.sharded import count_held
 from spherec.errors import CheckpointWarning, DataError

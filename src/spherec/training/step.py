@@ -13,7 +13,7 @@ from spherec import rng
 from spherec.data.features import Features
 from spherec.data.interactions import Interactions
 from spherec.data.partitions import HeldInteractions
-from spherec.device import keep_freed_memory
+from spherec.device import keep_freed_memory, make_table
 from spherec.embedding import Embedding, EmbeddingTable, FeatureMap, FeatureTable, ShardedTable, Share
 from spherec.errors import ArgumentError
 from spherec.geometry import (
@@ -80,7 +80,9 @@ class Run:
         if share is not None:
             count, in_ball = train.n_items + train.n_users, config.constraint == "ball"
             self.embedding = ShardedTable(table, count, share, pooled=config.sampler.shared, sends_zeros=in_ball)
-        self.geometry = LiveGeometry(self.embedding, config.constraint, config.dim, train.n_items, backend(device))
+        self.geometry = LiveGeometry(
+            self.embedding, config.constraint, config.dim, config.reach, train.n_items, backend(device)
+        )
         self.vectors = LiveVectors(self.embedding, config, train.n_items, device)
         self.held = LiveVectors(table, config, initial.n_items, device)  # of this process; without a share, all
         self.share = share
@@ -173,7 +175,7 @@ class Run:
         near, far = squared_distance(user, positive), squared_distance(user, negative)  # (B,), (B, N)
         log_q = negatives.log_q
         if dial is not None:  # a share λ of the reach counts, and a share λ of the bias of sampling is undone
-            reach = 2 * self.config.loss.fold_in_temperature * rows[:, -1]  # (2 B + M,)
+            reach = 2 * self.config.loss.distance_scale * rows[:, -1]  # (2 B + M,)
             near = near - dial * reach[n : 2 * n]
             far = far - dial[:, None] * reach[2 * n :].reshape(negatives.items.shape)
             if log_q is not None:
@@ -275,6 +277,8 @@ class LiveGeometry:
     embedding: Embedding
     constraint: Constraint
     dim: int
+    reach: bool
+    "Whether rows of the embedding have one number more, the reach."
     n_items: int
     kernels: Backend
     before_reading: Callable[[], None] = lambda: None
@@ -287,11 +291,10 @@ class LiveGeometry:
     def items(self, index: Tensor) -> Tensor:
         """Return the vectors (…, D) of item indices (…)."""
         self.before_reading()
-        rows = self.embedding.rows(index.reshape(-1))  # (P, m, d)
-        width = self.dim // len(rows)  # d; an embedding with reach has one number more
-        if rows.shape[-1] > width:
-            rows = rows[..., :width].contiguous()
-        vectors = self.kernels.unit(rows) if self.constraint == "sphere" else rows
+        rows = self.embedding.rows(index.reshape(-1))  # (P, m, d), with reach (P, m, d + 1)
+        if self.reach:
+            rows = rows[..., :-1].contiguous()
+        vectors = self.kernels.unit(rows) if self.constraint == "sphere" else rows  # (P, m, d)
         joined = vectors[0] if len(vectors) == 1 else join_subspaces(vectors.movedim(0, 1))  # (m, D)
         return joined.view(*index.shape, self.dim)
 
@@ -360,7 +363,7 @@ class LiveVectors:
         """Return the reach (I, P) of all items in each subspace, as it adds to a score."""
         starts = range(0, self.n_items, self.block_size)
         blocks = (self.embedding.block(first, min(first + self.block_size, self.n_items)) for first in starts)
-        return torch.cat([rows[..., -1] for rows in blocks]) * self.config.loss.fold_in_temperature
+        return torch.cat([rows[..., -1] for rows in blocks]) * self.config.loss.distance_scale
 
     def _blocks(self, first: int, past: int) -> Iterator[Tensor]:
         for begin in range(first, past, self.block_size):
@@ -398,11 +401,12 @@ def _start(initial: DenseVectors, config: Training) -> tuple[Tensor, Tensor]:
         parts = split_subspaces(rows, config.subspaces)  # (I + U, P, d)
         parts = to_vectors(project(parts, config.constraint), config.constraint)
         items = join_subspaces(parts[: initial.n_items])
-    if config.reach:
-        parts = torch.cat((parts, parts.new_zeros(*parts.shape[:2], 1)), dim=2)
-        if initial.item_reach is not None:
-            parts[: initial.n_items, :, -1] = initial.item_reach / config.loss.fold_in_temperature
-    return parts, items
+    *counts, dim = parts.shape
+    table = make_table((*counts, dim + config.reach), initial.device)
+    table[..., :dim] = parts
+    if config.reach and initial.item_reach is not None:
+        table[: initial.n_items, :, -1] = initial.item_reach / config.loss.distance_scale
+    return table, items
 
 
 def _start_features(

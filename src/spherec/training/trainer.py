@@ -16,8 +16,8 @@ import torch
 
 from spherec import rng
 from spherec.data.features import Features
-from spherec.data.files import lock_output, refuse_lack_of_room, refuse_unwritable
 from spherec.data.interactions import Interactions
+from spherec.data.output_files import lock_output, refuse_lack_of_room, refuse_unwritable
 from spherec.data.partitions import HeldInteractions
 from spherec.device import DeviceName, records_graphs, resolve, threads_for
 from spherec.embedding import FeatureMap, Share

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 
-from spherec.data.files import find_kind, is_partitioned
+from spherec.data.archive import is_partitioned
+from spherec.data.input_files import find_kind
 from spherec.errors import ArgumentError, DataError, quote
 
 Paths = str | PathLike[str] | Iterable[str | PathLike[str]]
