@@ -135,6 +135,12 @@ def quote(value: object) -> str:
     return f"a value of type {type(value).__name__}{shape}"
 
 
+def shorten(thing: object) -> str:
+    """Return a value as it appears in a message, cut after 120 characters; strings and errors without quotes."""
+    text = str(thing) if isinstance(thing, str | Exception) else quote(thing)
+    return text if len(text) <= 120 else f"{text[:120]}…"
+
+
 def enumerate_ids(ids: list[Hashable], shown: int = 5) -> str:
     """Return the first few ids and the number of the others, for messages."""
     more = f" and {len(ids) - shown:,} more" if len(ids) > shown else ""

@@ -9,7 +9,7 @@ pytest.importorskip("pandas")
 
 import httpx
 
-from spherec.data.files import lock_output
+from spherec.data.output_files import lock_output
 from spherec.recommender import load
 from spherec.serve import ServeOptions, service
 from tests.recommender.test_new_items import NEW, fitted

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from spherec.data.files import read_text_file
+from spherec.data.input_files import read_text_file
 from spherec.errors import ArgumentError, check_number
 
 INSTALL = "spherec serve needs fastapi, httptools and uvicorn; install them with: pip install 'spherec[serve]'"

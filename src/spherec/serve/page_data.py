@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from spherec.data.files import lock_output
+from spherec.data.output_files import lock_output
 from spherec.errors import ArgumentError, DataError, SpherecError
 from spherec.item_map import ItemMap
 from spherec.serve.served_model import ServedModel, to_json

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from spherec._version import __version__
 from spherec.artifact import Artifact
-from spherec.data.files import lock_output
+from spherec.data.output_files import lock_output
 from spherec.data.readers.item_features import to_item_frame
 from spherec.errors import ArgumentError, LockedOutputError, SpherecError
 from spherec.geometry import check_mainstream
