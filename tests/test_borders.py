@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import spherec
-from spherec.data.files import refuse_unreadable
+from spherec.data.input_files import refuse_unreadable
 from spherec.errors import ArgumentError, DataError, SpherecError, UnknownIdError, escape_controls, quote
 from spherec.ranking import ExactRanker
 from tests.recommender.models import model_of, small

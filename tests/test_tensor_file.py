@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from spherec.artifact import read_tensors, write_tensors
-from spherec.data.files import is_tensor_file
+from spherec.data.archive import is_tensor_file
 from spherec.errors import DataError
 
 ARRAYS = {

@@ -23,24 +23,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from spherec.data.archive import LARGEST_MANIFEST, check_kind, decode_manifest, encode_manifest
 from spherec.data.features import Features, Transformation
-from spherec.data.files import (
-    LARGEST_MANIFEST,
-    DamagedFileError,
-    atomic_write,
-    check_kind,
-    decode_ids,
-    decode_manifest,
-    decode_names,
-    describe_damage,
-    encode_ids,
-    encode_manifest,
-    encode_names,
-    read_bytes,
-    reading_file,
-)
+from spherec.data.id_arrays import decode_ids, decode_names, encode_ids, encode_names
 from spherec.data.ids import IdMap
+from spherec.data.input_files import ALIGNMENT, DamagedFileError, describe_damage, read_bytes, reading_file
 from spherec.data.interactions import Interactions
+from spherec.data.output_files import atomic_write
 from spherec.embedding import FeatureMap
 from spherec.errors import DataError, quote
 from spherec.geometry import DenseVectors, Vectors, check_finite
@@ -59,7 +48,6 @@ MIDDLE_OF_DIAL = 0.5
 _MANIFEST, _CHECKSUM = "manifest", "checksum"
 _FITTED = "transformation."  # prefix of the arrays of the features' transformation
 _LEARNED = ("feature_weights", "item_lengths")  # arrays of the map that places items by their features
-_ALIGNMENT = 64
 _MOST_ARRAYS = 1000
 _TYPES = {
     "float64": "F64",
@@ -114,9 +102,7 @@ class FoldInSettings:
         """
         loss = config.loss.resolve(data)
         correction = (loss.bias_correction or 0.0) if config.sampler.gives_log_q else 0.0
-        return cls(
-            config.sampler.law(data), loss.fold_in_temperature, correction * (MIDDLE_OF_DIAL if config.reach else 1)
-        )
+        return cls(config.sampler.law(data), loss.distance_scale, correction * (MIDDLE_OF_DIAL if config.reach else 1))
 
 
 @dataclass(frozen=True)
@@ -247,7 +233,7 @@ def estimate_model(data: Interactions, config: Training, features: Features | No
     rows = data.n_users + data.n_items
     reach = 4 * config.subspaces if config.reach else 0
     content = 0 if features is None else features.matrix.nbytes + 4 * features.n_features * config.dim
-    pairs = data.indptr.nbytes + data.indices.nbytes
+    pairs = data.indptr.nbytes + 4 * data.n_pairs
     return rows * (4 * config.dim + 24) + data.n_items * reach + pairs + content + 10_000
 
 
@@ -304,7 +290,7 @@ def write_tensors(
         begin, end = end, end + int(np.prod(part.shape)) * part.dtype.itemsize
         header[name] = {"dtype": _TYPES[part.dtype.name], "shape": part.shape, "data_offsets": [begin, end]}
     encoded = json.dumps(header, separators=(",", ":")).encode()
-    encoded += b" " * (-(8 + len(encoded)) % _ALIGNMENT)
+    encoded += b" " * (-(8 + len(encoded)) % ALIGNMENT)
     if len(encoded) > LARGEST_MANIFEST:
         raise DataError(f"cannot write {path}: its manifest would take {len(encoded):,} bytes; shorten the history")
     with atomic_write(path) as file:

@@ -3,6 +3,7 @@
 * SpherecError
   * ArgumentError            (ValueError)    a parameter is outside its range
   * DataError                (ValueError)    the input cannot be used: a file, a row, a column, a data frame
+    * LockedOutputError                      … because another run is writing it
   * UnknownIdError           (LookupError)   ids that the data does not hold
   * TrainingError            (RuntimeError)  a run cannot continue
     * NotEnoughMemoryError                   … because memory is short
@@ -49,6 +50,10 @@ class ArgumentError(SpherecError, ValueError):
 
 class DataError(SpherecError, ValueError):
     """The input cannot be used as it is."""
+
+
+class LockedOutputError(DataError):
+    """A file cannot be written because another run is writing it."""
 
 
 class UnknownIdError(SpherecError, LookupError):
@@ -128,6 +133,12 @@ def quote(value: object) -> str:
             return "a table"
     shape = f" of shape {quote(tuple(value.shape))}" if hasattr(value, "shape") else ""
     return f"a value of type {type(value).__name__}{shape}"
+
+
+def shorten(thing: object) -> str:
+    """Return a value as it appears in a message, cut after 120 characters; strings and errors without quotes."""
+    text = str(thing) if isinstance(thing, str | Exception) else quote(thing)
+    return text if len(text) <= 120 else f"{text[:120]}…"
 
 
 def enumerate_ids(ids: list[Hashable], shown: int = 5) -> str:

@@ -17,8 +17,9 @@ import pytest
 from safetensors import safe_open
 
 from spherec import Interactions
-from spherec.data.files import decode_ids, decode_names, lock_output
+from spherec.data.id_arrays import decode_ids, decode_names
 from spherec.data.ids import IdMap
+from spherec.data.output_files import lock_output
 from spherec.training.step import Run
 
 ROOT = Path(__file__).parents[2]

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from numpy.lib import format as npy
 
-from spherec.data.files import atomic_write, is_archive, write_archive
+from spherec.data.archive import is_archive, write_archive
 from spherec.data.interactions import Interactions
+from spherec.data.output_files import atomic_write
 from spherec.errors import DataError
 from tests.oracles import pairs_of, typed
 from tests.strategies import distinct_ids

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from spherec import __version__
-from spherec.data.files import checksum
+from spherec.data.archive import checksum
 from spherec.experiments.environment import environment_of
 
 CPU = torch.device("cpu")

@@ -3,7 +3,6 @@
 `make faults` runs all of it. The default tier has the kills at each sync, rename and removal of the last files.
 """
 
-import json
 import os
 import resource
 import shutil
@@ -16,8 +15,8 @@ import numpy as np
 import pytest
 
 from spherec import Interactions
+from tests.child_process import ROOT, answering
 
-ROOT = Path(__file__).parents[2]
 MODEL, CHECKPOINT = "m.spherec", "m.spherec.checkpoint"
 OLD = b"an old good model"
 
@@ -25,35 +24,16 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="need
 
 
 @pytest.fixture(scope="module")
-def server():
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))), "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.faults.child"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment,
-        cwd=ROOT,
-        text=True,
-    )
-    yield process
-    process.stdin.close()
-    process.wait()
-    process.stdout.close()
-
-
-@pytest.fixture(scope="module")
-def run(server):
+def run():
     """Train in a child: the folder, what is to happen, at which call, and more options."""
+    with answering("tests.faults.child") as ask:
 
-    def train(folder, action="none", call=0, *options):
-        wanted = {"folder": str(folder), "action": action, "call": call, "options": options}
-        server.stdin.write(json.dumps(wanted) + "\n")
-        server.stdin.flush()
-        done = json.loads(server.stdout.readline())
-        assert "Traceback" not in done["said"], done["said"]
-        return done
+        def train(folder, action="none", call=0, *options):
+            done = ask({"folder": str(folder), "action": action, "call": call, "options": options})
+            assert "Traceback" not in done["said"], done["said"]
+            return done
 
-    return train
+        yield train
 
 
 def prepare(folder):

@@ -59,7 +59,7 @@ def test_a_disk_without_room_leaves_the_old_file(tmp_path, name, write):
 
 
 def test_folders_of_killed_writers_are_removed_and_those_of_living_ones_stay(tmp_path):
-    from spherec.data.files import atomic_folder, temporary_folder
+    from spherec.data.output_files import atomic_folder, temporary_folder
 
     left, other = tmp_path / ".lists.parquet.0a1b2c3d.part", tmp_path / ".lists2.parquet.0a1b2c3d.part"
     for folder in (left, other):

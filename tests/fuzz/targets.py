@@ -25,7 +25,7 @@ import spherec
 from spherec.artifact import read_tensors, write_tensors
 from spherec.cli import main
 from spherec.cli._settings import read_settings
-from spherec.data.files import read_archive, write_archive
+from spherec.data.archive import read_archive, write_archive
 from spherec.data.readers.formats import FORMATS
 from spherec.recommender import CML
 from spherec.training import Training

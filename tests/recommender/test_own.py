@@ -39,7 +39,7 @@ class Squared(Loss):
         return (self.margin + triplets.positive - triplets.nearest()).clamp_min(0).square()
 
     @property
-    def fold_in_temperature(self):
+    def distance_scale(self):
         return 0.37 * self.margin
 
 

@@ -146,7 +146,7 @@ def test_vectors_and_losses_agree_with_a_dense_trainer(case, constraint, monkeyp
     for table, expected in zip((vectors.user_table, vectors.item_table), dense.vectors(), strict=True):
         torch.testing.assert_close(table, expected.detach().float(), atol=1e-4, rtol=0)
     if settings.get("reach"):
-        unit = replace(QUICK, **settings).loss.fold_in_temperature
+        unit = replace(QUICK, **settings).loss.distance_scale
         assert vectors.reach.abs().max() > 0.01
         torch.testing.assert_close(vectors.reach, (unit * dense.reach).detach().float(), atol=1e-4, rtol=0)
     per_epoch = [sum(losses[first : first + STEPS]) / len(DATA) for first in range(0, EPOCHS * STEPS, STEPS)]

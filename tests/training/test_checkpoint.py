@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spherec.data.files import atomic_write, lock_output, read_archive, write_archive
+from spherec.data.archive import read_archive, write_archive
+from spherec.data.output_files import atomic_write, lock_output
 from spherec.errors import ArgumentError, CheckpointWarning, DataError
 from spherec.losses import Hinge, Softmin
 from spherec.optim import Adam
@@ -137,7 +138,7 @@ def test_a_checkpoint_is_plain_arrays_without_pickle(path):
         assert {"best_users", "best_items", "generator"} <= set(arrays)
 
 
-@pytest.mark.parametrize("failing", ["os.fsync", "spherec.data.files.npy.write_array", "pathlib.Path.replace"])
+@pytest.mark.parametrize("failing", ["os.fsync", "spherec.data.archive.npy.write_array", "pathlib.Path.replace"])
 def test_a_failed_write_leaves_the_old_checkpoint(failing, path, monkeypatch):
     trained(epochs=1, checkpoint=path)
     before = path.read_bytes()

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from spherec.artifact import FoldInSettings
-from spherec.data.files import read_archive, write_archive
+from spherec.data.archive import read_archive, write_archive
 from spherec.errors import ArgumentError, DataError
 from spherec.losses import Hinge, Softmin
 from spherec.optim import Adam

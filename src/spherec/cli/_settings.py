@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 
 import typer
 
-from spherec.data.files import find_kind, read_text_file
+from spherec.data.input_files import find_kind, read_text_file
 from spherec.errors import ArgumentError, DataError, quote
 
 MODEL = "Model (by default as in the preset)"

@@ -11,7 +11,7 @@ from spherec.cli._output import AsJson, note, show
 from spherec.cli._settings import Force, refuse_existing, refuse_overwriting
 from spherec.data.feature_columns import Kind
 from spherec.data.features import Features
-from spherec.data.files import refuse_unwritable
+from spherec.data.output_files import refuse_unwritable
 from spherec.errors import ArgumentError, DataError, quote
 
 FEATURES = "Item features"

@@ -14,7 +14,7 @@ from rich.table import Table
 from spherec.cli._output import AsJson, note, show
 from spherec.cli._settings import Device
 from spherec.cli._source import Source
-from spherec.data.files import atomic_write, refuse_unwritable
+from spherec.data.output_files import atomic_write, refuse_unwritable
 from spherec.errors import MissingPackageError
 
 if TYPE_CHECKING:

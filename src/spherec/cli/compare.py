@@ -15,7 +15,7 @@ from spherec.cli._output import AsJson, note, show
 from spherec.cli._runs import check_workers, parse_folds, runs_bar
 from spherec.cli._settings import RUN, Device, Force, refuse_existing, refuse_overwriting
 from spherec.cli._source import Source, takes_source
-from spherec.data.files import atomic_write
+from spherec.data.output_files import atomic_write
 from spherec.errors import ArgumentError, MissingPackageError, TrainingError, escape_controls, quote
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import spherec
 from spherec.cli._output import note, show
 from spherec.cli._settings import Force, refuse_existing
 from spherec.cli.data import statistics_table
-from spherec.data.files import refuse_unwritable
+from spherec.data.output_files import refuse_unwritable
 
 if TYPE_CHECKING:
     from spherec.evaluation import Scores

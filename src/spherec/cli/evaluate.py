@@ -13,10 +13,11 @@ from spherec.cli._output import AsJson, note, show
 from spherec.cli._settings import Device, Mainstream
 from spherec.cli._source import ReadOptions, takes_source
 from spherec.data import splits
-from spherec.data.files import find_kind, is_archive, is_tensor_file, refuse_unreadable
+from spherec.data.archive import is_archive, is_tensor_file
+from spherec.data.input_files import find_kind, refuse_unreadable
 from spherec.data.interactions import Interactions
 from spherec.data.readers import read_events
-from spherec.data.readers.formats import Columns, Reading
+from spherec.data.readers.options import Columns, Reading
 from spherec.errors import DataError
 
 if TYPE_CHECKING:

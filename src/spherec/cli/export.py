@@ -9,7 +9,7 @@ import typer
 
 from spherec.cli._output import counting_bar, note, show
 from spherec.cli._settings import Force, refuse_existing, refuse_overwriting
-from spherec.data.files import refuse_unwritable
+from spherec.data.output_files import refuse_unwritable
 
 _NEAREST = {
     "sphere": "nearest by cosine, dot product or Euclidean distance: on the sphere they agree",

@@ -20,8 +20,9 @@ from spherec.cli._output import (
     show,
 )
 from spherec.cli._settings import Force, Mainstream, refuse_existing, refuse_overwriting
-from spherec.data.files import read_text_file, refuse_unwritable
 from spherec.data.ids import IdMap, Unknown
+from spherec.data.input_files import read_text_file
+from spherec.data.output_files import refuse_unwritable
 from spherec.errors import ArgumentError, UnknownIdError
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from spherec.cli._output import note, show
 from spherec.cli._runs import check_workers, parse_folds, runs_bar
 from spherec.cli._settings import RUN, Device
 from spherec.cli._source import Source
-from spherec.data.files import atomic_write, is_archive
+from spherec.data.archive import is_archive
 from spherec.data.interactions import Interactions
+from spherec.data.output_files import atomic_write
 from spherec.errors import ArgumentError
 
 if TYPE_CHECKING:

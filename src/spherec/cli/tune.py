@@ -23,7 +23,8 @@ from spherec.cli._settings import (
     refuse_overwriting,
 )
 from spherec.cli._source import Source, takes_source
-from spherec.data.files import atomic_write, find_kind, refuse_unwritable
+from spherec.data.input_files import find_kind
+from spherec.data.output_files import atomic_write, refuse_unwritable
 from spherec.errors import TrainingError, escape_controls
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from spherec.data.archive import read_archive, write_archive
 from spherec.data.feature_columns import (
     COLUMNS,
     CountsColumn,
@@ -30,8 +31,9 @@ from spherec.data.feature_columns import (
     fit_column,
     read_cells,
 )
-from spherec.data.files import decode_ids, describe_damage, encode_ids, read_archive, write_archive
+from spherec.data.id_arrays import decode_ids, encode_ids
 from spherec.data.ids import IdMap, describe_id, refuse_masked, refuse_twins
+from spherec.data.input_files import describe_damage
 from spherec.data.interactions import column_of, sparse_entries
 from spherec.errors import ArgumentError, DataError, describe_missing_column, enumerate_ids, quote, suggest
 

@@ -11,18 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from spherec.data.archive import checksum, read_archive, write_archive
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, Step, level_of_caller
-from spherec.data.files import (
-    decode_ids,
-    decode_names,
-    describe_damage,
-    encode_ids,
-    encode_names,
-    read_archive,
-    write_archive,
-)
+from spherec.data.id_arrays import decode_ids, decode_names, encode_ids, encode_names
 from spherec.data.ids import IdMap, factorize, refuse_masked
+from spherec.data.input_files import describe_damage
 from spherec.errors import ArgumentError, DataError, UnreadValuesWarning, describe_missing_column, quote
 from spherec.processes import refuse_polars_after_fork
 
@@ -206,6 +200,21 @@ class Interactions:
 
     def __len__(self) -> int:
         return len(self.indices)
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs, E; of a process that holds a share of them, the number in all processes."""
+        return len(self)
+
+    @property
+    def active_users(self) -> int:
+        """Number of users with any item."""
+        return int(np.count_nonzero(self.items_per_user))
+
+    @property
+    def pairs_checksum(self) -> str:
+        """Checksum of all pairs."""
+        return checksum(self.indptr, self.indices)
 
     @property
     def matrix(self) -> "sp.csr_matrix":
@@ -403,7 +412,7 @@ def _names_in(frame: Any, item: str, name: str) -> dict[Hashable, str]:
 
 def _warn_unread_column(frame: Any, user: str, item: str) -> None:
     """Warn if a data frame has a column that is named like ratings or counts, and holds several numbers."""
-    from spherec.data.readers.formats import Columns  # imports this file
+    from spherec.data.readers.options import Columns  # its folder imports this file
 
     column = Columns(user, item).unread_value([str(name) for name in frame.columns])
     if column is None or column not in frame.columns:

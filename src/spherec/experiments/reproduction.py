@@ -16,7 +16,7 @@ import torch
 
 from spherec import datasets
 from spherec.data import splits
-from spherec.data.files import checksum
+from spherec.data.archive import checksum
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.device import DeviceName, resolve

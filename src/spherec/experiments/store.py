@@ -14,7 +14,8 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from spherec.data.files import checksum, find_kind, refuse_unreadable
+from spherec.data.archive import checksum
+from spherec.data.input_files import find_kind, refuse_unreadable
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
 from spherec.experiments.trial import Trial

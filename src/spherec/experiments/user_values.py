@@ -11,8 +11,9 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spherec.data.files import DamagedFileError, atomic_write, reading_file, shorten
-from spherec.errors import MissingPackageError
+from spherec.data.input_files import DamagedFileError, reading_file
+from spherec.data.output_files import atomic_write
+from spherec.errors import MissingPackageError, shorten
 from spherec.experiments.store import Result
 
 UserColumns = dict[str, NDArray[Any]]

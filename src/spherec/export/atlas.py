@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spherec.data.files import atomic_write
+from spherec.data.output_files import atomic_write
 from spherec.errors import ArgumentError, MissingPackageError
 from spherec.export.table import ExportBlock, ExportProgress, ExportTable, clean_name, refuse_unwritable_ids
 from spherec.geometry import Constraint

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from spherec.data.files import atomic_write, refuse_unwritable
+from spherec.data.output_files import atomic_write, refuse_unwritable
 from spherec.errors import ArgumentError
 from spherec.export.table import ExportProgress, ExportTable
 from spherec.geometry import Constraint, DenseVectors, Vectors

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from spherec.data.files import atomic_write
+from spherec.data.output_files import atomic_write
 from spherec.errors import DataError, quote
 from spherec.export.table import ExportBlock, ExportProgress, ExportTable
 from spherec.geometry import Constraint

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from spherec.data.files import atomic_write
+from spherec.data.output_files import atomic_write
 from spherec.errors import MissingPackageError
 from spherec.export.table import ExportBlock, ExportProgress, ExportTable, clean_name, refuse_unwritable_ids
 from spherec.geometry import Constraint

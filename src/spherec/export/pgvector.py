@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from os import PathLike
 
-from spherec.data.files import atomic_write
+from spherec.data.output_files import atomic_write
 from spherec.errors import DataError
 from spherec.export.table import ExportProgress, ExportTable, clean_name, refuse_unwritable_ids
 from spherec.geometry import Constraint

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from spherec.data.files import json_text
+from spherec.data.id_arrays import json_text
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, quote

@@ -64,7 +64,7 @@ class Hinge(Loss):
         return fused
 
     @property
-    def fold_in_temperature(self) -> float:
+    def distance_scale(self) -> float:
         """A tenth of the margin."""
         return _TEMPERATURE_AT_MARGIN_1 * self.margin
 

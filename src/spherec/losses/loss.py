@@ -106,8 +106,8 @@ class Loss(Protocol):
         return 10_000
 
     @property
-    def fold_in_temperature(self) -> float:
-        """τ of the softmin by which new users are placed, and the unit of reach."""
+    def distance_scale(self) -> float:
+        """Scale of squared distances: τ of the softmin by which new users are placed, and the unit of reach."""
         return 0.1
 
     @property

@@ -45,7 +45,7 @@ class Softmin(Loss):
 
     def __call__(self, triplets: Triplets) -> Tensor:
         """Return the loss of each pair (B,)."""
-        return softmin(triplets, self.fold_in_temperature, self.gamma)
+        return softmin(triplets, self.distance_scale, self.gamma)
 
     def active(self, triplets: Triplets) -> Tensor:
         """Tell which pairs (B,) have a negative nearer than the positive."""
@@ -57,7 +57,7 @@ class Softmin(Loss):
             return None
         return partial(
             kernels.softmin_gradient,
-            temperature=self.fold_in_temperature,
+            temperature=self.distance_scale,
             gamma=self.gamma,
             n_items=task.n_items,
         )
@@ -77,7 +77,7 @@ class Softmin(Loss):
         return 3_000
 
     @property
-    def fold_in_temperature(self) -> float:
+    def distance_scale(self) -> float:
         """τ of training; 0.1 before there is data to take it from."""
         return _WITHOUT_DATA if self.temperature is None else self.temperature
 
@@ -105,8 +105,8 @@ class Softmin(Loss):
 
 def temperature_for(data: Interactions) -> float:
     """Return τ for this data: the denser it is, the higher."""
-    users, items = np.count_nonzero(data.items_per_user), np.count_nonzero(data.users_per_item)
-    depth = math.log(max(users * items / max(len(data), 1), 1.0)) - math.log(2)
+    items = np.count_nonzero(data.users_per_item)
+    depth = math.log(max(data.active_users * items / max(data.n_pairs, 1), 1.0)) - math.log(2)
     return round(min(_GAP / depth, _HIGHEST) if depth > 0 else _HIGHEST, 3)
 
 

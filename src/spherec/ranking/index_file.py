@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spherec.data.events import level_of_caller
-from spherec.data.files import DamagedFileError, atomic_path, read_bytes
+from spherec.data.input_files import DamagedFileError, read_bytes
+from spherec.data.output_files import atomic_path
 from spherec.errors import DataError, UncheckedIndexWarning, quote
 from spherec.geometry import Vectors
 

@@ -15,16 +15,17 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
 from spherec.artifact import Artifact, estimate_model
-from spherec.data.files import lock_output, refuse_lack_of_room, refuse_unwritable
 from spherec.data.ids import Unknown
 from spherec.data.interactions import Interactions, Orientation, as_interactions
+from spherec.data.output_files import lock_output, refuse_lack_of_room, refuse_unwritable
+from spherec.data.partitions import HeldInteractions, PartitionedInteractions
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, quote, suggest
 from spherec.evaluation.validation import VALIDATION_METRIC, Validation, hold_out
 from spherec.geometry import Constraint, check_finite
 from spherec.losses import Loss
 from spherec.optim import Adam
-from spherec.process_group import is_first_process
+from spherec.process_group import is_first_process, join_group
 from spherec.ranking import index_file
 from spherec.recommender.new_items import add_placed_items, extend_items, fit_features, transform_features
 from spherec.recommender.partial_fit import add_users, continue_features, initial_vectors, merge
@@ -186,7 +187,8 @@ class CML(TrainedModel):
         all call `fit` with the same arguments. Process 0 has the model afterwards, shows progress and writes `output`.
 
         Args:
-            data: `Interactions`, a pandas or polars data frame, or a matrix.
+            data: `Interactions`, a pandas or polars data frame, a matrix, or `PartitionedInteractions`, of which each
+                process reads the pairs of its own users alone.
             user: Column of the users, for a data frame.
             item: Column of the items, for a data frame.
             name: Column of the items' names, for a data frame.
@@ -206,7 +208,11 @@ class CML(TrainedModel):
                 the epoch in progress and the history. Where a bar is shown, advice about the settings comes before it,
                 each sentence once in a process.
         """
-        interactions = as_interactions(data, user=user, item=item, name=name, orientation=orientation)
+        group = join_group(resolve(self.device))
+        if isinstance(data, PartitionedInteractions):
+            interactions = data.read() if group is None else data.hold(group.rank, group.size)
+        else:
+            interactions = as_interactions(data, user=user, item=item, name=name, orientation=orientation)
         features = None
         if item_features is not None:
             features = fit_features(item_features, interactions, item)
@@ -216,13 +222,14 @@ class CML(TrainedModel):
             features = features.align(interactions.item_ids)
 
         def keep(trained: Trained) -> None:
-            self._current = ModelState.of(Artifact.of(trained, interactions, features))
+            whole = data.read() if isinstance(interactions, HeldInteractions) else interactions
+            self._current = ModelState.of(Artifact.of(trained, whole, features))
             if output is not None:
                 self.save(output)
 
         is_first = is_first_process()
         with self._writing, _reserve(output) if output is not None and is_first else nullcontext():
-            learned, validate = hold_out(interactions, self.config, validation)
+            learned, validate = hold_out(interactions, self.config, validation, group)
             if output is not None and is_first:
                 sizes = {output: estimate_model(interactions, self.config, features)}
                 if checkpoint is not None:
@@ -502,9 +509,10 @@ def show_progress(
                 _advised.add(sentence)
                 with suppress(OSError):  # a log that cannot be written must not end the run
                     Console(stderr=True, soft_wrap=True).print(sentence, style="dim", markup=False, highlight=False)
-        plan = config.plan(len(data))
-        estimate = Estimate(plan, len(data), stops_early=validate is not None and plan.validate_every < plan.epochs)
-        with _show_bar(plan.epochs, len(data), VALIDATION_METRIC, estimate) as callback:
+        pairs = data.n_pairs
+        plan = config.plan(pairs)
+        estimate = Estimate(plan, pairs, stops_early=validate is not None and plan.validate_every < plan.epochs)
+        with _show_bar(plan.epochs, pairs, VALIDATION_METRIC, estimate) as callback:
             yield callback
 
 

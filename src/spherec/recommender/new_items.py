@@ -110,7 +110,7 @@ def add_placed_items(artifact: Artifact, features: Features, names: Mapping[Any,
     vectors = artifact.vectors
     reach = None
     if vectors.item_reach is not None:
-        reach = torch.cat((vectors.item_reach, predict_reach(rows, config.loss.fold_in_temperature)))
+        reach = torch.cat((vectors.item_reach, predict_reach(rows, config.loss.distance_scale)))
     placed = place_rows(rows, vectors.constraint, reach=config.reach)  # (n, D)
     stored = artifact.stored_fold_in
     if stored is not None:
@@ -152,7 +152,7 @@ def place_described(artifact: Artifact, numbers: NDArray[np.float32], item_ids: 
     if strange:
         raise DataError(f"numbers of {enumerate_ids(strange)} are far beyond those of training; correct them")
     if reach is not None:
-        old = reach / artifact.config.loss.fold_in_temperature  # (I, P)
+        old = reach / artifact.config.loss.distance_scale  # (I, P)
         rows[..., -1] = rows[..., -1].clamp(old.amin(0), old.amax(0))
     return rows
 

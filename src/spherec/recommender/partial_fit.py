@@ -135,7 +135,7 @@ def continue_features(
     reach = initial.item_reach
     if reach is not None:
         reach = torch.cat((reach, reach.new_zeros(data.n_items - n_initial, config.subspaces)))
-        reach[anew] = predict_reach(rows, config.loss.fold_in_temperature)
+        reach[anew] = predict_reach(rows, config.loss.distance_scale)
     first = DenseVectors(initial.user_table, placed, initial.constraint, reach, initial.mainstream)
     return Growth(data, growth.fresh), first, features, FeatureMap(learned.weights, lengths)
 

@@ -17,11 +17,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from spherec.data.archive import checksum, read_archive, read_manifest, write_archive
 from spherec.data.features import Features
-from spherec.data.files import checksum, read_archive, read_manifest, refuse_unwritable, shorten, write_archive
 from spherec.data.interactions import Interactions
+from spherec.data.output_files import refuse_unwritable
 from spherec.embedding import FeatureMap, FeatureTable
-from spherec.errors import CheckpointWarning, DataError, SpherecError
+from spherec.errors import CheckpointWarning, DataError, SpherecError, shorten
 from spherec.geometry import DenseVectors
 from spherec.training.config import Training
 from spherec.training.history import EpochRecord, History
@@ -269,7 +270,7 @@ def fingerprint(
         del settings[name]
     tables = () if initial is None else (initial.user_table, initial.item_table, initial.item_reach)
     given = [rows.cpu().numpy() for rows in tables if rows is not None]
-    pairs = f"{len(data)} pairs, checksum {checksum(data.indptr, data.indices)}"
+    pairs = f"{data.n_pairs} pairs, checksum {data.pairs_checksum}"
     content = {}
     if features is not None:
         content["features"] = f"{features.n_features} numbers, checksum {checksum(features.matrix, features.known)}"

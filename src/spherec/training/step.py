@@ -12,7 +12,8 @@ from torch import Tensor
 from spherec import rng
 from spherec.data.features import Features
 from spherec.data.interactions import Interactions
-from spherec.device import keep_freed_memory
+from spherec.data.partitions import HeldInteractions
+from spherec.device import keep_freed_memory, make_table
 from spherec.embedding import Embedding, EmbeddingTable, FeatureMap, FeatureTable, ShardedTable, Share
 from spherec.errors import ArgumentError
 from spherec.geometry import (
@@ -66,7 +67,7 @@ class Run:
                 f"build of {type(config.sampler).__name__} must return an object with sample(users, positives, "
                 f"geometry, generator), got a {type(self.sampler).__name__}"
             )
-        planned = config.plan(len(train)).steps
+        planned = config.plan(train.n_pairs).steps
         self._drawable: Tensor | None = None  # (I,) false for items that are placed by their features alone
         if features is None:
             table = EmbeddingTable(rows, config.optimizer, constraint=config.constraint, planned=planned)
@@ -79,11 +80,13 @@ class Run:
         if share is not None:
             count, in_ball = train.n_items + train.n_users, config.constraint == "ball"
             self.embedding = ShardedTable(table, count, share, pooled=config.sampler.shared, sends_zeros=in_ball)
-        self.geometry = LiveGeometry(self.embedding, config.constraint, config.dim, train.n_items, backend(device))
+        self.geometry = LiveGeometry(
+            self.embedding, config.constraint, config.dim, config.reach, train.n_items, backend(device)
+        )
         self.vectors = LiveVectors(self.embedding, config, train.n_items, device)
         self.held = LiveVectors(table, config, initial.n_items, device)  # of this process; without a share, all
         self.share = share
-        self._weights = _weigh_users(train, config.balance, device) if config.balance else None  # (U,)
+        self._weights = _weigh_users(train, config.balance, device, share) if config.balance else None  # (U,)
         task = GradientTask(
             train.n_items, config.constraint, config.sampler.shared, weighted=bool(config.balance), reach=config.reach
         )
@@ -172,7 +175,7 @@ class Run:
         near, far = squared_distance(user, positive), squared_distance(user, negative)  # (B,), (B, N)
         log_q = negatives.log_q
         if dial is not None:  # a share λ of the reach counts, and a share λ of the bias of sampling is undone
-            reach = 2 * self.config.loss.fold_in_temperature * rows[:, -1]  # (2 B + M,)
+            reach = 2 * self.config.loss.distance_scale * rows[:, -1]  # (2 B + M,)
             near = near - dial * reach[n : 2 * n]
             far = far - dial[:, None] * reach[2 * n :].reshape(negatives.items.shape)
             if log_q is not None:
@@ -249,9 +252,9 @@ class Batches:
         self._pairs = pairs
         self._batch_size = batch_size
 
-    def begin(self, order: Tensor, first: int) -> None:
-        """Begin an epoch: pairs come in this order (E,), those before `first` are done already."""
-        self._order, self._first = order, first
+    def begin(self, epoch: int, first: int) -> None:
+        """Begin an epoch, counted from 0: pairs come in random order, and `first` of them are done already."""
+        self._order, self._first = self._shuffle(len(self._pairs[0]), epoch), first
 
     def step(self) -> tuple[int, int]:
         """Learn from the next batch or several; return the number of pairs and of places for negatives."""
@@ -259,6 +262,12 @@ class Batches:
         self._first += len(batch)
         users, positives = (column[batch].long() for column in self._pairs)
         return len(batch), self._run.step(users, positives)
+
+    def _shuffle(self, n: int, *epoch: int) -> Tensor:
+        """Return the order (n,) of n pairs in an epoch."""
+        return rng.permutation(
+            n, rng.torch_stream(self._run.config.seed, "shuffle", *epoch, device=self._pairs[0].device)
+        )
 
 
 @dataclass(frozen=True)
@@ -268,6 +277,8 @@ class LiveGeometry:
     embedding: Embedding
     constraint: Constraint
     dim: int
+    reach: bool
+    "Whether rows of the embedding have one number more, the reach."
     n_items: int
     kernels: Backend
     before_reading: Callable[[], None] = lambda: None
@@ -280,11 +291,10 @@ class LiveGeometry:
     def items(self, index: Tensor) -> Tensor:
         """Return the vectors (…, D) of item indices (…)."""
         self.before_reading()
-        rows = self.embedding.rows(index.reshape(-1))  # (P, m, d)
-        width = self.dim // len(rows)  # d; an embedding with reach has one number more
-        if rows.shape[-1] > width:
-            rows = rows[..., :width].contiguous()
-        vectors = self.kernels.unit(rows) if self.constraint == "sphere" else rows
+        rows = self.embedding.rows(index.reshape(-1))  # (P, m, d), with reach (P, m, d + 1)
+        if self.reach:
+            rows = rows[..., :-1].contiguous()
+        vectors = self.kernels.unit(rows) if self.constraint == "sphere" else rows  # (P, m, d)
         joined = vectors[0] if len(vectors) == 1 else join_subspaces(vectors.movedim(0, 1))  # (m, D)
         return joined.view(*index.shape, self.dim)
 
@@ -353,7 +363,7 @@ class LiveVectors:
         """Return the reach (I, P) of all items in each subspace, as it adds to a score."""
         starts = range(0, self.n_items, self.block_size)
         blocks = (self.embedding.block(first, min(first + self.block_size, self.n_items)) for first in starts)
-        return torch.cat([rows[..., -1] for rows in blocks]) * self.config.loss.fold_in_temperature
+        return torch.cat([rows[..., -1] for rows in blocks]) * self.config.loss.distance_scale
 
     def _blocks(self, first: int, past: int) -> Iterator[Tensor]:
         for begin in range(first, past, self.block_size):
@@ -391,11 +401,12 @@ def _start(initial: DenseVectors, config: Training) -> tuple[Tensor, Tensor]:
         parts = split_subspaces(rows, config.subspaces)  # (I + U, P, d)
         parts = to_vectors(project(parts, config.constraint), config.constraint)
         items = join_subspaces(parts[: initial.n_items])
-    if config.reach:
-        parts = torch.cat((parts, parts.new_zeros(*parts.shape[:2], 1)), dim=2)
-        if initial.item_reach is not None:
-            parts[: initial.n_items, :, -1] = initial.item_reach / config.loss.fold_in_temperature
-    return parts, items
+    *counts, dim = parts.shape
+    table = make_table((*counts, dim + config.reach), initial.device)
+    table[..., :dim] = parts
+    if config.reach and initial.item_reach is not None:
+        table[: initial.n_items, :, -1] = initial.item_reach / config.loss.distance_scale
+    return table, items
 
 
 def _start_features(
@@ -431,7 +442,10 @@ def _start_features(
     )
 
 
-def _weigh_users(train: Interactions, balance: float, device: torch.device) -> Tensor:
+def _weigh_users(train: Interactions, balance: float, device: torch.device, share: Share | None) -> Tensor:
     """Return the weight of each user's pairs (U,): n^−ρ for n items, 1 on average over pairs."""
     weights = np.maximum(train.items_per_user, 1.0) ** -balance  # (U,)
-    return torch.tensor(weights * len(train) / (weights @ train.items_per_user), dtype=torch.float32, device=device)
+    total = torch.tensor(weights @ train.items_per_user, dtype=torch.float64, device=device)
+    if share is not None and isinstance(train, HeldInteractions):
+        total = share.group.add_up(total)
+    return torch.tensor(weights * train.n_pairs / float(total), dtype=torch.float32, device=device)

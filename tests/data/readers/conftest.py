@@ -11,7 +11,7 @@ import pytest
 
 from spherec.data.events import Events
 from spherec.data.readers import read_events
-from spherec.data.readers.formats import Columns, Reading
+from spherec.data.readers.options import Columns, Reading
 from spherec.data.readers.streaming import read_blocks
 
 

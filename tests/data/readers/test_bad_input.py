@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from spherec.data.cuts import Cut
 from spherec.data.readers import read, read_events
-from spherec.data.readers.formats import Columns, FormatName, Reading
+from spherec.data.readers.options import Columns, FormatName, Reading
 from spherec.errors import ArgumentError, DataError, SpherecError, UnreadValuesWarning
 
 GOOD = "user,item,rating,when\n" + "".join(f"u{n},i{n},{n},2004-01-{n + 1:02}\n" for n in range(9))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spherec import errors
 from spherec.data.readers import read, read_events, streaming
 from spherec.data.readers.delimited import read_delimited
-from spherec.data.readers.formats import Columns, Reading
+from spherec.data.readers.options import Columns, Reading
 
 MISSING = ["", "NaN", "nan", "<NA>", "NULL", "null", "\\N", "None"]
 CELL = st.text(

@@ -9,7 +9,8 @@ import pytest
 from spherec.data.cuts import Cut
 from spherec.data.interactions import Interactions
 from spherec.data.readers import read, read_events
-from spherec.data.readers.formats import FORMATS, FormatName, Reading
+from spherec.data.readers.formats import FORMATS
+from spherec.data.readers.options import FormatName, Reading
 from spherec.datasets import PAPER_DATASETS
 from spherec.errors import ArgumentError, DataError
 

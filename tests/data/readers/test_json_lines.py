@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spherec.data.readers import read_events
-from spherec.data.readers.formats import Reading
+from spherec.data.readers.options import Reading
 from spherec.errors import DataError
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)

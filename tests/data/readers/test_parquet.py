@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from spherec.data.readers import parquet, read, read_events
-from spherec.data.readers.formats import Reading
+from spherec.data.readers.options import Reading
 from spherec.errors import DataError
 
 DAY = datetime.date(1970, 1, 2)

@@ -8,7 +8,8 @@ from spherec.data.cuts import Cut
 from spherec.data.events import Events
 from spherec.data.interactions import Interactions
 from spherec.data.readers import read, read_book_crossing_names, read_events, read_names
-from spherec.data.readers.formats import FORMATS, Columns, Reading
+from spherec.data.readers.formats import FORMATS
+from spherec.data.readers.options import Columns, Reading
 
 pytestmark = pytest.mark.data
 

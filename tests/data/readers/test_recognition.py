@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from spherec.data.cuts import Cut
 from spherec.data.readers import read, read_events
-from spherec.data.readers.formats import Columns, Reading
+from spherec.data.readers.options import Columns, Reading
 from spherec.errors import ArgumentError, DataError, UncutValuesWarning, UnreadValuesWarning
 
 SHA1 = "b80344d063b5ccb3212f76538f3d9e43d87dca9e"
@@ -312,7 +312,7 @@ def test_a_gzip_bomb_is_refused_and_may_be_allowed(write, monkeypatch):
 
 def test_a_parquet_file_of_very_many_rows_is_refused(tmp_path, monkeypatch):
     pl.DataFrame({"user": [1] * 100_000, "item": [1] * 100_000}).write_parquet(tmp_path / "a.parquet")
-    monkeypatch.setattr("spherec.data.files._USUAL_UNPACKED", 1000)
+    monkeypatch.setattr("spherec.data.archive._USUAL_UNPACKED", 1000)
     with pytest.raises(DataError, match="claims 100,000 rows"):
         read(tmp_path / "a.parquet")
 

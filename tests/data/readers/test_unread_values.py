@@ -9,7 +9,7 @@ import pytest
 
 from spherec.data.cuts import Cut
 from spherec.data.readers import read, read_events
-from spherec.data.readers.formats import Columns, Reading
+from spherec.data.readers.options import Columns, Reading
 from spherec.errors import DataError, UnreadValuesWarning
 
 RATED = "user,item,rating\nann,a,5\nbob,b,1\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from spherec.data.events import Events
-from spherec.data.readers.formats import Reading
+from spherec.data.readers.options import Reading
 from spherec.data.readers.recognition import WORD_COUNT, describe_word_count
 from spherec.data.readers.streaming import Block, Collector, read_text
 from spherec.errors import DataError

@@ -6,7 +6,8 @@ from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 
-from spherec.data.readers.formats import FORMATS, Reading, refuse_without_polars
+from spherec.data.readers.formats import FORMATS, refuse_without_polars
+from spherec.data.readers.options import Reading
 
 # In BX-Books.csv, text beyond ASCII is UTF-8, most of it encoded twice, with bytes 0x80 to 0x9f lost as "?":
 _ENCODED_TWICE = re.compile(rb"\xc3\?\xc2([\xa0-\xbf])")  # é came as c3 ? c2 a9

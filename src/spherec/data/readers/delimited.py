@@ -14,7 +14,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from spherec.data.events import Events
-from spherec.data.readers.formats import FORMATS, Reading
+from spherec.data.readers.formats import FORMATS
+from spherec.data.readers.options import Reading
 from spherec.data.readers.streaming import BadCellError, Block, Collector, first_record, read_text
 from spherec.errors import DataError, describe_missing_column
 

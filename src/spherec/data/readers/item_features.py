@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 import scipy.sparse as sp
 
+from spherec.data.archive import is_archive, is_scipy_archive, read_array
 from spherec.data.feature_columns import CountsColumn, Kind
 from spherec.data.features import Features
-from spherec.data.files import is_archive, is_scipy_archive, read_array
-from spherec.data.readers.formats import FORMATS, Reading, detect_format, refuse_without_polars
+from spherec.data.readers.formats import FORMATS, detect_format, refuse_without_polars
 from spherec.data.readers.names import read_item_ids, recognise_item_table
+from spherec.data.readers.options import Reading
 from spherec.errors import ArgumentError, DataError, quote
 
 if TYPE_CHECKING:

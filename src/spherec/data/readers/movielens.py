@@ -5,7 +5,7 @@ from pathlib import Path
 
 from spherec.data.events import Events
 from spherec.data.readers.delimited import read_delimited
-from spherec.data.readers.formats import Reading
+from spherec.data.readers.options import Reading
 from spherec.data.readers.streaming import first_record
 from spherec.errors import DataError
 

@@ -7,10 +7,11 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
-from spherec.data.files import is_archive
+from spherec.data.archive import is_archive
 from spherec.data.readers.book_crossing import read_book_crossing_names
-from spherec.data.readers.formats import Reading, detect_format, recognise, refuse_without_polars
+from spherec.data.readers.formats import detect_format, recognise, refuse_without_polars
 from spherec.data.readers.many import Paths, list_files
+from spherec.data.readers.options import Reading
 from spherec.errors import ArgumentError, DataError
 
 _ID_NAMES = ({"id"},)

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from spherec.data.events import Events
-from spherec.data.readers.formats import Reading
+from spherec.data.readers.options import Reading
 from spherec.data.readers.streaming import BadCellError, Collector, first_lines, read_text
 from spherec.errors import DataError
 

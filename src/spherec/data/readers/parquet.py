@@ -6,9 +6,10 @@ from pathlib import Path
 
 import polars as pl
 
+from spherec.data.archive import largest_unpacked
 from spherec.data.events import Events
-from spherec.data.files import largest_unpacked, refuse_unreadable
-from spherec.data.readers.formats import Reading
+from spherec.data.input_files import refuse_unreadable
+from spherec.data.readers.options import Reading
 from spherec.data.readers.streaming import BadCellError, Collector
 from spherec.errors import DataError, describe_missing_column
 

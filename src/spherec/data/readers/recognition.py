@@ -12,17 +12,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import get_args
 
-from spherec.data.files import is_scipy_archive
+from spherec.data.archive import is_scipy_archive
 from spherec.data.readers.delimited import SEPARATORS, split_fields
-from spherec.data.readers.formats import (
-    FORMATS,
-    VALUE_NAMES,
-    Columns,
-    FormatName,
-    Reading,
-    detect_format,
-    run_options,
-)
+from spherec.data.readers.formats import FORMATS, detect_format
+from spherec.data.readers.options import VALUE_NAMES, Columns, FormatName, Reading, run_options
 from spherec.data.readers.parquet import column_names, first_rows
 from spherec.data.readers.streaming import first_lines
 from spherec.errors import DataError

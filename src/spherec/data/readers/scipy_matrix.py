@@ -7,9 +7,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from spherec.data.archive import read_arrays
 from spherec.data.events import Events
-from spherec.data.files import read_arrays
-from spherec.data.readers.formats import Reading
+from spherec.data.readers.options import Reading
 from spherec.errors import DataError
 
 _REMEDY = "save it again with scipy.sparse.save_npz"

@@ -20,10 +20,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from spherec.data.archive import USUAL_RATIO, largest_unpacked
 from spherec.data.events import Events
-from spherec.data.files import USUAL_RATIO, largest_unpacked, refuse_unreadable
 from spherec.data.ids import factorize, invert
-from spherec.data.readers.formats import Reading, ReadProgress
+from spherec.data.input_files import refuse_unreadable
+from spherec.data.readers.options import Reading, ReadProgress
 from spherec.errors import ArgumentError, DataError
 
 _BLOCK_BYTES = 1 << 24

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from spherec.data.archive import checksum
 from spherec.data.feature_columns import unit_rows
 from spherec.data.features import Features
-from spherec.data.files import checksum
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, quote
 from spherec.experiments.comparison.base import ComparedModel, FitContext

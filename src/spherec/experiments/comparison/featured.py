@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from spherec.data.archive import checksum
 from spherec.data.features import Features
-from spherec.data.files import checksum
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.errors import ArgumentError, quote

@@ -28,17 +28,17 @@ _UP = tl.constexpr(1024.0)  # by which p is scaled, so that small ones keep thei
 
 
 def softmin_gradient(
-    rows: Tensor,  # (P, 2 B + N, d) of B users, B positives, N negatives; with reach (P, 2 B + N, d + 1)
-    valid: Tensor,  # (B, N)
-    log_q: Tensor | None,  # (1, N)
-    weights: Tensor | None,  # (B,) of pairs
-    dial: Tensor | None,  # (B,) λ of pairs; None without reach
+    rows: Tensor,
+    valid: Tensor,
+    log_q: Tensor | None,
+    weights: Tensor | None,
+    dial: Tensor | None,
     *,
     temperature: float,
     gamma: float,
     n_items: int,
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradient, shaped as the rows, and in parts (3, P B): loss, active pairs, places without a negative."""
+    """Return the gradient, shaped as the rows, and the sums of `Backend.softmin_gradient` in parts (3, P B)."""
     (parts, count, width), (pairs, pool) = rows.shape, valid.shape
     dim = width - (dial is not None)
     padded, stride = (triton.cdiv(size, _ALIGNED) * _ALIGNED for size in (dim, pool))

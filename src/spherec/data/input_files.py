@@ -1,0 +1,127 @@
+"""Input files: what is at a path, their text or bytes, and one error for every way in which reading fails."""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spherec.errors import ArgumentError, DataError, quote, shorten
+
+ALIGNMENT = 64
+"""Bytes: arrays begin at multiples of this, where arithmetic is fastest."""
+
+
+class DamagedFileError(Exception):
+    """A file does not hold what it declares; `reading_file` makes a `DataError` of it that names the file."""
+
+
+@contextmanager
+def reading_file(
+    path: str | os.PathLike[str], *, damage: type[Exception] | tuple[type[Exception], ...], remedy: str
+) -> Iterator[Path]:
+    """Raise a `DataError` for every way in which reading a file inside this block fails.
+
+    Args:
+        path: The file; yielded as a `Path`.
+        damage: The exceptions that the container's own library raises on damaged bytes.
+        remedy: How to get an intact file, for the message.
+    """
+    path = Path(check_path(path))
+    if find_kind(path) not in ("file", "nothing"):
+        raise DataError(f"cannot read {path}: it is not a file; check the path")
+    try:
+        yield path
+    except DataError:
+        raise
+    except FileNotFoundError:
+        raise DataError(f"cannot read {path}: there is no such file; check the path") from None
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+    except DamagedFileError as error:
+        raise DataError(f"{path} is damaged: {error}; {remedy}") from None
+    except MemoryError:
+        raise DataError(f"cannot read {path}: memory is short; free some, or {remedy}") from None
+    except damage as error:
+        raise DataError(f"{path} is damaged or not made by spherec ({shorten(error)}); {remedy}") from None
+
+
+def check_path(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """Return the path; raise an `ArgumentError` unless it can name a file."""
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        raise ArgumentError(f"a path must be text or a Path, got {quote(path)}")
+    if not os.fspath(path):
+        raise ArgumentError("a path must not be empty; name a file")
+    if "\0" in os.fspath(path):
+        raise ArgumentError(f"a path must not have a NUL character in it, got {quote(os.fspath(path))}")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise ArgumentError(f"a path must not have half a character in it, got {quote(os.fspath(path))}") from None
+    return path
+
+
+def find_kind(path: str | os.PathLike[str]) -> Literal["file", "folder", "other", "nothing"]:
+    """Return what is at a path: a regular file, a folder, a pipe or device, or nothing that can be reached."""
+    try:
+        mode = Path(check_path(path)).stat().st_mode
+    except OSError:  # also a name that is too long, and links in a circle
+        return "nothing"
+    return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else "other"
+
+
+def refuse_unreadable(path: str | os.PathLike[str]) -> None:
+    """Raise a `DataError` for a path that is not a readable file."""
+    kind = find_kind(path)
+    if kind == "folder":
+        raise DataError(f"{path} is a folder; name the file in it")
+    if kind == "other":
+        raise DataError(f"{path} is a pipe or a device; write its content to a file first")
+    try:
+        open(path, "rb").close()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+
+
+def read_text_file(path: str | os.PathLike[str], largest: int) -> str:
+    """Return the content of a text file in UTF-8 of at most `largest` bytes."""
+    refuse_unreadable(path)
+    try:
+        with open(path, "rb") as file:
+            content = file.read(largest + 1)
+        if len(content) > largest:
+            raise DataError(f"{path} is larger than {largest:,} bytes, which is too much here; check the path")
+        return content.decode("utf-8")
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path} is not text in UTF-8; save it as UTF-8") from None
+
+
+def read_bytes(file: BinaryIO, begin: int, size: int, *, mmap: bool = False) -> NDArray[np.uint8]:
+    """Return `size` bytes of an open file from `begin` on; writing to them does not change the file.
+
+    They are read into memory, where nothing that happens to the file reaches them, and begin at a multiple of 64 bytes.
+    Mapped bytes are only as good as the file: where it is overwritten they change, and where it is truncated, reading
+    them ends the process.
+    """
+    if begin + size > os.fstat(file.fileno()).st_size:
+        raise DamagedFileError(f"it is truncated, {os.fstat(file.fileno()).st_size:,} bytes of {begin + size:,}")
+    if mmap and size:
+        return np.memmap(file, dtype=np.uint8, mode="c", offset=begin, shape=(size,)).view(np.ndarray)
+    room = np.empty(size + ALIGNMENT, dtype=np.uint8)
+    content = room[-room.ctypes.data % ALIGNMENT :][:size]
+    file.seek(begin)
+    if file.readinto(content.data) != size:  # type: ignore[attr-defined]
+        raise DamagedFileError("it was truncated while it was read")
+    return content
+
+
+def describe_damage(error: Exception) -> str:
+    """Return in a few words what is wrong with the content of a file, for a message."""
+    missing = isinstance(error, KeyError) and len(error.args) == 1
+    return shorten(f"{error.args[0]} is missing" if missing else str(error) or type(error).__name__)
