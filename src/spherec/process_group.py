@@ -25,7 +25,8 @@ class ProcessGroup:
         self.rank, self.size = distributed.get_rank(), distributed.get_world_size()
         self.sent_bytes = 0
         "Bytes that this process has sent to others so far."
-        self._device = device
+        self.device = device
+        "Device of the tensors that are sent."
 
     def exchange(self, rows: Tensor, counts: Sequence[int], sizes: Sequence[int]) -> Tensor:
         """Send the first counts[0] rows to process 0, the next counts[1] to process 1 …; return what they send.
@@ -41,14 +42,14 @@ class ProcessGroup:
 
     def exchange_sizes(self, counts: Sequence[int]) -> list[int]:
         """Tell each process how many rows it will get; return how many come from each."""
-        sizes = self.exchange(torch.tensor(counts, device=self._device), [1] * self.size, [1] * self.size)
+        sizes = self.exchange(torch.tensor(counts, device=self.device), [1] * self.size, [1] * self.size)
         return [int(size) for size in sizes.tolist()]
 
     def agree(self, *flags: bool) -> list[bool]:
         """Return for each flag whether it is set in any process."""
         if self.size == 1:
             return list(flags)
-        raised = torch.tensor(flags, dtype=torch.int32, device=self._device)
+        raised = torch.tensor(flags, dtype=torch.int32, device=self.device)
         with _noticing_losses():
             distributed.all_reduce(raised, distributed.ReduceOp.MAX)
         return [bool(flag) for flag in raised.tolist()]
