@@ -1,7 +1,7 @@
 """Measure how long a fit takes until its lists are as good as they are: seconds, and the quality on a test part.
 
     python benchmarks/fit_time.py TRAIN.npz TEST.npz [--preset accurate] [--epochs 10,30] [--seeds 1] [-k 20]
-    python benchmarks/fit_time.py book-crossing [--folds 4] [--preset fast] [--change dim=1024 effort=1]
+    python benchmarks/fit_time.py book-crossing [--folds 4] [--preset fast] [--change dim=1024 effort=0.8]
 
 The parts are prepared files of one split. A single file, or the embedded data set, is split into the folds of `spherec
 compare`. A fit is timed from the data in memory to the vectors on the device. The

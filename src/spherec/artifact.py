@@ -103,6 +103,8 @@ class Artifact:
     "The map that places items by their features; None if it was trained without."
     is_part: bool = False
     "True if it has only some of the users or items of a file."
+    shards: tuple[str, ...] = ()
+    "Names of the shards of the file that it was loaded from."
 
     @classmethod
     def of(cls, trained: Trained, data: Interactions, features: Features | None = None) -> "Artifact":
@@ -260,7 +262,8 @@ class Artifact:
             fold_in = _read_fold_in(arrays, manifest, data.n_items)
             features, learned = _read_features(arrays, manifest, data, config)
             ended, checked = manifest["ended"], manifest["checksum"]
-            return cls(vectors, data, config, history, ended, checked, fold_in, features, learned, is_part)
+            shards = tuple(name for name, _ in manifest.get("shards", ()))
+            return cls(vectors, data, config, history, ended, checked, fold_in, features, learned, is_part, shards)
         except Exception as error:  # whatever forged content raises
             raise DataError(f"{path} is damaged ({describe_damage(error)}); train it again") from None
 
@@ -270,7 +273,7 @@ def estimate_model(data: Interactions, config: Training, features: Features | No
     rows = data.n_users + data.n_items
     reach = 4 * config.subspaces if config.reach else 0
     content = 0 if features is None else features.matrix.nbytes + 4 * features.n_features * config.dim
-    pairs = data.indptr.nbytes + data.indices.nbytes
+    pairs = data.indptr.nbytes + 4 * data.n_pairs
     return rows * (4 * config.dim + 24) + data.n_items * reach + pairs + content + 10_000
 
 

@@ -6,6 +6,7 @@ Every method of a group is called by all its processes, in the same order. Where
 
 import atexit
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -16,6 +17,9 @@ from torch import Tensor, distributed
 from spherec.errors import ArgumentError, LostProcessError
 
 _SECONDS_TO_REPORT = 5
+_BACKENDS = {"cuda": "nccl", "cpu": "gloo"}
+# gloo has no error type for it, only these messages of its transport.
+_LOSS = re.compile(r"[Cc]onnection (closed|reset|refused)|[Bb]roken pipe|[Tt]imed out|[Tt]imeout|[Ss]ocket")
 
 
 class ProcessGroup:
@@ -109,22 +113,21 @@ def join_group(device: torch.device) -> ProcessGroup | None:
     """Return the group that this process belongs to; None if it trains alone.
 
     The group is the one that the caller has made with `torch.distributed`, or that of torchrun: gloo for CPUs, NCCL for
-    GPUs, each process with the GPU of its number on this machine. One process with a GPU trains alone: then its steps
-    can be recorded as a graph.
+    GPUs, each process with the GPU of its number on this machine.
     """
     if not distributed.is_available():
         return None
     if not distributed.is_initialized():
         if not is_started_by_torchrun():
             return None
-        _join_torchrun("nccl" if device.type == "cuda" else "gloo")
+        _join_torchrun(_BACKENDS[device.type])
         atexit.register(_leave)
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", torch.cuda.current_device())))
-    if (backend := distributed.get_backend()) not in (needed := {"cuda": "nccl", "cpu": "gloo"}[device.type]):
-        raise ArgumentError(f"the process group has the backend {backend}, but device {device.type} needs {needed}")
-    group = ProcessGroup(device)
-    return None if group.size == 1 and device.type == "cuda" else group
+    backends, needed = distributed.get_backend_config(), f"{device.type}:{_BACKENDS[device.type]}"
+    if needed not in backends.split(","):
+        raise ArgumentError(f"the process group has the backends {backends}, but this device needs {needed}")
+    return ProcessGroup(device)
 
 
 def _join_torchrun(backend: str) -> None:
@@ -159,9 +162,12 @@ def _leave() -> None:
 
 @contextmanager
 def _noticing_losses() -> Iterator[None]:
+    """Raise a `LostProcessError` if the block fails because another process is gone."""
     try:
         yield
     except RuntimeError as error:
+        if not isinstance(error, distributed.DistError) and not _LOSS.search(str(error)):
+            raise
         raise LostProcessError(
             "a process of this run has ended before the others; start the run again with --resume to continue from its "
             "last checkpoint"

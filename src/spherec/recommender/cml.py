@@ -18,6 +18,7 @@ from spherec.artifact import Artifact, estimate_model
 from spherec.data.ids import Unknown
 from spherec.data.interactions import Interactions, Orientation, as_interactions
 from spherec.data.output_files import lock_output, refuse_lack_of_room, refuse_unwritable
+from spherec.data.partitions import HeldInteractions, PartitionedInteractions
 from spherec.data.shards import WHOLE, Portion
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, quote, suggest
@@ -188,7 +189,8 @@ class CML(TrainedModel):
         all call `fit` with the same arguments. Process 0 has the model afterwards, shows progress and writes `output`.
 
         Args:
-            data: `Interactions`, a pandas or polars data frame, or a matrix.
+            data: `Interactions`, a pandas or polars data frame, a matrix, or `PartitionedInteractions`, of which each
+                process reads the pairs of its own users alone.
             user: Column of the users, for a data frame.
             item: Column of the items, for a data frame.
             name: Column of the items' names, for a data frame.
@@ -210,7 +212,13 @@ class CML(TrainedModel):
                 the epoch in progress and the history. Where a bar is shown, advice about the settings comes before it,
                 each sentence once in a process.
         """
-        interactions = as_interactions(data, user=user, item=item, name=name, orientation=orientation)
+        group = join_group(resolve(self.device))
+        if in_shards and (output is None or group is None):
+            raise ArgumentError("in_shards is for several processes that write an output; start them with torchrun")
+        if isinstance(data, PartitionedInteractions):
+            interactions = data.read() if group is None else data.hold(group.rank, group.size)
+        else:
+            interactions = as_interactions(data, user=user, item=item, name=name, orientation=orientation)
         features = None
         if item_features is not None:
             features = fit_features(item_features, interactions, item)
@@ -219,22 +227,19 @@ class CML(TrainedModel):
             interactions = extend_items(interactions, [features.item_ids[int(at)] for at in strange], None)
             features = features.align(interactions.item_ids)
 
-        group = join_group(resolve(self.device)) if in_shards else None
-        if in_shards and (output is None or group is None):
-            raise ArgumentError("in_shards is for several processes that write an output; start them with torchrun")
-
         def keep(trained: Trained) -> None:
-            content = Artifact.of(trained, interactions, features)
-            if group is not None and output is not None:
-                content.save_together(output, group)
+            held = isinstance(interactions, HeldInteractions)
+            if in_shards and group is not None and output is not None:
+                own = data.with_ids(interactions) if held and is_first else interactions
+                Artifact.of(trained, own, features).save_together(output, group)
                 return
-            self._current = ModelState.of(content)
+            self._current = ModelState.of(Artifact.of(trained, data.read() if held else interactions, features))
             if output is not None:
                 self.save(output)
 
         is_first = is_first_process()
         with self._writing, _reserve(output) if output is not None and is_first else nullcontext():
-            learned, validate = hold_out(interactions, self.config, validation)
+            learned, validate = hold_out(interactions, self.config, validation, group)
             if output is not None and is_first:
                 sizes = {output: estimate_model(interactions, self.config, features)}
                 if checkpoint is not None:
@@ -261,7 +266,7 @@ class CML(TrainedModel):
                 )
             if output is None and is_first:
                 keep(trained)
-            elif group is not None and output is not None:
+            elif in_shards and group is not None and output is not None:
                 own = group.rank, group.size
                 self._current = ModelState.of(Artifact.load(output, mmap=True, users=own, items=own))
         return self
@@ -525,9 +530,10 @@ def show_progress(
                 _advised.add(sentence)
                 with suppress(OSError):  # a log that cannot be written must not end the run
                     Console(stderr=True, soft_wrap=True).print(sentence, style="dim", markup=False, highlight=False)
-        plan = config.plan(len(data))
-        estimate = Estimate(plan, len(data), stops_early=validate is not None and plan.validate_every < plan.epochs)
-        with _show_bar(plan.epochs, len(data), VALIDATION_METRIC, estimate) as callback:
+        pairs = data.n_pairs
+        plan = config.plan(pairs)
+        estimate = Estimate(plan, pairs, stops_early=validate is not None and plan.validate_every < plan.epochs)
+        with _show_bar(plan.epochs, pairs, VALIDATION_METRIC, estimate) as callback:
             yield callback
 
 
