@@ -4,7 +4,7 @@ docs/artifact.md describes its layout. Rows may be in shards, files of their own
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from typing import Any, get_args
@@ -108,12 +108,13 @@ class Artifact:
 
     @classmethod
     def of(cls, trained: Trained, data: Interactions, features: Features | None = None) -> "Artifact":
-        """Return the content of the file for a run on `data`, with `features` of its items."""
+        """Return the content of the file for a run on `data`, without its weights, with `features` of its items."""
         vectors, learned = trained.vectors.to(torch.device("cpu")), trained.feature_map
         if learned is not None:
             learned = FeatureMap(learned.weights.cpu(), learned.lengths.cpu())
+        pairs = data if data.weights is None else replace(data, weights=None)
         return cls(
-            vectors, data, trained.config, trained.history, trained.ended, features=features, feature_map=learned
+            vectors, pairs, trained.config, trained.history, trained.ended, features=features, feature_map=learned
         )
 
     @property

@@ -124,8 +124,17 @@ class ReadOptions:
         typer.Option(help="Column of item ids; usual names such as movieId are recognised.", rich_help_panel=TABLE),
     ] = "item"
     value_column: Annotated[
-        str | None, typer.Option(help="Column of ratings or counts, for --min-value.", rich_help_panel=TABLE)
+        str | None,
+        typer.Option(help="Column of ratings or counts, for --min-value and --weigh.", rich_help_panel=TABLE),
     ] = None
+    weigh: Annotated[
+        bool,
+        typer.Option(
+            "--weigh",
+            help="Weigh pairs in training by their ratings or counts: ln(1 + value), 1 on average for each user.",
+            rich_help_panel=TABLE,
+        ),
+    ] = False
     time_column: Annotated[
         str | None, typer.Option(help="Column of times: numbers or dates.", rich_help_panel=TABLE)
     ] = None
@@ -337,6 +346,7 @@ class Source(ReadOptions):
                 duplicates=self.duplicates,
                 cut=cut,
                 items=self.items_file,
+                weigh=self.weigh,
                 on_unread=unread.append,
                 on_uncut=lambda lowest, highest: uncut.append((lowest, highest)),
                 on_merged=merged.append,

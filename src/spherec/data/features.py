@@ -401,7 +401,7 @@ class _AppendedFeatures(Features):
         self.__dict__.update(fields)
 
     @cached_property
-    def matrix(self) -> NDArray[np.float32]:  # type: ignore[override]
+    def matrix(self) -> NDArray[np.float32]:
         """(I, F) the numbers, read-only; zeros for items without features."""
         matrix = np.concatenate(self.__dict__["_blocks"])
         matrix.setflags(write=False)

@@ -173,6 +173,7 @@ class CML(TrainedModel):
         user: str | None = None,
         item: str | None = None,
         name: str | None = None,
+        weight: str | None = None,
         orientation: Orientation | None = None,
         item_features: Any | None = None,
         validation: float | None = None,
@@ -194,6 +195,8 @@ class CML(TrainedModel):
             user: Column of the users, for a data frame.
             item: Column of the items, for a data frame.
             name: Column of the items' names, for a data frame.
+            weight: Column by which pairs are weighed, for a data frame: counts of plays, ratings. Those of repeated
+                pairs add up. By default all pairs weigh the same.
             orientation: "users x items" or "items x users", for a matrix.
             item_features: What is known about items besides who has them: `Features`, a data frame with the ids in the
                 column `item`, or a matrix with a row for each item of the data. Items may be without features. Items
@@ -218,7 +221,8 @@ class CML(TrainedModel):
         if isinstance(data, PartitionedInteractions):
             interactions = data.read() if group is None else data.hold(group.rank, group.size)
         else:
-            interactions = as_interactions(data, user=user, item=item, name=name, orientation=orientation)
+            columns = {"user": user, "item": item, "name": name, "weight": weight}
+            interactions = as_interactions(data, **columns, orientation=orientation)
         features = None
         if item_features is not None:
             features = fit_features(item_features, interactions, item)

@@ -50,10 +50,11 @@ class CudaFeatures:
 
     def learn(self, gradient: Tensor, keep: Tensor | None = None) -> Tensor:
         """Return the gradient (P, F + 1, d) of W, from that of the raw rows (P, m, d); 0 follows where `keep` is 0."""
-        largest = torch.linalg.vector_norm(gradient, float("inf"))
+        largest: Tensor = torch.linalg.vector_norm(gradient, float("inf"))
         rounded = _round(gradient, len(self._last), largest, keep)  # (P, m, d')
         learned = multiply_halves(self._last.T.expand(len(gradient), -1, -1), rounded)  # (P, F', d')
-        return learned[:, : self._size, : gradient.shape[2]] * (largest / _TOP)
+        scaled: Tensor = learned[:, : self._size, : gradient.shape[2]] * (largest / _TOP)
+        return scaled
 
 
 def _round(matrices: Tensor, height: int, largest: Tensor | None = None, keep: Tensor | None = None) -> Tensor:
