@@ -273,7 +273,12 @@ def estimate_model(data: Interactions, config: Training, features: Features | No
     """Return about how many bytes the file of a model of this data takes."""
     rows = data.n_users + data.n_items
     reach = 4 * config.subspaces if config.reach else 0
-    content = 0 if features is None else features.matrix.nbytes + 4 * features.n_features * config.dim
+    content = 0
+    if features is not None:
+        fitted, _ = features.transformation.to_arrays()
+        content = (
+            sum(array.nbytes for array in (features.matrix, *fitted.values())) + 4 * features.n_features * config.dim
+        )
     pairs = data.indptr.nbytes + 4 * data.n_pairs
     return rows * (4 * config.dim + 24) + data.n_items * reach + pairs + content + 10_000
 

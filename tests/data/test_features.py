@@ -469,3 +469,11 @@ def test_appended_features_are_those_of_all_items():
         assert not one.matrix.flags.writeable
         assert list(one.item_ids) == list(range(12))
     np.testing.assert_array_equal(both.matrix, features.matrix[:8])
+
+
+@pytest.mark.parametrize("empty", [[None, None], [float("nan"), float("nan")]], ids=["None", "NaN"])
+def test_a_column_without_any_vector_is_missing(frame_of, empty):
+    fitted = Features.from_frame(frame_of({"i": [1, 2], "v": [[0.5, 1.5], [1.0, 0.5]]}), item="i")
+    others = fitted.transform(frame_of({"i": [3, 4], "v": empty}))
+    assert not others.known.any()
+    assert others.left_out == (("v: missing", 2),)

@@ -601,6 +601,8 @@ def _to_vectors(name: str, cells: NDArray[Any], size: int | None) -> tuple[NDArr
                 vectors[row] = [np.nan if number is None else number for number in cell]
             except (TypeError, ValueError, OverflowError):
                 raise DataError(f"column {quote(name)}, row {row}: {quote(cell)} is not a list of numbers") from None
+    elif cells.ndim == 1 and size is not None and np.isnan(cells).all():  # a column without any vector
+        vectors = np.full((len(cells), size), np.nan)
     else:
         vectors = cells if cells.ndim == 2 else cells[:, None]
     if size is not None and vectors.shape[1] != size:
