@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import gc
 import os
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,6 +42,16 @@ class SkippedIfPackagesAreMissing(pytest.Module):
 
 def pytest_pycollect_makemodule(module_path, parent):
     return SkippedIfPackagesAreMissing.from_parent(parent, path=module_path)
+
+
+def pytest_collection_finish():
+    """Keep what is imported out of later collections of garbage: each would walk through millions of objects."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure():
+    gc.unfreeze()  # so that nothing is left when the interpreter ends, which some packages complain about
 
 
 @pytest.fixture(scope="session")
