@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -52,6 +53,19 @@ def pytest_collection_finish():
 
 def pytest_unconfigure():
     gc.unfreeze()  # so that nothing is left when the interpreter ends, which some packages complain about
+
+
+@pytest.fixture
+def hide(monkeypatch):
+    """Make a package look as if it were not installed to the modules named, which are then imported once more."""
+
+    def hide(package: str, *modules: str) -> None:
+        again = tuple(f"{name}." for name in (package, *modules))
+        for module in [module for module in sys.modules if f"{module}.".startswith(again)]:
+            monkeypatch.delitem(sys.modules, module)
+        monkeypatch.setitem(sys.modules, package, None)
+
+    return hide
 
 
 @pytest.fixture(scope="session")

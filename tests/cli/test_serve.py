@@ -1,7 +1,6 @@
 """`spherec serve`: what is wrong is said in one sentence before anything listens."""
 
 import socket
-import sys
 
 import pytest
 
@@ -48,11 +47,8 @@ def test_a_port_in_use_is_named(spherec, model):
 
 
 @pytest.mark.parametrize("absent", ["fastapi", "uvicorn", "httptools"])
-def test_a_missing_package_is_named_with_the_remedy(spherec, absent, monkeypatch):
-    again = (f"{absent}.", "spherec.serve.", "uvicorn.protocols.http.httptools_impl.")  # to be imported once more
-    for module in [module for module in sys.modules if f"{module}.".startswith(again)]:
-        monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, absent, None)
+def test_a_missing_package_is_named_with_the_remedy(spherec, absent, hide):
+    hide(absent, "spherec.serve", "uvicorn.protocols.http.httptools_impl")
     done = spherec("serve", "no-such-model.spherec")
     assert done.code == 2
     assert done.err.count("\n") == 1, done.err
