@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: house demo test browser faults check docs bench growth fuzz clean
+.PHONY: house demo test browser ray faults check docs bench growth fuzz clean
 
 demo: $(VENV)/installed  ## train the paper's model on the embedded data and recommend books
 	$(BIN)/spherec demo --force
@@ -21,6 +21,10 @@ FUZZ_SEED ?=
 
 fuzz: $(VENV)/installed  ## hostile files, words and values, for FUZZ_SECONDS; failing inputs go to tests/fuzz/cases
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS) --seed '$(FUZZ_SEED)'
+
+ray: $(VENV)/installed  ## lists for everybody on a local cluster of Ray
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[ray]'
+	$(BIN)/python -m pytest -m slow -rs tests/export/test_ray.py
 
 faults: $(VENV)/installed  ## the slow tests: runs killed at every call on their files, damaged indexes, threads, forks
 	$(BIN)/python -m pytest -m 'slow and not gpu'

@@ -124,9 +124,8 @@ def measure_steps(path: Path, device: torch.device, steps: int, rounds: int) -> 
         seconds: dict[str, list[float]] = {kind: [] for kind in runs}
         with threads_for(config.batch_size, device):
             for number in range(rounds + 1):  # the first compiles
-                order = rng.permutation(len(data), rng.torch_stream(0, "shuffle", number, device=device))
                 for kind, batches in runs.items():
-                    batches.begin(order, 0)
+                    batches.begin(number, 0)
                     synchronize(device)
                     began, pairs = time.perf_counter(), 0
                     while pairs < min(steps * config.batch_size, len(data) - config.batch_size):

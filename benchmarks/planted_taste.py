@@ -121,9 +121,15 @@ def main() -> None:
         good = this[-1:] if record["ndcg"] is None else [one for one in this if one["ndcg"] >= record["ndcg"]]
         best = min(good, key=lambda one: float(one["seconds"]), default=None)
         ratio = "never" if best is None else f"{record['seconds'] / best['seconds']:.1f} times sooner, {describe(best)}"
-        print(f"{describe(record)} of the other tree: this tree is as good {ratio}")
+        verb = "is done" if record["ndcg"] is None else "is as good"
+        print(f"{describe(record)} of the other tree: this tree {verb} {ratio}")
     if arguments.record:
-        record = {"command": " ".join(["python", *sys.argv]), "pairs": len(data), "this": this, "other": other}
+        from spherec.device import resolve
+        from spherec.experiments.environment import environment_of
+
+        environment = environment_of(resolve(arguments.device)) | {"threads": arguments.threads}
+        command = " ".join(["python", *sys.argv])
+        record = {"command": command, "environment": environment, "pairs": len(data), "this": this, "other": other}
         arguments.record.write_text(json.dumps(record, indent=1) + "\n")
 
 

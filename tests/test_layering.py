@@ -34,7 +34,6 @@ NEIGHBOURS = {
     "embedding": {"optim"},
     "evaluation": {"training"},
     "recommender": {"artifact"},
-    "item_map": {"artifact"},
     "cli": {"export", "serve", "bench"},
 }
 POLARS_ONLY_IN = (

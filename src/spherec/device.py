@@ -2,10 +2,11 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Literal, TypeVar, get_args
 
+import numpy as np
 import torch
 
 from spherec.errors import ArgumentError, quote
@@ -50,6 +51,15 @@ def keep_freed_memory() -> None:
     ever freed, if that is at most 32 MiB: so one is allocated here, which touches no memory, and freed at once.
     """
     torch.empty(_LARGEST_KEPT, dtype=torch.uint8)
+
+
+def make_table(shape: tuple[int, ...], device: torch.device) -> torch.Tensor:
+    """Return a table of zeros whose rows will be read in random order.
+
+    On a CPU, NumPy asks the system for pages of 2 MB where it can. With the usual pages of 4 KB nearly every row of a
+    large table needs a walk through the page tables before it is read.
+    """
+    return torch.from_numpy(np.zeros(shape, np.float32)) if device.type == "cpu" else torch.zeros(shape, device=device)
 
 
 def records_graphs(device: torch.device) -> bool:
@@ -122,11 +132,30 @@ def split_work(n: int, operations: int) -> list[slice]:
 
 
 def run_at_once(tasks: Sequence[Callable[[], _Result]]) -> list[_Result]:
-    """Return the results of tasks, which the threads of this step compute at once. They are not for autograd."""
+    """Return the results of tasks, which the threads of this step compute at once. They are not for autograd.
+
+    This thread takes its share of the tasks, unless it has several threads of torch.
+    """
     threads: ThreadPoolExecutor | None = getattr(_step, "threads", None)
     if threads is None or len(tasks) == 1:
         return [task() for task in tasks]
-    return [future.result() for future in [threads.submit(task) for task in tasks]]
+    results: dict[int, _Result] = {}
+    waiting = iter(enumerate(tasks))
+
+    def work() -> None:
+        for number, task in waiting:
+            results[number] = task()
+
+    is_alone = torch.get_num_threads() == 1
+    others = [threads.submit(work) for _ in range(min(_step.count, len(tasks)) - is_alone)]
+    try:
+        if is_alone:
+            work()
+    finally:
+        wait(others)
+    for other in others:
+        other.result()  # raises what the task did
+    return [results[number] for number in range(len(tasks))]
 
 
 def settle_thread() -> None:

@@ -3,6 +3,7 @@
 * SpherecError
   * ArgumentError            (ValueError)    a parameter is outside its range
   * DataError                (ValueError)    the input cannot be used: a file, a row, a column, a data frame
+    * LockedOutputError                      … because another run is writing it
   * UnknownIdError           (LookupError)   ids that the data does not hold
   * TrainingError            (RuntimeError)  a run cannot continue
     * NotEnoughMemoryError                   … because memory is short
@@ -49,6 +50,10 @@ class ArgumentError(SpherecError, ValueError):
 
 class DataError(SpherecError, ValueError):
     """The input cannot be used as it is."""
+
+
+class LockedOutputError(DataError):
+    """A file cannot be written because another run is writing it."""
 
 
 class UnknownIdError(SpherecError, LookupError):

@@ -25,6 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from spherec.device import make_table
 from spherec.errors import ArgumentError, check_number, quote
 from spherec.geometry import Constraint
 from spherec.kernels import Backend, backend
@@ -86,7 +87,8 @@ class DenseAdam:
         device = table.device
         last = torch.zeros(len(table), dtype=torch.int64, device=device)
         steps = torch.zeros(1, dtype=torch.int64, device=device)
-        self._state = AdamState(table, torch.zeros_like(table), torch.zeros_like(table), last, steps)
+        mean, square = (make_table(table.shape, device) for _ in range(2))
+        self._state = AdamState(table, mean, square, last, steps)
         sums = (torch.tensor(values, device=device) for values in _make_tables(config, planned))
         self._rates = AdamRates(config.learning_rate, config.epsilon, config.beta1, config.beta2, *sums)
         self._rows = (kernels or backend(device)).adam(self._state, self._rates, ball=constraint == "ball")

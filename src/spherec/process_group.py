@@ -6,6 +6,7 @@ Every method of a group is called by all its processes, in the same order. Where
 
 import atexit
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -16,6 +17,9 @@ from torch import Tensor, distributed
 from spherec.errors import ArgumentError, LostProcessError
 
 _SECONDS_TO_REPORT = 5
+_BACKENDS = {"cuda": "nccl", "cpu": "gloo"}
+# gloo has no error type for it, only these messages of its transport.
+_LOSS = re.compile(r"[Cc]onnection (closed|reset|refused)|[Bb]roken pipe|[Tt]imed out|[Tt]imeout|[Ss]ocket")
 
 
 class ProcessGroup:
@@ -25,7 +29,8 @@ class ProcessGroup:
         self.rank, self.size = distributed.get_rank(), distributed.get_world_size()
         self.sent_bytes = 0
         "Bytes that this process has sent to others so far."
-        self._device = device
+        self.device = device
+        "Device of the tensors that are sent."
 
     def exchange(self, rows: Tensor, counts: Sequence[int], sizes: Sequence[int]) -> Tensor:
         """Send the first counts[0] rows to process 0, the next counts[1] to process 1 …; return what they send.
@@ -41,14 +46,14 @@ class ProcessGroup:
 
     def exchange_sizes(self, counts: Sequence[int]) -> list[int]:
         """Tell each process how many rows it will get; return how many come from each."""
-        sizes = self.exchange(torch.tensor(counts, device=self._device), [1] * self.size, [1] * self.size)
+        sizes = self.exchange(torch.tensor(counts, device=self.device), [1] * self.size, [1] * self.size)
         return [int(size) for size in sizes.tolist()]
 
     def agree(self, *flags: bool) -> list[bool]:
         """Return for each flag whether it is set in any process."""
         if self.size == 1:
             return list(flags)
-        raised = torch.tensor(flags, dtype=torch.int32, device=self._device)
+        raised = torch.tensor(flags, dtype=torch.int32, device=self.device)
         with _noticing_losses():
             distributed.all_reduce(raised, distributed.ReduceOp.MAX)
         return [bool(flag) for flag in raised.tolist()]
@@ -108,22 +113,21 @@ def join_group(device: torch.device) -> ProcessGroup | None:
     """Return the group that this process belongs to; None if it trains alone.
 
     The group is the one that the caller has made with `torch.distributed`, or that of torchrun: gloo for CPUs, NCCL for
-    GPUs, each process with the GPU of its number on this machine. One process with a GPU trains alone: then its steps
-    can be recorded as a graph.
+    GPUs, each process with the GPU of its number on this machine.
     """
     if not distributed.is_available():
         return None
     if not distributed.is_initialized():
         if not is_started_by_torchrun():
             return None
-        _join_torchrun("nccl" if device.type == "cuda" else "gloo")
+        _join_torchrun(_BACKENDS[device.type])
         atexit.register(_leave)
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", torch.cuda.current_device())))
-    if (backend := distributed.get_backend()) not in (needed := {"cuda": "nccl", "cpu": "gloo"}[device.type]):
-        raise ArgumentError(f"the process group has the backend {backend}, but device {device.type} needs {needed}")
-    group = ProcessGroup(device)
-    return None if group.size == 1 and device.type == "cuda" else group
+    backends, needed = distributed.get_backend_config(), f"{device.type}:{_BACKENDS[device.type]}"
+    if needed not in backends.split(","):
+        raise ArgumentError(f"the process group has the backends {backends}, but this device needs {needed}")
+    return ProcessGroup(device)
 
 
 def _join_torchrun(backend: str) -> None:
@@ -158,9 +162,12 @@ def _leave() -> None:
 
 @contextmanager
 def _noticing_losses() -> Iterator[None]:
+    """Raise a `LostProcessError` if the block fails because another process is gone."""
     try:
         yield
     except RuntimeError as error:
+        if not isinstance(error, distributed.DistError) and not _LOSS.search(str(error)):
+            raise
         raise LostProcessError(
             "a process of this run has ended before the others; start the run again with --resume to continue from its "
             "last checkpoint"

@@ -22,6 +22,20 @@ def test_prepare_writes_what_passes_the_cut(spherec, ratings, tmp_path):
         assert step in done.out
 
 
+def test_prepare_divides_users_among_files(spherec, ratings, tmp_path):
+    given = ("data", "prepare", ratings, *COLUMNS)
+    assert spherec(*given, "--partitions", "2", "-o", tmp_path / "p").code == 0
+    assert spherec(*given, "-o", tmp_path / "d.npz").code == 0
+    assert {path.name for path in (tmp_path / "p").iterdir()} == {"index.npz", "ids.npz", "pairs-0.npz", "pairs-1.npz"}
+    stats = [spherec("data", "stats", tmp_path / name, "--json").out for name in ("p", "d.npz")]
+    assert stats[0] == stats[1]
+    again = spherec(*given, "--partitions", "2", "-o", tmp_path / "p")
+    assert "exists already" in again.err
+    refused = spherec(*given, "--partitions", "2", "--compress", "-o", tmp_path / "q")
+    assert refused.code == 2
+    assert "leave out --compress" in refused.err
+
+
 def test_prepare_says_all_of_it_in_json(spherec, ratings, tmp_path):
     done = spherec("data", "prepare", ratings, *COLUMNS, "--min-value", 4, "-o", tmp_path / "out.npz", "--json")
     told = json.loads(done.out)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import spherec
+from spherec.data.partitions import save_partitions
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = ["--device", "cpu", "--preset", "uniform", "--dim", "8", "--batch-size", "64", "--validation", "0"]
@@ -27,7 +28,7 @@ def start(folder, processes, *words, restarts=0):
     command += ["--master-addr", "127.0.0.1", "--master-port", str(port), "--max-restarts", str(restarts)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
-        [*command, "-m", "spherec", "train", *words, *OPTIONS],
+        [*command, "-m", "spherec", "train", *OPTIONS, *words],
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,
@@ -90,6 +91,27 @@ def test_a_lost_process_ends_the_run_with_one_sentence_and_a_restart_resumes(fol
     assert "continuing in epoch" in said
     assert all(map(np.array_equal, vectors_of(folder / "m.spherec"), vectors_of(folder / "whole.spherec")))
     assert sorted(path.name for path in folder.iterdir()) == ["data.npz", "m.spherec", "whole.spherec"]
+
+
+def test_processes_read_their_partitions(folder):
+    data = spherec.Interactions.load(folder / "data.npz")
+    save_partitions(data, folder / "data.parts", 2)
+    words = ["data.parts", "--epochs", "3", "--validation", "0.1"]
+    for processes in (1, 2):
+        code, said = end(start(folder, processes, *words, "-o", f"{processes}.spherec"))
+        assert code == 0, said
+    assert all(map(np.array_equal, vectors_of(folder / "1.spherec"), vectors_of(folder / "2.spherec")))
+    assert spherec.load(folder / "2.spherec").data == data
+    code, said = end(start(folder, 2, *words, "-o", "s.spherec", "--shards"))
+    assert code == 0, said
+    assert said.count("the run is finished") == 1
+    assert len(list(folder.glob("s.spherec.*-of-2.*"))) == 2
+    assert all(map(np.array_equal, vectors_of(folder / "1.spherec"), vectors_of(folder / "s.spherec")))
+    assert spherec.load(folder / "s.spherec").data == data
+    code, said = end(start(folder, 3, *words, "-o", "3.spherec"))
+    assert code != 0
+    assert said.count("error: ") == 1, said
+    assert "has 2 partitions, which 3 processes cannot share alike" in said
 
 
 def test_an_error_is_printed_once(folder):

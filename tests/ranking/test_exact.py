@@ -14,7 +14,7 @@ from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker
 from spherec.ranking.exact import _choose_columns
 from tests.oracles import dot, nearest, squared_distance
-from tests.sampling.checks import directions, interactions, random_rows
+from tests.sampling.checks import directions, interactions, random_rows, unit
 
 
 def ranked(users, items, k, *, own=None, constraint="sphere", of=None):
@@ -180,6 +180,31 @@ def test_scores_are_rounded_once_and_decide():
     for row, found, scores in zip(rounded, result.items, result.scores, strict=True):
         assert scores.tolist() == np.sort(row)[::-1][:40].tolist()
         assert found.tolist() == np.lexsort((np.arange(900), -row))[:40].tolist()
+
+
+@pytest.fixture
+def set_precision():
+    yield torch.set_float32_matmul_precision
+    torch.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.parametrize(("precision", "bits", "spread"), [("high", 13, 2e-4), ("medium", 16, 2e-3)])
+def test_factors_that_torch_shortens_do_not_change_lists(precision, bits, spread, set_precision, monkeypatch):
+    items = unit(directions(1, 16) + spread * directions(3000, 16, seed=1))
+    users = directions(12, 16, seed=2)
+    expected = ranked(users, items, 5)
+
+    def shorten(numbers):
+        return (numbers.view(torch.int32) & -(1 << bits)).view(torch.float32)
+
+    def multiply(queries, rows, products):
+        torch.mm(shorten(queries.contiguous()), shorten(rows.contiguous()).T, out=products)
+
+    monkeypatch.setattr("spherec.ranking.exact._multiply", multiply)
+    set_precision(precision)
+    found = ranked(users, items, 5)
+    assert found.items.tolist() == expected.items.tolist()
+    assert found.scores.tobytes() == expected.scores.tobytes()
 
 
 @pytest.mark.parametrize("share", [0.02, 0.1, 0.6])

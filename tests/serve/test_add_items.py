@@ -1,5 +1,7 @@
 """`POST /items`: items are placed by their features, the file is replaced, and the server answers from it."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
@@ -7,17 +9,22 @@ pytest.importorskip("pandas")
 
 import httpx
 
+from spherec.data.output_files import lock_output
 from spherec.recommender import load
-from spherec.serve import ServeOptions
+from spherec.serve import ServeOptions, service
 from tests.recommender.test_new_items import NEW, fitted
 from tests.serve.running import in_thread
 
 
 @pytest.fixture(scope="module")
-def with_features(tmp_path_factory):
-    path = tmp_path_factory.mktemp("features") / "model.spherec"
-    fitted(epochs=3).save(path)
-    return path
+def trained():
+    return fitted(epochs=3)
+
+
+@pytest.fixture
+def with_features(trained, tmp_path):
+    trained.save(tmp_path / "model.spherec")
+    return tmp_path / "model.spherec"
 
 
 def rows_of(frame):
@@ -55,3 +62,28 @@ def test_a_model_without_features_says_so(model_file):
     with in_thread(options) as address:
         answer = httpx.post(f"{address}/items", json={"items": [{"id": "x", "features": {}}]}, timeout=30)
         assert (answer.status_code, "trained without features" in answer.json()["error"]) == (422, True)
+
+
+def test_processes_that_add_wait_for_each_other(with_features):
+    rows = rows_of(NEW)
+    options = ServeOptions(with_features, writable=True, watch_seconds=0, log_requests=False)
+    with in_thread(options) as one, in_thread(options) as other, ThreadPoolExecutor(2) as threads:
+        answers = list(
+            threads.map(
+                lambda place: httpx.post(f"{place[0]}/items", json={"items": [place[1]]}, timeout=30),
+                [(one, rows[0]), (other, rows[1])],
+            )
+        )
+        assert [answer.status_code for answer in answers] == [200, 200]
+        for address in (one, other):  # neither has been told of the other's item
+            for row in rows[:2]:
+                assert httpx.get(f"{address}/similar/{row['id']}").status_code == 200
+
+
+def test_adding_does_not_wait_forever(with_features, monkeypatch):
+    monkeypatch.setattr(service, "_LONGEST_TURN", 0.1)
+    options = ServeOptions(with_features, writable=True, log_requests=False)
+    with in_thread(options) as address, lock_output(with_features):
+        answer = httpx.post(f"{address}/items", json={"items": rows_of(NEW[:1])}, timeout=30)
+    assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+    assert "another process" in answer.json()["error"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,7 +27,8 @@ def draw_query(served, rng):
     left_out = own if rng.random() < 0.5 else own[:0]
     vector = None if rng.random() < 0.4 else model.vectors.user_table[int(rng.integers(12))].numpy()
     mainstream = float(rng.uniform(-1, 1)) if rng.random() < 0.5 else None
-    return Query(served, vector, k, own, left_out, only, mainstream, int(rng.integers(0, 4)))
+    offset = int(rng.integers(0, 5)) if rng.random() < 0.3 else 0
+    return Query(served, vector, k, offset, own, left_out, only, mainstream, int(rng.integers(0, 4)))
 
 
 def test_every_list_is_the_one_that_its_query_gets_alone(served):
@@ -41,7 +43,17 @@ def test_every_list_is_the_one_that_its_query_gets_alone(served):
             assert not np.any(together.reasons.items == together.items[:, None]), "an item is no reason for itself"
         allowed = set(range(30)) if query.only is None else set(query.only.tolist())
         assert set(together.items.tolist()) <= allowed - set(query.left_out.tolist())
-        assert len(together.items) == min(query.k, len(allowed - set(query.left_out.tolist())))
+        n_allowed = len(allowed - set(query.left_out.tolist()))
+        assert len(together.items) == min(query.k, max(n_allowed - query.offset, 0))
+
+
+def test_reasons_are_found_for_the_items_that_are_listed_alone(served):
+    own = np.arange(4)
+    whole = Query(served, served.model.vectors.user_table[0].numpy(), 9, 0, own, own, reasons=2)
+    (rest,) = rank_together([replace(whole, k=3, offset=6)])
+    (every,) = rank_together([whole])
+    assert rest.items.tolist() == every.items[6:].tolist()
+    assert rest.reasons.items.tolist() == every.reasons.items[6:].tolist()
 
 
 @pytest.fixture

@@ -42,6 +42,13 @@ def test_the_id_that_was_typed_comes_first():
     assert search.find("ONE", 10).tolist() == [0]
 
 
+def test_the_id_with_the_case_that_was_typed_comes_first():
+    search = NameSearch(["AB", "ab", "Äb", "abc"], None, np.array([9, 1, 2, 8]))
+    assert search.find("ab", 10).tolist() == [1, 0, 2, 3]
+    assert search.find(" Äb ", 10).tolist() == [2, 0, 1, 3]
+    assert search.find("aB", 2).tolist() == [0, 1]
+
+
 @pytest.mark.parametrize("names", [None, []])
 def test_nothing_to_search(names):
     assert NameSearch([], names, np.zeros(0, dtype=np.int64)).find("x", 3).tolist() == []

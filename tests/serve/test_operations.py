@@ -11,6 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,9 +20,9 @@ pytest.importorskip("httpx", reason="needs httpx, of the extra dev")
 
 import httpx
 
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, SpherecError
 from spherec.recommender import load
-from spherec.serve import ServeOptions, batcher
+from spherec.serve import ServeOptions, batcher, server
 from tests.recommender.models import model_of, small
 from tests.serve.running import in_process, in_thread, requests_in
 
@@ -109,6 +110,22 @@ def test_slow_clients_are_told_to_leave(limited):
         for answer in threads.map(lambda one: raw(limited, one[0].encode(), pause=0.3, parts=[one[1]] * 2), slow):
             assert answer.startswith("HTTP/1.1 408"), answer
             assert json.loads(answer.partition("\r\n\r\n")[2])["error"].startswith("the request took")
+
+
+@pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/model", "/recommend/u1", "/", "/page/app.js"])
+def test_head_is_get_without_a_body(client, path):
+    head, got = client.head(path), client.get(path)
+    assert (head.status_code, head.content) == (200, b"")
+    for name in ("content-length", "content-type"):
+        assert head.headers[name] == got.headers[name]
+
+
+def test_another_protocol_is_not_taken_up(limited, caplog):
+    head = f"GET /model HTTP/1.1\r\nHost: x\r\nX-Api-Key: {KEY}\r\nConnection: Upgrade\r\n"
+    for protocol in ("websocket", "h2c"):
+        answer = raw(limited, f"{head}Upgrade: {protocol}\r\n\r\n".encode())
+        assert answer.startswith("HTTP/1.1 200"), answer
+    assert not caplog.records
 
 
 def test_what_is_no_http_is_refused(limited):
@@ -270,6 +287,34 @@ def worker_ids(process):
     """The processes that answer, of which `process` is the parent."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     return [int(one) for one in children if "spawn_main" in Path(f"/proc/{one}/cmdline").read_text()]
+
+
+class DeadProcess:
+    """A process that ends at once."""
+
+    exitcode, pid, started = 1, None, 0
+
+    def __init__(self, **_):
+        pass
+
+    def start(self):
+        DeadProcess.started += 1
+
+    def is_alive(self):
+        return False
+
+    def join(self):
+        pass
+
+
+def test_processes_that_cannot_start_are_given_up(model_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(server.multiprocessing, "get_context", lambda _: SimpleNamespace(Process=DeadProcess))
+    pauses = []
+    monkeypatch.setattr(server.time, "sleep", pauses.append)
+    with socket.socket() as listener, pytest.raises(SpherecError, match="cannot start"):
+        server._supervise(ServeOptions(model_file, workers=2), listener, tmp_path)
+    assert DeadProcess.started == 6
+    assert max(pauses) >= 1.5, "each pause is longer than the last"
 
 
 def test_options_out_of_range_are_refused(model_file):

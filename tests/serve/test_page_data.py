@@ -16,7 +16,7 @@ from tests.recommender.models import model_of, small
 pytest.importorskip("fastapi", reason="needs the extra serve")
 import httpx
 
-from spherec.serve import ServeOptions, page_data
+from spherec.serve import ServeOptions
 from spherec.serve.app import PAGE
 from spherec.serve.page_data import MapKeeper, choose_samples, describe_places
 from spherec.serve.served_model import ServedModel
@@ -173,7 +173,6 @@ def test_processes_do_not_draw_the_same_map_twice(tmp_path, monkeypatch):
         return real(*arguments, **options)
 
     monkeypatch.setattr(ItemMap, "draw", slowly)
-    monkeypatch.setattr(page_data, "_SECONDS_BETWEEN_LOOKS", 0.02)
     keepers = [MapKeeper(file), MapKeeper(file)]
     for keeper in keepers:
         keeper.find(served)

@@ -5,18 +5,21 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from torch import distributed
 
+import spherec
 from spherec import rng
+from spherec.data.partitions import PartitionedInteractions, save_partitions
 from spherec.embedding.sharded import Share, count_held, interleave
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, LostProcessError
 from spherec.geometry import DenseVectors
-from spherec.process_group import ShareGenerator
+from spherec.process_group import ShareGenerator, join_group
 from spherec.sampling import TwoStage, Uniform
 from spherec.training import Training, sharded
-from spherec.training.sharded import draw_held, hold_vectors, take_share
+from spherec.training.sharded import PartitionedBatches, draw_held, hold_vectors, take_share
 from tests.child_process import answering
 from tests.sampling.checks import CPU
-from tests.training.crew import DATA, SETTINGS, config_of, plain
+from tests.training.crew import DATA, SETTINGS, config_of, fit, plain
 from tests.training.runs import SAMPLERS, start
 
 ROUNDING = 1e-5
@@ -142,9 +145,125 @@ def test_a_set_that_one_process_cannot_write_leaves_the_one_before(crew, tmp_pat
     first, second = crew("fail_to_write", 2, rank=1, **options)
     assert (len(first["said"]), len(second["said"])) == (0, 1)
     assert "no checkpoint in epoch 1: the disk is full" in second["said"][0]
-    assert {"c", "c.1.0-of-2", "c.1.1-of-2"} <= {path.name for path in tmp_path.glob("c*")}
+    assert {"c", "c.1.0-of-2", "c.1.1-of-2"} == {path.name for path in tmp_path.glob("c*")}
     resumed = crew("run", 2, resume=True, **options)[0]
     assert difference(crew("run", 1, settings="uniform", epochs=1)[0], resumed) == 0
+
+
+# --- partitioned data ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def partitioned(tmp_path):
+    save_partitions(DATA, tmp_path / "data.parts", 4)
+    return "data.parts"
+
+
+def test_two_processes_learn_what_one_does_from_partitions(crew, partitioned):
+    alone, together = (crew("run", n, settings="subspaces", data=partitioned)[0] for n in (1, 2))
+    assert difference(alone, together) <= ROUNDING
+    losses = [[epoch["loss"] for epoch in one["history"]] for one in (alone, together)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    assert [epoch["pairs"] for epoch in together["history"]] == [len(DATA)] * 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_four_processes_learn_what_one_does_from_partitions(crew, partitioned, settings):
+    alone, together = (crew("run", n, settings=settings, data=partitioned, epochs=9)[0] for n in (1, 4))
+    assert difference(alone, together) <= (ROUNDING if settings in ("softmin", "subspaces") else 0)
+
+
+def test_a_run_on_partitions_continues_in_another_number_of_processes(crew, tmp_path, partitioned):
+    options = {"settings": "uniform", "data": partitioned}
+    whole = crew("run", 1, **options)[0]
+    crew("stop_in_one", 2, at=47, rank=0, checkpoint="c", **options)
+    resumed = crew("run", 1, resume=True, checkpoint="c", **options)[0]
+    assert difference(whole, resumed) == 0
+
+
+def test_a_model_of_partitions_has_all_pairs_and_ids_and_was_validated_by_all_processes(crew, partitioned):
+    alone, together = (crew("fit", n, settings="softmin", data=partitioned, validation=0.2)[0] for n in (1, 2))
+    assert together["pairs"].tolist() == DATA.indices.tolist()
+    assert together["ids"] == list(DATA.item_ids)
+    assert difference(alone, together) <= ROUNDING
+    metrics = [[epoch["metric"] for epoch in one["history"]] for one in (alone, together)]
+    assert metrics[0] == pytest.approx(metrics[1], abs=1e-6)
+    assert all(metrics[0])
+
+
+@pytest.mark.parametrize(("processes", "is_partitioned"), [(1, False), (2, True), (3, False)])
+def test_each_process_writes_the_vectors_that_it_holds(crew, tmp_path, partitioned, processes, is_partitioned):
+    data = {"data": partitioned} if is_partitioned else {}
+    (whole, *_) = crew("fit", processes, settings="softmin", validation=0.0, **data)
+    parts = crew("fit_in_shards", processes, settings="softmin", validation=0.0, **data)
+    loaded = spherec.load(tmp_path / "m.spherec")
+    assert len(list(tmp_path.glob("m.spherec.*"))) == processes
+    assert torch.equal(loaded.vectors.user_table, whole["users"])
+    assert torch.equal(loaded.vectors.item_table, whole["items"])
+    assert torch.equal(loaded.vectors.item_reach, whole["reach"])
+    assert loaded.data == DATA
+    for rank, part in enumerate(parts):
+        own = spherec.load(tmp_path / "m.spherec", users=(rank, processes), items=(rank, processes))
+        assert part["users"] == list(own.data.user_ids)
+        assert part["items"] == list(own.data.item_ids) == list(DATA.item_ids)[rank::processes]
+
+
+def test_a_shard_that_cannot_be_written_ends_all_processes_and_the_checkpoint_stays(crew, tmp_path):
+    said = crew("fit_in_shards", 2, settings="uniform", full=1, checkpoint=str(tmp_path / "c"))
+    assert [one["said"] for one in said] == [
+        "another process could not write its shard; see its message",
+        "the disk is full",
+    ]
+    assert not (tmp_path / "m.spherec").exists()
+    crew("fit_in_shards", 2, settings="uniform", checkpoint=str(tmp_path / "c"), resume=True)
+    assert sorted(file.name[:17] for file in tmp_path.glob("[cm]*")) == [
+        "m.spherec",
+        "m.spherec.0-of-2.",
+        "m.spherec.1-of-2.",
+    ]
+
+
+def test_shards_of_a_run_need_several_processes_and_an_output():
+    with pytest.raises(ArgumentError, match="in_shards is for several processes that write an output"):
+        spherec.CML(device="cpu").fit(DATA, in_shards=True, output="x.spherec")
+
+
+def test_batches_of_partitions_have_every_pair_once_and_about_as_many_of_each(partitioned, tmp_path):
+    data = PartitionedInteractions.open(tmp_path / partitioned).hold(0, 1)
+    seen = []
+
+    class Recorder:
+        config, n_items, vectors = config_of("uniform"), DATA.n_items, start(DATA)
+
+        def step(self, users, positives):
+            seen.append(torch.stack((users, positives), 1))
+
+    batches = PartitionedBatches(Recorder(), data, share_of(0, 1))
+    batches.begin(3, 0)
+    while sum(map(len, seen)) < len(data):
+        assert batches.step()[0] <= 16
+    assert all(abs(len(batch) - 16) <= 2 for batch in seen[:-1])
+    pairs = torch.cat(seen)
+    assert sorted(map(tuple, pairs.tolist())) == list(zip(DATA.users.tolist(), DATA.indices.tolist(), strict=True))
+    batches.begin(3, 32)
+    batches.step()
+    assert torch.equal(seen[-1], seen[2])
+    batches.begin(4, 0)
+    batches.step()
+    assert not torch.equal(seen[-1], seen[0])
+
+
+# --- validation ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", ["uniform", "softmin"])
+def test_processes_validate_their_own_users_to_the_same_figure(crew, settings):
+    options = {"settings": settings, "validation": 0.2}
+    alone, together = fit(folder=None, **options), crew("fit", 2, **options)[0]
+    metrics = [[epoch["metric"] for epoch in one["history"]] for one in (alone, together)]
+    assert metrics[0] == pytest.approx(metrics[1], abs=1e-9 if settings == "uniform" else 1e-4)
+    assert all(metrics[0])
 
 
 # --- bytes on the wire -----------------------------------------------------------------------------------------------
@@ -172,6 +291,27 @@ def test_bytes_are_those_of_the_formula_whatever_the_number_of_users_and_items(c
         assert result["sent"] == 2 * SIZE * steps + asks + answers + gradients
         pairs, pool = 16, 40
         assert result["sent"] / steps < (pairs + 2 * pool) * (2 * ROW + 2 * NUMBER + PLACE)
+
+
+# --- groups ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def group_of_one(tmp_path):
+    """A group of this process alone, as torch makes it where no backend is named."""
+    distributed.init_process_group(init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    yield join_group(CPU)
+    distributed.destroy_process_group()
+
+
+def test_a_group_of_any_backend_for_the_device_is_joined(group_of_one):
+    assert (group_of_one.rank, group_of_one.size) == (0, 1)
+
+
+def test_a_fault_of_ours_is_not_reported_as_a_lost_process(group_of_one):
+    with pytest.raises(RuntimeError, match="Split sizes") as raised:
+        group_of_one.exchange(torch.zeros(4), [3], [3])
+    assert not isinstance(raised.value, LostProcessError)
 
 
 # --- shares ----------------------------------------------------------------------------------------------------------

@@ -265,4 +265,6 @@ def test_a_model_larger_than_a_gpu_is_refused_with_what_to_do():
     with pytest.raises(NotEnoughMemoryError) as refused:
         refuse_lack_of_memory(DATA, config, needed - 1)
     assert "20 users and 30 items with dim 1,024" in str(refused.value)
-    assert "take a dim of at most 1,027, drop rare users and items, or train with device='cpu'" in str(refused.value)
+    remedies = "a dim of at most 1,027, drop rare users and items, divide them among 2 GPUs (docs/scaling.md), or train"
+    assert remedies in str(refused.value)
+    refuse_lack_of_memory(DATA, config, needed // 2, processes=2)

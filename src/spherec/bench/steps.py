@@ -38,7 +38,7 @@ class TrainerSteps:
     def __init__(self, data: Interactions, config: Training, initial: DenseVectors, share: Share | None = None) -> None:
         self._device = initial.device
         self._config = config
-        self._pairs = len(data)
+        self._pairs = data.n_pairs
         self._pairs_left = 0  # in this epoch
         self._epoch = 0
         self._run = Run(data, config, initial, share=share)
@@ -64,8 +64,7 @@ class TrainerSteps:
             tensor.add_(0)
 
     def _begin_epoch(self) -> None:
-        generator = rng.torch_stream(self._config.seed, "shuffle", self._epoch, device=self._device)
-        self._walk.begin(rng.permutation(self._pairs, generator), 0)
+        self._walk.begin(self._epoch, 0)
         self._pairs_left, self._epoch = self._pairs, self._epoch + 1
 
 

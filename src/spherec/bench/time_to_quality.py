@@ -28,10 +28,10 @@ from spherec.experiments.trial import best_trial, run_trial
 from spherec.memory import measure_peak
 from spherec.training.presets import PRESETS
 
-VARIANTS: Mapping[str, OurModel] = {
-    "fast-1024": OurModel("fast-1024", replace(PRESETS["fast"].training, dim=1024, effort=0.8), {})
-}
-"""Between `fast` and `accurate`: the dimensions of the second, the negatives of the first, 24 epochs."""
+_BETWEEN = {"dim": 1024, "effort": 0.8, "batch_size": 1024, "sampler": {"negatives": 750}}
+
+VARIANTS: Mapping[str, OurModel] = {"fast-1024": OurModel("fast-1024", PRESETS["fast"].training.change(_BETWEEN), {})}
+"""Between `fast` and `accurate`: the dimensions and batches of the second, more negatives than the first, 24 epochs."""
 
 DEFAULT_MODELS = ("fast", *VARIANTS, "accurate", "two-stage", "ease", "als")
 SHARES = (0.95, 0.99, 1.0)

@@ -13,11 +13,12 @@ import typer
 from spherec import datasets
 from spherec.cli._output import counting_bar, note
 from spherec.data import splits
-from spherec.data.archive import is_archive, is_tensor_file
+from spherec.data.archive import is_archive, is_partitioned, is_tensor_file
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events
 from spherec.data.input_files import find_kind
 from spherec.data.interactions import Interactions
+from spherec.data.partitions import PartitionedInteractions
 from spherec.data.readers import read_events, read_interactions, read_names
 from spherec.data.readers.formats import describe_uncut, suggest_least
 from spherec.data.readers.many import is_one_file, list_files
@@ -77,7 +78,7 @@ class NamesTable:
 
     def read(self, source: "Source") -> dict[str, str]:
         """Read the names of items by id, from the table or from DATA; none if neither is asked for."""
-        given = [_option(name) for name in _names_of(self) if name != "name_column" and getattr(self, name) is not None]
+        given = [option for option in self.options_given() if option != "--name-column"]
         if self.name_column is not None:
             if given:
                 raise ArgumentError(f"--name-column says that the names are in DATA; leave out {', '.join(given)}")
@@ -95,6 +96,10 @@ class NamesTable:
             separator=_unescape(self.names_separator),
             encoding=self.names_encoding or (None if encoding == "utf-8" else encoding),
         )
+
+    def options_given(self) -> list[str]:
+        """Return the options that were given."""
+        return [_option(name) for name in _names_of(self) if getattr(self, name) is not None]
 
     def add(self, data: Interactions, known: Mapping[str, str]) -> Interactions:
         """Return the interactions with the names that `read` returned, and print how many items have one."""
@@ -234,7 +239,7 @@ class Source(ReadOptions):
         list[str],
         typer.Argument(
             metavar="DATA",
-            help="'book-crossing' (the embedded data set), a file from 'spherec data prepare', or a file of events: "
+            help="'book-crossing' (the embedded data set), what 'spherec data prepare' wrote, or a file of events: "
             "CSV, TSV, JSON lines or lists, plain or gzipped, Parquet, or a sparse matrix of scipy. Several files, a "
             "folder, or a pattern such as 'part-*.csv' are read as one.",
         ),
@@ -252,8 +257,15 @@ class Source(ReadOptions):
 
     @property
     def is_prepared(self) -> bool:
-        """True if DATA is the embedded data set or a prepared file."""
-        return self.is_embedded or (len(self.data) == 1 and is_one_file(self.data[0]) and is_archive(self.data[0]))
+        """True if DATA is the embedded data set or prepared, as a file or as a folder of partitions."""
+        if self.is_embedded or self.is_partitioned:
+            return True
+        return len(self.data) == 1 and is_one_file(self.data[0]) and is_archive(self.data[0])
+
+    @property
+    def is_partitioned(self) -> bool:
+        """True if DATA is the folder of a partitioned data set."""
+        return len(self.data) == 1 and is_partitioned(self.data[0])
 
     @property
     def files(self) -> list[Path]:
@@ -398,7 +410,15 @@ class Source(ReadOptions):
             return None
         if given := self.options_given(TABLE):
             raise ArgumentError(f"{self.title} is prepared already; leave out {', '.join(given)}")
+        if self.is_partitioned:
+            return PartitionedInteractions.open(self.data[0]).read()
         return datasets.book_crossing() if self.is_embedded else Interactions.load(self.data[0])
+
+    def open_partitions(self, names: NamesTable) -> PartitionedInteractions:
+        """Open a partitioned data set, of which each process reads what it holds."""
+        if given := [*self.options_given(TABLE), *self.options_given(CUT), *names.options_given()]:
+            raise ArgumentError(f"{self.title} is prepared already; leave out {', '.join(given)}")
+        return PartitionedInteractions.open(self.data[0])
 
     def reading(self) -> Reading:
         """Return how the options say that files are read."""

@@ -20,6 +20,7 @@ from spherec.data import splits
 from spherec.data.events import Step
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_folder, refuse_taken, refuse_unwritable
+from spherec.data.partitions import check_partitions, save_partitions
 from spherec.data.splits import Fold
 from spherec.data.statistics import CountSummary, Statistics, histogram, statistics
 from spherec.datasets import PaperDataset, Table1
@@ -40,26 +41,45 @@ _BAR = 40  # characters of the longest bar
 @takes_source
 def prepare_command(
     source: Source,
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write, e.g. movies.npz.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="File to write, e.g. movies.npz; with --partitions, a folder.")
+    ],
     names: NamesTable,
     compress: Annotated[
         bool, typer.Option("--compress", help="Compress the file: smaller, but slower to load.")
     ] = False,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            help="Write a folder instead, with the users divided among so many files: of several processes that train "
+            "together, each reads its own. The number of processes must divide it; 48 serves 2, 3, 4, 6, 8, 12, 16, 24."
+        ),
+    ] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Read events, merge repeated pairs, cut, and write one file that all other commands load quickly.
+    """Read events, merge repeated pairs, cut, and write what all other commands load quickly.
 
     For example:
 
     - spherec data prepare ratings.csv --user-column userId --item-column movieId --value-column rating --min-value 4
       -o movies.npz
+    - spherec data prepare 'events/*.parquet' --partitions 16 -o events.parts
     """
     refuse_overwriting({"--output": output}, (*source.files, names.names))
-    refuse_unwritable(output)
-    refuse_existing(output, force)
+    if partitions is None:
+        refuse_unwritable(output)
+        refuse_existing(output, force)
+    else:
+        if given := [name for name, value in (("--compress", compress), ("--force", force)) if value]:
+            raise ArgumentError(f"--partitions writes a new folder of plain files; leave out {', '.join(given)}")
+        check_partitions(partitions)
+        refuse_taken(output)
     data = source.load_with_names(names, shows_steps=True)
-    data.save(output, compress=compress)
+    if partitions is None:
+        data.save(output, compress=compress)
+    else:
+        save_partitions(data, output, partitions)
     _describe(source, data, output=str(output), as_json=as_json)
 
 

@@ -222,7 +222,8 @@ def info_command(model: ModelPath, as_json: AsJson = False) -> None:
     data, best = made.data, made.history.best
     facts = {
         "file": str(model),
-        "bytes": model.stat().st_size,
+        "bytes": sum(model.with_name(name).stat().st_size for name in (model.name, *made.shards)),
+        "shards": len(made.shards) or None,
         "format version": made.version,
         "checksum": made.checksum,
         "users": data.n_users,

@@ -25,7 +25,9 @@ from spherec.cli._settings import (
 )
 from spherec.cli._source import NamesTable, Source, takes_source
 from spherec.cli.add_items import FeatureFiles, FeatureIdColumn, FeatureKinds, read_item_features
+from spherec.data.interactions import Interactions
 from spherec.data.output_files import lock_output, refuse_unwritable
+from spherec.data.partitions import PartitionedInteractions
 from spherec.errors import ArgumentError, LostProcessError, NotEnoughMemoryError, TrainingError
 
 if TYPE_CHECKING:
@@ -88,6 +90,15 @@ def train_command(
     checkpoint_seconds: Annotated[
         float, typer.Option(help="Seconds between two checkpoints.", rich_help_panel=RUN)
     ] = 300.0,
+    shards: Annotated[
+        bool,
+        typer.Option(
+            "--shards",
+            help="Write the vectors that each process of torchrun holds into a file of its own next to the output, so "
+            "that no process needs all of them.",
+            rich_help_panel=RUN,
+        ),
+    ] = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -100,8 +111,9 @@ def train_command(
     - spherec train book-crossing -o books.spherec
     - spherec train plays.csv --user-column listener --item-column record -o music.spherec
     - spherec train plays.csv --item-features records.csv --preset accurate -o music.spherec
+    - torchrun --nproc-per-node 4 -m spherec train events.parts -o model.spherec
     """
-    from spherec.process_group import is_first_process, is_restarted
+    from spherec.process_group import is_first_process, is_restarted, is_started_by_torchrun
     from spherec.recommender import CML
     from spherec.training.checkpoint import count_epochs
     from spherec.training.presets import PRESETS
@@ -128,7 +140,11 @@ def train_command(
         _check_checkpoint(checkpoint, resume)
         refuse_existing(output, force or resume)  # an interrupted run has left its best model
         model = CML.from_config(training, device=device)
-        data = source.load_with_names(names)
+        data: Interactions | PartitionedInteractions
+        if source.is_partitioned and is_started_by_torchrun():
+            data = source.open_partitions(names)
+        else:
+            data = source.load_with_names(names)
         features = None
         if item_features:
             features = read_item_features(item_features, item_features_id_column, feature_kinds or [])
@@ -144,6 +160,7 @@ def train_command(
                     checkpoint_seconds=checkpoint_seconds,
                     resume=resume,
                     output=output,
+                    in_shards=shards,
                     progress=True,
                 )
             except TrainingError as error:
@@ -158,10 +175,10 @@ def train_command(
             _explain_resuming(checkpoint, context.obj)
         raise typer.Exit(128 + (interrupt.number or signal.SIGINT))
     _report(model, output, as_json=as_json)
-    if more := model.data.n_items - data.n_items:
+    if item_features and (more := model.data.n_items - data.n_items):
         note(f"{more:,} items are in the features alone, and in the model, too")
-    if data.n_users and not as_json:
-        note(f"try it: spherec recommend {shlex.quote(str(output))} {shlex.quote(str(data.user_ids[0]))}")
+    if model.data.n_users and not as_json:
+        note(f"try it: spherec recommend {shlex.quote(str(output))} {shlex.quote(str(model.data.user_ids[0]))}")
 
 
 def _check_checkpoint(checkpoint: Path, resume: bool) -> None:

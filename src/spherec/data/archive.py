@@ -153,6 +153,11 @@ def is_archive(path: str | os.PathLike[str]) -> bool:
         return False
 
 
+def is_partitioned(path: str | os.PathLike[str]) -> bool:
+    """Return whether the path is the folder of a partitioned data set (`spherec.data.partitions`)."""
+    return find_kind(path) == "folder" and all(is_archive(Path(path) / name) for name in ("index.npz", "ids.npz"))
+
+
 def is_scipy_archive(path: str | os.PathLike[str]) -> bool:
     """Return whether the path is a sparse matrix that `scipy.sparse.save_npz` wrote."""
     if not Path(path).is_file():

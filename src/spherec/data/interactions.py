@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from spherec.data.archive import read_archive, write_archive
+from spherec.data.archive import checksum, read_archive, write_archive
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, Step, level_of_caller
 from spherec.data.id_arrays import decode_ids, decode_names, encode_ids, encode_names
@@ -200,6 +200,21 @@ class Interactions:
 
     def __len__(self) -> int:
         return len(self.indices)
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs, E; of a process that holds a share of them, the number in all processes."""
+        return len(self)
+
+    @property
+    def active_users(self) -> int:
+        """Number of users with any item."""
+        return int(np.count_nonzero(self.items_per_user))
+
+    @property
+    def pairs_checksum(self) -> str:
+        """Checksum of all pairs."""
+        return checksum(self.indptr, self.indices)
 
     @property
     def matrix(self) -> "sp.csr_matrix":

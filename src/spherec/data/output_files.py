@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import get_ident
+from time import monotonic, sleep
 from typing import IO
 
-from spherec.errors import DataError, shorten
+from spherec.errors import DataError, LockedOutputError, shorten
 
 try:
     from fcntl import LOCK_EX, LOCK_NB, flock
@@ -264,29 +265,39 @@ def try_lock(descriptor: int) -> bool:
     return True
 
 
+_SECONDS_BETWEEN_TRIES = 0.05
 _held: dict[Path, int] = {}  # the lock files of this process, and the thread that holds each
 
 
 @contextmanager
-def lock_output(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Be the only one in such a block for this output; raise a `DataError` at once if another one is.
+def lock_output(path: str | os.PathLike[str], *, wait: float = 0.0) -> Iterator[None]:
+    """Be the only one in such a block for this output; raise a `LockedOutputError` if another one is.
 
     The lock is an empty file `.NAME.lock` next to the output, removed at the end. One that a killed process left behind
     locks nothing. Blocks for one output may be nested within a thread.
+
+    Args:
+        path: The output.
+        wait: Seconds to wait for the other one to end.
     """
     target = Path(path).resolve()  # links to one file share a lock
     file = target.with_name(f".{target.name}.lock")
     if _held.get(file) == get_ident():
         yield
         return
-    try:
-        descriptor = _open_locked(file)
-    except BlockingIOError:
-        raise DataError(
-            f"another run is writing {path} at this moment; wait until it ends, or name another file"
-        ) from None
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror or error}; choose another place") from None
+    end = monotonic() + wait
+    while True:
+        try:
+            descriptor = _open_locked(file)
+            break
+        except BlockingIOError:
+            if monotonic() >= end:
+                raise LockedOutputError(
+                    f"another run is writing {path} at this moment; wait until it ends, or name another file"
+                ) from None
+            sleep(_SECONDS_BETWEEN_TRIES)
+        except OSError as error:
+            raise DataError(f"cannot write {path}: {error.strerror or error}; choose another place") from None
     _held[file] = get_ident()
     try:
         yield

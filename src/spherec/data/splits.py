@@ -100,7 +100,7 @@ def ratio(data: Interactions, test: float = 0.2, *, seed: int = 0) -> Fold:
 
     Every user keeps at least one item for training, so if many have a single item, less than the share is tested.
     """
-    return _make_fold(data, _choose_share(data, test, seed), f"ratio {test:g}, seed {seed}")
+    return _make_fold(data, choose_share(data, test, seed), f"ratio {test:g}, seed {seed}")
 
 
 def leave_one_out(data: Interactions, *, by: Literal["random", "time"] = "random", seed: int = 0) -> Fold:
@@ -176,7 +176,7 @@ def cold_items(data: Interactions, share: float = 0.2, *, test: float = 0.2, see
     chosen = np.sort(present[np.argsort(rank[present], kind="stable")[:number]])
     is_cold = np.isin(data.indices, chosen)  # (E,)
     tested = is_cold.copy()
-    tested[~is_cold] = _choose_share(data.filter(~is_cold), test, seed)
+    tested[~is_cold] = choose_share(data.filter(~is_cold), test, seed)
     fold = _make_fold(data, tested, f"{share:g} of the items cold, ratio {test:g} of the others, seed {seed}")
     return ColdFold(fold.train, fold.test, chosen)
 
@@ -221,6 +221,20 @@ def keep_known(test: Interactions, train: Interactions) -> Interactions:
     return kept.with_item_names(names) if names else kept
 
 
+def choose_share(data: Interactions, share: float, seed: int) -> NDArray[np.bool_]:
+    """Choose a share of each user's items, at least one less than all of them (E,)."""
+    if not isinstance(share, int | float) or not 0 < share < 1:
+        raise ArgumentError(f"test must be a share between 0 and 1, got {quote(share)}")
+    rank = _shuffled_rank(data, seed)  # (E,)
+    start = rng.stream(seed, "split start").random()
+    # A step up of this staircase comes at a `share` of any run of ranks.
+    chosen = np.floor((rank + 1) * share + start) > np.floor(rank * share + start)  # (E,)
+    whole = np.bincount(data.users[chosen], minlength=data.n_users) == data.items_per_user  # (U,)
+    first = rank == data.indptr[:-1][data.users]  # (E,) the first of each user's shuffled items
+    selected: NDArray[np.bool_] = chosen & ~(first & whole[data.users])
+    return selected
+
+
 def check_disjoint(train: Interactions, test: Interactions) -> None:
     """Raise a `DataError` if any pair is in both parts."""
     if common := count_common_pairs(train, test):
@@ -249,20 +263,6 @@ def _make_fold(data: Interactions, tested: NDArray[np.bool_], name: str) -> Fold
     return Fold(
         data.filter(~tested, f"train part of split: {name}"), data.filter(tested, f"test part of split: {name}")
     )
-
-
-def _choose_share(data: Interactions, share: float, seed: int) -> NDArray[np.bool_]:
-    """Choose a share of each user's items, at least one less than all of them (E,)."""
-    if not isinstance(share, int | float) or not 0 < share < 1:
-        raise ArgumentError(f"test must be a share between 0 and 1, got {quote(share)}")
-    rank = _shuffled_rank(data, seed)  # (E,)
-    start = rng.stream(seed, "split start").random()
-    # A step up of this staircase comes at a `share` of any run of ranks.
-    chosen = np.floor((rank + 1) * share + start) > np.floor(rank * share + start)  # (E,)
-    whole = np.bincount(data.users[chosen], minlength=data.n_users) == data.items_per_user  # (U,)
-    first = rank == data.indptr[:-1][data.users]  # (E,) the first of each user's shuffled items
-    selected: NDArray[np.bool_] = chosen & ~(first & whole[data.users])
-    return selected
 
 
 def _shuffled_rank(data: Interactions, seed: int) -> NDArray[np.int64]:

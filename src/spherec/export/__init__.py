@@ -1,4 +1,4 @@
-"""Export of a model's vectors to other programs: Parquet, .npz, an index of usearch, pgvector, Embedding Atlas.
+"""Export of a model to other programs: Parquet, .npz, an index of usearch, pgvector, Embedding Atlas, Ray.
 
 import spherec.export
 spherec.export.write("books.parquet", model)                        # by the file's ending, or format="parquet"

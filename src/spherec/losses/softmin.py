@@ -105,8 +105,8 @@ class Softmin(Loss):
 
 def temperature_for(data: Interactions) -> float:
     """Return τ for this data: the denser it is, the higher."""
-    users, items = np.count_nonzero(data.items_per_user), np.count_nonzero(data.users_per_item)
-    depth = math.log(max(users * items / max(len(data), 1), 1.0)) - math.log(2)
+    items = np.count_nonzero(data.users_per_item)
+    depth = math.log(max(data.active_users * items / max(data.n_pairs, 1), 1.0)) - math.log(2)
     return round(min(_GAP / depth, _HIGHEST) if depth > 0 else _HIGHEST, 3)
 
 

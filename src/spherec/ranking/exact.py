@@ -31,14 +31,15 @@ from spherec.ranking.ranker import (
 
 _SCORES = 1 << 24  # held at once: 64 MB of float32
 _TIMES_ON_GPU = 16
-_COLUMNS = 1024  # multiplied at once
-_FEW_QUERIES = 32  # fewer are multiplied with all columns at once
+_COLUMNS = 512  # multiplied at once
+_FEW_QUERIES = 10  # fewer are multiplied as columns
 _TILE = 64  # columns
 _FEW_TILES = 4  # for each column that is wanted; fewer are sorted at once
 _MORE = 16  # candidates beyond k
 _PAIRS = 1 << 20  # numbers of candidates' vectors held at once: 4 MB of float32, which stay in the cache
 _FEW_ITEMS = 8  # fewer than this part of the catalogue are gathered instead of ranking all and closing the others
 _ROUNDING = 2.0**-24  # largest relative error of one operation in float32
+_ROUNDING_OF_FACTORS = {"ieee": 0.0, "none": 0.0, "tf32": 2.0**-9, "bf16": 2.0**-6}  # where torch may shorten them
 
 
 class ExactRanker:
@@ -205,7 +206,9 @@ class ExactRanker:
         """Return how far (b,) a score of the product is from the true one at most, for items of squared length."""
         reach = 0.0 if self._reach is None or not len(self._reach) else float(self._reach.abs().max())
         size: Tensor = queries.norm(dim=1) * longest**0.5 + longest + share.abs() * reach  # (b,)
-        return size * ((queries.shape[1] + 8) * _ROUNDING)
+        backend = torch.backends.cuda if queries.is_cuda else torch.backends.mkldnn
+        factors = _ROUNDING_OF_FACTORS[str(backend.matmul.fp32_precision)]
+        return size * ((queries.shape[1] + 8) * _ROUNDING + factors)
 
     def _close_row(self, closed: Tensor | None, own: Tensor, device: torch.device) -> Tensor:
         """Return the items (I,) that one query does not get."""
@@ -289,11 +292,21 @@ def _find_columns(index: slice | Tensor, rows: Tensor, own: Tensor, is_whole: bo
 def _multiply(queries: Tensor, items: Tensor, products: Tensor) -> None:
     """Write the dot products of queries (b, D) with items (c, D) into `products` (b, c).
 
-    On a CPU some columns at a time, so that they stay in the cache.
+    On a CPU, few queries are multiplied as columns, and many with some items at a time, which stay in the cache.
     """
-    parts = 1 if items.is_cuda or len(queries) < _FEW_QUERIES else len(items) // _COLUMNS + 1
-    for rows, columns in zip(items.tensor_split(parts), products.tensor_split(parts, dim=1), strict=True):
-        torch.mm(queries, rows.T, out=columns)
+    if items.is_cuda:
+        torch.mm(queries, items.T, out=products)
+        return
+    if len(queries) < _FEW_QUERIES:
+        columns = (queries if len(queries) > 1 else queries.repeat(2, 1)).T  # (D, b); a single one would be slow
+        products.copy_((items @ columns).T[: len(queries)])
+        return
+    parts = len(items) // _COLUMNS
+    whole = parts * _COLUMNS
+    rows = torch.unflatten(items[:whole], 0, (parts, _COLUMNS))  # (p, _COLUMNS, D)
+    blocks = torch.unflatten(products[:, :whole], 1, (parts, _COLUMNS)).transpose(0, 1)  # (p, b, _COLUMNS)
+    torch.bmm(queries.expand(parts, -1, -1), rows.transpose(1, 2), out=blocks)
+    torch.mm(queries, items[whole:].T, out=products[:, whole:])
 
 
 def _choose_columns(scores: Tensor, n: int) -> tuple[Tensor, Tensor]:

@@ -18,13 +18,15 @@ from spherec.artifact import Artifact, estimate_model
 from spherec.data.ids import Unknown
 from spherec.data.interactions import Interactions, Orientation, as_interactions
 from spherec.data.output_files import lock_output, refuse_lack_of_room, refuse_unwritable
+from spherec.data.partitions import HeldInteractions, PartitionedInteractions
+from spherec.data.shards import WHOLE, Portion
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, quote, suggest
 from spherec.evaluation.validation import VALIDATION_METRIC, Validation, hold_out
 from spherec.geometry import Constraint, check_finite
 from spherec.losses import Loss
 from spherec.optim import Adam
-from spherec.process_group import is_first_process
+from spherec.process_group import is_first_process, join_group
 from spherec.ranking import index_file
 from spherec.recommender.new_items import add_placed_items, extend_items, fit_features, transform_features
 from spherec.recommender.partial_fit import add_users, continue_features, initial_vectors, merge
@@ -178,6 +180,7 @@ class CML(TrainedModel):
         checkpoint_seconds: float = 300.0,
         resume: bool = False,
         output: str | PathLike[str] | None = None,
+        in_shards: bool = False,
         progress: bool | ProgressCallback | None = None,
     ) -> Self:
         """Train on interactions. Ctrl-C, SIGTERM and SIGHUP end training with the best model so far.
@@ -186,7 +189,8 @@ class CML(TrainedModel):
         all call `fit` with the same arguments. Process 0 has the model afterwards, shows progress and writes `output`.
 
         Args:
-            data: `Interactions`, a pandas or polars data frame, or a matrix.
+            data: `Interactions`, a pandas or polars data frame, a matrix, or `PartitionedInteractions`, of which each
+                process reads the pairs of its own users alone.
             user: Column of the users, for a data frame.
             item: Column of the items, for a data frame.
             name: Column of the items' names, for a data frame.
@@ -202,11 +206,19 @@ class CML(TrainedModel):
             resume: Continue from the checkpoint, as if training had never stopped.
             output: File to which the model is saved at the end, before the last checkpoint. Once it is on disk, the
                 checkpoint is removed, unless the run was interrupted. By default call `save` yourself.
+            in_shards: In a run of several processes, each writes the vectors that it holds into a shard next to
+                `output`, and none has the whole model afterwards. By default process 0 collects all of them.
             progress: True shows a progress bar, False none, None one in a terminal; or a function that is called with
                 the epoch in progress and the history. Where a bar is shown, advice about the settings comes before it,
                 each sentence once in a process.
         """
-        interactions = as_interactions(data, user=user, item=item, name=name, orientation=orientation)
+        group = join_group(resolve(self.device))
+        if in_shards and (output is None or group is None):
+            raise ArgumentError("in_shards is for several processes that write an output; start them with torchrun")
+        if isinstance(data, PartitionedInteractions):
+            interactions = data.read() if group is None else data.hold(group.rank, group.size)
+        else:
+            interactions = as_interactions(data, user=user, item=item, name=name, orientation=orientation)
         features = None
         if item_features is not None:
             features = fit_features(item_features, interactions, item)
@@ -216,13 +228,18 @@ class CML(TrainedModel):
             features = features.align(interactions.item_ids)
 
         def keep(trained: Trained) -> None:
-            self._current = ModelState.of(Artifact.of(trained, interactions, features))
+            held = isinstance(interactions, HeldInteractions)
+            if in_shards and group is not None and output is not None:
+                own = data.with_ids(interactions) if held and is_first else interactions
+                Artifact.of(trained, own, features).save_together(output, group)
+                return
+            self._current = ModelState.of(Artifact.of(trained, data.read() if held else interactions, features))
             if output is not None:
                 self.save(output)
 
         is_first = is_first_process()
         with self._writing, _reserve(output) if output is not None and is_first else nullcontext():
-            learned, validate = hold_out(interactions, self.config, validation)
+            learned, validate = hold_out(interactions, self.config, validation, group)
             if output is not None and is_first:
                 sizes = {output: estimate_model(interactions, self.config, features)}
                 if checkpoint is not None:
@@ -245,9 +262,13 @@ class CML(TrainedModel):
                     resume=resume,
                     progress=callback,
                     save=None if output is None else keep,
+                    gather=not in_shards,
                 )
             if output is None and is_first:
                 keep(trained)
+            elif in_shards and group is not None and output is not None:
+                own = group.rank, group.size
+                self._current = ModelState.of(Artifact.load(output, mmap=True, users=own, items=own))
         return self
 
     def partial_fit(
@@ -285,6 +306,7 @@ class CML(TrainedModel):
         new = as_interactions(data, user=user, item=item, name=name, orientation=orientation)
         with self._writing:
             state = self._state
+            state.artifact.refuse_part("be trained")
             growth = merge(state.data, new)
             initial = initial_vectors(growth, state.artifact, state.fold_in)
             features, feature_map = state.artifact.features, None
@@ -363,6 +385,7 @@ class CML(TrainedModel):
         """
         with self._writing:
             artifact = self._state.artifact
+            artifact.refuse_part("take new items")
             features = transform_features(artifact, tables, item_ids)
             self._current = ModelState.of(add_placed_items(artifact, features, names))
         return self
@@ -441,11 +464,13 @@ class CML(TrainedModel):
         *,
         index: bool | str | PathLike[str] = False,
         mmap: bool = False,
+        users: Portion = WHOLE,
+        items: Portion = WHOLE,
         device: DeviceName = "auto",
         sampler: Sampling | None = None,
         loss: Loss | None = None,
     ) -> Self:
-        """Load a model from a file that `save` or `spherec train` wrote.
+        """Load a model from a file that `save` or `spherec train` wrote, whole or in part.
 
         Args:
             path: The model file. It is read into memory, so that nothing that happens to the file reaches the model.
@@ -453,12 +478,15 @@ class CML(TrainedModel):
                 books.spherec.
             mmap: Map vectors and index from their files instead of reading them into memory, so that processes share
                 one copy. The files must then be replaced atomically, as `save` does, never overwritten.
+            users: (j, m) loads one of m parts of the users, j = 0 … m − 1, with their vectors and items. A part of a
+                model answers for its users and its items; it cannot place new users, be saved or be trained.
+            items: The same for items: their vectors, and the pairs with them.
             device: Where the model trains if it is fitted again.
             sampler: The sampler for further training, if it is of a class of your own: a file keeps its name and its
                 settings, not the class. Its class must have the name that the file keeps; its settings may be new.
             loss: The same for a loss of your own.
         """
-        content = Artifact.load(path, mmap=mmap)
+        content = Artifact.load(path, mmap=mmap, users=users, items=items)
         content = replace(content, config=_give_parts(content.config, {"sampler": sampler, "loss": loss}))
         model = cls._make(content.config, device, ModelState.of(content))
         if index is not False:
@@ -502,9 +530,10 @@ def show_progress(
                 _advised.add(sentence)
                 with suppress(OSError):  # a log that cannot be written must not end the run
                     Console(stderr=True, soft_wrap=True).print(sentence, style="dim", markup=False, highlight=False)
-        plan = config.plan(len(data))
-        estimate = Estimate(plan, len(data), stops_early=validate is not None and plan.validate_every < plan.epochs)
-        with _show_bar(plan.epochs, len(data), VALIDATION_METRIC, estimate) as callback:
+        pairs = data.n_pairs
+        plan = config.plan(pairs)
+        estimate = Estimate(plan, pairs, stops_early=validate is not None and plan.validate_every < plan.epochs)
+        with _show_bar(plan.epochs, pairs, VALIDATION_METRIC, estimate) as callback:
             yield callback
 
 

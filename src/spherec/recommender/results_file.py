@@ -5,18 +5,22 @@ Parquet is written in parts that are then streamed into one file, because polars
 
 import csv
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spherec.data.ids import IdMap, Ids, list_ids
+from spherec.data.ids import Ids, list_ids
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_write, refuse_unwritable, temporary_folder
 from spherec.errors import ArgumentError, DataError, MissingPackageError, shorten
 from spherec.processes import refuse_polars_after_fork
 from spherec.recommender.results import Recommended, Results
+
+if TYPE_CHECKING:
+    import polars as pl  # imported where it is used: a machine that only trains has none
 
 _SUFFIXES = (".parquet", ".csv")
 _BLOCK = 1024  # users at once
@@ -37,31 +41,41 @@ def write_results(
     refuse_unwritable(path)
     if guard_formulas and Path(path).suffix != ".csv":
         raise ArgumentError(f"guard_formulas is for CSV; leave it out, or write a .csv instead of {path}")
-    blocks = _answer(recommend, data, users, progress)
+    blocks = answer_in_blocks(recommend, list(data.user_ids) if users is None else list_ids(users), progress)
     if Path(path).suffix == ".csv":
         return _write_csv(path, (block.guard_formulas() for block in blocks) if guard_formulas else blocks)
-    texts = {name for name, ids in (("user", data.user_ids), ("item", data.item_ids)) if _is_text(ids)}
-    return _write_parquet(path, blocks, texts)
+    return _write_parquet(path, (to_table(block, data) for block in blocks))
 
 
-def _answer(
+def answer_in_blocks(
     recommend: Callable[[Ids], Results[Recommended]],
-    data: Interactions,
-    users: Ids | None,
-    progress: Callable[[int], None] | None,
+    users: Sequence[Hashable],
+    progress: Callable[[int], None] | None = None,
 ) -> Iterator[Results[Recommended]]:
     """Yield the lists of some users at a time; one empty block if there are none."""
-    wanted = list(data.user_ids) if users is None else list_ids(users)
-    for first in range(0, max(len(wanted), 1), _BLOCK):
-        block = wanted[first : first + _BLOCK]
+    for first in range(0, max(len(users), 1), _BLOCK):
+        block = users[first : first + _BLOCK]
         yield recommend(block)
         if progress is not None:
             progress(first + len(block))
 
 
-def _is_text(ids: IdMap) -> bool:
-    """Return whether ids are written as text: all but numbers that fit into 64 bits with a sign."""
-    return ids.array.dtype == object or ids.array.dtype == np.uint64
+def to_table(results: Results[Recommended], data: Interactions) -> "pl.DataFrame":
+    """Return lists as a data frame whose types depend on the ids of the data, and not on the rows.
+
+    Ids are numbers if they fit into 64 bits with a sign, else text.
+    """
+    columns = results.columns
+    kinds = {"user": data.user_ids.array.dtype, "item": data.item_ids.array.dtype}
+    texts = {name for name, dtype in kinds.items() if dtype in (object, np.uint64)}
+    columns |= {name: list(map(str, columns[name])) for name in texts}
+    table = Results(Recommended, columns).to_polars()
+    if len(table):
+        return table
+    import polars as pl
+
+    numbers = {"f": pl.Float64, "b": pl.Boolean}
+    return table.cast({name: pl.String if name in texts else numbers.get(kinds[name].kind, pl.Int64) for name in kinds})
 
 
 def _write_csv(path: str | PathLike[str], blocks: Iterator[Results[Recommended]]) -> int:
@@ -78,7 +92,7 @@ def _write_csv(path: str | PathLike[str], blocks: Iterator[Results[Recommended]]
     return rows
 
 
-def _write_parquet(path: str | PathLike[str], blocks: Iterator[Results[Recommended]], texts: set[str]) -> int:
+def _write_parquet(path: str | PathLike[str], tables: Iterator["pl.DataFrame"]) -> int:
     try:
         import polars as pl
     except ImportError:
@@ -88,13 +102,10 @@ def _write_parquet(path: str | PathLike[str], blocks: Iterator[Results[Recommend
     try:
         with temporary_folder(Path(path).resolve()) as folder:
             parts: list[Path] = []
-            for block in blocks:
-                columns = block.columns
-                columns |= {name: list(map(str, columns[name])) for name in texts}
-                part = Results(Recommended, columns).to_polars()
+            for table in tables:
                 parts.append(folder / f"{len(parts)}.parquet")
-                part.write_parquet(parts[-1])
-                rows += len(part)
+                table.write_parquet(parts[-1])
+                rows += len(table)
             with atomic_write(path) as file:
                 pl.scan_parquet(parts, glob=False).sink_parquet(file)  # a name may hold [ or *
     except (OSError, pl.exceptions.PolarsError) as error:

@@ -311,9 +311,13 @@ class TrainedModel:
             raise DataError("the model was trained on pairs that are to test it; train it on the train part alone")
         return align(state.vectors, state.data, train)
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write one self-contained file, atomically."""
-        self._state.artifact.save(path)
+    def save(self, path: str | PathLike[str], *, shards: int | None = None) -> None:
+        """Write one self-contained file, atomically.
+
+        With `shards`, vectors and pairs are dealt out to so many files next to it, of which `spherec.load` can read
+        some alone.
+        """
+        self._state.artifact.save(path, shards=shards)
 
     @property
     def _state(self) -> ModelState:

@@ -5,7 +5,7 @@ Only the files of this folder import FastAPI, Starlette and uvicorn.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,15 +14,16 @@ from urllib.parse import unquote
 from spherec._version import __version__
 from spherec.errors import MissingPackageError, SpherecError, UnknownIdError, quote
 from spherec.serve.batcher import BusyError
-from spherec.serve.guard import LOG, RequestGuard
+from spherec.serve.guard import RequestGuard
 from spherec.serve.metrics import Metrics
 from spherec.serve.options import INSTALL, ServeOptions
 from spherec.serve.page_data import MapKeeper, choose_samples, describe_places, encode_map
 from spherec.serve.served_model import ServedModel
 
 try:
-    from fastapi import FastAPI, Query, Request, Response
+    from fastapi import APIRouter, FastAPI, Query, Request, Response
     from fastapi.exceptions import RequestValidationError
+    from fastapi.routing import APIRoute
     from pydantic import BaseModel
     from starlette.exceptions import HTTPException
     from starlette.staticfiles import StaticFiles
@@ -90,7 +91,7 @@ def create_app(
         stopping: Tells whether the server has been told to stop: connections are then closed after their answer.
     """
     metrics = metrics or Metrics()
-    service = Service(options, served)
+    service = Service(options, served, metrics)
     keys = options.read_keys()
 
     @asynccontextmanager
@@ -98,7 +99,7 @@ def create_app(
         service.batcher.start(metrics.count_batch)
         if served is None:
             await service.refresh()
-        watcher = asyncio.create_task(_watch(service, metrics)) if options.watch_seconds else None
+        watcher = asyncio.create_task(_watch(service)) if options.watch_seconds else None
         try:
             yield
         finally:
@@ -133,8 +134,30 @@ def create_app(
     return app
 
 
+class FreshRoute(APIRoute):
+    """A route that looks for a new model before it says that an id is not known: another process may have added it."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the function that answers a request."""
+        answer = super().get_route_handler()
+
+        async def answer_afresh(request: Request) -> Response:
+            service: Service = request.app.state.service
+            served = service.served
+            try:
+                return await answer(request)
+            except UnknownIdError:
+                await service.pick_up()
+                if service.served is served:
+                    raise
+                return await answer(request)
+
+        return answer_afresh
+
+
 def _add_questions(app: FastAPI, service: Service) -> None:
     """Add the routes that the model answers."""
+    router = APIRouter(route_class=FreshRoute)
 
     def add(
         path: str,
@@ -143,7 +166,7 @@ def _add_questions(app: FastAPI, service: Service) -> None:
         model: type[BaseModel],
         method: Literal["GET", "POST"] = "GET",
     ) -> None:
-        app.add_api_route(
+        router.add_api_route(
             path,
             answer,
             methods=[method],
@@ -220,6 +243,7 @@ def _add_questions(app: FastAPI, service: Service) -> None:
     add("/items/{item:path}", "item", item, schema.ItemAnswer)
     add("/users/{user:path}", "user", user, schema.HistoryAnswer)
     add("/model", "model", model, schema.ModelAnswer)
+    app.include_router(router)
 
 
 def _add_operations(app: FastAPI, service: Service, metrics: Metrics, stopping: Callable[[], bool]) -> None:
@@ -332,15 +356,8 @@ def _add_errors(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, refuse_path)
 
 
-async def _watch(service: Service, metrics: Metrics) -> None:
+async def _watch(service: Service) -> None:
     """Put a new model in place whenever the files change."""
     while True:
         await asyncio.sleep(service.options.watch_seconds)
-        try:
-            if await service.refresh():
-                metrics.count_swap()
-                LOG.info("new model in place", extra={"fields": {"model": service.served.checksum}})
-        except Exception as error:  # whatever it is, the old model answers, and the next file may be good
-            metrics.count_swap(failed=True)
-            cause = str(error) if isinstance(error, SpherecError) else f"{type(error).__name__}: {error}"
-            LOG.error("the new model cannot be used; the old one stays", extra={"fields": {"cause": cause}})
+        await service.pick_up()

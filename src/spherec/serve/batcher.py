@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +31,9 @@ class Query:
     vector: NDArray[np.float32] | None
     "(D,) the place; None for a new user, who is placed by `own`."
     k: int
-    "Items to rank."
+    "Length of the list."
+    offset: int = 0
+    "Items to skip at its top."
     own: NDArray[np.int64] = field(default_factory=lambda: _NOTHING)
     "(n,) items that the user has, ascending: reasons, and the place of a new user."
     left_out: NDArray[np.int64] = field(default_factory=lambda: _NOTHING)
@@ -74,7 +75,7 @@ def _group_of(query: Query) -> tuple[object, ...]:
     """Return what queries must have in common to be ranked by one call."""
     only = None if query.only is None else query.only.tobytes()
     is_exact = isinstance(query.served.model.ranker, ExactRanker)
-    return id(query.served), only, None if is_exact else query.k  # an index looks further for longer lists
+    return id(query.served), only, None if is_exact else query.k + query.offset  # an index looks further for more
 
 
 def _rank_group(queries: Sequence[Query]) -> list[RankedList]:
@@ -85,16 +86,16 @@ def _rank_group(queries: Sequence[Query]) -> list[RankedList]:
     left_out = LeftOut(counts, np.concatenate([_NOTHING, *(one.left_out for one in queries)]))
     default = vectors.mainstream
     dial = np.array([default if one.mainstream is None else one.mainstream for one in queries], dtype=np.float32)
-    longest = max(one.k for one in queries)
+    longest = min(max(one.k + one.offset for one in queries), vectors.n_items)
     ranking = served.model.ranker.top_of(places, longest, without=left_out, only=queries[0].only, mainstream=dial)
     scores = to_nearness(ranking.scores, places, vectors.constraint)  # (B, K)
     lists = []
     for row, query in enumerate(queries):
-        items = ranking.items[row, : query.k]
-        count = int((items >= 0).sum())  # those listed come first
-        items = items[:count]
+        wanted = slice(query.offset, query.offset + query.k)
+        items = ranking.items[row, wanted]
+        items = items[items >= 0]  # those listed come first
         reasons = _find_reasons(served, query, items) if query.reasons else None
-        lists.append(RankedList(items, scores[row, :count], reasons))
+        lists.append(RankedList(items, scores[row, wanted][: len(items)], reasons))
     return lists
 
 
@@ -120,7 +121,7 @@ class Batcher:
     Args:
         threads: Threads that torch computes with.
         batch: Most lists ranked together.
-        window: Seconds to wait for as many lists as were ranked together before.
+        window: Seconds to wait for the next list, where many come.
         queue: Lists that may wait.
     """
 
@@ -129,6 +130,7 @@ class Batcher:
         self._batch, self._window, self._queue = batch, window, queue
         self._jobs: deque[_Job] = deque()
         self._waiting = 0  # lists in `_jobs`
+        self._wanted = 1  # lists that must wait before ranking begins
         self._changed = threading.Condition()
         self._is_closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -157,7 +159,8 @@ class Batcher:
                 raise BusyError(f"{self._waiting} lists are waiting, which is all there is room for; ask again later")
             self._jobs.append(_Job(queries, future))
             self._waiting += len(queries)
-            self._changed.notify()
+            if self._waiting >= self._wanted:
+                self._changed.notify()
         return future
 
     def close(self) -> None:
@@ -176,16 +179,21 @@ class Batcher:
             self._count_batch(before)
             self._answer(jobs)
 
-    def _take(self, expected: int) -> list[_Job]:
-        """Return the jobs that wait, at most a batch; wait a moment for as many lists as came together before."""
+    def _take(self, before: int) -> list[_Job]:
+        """Return the jobs that wait, at most a batch.
+
+        Clients whose lists were ranked `before` ask again. So while more lists come, it waits for half of all,
+        which are ranked while the others are answered over HTTP.
+        """
         with self._changed:
             while not self._jobs and not self._is_closed:
                 self._changed.wait()
-            end = time.monotonic() + self._window
-            while self._waiting < min(expected, self._batch) and not self._is_closed:
-                rest = end - time.monotonic()
-                if rest <= 0 or not self._changed.wait(rest):
-                    break
+            self._wanted = min((self._waiting + before) // 2, self._batch)
+            seen = 0
+            while seen < self._waiting < self._wanted and not self._is_closed:
+                seen = self._waiting
+                self._changed.wait(self._window)
+            self._wanted = 1
             jobs: list[_Job] = []
             size = 0
             while self._jobs and (not jobs or size + len(self._jobs[0].queries) <= self._batch):

@@ -57,7 +57,9 @@ class RequestGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begin = time.perf_counter()
+        begin, method = time.perf_counter(), scope["method"]
+        if method == "HEAD":  # the answer to GET, of which the server sends no body
+            scope = {**scope, "method": "GET"}
         headers: dict[bytes, bytes] = dict(scope["headers"])
         given = headers.get(b"x-request-id", b"")
         request_id = given.decode() if _SANE_ID.fullmatch(given) else uuid.uuid4().hex
@@ -93,7 +95,7 @@ class RequestGuard:
             if self._log_requests:
                 fields = {
                     "request_id": request_id,
-                    "method": scope["method"],
+                    "method": method,
                     "path": scope["path"],
                     "status": status,
                     "ms": round(seconds * 1000, 2),
@@ -119,7 +121,7 @@ class RequestGuard:
 
     async def _read_body(self, scope: Scope, receive: Receive) -> bytes:
         """Return the body; refuse one that is too large or too slow."""
-        if scope["method"] in ("GET", "HEAD"):
+        if scope["method"] == "GET":
             return b""
         parts, size = [], 0
         try:

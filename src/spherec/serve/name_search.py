@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -18,7 +18,7 @@ class NameSearch:
     """Finds entries whose ids or names begin with what was typed.
 
     Every word of a query must begin a word of the name, or the whole query the id. Case and accents do not count. The
-    entry whose id was typed comes first, then the heaviest ones.
+    entry whose id was typed comes first, then those whose ids differ in case and accents, then the heaviest ones.
 
     Args:
         ids: (n,) ids as text.
@@ -28,6 +28,7 @@ class NameSearch:
 
     def __init__(self, ids: Sequence[str], names: Sequence[str | None] | None, weights: NDArray[np.int64]) -> None:
         self._order = np.argsort(-weights, kind="stable")  # (n,) heaviest first
+        self._written = ids
         folded = [_fold(text) for text in ids]
         self._by_id = np.argsort(np.array(folded, dtype=object), kind="stable") if folded else np.zeros(0, np.int64)
         self._ids = [folded[index] for index in self._by_id.tolist()]  # ascending
@@ -54,11 +55,9 @@ class NameSearch:
                 is_match &= self._begins_with(word)
         is_match[self._by_id[begin:end]] = True
         found = self._order[is_match[self._order]][:k]
-        is_exact = begin < end and self._ids[begin] == text
-        if is_exact:
-            exact = self._by_id[begin]
-            found = np.concatenate(([exact], found[found != exact]))[:k]
-        return found
+        typed = self._by_id[begin : bisect_right(self._ids, text)].tolist()
+        typed.sort(key=lambda index: self._written[index] != query.strip())
+        return np.array([*typed, *(index for index in found.tolist() if index not in typed)], dtype=np.int64)[:k]
 
     def _id_range(self, text: str) -> tuple[int, int]:
         """Return the range of sorted ids that begin with a text."""

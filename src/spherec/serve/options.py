@@ -36,7 +36,7 @@ class ServeOptions:
     batch: int = 64
     "Most lists ranked together."
     window: float = 0.002
-    "Seconds to wait for as many requests as came together before."
+    "Seconds to wait for the next request, where many come."
     queue: int = 512
     "Lists that may wait; beyond that, requests are answered with 503."
     max_k: int = 1000

@@ -1,7 +1,6 @@
 """Answers for the page alone: the map of the items, the items at some of its places, and where to begin."""
 
 import logging
-import time
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
@@ -22,7 +21,7 @@ _FEW_ITEMS, _MANY_ITEMS = 12, 60  # of users with whom a visitor begins
 _SAMPLE_ITEMS, _SAMPLE_USERS = 6, 4
 _SHOWN = 3  # items that say what a sample is about
 _MOST = 1000  # items described at once
-_SECONDS_BETWEEN_LOOKS = 0.5  # at the file that another process draws
+_LONGEST_DRAWING = 600  # seconds to wait for another process that draws the map
 
 
 class MapKeeper:
@@ -57,18 +56,14 @@ class MapKeeper:
             self._in_work = None
 
     def _load_or_draw(self, served: ServedModel) -> ItemMap:
-        while True:
-            known = self._load(served)
-            if known is not None:
-                return known
-            try:
-                with lock_output(self._file):
-                    known = self._load(served)  # drawn by another process while this one looked
-                    return known or self._draw(served)
-            except DataError:
-                if not _is_locked(self._file):
-                    return self._draw(served)  # no file can be made there
-                time.sleep(_SECONDS_BETWEEN_LOOKS)
+        known = self._load(served)
+        if known is not None:
+            return known
+        try:
+            with lock_output(self._file, wait=_LONGEST_DRAWING):
+                return self._load(served) or self._draw(served)  # another process may have drawn it meanwhile
+        except DataError:
+            return self._draw(served)  # no file can be made there
 
     def _load(self, served: ServedModel) -> ItemMap | None:
         try:
@@ -160,8 +155,3 @@ def _spread(rows: Tensor, n: int) -> NDArray[np.int64]:
         chosen.append(int(away.argmax()))
         away = torch.minimum(away, (rows - rows[chosen[-1]]).square().sum(1))
     return np.array(chosen)
-
-
-def _is_locked(file: Path) -> bool:
-    """Tell whether another process is writing the file."""
-    return file.with_name(f".{file.name}.lock").exists()

@@ -38,6 +38,9 @@ _LONGEST_STOP = 30  # seconds for the last answers after connections are no long
 _SWITCH = 0.0002  # seconds after which a thread lets another one run: ranking asks for its turn after every product
 _LAST_WORDS = 0.2  # seconds for the requests of connections that came last
 _PAUSE = 0.1  # seconds between two looks at the processes
+_LONGEST_START = 30  # seconds; a process that ends earlier has failed to start
+_MOST_FAILURES = 4  # starts in a row, after which none is tried again
+_PAUSE_AFTER_FAILURE = 0.5  # seconds, for each of them
 
 
 def serve(options: ServeOptions, *, announce: Callable[[str], None] = lambda _: None) -> None:
@@ -197,6 +200,9 @@ class ImpatientProtocol(HttpToolsProtocol):
         if not self.transport.is_closing():
             self._close("408 Request Timeout", "the request took too long to come; send it faster")
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Write nothing to the log: a client that asks for another protocol is answered in this one."""
+
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
         """Answer to bytes that are no HTTP."""
         self._close("400 Bad Request", "this is no HTTP request")
@@ -210,7 +216,10 @@ class ImpatientProtocol(HttpToolsProtocol):
 
 
 def _supervise(options: ServeOptions, listener: socket.socket, folder: Path) -> None:
-    """Run the processes: start those that end by themselves anew, and pass signals on."""
+    """Run the processes: start those that end by themselves anew, and pass signals on.
+
+    After several failed starts in a row, each after a longer pause, it gives up.
+    """
     context = multiprocessing.get_context("spawn")
     told: list[int] = []
 
@@ -223,6 +232,8 @@ def _supervise(options: ServeOptions, listener: socket.socket, folder: Path) -> 
     handlers = [signal.signal(number, lambda received, _: told.append(received)) for number in signals]
     processes = [start() for _ in range(options.workers)]
     began = time.monotonic()
+    starts = [began] * options.workers
+    failures = 0  # in a row
     _log_as_json()
     try:
         while not told:
@@ -230,10 +241,13 @@ def _supervise(options: ServeOptions, listener: socket.socket, folder: Path) -> 
             for place, process in enumerate(processes):
                 if process.is_alive() or told:
                     continue
-                if time.monotonic() - began < _LONGEST_STOP and process.exitcode == uvicorn.config.STARTUP_FAILURE:
-                    raise SpherecError("a process of the server could not start; its log has the cause")
+                failures = failures + 1 if time.monotonic() - starts[place] < _LONGEST_START else 0
+                cannot_begin = starts[place] == began and process.exitcode == uvicorn.config.STARTUP_FAILURE
+                if cannot_begin or failures > _MOST_FAILURES:
+                    raise SpherecError("a process of the server cannot start; the log above has the cause")
                 LOG.error("a process ended and is started anew", extra={"fields": {"exit_code": process.exitcode}})
-                processes[place] = start()
+                time.sleep(failures * _PAUSE_AFTER_FAILURE)
+                processes[place], starts[place] = start(), time.monotonic()
         listener.close()  # the last process that has it open answers those who wait there
         while any(process.is_alive() for process in processes):
             while told:

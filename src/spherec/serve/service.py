@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,18 +12,21 @@ from spherec._version import __version__
 from spherec.artifact import Artifact
 from spherec.data.output_files import lock_output
 from spherec.data.readers.item_features import to_item_frame
-from spherec.errors import ArgumentError, SpherecError
+from spherec.errors import ArgumentError, LockedOutputError, SpherecError
 from spherec.geometry import check_mainstream
 from spherec.ranking import Ranking
 from spherec.ranking.ranker import refuse_idle_dial
 from spherec.recommender import CML
 from spherec.serve.batcher import Batcher, BusyError, Query, RankedList
+from spherec.serve.guard import LOG
+from spherec.serve.metrics import Metrics
 from spherec.serve.options import ServeOptions
 from spherec.serve.schema import AddBody, RecommendBody, ScoreBody
 from spherec.serve.served_model import ServedModel, Stamp, stamp_files, to_json
 
 _LARGEST = 1_000_000  # number in a vector: squares stay finite
 _REASONS = 3  # for each item, if their number is not given
+_LONGEST_TURN = 10.0  # seconds to wait for another process that replaces the model file
 
 
 class ForbiddenError(SpherecError, RuntimeError):
@@ -37,13 +39,14 @@ class Service:
     A request reads the current model once. So its answer comes from one version, whatever happens meanwhile.
     """
 
-    def __init__(self, options: ServeOptions, served: ServedModel | None = None) -> None:
+    def __init__(self, options: ServeOptions, served: ServedModel | None, metrics: Metrics) -> None:
         self.options = options
+        self._metrics = metrics
         self._served = served
         self._stamp: Stamp = () if served is None else served.stamp
         threads = options.threads or max((os.cpu_count() or 1) // options.workers - 1, 1)
         self.batcher = Batcher(threads, batch=options.batch, window=options.window, queue=options.queue)
-        self._adding = threading.Lock()
+        self._adding = asyncio.Lock()
         self._loading = asyncio.Lock()
 
     @property
@@ -70,6 +73,17 @@ class Service:
             self._stamp = stamp
             self._served = await asyncio.to_thread(ServedModel.load, self.options)
             return True
+
+    async def pick_up(self) -> None:
+        """Put a new version in place if the files were replaced; whatever is wrong with it goes to the log."""
+        try:
+            if await self.refresh():
+                self._metrics.count_swap()
+                LOG.info("new model in place", extra={"fields": {"model": self.served.checksum}})
+        except Exception as error:  # the old model answers, and the next file may be good
+            self._metrics.count_swap(failed=True)
+            cause = str(error) if isinstance(error, SpherecError) else f"{type(error).__name__}: {error}"
+            LOG.error("the new model cannot be used; the old one stays", extra={"fields": {"cause": cause}})
 
     async def recommend(self, body: RecommendBody) -> dict[str, Any]:
         """Return a list for each user, for the new user, and for each vector."""
@@ -110,7 +124,8 @@ class Service:
             Query(
                 served,
                 vector,
-                min(body.k + body.offset, vectors.n_items),
+                body.k,
+                body.offset,
                 own,
                 (np.union1d(own, exclude) if len(exclude) else own) if body.exclude_seen else exclude,
                 only,
@@ -122,10 +137,7 @@ class Service:
         ranked = await self.batcher.rank(queries) if queries else []
         names: list[Any] = [to_json(one) for one in served.model.data.user_ids.array[users].tolist()]
         names += [None] * (len(ranked) - len(names))
-        lists = [
-            {"user": user, "items": _list_items(served, one, body.offset)}
-            for user, one in zip(names, ranked, strict=True)
-        ]
+        lists = [{"user": user, "items": _list_items(served, one)} for user, one in zip(names, ranked, strict=True)]
         return {"model": served.checksum, "lists": lists}
 
     async def similar(self, item: str, k: int, offset: int) -> dict[str, Any]:
@@ -134,12 +146,10 @@ class Service:
         self._check_list(k, offset)
         (index,) = served.find_items([item]).tolist()
         vector = served.model.vectors.item_table[index].numpy()
-        query = Query(
-            served, vector, min(k + offset, served.model.data.n_items), left_out=np.array([index]), mainstream=0.0
-        )
+        query = Query(served, vector, k, offset, left_out=np.array([index]), mainstream=0.0)
         (ranked,) = await self.batcher.rank([query])
         (about,) = served.describe_items(np.array([index]))
-        return {"model": served.checksum, "item": about, "items": _list_items(served, ranked, offset)}
+        return {"model": served.checksum, "item": about, "items": _list_items(served, ranked)}
 
     def explain(self, user: str, item: str, k: int) -> dict[str, Any]:
         """Return the user's own items that are nearest to an item, and the score of the item."""
@@ -235,15 +245,19 @@ class Service:
         if self.options.index is not None:
             raise ArgumentError("an index takes no new items; add them with model.add_items, and build it anew")
         self._check_count("items", len(body.items), self.options.max_ids)
-        answer = await asyncio.to_thread(self._add, body)
-        await self.refresh()
+        try:
+            async with self._adding:
+                answer = await asyncio.to_thread(self._add, body)
+        except LockedOutputError:
+            raise BusyError("another process is replacing the model file; ask again in a second") from None
+        await self.pick_up()
         return answer
 
     def _add(self, body: AddBody) -> dict[str, Any]:
         ids = [item.id for item in body.items]
         rows = [item.features for item in body.items]
         names = {item.id: item.name for item in body.items if item.name}
-        with self._adding, lock_output(self.options.model):
+        with lock_output(self.options.model, wait=_LONGEST_TURN):
             model = CML.load(self.options.model, device="cpu")  # another process may have added some
             fitted = model.artifact.features
             if fitted is None:
@@ -277,10 +291,10 @@ def _check_dial(mainstream: float | None, served: ServedModel) -> None:
         check_mainstream(mainstream)
 
 
-def _list_items(served: ServedModel, ranked: RankedList, offset: int) -> list[dict[str, Any]]:
-    items = _score_items(served, ranked.items[offset:], ranked.scores[offset:].tolist())
+def _list_items(served: ServedModel, ranked: RankedList) -> list[dict[str, Any]]:
+    items = _score_items(served, ranked.items, ranked.scores.tolist())
     if ranked.reasons is not None:
-        for row, item in enumerate(items, start=offset):
+        for row, item in enumerate(items):
             item["because"] = _row_of(served, ranked.reasons, row)
     return items
 

@@ -270,7 +270,7 @@ def fingerprint(
         del settings[name]
     tables = () if initial is None else (initial.user_table, initial.item_table, initial.item_reach)
     given = [rows.cpu().numpy() for rows in tables if rows is not None]
-    pairs = f"{len(data)} pairs, checksum {checksum(data.indptr, data.indices)}"
+    pairs = f"{data.n_pairs} pairs, checksum {data.pairs_checksum}"
     content = {}
     if features is not None:
         content["features"] = f"{features.n_features} numbers, checksum {checksum(features.matrix, features.known)}"

@@ -32,20 +32,22 @@ class CheckpointSet(CheckpointFile):
 
     def __init__(self, path: str | PathLike[str], identity: dict[str, Any], pairs: int) -> None:
         super().__init__(path, {**identity, "processes": "one or more under torchrun"}, pairs)
+        self._step: int | None = None  # of the set on disk
 
     def try_save(self, run: Run, standing: Standing, remedy: str) -> bool:
         """Write the run, and return whether it worked in all processes; warn where it did not."""
-        share = _share_of(run)
+        group = _share_of(run).group
         problem = None
         step = int(run.embedding.state()["steps"])
+        part = self._part(step, group.rank, group.size)
         try:
-            self._write(self._part(step, share.group.rank, share.group.size), run, standing)
+            self._write(part, run, standing)
         except (DataError, MemoryError) as error:
             problem = str(error) or "memory is short"
-        is_lost = share.group.agree(problem is not None)[0]
-        if not is_lost and share.group.rank == 0:
+        is_lost = group.agree(problem is not None)[0]
+        if not is_lost and group.rank == 0:
             try:
-                manifest = {**self._describe(standing), "parts": share.group.size, "step": step}
+                manifest = {**self._describe(standing), "parts": group.size, "step": step}
                 write_archive(self.path, {}, manifest, compress=False, mode=0o600)
                 self._remove_parts(keep=f".{step}.")
             except (DataError, MemoryError) as error:
@@ -54,7 +56,13 @@ class CheckpointSet(CheckpointFile):
             text = f"no checkpoint in epoch {len(standing.history.epochs) + 1}: {problem}; {remedy}"
             warnings.warn(CheckpointWarning(text), stacklevel=3)
         self._problem = problem
-        return not share.group.agree(problem is not None)[0]
+        is_lost = group.agree(problem is not None)[0]
+        if not is_lost:
+            self._step = step
+        elif step != self._step:  # otherwise the set on disk has this part
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+        return not is_lost
 
     def remove(self) -> None:
         """Remove the files, if there are any."""
@@ -78,6 +86,7 @@ class CheckpointSet(CheckpointFile):
         _, manifest = read_archive(self.path, FORMAT, VERSION, remedy="start anew")
         self._refuse_other(self.path, manifest)
         n, step = int(manifest["parts"]), int(manifest["step"])
+        self._step = step
         arrays: dict[str, NDArray[Any]] = {}
         sums = []
         for rank in range(n):

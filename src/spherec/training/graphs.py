@@ -32,9 +32,11 @@ class GraphedBatches(Batches):
         self._first_on_device = torch.zeros(1, dtype=torch.int64, device=pairs[0].device)  # `_first`, for the graph
         self._kernels = backend(pairs[0].device)
 
-    def begin(self, order: Tensor, first: int) -> None:
-        """Begin an epoch: pairs come in this order (E,), those before `first` are done already."""
-        self._order.copy_(order)  # the graph reads from the memory with which it was recorded
+    def begin(self, epoch: int, first: int) -> None:
+        """Begin an epoch, counted from 0: pairs come in random order, and `first` of them are done already."""
+        self._order.copy_(
+            self._shuffle(len(self._order), epoch)
+        )  # the graph reads from the memory with which it was recorded
         self._first = first
         self._first_on_device.fill_(first)
 

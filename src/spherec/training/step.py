@@ -12,7 +12,8 @@ from torch import Tensor
 from spherec import rng
 from spherec.data.features import Features
 from spherec.data.interactions import Interactions
-from spherec.device import keep_freed_memory
+from spherec.data.partitions import HeldInteractions
+from spherec.device import keep_freed_memory, make_table
 from spherec.embedding import Embedding, EmbeddingTable, FeatureMap, FeatureTable, ShardedTable, Share
 from spherec.errors import ArgumentError
 from spherec.geometry import (
@@ -66,7 +67,7 @@ class Run:
                 f"build of {type(config.sampler).__name__} must return an object with sample(users, positives, "
                 f"geometry, generator), got a {type(self.sampler).__name__}"
             )
-        planned = config.plan(len(train)).steps
+        planned = config.plan(train.n_pairs).steps
         self._drawable: Tensor | None = None  # (I,) false for items that are placed by their features alone
         if features is None:
             table = EmbeddingTable(rows, config.optimizer, constraint=config.constraint, planned=planned)
@@ -85,7 +86,7 @@ class Run:
         self.vectors = LiveVectors(self.embedding, config, train.n_items, device)
         self.held = LiveVectors(table, config, initial.n_items, device)  # of this process; without a share, all
         self.share = share
-        self._weights = _weigh_users(train, config.balance, device) if config.balance else None  # (U,)
+        self._weights = _weigh_users(train, config.balance, device, share) if config.balance else None  # (U,)
         task = GradientTask(
             train.n_items, config.constraint, config.sampler.shared, weighted=bool(config.balance), reach=config.reach
         )
@@ -251,9 +252,9 @@ class Batches:
         self._pairs = pairs
         self._batch_size = batch_size
 
-    def begin(self, order: Tensor, first: int) -> None:
-        """Begin an epoch: pairs come in this order (E,), those before `first` are done already."""
-        self._order, self._first = order, first
+    def begin(self, epoch: int, first: int) -> None:
+        """Begin an epoch, counted from 0: pairs come in random order, and `first` of them are done already."""
+        self._order, self._first = self._shuffle(len(self._pairs[0]), epoch), first
 
     def step(self) -> tuple[int, int]:
         """Learn from the next batch or several; return the number of pairs and of places for negatives."""
@@ -261,6 +262,12 @@ class Batches:
         self._first += len(batch)
         users, positives = (column[batch].long() for column in self._pairs)
         return len(batch), self._run.step(users, positives)
+
+    def _shuffle(self, n: int, *epoch: int) -> Tensor:
+        """Return the order (n,) of n pairs in an epoch."""
+        return rng.permutation(
+            n, rng.torch_stream(self._run.config.seed, "shuffle", *epoch, device=self._pairs[0].device)
+        )
 
 
 @dataclass(frozen=True)
@@ -394,11 +401,12 @@ def _start(initial: DenseVectors, config: Training) -> tuple[Tensor, Tensor]:
         parts = split_subspaces(rows, config.subspaces)  # (I + U, P, d)
         parts = to_vectors(project(parts, config.constraint), config.constraint)
         items = join_subspaces(parts[: initial.n_items])
-    if config.reach:
-        parts = torch.cat((parts, parts.new_zeros(*parts.shape[:2], 1)), dim=2)
-        if initial.item_reach is not None:
-            parts[: initial.n_items, :, -1] = initial.item_reach / config.loss.distance_scale
-    return parts, items
+    *counts, dim = parts.shape
+    table = make_table((*counts, dim + config.reach), initial.device)
+    table[..., :dim] = parts
+    if config.reach and initial.item_reach is not None:
+        table[: initial.n_items, :, -1] = initial.item_reach / config.loss.distance_scale
+    return table, items
 
 
 def _start_features(
@@ -434,7 +442,10 @@ def _start_features(
     )
 
 
-def _weigh_users(train: Interactions, balance: float, device: torch.device) -> Tensor:
+def _weigh_users(train: Interactions, balance: float, device: torch.device, share: Share | None) -> Tensor:
     """Return the weight of each user's pairs (U,): n^−ρ for n items, 1 on average over pairs."""
     weights = np.maximum(train.items_per_user, 1.0) ** -balance  # (U,)
-    return torch.tensor(weights * len(train) / (weights @ train.items_per_user), dtype=torch.float32, device=device)
+    total = torch.tensor(weights @ train.items_per_user, dtype=torch.float64, device=device)
+    if share is not None and isinstance(train, HeldInteractions):
+        total = share.group.add_up(total)
+    return torch.tensor(weights * train.n_pairs / float(total), dtype=torch.float32, device=device)

@@ -18,6 +18,7 @@ from spherec import rng
 from spherec.data.features import Features
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import lock_output, refuse_lack_of_room, refuse_unwritable
+from spherec.data.partitions import HeldInteractions
 from spherec.device import DeviceName, records_graphs, resolve, threads_for
 from spherec.embedding import FeatureMap, Share
 from spherec.errors import ArgumentError, DataError, LostProcessError, NotEnoughMemoryError, TrainingError, quote
@@ -28,7 +29,14 @@ from spherec.training.checkpoint_set import CheckpointSet
 from spherec.training.config import Plan, Training
 from spherec.training.graphs import GraphedBatches
 from spherec.training.history import EpochRecord, History
-from spherec.training.sharded import SharedBatches, draw_held, gather_vectors, hold_vectors, take_share
+from spherec.training.sharded import (
+    PartitionedBatches,
+    SharedBatches,
+    draw_held,
+    gather_vectors,
+    hold_vectors,
+    take_share,
+)
 from spherec.training.step import Batches, Run
 
 Validate = Callable[[Vectors], float]
@@ -82,6 +90,7 @@ def train(
     progress: ProgressCallback | None = None,
     stop: Stop | None = None,
     save: Callable[[Trained], None] | None = None,
+    gather: bool = True,
 ) -> Trained:
     """Train a model on `data`, beginning with `initial`, or with random vectors.
 
@@ -97,16 +106,14 @@ def train(
     not the model. If it succeeds, the checkpoint of a run that was not interrupted is no longer needed and is removed.
 
     In a process group of `torch.distributed`, or under torchrun, the processes train one model together. They call this
-    function with the same arguments; `save` is called in process 0 alone.
+    function with the same arguments; `save` is called in process 0 alone. Without `gather`, vectors stay with the
+    processes that hold them, and `save` is called in all.
     """
-    if not len(data):
+    if not data.n_pairs:
         raise DataError("there are no pairs to train on; give interactions with some")
     config = (config or Training()).resolve(data)
-    plan = config.plan(len(data))
+    plan = config.plan(data.n_pairs)
     where = resolve(device)
-    if where.type == "cuda":
-        content = 0 if features is None else 2 * features.matrix.nbytes
-        refuse_lack_of_memory(data, config, torch.cuda.mem_get_info(where)[0] + _count_unused(where) - content)
     if features is not None:
         _check_features(features, data, config)
     if not checkpoint_seconds >= 0:
@@ -114,6 +121,10 @@ def train(
     if resume and checkpoint is None:
         raise ArgumentError("resume is True, but no checkpoint was named; give the path of one")
     group = join_group(where)
+    if where.type == "cuda":
+        content = 0 if features is None else 2 * features.matrix.nbytes
+        free = torch.cuda.mem_get_info(where)[0] + _count_unused(where) - content
+        refuse_lack_of_memory(data, config, free, 1 if group is None else group.size)
     share = None if group is None else take_share(group, config, where, has_features=features is not None)
     is_first = is_first_process()
     if checkpoint is not None and is_first:
@@ -129,7 +140,7 @@ def train(
             if is_first:
                 size = estimate_checkpoint(data, config, validated=is_validated, features=features)
                 refuse_lack_of_room({checkpoint: size})
-            file = (CheckpointFile if share is None else CheckpointSet)(checkpoint, identity, len(data))
+            file = (CheckpointFile if share is None else CheckpointSet)(checkpoint, identity, data.n_pairs)
             if resume:
                 standing = file.load(run)
                 _refuse_less(standing, plan, file)
@@ -139,10 +150,9 @@ def train(
         interrupt = held.enter_context(interruptible())
         for epoch in _epochs_left(standing, plan, config.patience, interrupt, share):
             is_ending = False
-            order = rng.permutation(len(data), rng.torch_stream(config.seed, "shuffle", epoch, device=where))  # (E,)
             with threads_for(config.batch_size, where):
-                batches.begin(order, standing.pairs)
-                while standing.pairs < len(data) and not is_ending:
+                batches.begin(epoch, standing.pairs)
+                while standing.pairs < data.n_pairs and not is_ending:
                     began = time.perf_counter()
                     standing.add(*batches.step(), time.perf_counter() - began)
                     is_report_due, is_save_due = progress is not None and report_timer.is_due(), save_timer.is_due()
@@ -154,7 +164,7 @@ def train(
                     if file is not None and is_save_due:
                         _record(run, standing)  # raises if the run has gone wrong and is not worth keeping
                         file.try_save(run, standing, f"training continues and tries again in {checkpoint_seconds:g} s")
-            if standing.pairs < len(data):
+            if standing.pairs < data.n_pairs:
                 break  # interrupted in the middle of the epoch
             is_due = validate is not None and plan.is_due(epoch)
             _end_epoch(run, standing, validate if is_due else None)
@@ -166,10 +176,10 @@ def train(
         ended = _why_ended(standing.history, plan, config.patience) or ("given up" if given_up else "interrupted")
         learned = standing.best_map if standing.best else run.copy_feature_map()
         vectors = standing.best or run.held.copy()
-        if share is not None:
+        if share is not None and gather:
             vectors = gather_vectors(vectors, data, share)
         trained = Trained(vectors, config, standing.history, ended, learned)
-        _keep(trained, save, file, run, standing)
+        _keep(trained, save, file, run, standing, everywhere=not gather)
     return trained
 
 
@@ -179,10 +189,15 @@ def _keep(
     file: CheckpointFile | None,
     run: Run,
     standing: Standing,
+    *,
+    everywhere: bool,
 ) -> None:
-    """Save the result, then write the last checkpoint, or remove it if the run is over and its result is saved."""
+    """Save the result, then write the last checkpoint, or remove it if the run is over and its result is saved.
+
+    It is saved by process 0, or by all of them: `everywhere`.
+    """
     failure: Exception | None = None
-    if save is not None and is_first_process():
+    if save is not None and (everywhere or is_first_process()):
         try:
             save(trained)
         except Exception as error:  # the run is worth keeping all the more
@@ -210,9 +225,11 @@ def _refuse_less(standing: Standing, plan: Plan, file: CheckpointFile) -> None:
 
 def make_batches(run: Run, data: Interactions, device: torch.device) -> Batches:
     """Return the batches of a run's epochs, as its device makes them fastest."""
+    if run.share is not None and isinstance(data, HeldInteractions):
+        return PartitionedBatches(run, data, run.share)
     users, items = (torch.tensor(column, device=device) for column in (data.users, data.indices))  # (E,), (E,)
-    if run.share is not None:
-        return SharedBatches(run, (users, items), run.config.batch_size, run.share)
+    if run.share is not None and run.share.group.size > 1:
+        return SharedBatches(run, (users, items), run.share)
     kind = GraphedBatches if records_graphs(device) else Batches
     return kind(run, (users, items), run.config.batch_size)
 
@@ -381,15 +398,19 @@ def interruptible() -> Iterator[Interrupt]:
                 handler(interrupt.number, None)
 
 
-def refuse_lack_of_memory(data: Interactions, config: Training, free: int) -> None:
-    """Raise a `NotEnoughMemoryError` if the vectors and what the optimiser keeps of them exceed the free bytes."""
-    of_one = 4 * _COPIES * (data.n_users + data.n_items)  # bytes of one dimension
+def refuse_lack_of_memory(data: Interactions, config: Training, free: int, processes: int = 1) -> None:
+    """Raise a `NotEnoughMemoryError` if the vectors and what the optimiser keeps of them exceed the free bytes.
+
+    Each of several processes holds its share of them on a GPU of its own.
+    """
+    of_one = 4 * _COPIES * (data.n_users + data.n_items) // processes  # bytes of one dimension
     needed = of_one * (config.dim + config.subspaces * config.reach)
     if needed > free:
         raise NotEnoughMemoryError(
             f"{data.n_users:,} users and {data.n_items:,} items with dim {config.dim:,} take {needed / 1e9:,.1f} GB of "
             f"the GPU's memory, and {free / 1e9:,.1f} GB are free; take a dim of at most {free // of_one:,}, drop rare "
-            "users and items, or train with device='cpu' if the machine has more memory than its GPU"
+            f"users and items, divide them among {-(-needed * processes // max(free, 1))} GPUs (docs/scaling.md), or "
+            "train with device='cpu' if the machine has more memory than its GPU"
         )
 
 

@@ -11,11 +11,12 @@ from dataclasses import dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
 
-from spherec.data.archive import is_archive
+from spherec.data.archive import is_archive, is_partitioned
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, level_of_caller
 from spherec.data.input_files import refuse_unreadable
 from spherec.data.interactions import Interactions
+from spherec.data.partitions import PartitionedInteractions
 from spherec.data.readers.many import Paths, describe_files, list_files
 from spherec.data.readers.options import Columns, FormatName, Missing, Reading, ReadProgress, run_options
 from spherec.errors import ArgumentError, DataError, MissingPackageError, UncutValuesWarning, UnreadValuesWarning, quote
@@ -169,9 +170,10 @@ def read(
     """Read interactions from a file: a table with a column of users and one of items, or a known format.
 
     Args:
-        path: CSV, TSV or JSON lines, plain or gzipped; Parquet; a sparse matrix that scipy saved; or a file that
-            `Interactions.save` wrote. A folder, a pattern such as "plays/part-*.csv" (both sorted by name) or a list of
-            paths stands for several files of one format, which are read as one: equal ids are the same user or item.
+        path: CSV, TSV or JSON lines, plain or gzipped; Parquet; a sparse matrix that scipy saved; what
+            `Interactions.save` or `save_partitions` wrote. A folder, a pattern such as "plays/part-*.csv" (both sorted
+            by name) or a list of paths stands for several files of one format, which are read as one: equal ids are
+            the same user or item.
         user: The column with the external ids of users. Ids in text files are strings: "007" is not 7. Where a table
             has no column of this default name, usual names (userId, reviewerID, …) are recognised.
         item: The column with the external ids of items; likewise (movieId, asin, …).
@@ -256,9 +258,12 @@ def read_interactions(
         raise ArgumentError(
             f"items states items that nobody has, and min_per_item={cut.min_per_item} drops them; leave one of them out"
         )
-    if reading.format == "auto" and is_archive(path):
+    if reading.format == "auto" and (is_archive(path) or is_partitioned(path)):
         _refuse_column_options(reading, f"{path} is prepared and", duplicates, items)
-        data = Interactions.load(path, max_unpacked=reading.max_unpacked)
+        if is_partitioned(path):
+            data = PartitionedInteractions.open(path).read()
+        else:
+            data = Interactions.load(path, max_unpacked=reading.max_unpacked)
         return data if cut == Cut() else data.cut(cut)
     refuse_without_polars()
     all_items = None if items is None else _list_items(items)  # first: it fails sooner

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 
+from spherec.data.archive import is_partitioned
 from spherec.data.input_files import find_kind
 from spherec.errors import ArgumentError, DataError, quote
 
@@ -21,7 +22,8 @@ def list_files(paths: Paths) -> list[Path]:
 
     A folder stands for the files in it, and a pattern with * ? [ for those that match, both by name, with numbers in
     their order: part-2 before part-10. Hidden files, those that begin with an underscore (markers of other programs)
-    and folders inside a folder are left out. A list keeps its order. A path that exists is never a pattern.
+    and folders inside a folder are left out. A list keeps its order. A path that exists is never a pattern. The folder
+    of a partitioned data set stands for itself.
     """
     if isinstance(paths, str | PathLike):
         return _expand(paths)
@@ -57,7 +59,7 @@ def _expand(path: str | PathLike[str]) -> list[Path]:
         if not files:
             raise DataError(f"{path} does not exist, and no file matches it; check the path")
         return sorted(files, key=_by_number)
-    if find_kind(path) != "folder":
+    if find_kind(path) != "folder" or is_partitioned(path):
         return [Path(path)]
     try:
         inside = [file for file in Path(path).iterdir() if not file.name.startswith((".", "_"))]

@@ -2,7 +2,7 @@
 
 try:
     import optuna
-    from sqlalchemy.exc import SQLAlchemyError  # the database layer of optuna, installed with it
+    from sqlalchemy.exc import IntegrityError, SQLAlchemyError  # the database layer of optuna, installed with it
 except ImportError as error:
     from spherec.errors import MissingPackageError
 
@@ -15,4 +15,4 @@ if not hasattr(optuna.Trial, "set_constraint"):
         f"tuning needs optuna 5 or newer, and {optuna.__version__} is installed; pip install --upgrade 'spherec[tune]'"
     )
 
-__all__ = ["SQLAlchemyError", "optuna"]
+__all__ = ["IntegrityError", "SQLAlchemyError", "optuna"]

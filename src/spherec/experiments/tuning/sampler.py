@@ -7,7 +7,7 @@ number of the trial decide, so a study that was stopped between two trials conti
 Bergstra et al., Algorithms for Hyper-Parameter Optimization (NeurIPS 2011).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spherec import rng
@@ -15,10 +15,14 @@ from spherec.experiments.tuning.package import optuna
 
 
 class SeededTPE(optuna.samplers.BaseSampler):
-    """A `TPESampler` for each trial, seeded with its number."""
+    """A `TPESampler` for each trial, seeded with its number.
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
+    The first trial has the values of `start`, so that the best is no worse than they are. It is told by its number,
+    because machines that begin at once would all find that there is no trial yet.
+    """
+
+    def __init__(self, seed: int, start: Mapping[str, Any]) -> None:
+        self._seed, self._start = seed, start
         self._inner = self._make_sampler(0)
 
     def before_trial(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
@@ -27,8 +31,8 @@ class SeededTPE(optuna.samplers.BaseSampler):
         self._inner.before_trial(study, trial)
 
     def infer_relative_search_space(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> dict[str, Any]:
-        """Ask TPE."""
-        return self._inner.infer_relative_search_space(study, trial)
+        """Ask TPE; the first trial is not asked about."""
+        return {} if trial.number == 0 else self._inner.infer_relative_search_space(study, trial)
 
     def sample_relative(
         self, study: optuna.Study, trial: optuna.trial.FrozenTrial, search_space: dict[str, Any]
@@ -39,7 +43,9 @@ class SeededTPE(optuna.samplers.BaseSampler):
     def sample_independent(
         self, study: optuna.Study, trial: optuna.trial.FrozenTrial, param_name: str, param_distribution: Any
     ) -> Any:
-        """Ask TPE."""
+        """Ask TPE, or return the value to start with."""
+        if trial.number == 0 and param_name in self._start:
+            return self._start[param_name]
         return self._inner.sample_independent(study, trial, param_name, param_distribution)
 
     def after_trial(

@@ -1,6 +1,7 @@
 """Storage of a study, so that it can be resumed: an SQLite file, or the database of a server that machines share."""
 
 import re
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,11 +12,12 @@ from urllib.parse import unquote, unquote_plus
 
 from spherec.data.output_files import refuse_unwritable
 from spherec.errors import ArgumentError, DataError, SpherecError, quote
-from spherec.experiments.tuning.package import SQLAlchemyError, optuna
+from spherec.experiments.tuning.package import IntegrityError, SQLAlchemyError, optuna
 
 _HEARTBEAT, _GRACE = 30, 120  # seconds between two heartbeats, and without one before a trial is given to another
 _WAIT = 60  # seconds for another process to finish writing into an SQLite file
 _RETRIES = 3
+_ATTEMPTS, _PAUSE = 5, 0.5  # to make the tables of a new database, if others do so at the same time; seconds between
 _IDENTITY = "spherec"
 
 _SYSTEM = re.compile(r"\w[\w+]*://", re.ASCII)
@@ -49,8 +51,9 @@ def open_study(
             sampler=sampler,
             pruner=pruner,
         )
+        has_trials = bool(study.get_trials(deepcopy=False))  # first: another machine sets the identity before any trial
         known = study.user_attrs.get(_IDENTITY)
-        if known is None and not study.get_trials(deepcopy=False):
+        if known is None and not has_trials:
             study.set_user_attr(_IDENTITY, dict(identity))
             return study
     except SpherecError:
@@ -147,15 +150,30 @@ def _storage(storage: str | PathLike[str] | None) -> "optuna.storages.BaseStorag
     options = {"connect_args": {"timeout": _WAIT}} if url.startswith("sqlite") else {"pool_pre_ping": True}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return _open_database(url, options)
+            except SQLAlchemyError as error:
+                if not _is_being_made(error):
+                    raise
+            time.sleep(_PAUSE)
+        return _open_database(url, options)
+
+
+def _open_database(url: str, options: dict[str, Any]) -> "optuna.storages.RDBStorage":
+    return optuna.storages.RDBStorage(
+        url.replace("{", "{{").replace("}", "}}"),  # optuna takes it for a template
+        engine_kwargs=options,
+        heartbeat_interval=_HEARTBEAT,
+        grace_period=_GRACE,
         # A trial whose process was killed waits until another process runs it again.
-        again = optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=_RETRIES)
-        return optuna.storages.RDBStorage(
-            url.replace("{", "{{").replace("}", "}}"),  # optuna takes it for a template
-            engine_kwargs=options,
-            heartbeat_interval=_HEARTBEAT,
-            grace_period=_GRACE,
-            heartbeat_stale_trial_callback=again,
-        )
+        heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=_RETRIES),
+    )
+
+
+def _is_being_made(error: SQLAlchemyError) -> bool:
+    """Return whether the tables could not be made because another process is making them."""
+    return isinstance(error, IntegrityError) or "already exists" in str(error)
 
 
 def _refuse_other(

@@ -120,7 +120,8 @@ def tune(
         pruner = optuna.pruners.MedianPruner(
             _COMPLETE_BEFORE_PRUNING, round(_NEVER_PRUNED * epochs), n_min_trials=_VALIDATED_AT_EPOCH
         )
-        opened = open_study(storage, study, _identity(data, space, goal), SeededTPE(space.base.seed), pruner)
+        sampler = SeededTPE(space.base.seed, space.start() or {})
+        opened = open_study(storage, study, _identity(data, space, goal), sampler, pruner)
         runner = _Runner(opened, space, goal, part, where, watcher or TuneWatcher())
         with report_database_errors(storage):
             ended = runner.run(trials, None if minutes is None else time.monotonic() + 60 * minutes)
@@ -156,11 +157,9 @@ class _Runner:
         self._study, self._space, self._goal = study, space, goal
         self._part, self._device, self._watcher = part, device, watcher
         self._trial: optuna.Trial | None = None  # in progress
+        self._is_lost = False  # others have given the trial up, because this process was stopped for a while
 
     def run(self, trials: int, deadline: float | None) -> TuneEnd:
-        start = self._space.start()
-        if start is not None and not self._study.get_trials(deepcopy=False):
-            self._study.enqueue_trial(start, skip_if_exists=True)  # so that the best is no worse than the base
         failures = (TrainingError, ArgumentError)
         frees = self._device.type == "cuda"  # the memory of a trial before the next: tables may fill half a GPU
         with interruptible() as interrupt:  # between trials, where the database is written
@@ -172,6 +171,8 @@ class _Runner:
                 try:
                     self._study.optimize(self._run_trial, n_trials=1, catch=failures, gc_after_trial=frees)
                 except BaseException as error:  # optuna raises another error if Ctrl-C comes while it writes
+                    if self._is_lost:
+                        continue
                     if KeyboardInterrupt not in (type(error), type(error.__context__)):
                         raise
                     self._put_back()
@@ -190,7 +191,14 @@ class _Runner:
 
     def _run_trial(self, trial: "optuna.Trial") -> float:
         """Return the best validation metric of a config: the objective of the search."""
-        self._trial = trial
+        self._trial, self._is_lost = trial, False
+        try:
+            return self._score_trial(trial)
+        except optuna.exceptions.UpdateFinishedTrialError:
+            self._is_lost = True
+            raise
+
+    def _score_trial(self, trial: "optuna.Trial") -> float:
         goal, settings = self._goal, _suggest_all(trial, self._space)
 
         def give_up(history: History, mmr: float) -> bool:

@@ -41,12 +41,16 @@ def softmin_gradient(
     batch = _Batch(valid, bias, shares, weight, np.float32(temperature), _split_pairs(rows, n, pool))
     gradient, dim = torch.empty_like(rows), rows.shape[2] - (dial is not None)
     spaces = [_Subspace(batch, *each, dim=dim) for each in zip(rows, gradient, strict=True)]
-    tasks = list(product(spaces, range(len(batch.parts))))
-    is_finite = all(run_at_once([partial(space.normalize, part) for space, part in tasks]))
-    sums = run_at_once([partial(space.compute_forces, part) for space, part in tasks])
-    run_at_once([partial(space.fill_gradient, part) for space, part in tasks])
+    if len(batch.parts) == 1:
+        sums = run_at_once([space.compute for space in spaces])
+    else:  # each pass needs what all parts computed in the one before
+        tasks = list(product(spaces, range(len(batch.parts))))
+        run_at_once([partial(space.normalize, part) for space, part in tasks])
+        sums = run_at_once([partial(space.compute_forces, part) for space, part in tasks])
+        run_at_once([partial(space.fill_gradient, part) for space, part in tasks])
     loss, active = (sum(each) / len(spaces) for each in zip(*sums, strict=True))
     masked = valid.numel() - np.count_nonzero(valid.numpy())
+    is_finite = all(space.is_finite for space in spaces)
     return gradient, torch.tensor([loss if is_finite else math.nan, active, masked], dtype=torch.float64)
 
 
@@ -83,12 +87,21 @@ class _Subspace:
         self._reach = np.zeros(len(rows), np.float32)
         self._pulled, self._pull = torch.empty(n, dim), np.empty(n, np.float32)
         self._pushed, self._pushed_reach = torch.empty(parts, pool, dim), np.zeros((parts, pool), np.float32)
+        self.is_finite = True  # are all numbers of the rows
 
-    def normalize(self, part: int) -> bool:
-        """Compute the vectors of a share of the rows, and tell whether all numbers are finite."""
+    def compute(self) -> tuple[float, int]:
+        """Make all passes, for a batch that is not divided; return what `compute_forces` does."""
+        self.normalize(0)
+        sums = self.compute_forces(0)
+        self.fill_gradient(0)
+        return sums
+
+    def normalize(self, part: int) -> None:
+        """Compute the vectors of a share of the rows."""
         some = slice(*self._share(part))
         given = self._rows[some].numpy(), self._vectors[some].numpy()
-        return normalize_rows(*given, self._inverse[some], self._reach[some])
+        if not normalize_rows(*given, self._inverse[some], self._reach[some]):
+            self.is_finite = False
 
     def compute_forces(self, part: int) -> tuple[float, int]:
         """Compute the forces between some pairs and the pool; return the losses' sum and the number of active pairs."""

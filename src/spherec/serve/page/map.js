@@ -1,7 +1,8 @@
 // The map of the items on a canvas: all items as a density of ink, and above it marks, lines and names.
 //
 // Items are added up in a buffer of pixels and then coloured, which takes a few milliseconds for 100,000 of them on any
-// machine, with or without a graphics card.
+// machine, with or without a graphics card. Where a sharp picture takes too long for a smooth move, the map is drawn with
+// fewer pixels while it moves, and sharply once it rests.
 
 import { movesGently, titleOf } from "./dom.js";
 
@@ -9,7 +10,8 @@ const LARGEST_RATIO = 2; // device pixels for a pixel of the page
 const LARGEST_ZOOM = 400; // times the view of the whole map
 const REACH = 14; // pixels from the pointer in which an item is found
 const FLIGHT = 550; // milliseconds
-const PAUSE = 120; // milliseconds before names are asked for
+const PAUSE = 120; // milliseconds after which the view rests: it is drawn sharply, and names are asked for
+const LONGEST_FRAME = 9; // milliseconds for the items; what takes longer is drawn with fewer pixels while it moves
 const LABELS_AT_ONCE = 90;
 const LABEL_HEIGHT = 17;
 const LONGEST_LABEL = 34; // characters
@@ -116,7 +118,7 @@ export class MapView {
       const moved = Math.abs(target.scale - from.scale) < 1e-9 * from.scale
         ? ease : (1 / from.scale - 1 / scale) / (1 / from.scale - 1 / target.scale);
       this.camera = { x: from.x + (target.x - from.x) * moved, y: from.y + (target.y - from.y) * moved, scale };
-      this.redraw();
+      this.redrawMoving();
       if (t < 1) this.flight = requestAnimationFrame(step);
     };
     this.flight = requestAnimationFrame(step);
@@ -133,13 +135,13 @@ export class MapView {
     this.camera = {
       x: this.camera.x + (point.x - width / 2) * shift, y: this.camera.y + (point.y - height / 2) * shift, scale,
     };
-    this.redraw();
+    this.redrawMoving();
   }
 
   pan(dx, dy) {
     cancelAnimationFrame(this.flight);
     this.camera = { ...this.camera, x: this.camera.x - dx / this.camera.scale, y: this.camera.y - dy / this.camera.scale };
-    this.redraw();
+    this.redrawMoving();
   }
 
   showAll() {
@@ -171,11 +173,10 @@ export class MapView {
     this.extent = { width, height };
     this.ratio = Math.min(devicePixelRatio || 1, LARGEST_RATIO);
     const [w, h] = [Math.round(width * this.ratio), Math.round(height * this.ratio)];
-    if (this.image && this.image.width === w && this.image.height === h) return;
-    const isFirst = !this.image || this.image.width <= 2;
-    Object.assign(this.canvas, { width: w, height: h });
-    this.image = this.context.createImageData(w, h);
-    this.ink = new Uint32Array(w * h);
+    if (this.sharp && this.canvas.width === w && this.canvas.height === h) return;
+    const isFirst = !this.sharp || this.canvas.width <= 2;
+    this.sharp = sheet(this.canvas, w, h, this.ratio);
+    this.coarse = this.ratio > 1 ? sheet(document.createElement("canvas"), width, height, 1) : this.sharp;
     if (this.n && isFirst) {
       this.camera = this.fit(this.whole, 0.04);
       this.setMarks(this.marks);
@@ -207,10 +208,23 @@ export class MapView {
     });
   }
 
+  /** Draw a view that moves; once it rests, it is drawn sharply. */
+  redrawMoving() {
+    this.isMoving = true;
+    clearTimeout(this.rest);
+    this.rest = setTimeout(() => {
+      this.isMoving = false;
+      this.redraw();
+    }, PAUSE);
+    this.redraw();
+  }
+
   draw() {
-    if (!this.n || !this.image) return;
+    if (!this.n || !this.sharp) return;
     const begin = performance.now();
-    this.drawInk();
+    const used = this.isMoving && this.isSlow ? this.coarse : this.sharp;
+    this.drawInk(used);
+    if (used === this.sharp) this.isSlow = performance.now() - begin > LONGEST_FRAME;
     const context = this.context;
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     this.drawLines(context);
@@ -218,19 +232,20 @@ export class MapView {
     this.drawLabels(context);
     if (document.activeElement === this.canvas && this.usesKeys) this.drawCross(context);
     this.canvas.dataset.milliseconds = (performance.now() - begin).toFixed(1);
+    this.canvas.dataset.ratio = used.ratio;
   }
 
-  /** Draw all items: add their dots up in a buffer, then give each pixel its colour. */
-  drawInk() {
-    const { ink, image, places, sizes } = this;
+  /** Draw all items: add their dots up in the buffer of a sheet, then give each pixel its colour. */
+  drawInk({ context, image, ink, ratio }) {
+    const { places, sizes } = this;
     const { width, height } = image;
     ink.fill(0);
-    const scale = this.camera.scale * this.ratio;
+    const scale = this.camera.scale * ratio;
     const zoom = this.camera.scale / this.fit(this.whole, 0.04).scale;
     const affordable = Math.sqrt(PIXELS_AT_ONCE / Math.max(this.inSight ?? this.n, 1)) / 2;
-    const base = Math.min(0.62 * zoom ** 0.45 * this.ratio, 3.2 * this.ratio, Math.max(affordable, 1));
+    const base = Math.min(0.62 * zoom ** 0.45 * ratio, 3.2 * ratio, Math.max(affordable, 1));
     let inSight = 0;
-    const dots = [1, 1.25, 1.6, 2.1].map((times) => dot(Math.min(base * times, 7 * this.ratio)));
+    const dots = [1, 1.25, 1.6, 2.1].map((times) => dot(Math.min(base * times, 7 * ratio)));
     const [left, top] = [width / 2 - this.camera.x * scale, height / 2 - this.camera.y * scale];
     for (let i = 0, at = 0; i < this.n; i += 1, at += 2) {
       const x = Math.round(places[at] * scale + left);
@@ -250,7 +265,11 @@ export class MapView {
       const value = ink[pixel];
       pixels[pixel] = value ? this.palette[Math.min(value >> 2, 511)] : 0;
     }
-    this.context.putImageData(image, 0, 0);
+    context.putImageData(image, 0, 0);
+    if (context === this.context) return;
+    this.context.resetTransform();
+    this.context.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    this.context.drawImage(context.canvas, 0, 0, this.canvas.width, this.canvas.height);
   }
 
   drawLines(context) {
@@ -491,6 +510,13 @@ export class MapView {
     const x = Math.min(Math.max(place.x, 90), this.size().width - 90);
     Object.assign(tip.style, { left: `${x}px`, top: `${place.y - 14}px` });
   }
+}
+
+/** Return the context of a canvas of this size, and buffers for the ink and the colours of its pixels. */
+function sheet(canvas, width, height, ratio) {
+  Object.assign(canvas, { width, height });
+  const context = canvas.getContext("2d");
+  return { context, image: context.createImageData(width, height), ink: new Uint32Array(width * height), ratio };
 }
 
 /** Return a soft dot: the ink of each pixel around its centre. */

@@ -1,0 +1,286 @@
+"""A prepared data set as a folder, divided by users, so that no process has to hold all of its pairs.
+
+Users are dealt out like cards: of P partitions, partition p has the users u with (I + u) mod P = p. Process r of n that
+train together holds the users u with (I + u) mod n = r. So where n divides P, it reads the partitions p with
+p mod n = r, whole, and no others.
+
+The folder has `index.npz` (sizes, and the popularity of items), `ids.npz` (ids and names), and for each partition
+`pairs-N.npz` with the items of its users. All are archives that NumPy can read.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spherec.data.archive import checksum, read_archive, write_archive
+from spherec.data.events import Step
+from spherec.data.id_arrays import decode_ids, decode_names, encode_ids, encode_names
+from spherec.data.ids import IdMap
+from spherec.data.input_files import describe_damage
+from spherec.data.interactions import Interactions, row_starts
+from spherec.data.output_files import atomic_folder
+from spherec.errors import ArgumentError, DataError, quote
+
+_VERSION = 1
+_INDEX, _IDS, _PAIRS = "spherec-partitions", "spherec-partition-ids", "spherec-partition-pairs"  # formats of the files
+_MOST = 4096  # partitions: each is a file
+
+
+@dataclass(frozen=True, eq=False)
+class Totals:
+    """Facts about the pairs of all processes, where none of them holds all pairs."""
+
+    users_per_item: NDArray[np.int64]
+    "(I,) number of users of each item."
+    active_users: int
+    "Number of users with any item."
+    partition_sizes: NDArray[np.int64]
+    "(P,) number of pairs in each partition."
+    checksum: str
+    "Checksum of the pairs of the whole data set."
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HeldInteractions(Interactions):
+    """The pairs that one process holds of a partitioned data set, under the indices of the whole.
+
+    Users of other processes have no items here. Ids are positions. Popularity and sizes are those of all processes,
+    except `len`.
+    """
+
+    totals: Totals = field(kw_only=True)
+    "Facts about the pairs of all processes."
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of pairs in all processes, E."""
+        return int(self.totals.partition_sizes.sum())
+
+    @property
+    def active_users(self) -> int:
+        """Number of users with any item in any process."""
+        return self.totals.active_users
+
+    @property
+    def pairs_checksum(self) -> str:
+        """Checksum of the pairs of the whole data set."""
+        return self.totals.checksum
+
+    @property
+    def users_per_item(self) -> NDArray[np.int64]:
+        """Number of users of each item (I,), of all processes."""
+        return self.totals.users_per_item
+
+    def partition_of_pairs(self) -> NDArray[np.int32]:
+        """Return the partition (e,) of each pair that this process holds."""
+        return (self.users + self.n_items % self.n_partitions) % np.int32(self.n_partitions)
+
+    @property
+    def n_partitions(self) -> int:
+        """P."""
+        return len(self.totals.partition_sizes)
+
+    def select(self, mask: NDArray[np.bool_], totals: Totals) -> "HeldInteractions":
+        """Return the pairs where `mask` (e,) is true, with the totals of what all processes select."""
+        return replace(
+            self, indptr=row_starts(self.users[mask], self.n_users), indices=self.indices[mask], totals=totals
+        )
+
+
+class PartitionRows(NamedTuple):
+    """The items of the users of one partition."""
+
+    indptr: NDArray[np.int64]
+    "(U_p + 1,) where the row of each of its users begins."
+    indices: NDArray[np.int32]
+    "(E_p,) their items, ascending in each row."
+    times: NDArray[np.float64] | None
+    "(E_p,) time of each interaction, if known."
+
+
+@dataclass(frozen=True, eq=False)
+class PartitionedInteractions:
+    """A partitioned data set on disk. Build one with `save_partitions` or `spherec data prepare --partitions`."""
+
+    path: Path
+    "The folder."
+    n_users: int
+    "U."
+    totals: Totals
+    "Sizes, and the popularity of items."
+    checksums: tuple[str, ...]
+    "Checksum of each partition."
+    steps: tuple[Step, ...]
+    "Steps from raw events to these interactions."
+
+    @classmethod
+    def open(cls, path: str | PathLike[str]) -> "PartitionedInteractions":
+        """Read the index of a folder."""
+        arrays, manifest = read_archive(Path(path) / "index.npz", _INDEX, _VERSION)
+        try:
+            counts, sizes, checksums = arrays["users_per_item"], arrays["partition_sizes"], manifest["checksums"]
+            if counts.ndim != 1 or sizes.shape != (len(checksums),) or not 1 <= len(sizes) <= _MOST:
+                raise ValueError("sizes do not fit each other")
+            if counts.dtype != np.int64 or sizes.dtype != np.int64 or counts.sum() != sizes.sum() or sizes.min() < 0:
+                raise ValueError("counts do not add up")
+            totals = Totals(counts, int(manifest["active_users"]), sizes, _combine(checksums))
+            steps = tuple(Step(**step) for step in manifest["steps"])
+            return cls(Path(path), int(manifest["users"]), totals, tuple(map(str, checksums)), steps)
+        except Exception as error:  # whatever forged content raises
+            raise DataError(f"{path} is damaged ({describe_damage(error)}); prepare it again") from None
+
+    @property
+    def n_items(self) -> int:
+        """I."""
+        return len(self.totals.users_per_item)
+
+    @property
+    def n_partitions(self) -> int:
+        """P."""
+        return len(self.checksums)
+
+    def hold(self, rank: int, n: int) -> HeldInteractions:
+        """Read the pairs that process `rank` of n holds."""
+        if self.n_partitions % n:
+            fit = ", ".join(str(one) for one in range(1, self.n_partitions + 1) if self.n_partitions % one == 0)
+            raise ArgumentError(
+                f"{self.path} has {self.n_partitions} partitions, which {n} processes cannot share alike; start one of "
+                f"{fit} processes, or prepare it with --partitions {n}"
+            )
+        indptr, indices, _ = self._assemble(range(rank, self.n_partitions, n))
+        users, items = (IdMap(np.arange(count)) for count in (self.n_users, self.n_items))
+        return HeldInteractions(indptr, indices, users, items, totals=self.totals)
+
+    def read(self) -> Interactions:
+        """Read everything: all pairs, ids and names."""
+        ids = self._read_ids()
+        indptr, indices, times = self._assemble(range(self.n_partitions))
+        try:
+            return Interactions(indptr, indices, *ids, times, self.steps)
+        except Exception as error:  # whatever forged content raises
+            raise DataError(f"{self.path} is damaged ({describe_damage(error)}); prepare it again") from None
+
+    def with_ids(self, held: HeldInteractions) -> HeldInteractions:
+        """Return the pairs of a process with the ids and names of all users and items."""
+        user_ids, item_ids, names = self._read_ids()
+        return replace(held, user_ids=user_ids, item_ids=item_ids, item_names=names)
+
+    def _read_ids(self) -> tuple[IdMap, IdMap, tuple[str | None, ...] | None]:
+        arrays, manifest = read_archive(self.path / "ids.npz", _IDS, _VERSION)
+        try:
+            if manifest["checksum"] != self.totals.checksum:
+                raise ValueError("ids.npz is of another data set")
+            user_ids, item_ids = (IdMap(decode_ids(arrays, name)) for name in ("user_ids", "item_ids"))
+            return user_ids, item_ids, decode_names(arrays, "item_names")
+        except Exception as error:  # whatever forged content raises
+            raise DataError(f"{self.path} is damaged ({describe_damage(error)}); prepare it again") from None
+
+    def _assemble(self, partitions: Iterable[int]) -> PartitionRows:
+        """Return the rows of all users (U + 1,), those outside of these partitions empty."""
+        parts = {number: self._read_partition(number) for number in partitions}
+        counts = np.zeros(self.n_users, np.int64)
+        for number, rows in parts.items():
+            counts[self._users(number)] = np.diff(rows.indptr)
+        indptr = np.concatenate(([0], np.cumsum(counts)))  # (U + 1,)
+        if len(parts) == 1:
+            return PartitionRows(indptr, *next(iter(parts.values()))[1:])
+        indices = np.empty(indptr[-1], np.int32)
+        has_times = any(rows.times is not None for rows in parts.values())
+        times = np.empty(indptr[-1]) if has_times else None
+        for number, rows in parts.items():
+            shift = indptr[:-1][self._users(number)] - rows.indptr[:-1]  # (U_p,) how far each row moves
+            places = np.repeat(shift, np.diff(rows.indptr))  # (E_p,)
+            places += np.arange(len(places))
+            indices[places] = rows.indices
+            if times is not None:
+                times[places] = rows.times
+        return PartitionRows(indptr, indices, times)
+
+    def _users(self, number: int) -> slice:
+        return users_of_partition(number, self.n_partitions, self.n_items)
+
+    def _read_partition(self, number: int) -> PartitionRows:
+        path = _pairs_file(self.path, number)
+        arrays, _ = read_archive(path, _PAIRS, _VERSION)
+        try:
+            rows = PartitionRows(arrays["indptr"], arrays["indices"], arrays.get("times"))
+            if checksum(rows.indptr, rows.indices) != self.checksums[number]:
+                raise ValueError("it is of another data set")
+            if len(rows.indptr) - 1 != len(range(self.n_users)[self._users(number)]):
+                raise ValueError(f"it has {len(rows.indptr) - 1:,} users")
+        except Exception as error:  # whatever forged content raises
+            raise DataError(f"{path} is damaged ({describe_damage(error)}); prepare it again") from None
+        return rows
+
+
+def save_partitions(data: Interactions, path: str | PathLike[str], partitions: int) -> None:
+    """Write interactions as a folder of this many partitions, which must not exist yet."""
+
+    def divide() -> Iterator[PartitionRows]:
+        for number in range(partitions):
+            users = np.arange(data.n_users)[users_of_partition(number, partitions, data.n_items)]
+            counts = data.items_per_user[users]
+            indptr = np.concatenate(([0], np.cumsum(counts)))  # (U_p + 1,)
+            places = np.repeat(data.indptr[users] - indptr[:-1], counts) + np.arange(indptr[-1])
+            times = None if data.times is None else data.times[places]
+            yield PartitionRows(indptr, data.indices[places], times)
+
+    check_partitions(partitions)
+    with atomic_folder(path) as folder:
+        write_partitions(folder, divide(), data.user_ids, data.item_ids, data.item_names, data.steps)
+
+
+def check_partitions(partitions: int) -> None:
+    """Raise an `ArgumentError` unless a data set can have this many partitions."""
+    if not isinstance(partitions, int) or not 1 <= partitions <= _MOST:
+        raise ArgumentError(f"partitions must be a whole number from 1 to {_MOST:,}, got {quote(partitions)}")
+
+
+def write_partitions(
+    folder: Path,
+    partitions: Iterable[PartitionRows],
+    user_ids: IdMap,
+    item_ids: IdMap,
+    item_names: tuple[str | None, ...] | None,
+    steps: Iterable[Step],
+) -> None:
+    """Write the files of a partitioned data set into an empty folder; one partition is in memory at a time."""
+    sizes, checksums, active = [], [], 0
+    users_per_item = np.zeros(len(item_ids), np.int64)
+    for number, rows in enumerate(partitions):
+        arrays: dict[str, NDArray[Any]] = {"indptr": rows.indptr, "indices": rows.indices}
+        arrays |= {} if rows.times is None else {"times": rows.times}
+        write_archive(_pairs_file(folder, number), arrays, _describe(_PAIRS), compress=False)
+        sizes.append(len(rows.indices))
+        checksums.append(checksum(rows.indptr, rows.indices))
+        active += int(np.count_nonzero(np.diff(rows.indptr)))
+        users_per_item += np.bincount(rows.indices, minlength=len(item_ids))
+    ids = encode_ids(user_ids, "user_ids") | encode_ids(item_ids, "item_ids")
+    ids |= {} if item_names is None else encode_names(item_names, "item_names")
+    write_archive(folder / "ids.npz", ids, _describe(_IDS, checksum=_combine(checksums)), compress=False)
+    index = {"users_per_item": users_per_item, "partition_sizes": np.array(sizes, np.int64)}
+    facts = {"users": len(user_ids), "active_users": active, "checksums": checksums}
+    manifest = _describe(_INDEX, **facts, steps=[asdict(step) for step in steps])
+    write_archive(folder / "index.npz", index, manifest, compress=False)
+
+
+def users_of_partition(number: int, partitions: int, n_items: int) -> slice:
+    """Return the user indices of a partition: every P-th."""
+    return slice((number - n_items) % partitions, None, partitions)
+
+
+def _pairs_file(folder: Path, number: int) -> Path:
+    return folder / f"pairs-{number}.npz"
+
+
+def _combine(checksums: Iterable[str]) -> str:
+    return checksum(np.frombuffer(" ".join(checksums).encode(), np.uint8))
+
+
+def _describe(kind: str, **facts: Any) -> dict[str, Any]:
+    return {"format": kind, "version": _VERSION, **facts}

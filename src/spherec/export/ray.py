@@ -1,0 +1,74 @@
+"""Lists for everybody on Ray Data: a callable class for `map_batches`, of which each worker makes one.
+
+users = ray.data.read_parquet("users/")
+lists = users.map_batches(Lists, fn_constructor_args=["/shared/books.spherec"], batch_size=1024, concurrency=8)
+lists.write_parquet("lists/")
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from os import PathLike
+from typing import Any
+
+import torch
+
+from spherec.data.ids import Ids, Unknown, list_ids
+from spherec.errors import ArgumentError, check_number, quote
+from spherec.recommender import CML
+from spherec.recommender.results_file import answer_in_blocks, to_table
+
+
+class Lists:
+    """The lists of `recommend` for batches of users, as tables with the columns user, rank, item, name and score.
+
+    The model is mapped from its file, so the workers of a machine share one copy.
+
+    Args:
+        model: The model file, at a path that all machines reach.
+        k: Length of each list.
+        user: Column of the user ids, which are of the type that they had in training.
+        only: Items that may be recommended; by default all.
+        exclude: Items that must not be recommended.
+        exclude_seen: Leave out the items that a user has.
+        mainstream: As in `recommend`.
+        unknown: "error" raises an `UnknownIdError` for ids that the model does not know, "skip" ignores them.
+        index: An index file to answer through; True is the file next to the model.
+        threads: Threads that a worker computes in; give `map_batches` the same number as `num_cpus`.
+    """
+
+    def __init__(
+        self,
+        model: str | PathLike[str],
+        k: int = 10,
+        *,
+        user: str = "user",
+        only: Ids | None = None,
+        exclude: Ids | None = None,
+        exclude_seen: bool = True,
+        mainstream: float | None = None,
+        unknown: Unknown = "error",
+        index: bool | str | PathLike[str] = False,
+        threads: int = 1,
+    ) -> None:
+        check_number("threads", threads, 1, 1024, "the CPUs of a worker")
+        self._model = CML.load(model, index=index, mmap=True, device="cpu")
+        self._recommend = partial(
+            self._model.recommend,
+            k=k,
+            only=None if only is None else list_ids(only),
+            exclude=None if exclude is None else list_ids(exclude),
+            exclude_seen=exclude_seen,
+            mainstream=mainstream,
+            unknown=unknown,
+        )
+        self._user, self._threads = user, int(threads)
+
+    def __call__(self, batch: Mapping[str, Ids]) -> Iterator[Any]:
+        """Yield the lists of a batch of users as tables of pyarrow, some users at a time."""
+        try:
+            users = batch[self._user]
+        except KeyError:
+            raise ArgumentError(f"the users have no column {quote(self._user)}; name theirs with user=…") from None
+        torch.set_num_threads(self._threads)  # here, because torch counts for each thread
+        for block in answer_in_blocks(self._recommend, list_ids(users)):
+            yield to_table(block, self._model.data).to_arrow()

@@ -1,0 +1,84 @@
+"""Partitioned data sets: every pair once, whatever the number of processes that read it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import spherec
+from spherec.data.archive import is_partitioned
+from spherec.data.partitions import PartitionedInteractions, save_partitions
+from spherec.errors import ArgumentError, DataError
+from tests.sampling.checks import interactions, random_rows
+
+DATA = interactions(random_rows(37, 23, 0.2))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    save_partitions(DATA, tmp_path / "events.parts", 4)
+    return tmp_path / "events.parts"
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 50])
+def test_what_is_read_is_what_was_saved(tmp_path, partitions):
+    times = np.arange(len(DATA), dtype=np.float64)
+    data = replace(DATA, times=times, item_names=tuple(f"item {number}" for number in range(DATA.n_items)))
+    save_partitions(data, tmp_path / "p", partitions)
+    assert is_partitioned(tmp_path / "p")
+    read = PartitionedInteractions.open(tmp_path / "p").read()
+    assert read == data
+    assert read.steps == data.steps
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_every_process_holds_the_pairs_of_the_users_whose_rows_it_holds(folder, n):
+    whole = PartitionedInteractions.open(folder)
+    for rank in range(n):
+        held = whole.hold(rank, n)
+        mine = (DATA.users + DATA.n_items) % n == rank
+        assert np.array_equal(held.users, DATA.users[mine])
+        assert np.array_equal(held.indices, DATA.indices[mine])
+        assert (held.n_pairs, held.active_users) == (len(DATA), DATA.active_users)
+        assert np.array_equal(held.users_per_item, DATA.users_per_item)
+        sizes = np.bincount(held.partition_of_pairs(), minlength=4)
+        assert np.array_equal(sizes[rank::n], held.totals.partition_sizes[rank::n])
+
+
+def test_a_number_of_processes_that_does_not_fit_is_refused(folder):
+    with pytest.raises(ArgumentError, match=r"4 partitions, which 3 processes .* start one of 1, 2, 4 processes"):
+        PartitionedInteractions.open(folder).hold(0, 3)
+
+
+@pytest.mark.parametrize("partitions", [0, -1, 10_000, 2.0])
+def test_a_wrong_number_of_partitions_is_refused(tmp_path, partitions):
+    with pytest.raises(ArgumentError, match="partitions must be a whole number"):
+        save_partitions(DATA, tmp_path / "p", partitions)
+
+
+def test_a_folder_that_exists_is_not_replaced(folder):
+    with pytest.raises(DataError, match="exists already"):
+        save_partitions(DATA, folder, 4)
+
+
+@pytest.mark.parametrize("name", ["pairs-1.npz", "ids.npz"])
+def test_a_file_of_another_data_set_is_refused(folder, tmp_path, name):
+    other = interactions(random_rows(37, 23, 0.2, seed=1))
+    save_partitions(other, tmp_path / "other", 4)
+    (folder / name).write_bytes((tmp_path / "other" / name).read_bytes())
+    with pytest.raises(DataError, match="of another data set"):
+        PartitionedInteractions.open(folder).read()
+
+
+def test_a_missing_partition_is_an_error_for_the_process_that_needs_it(folder):
+    (folder / "pairs-1.npz").unlink()
+    whole = PartitionedInteractions.open(folder)
+    assert len(whole.hold(0, 2))
+    with pytest.raises(DataError, match=r"pairs-1\.npz: there is no such file"):
+        whole.hold(1, 2)
+
+
+def test_read_reads_a_partitioned_data_set(folder):
+    assert spherec.read(folder) == DATA
+    with pytest.raises(ArgumentError, match="is prepared and knows its own columns"):
+        spherec.read(folder, user="u")
