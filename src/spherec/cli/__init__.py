@@ -60,7 +60,8 @@ class LateGroup(TyperGroup):
     def resolve_command(self, context: Any, words: list[str]) -> Any:
         """Return the name of the command, the command itself in place of its entry in the list, and the words left."""
         name, entry, rest = super().resolve_command(context, words)
-        return name, load_command(name) if name else entry, rest
+        is_ours = any(name in sentences for sentences in _COMMANDS.values())
+        return name, load_command(name) if is_ours else entry, rest
 
     def make_context(self, *given: Any, **more: Any) -> Any:
         """Parse the words up to the command."""
