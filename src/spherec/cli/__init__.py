@@ -60,8 +60,9 @@ class LateGroup(TyperGroup):
     def resolve_command(self, context: Any, words: list[str]) -> Any:
         """Return the name of the command, the command itself in place of its entry in the list, and the words left."""
         name, entry, rest = super().resolve_command(context, words)
-        is_ours = any(name in sentences for sentences in _COMMANDS.values())
-        return name, load_command(name) if is_ours else entry, rest
+        if name is not None and any(name in sentences for sentences in _COMMANDS.values()):
+            entry = load_command(name)
+        return name, entry, rest
 
     def make_context(self, *given: Any, **more: Any) -> Any:
         """Parse the words up to the command."""
