@@ -10,6 +10,7 @@ import torch
 import spherec
 from spherec.artifact import Artifact
 from spherec.errors import ArgumentError, DataError
+from spherec.recommender import merge_lists
 from tests.recommender.models import ITEMS, USERS, model_of, small
 
 NAMES = {item: f"The {item}" for item in ITEMS[::2]}
@@ -87,13 +88,14 @@ def test_parts_have_the_rows_and_pairs_of_the_whole(model, tmp_path, shards, par
     assert len(seen) == data.n_users * data.n_items
 
 
-def test_lists_of_parts_are_the_best_of_the_whole(model, tmp_path):
+def test_merged_lists_of_parts_are_those_of_the_whole(model, tmp_path):
     model.save(tmp_path / "m.spherec", shards=4)
     parts = [spherec.load(tmp_path / "m.spherec", items=(j, 4)) for j in range(4)]
-    for user in USERS:
-        found = [record for part in parts for record in part.recommend(user, 5)]
-        best = sorted(found, key=lambda record: -record.score)[:5]
-        assert [(one.item, one.score) for one in best] == [(one.item, one.score) for one in model.recommend(user, 5)]
+    asked = [*USERS[3:], *USERS[:3]]
+    for k in (1, 5, 100):
+        lists = merge_lists([part.recommend(asked, k, mainstream=0.2) for part in parts], k)
+        assert lists == model.recommend(asked, k, mainstream=0.2)
+    assert len(merge_lists([], 5)) == 0
 
 
 def test_a_part_reads_no_more_than_its_shards(model, tmp_path):

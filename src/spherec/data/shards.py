@@ -98,16 +98,18 @@ def read_shards(
 ) -> Rows:
     """Return the rows of portions of the users and the items of a model, out of the shards that its manifest names.
 
-    Only shards that hold some of them are read. Rows that are all of one shard are mapped with `mmap`; all others are
-    copied into memory.
+    Only shards that hold some of them are read. Rows that are all of one shard stay mapped with `mmap`; all others are
+    copied into memory, each once.
     """
     try:
         shards = [ShardFile(*map(str, shard)) for shard in manifest["shards"]]
         if not 1 <= len(shards) <= _MOST or any(Path(shard.file).name != shard.file for shard in shards):
             raise ValueError("its shards have no valid names")
         counts = int(manifest["users"]), int(manifest["items"])
-        read = list(_read_some(Path(path), shards, counts, users, items, mmap=mmap))
-        return _keep_items(_gather(read, counts, users, items), items)
+        rows = _gather(list(_read_some(Path(path), shards, counts, users, items)), counts, users, items)
+        if not mmap:
+            rows = {name: array if array.flags.owndata else array.copy() for name, array in rows.items()}
+        return _keep_items(rows, items)
     except DataError:
         raise
     except Exception as error:  # whatever forged content raises
@@ -115,7 +117,7 @@ def read_shards(
 
 
 def _read_some(
-    path: Path, shards: Sequence[ShardFile], counts: tuple[int, int], users: Portion, items: Portion, *, mmap: bool
+    path: Path, shards: Sequence[ShardFile], counts: tuple[int, int], users: Portion, items: Portion
 ) -> Iterator["_Holding"]:
     """Yield the first shard, which tells the types, and all others that hold some of the portions."""
     n_users, n_items = counts
@@ -123,7 +125,7 @@ def _read_some(
         portion = rank, len(shards)
         held_items, held_users = numbers_of(portion, 0, n_items), numbers_of(portion, n_items, n_items + n_users)
         if _intersect(held_items, items) or _intersect(held_users, users) or not rank:
-            rows = _read_shard(path, shard, portion, mmap=mmap)
+            rows = _read_shard(path, shard, portion)
             if len(rows["item_vectors"]) != len(held_items) or len(rows["indptr"]) != len(held_users) + 1:
                 raise ValueError(f"its shard {shard.file} has another number of rows")
             yield _Holding(rows, held_items, held_users)
@@ -159,11 +161,11 @@ class _Holding(NamedTuple):
         return len(self.users), len(self.items)
 
 
-def _read_shard(path: Path, shard: ShardFile, portion: Portion, *, mmap: bool) -> Rows:
+def _read_shard(path: Path, shard: ShardFile, portion: Portion) -> Rows:
     file = path.with_name(shard.file)
     if not file.is_file():
         raise DataError(f"{path} is in {portion[1]} shards, and {shard.file} is not next to it; copy all of them there")
-    rows, manifest = read_tensors(file, _FORMAT, _VERSION, remedy="copy it again", mmap=mmap)
+    rows, manifest = read_tensors(file, _FORMAT, _VERSION, remedy="copy it again", mmap=True)
     if manifest["checksum"] != shard.checksum or manifest["portion"] != list(portion):
         raise DataError(f"{file} is no shard of {path}, but of another model; copy the right one there")
     return rows

@@ -2,10 +2,11 @@
 
 import sys
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -27,7 +28,8 @@ from spherec.geometry import Constraint, check_finite
 from spherec.losses import Loss
 from spherec.optim import Adam
 from spherec.process_group import is_first_process, join_group
-from spherec.ranking import index_file
+from spherec.ranking import MergedRanker, index_file
+from spherec.ranking.merged import take_items
 from spherec.recommender.new_items import add_placed_items, extend_items, fit_features, transform_features
 from spherec.recommender.partial_fit import add_users, continue_features, initial_vectors, merge
 from spherec.recommender.trained_model import ModelState, TrainedModel, look_up
@@ -45,6 +47,9 @@ _SECONDS_BETWEEN_LINES = 5.0  # of epochs that were not validated
 _SECONDS_TO_TIME = 1.0  # of training, by which the length of a run is estimated
 _SECONDS_WORTH_A_WORD = 10.0  # left of a run
 _MOST_ADVICE = 2  # sentences for one run
+
+IndexFiles = str | PathLike[str] | Sequence[str | PathLike[str]]
+"""An index file, or one for each part of the items."""
 
 _advised: set[str] = set()  # sentences of advice that this process has printed
 
@@ -420,20 +425,21 @@ class CML(TrainedModel):
 
     def use_index(
         self,
-        path: str | PathLike[str] | None,
+        path: IndexFiles | None,
         *,
         width: float | None = None,
         mmap: bool = False,
         verify: bool = True,
     ) -> Self:
-        """Answer through the index in a file.
+        """Answer through the index in a file, or through those of all parts of the items.
 
         `recommend`, `recommend_for` and `similar_items` use it. Scores stay the same; an item may be missed. `fit` and
         `partial_fit` drop the index.
 
         Args:
             path: The index of this model's items, as `build_index` or `spherec export` wrote it; None drops the index
-                in use, and the model ranks all items exactly again.
+                in use, and the model ranks all items exactly again. A list of m files has the indexes that the parts
+                `load(…, items=(0, m))`, `items=(1, m)` … built: all are asked, and their lists are merged.
             width: Items held in view in a search for each one wanted. A larger width misses fewer items, more slowly.
                 By default that of the index.
             mmap: Map the index from the file instead of reading it into memory. The file must then be replaced
@@ -448,7 +454,13 @@ class CML(TrainedModel):
                 return self
             from spherec.ranking.usearch import UsearchRanker  # an extra
 
-            index = UsearchRanker.load(path, state.vectors, width=width, mmap=mmap, verify=verify)
+            load = partial(UsearchRanker.load, width=width, mmap=mmap, verify=verify)
+            if isinstance(path, str | PathLike):
+                index: UsearchRanker | MergedRanker = load(path, state.vectors)
+            else:
+                m = len(path)
+                rankers = [load(file, take_items(state.vectors, j, m)) for j, file in enumerate(path)]
+                index = MergedRanker(rankers, state.vectors)
             self._current = replace(state, index=index)
         return self
 
@@ -462,7 +474,7 @@ class CML(TrainedModel):
         cls,
         path: str | PathLike[str],
         *,
-        index: bool | str | PathLike[str] = False,
+        index: bool | IndexFiles = False,
         mmap: bool = False,
         users: Portion = WHOLE,
         items: Portion = WHOLE,
@@ -474,8 +486,8 @@ class CML(TrainedModel):
 
         Args:
             path: The model file. It is read into memory, so that nothing that happens to the file reaches the model.
-            index: An index file to answer through; True is the file next to the model, books.usearch for
-                books.spherec.
+            index: An index file to answer through, or those of all parts of the items; True is the file next to the
+                model, books.usearch for books.spherec.
             mmap: Map vectors and index from their files instead of reading them into memory, so that processes share
                 one copy. The files must then be replaced atomically, as `save` does, never overwritten.
             users: (j, m) loads one of m parts of the users, j = 0 … m − 1, with their vectors and items. A part of a

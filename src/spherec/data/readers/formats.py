@@ -40,7 +40,7 @@ class FileFormat:
     magic: bytes = b""
     "First bytes by which 'auto' recognises the format."
     orders_numbers: bool = False
-    "Whether ids that are whole numbers keep their order: 2 before 10."
+    "True if ids that are whole numbers keep their order: 2 before 10."
 
 
 # The modules of the formats bring polars, so they are imported when a file is read.
