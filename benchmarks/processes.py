@@ -2,27 +2,38 @@
 
     torchrun --nproc-per-node 2 benchmarks/processes.py --sampler two-stage
     torchrun --nproc-per-node 4 benchmarks/processes.py --sampler softmin --items 10000000 --dim 32
+    torchrun --nproc-per-node 4 benchmarks/processes.py --sampler uniform --pairs 40000000 --dim 8 --partitions 4
+    torchrun --nproc-per-node 1 benchmarks/processes.py --sampler two-stage --device cuda
 
 Interactions are generated. With one process, the same steps are also made without a group, in turns. Process 0 prints
 a line of JSON: milliseconds of a step (median of the chunks), the most kilobytes that a process sends in a step and the
-bound of docs/scaling.md, the most megabytes at the peak and those of the rows and moments of a process.
+bound of docs/scaling.md, the most megabytes at the peak and those of the rows and moments of a process. With
+--partitions, the peak includes the pairs: they are read from a folder of so many partitions, with 0 from one file.
 """
 
 import argparse
+import atexit
 import json
+import os
+import shutil
 import statistics
+import tempfile
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from spherec import rng
 from spherec.bench.steps import TrainerSteps, generate_interactions
+from spherec.data.interactions import Interactions
+from spherec.data.partitions import PartitionedInteractions, save_partitions
 from spherec.device import resolve
 from spherec.geometry import DenseVectors
 from spherec.losses import Softmin
 from spherec.memory import measure_peak
-from spherec.process_group import join_group
+from spherec.process_group import ProcessGroup, join_group
 from spherec.sampling import Popularity, TwoStage, Uniform
 from spherec.training import Training
 from spherec.training.sharded import draw_held, take_share
@@ -44,22 +55,27 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--steps", type=int, default=50, help="steps in a chunk")
     parser.add_argument("--chunks", type=int, default=5)
+    parser.add_argument("--partitions", type=int, help="read the pairs from this many files, 0: from one as a whole")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="cpu")
     asked = parser.parse_args()
     device = resolve(asked.device)
     config = Training(dim=asked.dim, batch_size=asked.batch, **SETTINGS[asked.sampler])
     group = join_group(device)
     if group is None:
-        raise SystemExit("start it with torchrun; one process with a GPU trains as it does alone")
+        raise SystemExit("start it with torchrun")
     TrainerSteps(generate_interactions(20, 200, 400), config, tiny(config).to(device))(2)  # compile
-    data = generate_interactions(asked.users, asked.items, asked.pairs)
+    load = prepare(group, asked)
     share = take_share(group, config, device, has_features=False)
+    data = load()
     with measure_peak(device) as peak:
+        if asked.partitions is not None:
+            del data
+            data = load()
         steps = TrainerSteps(data, config, draw_held(data, config, share).to(device), share)
         steps.set_up()
     before = group.sent_bytes
     steps(asked.steps)
-    sent = (group.sent_bytes - before) / asked.steps
+    sent = (group.sent_bytes - before) / asked.steps  # with several processes, a call is a step
     contenders = {"together": steps}
     if group.size == 1:
         generator = rng.torch_stream(config.seed, "initial vectors")
@@ -70,9 +86,11 @@ def main() -> None:
     for _ in range(asked.chunks):
         for name, contender in contenders.items():
             group.agree(False)  # begin together
+            synchronize(device)
             began = time.perf_counter()
-            contender(asked.steps)
-            times[name].append((time.perf_counter() - began) / asked.steps * 1000)
+            steps_done = contender(asked.steps).steps
+            synchronize(device)
+            times[name].append((time.perf_counter() - began) / steps_done * 1000)
     row = config.dim + (config.subspaces if config.reach else 0)
     tables = (data.n_users + data.n_items) * (3 * 4 * row + 8) / group.size
     figures = torch.tensor([sent / 1e3, peak.mb or 0.0], dtype=torch.float64, device=device)
@@ -88,6 +106,32 @@ def main() -> None:
             "tables_mb": round(tables / 1e6),
         }
         print(json.dumps(record), flush=True)
+
+
+def prepare(group: ProcessGroup, asked: argparse.Namespace) -> Callable[[], Interactions]:
+    """Return a function that loads what this process holds; process 0 writes the files that it reads, if any."""
+    if asked.partitions is None:
+        return lambda: generate_interactions(asked.users, asked.items, asked.pairs)
+    folder = Path(tempfile.gettempdir()) / f"spherec-processes-{os.environ['MASTER_PORT']}"
+    if group.rank == 0:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        atexit.register(shutil.rmtree, folder)
+        data = generate_interactions(asked.users, asked.items, asked.pairs)
+        if asked.partitions:
+            save_partitions(data, folder / "parts", asked.partitions)
+        else:
+            data.save(folder / "whole.npz")
+    group.agree(False)  # the files are there
+    if not asked.partitions:
+        return lambda: Interactions.load(folder / "whole.npz")
+    return lambda: PartitionedInteractions.open(folder / "parts").hold(group.rank, group.size)
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until a GPU has done its work."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 def tiny(config: Training) -> DenseVectors:

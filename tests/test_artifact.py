@@ -126,14 +126,14 @@ def test_a_model_without_reach_is_written_as_before_there_was_any(tmp_path):
     assert versions == {"plain": (1, False, False), "reach": (2, True, True)}
 
 
-@pytest.mark.parametrize("version", [0, 4, 2.0, True, "2", None])
+@pytest.mark.parametrize("version", [0, 5, 2.0, True, "2", None])
 def test_other_versions_are_refused(version, tmp_path, monkeypatch):
     write = artifact.write_tensors
     monkeypatch.setattr(
         artifact, "write_tensors", lambda path, arrays, manifest: write(path, arrays, manifest | {"version": version})
     )
     save(tmp_path / "m.spherec", reaching(DATA), DATA)
-    with pytest.raises(DataError, match=r"format version .*, this spherec reads 1 to 3; install a (newer|matching)"):
+    with pytest.raises(DataError, match=r"format version .*, this spherec reads 1 to 4; install a (newer|matching)"):
         Artifact.load(tmp_path / "m.spherec")
 
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
-from spherec.artifact import read_tensors, write_tensors
 from spherec.data.archive import is_tensor_file
+from spherec.data.tensor_file import read_tensors, write_tensors
 from spherec.errors import DataError
 
 ARRAYS = {

@@ -1,82 +1,56 @@
 """A trained model as one self-contained file: vectors, ids, names, the items of each user, and how it was trained.
 
-The file is a safetensors file that any safetensors reader opens, laid out in docs/artifact.md: named arrays, and a
-manifest as JSON in its metadata. A checksum next to it covers the manifest and all arrays; the manifest lists each
-array with its type and shape. There is no pickle in it. The first array begins at a multiple of 64 bytes, where
-arithmetic is fastest. The file is read and written here and not by the package safetensors, which has no checksums and
-writes only arrays that are in memory as a whole; tests read our files with it.
+docs/artifact.md describes its layout. Rows may be in shards, files of their own next to it.
 """
 
-import json
-import math
-import os
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
-from pathlib import Path
-from typing import Any, BinaryIO, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from spherec.data.archive import LARGEST_MANIFEST, check_kind, decode_manifest, encode_manifest
 from spherec.data.features import Features, Transformation
 from spherec.data.id_arrays import decode_ids, decode_names, encode_ids, encode_names
 from spherec.data.ids import IdMap
-from spherec.data.input_files import ALIGNMENT, DamagedFileError, describe_damage, read_bytes, reading_file
+from spherec.data.input_files import describe_damage
 from spherec.data.interactions import Interactions
-from spherec.data.output_files import atomic_write
+from spherec.data.shards import (
+    WHOLE,
+    Portion,
+    Rows,
+    ShardFile,
+    check_portion,
+    name_shard,
+    read_shards,
+    remove_other_shards,
+    take_pairs,
+    take_rows,
+    write_all_shards,
+    write_shard,
+)
+from spherec.data.tensor_file import read_tensors, write_tensors
 from spherec.embedding import FeatureMap
-from spherec.errors import DataError, quote
-from spherec.geometry import DenseVectors, Vectors, check_finite
+from spherec.errors import ArgumentError, DataError, LostProcessError, quote
+from spherec.geometry import DenseVectors, check_finite
 from spherec.losses import LOSSES
+from spherec.process_group import ProcessGroup
 from spherec.sampling import SAMPLERS
 from spherec.training import History, Trained, Training
 from spherec.training.trainer import Ended
 
 MODEL_FORMAT = "spherec-model"
-MODEL_VERSION = 3
-"""Newest version of the model file: with item features. A model without them is written as 2, without reach as 1."""
+MODEL_VERSION = 4
+"""Newest version of the model file: rows in shards. Others are written as 3 with item features, 2 with reach, or 1."""
 
 MIDDLE_OF_DIAL = 0.5
 """λ at which new users are placed: the mean of those in training."""
 
-_MANIFEST, _CHECKSUM = "manifest", "checksum"
 _FITTED = "transformation."  # prefix of the arrays of the features' transformation
 _LEARNED = ("feature_weights", "item_lengths")  # arrays of the map that places items by their features
-_MOST_ARRAYS = 1000
-_TYPES = {
-    "float64": "F64",
-    "float32": "F32",
-    "float16": "F16",
-    "int64": "I64",
-    "int32": "I32",
-    "int16": "I16",
-    "int8": "I8",
-    "uint64": "U64",
-    "uint32": "U32",
-    "uint16": "U16",
-    "uint8": "U8",
-    "bool": "BOOL",
-}
-_DTYPES = {code: np.dtype(name).newbyteorder("<") for name, code in _TYPES.items()}
-_DAMAGE = (Exception,)  # of NumPy and JSON on forged bytes
-
-
-@dataclass(frozen=True)
-class BlockArray:
-    """An array that is written block by block, so that it need not be in memory as a whole."""
-
-    dtype: np.dtype[Any]
-    "Type of the numbers."
-    shape: tuple[int, ...]
-    "Shape of the whole array."
-    blocks: Callable[[], Iterator[NDArray[Any]]]
-    "Yields blocks of rows, in order; called once for the checksum and once for the file."
 
 
 @dataclass(frozen=True)
@@ -127,6 +101,10 @@ class Artifact:
     "Features of all items, in the order of `data`, and their transformation; None if it was trained without."
     feature_map: FeatureMap | None = None
     "The map that places items by their features; None if it was trained without."
+    is_part: bool = False
+    "True if it has only some of the users or items of a file."
+    shards: tuple[str, ...] = ()
+    "Names of the shards of the file that it was loaded from."
 
     @classmethod
     def of(cls, trained: Trained, data: Interactions, features: Features | None = None) -> "Artifact":
@@ -153,23 +131,74 @@ class Artifact:
     def version(self) -> int:
         """Version of the file that it is written as."""
         if self.features is not None:
-            return MODEL_VERSION
+            return 3
         return 1 if self.vectors.item_reach is None else 2
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the model atomically. The same model gives the same bytes."""
-        data, vectors, config = self.data, self.vectors, self.config
-        check_finite(vectors)
-        arrays: dict[str, NDArray[Any] | BlockArray] = {
-            "item_vectors": _blocks_of(vectors, "item"),  # (I, D) first, where it is aligned best
-            "user_vectors": _blocks_of(vectors, "user"),  # (U, D)
-            "indptr": data.indptr,
-            "indices": data.indices,
+    def save(self, path: str | PathLike[str], *, shards: int | None = None) -> None:
+        """Write the model atomically, with `shards` into so many files more. The same model gives the same bytes."""
+        self.refuse_part("be saved")
+        check_finite(self.vectors)
+        arrays, manifest = self._describe()
+        rows = self._rows() | {"indptr": self.data.indptr, "indices": self.data.indices}
+        if shards is None:
+            write_tensors(path, rows | arrays, manifest)
+            remove_other_shards(path)
+        else:
+            self._write_index(path, write_all_shards(path, rows, shards))
+
+    def save_together(self, path: str | PathLike[str], group: ProcessGroup) -> None:
+        """Write the model of a run of several processes in shards; all of them call this.
+
+        Each has the vectors that it holds, and writes them with the pairs of its users. Process 0 writes the rest.
+        """
+        portion, checksums = (group.rank, group.size), torch.zeros(1, dtype=torch.int64, device=group.device)
+        problem: Exception | None = None
+        try:
+            check_finite(self.vectors)
+            pairs = take_pairs(self.data.indptr, self.data.indices, self.data.n_items, portion)
+            checksums += int(write_shard(path, self._rows() | pairs, portion).checksum, 16)
+        except (ArgumentError, DataError) as error:
+            problem = error
+        if group.agree(problem is not None)[0]:
+            raise problem or LostProcessError("another process could not write its shard; see its message")
+        found = group.collect(checksums, everywhere=False)
+        if group.rank == 0:
+            self._write_index(
+                path, [name_shard(path, (rank, group.size), f"{int(one):08x}") for rank, one in enumerate(found)]
+            )
+
+    def refuse_part(self, action: str) -> None:
+        """Raise an `ArgumentError` if this is a part of a model, which cannot do what takes all of it."""
+        if self.is_part:
+            raise ArgumentError(f"a part of a model cannot {action}; load the whole model")
+
+    def _write_index(self, path: str | PathLike[str], shards: Sequence[ShardFile]) -> None:
+        """Write the model file itself, whose rows are in shards."""
+        arrays, manifest = self._describe()
+        counts = {"users": self.data.n_users, "items": self.data.n_items}
+        write_tensors(path, arrays, manifest | {"version": MODEL_VERSION, "shards": shards, **counts})
+        remove_other_shards(path, shards)
+
+    def _rows(self) -> Rows:
+        """Return the arrays with a row for each item or user."""
+        rows: Rows = {
+            "item_vectors": self.vectors.item_table.numpy(),  # (I, D) first, where it is aligned best
+            "user_vectors": self.vectors.user_table.numpy(),  # (U, D)
         }
-        if vectors.item_reach is not None:
-            arrays["item_reach"] = vectors.item_reach.numpy()  # (I, P)
-        arrays |= encode_ids(data.user_ids, "user_ids")
-        arrays |= encode_ids(data.item_ids, "item_ids")
+        if self.vectors.item_reach is not None:
+            rows["item_reach"] = self.vectors.item_reach.numpy()  # (I, P)
+        if self.features is not None and self.feature_map is not None:
+            rows |= {
+                "features": self.features.matrix,  # (I, F)
+                "features_known": self.features.known,  # (I,)
+                "item_lengths": self.feature_map.lengths.numpy(),  # (I, P)
+            }
+        return rows
+
+    def _describe(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return all other arrays, and the manifest."""
+        data, config = self.data, self.config
+        arrays = encode_ids(data.user_ids, "user_ids") | encode_ids(data.item_ids, "item_ids")
         if data.item_names is not None:
             arrays |= encode_names(data.item_names, "item_names")
         manifest = {
@@ -185,45 +214,56 @@ class Artifact:
             manifest["fold_in"] = {"temperature": fold_in.temperature, "bias_correction": fold_in.bias_correction}
         if self.features is not None and self.feature_map is not None:
             fitted, manifest["features"] = self.features.transformation.to_arrays()
-            arrays |= {
-                "features": self.features.matrix,  # (I, F)
-                "features_known": self.features.known,  # (I,)
-                "feature_weights": self.feature_map.weights.numpy(),  # (P, F + 1, d)
-                "item_lengths": self.feature_map.lengths.numpy(),  # (I, P)
-            }
+            arrays["feature_weights"] = self.feature_map.weights.numpy()  # (P, F + 1, d)
             arrays |= {f"{_FITTED}{name}": array for name, array in fitted.items()}
-        write_tensors(path, arrays, manifest)
+        return arrays, manifest
 
     @classmethod
-    def load(cls, path: str | PathLike[str], *, mmap: bool = False) -> "Artifact":
-        """Read a file that `save` wrote; `mmap` maps the vectors from the file instead of reading them into memory."""
+    def load(
+        cls, path: str | PathLike[str], *, mmap: bool = False, users: Portion = WHOLE, items: Portion = WHOLE
+    ) -> "Artifact":
+        """Read a file that `save` wrote, and its shards if it has some.
+
+        Args:
+            path: The model file.
+            mmap: Map vectors from the file instead of reading them into memory. Those of several shards are read.
+            users: (j, m) loads each m-th user alone, from the j-th on.
+            items: The same for items.
+        """
+        is_part = (check_portion(users, "users"), check_portion(items, "items")) != (WHOLE, WHOLE)
         arrays, manifest = read_tensors(path, MODEL_FORMAT, MODEL_VERSION, oldest=1, remedy="train it again", mmap=mmap)
+        if "shards" in manifest:
+            arrays |= read_shards(path, manifest, users, items, mmap=mmap)
         try:
-            data = Interactions(
-                indptr=arrays["indptr"],
-                indices=arrays["indices"],
-                user_ids=IdMap(decode_ids(arrays, "user_ids")),
-                item_ids=IdMap(decode_ids(arrays, "item_ids")),
-                item_names=decode_names(arrays, "item_names"),
-            )
+            user_ids, item_ids = decode_ids(arrays, "user_ids"), decode_ids(arrays, "item_ids")
+            names = decode_names(arrays, "item_names")
+            if is_part:
+                if "shards" not in manifest:
+                    arrays |= take_rows(arrays, users, items)
+                user_ids = user_ids[(users[0] - len(item_ids)) % users[1] :: users[1]]
+                item_ids, names = item_ids[items[0] :: items[1]], names and names[items[0] :: items[1]]
+                if "fold_in_law" in arrays:
+                    arrays["fold_in_law"] = arrays["fold_in_law"][items[0] :: items[1]]
+            data = Interactions(arrays["indptr"], arrays["indices"], IdMap(user_ids), IdMap(item_ids), names)
             config = Training.from_dict(manifest["config"])
-            users, items = (torch.from_numpy(arrays[name]) for name in ("user_vectors", "item_vectors"))
+            user_table, item_table = (torch.from_numpy(arrays[name]) for name in ("user_vectors", "item_vectors"))
             if config.reach != ("item_reach" in arrays):
                 raise ValueError("it has an item_reach without reach, or the other way round")
             reach = torch.from_numpy(arrays["item_reach"]) if config.reach else None
-            if reach is not None and reach.shape != (len(items), config.subspaces):
+            if reach is not None and reach.shape != (len(item_table), config.subspaces):
                 raise ValueError(f"item_reach is of shape {(*reach.shape,)}")
-            vectors = DenseVectors(users, items, config.constraint, reach, config.mainstream)
+            vectors = DenseVectors(user_table, item_table, config.constraint, reach, config.mainstream)
             check_finite(vectors)
             if (vectors.n_users, vectors.n_items, vectors.dim) != (data.n_users, data.n_items, config.dim):
-                raise ValueError(f"{(*users.shape,)} and {(*items.shape,)} vectors for {data}")
+                raise ValueError(f"{(*user_table.shape,)} and {(*item_table.shape,)} vectors for {data}")
             if manifest["ended"] not in get_args(Ended):
                 raise ValueError(f"it ended with {quote(manifest['ended'])}")
             history = History.from_records(manifest["history"])
             fold_in = _read_fold_in(arrays, manifest, data.n_items)
             features, learned = _read_features(arrays, manifest, data, config)
             ended, checked = manifest["ended"], manifest["checksum"]
-            return cls(vectors, data, config, history, ended, checked, fold_in, features, learned)
+            shards = tuple(name for name, _ in manifest.get("shards", ()))
+            return cls(vectors, data, config, history, ended, checked, fold_in, features, learned, is_part, shards)
         except Exception as error:  # whatever forged content raises
             raise DataError(f"{path} is damaged ({describe_damage(error)}); train it again") from None
 
@@ -235,17 +275,6 @@ def estimate_model(data: Interactions, config: Training, features: Features | No
     content = 0 if features is None else features.matrix.nbytes + 4 * features.n_features * config.dim
     pairs = data.indptr.nbytes + 4 * data.n_pairs
     return rows * (4 * config.dim + 24) + data.n_items * reach + pairs + content + 10_000
-
-
-def _blocks_of(vectors: Vectors, role: str) -> BlockArray:
-    """Return the user or item vectors for the file."""
-
-    def blocks() -> Iterator[NDArray[Any]]:
-        rows: Iterator[Tensor] = vectors.item_blocks() if role == "item" else vectors.user_blocks()
-        return (block.cpu().numpy() for block in rows)
-
-    count = vectors.n_items if role == "item" else vectors.n_users
-    return BlockArray(np.dtype(np.float32), (count, vectors.dim), blocks)
 
 
 def _read_fold_in(arrays: dict[str, NDArray[Any]], manifest: dict[str, Any], n_items: int) -> FoldInSettings | None:
@@ -276,109 +305,3 @@ def _read_features(
         if tensor.shape != shape or tensor.dtype != torch.float32 or not np.isfinite(tensor.numpy()).all():
             raise ValueError(f"{name} is {tensor.dtype} of shape {(*tensor.shape,)}, or not finite")
     return features, learned
-
-
-def write_tensors(
-    path: str | PathLike[str], arrays: Mapping[str, NDArray[Any] | BlockArray], manifest: Mapping[str, Any]
-) -> None:
-    """Write `arrays`, in this order, and the JSON-able `manifest` atomically; equal content gives equal bytes."""
-    parts = {name: _to_blocks(name, array) for name, array in arrays.items()}
-    text = encode_manifest(manifest, arrays={name: [part.dtype.name, list(part.shape)] for name, part in parts.items()})
-    header: dict[str, Any] = {"__metadata__": {_MANIFEST: text, _CHECKSUM: _checksum(text, parts)}}
-    end = 0
-    for name, part in parts.items():
-        begin, end = end, end + int(np.prod(part.shape)) * part.dtype.itemsize
-        header[name] = {"dtype": _TYPES[part.dtype.name], "shape": part.shape, "data_offsets": [begin, end]}
-    encoded = json.dumps(header, separators=(",", ":")).encode()
-    encoded += b" " * (-(8 + len(encoded)) % ALIGNMENT)
-    if len(encoded) > LARGEST_MANIFEST:
-        raise DataError(f"cannot write {path}: its manifest would take {len(encoded):,} bytes; shorten the history")
-    with atomic_write(path) as file:
-        file.write(len(encoded).to_bytes(8, "little") + encoded)
-        for part in parts.values():
-            for block in part.blocks():
-                file.write(_bytes_of(block))
-
-
-def read_tensors(
-    path: str | PathLike[str], kind: str, version: int, *, oldest: int | None = None, remedy: str, mmap: bool = False
-) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return the arrays and the manifest of a file of this `kind`, checked; of `version`, or of one since `oldest`.
-
-    Writing to the arrays changes them in memory only. `remedy` says in errors how to get an intact file. `mmap` maps
-    the arrays from the file, which must then be replaced atomically, never overwritten.
-    """
-    with reading_file(path, damage=_DAMAGE, remedy=remedy) as path, open(path, "rb") as file:
-        header, begin = _read_header(path, file)
-        metadata = header.pop("__metadata__", {})
-        if _MANIFEST not in metadata:
-            raise DataError(f"{path} is a safetensors file, but not made by spherec; give the right file")
-        manifest = decode_manifest(metadata[_MANIFEST])
-        check_kind(manifest, path, kind, version, oldest=oldest)
-        if len(header) > _MOST_ARRAYS:
-            raise DamagedFileError(f"it claims {len(header):,} arrays")
-        size = os.fstat(file.fileno()).st_size - begin
-        arrays = _cut_arrays(header, read_bytes(file, begin, size, mmap=mmap), size)
-        if {name: [array.dtype.name, list(array.shape)] for name, array in arrays.items()} != manifest["arrays"]:
-            raise DamagedFileError("its arrays are not those that its manifest lists")
-        parts = {name: _to_blocks(name, array) for name, array in arrays.items()}
-        if _checksum(metadata[_MANIFEST], parts) != metadata.get(_CHECKSUM):
-            raise DamagedFileError("its checksum is wrong")
-        return arrays, manifest | {_CHECKSUM: metadata[_CHECKSUM]}
-
-
-def _read_header(path: Path, file: BinaryIO) -> tuple[dict[str, Any], int]:
-    """Return the header of a safetensors file, and where its numbers begin."""
-    size = os.fstat(file.fileno()).st_size
-    begin = file.read(9)
-    if begin[:2] == b"PK":
-        raise DataError(f"{path} is an archive, such as prepared data, not a model; give the right file")
-    length = int.from_bytes(begin[:8], "little")
-    if len(begin) < 9 or begin[8:] != b"{" or length > LARGEST_MANIFEST:
-        raise DataError(f"{path} is damaged or not made by spherec: its first bytes are no header; give the right file")
-    if 8 + length > size:
-        raise DamagedFileError(f"it is truncated, {size:,} bytes of more than {8 + length:,}")
-    header = json.loads(b"{" + file.read(length - 1))
-    last = max((part["data_offsets"][1] for name, part in header.items() if name != "__metadata__"), default=0)
-    if size != 8 + length + last:
-        raise DamagedFileError(f"it has {size:,} bytes instead of {8 + length + last:,}")
-    return header, 8 + length
-
-
-def _cut_arrays(header: Mapping[str, Any], content: NDArray[np.uint8], size: int) -> dict[str, NDArray[Any]]:
-    """Return the arrays that the header describes, as views of the content, which they must cover without a gap."""
-    arrays, end = {}, 0
-    for name, part in sorted(header.items(), key=lambda entry: entry[1]["data_offsets"]):
-        dtype, shape, (begin, next_) = _DTYPES[part["dtype"]], part["shape"], part["data_offsets"]
-        if not all(type(number) is int and number >= 0 for number in (*shape, begin, next_)):
-            raise DamagedFileError(f"{name} has no valid shape")
-        if begin != end or next_ - begin != math.prod(shape) * dtype.itemsize:
-            raise DamagedFileError(f"{name} does not lie where it should")
-        arrays[name] = content[begin:next_].view(dtype).reshape(shape)
-        end = next_
-    if end != size:
-        raise DamagedFileError("its arrays do not cover it")
-    return {name: arrays[name] for name in sorted(arrays)}
-
-
-def _checksum(text: str, parts: Mapping[str, BlockArray]) -> str:
-    """Return the checksum of the manifest and the arrays' bytes, in the order of their names, as eight digits."""
-    value = zlib.crc32(text.encode())
-    for name in sorted(parts):
-        for block in parts[name].blocks():
-            value = zlib.crc32(_bytes_of(block), value)
-    return f"{value:08x}"
-
-
-def _bytes_of(block: NDArray[Any]) -> memoryview:
-    """Return the numbers as the file holds them: contiguous, the lowest byte first."""
-    plain = np.ascontiguousarray(block, dtype=block.dtype.newbyteorder("<"))
-    return plain.reshape(-1).view(np.uint8).data
-
-
-def _to_blocks(name: str, array: NDArray[Any] | BlockArray) -> BlockArray:
-    if array.dtype.name not in _TYPES:
-        raise DataError(f"{name} of type {array.dtype.name} cannot be saved; use numbers of at most 64 bits")
-    if isinstance(array, BlockArray):
-        return array
-    return BlockArray(array.dtype, array.shape, lambda: iter([array]))

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from spherec import rng
-from spherec.artifact import read_tensors, write_tensors
 from spherec.data.input_files import describe_damage
+from spherec.data.tensor_file import read_tensors, write_tensors
 from spherec.errors import DataError
 from spherec.geometry import Vectors, squared_distance
 from spherec.kernels.cpu.compiled import compiled

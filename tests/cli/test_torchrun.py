@@ -102,6 +102,12 @@ def test_processes_read_their_partitions(folder):
         assert code == 0, said
     assert all(map(np.array_equal, vectors_of(folder / "1.spherec"), vectors_of(folder / "2.spherec")))
     assert spherec.load(folder / "2.spherec").data == data
+    code, said = end(start(folder, 2, *words, "-o", "s.spherec", "--shards"))
+    assert code == 0, said
+    assert said.count("the run is finished") == 1
+    assert len(list(folder.glob("s.spherec.*-of-2.*"))) == 2
+    assert all(map(np.array_equal, vectors_of(folder / "1.spherec"), vectors_of(folder / "s.spherec")))
+    assert spherec.load(folder / "s.spherec").data == data
     code, said = end(start(folder, 3, *words, "-o", "3.spherec"))
     assert code != 0
     assert said.count("error: ") == 1, said

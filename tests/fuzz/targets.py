@@ -22,11 +22,11 @@ import polars as pl
 import scipy.sparse as sp
 
 import spherec
-from spherec.artifact import read_tensors, write_tensors
 from spherec.cli import main
 from spherec.cli._settings import read_settings
 from spherec.data.archive import read_archive, write_archive
 from spherec.data.readers.formats import FORMATS
+from spherec.data.tensor_file import read_tensors, write_tensors
 from spherec.recommender import CML
 from spherec.training import Training
 from tests.fuzz.mutations import TEXTS, mutate, mutate_tree, odd_argument, odd_value

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from spherec.errors import ArgumentError
 from spherec.geometry import DenseVectors
-from spherec.ranking import ExactRanker
+from spherec.ranking import ExactRanker, MergedRanker
+from spherec.ranking.merged import take_items
 from tests.oracles import nearest
 from tests.sampling.checks import directions, interactions, random_rows
 
@@ -25,8 +26,15 @@ RANKERS = {
     "usearch": lambda vectors: UsearchRanker.build(vectors, WIDE),
     "usearch, narrow": lambda vectors: UsearchRanker.build(vectors, NARROW),
     "usearch as it comes": UsearchRanker.build,
+    "merged": lambda vectors: merge(vectors, 3, ExactRanker),
+    "merged usearch": lambda vectors: merge(vectors, 4, lambda part: UsearchRanker.build(part, WIDE)),
 }
-SURE = ["exact", "usearch", "usearch as it comes"]
+SURE = ["exact", "usearch", "usearch as it comes", "merged", "merged usearch"]
+
+
+def merge(vectors, m, make):
+    """A ranker that asks m others."""
+    return MergedRanker([make(take_items(vectors, j, m)) for j in range(m)], vectors)
 
 
 def vectors_of(n_users=20, n_items=60, dim=6, constraint="sphere", seed=0):

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 import spherec
-from spherec.artifact import Artifact, read_tensors, write_tensors
+from spherec.artifact import Artifact
 from spherec.data.features import Features
 from spherec.data.interactions import Interactions
+from spherec.data.tensor_file import read_tensors, write_tensors
 from spherec.errors import ArgumentError, DataError, UnknownContentWarning, UnknownIdError
 from spherec.sampling import Uniform
 from spherec.training.step import place_rows

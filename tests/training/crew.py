@@ -22,12 +22,13 @@ import torch
 from torch import distributed
 
 from spherec import process_group
+from spherec.data import shards
 from spherec.data.partitions import PartitionedInteractions
-from spherec.errors import LostProcessError
+from spherec.errors import DataError, LostProcessError
 from spherec.losses import Softmin
 from spherec.recommender import CML
 from spherec.sampling import Hard, Popularity, TwoStage, Uniform
-from spherec.training import checkpoint_set, train
+from spherec.training import checkpoint_set, train, trainer
 from tests.sampling.checks import CPU, interactions, random_rows
 from tests.training.runs import QUICK, at_step, facts, watch
 
@@ -96,6 +97,28 @@ def fit(settings, folder, data=None, **options):
     return {**tables, "history": seen[-1], "pairs": torch.tensor(model.data.indices), "ids": list(model.data.item_ids)}
 
 
+def fit_in_shards(settings, folder, data=None, full=None, **options):
+    """Fit a model whose processes write what they hold; return what each has then, and what the one is told whose disk
+    is full."""
+    write = shards.write_tensors
+
+    def fail(path, *given):
+        if full is not None and distributed.get_rank() == full:
+            raise DataError("the disk is full")
+        return write(path, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shards, "write_tensors", fail)
+        patch.setattr(trainer, "gather_vectors", lambda *_: pytest.fail("a process holds all vectors"))
+        data = DATA if data is None else PartitionedInteractions.open(Path(folder) / data)
+        model = CML.from_config(config_of(settings), device="cpu")
+        try:
+            model.fit(data, progress=False, output=Path(folder) / "m.spherec", in_shards=True, **options)
+        except (DataError, LostProcessError) as error:
+            return {"said": str(error)}
+    return {"users": list(model.data.user_ids), "items": list(model.data.item_ids), "ended": model.artifact.ended}
+
+
 def stop_in_one(settings, folder, at, rank, **options):
     """Train, and ask one process to stop at a step."""
     with pytest.MonkeyPatch.context() as patch:
@@ -154,7 +177,7 @@ def count_bytes(settings, folder, users=60, items=90, **options):
     return {"sent": groups[0].sent_bytes, "steps": steps}
 
 
-TASKS = {task.__name__: task for task in (run, fit, stop_in_one, lose_one, fail_to_write, count_bytes)}
+TASKS = {task.__name__: task for task in (run, fit, fit_in_shards, stop_in_one, lose_one, fail_to_write, count_bytes)}
 
 
 def work(rank, n, task, folder, options):

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch import distributed
 
 from spherec.errors import DataError, NotEnoughMemoryError
 from spherec.geometry import DenseVectors
@@ -241,6 +242,20 @@ def test_recorded_steps_learn_what_plain_ones_do(sampler, at_once, subspace_dim,
     plain = trained(sampler=sampler, subspace_dim=subspace_dim, device=CUDA)
     assert same(recorded.vectors, plain.vectors)
     assert facts(recorded.history) == facts(plain.history)
+
+
+@pytest.mark.skipif(not distributed.is_nccl_available(), reason="torch has no NCCL here")
+@pytest.mark.parametrize("name", ["uniform", "popularity shared", "two-stage live"])
+def test_one_process_of_a_group_learns_what_a_process_alone_does(name, tmp_path):
+    settings = {"sampler": SAMPLERS[name], "device": CUDA, "validate": falling, "loss": LOSSES["softmin"]}
+    alone = trained(**settings)
+    distributed.init_process_group("nccl", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        grouped = trained(checkpoint=tmp_path / "c", **settings)
+    finally:
+        distributed.destroy_process_group()
+    assert same(alone.vectors, grouped.vectors)
+    assert facts(alone.history) == facts(grouped.history)
 
 
 class Remembering(Sampling):

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import distributed
 
+import spherec
 from spherec import rng
 from spherec.data.partitions import PartitionedInteractions, save_partitions
 from spherec.embedding.sharded import Share, count_held, interleave
@@ -189,6 +190,43 @@ def test_a_model_of_partitions_has_all_pairs_and_ids_and_was_validated_by_all_pr
     metrics = [[epoch["metric"] for epoch in one["history"]] for one in (alone, together)]
     assert metrics[0] == pytest.approx(metrics[1], abs=1e-6)
     assert all(metrics[0])
+
+
+@pytest.mark.parametrize(("processes", "is_partitioned"), [(1, False), (2, True), (3, False)])
+def test_each_process_writes_the_vectors_that_it_holds(crew, tmp_path, partitioned, processes, is_partitioned):
+    data = {"data": partitioned} if is_partitioned else {}
+    (whole, *_) = crew("fit", processes, settings="softmin", validation=0.0, **data)
+    parts = crew("fit_in_shards", processes, settings="softmin", validation=0.0, **data)
+    loaded = spherec.load(tmp_path / "m.spherec")
+    assert len(list(tmp_path.glob("m.spherec.*"))) == processes
+    assert torch.equal(loaded.vectors.user_table, whole["users"])
+    assert torch.equal(loaded.vectors.item_table, whole["items"])
+    assert torch.equal(loaded.vectors.item_reach, whole["reach"])
+    assert loaded.data == DATA
+    for rank, part in enumerate(parts):
+        own = spherec.load(tmp_path / "m.spherec", users=(rank, processes), items=(rank, processes))
+        assert part["users"] == list(own.data.user_ids)
+        assert part["items"] == list(own.data.item_ids) == list(DATA.item_ids)[rank::processes]
+
+
+def test_a_shard_that_cannot_be_written_ends_all_processes_and_the_checkpoint_stays(crew, tmp_path):
+    said = crew("fit_in_shards", 2, settings="uniform", full=1, checkpoint=str(tmp_path / "c"))
+    assert [one["said"] for one in said] == [
+        "another process could not write its shard; see its message",
+        "the disk is full",
+    ]
+    assert not (tmp_path / "m.spherec").exists()
+    crew("fit_in_shards", 2, settings="uniform", checkpoint=str(tmp_path / "c"), resume=True)
+    assert sorted(file.name[:17] for file in tmp_path.glob("[cm]*")) == [
+        "m.spherec",
+        "m.spherec.0-of-2.",
+        "m.spherec.1-of-2.",
+    ]
+
+
+def test_shards_of_a_run_need_several_processes_and_an_output():
+    with pytest.raises(ArgumentError, match="in_shards is for several processes that write an output"):
+        spherec.CML(device="cpu").fit(DATA, in_shards=True, output="x.spherec")
 
 
 def test_batches_of_partitions_have_every_pair_once_and_about_as_many_of_each(partitioned, tmp_path):

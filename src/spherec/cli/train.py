@@ -90,6 +90,15 @@ def train_command(
     checkpoint_seconds: Annotated[
         float, typer.Option(help="Seconds between two checkpoints.", rich_help_panel=RUN)
     ] = 300.0,
+    shards: Annotated[
+        bool,
+        typer.Option(
+            "--shards",
+            help="Write the vectors that each process of torchrun holds into a file of its own next to the output, so "
+            "that no process needs all of them.",
+            rich_help_panel=RUN,
+        ),
+    ] = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -151,6 +160,7 @@ def train_command(
                     checkpoint_seconds=checkpoint_seconds,
                     resume=resume,
                     output=output,
+                    in_shards=shards,
                     progress=True,
                 )
             except TrainingError as error:
@@ -165,9 +175,9 @@ def train_command(
             _explain_resuming(checkpoint, context.obj)
         raise typer.Exit(128 + (interrupt.number or signal.SIGINT))
     _report(model, output, as_json=as_json)
-    if more := model.data.n_items - data.n_items:
+    if item_features and (more := model.data.n_items - data.n_items):
         note(f"{more:,} items are in the features alone, and in the model, too")
-    if data.n_users and not as_json:
+    if model.data.n_users and not as_json:
         note(f"try it: spherec recommend {shlex.quote(str(output))} {shlex.quote(str(model.data.user_ids[0]))}")
 
 

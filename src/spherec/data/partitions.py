@@ -144,6 +144,24 @@ class PartitionedInteractions:
         """P."""
         return len(self.checksums)
 
+    @property
+    def n_pairs(self) -> int:
+        """E."""
+        return int(self.totals.partition_sizes.sum())
+
+    @property
+    def users_per_item(self) -> NDArray[np.int64]:
+        """Number of users of each item (I,)."""
+        return self.totals.users_per_item
+
+    @property
+    def items_per_user(self) -> NDArray[np.int64]:
+        """Number of items of each user (U,); read anew at each access, one partition at a time."""
+        counts = np.zeros(self.n_users, np.int64)
+        for number in range(self.n_partitions):
+            counts[self._users(number)] = np.diff(self._read_partition(number).indptr)
+        return counts
+
     def hold(self, rank: int, n: int) -> HeldInteractions:
         """Read the pairs that process `rank` of n holds."""
         if self.n_partitions % n:
@@ -158,14 +176,25 @@ class PartitionedInteractions:
 
     def read(self) -> Interactions:
         """Read everything: all pairs, ids and names."""
-        arrays, manifest = read_archive(self.path / "ids.npz", _IDS, _VERSION)
+        ids = self._read_ids()
         indptr, indices, times = self._assemble(range(self.n_partitions))
+        try:
+            return Interactions(indptr, indices, *ids, times, self.steps)
+        except Exception as error:  # whatever forged content raises
+            raise DataError(f"{self.path} is damaged ({describe_damage(error)}); prepare it again") from None
+
+    def with_ids(self, held: HeldInteractions) -> HeldInteractions:
+        """Return the pairs of a process with the ids and names of all users and items."""
+        user_ids, item_ids, names = self._read_ids()
+        return replace(held, user_ids=user_ids, item_ids=item_ids, item_names=names)
+
+    def _read_ids(self) -> tuple[IdMap, IdMap, tuple[str | None, ...] | None]:
+        arrays, manifest = read_archive(self.path / "ids.npz", _IDS, _VERSION)
         try:
             if manifest["checksum"] != self.totals.checksum:
                 raise ValueError("ids.npz is of another data set")
-            users, items = (IdMap(decode_ids(arrays, name)) for name in ("user_ids", "item_ids"))
-            names = decode_names(arrays, "item_names")
-            return Interactions(indptr, indices, users, items, names, times, self.steps)
+            user_ids, item_ids = (IdMap(decode_ids(arrays, name)) for name in ("user_ids", "item_ids"))
+            return user_ids, item_ids, decode_names(arrays, "item_names")
         except Exception as error:  # whatever forged content raises
             raise DataError(f"{self.path} is damaged ({describe_damage(error)}); prepare it again") from None
 

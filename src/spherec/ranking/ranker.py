@@ -136,6 +136,11 @@ class LeftOut:
         starts = np.cumsum(self.counts) - self.counts  # (B,)
         return LeftOut(self.counts[rows], self.items[ranges(starts[rows], self.counts[rows])])
 
+    def take(self, j: int, m: int) -> "LeftOut":
+        """Return what is left out of the items i with i mod m = j, under the indices i // m that they have then."""
+        taken = self.items % m == j
+        return LeftOut(np.bincount(self.queries[taken], minlength=len(self.counts)), self.items[taken] // m)
+
     def extend(self, exclude: Indices | None, n_items: int) -> "LeftOut":
         """Return the same with the items `exclude` left out for every query, too."""
         if exclude is None:

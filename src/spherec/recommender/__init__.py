@@ -1,9 +1,19 @@
 """The model in use: train, recommend, explain, fold in new users, save."""
 
 from spherec.recommender.cml import CML
-from spherec.recommender.results import Reason, Recommended, Results, SimilarItem, SimilarUser
+from spherec.recommender.results import Reason, Recommended, Results, SimilarItem, SimilarUser, merge_lists
 from spherec.recommender.trained_model import TrainedModel
 
 load = CML.load
 
-__all__ = ["CML", "Reason", "Recommended", "Results", "SimilarItem", "SimilarUser", "TrainedModel", "load"]
+__all__ = [
+    "CML",
+    "Reason",
+    "Recommended",
+    "Results",
+    "SimilarItem",
+    "SimilarUser",
+    "TrainedModel",
+    "load",
+    "merge_lists",
+]

@@ -2,10 +2,11 @@
 
 import sys
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from enum import Enum
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -19,6 +20,7 @@ from spherec.data.ids import Unknown
 from spherec.data.interactions import Interactions, Orientation, as_interactions
 from spherec.data.output_files import lock_output, refuse_lack_of_room, refuse_unwritable
 from spherec.data.partitions import HeldInteractions, PartitionedInteractions
+from spherec.data.shards import WHOLE, Portion
 from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, quote, suggest
 from spherec.evaluation.validation import VALIDATION_METRIC, Validation, hold_out
@@ -26,7 +28,8 @@ from spherec.geometry import Constraint, check_finite
 from spherec.losses import Loss
 from spherec.optim import Adam
 from spherec.process_group import is_first_process, join_group
-from spherec.ranking import index_file
+from spherec.ranking import MergedRanker, index_file
+from spherec.ranking.merged import take_items
 from spherec.recommender.new_items import add_placed_items, extend_items, fit_features, transform_features
 from spherec.recommender.partial_fit import add_users, continue_features, initial_vectors, merge
 from spherec.recommender.trained_model import ModelState, TrainedModel, look_up
@@ -44,6 +47,9 @@ _SECONDS_BETWEEN_LINES = 5.0  # of epochs that were not validated
 _SECONDS_TO_TIME = 1.0  # of training, by which the length of a run is estimated
 _SECONDS_WORTH_A_WORD = 10.0  # left of a run
 _MOST_ADVICE = 2  # sentences for one run
+
+IndexFiles = str | PathLike[str] | Sequence[str | PathLike[str]]
+"""An index file, or one for each part of the items."""
 
 _advised: set[str] = set()  # sentences of advice that this process has printed
 
@@ -179,6 +185,7 @@ class CML(TrainedModel):
         checkpoint_seconds: float = 300.0,
         resume: bool = False,
         output: str | PathLike[str] | None = None,
+        in_shards: bool = False,
         progress: bool | ProgressCallback | None = None,
     ) -> Self:
         """Train on interactions. Ctrl-C, SIGTERM and SIGHUP end training with the best model so far.
@@ -204,11 +211,15 @@ class CML(TrainedModel):
             resume: Continue from the checkpoint, as if training had never stopped.
             output: File to which the model is saved at the end, before the last checkpoint. Once it is on disk, the
                 checkpoint is removed, unless the run was interrupted. By default call `save` yourself.
+            in_shards: In a run of several processes, each writes the vectors that it holds into a shard next to
+                `output`, and none has the whole model afterwards. By default process 0 collects all of them.
             progress: True shows a progress bar, False none, None one in a terminal; or a function that is called with
                 the epoch in progress and the history. Where a bar is shown, advice about the settings comes before it,
                 each sentence once in a process.
         """
         group = join_group(resolve(self.device))
+        if in_shards and (output is None or group is None):
+            raise ArgumentError("in_shards is for several processes that write an output; start them with torchrun")
         if isinstance(data, PartitionedInteractions):
             interactions = data.read() if group is None else data.hold(group.rank, group.size)
         else:
@@ -222,8 +233,12 @@ class CML(TrainedModel):
             features = features.align(interactions.item_ids)
 
         def keep(trained: Trained) -> None:
-            whole = data.read() if isinstance(interactions, HeldInteractions) else interactions
-            self._current = ModelState.of(Artifact.of(trained, whole, features))
+            held = isinstance(interactions, HeldInteractions)
+            if in_shards and group is not None and output is not None:
+                own = data.with_ids(interactions) if held and is_first else interactions
+                Artifact.of(trained, own, features).save_together(output, group)
+                return
+            self._current = ModelState.of(Artifact.of(trained, data.read() if held else interactions, features))
             if output is not None:
                 self.save(output)
 
@@ -252,9 +267,13 @@ class CML(TrainedModel):
                     resume=resume,
                     progress=callback,
                     save=None if output is None else keep,
+                    gather=not in_shards,
                 )
             if output is None and is_first:
                 keep(trained)
+            elif in_shards and group is not None and output is not None:
+                own = group.rank, group.size
+                self._current = ModelState.of(Artifact.load(output, mmap=True, users=own, items=own))
         return self
 
     def partial_fit(
@@ -292,6 +311,7 @@ class CML(TrainedModel):
         new = as_interactions(data, user=user, item=item, name=name, orientation=orientation)
         with self._writing:
             state = self._state
+            state.artifact.refuse_part("be trained")
             growth = merge(state.data, new)
             initial = initial_vectors(growth, state.artifact, state.fold_in)
             features, feature_map = state.artifact.features, None
@@ -370,6 +390,7 @@ class CML(TrainedModel):
         """
         with self._writing:
             artifact = self._state.artifact
+            artifact.refuse_part("take new items")
             features = transform_features(artifact, tables, item_ids)
             self._current = ModelState.of(add_placed_items(artifact, features, names))
         return self
@@ -404,20 +425,21 @@ class CML(TrainedModel):
 
     def use_index(
         self,
-        path: str | PathLike[str] | None,
+        path: IndexFiles | None,
         *,
         width: float | None = None,
         mmap: bool = False,
         verify: bool = True,
     ) -> Self:
-        """Answer through the index in a file.
+        """Answer through the index in a file, or through those of all parts of the items.
 
         `recommend`, `recommend_for` and `similar_items` use it. Scores stay the same; an item may be missed. `fit` and
         `partial_fit` drop the index.
 
         Args:
             path: The index of this model's items, as `build_index` or `spherec export` wrote it; None drops the index
-                in use, and the model ranks all items exactly again.
+                in use, and the model ranks all items exactly again. A list of m files has the indexes that the parts
+                `load(…, items=(0, m))`, `items=(1, m)` … built: all are asked, and their lists are merged.
             width: Items held in view in a search for each one wanted. A larger width misses fewer items, more slowly.
                 By default that of the index.
             mmap: Map the index from the file instead of reading it into memory. The file must then be replaced
@@ -432,7 +454,13 @@ class CML(TrainedModel):
                 return self
             from spherec.ranking.usearch import UsearchRanker  # an extra
 
-            index = UsearchRanker.load(path, state.vectors, width=width, mmap=mmap, verify=verify)
+            load = partial(UsearchRanker.load, width=width, mmap=mmap, verify=verify)
+            if isinstance(path, str | PathLike):
+                index: UsearchRanker | MergedRanker = load(path, state.vectors)
+            else:
+                m = len(path)
+                rankers = [load(file, take_items(state.vectors, j, m)) for j, file in enumerate(path)]
+                index = MergedRanker(rankers, state.vectors)
             self._current = replace(state, index=index)
         return self
 
@@ -446,26 +474,31 @@ class CML(TrainedModel):
         cls,
         path: str | PathLike[str],
         *,
-        index: bool | str | PathLike[str] = False,
+        index: bool | IndexFiles = False,
         mmap: bool = False,
+        users: Portion = WHOLE,
+        items: Portion = WHOLE,
         device: DeviceName = "auto",
         sampler: Sampling | None = None,
         loss: Loss | None = None,
     ) -> Self:
-        """Load a model from a file that `save` or `spherec train` wrote.
+        """Load a model from a file that `save` or `spherec train` wrote, whole or in part.
 
         Args:
             path: The model file. It is read into memory, so that nothing that happens to the file reaches the model.
-            index: An index file to answer through; True is the file next to the model, books.usearch for
-                books.spherec.
+            index: An index file to answer through, or those of all parts of the items; True is the file next to the
+                model, books.usearch for books.spherec.
             mmap: Map vectors and index from their files instead of reading them into memory, so that processes share
                 one copy. The files must then be replaced atomically, as `save` does, never overwritten.
+            users: (j, m) loads one of m parts of the users, j = 0 … m − 1, with their vectors and items. A part of a
+                model answers for its users and its items; it cannot place new users, be saved or be trained.
+            items: The same for items: their vectors, and the pairs with them.
             device: Where the model trains if it is fitted again.
             sampler: The sampler for further training, if it is of a class of your own: a file keeps its name and its
                 settings, not the class. Its class must have the name that the file keeps; its settings may be new.
             loss: The same for a loss of your own.
         """
-        content = Artifact.load(path, mmap=mmap)
+        content = Artifact.load(path, mmap=mmap, users=users, items=items)
         content = replace(content, config=_give_parts(content.config, {"sampler": sampler, "loss": loss}))
         model = cls._make(content.config, device, ModelState.of(content))
         if index is not False:

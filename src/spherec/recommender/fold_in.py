@@ -89,6 +89,7 @@ class FoldIn:
 
     def place(self, items: NDArray[np.int32]) -> Tensor:
         """Return the vector (D,) of a user who has these items (n,), ascending."""
+        self.artifact.refuse_part("place new users")
         pool, vectors, subspaces = self.pool, self.artifact.vectors, self.artifact.config.subspaces
         learned = items[self.artifact.placed_items[items]]  # the others are still where they began
         own = learned if len(learned) else items

@@ -1,6 +1,6 @@
 """The answers of a model: lists of records, to be read one by one or as a data frame."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
@@ -141,6 +141,17 @@ class Results(Sequence[_Record], Generic[_Record]):
         lines = [f"  {record!r}" for record in self[:_SHOWN]]
         more = [f"  … {len(self) - _SHOWN:,} more"] if len(self) > _SHOWN else []
         return "\n".join([f"{len(self):,} {self._kind.__name__}", *lines, *more])
+
+
+def merge_lists(parts: Iterable[Results[Recommended]], k: int) -> Results[Recommended]:
+    """Return the lists of the k best items, out of those that parts of a model with different items gave to users."""
+    found: dict[Hashable, list[Recommended]] = {}
+    for part in parts:
+        for record in part:
+            found.setdefault(record.user, []).append(record)
+    best = [sorted(records, key=lambda record: -record.score)[:k] for records in found.values()]
+    merged = [record._replace(rank=rank) for records in best for rank, record in enumerate(records, start=1)]
+    return Results(Recommended, {name: [getattr(record, name) for record in merged] for name in Recommended._fields})
 
 
 def _guard(value: Any) -> Any:

@@ -20,7 +20,7 @@ from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.evaluation.foreign import align
 from spherec.geometry import Constraint, DenseVectors, check_mainstream, squared_distance
 from spherec.processes import ProcessLock
-from spherec.ranking import ExactRanker, Ranker, Ranking
+from spherec.ranking import ExactRanker, MergedRanker, Ranker, Ranking
 from spherec.ranking.ranker import check_dial, check_k, refuse_idle_dial, refuse_nan, to_nearness
 from spherec.recommender import results_file
 from spherec.recommender.fold_in import FoldIn
@@ -48,11 +48,11 @@ class ModelState:
     "Ranks all items."
     fold_in: FoldIn
     "Places new users."
-    index: "UsearchRanker | None" = None
-    "Ranks through a graph, if one was built or loaded."
+    index: "UsearchRanker | MergedRanker | None" = None
+    "Ranks through a graph, or through one for each shard, if they were built or loaded."
 
     @classmethod
-    def of(cls, artifact: Artifact, index: "UsearchRanker | None" = None) -> "ModelState":
+    def of(cls, artifact: Artifact, index: "UsearchRanker | MergedRanker | None" = None) -> "ModelState":
         """Derive the rest from the content of a model file."""
         return cls(artifact, ExactRanker(artifact.vectors), FoldIn(artifact), index)
 
@@ -311,9 +311,13 @@ class TrainedModel:
             raise DataError("the model was trained on pairs that are to test it; train it on the train part alone")
         return align(state.vectors, state.data, train)
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write one self-contained file, atomically."""
-        self._state.artifact.save(path)
+    def save(self, path: str | PathLike[str], *, shards: int | None = None) -> None:
+        """Write one self-contained file, atomically.
+
+        With `shards`, vectors and pairs are dealt out to so many files next to it, of which `spherec.load` can read
+        some alone.
+        """
+        self._state.artifact.save(path, shards=shards)
 
     @property
     def _state(self) -> ModelState:

@@ -13,7 +13,7 @@ from spherec import rng
 from spherec.data.features import Features
 from spherec.data.interactions import Interactions
 from spherec.data.partitions import HeldInteractions
-from spherec.device import keep_freed_memory, make_table
+from spherec.device import keep_freed_memory, make_table, records_graphs
 from spherec.embedding import Embedding, EmbeddingTable, FeatureMap, FeatureTable, ShardedTable, Share
 from spherec.errors import ArgumentError
 from spherec.geometry import (
@@ -58,7 +58,11 @@ class Run:
         device = initial.device
         self.config = config
         self.n_items = train.n_items
-        self.generator = rng.torch_stream(config.seed, "negatives", device=device) if share is None else share.generator
+        self.generator: torch.Generator
+        if share is None or (share.group.size == 1 and records_graphs(device)):
+            self.generator = rng.torch_stream(config.seed, "negatives", device=device)  # no other kind can be recorded
+        else:
+            self.generator = share.generator
         rows, first_items = _start(initial, config)  # (I + U, P, d), (I, D)
         self.sampler = config.sampler.build(train, device, initial_items=first_items)
         self.has_own_sampler = type(config.sampler) not in SAMPLERS.values()  # checked at each step, by shapes alone
@@ -278,7 +282,7 @@ class LiveGeometry:
     constraint: Constraint
     dim: int
     reach: bool
-    "Whether rows of the embedding have one number more, the reach."
+    "True if rows of the embedding have one number more, the reach."
     n_items: int
     kernels: Backend
     before_reading: Callable[[], None] = lambda: None

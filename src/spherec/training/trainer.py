@@ -90,6 +90,7 @@ def train(
     progress: ProgressCallback | None = None,
     stop: Stop | None = None,
     save: Callable[[Trained], None] | None = None,
+    gather: bool = True,
 ) -> Trained:
     """Train a model on `data`, beginning with `initial`, or with random vectors.
 
@@ -105,7 +106,8 @@ def train(
     not the model. If it succeeds, the checkpoint of a run that was not interrupted is no longer needed and is removed.
 
     In a process group of `torch.distributed`, or under torchrun, the processes train one model together. They call this
-    function with the same arguments; `save` is called in process 0 alone.
+    function with the same arguments; `save` is called in process 0 alone. Without `gather`, vectors stay with the
+    processes that hold them, and `save` is called in all.
     """
     if not data.n_pairs:
         raise DataError("there are no pairs to train on; give interactions with some")
@@ -174,10 +176,10 @@ def train(
         ended = _why_ended(standing.history, plan, config.patience) or ("given up" if given_up else "interrupted")
         learned = standing.best_map if standing.best else run.copy_feature_map()
         vectors = standing.best or run.held.copy()
-        if share is not None:
+        if share is not None and gather:
             vectors = gather_vectors(vectors, data, share)
         trained = Trained(vectors, config, standing.history, ended, learned)
-        _keep(trained, save, file, run, standing)
+        _keep(trained, save, file, run, standing, everywhere=not gather)
     return trained
 
 
@@ -187,10 +189,15 @@ def _keep(
     file: CheckpointFile | None,
     run: Run,
     standing: Standing,
+    *,
+    everywhere: bool,
 ) -> None:
-    """Save the result, then write the last checkpoint, or remove it if the run is over and its result is saved."""
+    """Save the result, then write the last checkpoint, or remove it if the run is over and its result is saved.
+
+    It is saved by process 0, or by all of them: `everywhere`.
+    """
     failure: Exception | None = None
-    if save is not None and is_first_process():
+    if save is not None and (everywhere or is_first_process()):
         try:
             save(trained)
         except Exception as error:  # the run is worth keeping all the more

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from spherec.kernels.protocol import Directions, LawTables, OwnItems, TwoStageLaw
 from spherec.kernels.reference.negatives import ReferenceLaw, ReferenceMembership, ReferenceTwoStage
+from spherec.process_group import ShareGenerator
 
 _BLOCK = 1024
 _MOST_AT_ONCE = 8192  # draws that one program looks at, at once
@@ -57,7 +58,7 @@ class CudaTwoStage(ReferenceTwoStage):
         self, users: Tensor, positives: Tensor, directions: Directions, n: int, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
         """Draw both stages: n distinct items (B, n) for each pair (B,), (B,), and whether there was one (B, n)."""
-        if not self._is_usual or getattr(generator, "places", None) is not None:  # of several processes
+        if not self._is_usual or isinstance(generator, ShareGenerator):
             return super().draw(users, positives, directions, n, generator)
         law, count = self.law, len(positives)
         numbers = self._draws.numbers((law.draws + 1,), generator)  # the last is a seed
