@@ -308,6 +308,9 @@ def events() -> str:
 
 def trace(command: str, package: Path) -> dict[str, Any]:
     """Run a command in this process; return the functions it went through."""
+    import polars  # noqa: F401  # these two before the profiler is on, which makes imports slow
+    import torch  # noqa: F401
+
     import spherec.cli  # the measured tree's
 
     imported = Path(spherec.cli.__file__ or "").resolve()

@@ -1,6 +1,8 @@
 """What all tests share."""
 
+import gc
 import os
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -41,6 +43,29 @@ class SkippedIfPackagesAreMissing(pytest.Module):
 
 def pytest_pycollect_makemodule(module_path, parent):
     return SkippedIfPackagesAreMissing.from_parent(parent, path=module_path)
+
+
+def pytest_collection_finish():
+    """Keep what is imported out of later collections of garbage: each would walk through millions of objects."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure():
+    gc.unfreeze()  # so that nothing is left when the interpreter ends, which some packages complain about
+
+
+@pytest.fixture
+def hide(monkeypatch):
+    """Make a package look as if it were not installed to the modules named, which are then imported once more."""
+
+    def hide(package: str, *modules: str) -> None:
+        again = tuple(f"{name}." for name in (package, *modules))
+        for module in [module for module in sys.modules if f"{module}.".startswith(again)]:
+            monkeypatch.delitem(sys.modules, module)
+        monkeypatch.setitem(sys.modules, package, None)
+
+    return hide
 
 
 @pytest.fixture(scope="session")

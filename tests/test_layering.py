@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src/spherec"
-SOURCES = sorted(PACKAGE.rglob("*.py"))
+TREES = {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
 
 # A part may import its own folder and parts of a lower level. A new part gets its place here.
 LEVELS = (
@@ -84,65 +84,64 @@ def imports_of(tree: ast.AST) -> list[str]:
     return modules
 
 
-def late_imports_of(path: Path) -> list[str]:
-    functions = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.FunctionDef)]
+def late_imports_of(tree: ast.AST) -> list[str]:
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
     return [module for function in functions for module in imports_of(function)]
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_imports_only_from_below(path):
-    part = part_of(path)
-    for module in imports_of(ast.parse(path.read_text())):
-        if module.startswith("spherec."):
-            imported = module.split(".")[1]
-            is_allowed = (
-                imported == part
-                or imported in NEIGHBOURS.get(part, ())
-                or (part in LEVELS[-1] and imported.startswith("__"))
-                or level_of(imported) < level_of(part)
-            )
-            assert is_allowed, f"{name_of(path)} imports {module}"
+IMPORTS = {path: imports_of(tree) for path, tree in TREES.items()}
+
+
+def test_imports_only_from_below():
+    for path, modules in IMPORTS.items():
+        part = part_of(path)
+        for module in modules:
+            if module.startswith("spherec."):
+                imported = module.split(".")[1]
+                is_allowed = (
+                    imported == part
+                    or imported in NEIGHBOURS.get(part, ())
+                    or (part in LEVELS[-1] and imported.startswith("__"))
+                    or level_of(imported) < level_of(part)
+                )
+                assert is_allowed, f"{name_of(path)} imports {module}"
 
 
 def test_every_exception_is_needed():
     for part, neighbours in NEIGHBOURS.items():
-        paths = [path for path in SOURCES if part_of(path) == part]
-        modules = {module for path in paths for module in imports_of(ast.parse(path.read_text()))}
+        modules = {module for path, imported in IMPORTS.items() if part_of(path) == part for module in imported}
         unused = {name for name in neighbours if not any(f"{m}.".startswith(f"spherec.{name}.") for m in modules)}
         assert not unused, f"{part} imports nothing of {unused}"
 
 
 def test_training_does_not_know_evaluation():
-    for path in (PACKAGE / "training").rglob("*.py"):
-        assert not any(module.startswith("spherec.evaluation") for module in imports_of(ast.parse(path.read_text())))
+    for path, modules in IMPORTS.items():
+        if part_of(path) == "training":
+            assert not any(module.startswith("spherec.evaluation") for module in modules), name_of(path)
 
 
 def test_every_part_has_a_level_and_no_level_names_what_is_gone():
-    parts = {part_of(path) for path in SOURCES}
+    parts = {part_of(path) for path in TREES}
     assert parts <= set().union(*LEVELS)
     assert not parts & {"utils", "util", "common", "helpers", "misc"}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_a_file_begins_with_a_docstring(path):
-    assert ast.get_docstring(ast.parse(path.read_text()))
+def test_a_file_begins_with_a_docstring():
+    assert not [name_of(path) for path, tree in TREES.items() if not ast.get_docstring(tree)]
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_randomness_comes_from_named_streams(path):
-    if path.name != "rng.py":
-        assert not re.search(
-            r"np\.random\.|numpy\.random|torch\.(rand|manual_seed)|\bimport random\b", path.read_text()
-        )
+def test_randomness_comes_from_named_streams():
+    other = re.compile(r"np\.random\.|numpy\.random|torch\.(rand|manual_seed)|\bimport random\b")
+    assert not [name_of(path) for path in TREES if path.name != "rng.py" and other.search(path.read_text())]
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_polars_stays_in_the_readers_and_extras_in_their_files(path):
-    roots = {module.split(".")[0] for module in imports_of(ast.parse(path.read_text()))}
-    if not any(place in path.as_posix() for place in POLARS_ONLY_IN):
-        assert "polars" not in roots
-    allowed = {extra for extra, file in EXTRAS_IN.items() if path.as_posix().endswith(file)}
-    assert not roots & HEAVY - allowed
+def test_polars_stays_in_the_readers_and_extras_in_their_files():
+    for path, modules in IMPORTS.items():
+        roots = {module.split(".")[0] for module in modules}
+        if not any(place in path.as_posix() for place in POLARS_ONLY_IN):
+            assert "polars" not in roots, name_of(path)
+        allowed = {extra for extra, file in EXTRAS_IN.items() if path.as_posix().endswith(file)}
+        assert not roots & HEAVY - allowed, name_of(path)
 
 
 # Imports inside functions, by the file that may hold them; a file stands for its folder, too.
@@ -162,24 +161,24 @@ LATE = {
 }
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_in_function_imports_are_only_for_what_may_be_missing_or_slow(path):
-    if path == PACKAGE / "__init__.py":
-        return  # the whole package is loaded late
-    name = name_of(path)
-    allowed = set().union(*(modules for place, modules in LATE.items() if place in ("", name, name.split("/")[0])))
-    for module in late_imports_of(path):
-        assert any(module == known or module.startswith(f"{known}.") for known in allowed), f"{name}: {module}"
+def test_in_function_imports_are_only_for_what_may_be_missing_or_slow():
+    for path, tree in TREES.items():
+        if path == PACKAGE / "__init__.py":
+            continue  # the whole package is loaded late
+        name = name_of(path)
+        allowed = set().union(*(modules for place, modules in LATE.items() if place in ("", name, name.split("/")[0])))
+        for module in late_imports_of(tree):
+            assert any(module == known or module.startswith(f"{known}.") for known in allowed), f"{name}: {module}"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_type_checking_blocks_hold_only_what_may_be_missing_or_slow(path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            for module in imports_of(node):
-                is_slow_for_cli = part_of(path) == "cli" and module.startswith("spherec.")
-                is_extra = module.split(".")[0] in {*HEAVY, "polars", "torch"} or "usearch" in module
-                assert is_extra or is_slow_for_cli, f"{name_of(path)}: {module}"
+def test_type_checking_blocks_hold_only_what_may_be_missing_or_slow():
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                for module in imports_of(node):
+                    is_slow_for_cli = part_of(path) == "cli" and module.startswith("spherec.")
+                    is_extra = module.split(".")[0] in {*HEAVY, "polars", "torch"} or "usearch" in module
+                    assert is_extra or is_slow_for_cli, f"{name_of(path)}: {module}"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Dense Adam at sparse cost: against torch's Adam, which moves every row at every step, and against plain loops."""
 
+from functools import cache
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -36,11 +38,16 @@ def parts(n):
     return torch.arange(never), torch.arange(never, once), torch.arange(once, rarely)
 
 
+@cache
 def batches(n, dim, scale, steps=STEPS, seed=1):
     """(indices, gradients) of each step; every batch has indices that come more than once.
 
     No gradient lies near 0, where epsilon decides.
     """
+    return list(draw_batches(n, dim, scale, steps, seed))
+
+
+def draw_batches(n, dim, scale, steps, seed):
     generator = torch.Generator().manual_seed(seed)
     _, once, rarely = parts(n)
     for step in range(steps):
@@ -76,12 +83,7 @@ def ours_and_dense(table, learning_rate, planned=None):
 
 @pytest.mark.parametrize(
     ("n", "dim", "learning_rate", "scale"),
-    [
-        *((60, 8, learning_rate, scale) for learning_rate in (1e-3, 1e-2) for scale in (1.0, 1e-3, MIXED)),
-        (200, 64, 1e-3, MIXED),
-        (200, 64, 1e-2, 1.0),
-        (200, 64, 1e-2, 1e-3),
-    ],
+    [(60, 8, 1e-2, 1.0), (60, 8, 1e-2, 1e-3), (60, 8, 1e-3, MIXED), (200, 64, 1e-2, MIXED), (200, 64, 1e-3, 1.0)],
 )
 def test_all_rows_are_those_of_dense_adam(n, dim, learning_rate, scale):
     table = table_of(n, dim)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from spherec import Interactions, rng
-from spherec.bench import Report, Scope, benchmark, machine, measure
+from spherec.bench import BenchmarkPlan, Report, benchmark, machine, measure
 from spherec.bench.baseline import Floor, step_floor
 from spherec.bench.machine import Machine
 from spherec.bench.report import LoadingResult
@@ -20,7 +20,7 @@ from spherec.sampling import TwoStage, Uniform
 from spherec.training import Training
 
 CPU = torch.device("cpu")
-TINY = Scope(dim=8, batches=(32,), chunks=2, seconds=0.002, k=5, rows=500, imports=1)
+TINY = BenchmarkPlan(dim=8, batches=(32,), chunks=2, seconds=0.002, k=5, rows=500, imports=1)
 DATA = generate_interactions(40, 3000, 800)
 
 SPEED = {"ms_per_step", "fastest_ms_per_step", "steps_measured"}
@@ -138,9 +138,9 @@ def test_the_slower_of_moving_and_multiplying_counts():
     ("settings", "words"),
     [({"seconds": 0.0}, "seconds must be > 0, got 0.0"), ({"chunks": 0}, "chunks must be a whole number >= 1, got 0")],
 )
-def test_a_scope_must_measure_something(settings, words):
+def test_a_plan_must_measure_something(settings, words):
     with pytest.raises(ArgumentError, match=words):
-        Scope(**settings)
+        BenchmarkPlan(**settings)
 
 
 def test_there_must_be_pairs():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from spherec.bench import Scope, benchmark, machine
+from spherec.bench import BenchmarkPlan, benchmark, machine
 from spherec.bench.report import LoadingResult
 from spherec.bench.steps import generate_interactions
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 def data(tmp_path, monkeypatch):
     """A prepared file, and a benchmark that takes no time."""
     few = {"negatives": (5,), "batches": (32,), "chunks": 1, "rows": 100, "imports": 1}
-    short = Scope(quick=True, dim=8, seconds=0.001, **few)
+    short = BenchmarkPlan(quick=True, dim=8, seconds=0.001, **few)
     monkeypatch.setattr("spherec.bench.QUICK", short)
     monkeypatch.setattr(benchmark, "measure_loading", lambda times, data: LoadingResult(0.1, 2.0, 0.3, 3.0, data))
     monkeypatch.setattr(machine, "_FLOATS", 1 << 20)
@@ -94,11 +94,11 @@ def test_a_gpu_that_is_not_there(spherec):
 WITHOUT_POLARS = """
 import sys; sys.modules.update(dict.fromkeys(["polars", "pandas", "pydantic"]))
 import json, torch
-from spherec.bench import Scope, benchmark, measure
+from spherec.bench import BenchmarkPlan, benchmark, measure
 from spherec.bench.steps import generate_interactions
 from spherec.bench.report import LoadingResult
 benchmark.measure_loading = lambda times, data: LoadingResult(0.1, 2.0, 0.3, 3.0, data)
-short = Scope(dim=8, negatives=(1,), batches=(32,), chunks=1, seconds=0.001, rows=100, imports=1)
+short = BenchmarkPlan(dim=8, negatives=(1,), batches=(32,), chunks=1, seconds=0.001, rows=100, imports=1)
 print(json.dumps(measure(generate_interactions(40, 3000, 800), short, device=torch.device("cpu")).to_dict()))
 """
 

@@ -226,13 +226,11 @@ def test_the_place_can_come_from_the_environment(tune, tmp_path, monkeypatch):
     assert "timeout" not in (tmp_path / "best.toml").read_text()
 
 
-def test_without_optuna_it_names_the_remedy(prepared, tmp_path):
-    script = "import sys; sys.modules['optuna'] = None; from spherec.cli import main; main()"
-    command = [sys.executable, "-c", script, "tune", str(prepared), "-o", str(tmp_path / "best.toml")]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr.strip() == "error: tuning needs optuna; install it with: pip install 'spherec[tune]'"
+def test_without_optuna_it_names_the_remedy(spherec, prepared, tmp_path, hide):
+    hide("optuna", "spherec.experiments.tuning")
+    done = spherec("tune", prepared, "-o", tmp_path / "best.toml")
+    assert done.code == 2
+    assert done.err.strip() == "error: tuning needs optuna; install it with: pip install 'spherec[tune]'"
 
 
 def test_ctrl_c_writes_the_best_so_far_and_the_same_command_goes_on(tune, prepared, tmp_path):

@@ -1,16 +1,15 @@
 """The index of usearch: what it finds, when it gives way to exact ranking, and its file."""
 
 import copy
+import importlib
 import pickle
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
-from spherec.errors import ArgumentError, DataError
+from spherec.errors import ArgumentError, DataError, MissingPackageError
 from spherec.geometry import DenseVectors, unit
 from spherec.ranking import ExactRanker, index_file
 from tests.sampling.checks import directions, generator, interactions, sparse
@@ -291,10 +290,10 @@ def test_a_save_that_fails_leaves_the_old_file(path, ranker, monkeypatch):
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_without_usearch_the_error_names_the_remedy():
-    script = "import sys; sys.modules['usearch'] = None\nimport spherec.ranking\nimport spherec.ranking.usearch"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert "MissingPackageError: an index needs usearch; install it with: pip install 'spherec[ann]'" in done.stderr
+def test_without_usearch_the_error_names_the_remedy(hide):
+    hide("usearch", "spherec.ranking.usearch")
+    with pytest.raises(MissingPackageError, match=r"an index needs usearch.*pip install 'spherec\[ann\]'"):
+        importlib.import_module("spherec.ranking.usearch")
 
 
 def test_scores_are_bitwise_those_of_exact_ranking():

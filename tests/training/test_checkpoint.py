@@ -106,7 +106,7 @@ def small(path):
 
 def test_a_truncated_checkpoint_is_refused(small, path):
     _, resume, whole = small
-    for length in range(0, len(whole), 97):
+    for length in range(0, len(whole), 331):
         path.write_bytes(whole[:length])
         with pytest.raises(DataError, match="start anew"):
             resume()
@@ -115,7 +115,7 @@ def test_a_truncated_checkpoint_is_refused(small, path):
 def test_a_flipped_byte_is_noticed_or_harmless(small, path):
     result, resume, whole = small
     noticed, directory = 0, whole.index(b"PK\1\2")
-    for place in [*range(0, directory, 151), *range(directory, len(whole), 13)]:
+    for place in [*range(0, directory, 401), *range(directory, len(whole), 31)]:
         for flip in (0x01, 0xFF):
             path.write_bytes(whole[:place] + bytes([whole[place] ^ flip]) + whole[place + 1 :])
             try:
@@ -125,7 +125,7 @@ def test_a_flipped_byte_is_noticed_or_harmless(small, path):
                 continue
             assert same(again.vectors, result.vectors)
             assert facts(again.history) == facts(result.history)
-    assert noticed > 100
+    assert noticed > 40
 
 
 def test_a_checkpoint_is_plain_arrays_without_pickle(path):

@@ -36,7 +36,7 @@ _CSV_USERS, _CSV_ITEMS = 20_000, 50_000
 
 
 @dataclass(frozen=True)
-class Scope:
+class BenchmarkPlan:
     """Settings and amount of what is measured."""
 
     quick: bool = False
@@ -65,40 +65,42 @@ class Scope:
                 raise ArgumentError(f"{name} must be a whole number >= 1, got {getattr(self, name)}")
 
 
-QUICK = Scope(quick=True, negatives=(5,), batches=(256,), chunks=3, seconds=0.1, users=256, rows=100_000, imports=1)
+QUICK = BenchmarkPlan(
+    quick=True, negatives=(5,), batches=(256,), chunks=3, seconds=0.1, users=256, rows=100_000, imports=1
+)
 """A first impression, within half a minute on two cores."""
 
 
 def measure(
     data: Interactions,
-    scope: Scope | None = None,
+    plan: BenchmarkPlan | None = None,
     *,
     device: torch.device,
     loaded_in: float | None = None,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Measure everything in `scope` on `data`.
+    """Measure everything in `plan` on `data`.
 
     `loaded_in` is the number of seconds that loading the data took. `on_progress` gets the name of each measurement
     before it begins.
     """
     if not len(data):
         raise DataError("there are no pairs to train on; give interactions with some")
-    scope = scope or Scope()
+    plan = plan or BenchmarkPlan()
     on_progress("limits of the machine")
     machine = measure_machine(device)
-    initial = DenseVectors.random(data.n_users, data.n_items, scope.dim, rng.torch_stream(0, "initial vectors"))
+    initial = DenseVectors.random(data.n_users, data.n_items, plan.dim, rng.torch_stream(0, "initial vectors"))
     initial = initial.to(device)
-    steps = _measure_all_steps(data, scope, initial, machine, on_progress)
+    steps = _measure_all_steps(data, plan, initial, machine, on_progress)
     on_progress("lists")
-    ranking = measure_lists(data, initial, scope)
+    ranking = measure_lists(data, initial, plan)
     on_progress("reading")
-    reading = measure_reading(scope)
+    reading = measure_reading(plan)
     on_progress("loading")
-    loading = measure_loading(times=scope.imports, data=loaded_in)
+    loading = measure_loading(times=plan.imports, data=loaded_in)
     return Report(
         environment=_describe_environment(device),
-        quick=scope.quick,
+        quick=plan.quick,
         data={"users": data.n_users, "items": data.n_items, "pairs": len(data)},
         machine=machine,
         steps=tuple(steps),
@@ -110,26 +112,24 @@ def measure(
 
 def _measure_all_steps(
     data: Interactions,
-    scope: Scope,
+    plan: BenchmarkPlan,
     initial: DenseVectors,
     machine: Machine,
     on_progress: Callable[[str], None],
 ) -> list[StepResult]:
     results = []
-    for (name, sampler), negatives, batch in itertools.product(
-        MEASURED_SAMPLERS.items(), scope.negatives, scope.batches
-    ):
+    for (name, sampler), negatives, batch in itertools.product(MEASURED_SAMPLERS.items(), plan.negatives, plan.batches):
         on_progress(f"steps: {name}, N = {negatives}, batch {batch}")
-        config = Training(dim=scope.dim, sampler=sampler(negatives), batch_size=batch)
-        result = measure_steps(data, name, config, initial, machine, chunks=scope.chunks, seconds=scope.seconds)
+        config = Training(dim=plan.dim, sampler=sampler(negatives), batch_size=batch)
+        result = measure_steps(data, name, config, initial, machine, chunks=plan.chunks, seconds=plan.seconds)
         results.append(result)
     return results
 
 
-def measure_lists(data: Interactions, vectors: DenseVectors, scope: Scope) -> RankingResult:
+def measure_lists(data: Interactions, vectors: DenseVectors, plan: BenchmarkPlan) -> RankingResult:
     """Time exact lists over all items: for many users at once in blocks, and in a loop over users."""
-    k, ranker = min(scope.k, data.n_items), ExactRanker(vectors)
-    everyone = np.arange(min(scope.users, data.n_users))
+    k, ranker = min(plan.k, data.n_items), ExactRanker(vectors)
+    everyone = np.arange(min(plan.users, data.n_users))
     some = everyone[:: max(len(everyone) // _BASELINE_USERS, 1)][:_BASELINE_USERS]
 
     def ours(calls: int) -> WorkDone:
@@ -144,35 +144,35 @@ def measure_lists(data: Interactions, vectors: DenseVectors, scope: Scope) -> Ra
 
     ranker.top(some, k, without=data)  # first-use setup
     plain(1)
-    speeds = time_in_turns([ours, plain], scope.chunks, scope.seconds, vectors.device)
+    speeds = time_in_turns([ours, plain], plan.chunks, plan.seconds, vectors.device)
     return RankingResult(k, len(everyone), SpeedPair("users", *speeds))
 
 
-def measure_reading(scope: Scope) -> ReadingResult | str:
+def measure_reading(plan: BenchmarkPlan) -> ReadingResult | str:
     """Time reading a generated CSV, compared with pandas; return the reason if polars is missing."""
     try:
-        return _time_reading(scope)
+        return _time_reading(plan)
     except MissingPackageError as error:
         return str(error)
 
 
-def _time_reading(scope: Scope) -> ReadingResult:
+def _time_reading(plan: BenchmarkPlan) -> ReadingResult:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "events.csv"
-        _write_csv(path, scope.rows)
+        _write_csv(path, plan.rows)
 
         def ours(calls: int) -> WorkDone:
             for _ in range(calls):
                 read(path, user="user", item="item", duplicates="sum")
-            return WorkDone(calls, calls * scope.rows)
+            return WorkDone(calls, calls * plan.rows)
 
-        plain = _pandas_reader(path, scope.rows)
+        plain = _pandas_reader(path, plan.rows)
         workloads = [ours] if isinstance(plain, str) else [ours, plain]
         for workload in workloads:
             workload(1)
-        speeds = time_in_turns(workloads, scope.chunks, scope.seconds, torch.device("cpu"))
+        speeds = time_in_turns(workloads, plan.chunks, plan.seconds, torch.device("cpu"))
     pair = SpeedPair("rows", speeds[0], speeds[1] if len(speeds) > 1 else None)
-    return ReadingResult(scope.rows, pair, plain if isinstance(plain, str) else None)
+    return ReadingResult(plan.rows, pair, plain if isinstance(plain, str) else None)
 
 
 def _write_csv(path: Path, rows: int) -> None:

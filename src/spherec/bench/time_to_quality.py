@@ -68,7 +68,7 @@ class TimedRun:
     settings: dict[str, Any]
     "Settings that were chosen for a peer; the number of epochs of our models."
     seconds: float
-    "From the prepared file to a model that lists items: reading the file and fitting."
+    "Time from the prepared file to a model that lists items: reading the file and fitting."
     peak_mb: float | None
     "Peak memory of the fit beyond the data; None if the system does not report it."
     ndcg: float

@@ -23,24 +23,33 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer names only
 
 
 _COMMANDS = {
-    "demo": "Train the two-stage model on Book-Crossing, compare it with the paper's, and recommend books to a reader.",
-    "train": "Train a model: one vector for each user and item, such that a user's nearest items are those to "
-    "recommend.",
-    "add-items": "Add items that nobody has yet, placed by their features, without training.",
-    "tune": "Search for the best settings: train with many, score each on held-out items, stop poor ones early.",
-    "evaluate": "Rank all items for every user who has test items, leave out training items, and score the lists.",
-    "recommend": "List the k nearest items of users, without those that they have already.",
-    "similar": "List the items nearest to an item, or with --users the users nearest to a user.",
-    "explain": "Explain why an item would be recommended to a user: list the user's own items that are nearest to it.",
-    "info": "Show what a model file holds: users, items, how it was trained, how well it did.",
-    "serve": "Answer over HTTP from a model, and show it on a page.",
-    "export": "Write a model's vectors, with ids and names, for the program that will serve them.",
-    "presets": "List the presets for training; with a name, print all settings of that preset.",
-    "reproduce": "Train and test every row of the paper's table on 4 folds, and compare the figures with the paper's.",
-    "compare": "Train and test our models and their peers alike: which is best for your data, and at what cost?",
-    "bench": "Measure training steps, lists, reading and loading, alternating with a plain torch and NumPy "
-    "implementation.",
-    "data": "Prepare, describe, split and inspect interactions.",
+    "Train a model": {
+        "demo": "Train the two-stage model on Book-Crossing, compare it with the paper's, and recommend books to a "
+        "reader.",
+        "data": "Prepare, describe, split and inspect interactions.",
+        "train": "Train a model: one vector for each user and item, such that a user's nearest items are those to "
+        "recommend.",
+        "add-items": "Add items that nobody has yet, placed by their features, without training.",
+        "presets": "List the presets for training; with a name, print all settings of that preset.",
+    },
+    "Use a model": {
+        "recommend": "List the k nearest items of users, without those that they have already.",
+        "similar": "List the items nearest to an item, or with --users the users nearest to a user.",
+        "explain": "Explain why an item would be recommended to a user: list the user's own items that are nearest to "
+        "it.",
+        "info": "Show what a model file holds: users, items, how it was trained, how well it did.",
+        "serve": "Answer over HTTP from a model, and show it on a page.",
+        "export": "Write a model's vectors, with ids and names, for the program that will serve them.",
+    },
+    "Measure and improve": {
+        "evaluate": "Rank all items for every user who has test items, leave out training items, and score the lists.",
+        "tune": "Search for the best settings: train with many, score each on held-out items, stop poor ones early.",
+        "compare": "Train and test our models and their peers alike: which is best for your data, and at what cost?",
+        "reproduce": "Train and test every row of the paper's table on 4 folds, and compare the figures with the "
+        "paper's.",
+        "bench": "Measure training steps, lists, reading and loading, alternating with a plain torch and NumPy "
+        "implementation.",
+    },
 }
 _FILES = {"similar": "recommend", "explain": "recommend", "info": "recommend"}  # all others are named as their command
 
@@ -51,7 +60,9 @@ class LateGroup(TyperGroup):
     def resolve_command(self, context: Any, words: list[str]) -> Any:
         """Return the name of the command, the command itself in place of its entry in the list, and the words left."""
         name, entry, rest = super().resolve_command(context, words)
-        return name, load_command(name) if name in _COMMANDS else entry, rest
+        if name is not None and any(name in sentences for sentences in _COMMANDS.values()):
+            entry = load_command(name)
+        return name, entry, rest
 
     def make_context(self, *given: Any, **more: Any) -> Any:
         """Parse the words up to the command."""
@@ -94,8 +105,9 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _name, _sentence in _COMMANDS.items():
-    app.command(_name, help=_sentence)(lambda: None)  # an entry of the list, which `LateGroup` replaces
+for _panel, _sentences in _COMMANDS.items():
+    for _name, _sentence in _sentences.items():  # entries of the list, which `LateGroup` replaces
+        app.command(_name, help=_sentence, rich_help_panel=_panel)(lambda: None)
 
 
 def _print_version(wanted: bool) -> None:

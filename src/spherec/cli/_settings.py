@@ -38,7 +38,7 @@ ConfigFile = Annotated[
     typer.Option(help="TOML file of settings, with the names that --set takes.", rich_help_panel=MODEL),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
-Mainstream = Annotated[
+Dial = Annotated[
     float | None,
     typer.Option(
         metavar="SHARE",

@@ -77,21 +77,21 @@ def bench_command(
 
     - spherec bench --time-to-quality ratings.npz -o speed.json
     """
-    from spherec.bench import QUICK, Scope, measure
+    from spherec.bench import QUICK, BenchmarkPlan, measure
     from spherec.device import resolve
 
     where = resolve(device)
     if time_to_quality is not None:
         _bench_quality(time_to_quality, models.split(","), where, quick=quick, output=output, as_json=as_json)
         return
-    scope = QUICK if quick else Scope()
-    scope = scope if seconds is None else replace(scope, seconds=seconds)
+    plan = QUICK if quick else BenchmarkPlan()
+    plan = plan if seconds is None else replace(plan, seconds=seconds)
     if output is not None:
         refuse_unwritable(output)
     began = time.perf_counter()
     interactions = Source(data=[data]).load(by_options=False)
     loaded_in = time.perf_counter() - began
-    report = measure(interactions, scope, device=where, loaded_in=loaded_in, on_progress=note)
+    report = measure(interactions, plan, device=where, loaded_in=loaded_in, on_progress=note)
     _write(report.to_dict(), output, as_json=as_json)
     if as_json:
         return

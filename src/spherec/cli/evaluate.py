@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from spherec.cli._output import AsJson, note, show
-from spherec.cli._settings import Device, Mainstream
+from spherec.cli._settings import Device, Dial
 from spherec.cli._source import ReadOptions, takes_source
 from spherec.data import splits
 from spherec.data.archive import is_archive, is_tensor_file
@@ -49,7 +49,7 @@ def evaluate_command(
             "themselves, and all together.",
         ),
     ] = False,
-    mainstream: Mainstream = None,
+    mainstream: Dial = None,
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:

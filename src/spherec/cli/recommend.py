@@ -19,7 +19,7 @@ from spherec.cli._output import (
     print_results,
     show,
 )
-from spherec.cli._settings import Force, Mainstream, refuse_existing, refuse_overwriting
+from spherec.cli._settings import Dial, Force, refuse_existing, refuse_overwriting
 from spherec.data.ids import IdMap, Unknown
 from spherec.data.input_files import read_text_file
 from spherec.data.output_files import refuse_unwritable
@@ -33,7 +33,7 @@ _ITEMS = "Which items"
 _LARGEST_LIST = 1 << 30  # bytes of a file of ids
 
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file from 'spherec train'.")]
-Count = Annotated[int, typer.Option("-k", help="Length of a list.")]
+ListLength = Annotated[int, typer.Option("-k", help="Length of a list.")]
 IndexPath = Annotated[
     Path | None,
     typer.Option(
@@ -50,7 +50,7 @@ def recommend_command(
     users: Annotated[
         list[str] | None, typer.Argument(metavar="USER", help="User ids, or @FILE with one id per line.")
     ] = None,
-    k: Count = 10,
+    k: ListLength = 10,
     everybody: Annotated[
         bool, typer.Option("--all", help="All users that the model knows; needs -o.", rich_help_panel=_USERS)
     ] = False,
@@ -71,7 +71,7 @@ def recommend_command(
     with_seen: Annotated[
         bool, typer.Option("--with-seen", help="Include items that the user has already.", rich_help_panel=_ITEMS)
     ] = False,
-    mainstream: Mainstream = None,
+    mainstream: Dial = None,
     skip_unknown: Annotated[
         bool, typer.Option("--skip-unknown", help="Skip ids that the model does not know.", rich_help_panel=_USERS)
     ] = False,
@@ -147,7 +147,7 @@ def recommend_command(
 def similar_command(
     model: ModelPath,
     ids: Annotated[list[str], typer.Argument(metavar="ITEM", help="Item ids, or @FILE with one id per line.")],
-    k: Count = 10,
+    k: ListLength = 10,
     users: Annotated[bool, typer.Option("--users", help="Take the ids as users, and list similar users.")] = False,
     index: IndexPath = None,
     format: AsFormat = "table",
@@ -190,7 +190,7 @@ def explain_command(
     model: ModelPath,
     user: Annotated[str, typer.Argument(metavar="USER", help="User id.")],
     item: Annotated[str, typer.Argument(metavar="ITEM", help="Item id.")],
-    k: Count = 5,
+    k: ListLength = 5,
     format: AsFormat = "table",
     as_json: AlsoJson = False,
     guard_formulas: GuardFormulas = False,
@@ -215,7 +215,7 @@ def explain_command(
 
 def info_command(model: ModelPath, as_json: AsJson = False) -> None:
     """Show what a model file holds: users, items, how it was trained, how well it did."""
-    from spherec.artifact import Artifact
+    from spherec.artifact import MODEL_VERSION, Artifact
     from spherec.evaluation.validation import VALIDATION_METRIC
 
     made = Artifact.load(model)
@@ -224,7 +224,7 @@ def info_command(model: ModelPath, as_json: AsJson = False) -> None:
         "file": str(model),
         "bytes": sum(model.with_name(name).stat().st_size for name in (model.name, *made.shards)),
         "shards": len(made.shards) or None,
-        "format version": made.version,
+        "format version": MODEL_VERSION if made.shards else made.version,
         "checksum": made.checksum,
         "users": data.n_users,
         "items": data.n_items,

@@ -56,7 +56,7 @@ class Events:
     unread_value: str | None = None
     "Column whose name suggests ratings or counts, but which the caller did not name."
     keeps_items: bool = False
-    "Whether item_ids is the whole catalogue, and items without events stay."
+    "True if item_ids is the whole catalogue, and items without events stay."
     left_out: tuple[tuple[str, int], ...] = ()
     "Rows or lines of a file that gave no events: a description such as 'lines that have no items', and their number."
 

@@ -7,7 +7,7 @@ from importlib import resources
 
 from spherec.evaluation import Metric
 from spherec.evaluation.metrics import average_precision, median_popularity, ndcg
-from spherec.experiments.table import MeanStd, TableRow, column_names, column_values, heading, to_csv, to_markdown
+from spherec.experiments.table import MeanStd, TableRow, column_values, heading, metric_columns, to_csv, to_markdown
 
 PAPER_METRICS: tuple[Metric, ...] = (average_precision, ndcg, median_popularity)
 """The metrics that the paper reports."""
@@ -51,7 +51,7 @@ def paper_rows(dataset: str) -> dict[str, PaperRow]:
 
 def paper_csv(dataset: str, table: Sequence[TableRow]) -> str:
     """Return our rows with exactly the columns of the paper's table."""
-    header = ["dataset", "sampler", "negatives", "batch", *column_names(PAPER_METRICS)]
+    header = ["dataset", "sampler", "negatives", "batch", *metric_columns(PAPER_METRICS)]
     rows = [[dataset, *row.model.rsplit("-", 2), *column_values(row, PAPER_METRICS)] for row in table]
     return to_csv(header, rows, ".3f")
 

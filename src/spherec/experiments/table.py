@@ -87,7 +87,7 @@ def heading(metric: Metric) -> str:
     return f"{metric.label} %" if metric.percent else metric.label
 
 
-def column_names(metrics: Sequence[Metric]) -> list[str]:
+def metric_columns(metrics: Sequence[Metric]) -> list[str]:
     """Return the names of the CSV columns of metrics: map_mean, map_std, …"""
     return [f"{metric.name}_{part}" for metric in metrics for part in ("mean", "std")]
 

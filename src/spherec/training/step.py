@@ -287,7 +287,7 @@ class LiveGeometry:
     constraint: Constraint
     dim: int
     reach: bool
-    "Whether rows of the embedding have one number more, the reach."
+    "True if rows of the embedding have one number more, the reach."
     n_items: int
     kernels: Backend
     before_reading: Callable[[], None] = lambda: None

@@ -97,9 +97,9 @@ class Reading:
     report: Callable[[str], None] | None = None
     "Called with remarks: what the file was taken for, lines that are left out."
     read_as: str = ""
-    "What the file was taken for, where 'auto' found out."
+    "Name of what the file was taken for, where 'auto' found out."
     is_time_recognised: bool = False
-    "Whether 'auto' found the column of times: one that cannot be read is then left out."
+    "True if 'auto' found the column of times: one that cannot be read is then left out."
     kinds: str = ""
     "Kinds of events, which all count alike, in words."
     max_unpacked: float | None = None

@@ -66,7 +66,7 @@ WORD_COUNT = re.compile(r"\d+:\d+(?:\.\d+)?")
 
 @dataclass(frozen=True)
 class Recognition:
-    """How to read a file, found in its content."""
+    """A file as its content shows it, and the options to read it by."""
 
     reading: Reading
     "Options with the format and the columns that were found; `read_as` is empty where the caller had named them."
@@ -145,7 +145,7 @@ class _LinePattern:
     format: FormatName = "delimited"
     is_header: bool = False
     table: Reading = field(default_factory=Reading)
-    "How to read it, if it is a table without a header."
+    "Options to read it by, if it is a table without a header."
 
 
 def _table(columns: Columns, separator: str, *header: str, quotes: bool = False, kinds: str = "") -> Reading:

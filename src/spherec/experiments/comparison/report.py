@@ -12,10 +12,10 @@ from spherec.evaluation.metrics import average_precision, ndcg
 from spherec.experiments.store import Result
 from spherec.experiments.table import (
     TableRow,
-    column_names,
     column_values,
     group_by_model,
     heading,
+    metric_columns,
     summarize,
     to_csv,
     to_markdown,
@@ -122,7 +122,7 @@ def comparison_page(
 
 
 def _csv_header(metrics: Sequence[Metric]) -> list[str]:
-    return ["model", *column_names(metrics), "fit_seconds", "peak_mb", "p_value_vs_best_peer"]
+    return ["model", *metric_columns(metrics), "fit_seconds", "peak_mb", "p_value_vs_best_peer"]
 
 
 def _mean_ndcg(results: Sequence[Result]) -> float:
