@@ -275,6 +275,22 @@ def test_the_map_is_dragged_and_zoomed(visit, settled, address):
     assert len(set(pictures)) == 3
 
 
+def test_a_slow_map_moves_with_fewer_pixels_and_rests_sharply(visit, settled):
+    page = settled(visit(device_scale_factor=2))
+    page.wait_for_selector("#map[data-ratio='2']")
+    slow = """() => {
+        const [now, begin] = [performance.now.bind(performance), performance.now()];
+        performance.now = () => begin + 20 * (now() - begin);  // as if each frame took long
+        document.getElementById("theme").click();
+    }"""
+    page.evaluate(slow)
+    page.wait_for_timeout(100)
+    page.locator("#map").focus()
+    page.keyboard.press("+")
+    for ratio in (1, 2):
+        page.wait_for_selector(f"#map[data-ratio='{ratio}']")
+
+
 def test_names_are_asked_for_a_few_at_a_time(visit, settled):
     asked = []
     page = visit()
@@ -352,6 +368,11 @@ def test_a_server_that_cannot_be_reached(visit, settled, model):
     page.get_by_role("button", name="Try again").click()
     wait_for_list(page, model.similar_items("i3", k=12))
     assert not page.locator("#notice").is_visible()
+
+
+def test_an_answer_that_is_no_json_is_said_in_words(visit):
+    page = visit("#item=..", expected=NETWORK)
+    page.wait_for_selector("text=This is no answer of the server")
 
 
 def test_a_busy_server_is_asked_again(visit, model):

@@ -69,3 +69,33 @@ def test_where_no_share_holds_anything_out_it_is_not_to_be_raised():
         validation_part(interactions([[1, 0], [0, 0]]), 0.1, seed=0, otherwise="do without")
     with pytest.raises(ArgumentError, match=r"validation 1e-09 holds nothing out, .*; raise it"):
         validation_part(interactions([[1, 1], [0, 1]]), 1e-9, seed=0)
+
+
+class Together:
+    """A group of processes in which the others have nobody to rank."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, rank, size):
+        self.rank, self.size = rank, size
+
+    def add_up(self, numbers):
+        return numbers
+
+
+def test_processes_share_the_users_and_a_process_may_have_none():
+    rows = np.eye(2, 5, dtype=int)
+    vectors = DenseVectors(directions(2, 4, 1), directions(5, 4, 2))
+    parts = [Validation(interactions(0 * rows), interactions(rows), k=3, group=Together(rank, 3)) for rank in range(3)]
+    assert sorted(len(part._users) for part in parts) == [0, 1, 1]
+    figures = [part(vectors) for part in parts if len(part._users)]
+    assert np.mean(figures) == pytest.approx(Validation(interactions(0 * rows), interactions(rows), k=3)(vectors))
+    assert [np.isnan(part(vectors)) for part in parts if not len(part._users)] == [True]
+
+
+def test_processes_cannot_add_up_a_metric_without_values_of_users():
+    rows = np.eye(2, 5, dtype=int)
+    vectors = DenseVectors(directions(2, 4, 1), directions(5, 4, 2))
+    validation = Validation(interactions(0 * rows), interactions(rows), metric="coverage", group=Together(0, 2))
+    with pytest.raises(ArgumentError, match="the metric coverage has no values of single users"):
+        validation(vectors)

@@ -47,6 +47,7 @@ def test_the_id_with_the_case_that_was_typed_comes_first():
     assert search.find("ab", 10).tolist() == [1, 0, 2, 3]
     assert search.find(" Äb ", 10).tolist() == [2, 0, 1, 3]
     assert search.find("aB", 2).tolist() == [0, 1]
+    assert NameSearch([" b"], None, np.array([1])).find("b", 1).tolist() == [0], "spaces around an id do not count"
 
 
 @pytest.mark.parametrize("names", [None, []])

@@ -3,7 +3,8 @@
 import functools
 import inspect
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import Field, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -18,12 +19,13 @@ from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events
 from spherec.data.input_files import find_kind
 from spherec.data.interactions import Interactions
-from spherec.data.partitions import PartitionedInteractions
+from spherec.data.partitions import PartitionedInteractions, save_partitions
 from spherec.data.readers import read_events, read_interactions, read_names
 from spherec.data.readers.formats import describe_uncut, suggest_least
 from spherec.data.readers.many import is_one_file, list_files
 from spherec.data.readers.names import read_names_inside
 from spherec.data.readers.options import Columns, FormatName, Missing, Reading
+from spherec.data.readers.partitioning import prepare_partitions
 from spherec.errors import ArgumentError, DataError, quote
 
 TABLE = "Reading a table"
@@ -321,6 +323,21 @@ class Source(ReadOptions):
                 return prepared if cut == Cut() else prepared.cut(cut)
             except DataError as error:
                 raise DataError(f"{self.title}: {error}") from None
+        how = "" if by_options else "spherec data prepare and "
+        merged: list[int] = []
+        with self._reading_files(how) as (files, options):
+            data = read_interactions(files, cut=cut, items=self.items_file, on_merged=merged.append, **options)
+        for repeats in [] if shows_steps else merged:
+            pairs = "pair" if repeats == 1 else "pairs"
+            note(f"{self.title}: {repeats:,} repeated {pairs} merged; choose how with {how}--duplicates")
+        return data
+
+    @contextmanager
+    def _reading_files(self, how: str) -> Iterator[tuple[list[Path], dict[str, Any]]]:
+        """Yield raw files and the options of their reader, with a progress bar; then print the reader's remarks.
+
+        `how` says in remarks which command has the options, if it is not this one.
+        """
         files = self.files
         if len(files) > 1:
             shown = ", ".join(map(str, files[:_SHOWN]))
@@ -328,30 +345,36 @@ class Source(ReadOptions):
             note(f"{len(files):,} files are read as one: {shown}{more}")
         notes: list[str] = []
         unread: list[str] = []
-        merged: list[int] = []
         uncut: list[tuple[float, float]] = []
         with counting_bar(f"reading {Path(self.title).name}", "bytes") as progress:
-            data = read_interactions(
+            yield (
                 files,
-                replace(self.reading(), progress=progress, report=notes.append),
-                duplicates=self.duplicates,
-                cut=cut,
-                items=self.items_file,
-                on_unread=unread.append,
-                on_uncut=lambda lowest, highest: uncut.append((lowest, highest)),
-                on_merged=merged.append,
+                {
+                    "reading": replace(self.reading(), progress=progress, report=notes.append),
+                    "duplicates": self.duplicates,
+                    "on_unread": unread.append,
+                    "on_uncut": lambda lowest, highest: uncut.append((lowest, highest)),
+                },
             )
-        how = "" if by_options else "spherec data prepare and "
         for remark in notes:
             note(remark)
-        for repeats in [] if shows_steps else merged:
-            pairs = "pair" if repeats == 1 else "pairs"
-            note(f"{self.title}: {repeats:,} repeated {pairs} merged; choose how with {how}--duplicates")
         for column in unread:
             self._note_unread(column, how)
         for lowest, highest in uncut:
             self._note_uncut(lowest, highest, how)
-        return data
+
+    def save_partitions(self, output: Path, partitions: int, names: NamesTable) -> PartitionedInteractions:
+        """Read, merge and cut, and write a partitioned data set; raw files need not fit into memory together."""
+        known = names.read(self)  # first: it fails sooner
+        self._refuse_no_data()
+        if self.is_prepared or self.items_file is not None:
+            save_partitions(names.add(self.load(shows_steps=True), known), output, partitions)
+        else:
+            with self._reading_files("") as (files, options):
+                prepare_partitions(
+                    files, output=output, partitions=partitions, cut=self.cut(), names=known or None, **options
+                )
+        return PartitionedInteractions.open(output)
 
     def load_with_names(self, names: NamesTable, *, shows_steps: bool = False) -> Interactions:
         """Load the interactions with the item names that the options ask for."""
@@ -401,11 +424,7 @@ class Source(ReadOptions):
 
     def load_prepared(self) -> Interactions | None:
         """Load the embedded data set or a prepared file, uncut; return None for any other file."""
-        for path in () if self.is_embedded else self.data:
-            if is_one_file(path) and find_kind(path) == "nothing":
-                raise DataError(f"{path} does not exist; give a file, or 'book-crossing' for the embedded data set")
-            if is_tensor_file(path):
-                raise DataError(f"{path} is a model, not interactions; give the data that it was trained on")
+        self._refuse_no_data()
         if not self.is_prepared:
             return None
         if given := self.options_given(TABLE):
@@ -413,6 +432,14 @@ class Source(ReadOptions):
         if self.is_partitioned:
             return PartitionedInteractions.open(self.data[0]).read()
         return datasets.book_crossing() if self.is_embedded else Interactions.load(self.data[0])
+
+    def _refuse_no_data(self) -> None:
+        """Raise a `DataError` for a path that is not there, or that is a model."""
+        for path in () if self.is_embedded else self.data:
+            if is_one_file(path) and find_kind(path) == "nothing":
+                raise DataError(f"{path} does not exist; give a file, or 'book-crossing' for the embedded data set")
+            if is_tensor_file(path):
+                raise DataError(f"{path} is a model, not interactions; give the data that it was trained on")
 
     def open_partitions(self, names: NamesTable) -> PartitionedInteractions:
         """Open a partitioned data set, of which each process reads what it holds."""

@@ -20,7 +20,7 @@ from spherec.data import splits
 from spherec.data.events import Step
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_folder, refuse_taken, refuse_unwritable
-from spherec.data.partitions import check_partitions, save_partitions
+from spherec.data.partitions import PartitionedInteractions, check_partitions
 from spherec.data.splits import Fold
 from spherec.data.statistics import CountSummary, Statistics, histogram, statistics
 from spherec.datasets import PaperDataset, Table1
@@ -52,7 +52,8 @@ def prepare_command(
         int | None,
         typer.Option(
             help="Write a folder instead, with the users divided among so many files: of several processes that train "
-            "together, each reads its own. The number of processes must divide it; 48 serves 2, 3, 4, 6, 8, 12, 16, 24."
+            "together, each reads its own. Their number must divide it: 48 serves 2, 3, 4, 6, 8, 12, 16 and 24. "
+            "Several raw files may then be larger than memory."
         ),
     ] = None,
     force: Force = False,
@@ -75,11 +76,12 @@ def prepare_command(
             raise ArgumentError(f"--partitions writes a new folder of plain files; leave out {', '.join(given)}")
         check_partitions(partitions)
         refuse_taken(output)
-    data = source.load_with_names(names, shows_steps=True)
+    data: Interactions | PartitionedInteractions
     if partitions is None:
+        data = source.load_with_names(names, shows_steps=True)
         data.save(output, compress=compress)
     else:
-        save_partitions(data, output, partitions)
+        data = source.save_partitions(output, partitions, names)
     _describe(source, data, output=str(output), as_json=as_json)
 
 
@@ -189,7 +191,9 @@ def split_command(
     _report_split(parts, output, as_json=as_json)
 
 
-def _describe(source: Source, data: Interactions, *, output: str | None, as_json: bool) -> None:
+def _describe(
+    source: Source, data: Interactions | PartitionedInteractions, *, output: str | None, as_json: bool
+) -> None:
     """Print steps and statistics, as tables or JSON."""
     numbers, paper = statistics(data), source.paper
     if as_json:

@@ -144,6 +144,24 @@ class PartitionedInteractions:
         """P."""
         return len(self.checksums)
 
+    @property
+    def n_pairs(self) -> int:
+        """E."""
+        return int(self.totals.partition_sizes.sum())
+
+    @property
+    def users_per_item(self) -> NDArray[np.int64]:
+        """Number of users of each item (I,)."""
+        return self.totals.users_per_item
+
+    @property
+    def items_per_user(self) -> NDArray[np.int64]:
+        """Number of items of each user (U,); read anew at each access, one partition at a time."""
+        counts = np.zeros(self.n_users, np.int64)
+        for number in range(self.n_partitions):
+            counts[self._users(number)] = np.diff(self._read_partition(number).indptr)
+        return counts
+
     def hold(self, rank: int, n: int) -> HeldInteractions:
         """Read the pairs that process `rank` of n holds."""
         if self.n_partitions % n:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spherec.data.interactions import Interactions
+from spherec.data.partitions import PartitionedInteractions
 
 
 @dataclass(frozen=True)
@@ -33,19 +34,19 @@ class Statistics:
     "Share of the most popular hundredth of the items in all pairs, in percent."
 
 
-def statistics(data: Interactions) -> Statistics:
+def statistics(data: Interactions | PartitionedInteractions) -> Statistics:
     """Return the statistics of a data set."""
-    per_user = data.items_per_user[data.items_per_user > 0]
-    per_item = data.users_per_item[data.users_per_item > 0]
+    per_user, per_item = data.items_per_user, data.users_per_item
+    per_user, per_item = per_user[per_user > 0], per_item[per_item > 0]
     top = np.sort(per_item)[::-1][: max(1, len(per_item) // 100)]
     return Statistics(
         users=len(per_user),
         items=len(per_item),
-        pairs=len(data),
-        density_percent=100 * len(data) / max(1, len(per_user) * len(per_item)),
+        pairs=data.n_pairs,
+        density_percent=100 * data.n_pairs / max(1, len(per_user) * len(per_item)),
         items_per_user=_summarize(per_user),
         users_per_item=_summarize(per_item),
-        top_percent_share=100 * float(top.sum()) / max(1, len(data)),
+        top_percent_share=100 * float(top.sum()) / max(1, data.n_pairs),
     )
 
 

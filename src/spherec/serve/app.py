@@ -21,7 +21,7 @@ from spherec.serve.page_data import MapKeeper, choose_samples, describe_places, 
 from spherec.serve.served_model import ServedModel
 
 try:
-    from fastapi import APIRouter, FastAPI, Query, Request, Response
+    from fastapi import FastAPI, Query, Request, Response
     from fastapi.exceptions import RequestValidationError
     from fastapi.routing import APIRoute
     from pydantic import BaseModel
@@ -157,7 +157,6 @@ class FreshRoute(APIRoute):
 
 def _add_questions(app: FastAPI, service: Service) -> None:
     """Add the routes that the model answers."""
-    router = APIRouter(route_class=FreshRoute)
 
     def add(
         path: str,
@@ -166,7 +165,7 @@ def _add_questions(app: FastAPI, service: Service) -> None:
         model: type[BaseModel],
         method: Literal["GET", "POST"] = "GET",
     ) -> None:
-        router.add_api_route(
+        app.router.add_api_route(
             path,
             answer,
             methods=[method],
@@ -175,6 +174,7 @@ def _add_questions(app: FastAPI, service: Service) -> None:
             responses={200: {"model": model, "description": (model.__doc__ or "").strip()}, **_ERRORS},
             response_class=JsonAnswer,
             response_model=None,
+            route_class_override=FreshRoute,
         )
 
     async def recommend(body: schema.RecommendBody) -> Response:
@@ -243,7 +243,6 @@ def _add_questions(app: FastAPI, service: Service) -> None:
     add("/items/{item:path}", "item", item, schema.ItemAnswer)
     add("/users/{user:path}", "user", user, schema.HistoryAnswer)
     add("/model", "model", model, schema.ModelAnswer)
-    app.include_router(router)
 
 
 def _add_operations(app: FastAPI, service: Service, metrics: Metrics, stopping: Callable[[], bool]) -> None:

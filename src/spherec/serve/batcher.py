@@ -131,6 +131,7 @@ class Batcher:
         self._jobs: deque[_Job] = deque()
         self._waiting = 0  # lists in `_jobs`
         self._wanted = 1  # lists that must wait before ranking begins
+        self._windows = self._ended = 0  # numbers of the window that was begun last, and of the one that ended last
         self._changed = threading.Condition()
         self._is_closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -192,7 +193,7 @@ class Batcher:
             seen = 0
             while seen < self._waiting < self._wanted and not self._is_closed:
                 seen = self._waiting
-                self._changed.wait(self._window)
+                self._wait_for_more()
             self._wanted = 1
             jobs: list[_Job] = []
             size = 0
@@ -201,6 +202,22 @@ class Batcher:
                 size += len(jobs[-1].queries)
             self._waiting -= size
             return jobs
+
+    def _wait_for_more(self) -> None:
+        """Wait until as many lists are there as are wanted, or until a window has ended.
+
+        The window begins when the event loop has done all that it has to do at this moment: no request can come before.
+        """
+        assert self._loop is not None
+        self._windows += 1
+        number = self._windows
+        self._loop.call_soon_threadsafe(self._loop.call_later, self._window, self._end_window, number)
+        self._changed.wait_for(lambda: self._ended == number or self._waiting >= self._wanted or self._is_closed)
+
+    def _end_window(self, number: int) -> None:
+        with self._changed:
+            self._ended = number
+            self._changed.notify()
 
     def _answer(self, jobs: Sequence[_Job]) -> None:
         assert self._loop is not None

@@ -2,6 +2,7 @@
 
 import os
 import resource
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -83,7 +84,7 @@ class Metrics:
         return total
 
     def _count_value(self, begin: int, bounds: tuple[float, ...], value: float) -> None:
-        self._numbers[begin + int(np.searchsorted(bounds, value))] += 1  # the first bound that is not smaller
+        self._numbers[begin + bisect_left(bounds, value)] += 1  # the first bound that is not smaller
         self._numbers[begin + len(bounds) + 1] += value
 
 

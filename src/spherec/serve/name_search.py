@@ -29,7 +29,7 @@ class NameSearch:
     def __init__(self, ids: Sequence[str], names: Sequence[str | None] | None, weights: NDArray[np.int64]) -> None:
         self._order = np.argsort(-weights, kind="stable")  # (n,) heaviest first
         self._written = ids
-        folded = [_fold(text) for text in ids]
+        folded = [_fold(text).strip() for text in ids]
         self._by_id = np.argsort(np.array(folded, dtype=object), kind="stable") if folded else np.zeros(0, np.int64)
         self._ids = [folded[index] for index in self._by_id.tolist()]  # ascending
         entries: dict[str, list[int]] = defaultdict(list)
@@ -56,7 +56,7 @@ class NameSearch:
         is_match[self._by_id[begin:end]] = True
         found = self._order[is_match[self._order]][:k]
         typed = self._by_id[begin : bisect_right(self._ids, text)].tolist()
-        typed.sort(key=lambda index: self._written[index] != query.strip())
+        typed.sort(key=lambda index: self._written[index].strip() != query.strip())
         return np.array([*typed, *(index for index in found.tolist() if index not in typed)], dtype=np.int64)[:k]
 
     def _id_range(self, text: str) -> tuple[int, int]:

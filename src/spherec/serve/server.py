@@ -35,7 +35,7 @@ except ImportError as error:
 
 _BACKLOG = 2048  # connections that the system holds until they are taken
 _LONGEST_STOP = 30  # seconds for the last answers after connections are no longer taken
-_SWITCH = 0.0002  # seconds after which a thread lets another one run: ranking asks for its turn after every product
+_SWITCH = 0.00005  # seconds after which a thread lets another one run: ranking asks for its turn after every product
 _LAST_WORDS = 0.2  # seconds for the requests of connections that came last
 _PAUSE = 0.1  # seconds between two looks at the processes
 _LONGEST_START = 30  # seconds; a process that ends earlier has failed to start

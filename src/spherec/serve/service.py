@@ -102,7 +102,7 @@ class Service:
         if body.filter:
             allowed = served.select(body.filter)
             only = allowed if only is None else np.intersect1d(only, allowed, assume_unique=True)
-        exclude = np.unique(served.find_items(body.exclude, body.unknown))
+        exclude = np.unique(served.find_items(body.exclude, body.unknown)) if body.exclude else _NOTHING
         users = served.find_users(body.users, body.unknown)  # (n,)
         places: list[tuple[NDArray[np.float32] | None, NDArray[np.int64]]] = [
             (vectors.user_table[user].numpy(), served.model.data.items_of(user).astype(np.int64))

@@ -6,7 +6,7 @@ that is a table under known names needs the entry alone.
 
 import importlib.util
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from os import PathLike
 from pathlib import Path
@@ -268,7 +268,7 @@ def read_interactions(
     refuse_without_polars()
     all_items = None if items is None else _list_items(items)  # first: it fails sooner
     chosen_value = reading.columns.value
-    readings = _recognise_all(files, reading)
+    readings = recognise_all(files, reading)
     reading = readings[0]
     events = _read_all(files, readings)
     if all_items is not None:
@@ -296,10 +296,10 @@ def read_events(path: Paths, reading: Reading) -> Events:
     """Read the raw events of a file, or of several of one format, neither merged nor cut."""
     refuse_without_polars()
     files = list_files(path)
-    return _read_all(files, _recognise_all(files, reading))
+    return _read_all(files, recognise_all(files, reading))
 
 
-def _recognise_all(files: Sequence[Path], reading: Reading) -> list[Reading]:
+def recognise_all(files: Sequence[Path], reading: Reading) -> list[Reading]:
     """Return how to read each file; raise a `DataError` unless all have one format."""
     quiet = replace(reading, report=None)  # what the first is taken for stands for all
     readings = [recognise(files[0], reading), *(recognise(file, quiet) for file in files[1:])]
@@ -315,33 +315,51 @@ def _recognise_all(files: Sequence[Path], reading: Reading) -> list[Reading]:
 def _read_all(files: Sequence[Path], readings: Sequence[Reading]) -> Events:
     """Return the events of all files, with one step that says what they were taken for, and what they left out."""
     first, parts = readings[0], []
-    for file, reading in zip(files, readings, strict=True):
-        part = FORMATS[reading.format].read(file, reading)
+    for part in read_files(files, readings):
         parts.append(part)
-        if part.left_out and first.report is not None:
-            first.report(f"{file}: read without {_describe_left_out(part)}")
-        if reading.limit is not None and sum(map(len, parts)) >= reading.limit:
+        if first.limit is not None and sum(map(len, parts)) >= first.limit:
             break
     events = Events.concatenate(parts)
-    if first.kinds:
-        which = f"{first.kinds} all count as positives"
-        remark = f"{describe_files(files)}: {which}; if some should not, remove their rows first"
-        if first.report is not None:
-            first.report(remark)
-        else:
-            warnings.warn(remark, UnreadValuesWarning, stacklevel=level_of_caller())
+    remark_kinds(files, first)
     if FORMATS[first.format].orders_numbers:
         events = events.order_numbers()
-    step = f"read as {first.read_as}" if first.read_as else "read"
-    if len(parts) > 1:
-        rows = [f"{len(part):,} in {file.name}" for file, part in zip(files[:_MOST_FILES], parts, strict=False)]
-        more = f" and {len(parts) - len(rows):,} more" if len(parts) > len(rows) else ""
-        step += f" from {len(parts):,} files ({', '.join(rows)}{more})"
-    return events.with_step(f"{step}, without {_describe_left_out(events)}" if events.left_out else step)
+    return events.with_step(describe_reading(files, first, [len(part) for part in parts], dict(events.left_out)))
 
 
-def _describe_left_out(events: Events) -> str:
-    return " and ".join(f"{number:,} {description}" for description, number in events.left_out)
+def read_files(files: Sequence[Path], readings: Sequence[Reading]) -> Iterator[Events]:
+    """Yield the raw events of each file, and report what they leave out."""
+    first = readings[0]
+    for file, reading in zip(files, readings, strict=True):
+        events = FORMATS[reading.format].read(file, reading)
+        if events.left_out and first.report is not None:
+            first.report(f"{file}: read without {_describe_left_out(dict(events.left_out))}")
+        yield events
+
+
+def remark_kinds(files: Sequence[Path], reading: Reading) -> None:
+    """Remark that events of several kinds all count as positives, if the files have kinds."""
+    if not reading.kinds:
+        return
+    which = f"{reading.kinds} all count as positives"
+    remark = f"{describe_files(files)}: {which}; if some should not, remove their rows first"
+    if reading.report is not None:
+        reading.report(remark)
+    else:
+        warnings.warn(remark, UnreadValuesWarning, stacklevel=level_of_caller())
+
+
+def describe_reading(files: Sequence[Path], reading: Reading, sizes: Sequence[int], left_out: Mapping[str, int]) -> str:
+    """Return the name of the first step: what the files were taken for, the events of each, and what they left out."""
+    step = f"read as {reading.read_as}" if reading.read_as else "read"
+    if len(sizes) > 1:
+        rows = [f"{size:,} in {file.name}" for file, size in zip(files[:_MOST_FILES], sizes, strict=False)]
+        more = f" and {len(sizes) - len(rows):,} more" if len(sizes) > len(rows) else ""
+        step += f" from {len(sizes):,} files ({', '.join(rows)}{more})"
+    return f"{step}, without {_describe_left_out(left_out)}" if left_out else step
+
+
+def _describe_left_out(left_out: Mapping[str, int]) -> str:
+    return " and ".join(f"{number:,} {description}" for description, number in left_out.items())
 
 
 def recognise(path: str | PathLike[str], reading: Reading) -> Reading:

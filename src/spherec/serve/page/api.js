@@ -23,7 +23,9 @@ export function configure(options) {
 /** Return the answer to a request, as JSON. */
 export async function ask(path, { body, signal } = {}) {
   const response = await send(path, { body, signal });
-  const answer = await response.json();
+  const answer = await response.json().catch(() => {
+    throw new Problem("This is no answer of the server: an id of dots alone has no address, or a proxy stands in between.", 0);
+  });
   if (answer.model) onModel(answer.model);
   return answer;
 }

@@ -16,6 +16,7 @@ const LABELS_AT_ONCE = 90;
 const LABEL_HEIGHT = 17;
 const LONGEST_LABEL = 34; // characters
 const SIZES = [2, 10, 50]; // numbers of users from which an item is drawn larger
+const MANY = 20_000; // items; fewer are drawn larger
 const PIXELS_AT_ONCE = 1.2e6; // of all dots, so that a frame is quick
 const INK = 64; // of an item on the pixel below it
 
@@ -45,6 +46,7 @@ export class MapView {
     this.sizes = Uint8Array.from(this.users, (users) => SIZES.filter((least) => users >= least).length);
     const order = Uint32Array.from({ length: this.n }, (_, index) => index);
     this.order = order.sort((a, b) => this.users[b] - this.users[a] || a - b);
+    this.dotSize = 0.62 * Math.min(Math.max((MANY / this.n) ** 0.35, 1), 4); // of a dot on the whole map, in pixels
     this.names.clear();
     this.marks = { selected: null, list: [], history: [], lines: [] };
     this.whole = this.measure();
@@ -243,7 +245,7 @@ export class MapView {
     const scale = this.camera.scale * ratio;
     const zoom = this.camera.scale / this.fit(this.whole, 0.04).scale;
     const affordable = Math.sqrt(PIXELS_AT_ONCE / Math.max(this.inSight ?? this.n, 1)) / 2;
-    const base = Math.min(0.62 * zoom ** 0.45 * ratio, 3.2 * ratio, Math.max(affordable, 1));
+    const base = Math.min(this.dotSize * zoom ** 0.45 * ratio, 3.2 * ratio, Math.max(affordable, 1));
     let inSight = 0;
     const dots = [1, 1.25, 1.6, 2.1].map((times) => dot(Math.min(base * times, 7 * ratio)));
     const [left, top] = [width / 2 - this.camera.x * scale, height / 2 - this.camera.y * scale];
