@@ -23,7 +23,7 @@ from spherec.device import DeviceName, records_graphs, resolve, threads_for
 from spherec.embedding import FeatureMap, Share
 from spherec.errors import ArgumentError, DataError, LostProcessError, NotEnoughMemoryError, TrainingError, quote
 from spherec.geometry import DenseVectors, Vectors
-from spherec.process_group import is_first_process, join_group
+from spherec.process_group import is_first_process
 from spherec.training.checkpoint import CheckpointFile, Standing, estimate_checkpoint, fingerprint
 from spherec.training.checkpoint_set import CheckpointSet
 from spherec.training.config import Plan, Training
@@ -35,6 +35,7 @@ from spherec.training.sharded import (
     draw_held,
     gather_vectors,
     hold_vectors,
+    join_run,
     take_share,
 )
 from spherec.training.step import Batches, Run
@@ -120,12 +121,12 @@ def train(
         raise ArgumentError(f"checkpoint_seconds must be >= 0, got {checkpoint_seconds}")
     if resume and checkpoint is None:
         raise ArgumentError("resume is True, but no checkpoint was named; give the path of one")
-    group = join_group(where)
+    group = join_run(config, where, has_features=features is not None)
     if where.type == "cuda":
         content = 0 if features is None else 2 * features.matrix.nbytes
         free = torch.cuda.mem_get_info(where)[0] + _count_unused(where) - content
         refuse_lack_of_memory(data, config, free, 1 if group is None else group.size)
-    share = None if group is None else take_share(group, config, where, has_features=features is not None)
+    share = None if group is None else take_share(group, config, where)
     is_first = is_first_process()
     if checkpoint is not None and is_first:
         refuse_unwritable(checkpoint)
