@@ -200,6 +200,20 @@ def test_a_missing_damaged_or_foreign_shard_is_one_sentence(model, tmp_path):
         spherec.load(path)
 
 
+def test_no_flipped_byte_and_no_cut_goes_unnoticed(model, tmp_path):
+    path = tmp_path / "m.spherec"
+    model.save(path, shards=2)
+    for file in (path, *(tmp_path / name for name in shards_of(path))):
+        content = file.read_bytes()
+        for place in range(0, len(content), 53):
+            for damaged in (content[:place] + bytes([content[place] ^ 16]) + content[place + 1 :], content[:place]):
+                file.write_bytes(damaged)
+                with pytest.raises(DataError):
+                    Artifact.load(path)
+        file.write_bytes(content)
+    assert same(Artifact.load(path), model.artifact)
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -235,16 +235,20 @@ class Artifact:
         if "shards" in manifest:
             arrays |= read_shards(path, manifest, users, items, mmap=mmap)
         try:
-            user_ids, item_ids = decode_ids(arrays, "user_ids"), decode_ids(arrays, "item_ids")
-            names = decode_names(arrays, "item_names")
-            if is_part:
-                if "shards" not in manifest:
-                    arrays |= take_rows(arrays, users, items)
-                user_ids = user_ids[(users[0] - len(item_ids)) % users[1] :: users[1]]
-                item_ids, names = item_ids[items[0] :: items[1]], names and names[items[0] :: items[1]]
-                if "fold_in_law" in arrays:
-                    arrays["fold_in_law"] = arrays["fold_in_law"][items[0] :: items[1]]
-            data = Interactions(arrays["indptr"], arrays["indices"], IdMap(user_ids), IdMap(item_ids), names)
+            n_items = int(manifest["items"]) if "shards" in manifest else len(arrays["item_vectors"])
+            chosen_users = slice((users[0] - n_items) % users[1], None, users[1])
+            chosen_items = slice(items[0], None, items[1])
+            if is_part and "shards" not in manifest:
+                arrays |= take_rows(arrays, users, items)
+            if "fold_in_law" in arrays:
+                arrays["fold_in_law"] = arrays["fold_in_law"][chosen_items]
+            data = Interactions(
+                indptr=arrays["indptr"],
+                indices=arrays["indices"],
+                user_ids=IdMap(decode_ids(arrays, "user_ids", chosen_users)),
+                item_ids=IdMap(decode_ids(arrays, "item_ids", chosen_items)),
+                item_names=decode_names(arrays, "item_names", chosen_items),
+            )
             config = Training.from_dict(manifest["config"])
             user_table, item_table = (torch.from_numpy(arrays[name]) for name in ("user_vectors", "item_vectors"))
             if config.reach != ("item_reach" in arrays):

@@ -243,6 +243,14 @@ def test_info(command, path):
     assert "Uniform(negatives=2, shared=False)" in shown
 
 
+def test_info_counts_the_bytes_of_shards(command, path, tmp_path):
+    whole = path.stat().st_size
+    MODEL.save(path, shards=3)
+    told = records(command("info", "--json"))
+    assert (told["shards"], told["format_version"]) == (3, 4)
+    assert told["bytes"] == sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*")) > whole
+
+
 # --- Bad input -------------------------------------------------------------------------------------------------------
 
 BAD = {

@@ -215,7 +215,7 @@ def explain_command(
 
 def info_command(model: ModelPath, as_json: AsJson = False) -> None:
     """Show what a model file holds: users, items, how it was trained, how well it did."""
-    from spherec.artifact import Artifact
+    from spherec.artifact import MODEL_VERSION, Artifact
     from spherec.evaluation.validation import VALIDATION_METRIC
 
     made = Artifact.load(model)
@@ -224,7 +224,7 @@ def info_command(model: ModelPath, as_json: AsJson = False) -> None:
         "file": str(model),
         "bytes": sum(model.with_name(name).stat().st_size for name in (model.name, *made.shards)),
         "shards": len(made.shards) or None,
-        "format version": made.version,
+        "format version": MODEL_VERSION if made.shards else made.version,
         "checksum": made.checksum,
         "users": data.n_users,
         "items": data.n_items,

@@ -12,7 +12,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -23,6 +22,8 @@ from spherec.data.ids import IdMap
 from spherec.errors import DataError, quote
 
 Arrays = Mapping[str, NDArray[Any]]
+
+_ALL = slice(None)
 
 
 def encode_ids(ids: IdMap, name: str) -> dict[str, NDArray[Any]]:
@@ -38,14 +39,17 @@ def encode_ids(ids: IdMap, name: str) -> dict[str, NDArray[Any]]:
     return _join_texts([json_text(external).encode() for external in values], name, "json")
 
 
-def decode_ids(arrays: Arrays, name: str) -> NDArray[Any]:
-    """Return the ids (n,) that `encode_ids` stored under `name`; a ValueError where they are not whole."""
+def decode_ids(arrays: Arrays, name: str, rows: slice = _ALL) -> NDArray[Any]:
+    """Return the ids (n,) that `encode_ids` stored under `name`, or some of them.
+
+    Raises a ValueError where they are not whole.
+    """
     if name in arrays:
-        return arrays[name]
+        return arrays[name][rows]
     kind = next((kind for kind in ("str", "bytes", "json") if f"{name}.{kind}" in arrays), None)
     if kind is None:
         raise ValueError(f"{name} are missing")
-    texts = _split_texts(arrays, name, kind)
+    texts = _split_texts(arrays, name, kind, rows)
     if kind == "bytes":
         ids: list[Hashable] = list(texts)
     elif kind == "str":
@@ -60,11 +64,11 @@ def encode_names(names: Sequence[str | None], name: str) -> dict[str, NDArray[An
     return _join_texts([_to_utf8(text or "") for text in names], name, "str")
 
 
-def decode_names(arrays: Arrays, name: str) -> tuple[str | None, ...] | None:
-    """Return the names that `encode_names` stored, None where there are none."""
+def decode_names(arrays: Arrays, name: str, rows: slice = _ALL) -> tuple[str | None, ...] | None:
+    """Return the names that `encode_names` stored, or some of them; None where there are none."""
     if f"{name}.str" not in arrays:
         return None
-    return tuple(_from_utf8(text) or None for text in _split_texts(arrays, name, "str"))
+    return tuple(_from_utf8(text) or None for text in _split_texts(arrays, name, "str", rows))
 
 
 def json_text(external: Hashable) -> str:
@@ -88,11 +92,12 @@ def _join_texts(texts: list[bytes], name: str, kind: str) -> dict[str, NDArray[A
     }
 
 
-def _split_texts(arrays: Arrays, name: str, kind: str) -> list[bytes]:
+def _split_texts(arrays: Arrays, name: str, kind: str, rows: slice) -> list[bytes]:
     text, offsets = arrays[f"{name}.{kind}"].tobytes(), arrays[f"{name}.offsets"]
     if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(text) or np.any(np.diff(offsets) < 0):
         raise ValueError(f"the offsets of {name} do not fit")
-    return [text[begin:end] for begin, end in pairwise(offsets.tolist())]
+    begins, ends = offsets[:-1][rows].tolist(), offsets[1:][rows].tolist()
+    return [text[begin:end] for begin, end in zip(begins, ends, strict=True)]
 
 
 def _to_tagged(external: Hashable) -> list[Any]:

@@ -15,6 +15,7 @@ import torch
 from spherec.data.ids import Ids, Unknown, list_ids
 from spherec.errors import ArgumentError, check_number, quote
 from spherec.recommender import CML
+from spherec.recommender.cml import IndexFiles
 from spherec.recommender.results_file import answer_in_blocks, to_table
 
 
@@ -32,7 +33,7 @@ class Lists:
         exclude_seen: Leave out the items that a user has.
         mainstream: As in `recommend`.
         unknown: "error" raises an `UnknownIdError` for ids that the model does not know, "skip" ignores them.
-        index: An index file to answer through; True is the file next to the model.
+        index: An index file to answer through, or those of all parts of the items; True is the file next to the model.
         threads: Threads that a worker computes in; give `map_batches` the same number as `num_cpus`.
     """
 
@@ -47,7 +48,7 @@ class Lists:
         exclude_seen: bool = True,
         mainstream: float | None = None,
         unknown: Unknown = "error",
-        index: bool | str | PathLike[str] = False,
+        index: bool | IndexFiles = False,
         threads: int = 1,
     ) -> None:
         check_number("threads", threads, 1, 1024, "the CPUs of a worker")
