@@ -15,8 +15,8 @@ from spherec.errors import ArgumentError, LostProcessError
 from spherec.geometry import DenseVectors
 from spherec.process_group import ShareGenerator, join_group
 from spherec.sampling import TwoStage, Uniform
-from spherec.training import Training, sharded
-from spherec.training.sharded import PartitionedBatches, draw_held, hold_vectors, join_run, take_share
+from spherec.training import Training, sharded, trainer
+from spherec.training.sharded import PartitionedBatches, draw_held, hold_vectors, take_share
 from tests.child_process import answering
 from tests.sampling.checks import CPU
 from tests.training.crew import DATA, SETTINGS, config_of, fit, plain
@@ -400,12 +400,12 @@ def test_rows_of_all_processes_interleave(n, first, past):
 )
 def test_settings_that_need_one_process_are_refused_to_several(monkeypatch, changes, said):
     has_features = changes.pop("has_features", False)
-    monkeypatch.setattr(sharded, "join_group", lambda _: Alike(0, 2))
+    monkeypatch.setattr(trainer, "join_group", lambda _: Alike(0, 2))
     with pytest.raises(ArgumentError, match=said):
-        join_run(Training(**changes), CPU, has_features=has_features)
-    monkeypatch.setattr(sharded, "join_group", lambda _: Alike(0, 1))
-    assert join_run(Training(**changes), CPU, has_features=has_features) is None
-    assert join_run(Training(), CPU, has_features=False).size == 1
+        trainer.join_run(Training(**changes), CPU, has_features=has_features)
+    monkeypatch.setattr(trainer, "join_group", lambda _: Alike(0, 1))
+    assert trainer.join_run(Training(**changes), CPU, has_features=has_features) is None
+    assert trainer.join_run(Training(), CPU, has_features=False).size == 1
 
 
 def test_every_number_has_one_holder():

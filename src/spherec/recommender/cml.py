@@ -38,8 +38,7 @@ from spherec.training import EpochRecord, History, ProgressCallback, Trained, Tr
 from spherec.training.checkpoint import estimate_checkpoint
 from spherec.training.config import Plan, advise
 from spherec.training.presets import PRESETS
-from spherec.training.sharded import join_run
-from spherec.training.trainer import enough_memory
+from spherec.training.trainer import enough_memory, join_run
 
 if TYPE_CHECKING:
     from spherec.ranking.usearch import Hnsw  # an extra

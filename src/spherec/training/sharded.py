@@ -12,39 +12,12 @@ from spherec.data.interactions import Interactions
 from spherec.data.partitions import HeldInteractions
 from spherec.embedding import Share
 from spherec.embedding.sharded import interleave
-from spherec.errors import ArgumentError
 from spherec.geometry import DenseVectors, unit
-from spherec.process_group import ProcessGroup, ShareGenerator, join_group
-from spherec.sampling import SAMPLERS, TwoStage
+from spherec.process_group import ProcessGroup, ShareGenerator
 from spherec.training.config import Training
 from spherec.training.step import Batches, Pairs, Run
 
 _BLOCK = 1 << 16  # vectors drawn or sent at once; a multiple of 16, see `_draw_rows`
-
-
-def join_run(config: Training, device: torch.device, *, has_features: bool) -> ProcessGroup | None:
-    """Return the processes that train together; None if this one trains alone.
-
-    The only process of a group trains alone with settings that several could not share; for several, they are an
-    `ArgumentError`.
-    """
-    group, sampler = join_group(device), config.sampler
-    problem = None
-    if has_features:
-        problem = "all items learn one map of their features; leave item_features out"
-    elif config.covariance or config.spread_out:
-        problem = "covariance and spread_out look at all vectors of a batch; set both to 0"
-    elif isinstance(sampler, TwoStage) and sampler.vectors == "frozen":
-        problem = "frozen vectors of the sampler are not shared; use vectors='live'"
-    elif type(sampler) not in SAMPLERS.values():
-        problem = (
-            f"the sampler {type(sampler).__name__} is not known to draw alike in all processes; use a built-in one"
-        )
-    if problem is None or group is None:
-        return group
-    if group.size > 1:
-        raise ArgumentError(f"several processes cannot train with these settings: {problem}, or train in one process")
-    return None
 
 
 def take_share(group: ProcessGroup, config: Training, device: torch.device) -> Share:

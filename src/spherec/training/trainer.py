@@ -23,7 +23,8 @@ from spherec.device import DeviceName, records_graphs, resolve, threads_for
 from spherec.embedding import FeatureMap, Share
 from spherec.errors import ArgumentError, DataError, LostProcessError, NotEnoughMemoryError, TrainingError, quote
 from spherec.geometry import DenseVectors, Vectors
-from spherec.process_group import is_first_process
+from spherec.process_group import ProcessGroup, is_first_process, join_group
+from spherec.sampling import SAMPLERS, TwoStage
 from spherec.training.checkpoint import CheckpointFile, Standing, estimate_checkpoint, fingerprint
 from spherec.training.checkpoint_set import CheckpointSet
 from spherec.training.config import Plan, Training
@@ -35,7 +36,6 @@ from spherec.training.sharded import (
     draw_held,
     gather_vectors,
     hold_vectors,
-    join_run,
     take_share,
 )
 from spherec.training.step import Batches, Run
@@ -222,6 +222,31 @@ def _refuse_less(standing: Standing, plan: Plan, file: CheckpointFile) -> None:
         raise ArgumentError(
             f"epochs is {plan.epochs}, but {file.path} has {state}; give at least {done + begun}, or start anew"
         )
+
+
+def join_run(config: Training, device: torch.device, *, has_features: bool) -> ProcessGroup | None:
+    """Return the processes that train together; None if this one trains alone.
+
+    The only process of a group trains alone with settings that several could not share; for several, they are an
+    `ArgumentError`.
+    """
+    group, sampler = join_group(device), config.sampler
+    problem = None
+    if has_features:
+        problem = "all items learn one map of their features; leave item_features out"
+    elif config.covariance or config.spread_out:
+        problem = "covariance and spread_out look at all vectors of a batch; set both to 0"
+    elif isinstance(sampler, TwoStage) and sampler.vectors == "frozen":
+        problem = "frozen vectors of the sampler are not shared; use vectors='live'"
+    elif type(sampler) not in SAMPLERS.values():
+        problem = (
+            f"the sampler {type(sampler).__name__} is not known to draw alike in all processes; use a built-in one"
+        )
+    if problem is None or group is None:
+        return group
+    if group.size > 1:
+        raise ArgumentError(f"several processes cannot train with these settings: {problem}, or train in one process")
+    return None
 
 
 def make_batches(run: Run, data: Interactions, device: torch.device) -> Batches:
