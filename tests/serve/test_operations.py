@@ -125,7 +125,14 @@ def test_another_protocol_is_not_taken_up(limited, caplog):
     for protocol in ("websocket", "h2c"):
         answer = raw(limited, f"{head}Upgrade: {protocol}\r\n\r\n".encode())
         assert answer.startswith("HTTP/1.1 200"), answer
+    answer = post(limited, b'{"users": ["u1"], "k": 2}', Connection="Upgrade, HTTP2-Settings", Upgrade="h2c")
+    assert len(answer.json()["lists"][0]["items"]) == 2, "the body is read"
     assert not caplog.records
+
+
+def test_headers_have_an_end(limited):
+    answer = raw(limited, b"GET /model HTTP/1.1\r\n", parts=[b"X-A: " + b"a" * 50_000 + b"\r\n"] * 2)
+    assert answer.startswith("HTTP/1.1 431"), answer
 
 
 def test_what_is_no_http_is_refused(limited):
@@ -287,6 +294,14 @@ def worker_ids(process):
     """The processes that answer, of which `process` is the parent."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     return [int(one) for one in children if "spawn_main" in Path(f"/proc/{one}/cmdline").read_text()]
+
+
+def test_requests_wait_until_a_process_has_loaded_the_model(model_file, monkeypatch):
+    def connect(_, listener, __):
+        socket.create_connection(listener.getsockname(), timeout=5).close()
+
+    monkeypatch.setattr(server, "_supervise", connect)
+    server.serve(ServeOptions(model_file, workers=2, port=0))
 
 
 class DeadProcess:

@@ -114,6 +114,7 @@ def create_app(
         lifespan=run,
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
         default_response_class=JsonAnswer,
     )
     app.state.service = service

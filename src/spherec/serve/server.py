@@ -5,6 +5,7 @@ import json
 import logging
 import multiprocessing
 import os
+import re
 import signal
 import socket
 import sys
@@ -33,6 +34,8 @@ try:
 except ImportError as error:
     raise MissingPackageError(INSTALL) from error
 
+_OFFER = re.compile(rb"(?i)\r\nupgrade(?=[ \t]*:)")
+_LONGEST_HEAD = 1 << 16  # bytes of the headers of a request
 _BACKLOG = 2048  # connections that the system holds until they are taken
 _LONGEST_STOP = 30  # seconds for the last answers after connections are no longer taken
 _SWITCH = 0.00005  # seconds after which a thread lets another one run: ranking asks for its turn after every product
@@ -61,6 +64,7 @@ def serve(options: ServeOptions, *, announce: Callable[[str], None] = lambda _: 
             announce(address)
             _answer(options, listener, served, None)
         else:
+            listener.listen(_BACKLOG)  # requests wait until a process has loaded the model
             announce(address)
             with tempfile.TemporaryDirectory(prefix="spherec-serve-") as folder:
                 _supervise(options, listener, Path(folder))
@@ -162,9 +166,13 @@ class DrainingServer(uvicorn.Server):
 
 
 class ImpatientProtocol(HttpToolsProtocol):
-    """HTTP that closes a connection whose client has begun a request, and does not get to the end of its headers."""
+    """HTTP that closes a connection whose client has begun a request, and does not get to the end of its headers.
+
+    Clients that offer another protocol (Java's, for one, offer HTTP/2) are answered in HTTP/1.1.
+    """
 
     _deadline: TimerHandle | None = None
+    _head = 0  # bytes of headers that have come
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
@@ -173,13 +181,24 @@ class ImpatientProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take a part of a request."""
+        if self._is_between():
+            head, blank, rest = data.partition(b"\r\n\r\n")
+            data = _OFFER.sub(b"\r\nignored", head) + blank + rest  # the parser would skip the body of such a request
         super().data_received(data)
-        is_between = self.cycle is None or self.cycle.response_complete
-        if is_between and self._deadline is None and not self.transport.is_closing():
-            self._wait()
+        if self._is_between() and not self.transport.is_closing():
+            self._head += len(data)
+            if self._deadline is None:
+                self._wait()
+            if self._head > _LONGEST_HEAD:
+                self._close("431 Request Header Fields Too Large", f"headers must have at most {_LONGEST_HEAD:,} bytes")
+
+    def _is_between(self) -> bool:
+        """Tell whether no request is being answered, or its headers are not complete."""
+        return self.cycle is None or self.cycle.response_complete
 
     def on_headers_complete(self) -> None:
         """Begin to answer."""
+        self._head = 0
         self._wait_no_longer()
         super().on_headers_complete()
 
