@@ -27,7 +27,7 @@ from spherec.evaluation.validation import VALIDATION_METRIC, Validation, hold_ou
 from spherec.geometry import Constraint, check_finite
 from spherec.losses import Loss
 from spherec.optim import Adam
-from spherec.process_group import is_first_process, join_group
+from spherec.process_group import is_first_process
 from spherec.ranking import MergedRanker, index_file
 from spherec.ranking.merged import take_items
 from spherec.recommender.new_items import add_placed_items, extend_items, fit_features, transform_features
@@ -38,7 +38,7 @@ from spherec.training import EpochRecord, History, ProgressCallback, Trained, Tr
 from spherec.training.checkpoint import estimate_checkpoint
 from spherec.training.config import Plan, advise
 from spherec.training.presets import PRESETS
-from spherec.training.trainer import enough_memory
+from spherec.training.trainer import enough_memory, join_run
 
 if TYPE_CHECKING:
     from spherec.ranking.usearch import Hnsw  # an extra
@@ -221,7 +221,7 @@ class CML(TrainedModel):
                 the epoch in progress and the history. Where a bar is shown, advice about the settings comes before it,
                 each sentence once in a process.
         """
-        group = join_group(resolve(self.device))
+        group = join_run(self.config, resolve(self.device), has_features=item_features is not None)
         if in_shards and (output is None or group is None):
             raise ArgumentError("in_shards is for several processes that write an output; start them with torchrun")
         if isinstance(data, PartitionedInteractions):
