@@ -65,7 +65,7 @@ def main() -> None:
         raise SystemExit("start it with torchrun")
     TrainerSteps(generate_interactions(20, 200, 400), config, tiny(config).to(device))(2)  # compile
     load = prepare(group, asked)
-    share = take_share(group, config, device, has_features=False)
+    share = take_share(group, config, device)
     data = load()
     with measure_peak(device) as peak:
         if asked.partitions is not None:

@@ -101,9 +101,10 @@ def test_mistakes_are_one_sentence(tmp_path):
 
 
 @pytest.fixture
-def cluster():
+def cluster(monkeypatch):
     """Three CPUs, two for workers and one for reading, reached through loopback alone; it ends with the test."""
     ray = pytest.importorskip("ray", reason="needs the extra ray: pip install 'spherec[ray]'")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     ray.init(num_cpus=3, include_dashboard=False, _node_ip_address="127.0.0.1", object_store_memory=200 << 20)
     yield ray
     ray.shutdown()
@@ -126,6 +127,7 @@ def test_ray_gives_the_lists_of_everybody(cluster, monkeypatch, tmp_path):
         pl.DataFrame({"user": data.user_ids[:][part::4]}).write_parquet(f"users/{part}.parquet")
     (block,) = (block for block in blocks(ROOT / "docs/scaling.md") if "ray.data" in block.text)
     exec(block.text.replace("/shared/", f"{tmp_path}/"), {})
+    assert len(list(tmp_path.glob("lists/*.parquet"))) >= 2, "there is work for two workers"
     lists = pl.read_parquet("lists/*.parquet")
     assert lists.schema == everybody.schema
     assert lists.sort("user", "rank").equals(everybody.sort("user", "rank"))

@@ -15,7 +15,7 @@ from spherec.errors import ArgumentError, LostProcessError
 from spherec.geometry import DenseVectors
 from spherec.process_group import ShareGenerator, join_group
 from spherec.sampling import TwoStage, Uniform
-from spherec.training import Training, sharded
+from spherec.training import Training, sharded, trainer
 from spherec.training.sharded import PartitionedBatches, draw_held, hold_vectors, take_share
 from tests.child_process import answering
 from tests.sampling.checks import CPU
@@ -308,6 +308,13 @@ def test_a_group_of_any_backend_for_the_device_is_joined(group_of_one):
     assert (group_of_one.rank, group_of_one.size) == (0, 1)
 
 
+def test_the_only_process_reads_partitions_as_a_whole_where_it_needs_features(group_of_one, tmp_path):
+    save_partitions(DATA, tmp_path / "p", 2)
+    data = PartitionedInteractions.open(tmp_path / "p")
+    model = spherec.CML(device="cpu", dim=8, epochs=1).fit(data, item_features=np.eye(DATA.n_items), validation=0)
+    assert model.data == DATA
+
+
 def test_a_fault_of_ours_is_not_reported_as_a_lost_process(group_of_one):
     with pytest.raises(RuntimeError, match="Split sizes") as raised:
         group_of_one.exchange(torch.zeros(4), [3], [3])
@@ -324,8 +331,8 @@ class Alike:
         self.rank, self.size = rank, size
 
 
-def share_of(rank, n, config=None):
-    return take_share(Alike(rank, n), config or config_of("uniform"), CPU, has_features=False)
+def share_of(rank, n):
+    return take_share(Alike(rank, n), config_of("uniform"), CPU)
 
 
 @pytest.mark.parametrize("name", sorted(set(SAMPLERS) - {"two-stage frozen"}))
@@ -388,16 +395,17 @@ def test_rows_of_all_processes_interleave(n, first, past):
         ({"spread_out": 1.0}, "spread_out"),
         ({"sampler": TwoStage.as_released()}, "frozen"),
         ({"sampler": type("Mine", (Uniform,), {})()}, "the sampler Mine"),
+        ({"has_features": True}, "item_features"),
     ],
 )
-def test_settings_that_need_one_process_are_refused(changes, said):
+def test_settings_that_need_one_process_are_refused_to_several(monkeypatch, changes, said):
+    has_features = changes.pop("has_features", False)
+    monkeypatch.setattr(trainer, "join_group", lambda _: Alike(0, 2))
     with pytest.raises(ArgumentError, match=said):
-        share_of(0, 2, Training(**changes))
-
-
-def test_features_are_refused():
-    with pytest.raises(ArgumentError, match="item_features"):
-        take_share(Alike(0, 2), Training(), CPU, has_features=True)
+        trainer.join_run(Training(**changes), CPU, has_features=has_features)
+    monkeypatch.setattr(trainer, "join_group", lambda _: Alike(0, 1))
+    assert trainer.join_run(Training(**changes), CPU, has_features=has_features) is None
+    assert trainer.join_run(Training(), CPU, has_features=False).size == 1
 
 
 def test_every_number_has_one_holder():

@@ -12,32 +12,16 @@ from spherec.data.interactions import Interactions
 from spherec.data.partitions import HeldInteractions
 from spherec.embedding import Share
 from spherec.embedding.sharded import interleave
-from spherec.errors import ArgumentError
 from spherec.geometry import DenseVectors, unit
 from spherec.process_group import ProcessGroup, ShareGenerator
-from spherec.sampling import SAMPLERS, TwoStage
 from spherec.training.config import Training
 from spherec.training.step import Batches, Pairs, Run
 
 _BLOCK = 1 << 16  # vectors drawn or sent at once; a multiple of 16, see `_draw_rows`
 
 
-def take_share(group: ProcessGroup, config: Training, device: torch.device, *, has_features: bool) -> Share:
-    """Return this process's part of the run; raise an `ArgumentError` if one process alone can train with it."""
-    sampler = config.sampler
-    problem = None
-    if has_features:
-        problem = "all items learn one map of their features; leave item_features out"
-    elif config.covariance or config.spread_out:
-        problem = "covariance and spread_out look at all vectors of a batch; set both to 0"
-    elif isinstance(sampler, TwoStage) and sampler.vectors == "frozen":
-        problem = "frozen vectors of the sampler are not shared; use vectors='live'"
-    elif type(sampler) not in SAMPLERS.values():
-        problem = (
-            f"the sampler {type(sampler).__name__} is not known to draw alike in all processes; use a built-in one"
-        )
-    if problem is not None:
-        raise ArgumentError(f"several processes cannot train with these settings: {problem}, or train in one process")
+def take_share(group: ProcessGroup, config: Training, device: torch.device) -> Share:
+    """Return this process's part of the run."""
     generator = ShareGenerator(device)
     generator.set_state(rng.torch_stream(config.seed, "negatives", device=device).get_state())
     return Share(group, generator)

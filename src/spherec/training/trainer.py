@@ -23,7 +23,8 @@ from spherec.device import DeviceName, records_graphs, resolve, threads_for
 from spherec.embedding import FeatureMap, Share
 from spherec.errors import ArgumentError, DataError, LostProcessError, NotEnoughMemoryError, TrainingError, quote
 from spherec.geometry import DenseVectors, Vectors
-from spherec.process_group import is_first_process, join_group
+from spherec.process_group import ProcessGroup, is_first_process, join_group
+from spherec.sampling import SAMPLERS, TwoStage
 from spherec.training.checkpoint import CheckpointFile, Standing, estimate_checkpoint, fingerprint
 from spherec.training.checkpoint_set import CheckpointSet
 from spherec.training.config import Plan, Training
@@ -120,12 +121,12 @@ def train(
         raise ArgumentError(f"checkpoint_seconds must be >= 0, got {checkpoint_seconds}")
     if resume and checkpoint is None:
         raise ArgumentError("resume is True, but no checkpoint was named; give the path of one")
-    group = join_group(where)
+    group = join_run(config, where, has_features=features is not None)
     if where.type == "cuda":
         content = 0 if features is None else 2 * features.matrix.nbytes
         free = torch.cuda.mem_get_info(where)[0] + _count_unused(where) - content
         refuse_lack_of_memory(data, config, free, 1 if group is None else group.size)
-    share = None if group is None else take_share(group, config, where, has_features=features is not None)
+    share = None if group is None else take_share(group, config, where)
     is_first = is_first_process()
     if checkpoint is not None and is_first:
         refuse_unwritable(checkpoint)
@@ -221,6 +222,31 @@ def _refuse_less(standing: Standing, plan: Plan, file: CheckpointFile) -> None:
         raise ArgumentError(
             f"epochs is {plan.epochs}, but {file.path} has {state}; give at least {done + begun}, or start anew"
         )
+
+
+def join_run(config: Training, device: torch.device, *, has_features: bool) -> ProcessGroup | None:
+    """Return the processes that train together; None if this one trains alone.
+
+    The only process of a group trains alone with settings that several could not share; for several, they are an
+    `ArgumentError`.
+    """
+    group, sampler = join_group(device), config.sampler
+    problem = None
+    if has_features:
+        problem = "all items learn one map of their features; leave item_features out"
+    elif config.covariance or config.spread_out:
+        problem = "covariance and spread_out look at all vectors of a batch; set both to 0"
+    elif isinstance(sampler, TwoStage) and sampler.vectors == "frozen":
+        problem = "frozen vectors of the sampler are not shared; use vectors='live'"
+    elif type(sampler) not in SAMPLERS.values():
+        problem = (
+            f"the sampler {type(sampler).__name__} is not known to draw alike in all processes; use a built-in one"
+        )
+    if problem is None or group is None:
+        return group
+    if group.size > 1:
+        raise ArgumentError(f"several processes cannot train with these settings: {problem}, or train in one process")
+    return None
 
 
 def make_batches(run: Run, data: Interactions, device: torch.device) -> Batches:
