@@ -4,7 +4,7 @@ docs/artifact.md describes its layout. Rows may be in shards, files of their own
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from typing import Any, get_args
@@ -108,12 +108,13 @@ class Artifact:
 
     @classmethod
     def of(cls, trained: Trained, data: Interactions, features: Features | None = None) -> "Artifact":
-        """Return the content of the file for a run on `data`, with `features` of its items."""
+        """Return the content of the file for a run on `data`, without its weights, with `features` of its items."""
         vectors, learned = trained.vectors.to(torch.device("cpu")), trained.feature_map
         if learned is not None:
             learned = FeatureMap(learned.weights.cpu(), learned.lengths.cpu())
+        pairs = data if data.weights is None else replace(data, weights=None)
         return cls(
-            vectors, data, trained.config, trained.history, trained.ended, features=features, feature_map=learned
+            vectors, pairs, trained.config, trained.history, trained.ended, features=features, feature_map=learned
         )
 
     @property
@@ -276,7 +277,12 @@ def estimate_model(data: Interactions, config: Training, features: Features | No
     """Return about how many bytes the file of a model of this data takes."""
     rows = data.n_users + data.n_items
     reach = 4 * config.subspaces if config.reach else 0
-    content = 0 if features is None else features.matrix.nbytes + 4 * features.n_features * config.dim
+    content = 0
+    if features is not None:
+        fitted, _ = features.transformation.to_arrays()
+        content = (
+            sum(array.nbytes for array in (features.matrix, *fitted.values())) + 4 * features.n_features * config.dim
+        )
     pairs = data.indptr.nbytes + 4 * data.n_pairs
     return rows * (4 * config.dim + 24) + data.n_items * reach + pairs + content + 10_000
 

@@ -2,11 +2,13 @@
 
 import json
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from spherec import load
+from spherec.data.output_files import lock_output
 from tests.training.runs import at_step, watch
 
 GENRES = ["crime", "novel", "poems", "travel"]
@@ -54,7 +56,14 @@ def test_a_model_learns_from_features_and_takes_new_items(spherec, folder):
     assert again.code == 2
     assert "has all 12 items of these files already" in again.err
     added = spherec("add-items", model, new, "-o", folder / "json.spherec", "--json")
-    assert json.loads(added.out) | {"output": ""} == {"output": "", "added": 8, "known": 4, "items": 48, "left_out": {}}
+    assert json.loads(added.out) | {"output": ""} == {
+        "output": "",
+        "added": 8,
+        "known": 4,
+        "blank": 0,
+        "items": 48,
+        "left_out": {},
+    }
 
 
 def test_kinds_and_unknown_content_are_said(spherec, folder):
@@ -68,8 +77,15 @@ def test_kinds_and_unknown_content_are_said(spherec, folder):
     assert spherec(*given, "--force", "--feature-kind", "year=skip").code == 0
     (folder / "new.csv").write_text("item_id,genre,year\n90,opera,2000\n91,novel,2000\n")
     done = spherec("add-items", model, folder / "new.csv", "-o", folder / "n.spherec")
-    assert done.code == 2  # with its one column unknown, nothing places item 90
-    assert "1 item of the table cannot be placed" in done.err
+    assert done.code == 0, done.err
+    assert "has 41 items, 1 of them new" in done.out
+    assert "1 new items have no features, and are left out: 90" in done.err.replace(
+        "'", ""
+    )  # its one column is unknown
+    (folder / "new.csv").write_text("item_id,genre,year\n90,opera,2000\n")
+    done = spherec("add-items", model, folder / "new.csv", "-o", folder / "x.spherec")
+    assert done.code == 2
+    assert "no new item can be placed, because none has features" in done.err
     for wrong in ("year", "year=colour"):
         done = spherec(*given, "--force", "--feature-kind", wrong)
         assert done.code == 2
@@ -123,8 +139,11 @@ def test_cold_items_are_scored_apart(spherec, folder):
 
 
 def test_an_interrupted_run_with_features_is_the_same_run(spherec, folder, monkeypatch):
-    model = folder / "m.spherec"
-    given = ("train", folder / "events.csv", "--item-features", folder / "books.csv", "-o", model, *SETTINGS)
+    model, random = folder / "m.spherec", np.random.default_rng(0)
+    texts = [f"{number},{' '.join(f'word{word}' for word in random.integers(0, 700, 60))}" for number in range(40)]
+    (folder / "texts.csv").write_text("\n".join(["item_id,text", *texts]) + "\n")  # more words than dimensions
+    features = ("--item-features", folder / "books.csv", "--item-features", folder / "texts.csv")
+    given = ("train", folder / "events.csv", *features, "-o", model, *SETTINGS)
     spherec(*given)
     whole = model.read_bytes()
 
@@ -132,7 +151,46 @@ def test_an_interrupted_run_with_features_is_the_same_run(spherec, folder, monke
         watch(patch, at_step(18, lambda: signal.raise_signal(signal.SIGINT)))
         assert spherec(*given, "--force").code == 130
     assert spherec(*given, "--resume").code == 0
-    one, other = folder / "one.spherec", load(model)
+    one = folder / "one.spherec"
     one.write_bytes(whole)
-    np.testing.assert_allclose(load(one).vectors.item_table, other.vectors.item_table, atol=1e-4)
-    assert load(one).history.epochs[-1].loss == pytest.approx(other.history.epochs[-1].loss, rel=1e-4)
+    expected, resumed = load(one), load(model)
+    np.testing.assert_array_equal(resumed.vectors.item_table, expected.vectors.item_table)
+    assert resumed.history.epochs[-1].loss == pytest.approx(expected.history.epochs[-1].loss, rel=1e-7)  # a sum
+
+
+def test_options_go_to_the_tables_that_have_the_column(spherec, folder):
+    """A table of genres, one of years with ids in another column, and lists of words by position."""
+    (folder / "years.csv").write_text("book,year\n" + "".join(f"{number},{1990 + number}\n" for number in range(40)))
+    write_books(folder / "genres.csv", range(40))
+    (folder / "mult.dat").write_text("".join(f"2 {number % 4}:1 {4 + number % 3}:2\n" for number in range(40)))
+    files = [folder / name for name in ("genres.csv", "years.csv", "mult.dat")]
+    given = [word for path in files for word in ("--item-features", path)]
+    model = folder / "m.spherec"
+    train = ("train", folder / "events.csv", *given, "-o", model, *SETTINGS)
+    done = spherec(*train, "--item-features-id-column", "book", "--feature-kind", "genre=skip")
+    assert done.code == 0, done.err
+    assert "features: year (2), mult (7)" in done.err
+    for wrong in (("--feature-kind", "colour=skip"), ("--item-features-id-column", "isbn")):
+        done = spherec(*train, "--force", "--item-features-id-column", "book", *wrong)
+        assert done.code == 2
+        assert f"{wrong[0]}: there is no column '{wrong[1].partition('=')[0]}', only 'item_id', 'genre'" in done.err
+
+    write_books(folder / "genres.csv", [40])
+    (folder / "years.csv").write_text("book,year\n40,1999\n")
+    (folder / "mult.dat").write_text(40 * "\n" + "1 2:1\n0\n")  # lines of known items may be empty
+    add = ("add-items", model, *files, "--item-features-id-column", "book", "-o", folder / "more.spherec")
+    done = spherec(*add)
+    assert done.code == 0, done.err
+    assert "has 41 items, 1 of them new" in done.out
+    assert "1 new items have no features, and are left out: '41'" in done.err
+
+
+def test_one_run_at_a_time_adds_to_a_file(spherec, folder):
+    model = folder / "m.spherec"
+    spherec("train", folder / "events.csv", "--item-features", folder / "books.csv", "-o", model, *SETTINGS)
+    new = write_books(folder / "new.csv", range(40, 42))
+    with ThreadPoolExecutor(1) as pool, lock_output(model):
+        done = pool.submit(spherec, "add-items", model, new, "-o", model, "--force").result()
+    assert done.code == 2
+    assert "another run is writing" in done.err
+    assert load(model).data.n_items == 40

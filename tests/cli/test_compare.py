@@ -7,10 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from spherec import Interactions
 from spherec.experiments.comparison.ease import Ease
+from spherec.training.presets import PRESETS
 from tests.experiments.comparison.tiny import tiny_preset
 from tests.sampling.checks import random_rows
 
@@ -79,7 +81,7 @@ def test_a_second_call_only_reports(compare, tmp_path):
 
 def test_without_models_named_those_that_cannot_are_left_out(spherec, prepared, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        sys.modules["spherec.experiments.comparison.models"], "default_models", lambda: ["ease", "most-popular"]
+        sys.modules["spherec.experiments.comparison.models"], "default_models", lambda _: ["ease", "most-popular"]
     )
     monkeypatch.setattr("spherec.experiments.comparison.ease.LARGEST", 3)
     options = ("-o", tmp_path / "out", "-k", 5, "--folds", 2, "--trials", 2, "--device", "cpu", "--json")
@@ -239,3 +241,33 @@ def test_what_was_recorded_elsewhere_is_reported_without_implicit(compare, tmp_p
     done = compare(*options, models="als")
     assert done.code == 0, done.err
     assert "als" in done.out
+
+
+def test_features_take_part_on_new_items(spherec, tmp_path, monkeypatch):
+    """Readers of one genre each; a fifth of the books is in nobody's training part."""
+    settings = {"dim": 16, "epochs": 20, "batch_size": 64, "sampler": {"negatives": 30}}
+    quick = PRESETS["accurate"].training.change({**settings, "optimizer": {"learning_rate": 0.03}})
+    tiny_preset(monkeypatch, "accurate", quick)
+    random = np.random.default_rng(0)
+    rows = ["user,item"]
+    for reader in range(40):
+        own = random.choice(range(reader % 4, 60, 4), 9, replace=False)
+        rows += [f"r{reader},b{number}" for number in own]
+    (tmp_path / "events.csv").write_text("\n".join(rows) + "\n")
+    genres = ("crime", "novel", "poems", "travel")
+    books = [f"b{number},{genres[number % 4]}" for number in range(60)]
+    (tmp_path / "books.csv").write_text("\n".join(["item,genre", *books]) + "\n")
+    split, out = tmp_path / "split", tmp_path / "out"
+    assert spherec("data", "split", tmp_path / "events.csv", "--by", "cold-items", "-o", split).code == 0
+    parts = (split / "train.npz", "--test", split / "test.npz", "-o", out, "-k", 15, "--device", "cpu", "--no-plots")
+    given = ("--item-features", tmp_path / "books.csv", "--feature-kind", "genre=category")
+    done = spherec("compare", *parts, *given, "--models", "accurate+features,content-knn,most-popular")
+    assert done.code == 0, done.err
+    rows = csv.DictReader((out / "train.csv").read_text().splitlines())
+    recalls = {row["model"]: float(row["recall_mean"]) for row in rows}
+    assert min(recalls["accurate+features"], recalls["content-knn"]) > 1.5 * recalls["most-popular"]
+    page = (out / "train.md").read_text()
+    assert f"--item-features {tmp_path / 'books.csv'} --feature-kind genre=category" in page
+    done = spherec("compare", *parts, "--models", "content-knn")
+    assert done.code == 2
+    assert "content-knn needs item features; give some, or leave it out" in done.err

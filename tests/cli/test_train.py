@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from spherec import Interactions
+from spherec import Interactions, load
 from spherec.data.id_arrays import decode_ids, decode_names
 from spherec.data.ids import IdMap
 from spherec.data.output_files import lock_output
@@ -519,3 +519,23 @@ def test_names_come_from_a_column_of_the_data(spherec, tmp_path):
     done = spherec(*words, "--names", table, "-o", tmp_path / "n.spherec")
     assert (done.code, done.out) == (2, "")
     assert "leave out --names" in done.err
+
+
+def test_pairs_are_weighed_by_their_counts(spherec, tmp_path):
+    rows = [f"u{number % 7},i{number % 11},{1 + number * number}" for number in range(60)]
+    (tmp_path / "plays.csv").write_text("\n".join(["user,item,plays", *rows]) + "\n")
+    settings = ("--dim", "4", "--epochs", "2", "--device", "cpu", "--validation", "0")
+    written = {}
+    for name, options in (("plain", ()), ("weighed", ("--weigh",))):
+        given = ("--value-column", "plays", *options)
+        done = spherec("train", tmp_path / "plays.csv", *given, "-o", tmp_path / f"{name}.spherec", *settings)
+        assert done.code == 0, done.err
+        written[name] = (tmp_path / f"{name}.spherec").read_bytes()
+    assert written["plain"] != written["weighed"]
+    prepared = tmp_path / "plays.npz"
+    assert spherec("data", "prepare", tmp_path / "plays.csv", *given, "-o", prepared).code == 0
+    assert spherec("train", prepared, "-o", tmp_path / "again.spherec", *settings).code == 0
+    again, weighed = (load(tmp_path / f"{name}.spherec").vectors.item_table for name in ("again", "weighed"))
+    np.testing.assert_array_equal(again, weighed)
+    done = spherec("train", prepared, "--weigh", "-o", tmp_path / "x.spherec", *settings)
+    assert "is prepared already; leave out --weigh" in done.err

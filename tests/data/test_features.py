@@ -1,6 +1,7 @@
 """Features of items: every kind of column against scikit-learn, the same transformation for other items, files."""
 
 import json
+import pickle
 from datetime import date
 
 import numpy as np
@@ -13,6 +14,7 @@ import spherec
 from spherec import Features
 from spherec.data.feature_columns import guess_kind, read_cells, top_directions
 from spherec.data.features import Transformation
+from spherec.data.ids import IdMap
 from spherec.errors import ArgumentError, DataError
 
 BOOKS = {
@@ -125,8 +127,14 @@ def test_words_are_weighed_as_by_scikit_learn():
     text = pytest.importorskip("sklearn.feature_extraction.text")
     counts = random_counts()
     features = Features.from_matrix(counts, dims=300)
-    expected = text.TfidfTransformer().fit_transform(np.log1p(counts.toarray())).toarray()
-    np.testing.assert_allclose(features.matrix, expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(features.matrix, weigh_twice(text, counts), rtol=1e-4, atol=1e-6)
+
+
+def weigh_twice(text, counts):
+    """Rows of log-counts times idf², of length 1, by scikit-learn."""
+    weigher = text.TfidfTransformer(norm=None)
+    weighed = weigher.fit_transform(np.log1p(counts.toarray())).toarray() * weigher.idf_
+    return weighed / np.maximum(np.linalg.norm(weighed, axis=1, keepdims=True), 1e-30)
 
 
 def test_text_is_cut_into_words_as_by_scikit_learn():
@@ -163,8 +171,7 @@ def test_reduced_words_keep_angles_as_by_scikit_learn():
     rows = generator.poisson(30 * generator.dirichlet([0.2] * 6, 200) @ topics)
     counts = sp.csr_array(rows[:, (rows > 0).sum(0) >= 2].astype(np.float32))
     features = Features.from_matrix(counts, dims=6)
-    weighed = text.TfidfTransformer().fit_transform(np.log1p(counts.toarray()))
-    reduced = decomposition.TruncatedSVD(6, algorithm="arpack", random_state=0).fit_transform(weighed)
+    reduced = decomposition.TruncatedSVD(6, algorithm="arpack", random_state=0).fit_transform(weigh_twice(text, counts))
     reduced /= np.linalg.norm(reduced, axis=1, keepdims=True)
     known = features.known
     np.testing.assert_allclose((features.matrix @ features.matrix.T)[known], (reduced @ reduced.T)[known], atol=2e-3)
@@ -447,3 +454,26 @@ def test_a_file_of_another_kind_is_refused(tmp_path):
     (tmp_path / "f.npz").write_bytes(bytes(content))
     with pytest.raises(DataError, match="make it again"):
         Features.load(tmp_path / "f.npz")
+
+
+def test_appended_features_are_those_of_all_items():
+    features = Features.from_matrix(random_counts(12), dims=5)
+    parts = [features.align(range(first, first + 4)) for first in (0, 4, 8)]
+    both = parts[0].append(parts[1], IdMap(range(8)))
+    assert "matrix" not in vars(both)  # put together when it is read
+    assert both.n_features == 5
+    whole = both.append(parts[2], IdMap(range(12)))
+    for one in (whole, pickle.loads(pickle.dumps(whole)), both.append(parts[2], IdMap(range(12)))):
+        np.testing.assert_array_equal(one.matrix, features.matrix)
+        np.testing.assert_array_equal(one.known, features.known)
+        assert not one.matrix.flags.writeable
+        assert list(one.item_ids) == list(range(12))
+    np.testing.assert_array_equal(both.matrix, features.matrix[:8])
+
+
+@pytest.mark.parametrize("empty", [[None, None], [float("nan"), float("nan")]], ids=["None", "NaN"])
+def test_a_column_without_any_vector_is_missing(frame_of, empty):
+    fitted = Features.from_frame(frame_of({"i": [1, 2], "v": [[0.5, 1.5], [1.0, 0.5]]}), item="i")
+    others = fitted.transform(frame_of({"i": [3, 4], "v": empty}))
+    assert not others.known.any()
+    assert others.left_out == (("v: missing", 2),)

@@ -123,19 +123,34 @@ def test_added_items_are_used_as_all_others(model, tmp_path):
         assert loaded.recommend("r0", k=1, only=["b200"])[0].item == "b200"
 
 
-def test_lists_through_an_index_are_the_exact_ones(model):
+@pytest.mark.parametrize("settings", [{}, {"reach": False, "mainstream": 1.0}], ids=["reach", "plain"])
+def test_an_index_takes_new_items_in(settings, tmp_path):
     pytest.importorskip("usearch")
     from spherec.ranking.usearch import Hnsw
 
-    model.add_items(NEW)
-    exact = model.recommend(list(model.data.user_ids), k=10)
-    model.build_index(config=Hnsw(exact_beyond=1.0))
-    assert model._state.index is not None
-    near = model.recommend(list(model.data.user_ids), k=10)
-    share = np.mean([one.item == other.item for one, other in zip(exact, near, strict=True)])
-    assert share > 0.99
-    model.add_items(pd.DataFrame([book(300)]))
-    assert model._state.index is None  # it does not have the new item
+    def lists(model):
+        everybody = model.recommend(list(model.data.user_ids), k=10)
+        return [one.item for one in everybody], [one.score for one in everybody]
+
+    model, path = fitted(**settings), tmp_path / "books.usearch"
+    model.build_index(path, config=Hnsw(exact_beyond=1.0))
+    before, old = model._state.index, lists(model)
+    for index in (None, path):  # one in memory, one that is a view of a file's bytes
+        if index is not None:
+            model = fitted(**settings).use_index(index)
+        model.add_items(NEW[:5]).add_items(NEW[5:])
+        items, scores = lists(model)
+        assert model._state.index is not None
+        assert len(model._state.index._index) == model.data.n_items
+        assert set(NEW.isbn) & set(items)
+        model.use_index(None)
+        exact, exact_scores = lists(model)
+        assert np.mean([one == other for one, other in zip(items, exact, strict=True)]) > 0.99
+        np.testing.assert_allclose(scores, exact_scores, atol=1e-3)
+    assert len(before._index) == before.vectors.n_items == len(BOOKS)  # the index of those who still read it
+    with pytest.raises(DataError, match="index of other vectors: items 40, of this model 52; build it again"):
+        model.use_index(path)
+    assert old[0]
 
 
 def test_partial_fit_gives_new_items_rows_of_their_own(model):
@@ -225,6 +240,21 @@ def test_joined_features_take_a_table_each():
     assert genres_of(model.recommend("r2", k=2, only=list(NEW.isbn))) == ["poems"] * 2
     with pytest.raises(ArgumentError, match="came from 2 tables, got 1"):
         model.add_items(NEW)
+    pairs = pd.DataFrame({"reader": ["r0", "r4"], "isbn": ["b200", "b200"]})
+    more = pd.DataFrame([book(200)])[["isbn", "year"]], counts[:1]
+    model.partial_fit(pairs, user="reader", item="isbn", item_features=more, epochs=1, validation=0)
+    known = model.artifact.features
+    assert known.known[known.item_ids.index_of(["b200"])[0]]
+    both = spherec.CML(**SETTINGS, device="cpu").fit(
+        EVENTS, user="reader", item="isbn", item_features=(BOOKS[["isbn", "year"]], BOOKS[["isbn", "genre"]])
+    )
+    assert both.artifact.features.transformation.sizes == {"year": 1, "genre": 4}
+
+
+@pytest.mark.parametrize("names", [["A", "B"], pd.Series(["A", "B"], index=["b100", "b101"])], ids=["list", "series"])
+def test_names_that_are_no_mapping_are_one_sentence(model, names):
+    with pytest.raises(ArgumentError, match=r"names must be a mapping of ids to names, got (list|Series); give dict"):
+        model.add_items(NEW, names=names)
 
 
 def test_content_that_is_not_known_is_named(model):

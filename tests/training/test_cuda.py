@@ -130,8 +130,8 @@ def test_features_move_as_on_the_cpu(loss, subspace_dim, monkeypatch):
         for _ in range(30):
             run.step(*batch_on(device))
         maps.append((run.vectors.copy().to(CPU), run.copy_feature_map()))
-    torch.testing.assert_close(maps[0][0].item_table, maps[1][0].item_table, atol=1e-4, rtol=0)
-    torch.testing.assert_close(maps[0][1].weights, maps[1][1].weights.cpu(), atol=1e-4, rtol=0)
+    torch.testing.assert_close(maps[0][0].item_table, maps[1][0].item_table, atol=2e-3, rtol=0)
+    torch.testing.assert_close(maps[0][1].weights, maps[1][1].weights.cpu(), atol=2e-3, rtol=0)
 
 
 @each_sampler

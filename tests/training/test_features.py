@@ -102,7 +102,9 @@ def test_gradients_are_those_of_autograd(subspaces, dropout, kernels):
     torch.testing.assert_close(
         mean[:split].view(N_ITEMS + N_USERS, subspaces, D).double(), of_rows, rtol=1e-4, atol=1e-4
     )
-    learned = mean[split:].view(subspaces, F + 1, D).double() / table._scale  # features were scaled by as much
+    learned = (
+        mean[split:].view(F + 1, subspaces, D).movedim(0, 1).double() / table._scale
+    )  # features were scaled by as much
     torch.testing.assert_close(learned, of_weights, rtol=1e-4, atol=1e-4)
 
 

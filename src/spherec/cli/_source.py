@@ -126,8 +126,17 @@ class ReadOptions:
         typer.Option(help="Column of item ids; usual names such as movieId are recognised.", rich_help_panel=TABLE),
     ] = "item"
     value_column: Annotated[
-        str | None, typer.Option(help="Column of ratings or counts, for --min-value.", rich_help_panel=TABLE)
+        str | None,
+        typer.Option(help="Column of ratings or counts, for --min-value and --weigh.", rich_help_panel=TABLE),
     ] = None
+    weigh: Annotated[
+        bool,
+        typer.Option(
+            "--weigh",
+            help="Weigh pairs in training by their ratings or counts: ln(1 + value), 1 on average for each user.",
+            rich_help_panel=TABLE,
+        ),
+    ] = False
     time_column: Annotated[
         str | None, typer.Option(help="Column of times: numbers or dates.", rich_help_panel=TABLE)
     ] = None
@@ -326,7 +335,8 @@ class Source(ReadOptions):
         how = "" if by_options else "spherec data prepare and "
         merged: list[int] = []
         with self._reading_files(how) as (files, options):
-            data = read_interactions(files, cut=cut, items=self.items_file, on_merged=merged.append, **options)
+            options |= {"items": self.items_file, "weigh": self.weigh}
+            data = read_interactions(files, cut=cut, on_merged=merged.append, **options)
         for repeats in [] if shows_steps else merged:
             pairs = "pair" if repeats == 1 else "pairs"
             note(f"{self.title}: {repeats:,} repeated {pairs} merged; choose how with {how}--duplicates")
@@ -365,6 +375,8 @@ class Source(ReadOptions):
 
     def save_partitions(self, output: Path, partitions: int, names: NamesTable) -> PartitionedInteractions:
         """Read, merge and cut, and write a partitioned data set; raw files need not fit into memory together."""
+        if self.weigh:
+            raise ArgumentError("partitions hold no weights of pairs; leave out --weigh, or --partitions")
         known = names.read(self)  # first: it fails sooner
         self._refuse_no_data()
         if self.is_prepared or self.items_file is not None:

@@ -15,6 +15,7 @@ from spherec.cli._output import AsJson, note, show
 from spherec.cli._runs import check_workers, parse_folds, runs_bar
 from spherec.cli._settings import RUN, Device, Force, refuse_existing, refuse_overwriting
 from spherec.cli._source import Source, takes_source
+from spherec.cli.add_items import FeatureFiles, FeatureIdColumn, FeatureKinds, read_item_features
 from spherec.data.output_files import atomic_write
 from spherec.errors import ArgumentError, MissingPackageError, TrainingError, escape_controls, quote
 
@@ -29,8 +30,8 @@ def compare_command(
         str | None,
         typer.Option(
             help="Comma-separated models: presets of ours (see 'spherec presets') and the peers ease, gf-cf, chebycf, "
-            "als, bpr, knn, most-popular. als, bpr and knn need the package implicit. Default: our main presets and "
-            "all peers."
+            "als, bpr, knn, most-popular. als, bpr and knn need the package implicit. With --item-features also "
+            "accurate+features, which learns from them, and content-knn. Default: our main presets and all peers."
         ),
     ] = None,
     folds: Annotated[
@@ -46,6 +47,9 @@ def compare_command(
             "May be repeated."
         ),
     ] = None,
+    item_features: FeatureFiles = None,
+    item_features_id_column: FeatureIdColumn = None,
+    feature_kinds: FeatureKinds = None,
     k: Annotated[int, typer.Option("-k", help="Length of the lists.")] = 50,
     trials: Annotated[int, typer.Option(help="Settings to try for each model on each fold, its defaults first.")] = 10,
     validation: Annotated[
@@ -75,15 +79,19 @@ def compare_command(
     For example:
 
     - spherec compare book-crossing --models two-stage,ease,als --trials 5
+    - spherec compare split/train.npz --test split/test.npz --item-features songs.csv --models accurate+features,ease
     """
     from spherec.device import resolve
     from spherec.experiments import Comparison, ComparisonPlan
     from spherec.experiments.comparison.models import default_models, find_models
     from spherec.experiments.comparison.report import PageFacts, comparison_csv, comparison_page, summarize_comparison
 
-    named = default_models() if models is None else [model.strip() for model in models.split(",")]
+    features = None
+    if item_features:
+        features = read_item_features(item_features, item_features_id_column, feature_kinds or [])
+    named = default_models(features) if models is None else [model.strip() for model in models.split(",")]
     plan = ComparisonPlan(
-        models=tuple(find_models(filter(None, named))),
+        models=tuple(find_models(filter(None, named), features)),
         folds=4 if folds is None else folds,
         k=k,
         trials=trials,
@@ -95,7 +103,7 @@ def compare_command(
     chosen = parse_folds(only_folds, 1 if test else plan.folds)
     check_workers(workers)
     name = _name_of(source) if name is None else name
-    _check_places(output, name, (*source.files, *(test or ())))
+    _check_places(output, name, (*source.files, *(test or ()), *(item_features or ())))
     for ending in () if (output / name).is_dir() else (".csv", ".md", ".png"):  # its own records are there: it goes on
         refuse_existing(output / f"{name}{ending}", force)
     where = resolve(device)
@@ -127,8 +135,10 @@ def compare_command(
         "--validation": validation,
         "--seed": seed,
         "--name": None if name == _name_of(source) else name,
+        "--item-features-id-column": item_features_id_column,
     }
-    facts = PageFacts(name, _command(source, test or (), table, options), sizes, plan.k, plan.trials, plan.validation)
+    repeated = {"--test": test, "--item-features": item_features, "--feature-kind": feature_kinds}
+    facts = PageFacts(name, _command(source, repeated, table, options), sizes, plan.k, plan.trials, plan.validation)
     page = comparison_page(table, results, plan.metrics, facts)
     for file_name, text in {f"{name}.csv": comparison_csv(table, plan.metrics), f"{name}.md": page}.items():
         with atomic_write(output / file_name) as file:
@@ -158,9 +168,15 @@ def _name_of(source: Source) -> str:
     return re.sub(r"[^\w-]+", "", name).strip("-_") or "data"
 
 
-def _command(source: Source, test: Sequence[str], table: "Sequence[TableRow]", options: Mapping[str, object]) -> str:
+def _command(
+    source: Source,
+    repeated: Mapping[str, Sequence[object] | None],
+    table: "Sequence[TableRow]",
+    options: Mapping[str, object],
+) -> str:
     """Return the command that asks for all that the table shows."""
-    words = ["spherec", "compare", *source.words(), *(word for path in test for word in ("--test", path))]
+    words = ["spherec", "compare", *source.words()]
+    words += [word for option, values in repeated.items() for value in values or () for word in (option, str(value))]
     words += ["--models", ",".join(row.model for row in table)]
     for option, value in options.items():
         words += [] if value is None else [option, str(value)]

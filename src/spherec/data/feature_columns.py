@@ -2,7 +2,7 @@
 
     number        (x − mean) / deviation                                          1 number
     category      1 at its place, 0 elsewhere; rare categories share one place    at most `dims` numbers
-    tags, text    unit(unit(w) V) with w = ln(1 + count) · idf                    at most `dims` numbers
+    tags, text    unit(unit(w) V) with w = ln(1 + count) · idf²                   at most `dims` numbers
     counts        the same, for a row of a sparse matrix
     vector        x / √(mean |x|²)                                                as many numbers as it has
 
@@ -198,36 +198,36 @@ class CategoryColumn:
 
 @dataclass(frozen=True, eq=False)
 class _BagColumn:
-    """Words with counts, weighed by tf-idf and reduced by a truncated SVD."""
+    """Words with counts, weighed by tf-idf² and reduced by a truncated SVD."""
 
     name: str
-    idf: NDArray[np.float32]
-    "(V,) weight of each word."
+    rarity: NDArray[np.float32]
+    "(V,) weight of each word, idf²."
     directions: NDArray[np.float32] | None
     "(V, d) right singular vectors; None where the words themselves are the numbers."
 
     @property
     def size(self) -> int:
         """Number of numbers for each cell."""
-        return len(self.idf) if self.directions is None else self.directions.shape[1]
+        return len(self.rarity) if self.directions is None else self.directions.shape[1]
 
     def _encode_counts(self, counts: "sp.csr_array[np.float32]") -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return rows of counts (n, V) as numbers (n, size), and which rows (n,) have any word."""
-        weights = _weigh(counts, self.idf)
+        weights = _weigh(counts, self.rarity)
         numbers = weights.toarray() if self.directions is None else weights @ self.directions
         known: NDArray[np.bool_] = np.diff(weights.indptr) > 0
         return unit_rows(numbers.astype(np.float32, copy=False)), known
 
     def _check_state(self) -> None:
-        for name, weights in (("idf", self.idf), ("directions", self.directions)):
+        for name, weights in (("idf", self.rarity), ("directions", self.directions)):
             if weights is not None and (weights.dtype != np.float32 or not np.isfinite(weights).all()):
                 raise ValueError(f"{name} of {quote(self.name)} must be finite float32")
-        fits = self.directions is None or (self.directions.ndim == 2 and len(self.directions) == len(self.idf))
-        if self.idf.ndim != 1 or not len(self.idf) or not fits:
+        fits = self.directions is None or (self.directions.ndim == 2 and len(self.directions) == len(self.rarity))
+        if self.rarity.ndim != 1 or not len(self.rarity) or not fits:
             raise ValueError(f"the words of {quote(self.name)} do not fit")
 
     def _weights_state(self) -> dict[str, NDArray[Any]]:
-        return {"idf": self.idf} | ({} if self.directions is None else {"directions": self.directions})
+        return {"idf": self.rarity} | ({} if self.directions is None else {"directions": self.directions})
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,9 +255,9 @@ class WordsColumn(_BagColumn):
         fitted, left_out = _fit_words(name, counts, options)
         if fitted is None:
             return None, left_out
-        kept, idf, directions = fitted
+        kept, rarity, directions = fitted
         words = list(index)
-        return cls(name, idf, directions, tuple(words[word] for word in kept.tolist()), separator), left_out
+        return cls(name, rarity, directions, tuple(words[word] for word in kept.tolist()), separator), left_out
 
     def encode(self, cells: NDArray[Any]) -> Encoded:
         """Return cells as numbers."""
@@ -280,7 +280,7 @@ class WordsColumn(_BagColumn):
         words, separator = _decode_words(arrays, "words"), fields["separator"]
         column = cls(str(fields["name"]), arrays["idf"], arrays.get("directions"), words, separator)
         column._check_state()
-        if len(words) != len(column.idf) or separator not in (None, "", *_TAG_SEPARATORS):
+        if len(words) != len(column.rarity) or separator not in (None, "", *_TAG_SEPARATORS):
             raise ValueError(f"the words of {quote(column.name)} do not fit")
         return column
 
@@ -303,8 +303,8 @@ class CountsColumn(_BagColumn):
         fitted, left_out = _fit_words(name, counts, options)
         if fitted is None:
             return None, left_out
-        kept, idf, directions = fitted
-        return cls(name, idf, directions, counts.shape[1], kept), left_out
+        kept, rarity, directions = fitted
+        return cls(name, rarity, directions, counts.shape[1], kept), left_out
 
     def encode(self, cells: "sp.csr_array[np.float32]") -> Encoded:
         """Return rows of counts (n, n_columns) as numbers."""
@@ -323,7 +323,7 @@ class CountsColumn(_BagColumn):
         kept, n_columns = arrays["kept"], int(fields["n_columns"])
         column = cls(str(fields["name"]), arrays["idf"], arrays.get("directions"), n_columns, kept)
         column._check_state()
-        fits = kept.shape == column.idf.shape and kept.dtype == np.int64 and kept[0] >= 0 and kept[-1] < n_columns
+        fits = kept.shape == column.rarity.shape and kept.dtype == np.int64 and kept[0] >= 0 and kept[-1] < n_columns
         if not fits or np.any(np.diff(kept) <= 0):
             raise ValueError(f"the columns of {quote(column.name)} do not fit")
         return column
@@ -458,7 +458,7 @@ def unit_rows(rows: NDArray[np.float32]) -> NDArray[np.float32]:
 def _fit_words(
     name: str, counts: "sp.csr_array[np.float32]", options: FitOptions
 ) -> tuple[tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32] | None] | None, LeftOutCounts]:
-    """Return the columns in use (V,), idf (V,) and directions (V, d); None if no word is left; what was left out."""
+    """Return the columns in use (V,), idf² (V,) and directions (V, d); None if no word is left; what was left out."""
     items_with = np.bincount(counts.indices, minlength=counts.shape[1])  # (V0,)
     kept = np.flatnonzero(items_with >= options.min_items)
     rare = int((items_with > 0).sum()) - len(kept)
@@ -469,15 +469,15 @@ def _fit_words(
     if not len(kept):
         return None, tuple(left_out)
     n_items = int((np.diff(counts.indptr) > 0).sum())
-    idf = (np.log((1 + n_items) / (1 + items_with[kept])) + 1).astype(np.float32)
+    rarity = np.square(np.log((1 + n_items) / (1 + items_with[kept])) + 1).astype(np.float32)
     used = sp.csr_array(counts[:, kept])
-    directions = None if len(kept) <= options.dims else top_directions(_weigh(used, idf), options.dims, options.seed)
-    return (kept, idf, directions), tuple(left_out)
+    directions = None if len(kept) <= options.dims else top_directions(_weigh(used, rarity), options.dims, options.seed)
+    return (kept, rarity, directions), tuple(left_out)
 
 
-def _weigh(counts: "sp.csr_array[np.float32]", idf: NDArray[np.float32]) -> "sp.csr_array[np.float32]":
-    """Return counts (n, V) weighed by tf-idf, rows of length 1."""
-    weights = (np.log1p(counts.data) * idf[counts.indices]).astype(np.float32)
+def _weigh(counts: "sp.csr_array[np.float32]", rarity: NDArray[np.float32]) -> "sp.csr_array[np.float32]":
+    """Return counts (n, V) weighed by tf-idf², rows of length 1."""
+    weights = (np.log1p(counts.data) * rarity[counts.indices]).astype(np.float32)
     rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
     lengths = np.sqrt(np.bincount(rows, np.square(weights, dtype=np.float64), minlength=counts.shape[0]))  # (n,)
     weights /= np.where(lengths > 0, lengths, 1)[rows].astype(np.float32)
@@ -601,6 +601,8 @@ def _to_vectors(name: str, cells: NDArray[Any], size: int | None) -> tuple[NDArr
                 vectors[row] = [np.nan if number is None else number for number in cell]
             except (TypeError, ValueError, OverflowError):
                 raise DataError(f"column {quote(name)}, row {row}: {quote(cell)} is not a list of numbers") from None
+    elif cells.ndim == 1 and size is not None and np.isnan(cells).all():  # a column without any vector
+        vectors = np.full((len(cells), size), np.nan)
     else:
         vectors = cells if cells.ndim == 2 else cells[:, None]
     if size is not None and vectors.shape[1] != size:

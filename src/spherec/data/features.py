@@ -10,6 +10,7 @@ features.save("books.features.npz")
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from os import PathLike
 from typing import Any, Self, get_args
 
@@ -272,6 +273,13 @@ class Features:
             tuple(one for part in parts for one in part.left_out),
         )
 
+    def append(self, new: "Features", item_ids: IdMap) -> "Features":
+        """Return the features of all these ids: first the items that are here, then those of `new`.
+
+        Both must come from the same transformation.
+        """
+        return _AppendedFeatures(self, new, item_ids)
+
     def split(self) -> tuple["Features", ...]:
         """Return the features of each source apart, for all items: what `join` joined.
 
@@ -361,7 +369,7 @@ class Features:
     @property
     def n_features(self) -> int:
         """Number of numbers of each item, F."""
-        return int(self.matrix.shape[1])
+        return sum(self.transformation.sizes.values())
 
     def _select(self, ids: IdMap) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return the rows (n, F) of these items, zeros for those that are not here, and which are known (n,)."""
@@ -376,6 +384,29 @@ class Features:
         sizes = ", ".join(f"{name} {size}" for name, size in self.transformation.sizes.items())
         without = int((~self.known).sum())
         return f"Features(items={self.n_items:,}{f' ({without:,} without)' if without else ''}, {sizes})"
+
+
+class _AppendedFeatures(Features):
+    """Features whose matrix is put together when it is first read: adding a few items does not copy all others."""
+
+    def __init__(self, old: Features, new: Features, item_ids: IdMap) -> None:
+        of_old = old.__dict__.get("_blocks") or (old.matrix,)
+        fields = {
+            "item_ids": item_ids,
+            "known": np.concatenate((old.known, new.known)),
+            "transformation": old.transformation,
+            "left_out": (*old.left_out, *new.left_out),
+            "_blocks": (*of_old, new.matrix),
+        }
+        self.__dict__.update(fields)
+
+    @cached_property
+    def matrix(self) -> NDArray[np.float32]:
+        """(I, F) the numbers, read-only; zeros for items without features."""
+        matrix = np.concatenate(self.__dict__["_blocks"])
+        matrix.setflags(write=False)
+        self.__dict__["_blocks"] = (matrix,)
+        return matrix
 
 
 def _assemble(

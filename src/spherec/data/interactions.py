@@ -48,20 +48,24 @@ class Interactions:
     "(E,) time of each interaction, if known."
     steps: tuple[Step, ...] = ()
     "Steps from raw events to these interactions."
+    weights: NDArray[np.float64] | None = None
+    "(E,) number by which each pair is weighed in training, such as a count of plays or a rating; None: all alike."
 
     def __post_init__(self) -> None:
         _check(self)
-        for name in ("indptr", "indices", "times"):
+        for name in ("indptr", "indices", "times", "weights"):
             array = getattr(self, name)
             if array is not None:
                 object.__setattr__(self, name, _read_only(array))
 
     @classmethod
-    def from_events(cls, events: Events) -> Self:
+    def from_events(cls, events: Events, *, weigh: bool = False) -> Self:
         """Build interactions from merged events (`Events.merge`); ids that no event uses are dropped.
 
-        Items without events stay if the events have `keeps_items`.
+        Items without events stay if the events have `keeps_items`. With `weigh`, values become weights.
         """
+        if weigh and events.values is None:
+            raise ArgumentError("there are no values to weigh pairs by; give values, too")
         events.refuse_unmerged()
         user_ids, users = _compact(events.user_ids, events.users)
         item_ids, items = events.item_ids, events.items
@@ -74,6 +78,7 @@ class Interactions:
             item_ids=IdMap(item_ids),
             times=events.times,
             steps=events.steps,
+            weights=events.values if weigh else None,
         )
 
     @classmethod
@@ -86,14 +91,15 @@ class Interactions:
         times: ArrayLike | None = None,
         cut: Cut | None = None,
         duplicates: Duplicates | None = None,
+        weigh: bool = False,
     ) -> Self:
         """Build interactions from columns of equal length with external ids.
 
-        `values` (ratings or counts) are only used by `cut`; what passes is an interaction. Repeated pairs are merged as
-        `duplicates` says: see `Events.merge`.
+        `values` (ratings or counts) are used by `cut`; what passes is an interaction. With `weigh` they are kept, and
+        pairs are weighed by them in training. Repeated pairs are merged as `duplicates` says: see `Events.merge`.
         """
         events = Events.from_columns(users, items, values=values, times=times).merge(duplicates)
-        return cls.from_events((cut or Cut())(events))
+        return cls.from_events((cut or Cut())(events), weigh=weigh)
 
     @classmethod
     def from_frame(
@@ -107,6 +113,7 @@ class Interactions:
         name: str | None = None,
         cut: Cut | None = None,
         duplicates: Duplicates | None = None,
+        weigh: bool = False,
     ) -> "Interactions":
         """Build interactions from the named columns of a pandas or polars data frame; otherwise as `from_pairs`.
 
@@ -122,6 +129,7 @@ class Interactions:
             times=None if time is None else column_of(frame, time),
             cut=cut,
             duplicates=duplicates,
+            weigh=weigh,
         )
         if value is None:
             _warn_unread_column(frame, user, item)
@@ -172,6 +180,7 @@ class Interactions:
                 item_names=decode_names(arrays, "item_names"),
                 times=arrays.get("times"),
                 steps=tuple(Step(**step) for step in manifest["steps"]),
+                weights=arrays.get("weights"),
             )
         except Exception as error:  # whatever forged content raises
             raise DataError(f"{path} is damaged ({describe_damage(error)}); prepare it again") from None
@@ -185,6 +194,8 @@ class Interactions:
             arrays |= encode_names(self.item_names, "item_names")
         if self.times is not None:
             arrays["times"] = self.times
+        if self.weights is not None:
+            arrays["weights"] = self.weights
         manifest = {"format": _FORMAT, "version": _VERSION, "steps": [asdict(step) for step in self.steps]}
         write_archive(path, arrays, manifest, compress=compress)
 
@@ -252,13 +263,13 @@ class Interactions:
             indices=events.items,
             times=events.times,
             steps=events.steps if name else self.steps,
+            weights=events.values,
         )
 
     def events(self) -> Events:
-        """Return these pairs as events."""
-        return Events(
-            self.users, self.indices, self.user_ids.array, self.item_ids.array, times=self.times, steps=self.steps
-        )
+        """Return these pairs as events, their weights as values."""
+        ids = self.user_ids.array, self.item_ids.array
+        return Events(self.users, self.indices, *ids, values=self.weights, times=self.times, steps=self.steps)
 
     def cut(self, cut: Cut) -> "Interactions":
         """Return the pairs that pass; users and items without any are dropped, so the others get new indices."""
@@ -266,7 +277,7 @@ class Interactions:
             raise DataError(
                 f"cannot cut at value >= {cut.min_value:g}: interactions hold no values any more; cut when reading them"
             )
-        smaller = Interactions.from_events(cut(self.events()))
+        smaller = Interactions.from_events(cut(self.events()), weigh=self.weights is not None)
         if self.item_names is None:
             return smaller
         return smaller.with_item_names(dict(zip(self.item_ids, self.item_names, strict=True)))
@@ -283,7 +294,7 @@ class Interactions:
         )
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both hold the same pairs, ids in the same order, names and times."""
+        """Return whether both hold the same pairs, ids in the same order, names, times and weights."""
         if not isinstance(other, Interactions):
             return NotImplemented
         return (
@@ -292,8 +303,8 @@ class Interactions:
             and self.user_ids == other.user_ids
             and self.item_ids == other.item_ids
             and self.item_names == other.item_names
-            and (self.times is None) == (other.times is None)
-            and np.array_equal(() if self.times is None else self.times, () if other.times is None else other.times)
+            and _is_same_column(self.times, other.times)
+            and _is_same_column(self.weights, other.weights)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -312,6 +323,7 @@ def as_interactions(
     user: str | None = None,
     item: str | None = None,
     name: str | None = None,
+    weight: str | None = None,
     orientation: Orientation | None = None,
 ) -> Interactions:
     """Return interactions unchanged, and make them of a data frame or a matrix.
@@ -324,22 +336,22 @@ def as_interactions(
         user: The column of user ids in a data frame.
         item: The column of item ids in a data frame.
         name: The column of item names in a data frame, if it has one.
+        weight: The column of a data frame by which pairs are weighed; those of repeated pairs add up.
         orientation: "users x items" or "items x users", for a matrix.
     """
+    columns = {"user": user, "item": item, "name": name, "weight": weight}
     if isinstance(data, Interactions):
-        _refuse_options(
-            "Interactions know their users and items", user=user, item=item, name=name, orientation=orientation
-        )
+        _refuse_options("Interactions know their users and items", **columns, orientation=orientation)
         return data
     if hasattr(data, "columns"):
         _refuse_options("a data frame goes by columns", orientation=orientation)
         if user is None or item is None:
             names = ", ".join(map(quote, list(data.columns)[:12]))
             raise ArgumentError(f"a data frame needs the names of its columns, user=… and item=…, two of {names}")
-        # How often a pair occurs does not matter here.
-        return Interactions.from_frame(data, user=user, item=item, name=name, duplicates="sum")
+        options = {"name": name, "value": weight, "weigh": weight is not None}
+        return Interactions.from_frame(data, user=user, item=item, duplicates="sum", **options)  # type: ignore[arg-type]
     if sp.issparse(data) or hasattr(data, "__array__"):
-        _refuse_options("a matrix has no column names", user=user, item=item, name=name)
+        _refuse_options("a matrix has no column names", **columns)
         return _from_matrix(data, orientation)
     raise DataError(
         f"cannot learn from {type(data).__name__}; give Interactions, a pandas or polars data frame, or a scipy matrix"
@@ -360,6 +372,10 @@ def row_starts(users: NDArray[np.int32], n_users: int) -> NDArray[np.int64]:
     """Return where each user's row begins (U + 1,), for pairs (E,) that are sorted by user."""
     counts = np.bincount(users, minlength=n_users)  # (U,)
     return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
+
+
+def _is_same_column(one: NDArray[Any] | None, other: NDArray[Any] | None) -> bool:
+    return other is None if one is None else other is not None and np.array_equal(one, other)
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -422,7 +438,7 @@ def _warn_unread_column(frame: Any, user: str, item: str) -> None:
         warnings.warn(
             f"column {quote(column)} is not used, and every row counts as a positive; keep only the high values with "
             f"Interactions.from_frame(frame, user={user!r}, item={item!r}, value={column!r}, cut=Cut(min_value=…)), or "
-            "drop the column if all rows are meant; values as weights are not supported",
+            f"let pairs weigh by them with fit(…, weight={column!r}); drop the column if all rows are meant alike",
             UnreadValuesWarning,
             stacklevel=level_of_caller(),
         )
@@ -453,8 +469,8 @@ def _binary_csr(matrix: Any) -> "sp.csr_array":
     if len(values) and bool(np.any(values != values[0])):
         warnings.warn(
             f"the matrix has entries from {values.min():g} to {values.max():g}, and each above 0 counts as a positive; "
-            "keep only the high ones with e.g. matrix >= 4, or give matrix > 0 if all are meant; values as weights are "
-            "not supported",
+            "keep only the high ones with e.g. matrix >= 4, or give matrix > 0 if all are meant; to let pairs weigh by "
+            "them, give a data frame and weight=…",
             UnreadValuesWarning,
             stacklevel=level_of_caller(),
         )
@@ -506,10 +522,22 @@ def _check(data: Interactions) -> None:
     times = data.times
     if times is not None and not (times.ndim == 1 and times.dtype == np.float64 and np.isfinite(times).all()):
         raise DataError("times must be a row of finite float64")
+    weights = data.weights
+    if weights is not None and not (weights.ndim == 1 and weights.dtype == np.float64 and np.isfinite(weights).all()):
+        raise DataError("weights must be a row of finite float64")
+    if weights is not None and not (weights > 0).all():
+        raise DataError(
+            f"weights must be above 0, got {weights.min():g}; leave such pairs out, e.g. with a least value"
+        )
     for name in {type(name): name for name in data.item_names or ()}.values():
         if not isinstance(name, str | None):
             raise DataError(f"item names must be strings or None, got {quote(name)}")
-    for field, column, length in (("item_names", data.item_names, data.n_items), ("times", times, len(data))):
+    columns = (
+        ("item_names", data.item_names, data.n_items),
+        ("times", times, len(data)),
+        ("weights", weights, len(data)),
+    )
+    for field, column, length in columns:
         if column is not None and len(column) != length:
             raise DataError(f"{field} must have length {length:,}, got {len(column):,}")
 

@@ -249,6 +249,8 @@ def save_partitions(data: Interactions, path: str | PathLike[str], partitions: i
             yield PartitionRows(indptr, data.indices[places], times)
 
     check_partitions(partitions)
+    if data.weights is not None:
+        raise DataError("partitions hold no weights of pairs; prepare one file, or leave weights out")
     with atomic_folder(path) as folder:
         write_partitions(folder, divide(), data.user_ids, data.item_ids, data.item_names, data.steps)
 

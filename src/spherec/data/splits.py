@@ -216,7 +216,9 @@ def keep_known(test: Interactions, train: Interactions) -> Interactions:
     known = users[test.users] & items[test.indices]  # (E,)
     if not known.any():
         raise DataError("no test pair has a user and an item that the cut left in the train part; lower the minimum")
-    kept = Interactions.from_events(test.events().filter(known, "users and items that the train part has"))
+    kept = Interactions.from_events(
+        test.events().filter(known, "users and items that the train part has"), weigh=test.weights is not None
+    )
     names = merge_item_names(test)
     return kept.with_item_names(names) if names else kept
 
@@ -323,5 +325,6 @@ def _reindex(data: Interactions, user_ids: IdMap, item_ids: IdMap) -> Interactio
         item_ids=item_ids,
         item_names=None,
         times=None if data.times is None else data.times[order],
+        weights=None if data.weights is None else data.weights[order],
         steps=data.events().with_step("part of a given split").steps,
     )

@@ -156,6 +156,24 @@ class TwoStageDraws(Protocol):
         ...
 
 
+class FeatureProducts(Protocol):
+    """Products with the features of items. `spherec.embedding.features` has the formula."""
+
+    def add(self, rows: Tensor, index: Tensor, weights: Tensor, keep: Tensor | None = None) -> None:
+        """Add [x, 1] W of indices (m,) to raw rows (P, m, d) in place; rows where `keep` (m,) is 0 are replaced.
+
+        `weights` (P, F + 1, d) is W. Indices from I on are of users, who have no features: nothing is added.
+        """
+        ...
+
+    def learn(self, gradient: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Return the gradient (P, F + 1, d) of W, from that of the raw rows (P, m, d) that `add` added to last.
+
+        Afterwards, the gradient of rows where `keep` (m,) is 0 becomes 0, in place: they took no part.
+        """
+        ...
+
+
 class Backend(Protocol):
     """The operations whose speed decides that of training, for tensors of one kind of device."""
 
@@ -220,6 +238,14 @@ class Backend(Protocol):
         pairs. With `dial` (B,), λ of pairs, rows are (P, 2 B + N, d + 1), and the last number of an item's row is its
         reach.
         """
+        ...
+
+    def keep_rows(self, items: Tensor, steps: Tensor, always: Tensor, seed: int, left_out: int) -> Tensor:
+        """Return 1 for items (m,) whose rows take part in this step, 0 for others, by a hash of seed, step and item."""
+        ...
+
+    def features(self, numbers: Tensor) -> FeatureProducts:
+        """Return products with the features of items (I, F + 1)."""
         ...
 
     def next_batch(

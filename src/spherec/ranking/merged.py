@@ -42,6 +42,10 @@ class MergedRanker:
         """Return a ranker with the same graphs for vectors with the same items and other users."""
         return MergedRanker(self.rankers, vectors)  # they are asked for vectors, and need no users
 
+    def extend(self, vectors: DenseVectors) -> None:
+        """Return no ranker for vectors with more items: the graphs of several files take none in."""
+        del vectors
+
     def top(
         self,
         users: NDArray[np.int64],

@@ -164,6 +164,24 @@ class UsearchRanker:
         other._searching = self._searching  # the graph is the same
         return other
 
+    def extend(self, vectors: Vectors) -> "UsearchRanker | None":
+        """Return a ranker for vectors of these items and more, which are added to a copy of its graph.
+
+        None if one of them has a longer reach than all before: that changes a coordinate of every item.
+        """
+        first, reach = self.vectors.n_items, vectors.reach
+        if reach is not None and longest_reach(reach) > longest_reach(reach[:first]):
+            return None
+        index = _empty(vectors, self.config)
+        with self._searching:
+            index.load(bytes(self._index.save() or b""))
+        new = torch.arange(first, vectors.n_items, device=vectors.device)
+        rows = vectors.items(new)  # (n, D)
+        if reach is not None:
+            rows = widen_items(rows, reach[first:], longest_reach(reach))  # (n, D + 2)
+        index.add(new.cpu().numpy().astype(np.uint64), rows.cpu().numpy(), threads=torch.get_num_threads())
+        return UsearchRanker(index, vectors, self.config)
+
     def top(
         self,
         users: NDArray[np.int64],

@@ -178,6 +178,7 @@ class CML(TrainedModel):
         user: str | None = None,
         item: str | None = None,
         name: str | None = None,
+        weight: str | None = None,
         orientation: Orientation | None = None,
         item_features: Any | None = None,
         validation: float | None = None,
@@ -199,10 +200,13 @@ class CML(TrainedModel):
             user: Column of the users, for a data frame.
             item: Column of the items, for a data frame.
             name: Column of the items' names, for a data frame.
+            weight: Column by which pairs are weighed, for a data frame: counts of plays, ratings. Those of repeated
+                pairs add up. By default all pairs weigh the same.
             orientation: "users x items" or "items x users", for a matrix.
             item_features: What is known about items besides who has them: `Features`, a data frame with the ids in the
-                column `item`, or a matrix with a row for each item of the data. Items may be without features. Items
-                that only the features have are in the model, too, and are recommended by them.
+                column `item`, or a matrix with a row for each item of the data; a tuple of several is joined. Items may
+                be without features. Items that only the features have are in the model, too, and are recommended by
+                them.
             validation: Share of each user's items that is held out to choose the best epoch and to stop early; 0 trains
                 on everything for all epochs. Default: 0.05, or 0 if the learning rate follows a schedule.
             checkpoint: File to which the state of the run is written every `checkpoint_seconds` and at the end. One
@@ -223,7 +227,8 @@ class CML(TrainedModel):
         if isinstance(data, PartitionedInteractions):
             interactions = data.read() if group is None else data.hold(group.rank, group.size)
         else:
-            interactions = as_interactions(data, user=user, item=item, name=name, orientation=orientation)
+            columns = {"user": user, "item": item, "name": name, "weight": weight}
+            interactions = as_interactions(data, **columns, orientation=orientation)
         features = None
         if item_features is not None:
             features = fit_features(item_features, interactions, item)
@@ -301,7 +306,8 @@ class CML(TrainedModel):
             name: Column of the items' names, for a data frame.
             orientation: "users x items" or "items x users", for a matrix.
             item_features: Features of new items, and of known ones that changed, as the model was fitted with some; a
-                table goes through the same transformation. By default new items have none.
+                table, or a tuple of as many tables, goes through the same transformation. By default new items have
+                none.
             validation: Share of the new pairs that is held out, because no vector has seen those, to choose the best
                 epoch and to stop early. Default: 0; if `epochs` is given, as in `fit`.
             epochs: Largest number of epochs of this run. Default: as many as the new pairs need, from 3 for a handful
@@ -318,7 +324,8 @@ class CML(TrainedModel):
             if features is not None or item_features is not None:
                 described = None
                 if item_features is not None:
-                    described = transform_features(state.artifact, (item_features,), of=new)
+                    tables = item_features if isinstance(item_features, tuple) else (item_features,)
+                    described = transform_features(state.artifact, tables, of=new)
                 growth, initial, features, feature_map = continue_features(growth, state.artifact, initial, described)
             settings = state.artifact.config  # with the temperature of the first run, before and after `load`
             config, share = growth.plan(settings, epochs, validation)
@@ -379,7 +386,7 @@ class CML(TrainedModel):
         """Add items that nobody has yet, placed by their features, without training. No vector moves.
 
         The model must have been fitted with features. The new items are recommended, explained, exported and saved as
-        all others; once they have interactions, `partial_fit` learns more about them. An index in use is dropped.
+        all others; once they have interactions, `partial_fit` learns more about them. An index in use takes them in.
 
         Args:
             tables: A data frame or matrix like that of `fit`, of joined features one for each; or the `Features` that
@@ -389,10 +396,12 @@ class CML(TrainedModel):
             names: Names of the new items by their ids.
         """
         with self._writing:
-            artifact = self._state.artifact
+            state, artifact = self._state, self._state.artifact
             artifact.refuse_part("take new items")
             features = transform_features(artifact, tables, item_ids)
-            self._current = ModelState.of(add_placed_items(artifact, features, names))
+            grown = add_placed_items(artifact, features, names)
+            index = None if state.index is None else state.index.extend(grown.vectors)
+            self._current = ModelState.of(grown, index)
         return self
 
     def build_index(
@@ -434,7 +443,7 @@ class CML(TrainedModel):
         """Answer through the index in a file, or through those of all parts of the items.
 
         `recommend`, `recommend_for` and `similar_items` use it. Scores stay the same; an item may be missed. `fit` and
-        `partial_fit` drop the index.
+        `partial_fit` drop the index; after `add_items`, the file is that of fewer items, and must be written again.
 
         Args:
             path: The index of this model's items, as `build_index` or `spherec export` wrote it; None drops the index

@@ -22,9 +22,11 @@ _WITHOUT = "the model was trained without item features, so it cannot place item
 
 
 def fit_features(content: Any, data: Interactions, item: str | None) -> Features:
-    """Return the features that `fit` is given: `Features`, a data frame with the ids in `item`, or a matrix."""
+    """Return the features that `fit` is given: `Features`, a frame with the ids in `item`, a matrix, or several."""
     if isinstance(content, Features):
         return content
+    if isinstance(content, tuple):
+        return Features.join(*(fit_features(one, data, item) for one in content))
     if hasattr(content, "columns"):
         if item is None or item not in content.columns:
             shown = ", ".join(map(quote, list(content.columns)[:12]))
@@ -93,6 +95,10 @@ def extend_items(data: Interactions, item_ids: Iterable[Hashable], names: Mappin
 
 def add_placed_items(artifact: Artifact, features: Features, names: Mapping[Any, str] | None) -> Artifact:
     """Return the model with new items at the places that their features give them; nothing else moves."""
+    if names is not None and not isinstance(names, Mapping):
+        raise ArgumentError(
+            f"names must be a mapping of ids to names, got {type(names).__name__}; give dict(zip(ids, names))"
+        )
     known, learned, data, config = artifact.features, artifact.feature_map, artifact.data, artifact.config
     if known is None or learned is None:
         raise ArgumentError(_WITHOUT)
@@ -122,13 +128,7 @@ def add_placed_items(artifact: Artifact, features: Features, names: Mapping[Any,
         data=grown,
         checksum=None,
         stored_fold_in=stored,
-        features=Features(
-            grown.item_ids,
-            np.concatenate((known.matrix, features.matrix)),
-            np.concatenate((known.known, features.known)),
-            known.transformation,
-            (*known.left_out, *features.left_out),
-        ),
+        features=known.append(features, grown.item_ids),
         feature_map=FeatureMap(learned.weights, lengths),
     )
 

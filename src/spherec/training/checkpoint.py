@@ -274,6 +274,8 @@ def fingerprint(
     content = {}
     if features is not None:
         content["features"] = f"{features.n_features} numbers, checksum {checksum(features.matrix, features.known)}"
+    if data.weights is not None:
+        content["weights"] = f"checksum {checksum(data.weights)}"
     return {
         **settings,
         **content,

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from spherec import rng
+from spherec.data.events import pair_keys
 from spherec.data.features import Features
 from spherec.data.interactions import Interactions
 from spherec.data.partitions import HeldInteractions
@@ -91,9 +92,9 @@ class Run:
         self.held = LiveVectors(table, config, initial.n_items, device)  # of this process; without a share, all
         self.share = share
         self._weights = _weigh_users(train, config.balance, device, share) if config.balance else None  # (U,)
-        task = GradientTask(
-            train.n_items, config.constraint, config.sampler.shared, weighted=bool(config.balance), reach=config.reach
-        )
+        self._pair_weights = None if train.weights is None else PairWeights(train, device)
+        weighted = self._weights is not None or self._pair_weights is not None
+        task = GradientTask(train.n_items, config.constraint, config.sampler.shared, weighted, reach=config.reach)
         is_penalised = config.covariance or config.spread_out
         self._fused = None if is_penalised else config.loss.fused_gradient(task, backend(device))
         # Sums over this epoch: the loss, pairs with something to learn from, places without a negative.
@@ -123,10 +124,14 @@ class Run:
                 self._check_negatives(negatives, len(users))
             if self._drawable is not None:  # as negatives, items that nobody can have yet would be pushed away
                 negatives = replace(negatives, valid=negatives.valid & self._drawable[negatives.items])
+            weights = None if self._weights is None else self._weights[users]  # (B,)
+            if self._pair_weights is not None:
+                of_pairs = self._pair_weights.look_up(users, positives)  # (B,)
+                weights = of_pairs if weights is None else weights * of_pairs
             return DrawnBatch(
                 numbers=torch.cat((of_users, positives, negatives.items.reshape(-1))),
                 negatives=negatives,
-                weights=None if self._weights is None else self._weights[users],
+                weights=weights,
                 dial=draw_dial(len(users), self.generator) if self.config.reach else None,
             )
 
@@ -443,6 +448,23 @@ def _start_features(
         seed=config.seed,
         planned=planned,
     )
+
+
+class PairWeights:
+    """Weights of pairs: ln(1 + w) for the weight w in the data, 1 on average over the pairs of each user."""
+
+    def __init__(self, train: Interactions, device: torch.device) -> None:
+        assert train.weights is not None
+        users, weights = train.users, np.log1p(train.weights)  # (E,), (E,)
+        mean = np.bincount(users, weights, train.n_users) / np.maximum(train.items_per_user, 1)  # (U,)
+        self._n_items = train.n_items
+        # (E,) ascending, because users and the items of each are
+        self._keys = torch.tensor(pair_keys(users, train.indices, train.n_items), device=device)
+        self._weights = torch.tensor(weights / mean[users], dtype=torch.float32, device=device)  # (E,)
+
+    def look_up(self, users: Tensor, items: Tensor) -> Tensor:
+        """Return the weights (B,) of pairs of users (B,) and items (B,)."""
+        return self._weights[torch.searchsorted(self._keys, users * self._n_items + items)]
 
 
 def _weigh_users(train: Interactions, balance: float, device: torch.device, share: Share | None) -> Tensor:

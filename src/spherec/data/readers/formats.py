@@ -164,6 +164,7 @@ def read(
     duplicates: Duplicates | None = None,
     cut: Cut | None = None,
     items: str | PathLike[str] | Iterable[Hashable] | None = None,
+    weigh: bool = False,
     max_unpacked: float | None = None,
     progress: ReadProgress | None = None,
 ) -> Interactions:
@@ -197,6 +198,7 @@ def read(
         cut: Which events count, e.g. `Cut(min_value=4, min_per_user=20)`; by default all.
         items: The ids of all items, or a file with them (a table, item names, or one id a line): items that nobody
             has are then kept, too.
+        weigh: Keep the ratings or counts, and weigh pairs by them in training.
         max_unpacked: The largest unpacked size in GB; by default 200 times the size of the file.
         progress: Called with the bytes read so far and in all.
 
@@ -215,7 +217,7 @@ def read(
         max_unpacked=max_unpacked,
     )
     files = list_files(path)
-    data = read_interactions(files, reading, duplicates=duplicates, cut=cut, items=items)
+    data = read_interactions(files, reading, duplicates=duplicates, cut=cut, items=items, weigh=weigh)
     if name is None:
         return data
     from spherec.data.readers.names import read_names_inside  # imports this file
@@ -230,6 +232,7 @@ def read_interactions(
     duplicates: Duplicates | None = None,
     cut: Cut | None = None,
     items: str | PathLike[str] | Iterable[Hashable] | None = None,
+    weigh: bool = False,
     on_unread: Callable[[str], None] | None = None,
     on_uncut: Callable[[float, float], None] | None = None,
     on_merged: Callable[[int], None] | None = None,
@@ -242,6 +245,7 @@ def read_interactions(
         duplicates: How repeated pairs are merged; by default as the format or the values suggest.
         cut: Which events count; by default all.
         items: All items, as ids or as a file of them; see `read`.
+        weigh: Keep ratings or counts, to weigh pairs by them in training.
         on_uncut: Called, instead of an `UncutValuesWarning`, with the lowest and the highest rating or count, if the
             format has them, but no least value was asked for.
         on_unread: Called, instead of an `UnreadValuesWarning`, with the column of ratings or counts that a table has,
@@ -264,6 +268,8 @@ def read_interactions(
             data = PartitionedInteractions.open(path).read()
         else:
             data = Interactions.load(path, max_unpacked=reading.max_unpacked)
+        if weigh and data.weights is None:
+            raise DataError(f"{path} was prepared without weights; prepare it again, with weigh=True")
         return data if cut == Cut() else data.cut(cut)
     refuse_without_polars()
     all_items = None if items is None else _list_items(items)  # first: it fails sooner
@@ -275,7 +281,7 @@ def read_interactions(
         events = events.with_items(all_items)
     rule = duplicates or FORMATS[reading.format].duplicates
     rows, has_values = len(events), events.values is not None
-    uncut = events.values if chosen_value is None and cut.min_value is None else None
+    uncut = events.values if chosen_value is None and cut.min_value is None and not weigh else None
     try:
         events = events.merge(rule if rule or on_merged is None else events.default_duplicates)
         if rule is None and on_merged is not None and len(events) < rows:
@@ -289,7 +295,9 @@ def read_interactions(
         (on_unread or _warn_unread(path))(events.unread_value)
     if uncut is not None and (lowest := float(uncut.min())) < (highest := float(uncut.max())):
         (on_uncut or _warn_uncut(path))(lowest, highest)
-    return Interactions.from_events(events)
+    if weigh and events.values is None:
+        raise DataError(f"{path} has no values to weigh pairs by; name their column with value")
+    return Interactions.from_events(events, weigh=weigh)
 
 
 def read_events(path: Paths, reading: Reading) -> Events:

@@ -22,7 +22,7 @@ from spherec.data.archive import is_archive, is_scipy_archive, read_array
 from spherec.data.feature_columns import CountsColumn, Kind
 from spherec.data.features import Features
 from spherec.data.readers.formats import FORMATS, detect_format, refuse_without_polars
-from spherec.data.readers.names import read_item_ids, recognise_item_table
+from spherec.data.readers.names import list_keys, read_item_ids, recognise_item_table
 from spherec.data.readers.options import Reading
 from spherec.errors import ArgumentError, DataError, quote
 
@@ -125,6 +125,23 @@ def read_item_columns(path: str | PathLike[str]) -> tuple[list[str], dict[str, l
     frame = frame.drop_nulls(column)
     cells = {name: [None if cell == "" else cell for cell in frame[name].to_list()] for name in frame.columns}
     return [str(one) for one in cells.pop(column)], cells
+
+
+def list_columns(path: str | PathLike[str]) -> list[str]:
+    """Return the names of the columns of a table of items; none for lists, matrices and files of `Features.save`."""
+    from spherec.data.readers import delimited, parquet, streaming
+
+    path = Path(path)
+    known = "features" if is_archive(path) else _find_format(path, Reading())
+    if known == "parquet":
+        return parquet.column_names(path)
+    if known not in ("delimited", "json-lines"):
+        return []
+    lines = streaming.first_lines(path)
+    if known == "json-lines":
+        return list_keys(lines)
+    first = lines[0] if lines else ""
+    return max((delimited.split_fields(first, separator, Reading()) for separator in delimited.SEPARATORS), key=len)
 
 
 def to_item_frame(item: str, ids: Sequence[Hashable], rows: Sequence[Mapping[str, Any]]) -> "pl.DataFrame":

@@ -164,7 +164,7 @@ def _recognise_table(
             return _headless(path, reading, first, "|", encoding), "id", "name"
         if reading.format == "json-lines" or re.match(r'\s*\{\s*"', first):
             reading = replace(reading, format="json-lines")
-            candidates = [_keys(lines)]
+            candidates = [list_keys(lines)]
         elif reading.header:
             candidates = [list(reading.header)]
         else:
@@ -197,7 +197,8 @@ def _id_columns(columns: Sequence[str]) -> list[str]:
     return remapped or recognition.item_column(columns) or recognition.find_columns(columns, _ID_NAMES)
 
 
-def _keys(lines: list[str]) -> list[str]:
+def list_keys(lines: list[str]) -> list[str]:
+    """Return the keys of the first objects among lines of JSON."""
     keys: dict[str, None] = {}
     for line in lines[:100]:
         try:

@@ -15,6 +15,9 @@ from spherec.experiments.trial import FittedModel, raise_if_interrupted
 from spherec.geometry import DenseVectors
 from spherec.training import Training, train
 
+FEATURED = "+features"
+"""Ending of the name of a preset that learns from features."""
+
 
 class FeaturedModel(OurModel):
     """A config that runs to its end, such as a preset's, with features of the items.
@@ -30,7 +33,7 @@ class FeaturedModel(OurModel):
             raise ArgumentError(
                 "FeaturedModel needs a learning rate with a schedule, as in accurate, balanced and niche"
             )
-        super().__init__(f"{name}+features", config, {})
+        super().__init__(f"{name}{FEATURED}", config, {})
         self.features = features
 
     @property

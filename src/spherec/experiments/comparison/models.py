@@ -2,10 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 
+from spherec.data.features import Features
 from spherec.errors import ArgumentError, quote, suggest
 from spherec.experiments.comparison.base import ComparedModel, Peer, UserPeer
 from spherec.experiments.comparison.chebycf import ChebyCf
+from spherec.experiments.comparison.content_knn import ContentKnn
 from spherec.experiments.comparison.ease import Ease
+from spherec.experiments.comparison.featured import FEATURED, FeaturedModel
 from spherec.experiments.comparison.gf_cf import GfCf
 from spherec.experiments.comparison.implicit_peers import Als, Bpr, Knn
 from spherec.experiments.comparison.most_popular import MostPopular
@@ -21,9 +24,10 @@ PEERS: Mapping[str, ComparedModel] = {
 _OURS = ("accurate", "fast", "balanced", "niche")
 
 
-def default_models() -> list[str]:
-    """Return the names of our presets for everyday use and of all built-in peers."""
-    return [*_OURS, *PEERS]
+def default_models(features: Features | None = None) -> list[str]:
+    """Return the names of our presets for everyday use and of all built-in peers, also of those that need features."""
+    with_features = [] if features is None else [f"accurate{FEATURED}", ContentKnn.name]
+    return [*_OURS, *PEERS, *with_features]
 
 
 def known_models() -> list[str]:
@@ -31,13 +35,17 @@ def known_models() -> list[str]:
     return [*PRESETS, *PEERS]
 
 
-def find_models(models: Iterable[object]) -> list[ComparedModel]:
-    """Return the models, each once. They are names, configs of spherec (`Training` or `CML`), or peers of your own."""
+def find_models(models: Iterable[object], features: Features | None = None) -> list[ComparedModel]:
+    """Return the models, each once. They are names, configs of spherec (`Training` or `CML`), or peers of your own.
+
+    With features of items, "accurate+features" and other presets with a schedule learn from them, and "content-knn" is
+    content alone.
+    """
     if isinstance(models, str):
         raise ArgumentError(f"models must be a list of names, got {quote(models)}; give [{quote(models)}]")
     found: dict[str, ComparedModel] = {}
     for model in models:
-        one = _find_model(model)
+        one = _find_model(model, features)
         if one.name in found and not isinstance(model, str):
             raise ArgumentError(f"two models are called {quote(one.name)}; give one of them another name")
         found[one.name] = one
@@ -46,11 +54,18 @@ def find_models(models: Iterable[object]) -> list[ComparedModel]:
     return list(found.values())
 
 
-def _find_model(model: object) -> ComparedModel:
+def _find_model(model: object, features: Features | None) -> ComparedModel:
     if isinstance(model, ComparedModel):
         return model
     if isinstance(model, str):
         known = known_models()
+        preset = model.removesuffix(FEATURED)
+        if model == ContentKnn.name or (preset != model and preset in PRESETS):
+            if features is None:
+                raise ArgumentError(f"{model} needs item features; give some, or leave it out")
+            if model == ContentKnn.name:
+                return ContentKnn(features)
+            return FeaturedModel(preset, PRESETS[preset].training, features)
         if model not in known:
             raise ArgumentError(
                 f"there is no model called {quote(model)}{suggest(model, known)}; there are {', '.join(known)}"

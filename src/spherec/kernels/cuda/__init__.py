@@ -2,6 +2,7 @@
 
 from spherec.kernels.cuda.adam import CudaRows, scale_to_unit
 from spherec.kernels.cuda.batch import next_batch
+from spherec.kernels.cuda.features import CudaFeatures, keep_rows
 from spherec.kernels.cuda.hinge import hinge_gradient
 from spherec.kernels.cuda.negatives import CudaLaw, CudaMembership, CudaTwoStage
 from spherec.kernels.cuda.softmin import softmin_gradient
@@ -17,4 +18,6 @@ class CudaBackend:
     two_stage = CudaTwoStage
     hinge_gradient = staticmethod(hinge_gradient)
     softmin_gradient = staticmethod(softmin_gradient)
+    keep_rows = staticmethod(keep_rows)
+    features = CudaFeatures
     next_batch = staticmethod(next_batch)

@@ -65,14 +65,14 @@ def softmin_gradient(
     _prepare[(count, parts)](
         rows, weights, dial, vectors, weighted, near, reach, *sizes, **by_row, PADDED=padded, WIDER=wider
     )
-    similarity = _multiply(users, negatives.mT)  # (P, B, N)
+    similarity = multiply_halves(users, negatives.mT)  # (P, B, N)
     _share[(pairs, parts)](
         similarity, near, reach, valid.contiguous(), log_q, weights, dial, shares, pulls, of_pairs,
         float(temperature), float(gamma), math.log(n_items), pairs, pool, stride,
         BLOCK=at_once, num_warps=max(1, min(8, at_once // 256)),
     )  # fmt: skip
-    pulled = _multiply(shares[..., :pool], negatives)  # (P, B, padded)
-    pushed = _multiply(shares[..., :pool].mT, weighted)  # (P, N, wider)
+    pulled = multiply_halves(shares[..., :pool], negatives)  # (P, B, padded)
+    pushed = multiply_halves(shares[..., :pool].mT, weighted)  # (P, N, wider)
     _finish[(count, parts)](
         rows, weights, dial, near, pulls, pulled, pushed, gradient, float(temperature), *sizes, **by_row,
         PADDED=padded, WIDER=wider,
@@ -80,7 +80,7 @@ def softmin_gradient(
     return gradient, of_pairs
 
 
-def _multiply(one: Tensor, other: Tensor) -> Tensor:
+def multiply_halves(one: Tensor, other: Tensor) -> Tensor:
     """Return the products (P, m, n) of float16 matrices (P, m, d) and (P, d, n) in float32."""
     if one.is_cuda:
         return torch.bmm(one, other, out_dtype=torch.float32)

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from spherec.geometry import unit
 from spherec.kernels.reference.adam import ReferenceRows
+from spherec.kernels.reference.features import ReferenceFeatures, keep_rows
 from spherec.kernels.reference.hinge import hinge_gradient
 from spherec.kernels.reference.negatives import ReferenceLaw, ReferenceMembership, ReferenceTwoStage
 from spherec.kernels.reference.softmin import softmin_gradient
@@ -19,6 +20,8 @@ class ReferenceBackend:
     two_stage = ReferenceTwoStage
     hinge_gradient = staticmethod(hinge_gradient)
     softmin_gradient = staticmethod(softmin_gradient)
+    keep_rows = staticmethod(keep_rows)
+    features = ReferenceFeatures
 
     def unit(self, rows: Tensor) -> Tensor:
         """Scale rows (…, D) to length 1 in place."""

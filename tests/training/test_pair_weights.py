@@ -1,0 +1,127 @@
+"""Weights of pairs: from columns and files, through splits, into the loss."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import spherec
+from spherec import Cut, Interactions, splits
+from spherec.errors import ArgumentError, DataError
+from spherec.losses import Hinge, Softmin
+from spherec.sampling import Popularity
+from spherec.training import train
+from spherec.training.step import PairWeights, Run
+from tests.sampling.checks import CPU
+from tests.training.runs import DATA, QUICK, same, trained
+
+PLAYS = pd.DataFrame(
+    {"user": ["a", "a", "b", "b", "b", "c"], "item": ["x", "y", "x", "y", "z", "z"], "plays": [1, 100, 5, 5, 5, 3]}
+)
+
+
+def weighed(data=DATA, seed=0):
+    weights = np.random.default_rng(seed).integers(1, 500, len(data)).astype(float)
+    return replace(data, weights=weights)
+
+
+def test_weights_come_from_a_column_and_go_with_their_pairs(tmp_path):
+    data = Interactions.from_frame(PLAYS, user="user", item="item", value="plays", weigh=True)
+    assert data.weights.tolist() == PLAYS.plays.tolist()
+    assert Interactions.from_frame(PLAYS, user="user", item="item", value="plays").weights is None
+    assert data.filter(np.arange(6) % 2 == 1).weights.tolist() == [100, 5, 3]
+    assert data.cut(Cut(min_per_user=2)).weights.tolist() == [1, 100, 5, 5, 5]
+    data.save(tmp_path / "plays.npz")
+    loaded = Interactions.load(tmp_path / "plays.npz")
+    assert loaded == data
+    assert loaded != replace(data, weights=None)
+    fold = splits.ratio(weighed(), 0.3)
+    keys = {
+        (user, item): weight for user, item, weight in zip(DATA.users, DATA.indices, weighed().weights, strict=True)
+    }
+    for part in (fold.train, fold.test):
+        assert [keys[pair] for pair in zip(part.users, part.indices, strict=True)] == part.weights.tolist()
+
+
+def test_a_file_with_counts_gives_weights(tmp_path):
+    path = tmp_path / "plays.csv"
+    PLAYS.to_csv(path, index=False)
+    assert spherec.read(path, value="plays", weigh=True).weights.tolist() == PLAYS.plays.tolist()
+    PLAYS[["user", "item"]].to_csv(path, index=False)
+    with pytest.raises(DataError, match="has no values to weigh pairs by"):
+        spherec.read(path, weigh=True)
+
+
+def test_pairs_of_each_user_weigh_1_on_average():
+    data = weighed()
+    weights = PairWeights(data, CPU).look_up(*(torch.tensor(column).long() for column in (data.users, data.indices)))
+    for user in range(data.n_users):
+        own = slice(data.indptr[user], data.indptr[user + 1])
+        expected = [np.log(1 + weight) for weight in data.weights[own]]
+        np.testing.assert_allclose(weights[own], np.array(expected) / np.mean(expected), rtol=1e-6)
+
+
+@pytest.mark.parametrize("balance", [0.0, 0.5])
+@pytest.mark.parametrize(
+    "settings",
+    [{"loss": Hinge()}, {"loss": Softmin(0.2), "sampler": Popularity(9, shared=True)}],
+    ids=["hinge", "softmin"],
+)
+def test_the_loss_of_a_pair_is_multiplied_by_its_weight(settings, balance):
+    data, config = weighed(), replace(QUICK, balance=balance, **settings)
+    first = spherec.geometry.DenseVectors.random(
+        data.n_users, data.n_items, config.dim, torch.Generator().manual_seed(0)
+    )
+    users, items = (torch.tensor(column[:16].copy()).long() for column in (data.users, data.indices))
+    plain, with_weights = (Run(given, config, first) for given in (DATA, data))
+    batches = [run.draw(users, items) for run in (plain, with_weights)]
+    assert torch.equal(batches[0].numbers, batches[1].numbers)
+    of_pairs = PairWeights(data, CPU).look_up(users, items)
+    before = torch.ones(16) if batches[0].weights is None else batches[0].weights
+    torch.testing.assert_close(batches[1].weights, before * of_pairs)
+    rows = with_weights.embedding.training_rows(batches[1].numbers, 16)
+    fused, _ = with_weights._gradient(rows, *batches[1][1:])
+    slow, _ = with_weights._by_autograd(rows[0].clone(), *batches[1][1:])
+    torch.testing.assert_close(fused[0], slow, rtol=1e-3, atol=1e-4)
+
+
+def test_equal_weights_change_nothing_and_others_do():
+    plain = train(DATA, QUICK, device=CPU)
+    equal = train(replace(DATA, weights=np.full(len(DATA), 7.0)), QUICK, device=CPU)
+    torch.testing.assert_close(plain.vectors.item_table, equal.vectors.item_table, rtol=1e-4, atol=1e-4)
+    assert not same(plain.vectors, train(weighed(), QUICK, device=CPU).vectors)
+
+
+def test_a_run_with_other_weights_is_another_run(tmp_path):
+    path = tmp_path / "run.checkpoint"
+    trained(data=weighed(), epochs=1, checkpoint=path)
+    for other in (DATA, weighed(seed=1)):
+        with pytest.raises(DataError, match="another run: its weights"):
+            trained(data=other, checkpoint=path, resume=True)
+
+
+def test_fit_takes_a_column():
+    settings = {"dim": 8, "epochs": 2, "device": "cpu"}
+    plain = spherec.CML(**settings).fit(PLAYS[["user", "item"]], user="user", item="item", validation=0)
+    model = spherec.CML(**settings).fit(PLAYS, user="user", item="item", weight="plays", validation=0)
+    assert not same(plain.vectors, model.vectors)
+    assert model.data.weights is None  # they are of training alone
+    twice = pd.concat((PLAYS, PLAYS))
+    doubled = spherec.CML(**settings).fit(twice, user="user", item="item", weight="plays", validation=0)
+    assert doubled.data == model.data
+
+
+def test_wrong_weights_are_one_sentence():
+    for wrong in (0, -1):
+        with pytest.raises(DataError, match=f"weights must be above 0, got {wrong}"):
+            Interactions.from_frame(PLAYS.assign(plays=wrong), user="user", item="item", value="plays", weigh=True)
+    with pytest.raises(ArgumentError, match="no values to weigh pairs by"):
+        Interactions.from_pairs(PLAYS.user, PLAYS.item, weigh=True)
+    with pytest.raises(DataError, match="weights must have length"):
+        replace(DATA, weights=np.ones(3))
+    with pytest.raises(ArgumentError, match="leave out weight"):
+        spherec.CML(device="cpu").fit(DATA, weight="plays")
+    with pytest.raises(DataError, match="partitions hold no weights"):
+        spherec.data.partitions.save_partitions(weighed(), "nowhere", 2)
