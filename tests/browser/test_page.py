@@ -193,6 +193,16 @@ def test_ids_with_odd_characters(visit, serve):
     page.wait_for_function("n => document.querySelectorAll('.history .plain li').length === n", arg=3)
 
 
+def test_long_ids_stay_in_their_place(visit, settled, serve):
+    long = ["x" * 400, *(f"i{n}" for n in range(20))]
+    page = settled(visit(f"#item={long[0]}", at=serve(model_of(small(items=long)))[0], size=(375, 700)))
+    assert page.evaluate("document.getElementById('panel').scrollWidth") <= 375
+    assert long[0] not in page.inner_text(".detail"), "an id without a name is said once"
+    page.goto(page.url.split("#")[0] + "#item=i1")
+    page.wait_for_selector("h1:has-text('i1')")
+    assert max(one.bounding_box()["height"] for one in page.locator(".entry").all()) < 160
+
+
 def test_ids_that_are_numbers(visit, serve):
     numbers = model_of(small(users=list(range(12)), items=list(range(100, 130))), mainstream=0.4)
     page = visit("#reader=101,102", at=serve(numbers)[0])

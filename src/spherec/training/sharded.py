@@ -64,8 +64,8 @@ class PartitionedBatches(SharedBatches):
         partition = data.partition_of_pairs()  # (e,)
         order = np.argsort(partition, kind="stable") if data.n_partitions > share.group.size else slice(None)
         device = run.vectors.device
-        columns = (torch.tensor(column[order], device=device) for column in (data.users, data.indices))
-        super().__init__(run, tuple(columns), share)  # type: ignore[arg-type]
+        users, items = (torch.tensor(column[order], device=device) for column in (data.users, data.indices))  # (e,)
+        super().__init__(run, (users, items), share)
         self._sizes: list[int] = data.totals.partition_sizes.tolist()
         self._own = range(share.group.rank, data.n_partitions, share.group.size)
 

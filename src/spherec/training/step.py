@@ -272,11 +272,10 @@ class Batches:
         users, positives = (column[batch].long() for column in self._pairs)
         return len(batch), self._run.step(users, positives)
 
-    def _shuffle(self, n: int, *epoch: int) -> Tensor:
-        """Return the order (n,) of n pairs in an epoch."""
-        return rng.permutation(
-            n, rng.torch_stream(self._run.config.seed, "shuffle", *epoch, device=self._pairs[0].device)
-        )
+    def _shuffle(self, n: int, epoch: int, *partition: int) -> Tensor:
+        """Return the order (n,) of n pairs in an epoch: of all, or of those of a partition."""
+        seed, device = self._run.config.seed, self._pairs[0].device
+        return rng.permutation(n, rng.torch_stream(seed, "shuffle", epoch, *partition, device=device))
 
 
 @dataclass(frozen=True)

@@ -200,7 +200,7 @@ async function showItem({ item: id }) {
       .map(([name, value]) => [make("dt", {}, name), make("dd", {}, String(value))]);
     show(
       nameOf(item),
-      heading("Item", nameParts(item), `${count(item.users, "user")} · ${item.id}`),
+      heading("Item", nameParts(item), count(item.users, "user") + (item.name === null ? "" : ` · ${item.id}`)),
       columns.length ? make("dl", { class: "columns" }, columns.flat()) : null,
       make("p", { class: "actions" }, isIn ? make("a", { href: `#reader=${reader.map(encodeURIComponent).join(",")}` },
         "It is in your reader: see the list") : add),
