@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 import torch
 
 import spherec
@@ -211,8 +212,6 @@ def test_what_fit_takes(features):
     frame = BOOKS.set_index("isbn").loc[list(data.item_ids)].reset_index()
     matrix = np.eye(4)[[GENRES.index(genre) for genre in frame.genre]]
     if features == "sparse":
-        import scipy.sparse as sp
-
         matrix = sp.csr_array(matrix)
     model = spherec.CML(**SETTINGS, device="cpu")
     if features == "polars":
@@ -378,6 +377,25 @@ def test_one_wrong_number_does_not_put_an_item_first(model):
     before = model.vectors.item_reach
     model.add_items(pd.DataFrame([{**book(200), "year": 20240}]))
     assert before.amin() <= model.vectors.item_reach[-1].amin() <= model.vectors.item_reach[-1].amax() <= before.amax()
+
+
+def test_the_mean_of_the_reach_in_subspaces_stays_within_that_of_the_model():
+    model = fitted(subspace_dim=4)
+    before = model.vectors.item_reach.mean(1)
+    model.add_items(pd.DataFrame([book(99) | {"year": 20240}, book(98) | {"year": -20240}]))
+    added = model.vectors.item_reach[-2:].mean(1)
+    assert (added <= before.max() + 1e-6).all()
+    assert (added >= before.min() - 1e-6).all()
+
+
+def test_words_of_a_sparse_matrix_that_are_not_known_are_named():
+    matrix = sp.csr_array(np.eye(20)[np.arange(40) % 19])  # nobody has the last column
+    model = spherec.CML(**{**SETTINGS, "dim": 8, "epochs": 1, "device": "cpu"})
+    model.fit(sp.csr_array(np.ones((5, 40))), orientation="users x items", item_features=matrix)
+    row = np.zeros((1, 20))
+    row[0, [0, 19]] = 1
+    with pytest.warns(UnknownContentWarning, match=r"unknown words \(1\)"):
+        model.add_items(sp.csr_array(row), item_ids=[40])
 
 
 def test_numbers_that_no_vector_can_have_are_refused(model):

@@ -10,6 +10,7 @@ import torch
 import spherec
 from spherec import Cut, Interactions, splits
 from spherec.errors import ArgumentError, DataError
+from spherec.experiments.store import data_id
 from spherec.losses import Hinge, Softmin
 from spherec.sampling import Popularity
 from spherec.training import train
@@ -52,6 +53,24 @@ def test_a_file_with_counts_gives_weights(tmp_path):
     PLAYS[["user", "item"]].to_csv(path, index=False)
     with pytest.raises(DataError, match="has no values to weigh pairs by"):
         spherec.read(path, weigh=True)
+
+
+def test_counts_of_repeated_pairs_add_up(tmp_path):
+    path = tmp_path / "plays.csv"
+    path.write_text("user,item,plays\na,x,900\na,x,1\na,y,5\nb,x,3\n")
+    assert spherec.read(path, value="plays", weigh=True).weights.tolist() == [901, 5, 3]
+    with pytest.raises(DataError, match="has no values to weigh pairs by"):  # not the number of rows
+        spherec.read(path, weigh=True)
+
+
+def test_a_cut_by_value_takes_weights_as_values():
+    assert weighed().cut(Cut(min_value=float(np.median(weighed().weights)))).weights.min() >= np.median(
+        weighed().weights
+    )
+
+
+def test_records_with_and_without_weights_are_told_apart():
+    assert data_id(weighed()) != data_id(DATA)
 
 
 def test_pairs_of_each_user_weigh_1_on_average():

@@ -308,10 +308,12 @@ class CountsColumn(_BagColumn):
 
     def encode(self, cells: "sp.csr_array[np.float32]") -> Encoded:
         """Return rows of counts (n, n_columns) as numbers."""
-        numbers, known = self._encode_counts(sp.csr_array(cells[:, self.kept]))
+        kept = sp.csr_array(cells[:, self.kept])
+        numbers, known = self._encode_counts(kept)
         empty = np.diff(cells.indptr) == 0
         left_out = _count(f"{self.name}: missing", empty) + _count(f"{self.name}: no known word", ~known & ~empty)
-        return Encoded(numbers, known, left_out)
+        unknown = cells.nnz - kept.nnz
+        return Encoded(numbers, known, left_out, ((f"{self.name}: unknown words", unknown),) if unknown else ())
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the fitted state."""

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from spherec.data.archive import read_archive, write_archive
+from spherec.data.archive import checksum, read_archive, write_archive
 from spherec.data.feature_columns import (
     COLUMNS,
     CountsColumn,
@@ -166,6 +166,11 @@ class Features:
             view = getattr(self, name).view()
             view.setflags(write=False)
             object.__setattr__(self, name, view)
+
+    @property
+    def fingerprint(self) -> str:
+        """A checksum of whose features these are, and what they are."""
+        return checksum(self.matrix, self.known, *encode_ids(self.item_ids, "ids").values())
 
     @classmethod
     def from_frame(

@@ -273,7 +273,7 @@ class Interactions:
 
     def cut(self, cut: Cut) -> "Interactions":
         """Return the pairs that pass; users and items without any are dropped, so the others get new indices."""
-        if cut.min_value is not None:
+        if cut.min_value is not None and self.weights is None:
             raise DataError(
                 f"cannot cut at value >= {cut.min_value:g}: interactions hold no values any more; cut when reading them"
             )

@@ -128,7 +128,8 @@ class RecordFile(Generic[_Record]):
 
 def data_id(data: Interactions) -> str:
     """Return a text that tells data sets apart in records."""
-    return f"{data.n_users} users, {data.n_items} items, {checksum(data.indptr, data.indices)}"
+    weighed = "" if data.weights is None else f", weights {checksum(data.weights)}"
+    return f"{data.n_users} users, {data.n_items} items, {checksum(data.indptr, data.indices)}{weighed}"
 
 
 # --- Older lines -----------------------------------------------------------------------------------------------------

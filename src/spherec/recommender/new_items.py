@@ -159,7 +159,9 @@ def place_described(artifact: Artifact, numbers: NDArray[np.float32], item_ids: 
         raise DataError(f"numbers of {enumerate_ids(strange)} are far beyond those of training; correct them")
     if reach is not None:
         old = reach / artifact.config.loss.distance_scale  # (I, P)
-        rows[..., -1] = rows[..., -1].clamp(old.amin(0), old.amax(0))
+        clamped = rows[..., -1].clamp(old.amin(0), old.amax(0))  # (n, P)
+        mean, means = clamped.mean(1), old.mean(1)  # (n,), (I,) what counts in a list
+        rows[..., -1] = clamped + (mean.clamp(means.min(), means.max()) - mean)[:, None]
     return rows
 
 

@@ -243,7 +243,9 @@ class Service:
         if not self.options.writable:
             raise ForbiddenError("this server does not add items; start it with --writable")
         if self.options.index is not None:
-            raise ArgumentError("an index takes no new items; add them with model.add_items, and build it anew")
+            raise ArgumentError(
+                "a server with an index takes no new items; add them with spherec add-items, and build it anew"
+            )
         self._check_count("items", len(body.items), self.options.max_ids)
         try:
             async with self._adding:

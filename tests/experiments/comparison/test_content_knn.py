@@ -50,6 +50,8 @@ def test_it_takes_part_in_a_comparison(tmp_path):
     assert {row.model for row in rows} == {"content-knn", "most-popular"}
     other = Features.from_matrix(ROWS + 1)
     assert ContentKnn(features).fixed != ContentKnn(other).fixed
+    shifted = Features.from_matrix(ROWS, np.roll(np.arange(len(ROWS)), 1))
+    assert ContentKnn(features).fixed != ContentKnn(shifted).fixed
 
 
 def test_a_preset_with_features_takes_part_in_a_comparison(tmp_path):

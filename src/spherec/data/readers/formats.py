@@ -279,8 +279,10 @@ def read_interactions(
     events = _read_all(files, readings)
     if all_items is not None:
         events = events.with_items(all_items)
-    rule = duplicates or FORMATS[reading.format].duplicates
+    rule = duplicates or FORMATS[reading.format].duplicates or ("sum" if weigh else None)
     rows, has_values = len(events), events.values is not None
+    if weigh and not has_values:
+        raise DataError(f"{path} has no values to weigh pairs by; name their column (value, or --value-column)")
     uncut = events.values if chosen_value is None and cut.min_value is None and not weigh else None
     try:
         events = events.merge(rule if rule or on_merged is None else events.default_duplicates)
@@ -295,8 +297,6 @@ def read_interactions(
         (on_unread or _warn_unread(path))(events.unread_value)
     if uncut is not None and (lowest := float(uncut.min())) < (highest := float(uncut.max())):
         (on_uncut or _warn_uncut(path))(lowest, highest)
-    if weigh and events.values is None:
-        raise DataError(f"{path} has no values to weigh pairs by; name their column with value")
     return Interactions.from_events(events, weigh=weigh)
 
 

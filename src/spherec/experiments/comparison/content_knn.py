@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from spherec.data.archive import checksum
 from spherec.data.feature_columns import unit_rows
 from spherec.data.features import Features
 from spherec.data.interactions import Interactions
@@ -35,7 +34,7 @@ class ContentKnn(ComparedModel):
         if not isinstance(features, Features):
             raise ArgumentError(f"features must be Features, got {quote(features)}; make them with read_features")
         self.features = features
-        self.fixed: Mapping[str, Any] = {"features": checksum(features.matrix)}
+        self.fixed: Mapping[str, Any] = {"features": features.fingerprint}
 
     def check(self, train: Interactions) -> None:
         """Raise an error if the items of the data have no features."""

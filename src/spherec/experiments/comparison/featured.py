@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from spherec.data.archive import checksum
 from spherec.data.features import Features
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
@@ -44,7 +43,7 @@ class FeaturedModel(OurModel):
     @property
     def fixed(self) -> Mapping[str, Any]:  # type: ignore[override]
         """The config and the features."""
-        return {**super().fixed, "features": checksum(self.features.matrix)}
+        return {**super().fixed, "features": self.features.fingerprint}
 
     def check(self, train: Interactions) -> None:
         """Raise an error if the items of the data have no features."""
