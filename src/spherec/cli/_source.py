@@ -427,8 +427,8 @@ class Source(ReadOptions):
     def _note_unread(self, column: str, how: str) -> None:
         note(
             f"{self.title}: column {quote(column)} is not read, and every row counts as a positive; "
-            f"keep only the high ones with {how}e.g. --value-column {shlex.quote(column)} --min-value 4, or weigh pairs "
-            "with --weigh instead"
+            f"keep only the high ones with {how}e.g. --value-column {shlex.quote(column)} --min-value 4, or weigh "
+            "pairs by them with --weigh"
         )
 
     def _note_uncut(self, lowest: float, highest: float, how: str) -> None:
