@@ -9,7 +9,7 @@ import torch
 
 import spherec
 from spherec.artifact import Artifact
-from spherec.errors import ArgumentError, DataError
+from spherec.errors import ArgumentError, DataError, FailedProcessError, UnknownIdError
 from spherec.recommender import merge_lists
 from tests.recommender.models import ITEMS, USERS, model_of, small
 
@@ -129,6 +129,41 @@ def test_what_takes_the_whole_model_is_refused_of_a_part(model, tmp_path):
     ):
         with pytest.raises(ArgumentError, match=f"a part of a model cannot {word}; load the whole model"):
             action()
+
+
+def test_an_id_that_a_part_does_not_have_may_be_in_another(model, tmp_path):
+    model.save(tmp_path / "m.spherec")
+    part = spherec.load(tmp_path / "m.spherec", users=(1, 2))
+    with pytest.raises(UnknownIdError, match="another part of the model may have it") as raised:
+        part.recommend("nobody")
+    assert "recommend_for" not in str(raised.value)
+
+
+class Other:
+    """A group of two, whose other process has no problem of its own."""
+
+    size, device = 2, torch.device("cpu")
+
+    def __init__(self, rank, *, fails=False):
+        self.rank, self._fails, self.agreed = rank, fails, []
+
+    def agree(self, *flags):
+        self.agreed += flags
+        return [flag or self._fails for flag in flags]
+
+
+@pytest.mark.parametrize("error", [OSError("gone"), MemoryError(), RuntimeError("a fault")], ids=repr)
+def test_processes_agree_that_the_first_cannot_read_ids(model, tmp_path, error):
+    def fail():
+        raise error
+
+    first, second = Other(0), Other(1, fails=True)
+    with pytest.raises(type(error)):
+        model.artifact.save_together(tmp_path / "m.spherec", first, fail)
+    assert first.agreed == [True]
+    with pytest.raises(FailedProcessError, match="another process could not write its shard"):
+        model.artifact.save_together(tmp_path / "m.spherec", second, fail)
+    assert second.agreed == [False]
 
 
 @pytest.mark.parametrize("portion", [(2, 2), (-1, 2), (0, 0), (0,), [0, 2], (0.0, 2), 3, None, (True, 2)], ids=range(9))

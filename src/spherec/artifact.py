@@ -3,7 +3,7 @@
 docs/artifact.md describes its layout. Rows may be in shards, files of their own next to it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -34,7 +34,7 @@ from spherec.data.shards import (
 )
 from spherec.data.tensor_file import read_tensors, write_tensors
 from spherec.embedding import FeatureMap
-from spherec.errors import ArgumentError, DataError, LostProcessError, quote
+from spherec.errors import ArgumentError, DataError, FailedProcessError, quote
 from spherec.geometry import DenseVectors, check_finite
 from spherec.losses import LOSSES
 from spherec.process_group import ProcessGroup
@@ -147,24 +147,30 @@ class Artifact:
         else:
             self._write_index(path, write_all_shards(path, rows, shards))
 
-    def save_together(self, path: str | PathLike[str], group: ProcessGroup) -> None:
+    def save_together(
+        self, path: str | PathLike[str], group: ProcessGroup, add_ids: Callable[[], Interactions] | None = None
+    ) -> None:
         """Write the model of a run of several processes in shards; all of them call this.
 
-        Each has the vectors that it holds, and writes them with the pairs of its users. Process 0 writes the rest.
+        Each has the vectors that it holds, and writes them with the pairs of its users. Process 0 writes the rest;
+        `add_ids` is called there, if `data` has no ids, and returns it with them.
         """
         portion, checksums = (group.rank, group.size), torch.zeros(1, dtype=torch.int64, device=group.device)
         problem: Exception | None = None
+        whole = self
         try:
             check_finite(self.vectors)
             pairs = take_pairs(self.data.indptr, self.data.indices, self.data.n_items, portion)
             checksums += int(write_shard(path, self._rows() | pairs, portion).checksum, 16)
-        except (ArgumentError, DataError) as error:
+            if group.rank == 0 and add_ids is not None:
+                whole = replace(self, data=add_ids())
+        except Exception as error:  # the others wait to hear of it
             problem = error
         if group.agree(problem is not None)[0]:
-            raise problem or LostProcessError("another process could not write its shard; see its message")
+            raise problem or FailedProcessError("another process could not write its shard; see its message")
         found = group.collect(checksums, everywhere=False)
         if group.rank == 0:
-            self._write_index(
+            whole._write_index(
                 path, [name_shard(path, (rank, group.size), f"{int(one):08x}") for rank, one in enumerate(found)]
             )
 

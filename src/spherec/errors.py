@@ -8,6 +8,7 @@
   * TrainingError            (RuntimeError)  a run cannot continue
     * NotEnoughMemoryError                   … because memory is short
     * LostProcessError                       … because one of its processes is gone
+      * FailedProcessError                   … or has failed, and reports it itself
   * MissingPackageError      (ImportError)   a package that this call needs is not installed
   * ForkedProcessError       (RuntimeError)  a forked process is asked for what only a new process can do
 * UserWarning
@@ -70,6 +71,10 @@ class NotEnoughMemoryError(TrainingError):
 
 class LostProcessError(TrainingError):
     """A training run cannot continue because one of its processes is gone."""
+
+
+class FailedProcessError(LostProcessError):
+    """A training run cannot continue because another process has failed, which raises the error itself."""
 
 
 class MissingPackageError(SpherecError, ImportError):

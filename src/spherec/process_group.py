@@ -18,6 +18,8 @@ from spherec.errors import ArgumentError, LostProcessError
 
 _SECONDS_TO_REPORT = 5
 _BACKENDS = {"cuda": "nccl", "cpu": "gloo"}
+# Process 0 may write a model for long while the others wait. gloo notices at once if a process is gone.
+_LONGEST_WAITS = {"nccl": timedelta(hours=6), "gloo": timedelta(days=1)}
 # gloo has no error type for it, only these messages of its transport.
 _LOSS = re.compile(r"[Cc]onnection (closed|reset|refused)|[Bb]roken pipe|[Tt]imed out|[Tt]imeout|[Ss]ocket")
 
@@ -137,7 +139,9 @@ def _join_torchrun(backend: str) -> None:
         # After a restart the store may be the same, with the addresses of processes that are gone.
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT")
         store = distributed.PrefixStore(f"start {attempt}", store)  # type: ignore[attr-defined]
-        distributed.init_process_group(backend, store=store, rank=rank, world_size=size)
+        distributed.init_process_group(
+            backend, store=store, rank=rank, world_size=size, timeout=_LONGEST_WAITS[backend]
+        )
 
 
 def is_first_to_fail() -> bool:
@@ -169,6 +173,6 @@ def _noticing_losses() -> Iterator[None]:
         if not isinstance(error, distributed.DistError) and not _LOSS.search(str(error)):
             raise
         raise LostProcessError(
-            "a process of this run has ended before the others; start the run again with --resume to continue from its "
-            "last checkpoint"
+            "a process of this run has ended before the others; start the run again, with --resume if there is a "
+            "checkpoint"
         ) from error

@@ -53,7 +53,7 @@ def test_values_that_nobody_asked_for_are_told_beside_the_result(spherec, rating
         done = spherec("data", command[0], ratings, *columns, *command[1:])
         (line,) = done.err.splitlines()
         assert line.startswith(f"{ratings}: {UNREAD}; ")
-            assert line.endswith(" with e.g. --value-column stars --min-value 4, or weigh pairs by them with --weigh")
+        assert line.endswith(" with e.g. --value-column stars --min-value 4, or weigh pairs by them with --weigh")
         assert json.loads(done.out)["pairs"] == 6
     for options in (COLUMNS, (*columns, "--min-value", 1), (*COLUMNS, "--min-value", 4)):
         assert spherec("data", "stats", ratings, *options, "--json").err == ""

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from spherec import cli, process_group
+from spherec.cli._output import note
+from spherec.errors import DataError, FailedProcessError
 from tests.cli.conftest import COLUMNS
 
 ROOT = Path(__file__).parents[2]
@@ -179,3 +182,29 @@ def test_what_ctrl_c_left_half_built_does_not_complain():
     done = subprocess.run(command, env=environment, capture_output=True, check=False, preexec_fn=heed_ctrl_c)
     assert (done.returncode, done.stdout) == (130, b"")
     assert done.stderr.decode().split() == ["interrupted"]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize(
+    "error", [DataError("bad"), OSError("gone"), MemoryError(), FailedProcessError("see another")], ids=repr
+)
+def test_of_processes_the_first_that_has_failed_itself_prints(monkeypatch, capsys, error, is_first):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(cli, "app", fail)
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "run")
+    monkeypatch.setattr(process_group, "is_first_to_fail", lambda: is_first)
+    with pytest.raises(SystemExit):
+        cli.main([])
+    is_printed = is_first and not isinstance(error, FailedProcessError)
+    assert capsys.readouterr().err.startswith("error: ") == is_printed
+
+
+def test_of_processes_the_first_prints_remarks(monkeypatch, capsys):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "run")
+    for rank in ("0", "1"):
+        monkeypatch.setenv("RANK", rank)
+        note(f"process {rank}")
+    note("a warning", everywhere=True)
+    assert capsys.readouterr().err == "process 0\na warning\n"

@@ -17,9 +17,12 @@ import pytest
 from safetensors import safe_open
 
 from spherec import Interactions, load
+from spherec.cli.train import _explain_resuming
 from spherec.data.id_arrays import decode_ids, decode_names
 from spherec.data.ids import IdMap
 from spherec.data.output_files import lock_output
+from spherec.errors import TrainingError
+from spherec.recommender import CML
 from spherec.training.step import Run
 
 ROOT = Path(__file__).parents[2]
@@ -424,6 +427,26 @@ def test_fewer_epochs_than_are_done_are_refused(train, tmp_path, monkeypatch):
     assert "epochs is 2, but" in done.err
     assert "has 3 done; give at least 3, or start anew" in done.err
     assert files(tmp_path) == before
+
+
+def test_a_run_of_torchrun_is_continued_by_torchrun(tmp_path, monkeypatch, capsys):
+    (tmp_path / "c").touch()
+    for name, value in {"TORCHELASTIC_RUN_ID": "run", "RANK": "0", "LOCAL_WORLD_SIZE": "4"}.items():
+        monkeypatch.setenv(name, value)
+    _explain_resuming(tmp_path / "c", ["train", "data.npz"])
+    wanted = "continue it with: torchrun --nproc-per-node 4 -m spherec train data.npz --resume\n"
+    assert capsys.readouterr().err.endswith(wanted)
+
+
+def test_a_run_that_goes_wrong_leaves_no_part_of_its_checkpoint(train, tmp_path, monkeypatch):
+    def fail(*_, checkpoint, **__):
+        for end in ("", ".7.0-of-2", ".7.1-of-2"):
+            checkpoint.with_name(f"{checkpoint.name}{end}").touch()
+        raise TrainingError("the loss is nan")
+
+    monkeypatch.setattr(CML, "fit", fail)
+    assert train().code == 2
+    assert files(tmp_path) == ["data.npz"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -82,3 +82,28 @@ def test_read_reads_a_partitioned_data_set(folder):
     assert spherec.read(folder) == DATA
     with pytest.raises(ArgumentError, match="is prepared and knows its own columns"):
         spherec.read(folder, user="u")
+
+
+@pytest.mark.parametrize("name", ["index.npz", "ids.npz"])
+@pytest.mark.parametrize("is_missing", [True, False])
+def test_a_damaged_folder_is_still_one_of_partitions_and_cannot_be_opened(folder, name, is_missing):
+    file = folder / name
+    if is_missing:
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:-9])
+    for read in (spherec.read, PartitionedInteractions.open):
+        with pytest.raises(DataError, match=name):
+            read(folder)
+
+
+def test_ids_of_another_data_set_are_refused_before_training(folder, tmp_path):
+    save_partitions(interactions(random_rows(37, 23, 0.2, seed=1)), tmp_path / "other", 4)
+    (folder / "ids.npz").write_bytes((tmp_path / "other" / "ids.npz").read_bytes())
+    with pytest.raises(DataError, match="of another data set"):
+        PartitionedInteractions.open(folder)
+
+
+def test_a_folder_with_another_archive_of_that_name_is_not_one_of_partitions(tmp_path):
+    DATA.save(tmp_path / "index.npz")
+    assert not is_partitioned(tmp_path)

@@ -6,6 +6,7 @@ import torch
 
 from spherec.errors import ArgumentError, DataError, SpherecError
 from spherec.evaluation import Validation, validation_part
+from spherec.evaluation.validation import _copy_items
 from spherec.geometry import DenseVectors
 from tests.oracles import mean_ndcg
 from tests.sampling.checks import directions, interactions, random_rows
@@ -99,3 +100,17 @@ def test_processes_cannot_add_up_a_metric_without_values_of_users():
     validation = Validation(interactions(0 * rows), interactions(rows), metric="coverage", group=Together(0, 2))
     with pytest.raises(ArgumentError, match="the metric coverage has no values of single users"):
         validation(vectors)
+
+
+def test_a_copy_of_all_items_has_one_block_more_in_memory():
+    table = directions(10, 4, 0)
+    buffer = torch.empty(4, 4)
+
+    class Blocks:
+        n_items, dim, device, reach, mainstream, constraint = 10, 4, table.device, None, 1.0, "sphere"
+
+        def item_blocks(self):
+            for block in table.split(4):
+                yield buffer[: len(block)].copy_(block)
+
+    assert torch.equal(_copy_items(Blocks()).item_table, table)

@@ -1,6 +1,7 @@
 """Going on with new interactions: what was learned is where training begins, what is new begins well."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import spherec
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError
 from spherec.optim import Adam
-from spherec.recommender import CML
+from spherec.recommender import CML, cml
 from spherec.recommender.partial_fit import Growth, initial_vectors, merge
 from tests.oracles import pairs_of
 from tests.recommender.models import ITEMS, USERS, make, model_of, small
@@ -213,3 +214,10 @@ def test_it_goes_on_alike_before_and_after_a_file(tmp_path):
         loaded.partial_fit(data, epochs=2)
         assert torch.equal(model.vectors.user_table, loaded.vectors.user_table)
         assert torch.equal(model.vectors.item_reach, loaded.vectors.item_reach)
+
+
+def test_several_processes_are_refused(monkeypatch):
+    model = quick().fit(DATA)
+    monkeypatch.setattr(cml, "join_group", lambda _: SimpleNamespace(size=2))
+    with pytest.raises(ArgumentError, match="partial_fit needs one process, and there are 2"):
+        model.partial_fit(as_interactions([("zoe", "new")]))

@@ -146,11 +146,11 @@ def fail_to_write(settings, folder, rank, **options):
     """Train with a disk that is full for one process from the second checkpoint on."""
     calls, whole = [0], checkpoint_set.CheckpointSet._write
 
-    def write(*given):
+    def write(*given, **facts):
         calls[0] += 1
         if calls[0] > 1 and distributed.get_rank() == rank:
             raise checkpoint_set.DataError("the disk is full")
-        return whole(*given)
+        return whole(*given, **facts)
 
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -1,5 +1,6 @@
 """Training in several processes: the same model in any number of them, and what happens when one is gone."""
 
+from datetime import timedelta
 from itertools import pairwise
 
 import numpy as np
@@ -8,15 +9,18 @@ import torch
 from torch import distributed
 
 import spherec
-from spherec import rng
+from spherec import process_group, rng
 from spherec.data.partitions import PartitionedInteractions, save_partitions
 from spherec.embedding.sharded import Share, count_held, interleave
-from spherec.errors import ArgumentError, LostProcessError
+from spherec.errors import ArgumentError, DataError, LostProcessError
 from spherec.geometry import DenseVectors
 from spherec.process_group import ShareGenerator, join_group
 from spherec.sampling import TwoStage, Uniform
 from spherec.training import Training, sharded, trainer
+from spherec.training.checkpoint import Standing
+from spherec.training.checkpoint_set import CheckpointSet
 from spherec.training.sharded import PartitionedBatches, draw_held, hold_vectors, take_share
+from spherec.training.step import Run
 from tests.child_process import answering
 from tests.sampling.checks import CPU
 from tests.training.crew import DATA, SETTINGS, config_of, fit, plain
@@ -95,7 +99,7 @@ def test_another_number_of_processes_continues(crew, tmp_path, settings, validat
     stopped = crew("stop_in_one", 2, at=47, rank=1, **checkpointed)
     assert [one["ended"] for one in stopped] == ["interrupted"] * 2
     kept = {path.name: path.read_bytes() for path in tmp_path.glob("c*")}
-    assert sorted(kept) == ["c", "c.47.0-of-2", "c.47.1-of-2"]
+    assert [name.rpartition(".")[2] for name in sorted(kept)] == ["c", "0-of-2", "1-of-2"]
     for processes in (2, 1, 3):
         for name, content in kept.items():
             (tmp_path / name).write_bytes(content)
@@ -112,8 +116,8 @@ def test_a_checkpoint_of_a_process_alone_is_not_one_of_a_group(crew, tmp_path):
         crew("run", 1, settings="uniform", epochs=2, checkpoint="c", resume=True)
     (tmp_path / "c").unlink()
     crew("run", 2, settings="uniform", epochs=1, checkpoint="c")
-    with pytest.raises(ValueError, match="its processes is one or more under torchrun, here it is not given"):
-        plain("uniform", epochs=2, checkpoint=tmp_path / "c", resume=True)
+    with pytest.raises(ValueError, match="is the checkpoint of a run under torchrun; continue it under torchrun"):
+        plain("two-stage", epochs=2, checkpoint=tmp_path / "c", resume=True)
 
 
 def test_a_lost_process_ends_the_others_with_one_sentence(crew):
@@ -145,7 +149,7 @@ def test_a_set_that_one_process_cannot_write_leaves_the_one_before(crew, tmp_pat
     first, second = crew("fail_to_write", 2, rank=1, **options)
     assert (len(first["said"]), len(second["said"])) == (0, 1)
     assert "no checkpoint in epoch 1: the disk is full" in second["said"][0]
-    assert {"c", "c.1.0-of-2", "c.1.1-of-2"} == {path.name for path in tmp_path.glob("c*")}
+    assert sorted(path.name.rpartition(".")[2] for path in tmp_path.glob("c*")) == ["0-of-2", "1-of-2", "c"]
     resumed = crew("run", 2, resume=True, **options)[0]
     assert difference(crew("run", 1, settings="uniform", epochs=1)[0], resumed) == 0
 
@@ -333,6 +337,62 @@ class Alike:
 
 def share_of(rank, n):
     return take_share(Alike(rank, n), config_of("uniform"), CPU)
+
+
+class TwoParts:
+    """The checkpoint of two processes, each saved in this one, as if the other had answered."""
+
+    def __init__(self, path):
+        self.path, config = path, config_of("uniform")
+        self.runs, self.files = [], [CheckpointSet(path, {}, len(DATA)) for _ in range(2)]
+        for rank in range(2):
+            share = share_of(rank, 2)
+            self.runs.append(Run(DATA, config, draw_held(DATA, config, share), share=share))
+            share.group.device, share.group.add_up = CPU, self._add_up
+
+    def save(self, *ranks, fails=False):
+        for rank in ranks:
+            self.runs[rank].share.group.agree = lambda *flags: [flag or fails for flag in flags]
+            assert self.files[rank].try_save(self.runs[rank], Standing(), "") is not fails
+
+    def _add_up(self, number):
+        self.number = int(number) or self.number  # of process 0
+        return torch.tensor(self.number)
+
+    def content(self):
+        return {path.name: path.read_bytes() for path in self.path.parent.iterdir()}
+
+
+def test_a_set_that_is_not_finished_leaves_the_one_of_the_same_step(tmp_path):
+    saved = TwoParts(tmp_path / "c")
+    saved.save(0, 1)
+    before, content = saved.number, saved.content()
+    assert sorted(content) == ["c", f"c.{before}.0-of-2", f"c.{before}.1-of-2"]
+    saved.runs[0].sums += 1
+    saved.save(0, fails=True)
+    assert saved.number != before
+    assert saved.content() == content
+    saved.save(0, 1)
+    assert sorted(saved.content()) == ["c", f"c.{saved.number}.0-of-2", f"c.{saved.number}.1-of-2"]
+
+
+def test_a_part_under_the_name_of_another_is_refused(tmp_path):
+    saved = TwoParts(tmp_path / "c")
+    saved.save(0, 1)
+    assert saved.files[0].load(saved.runs[0]).pairs == 0
+    parts = [tmp_path / f"c.{saved.number}.{rank}-of-2" for rank in range(2)]
+    parts[1].write_bytes(parts[0].read_bytes())
+    with pytest.raises(DataError, match=r"1-of-2 is another part than its name says"):
+        saved.files[0].load(saved.runs[0])
+
+
+def test_processes_wait_for_hours_while_one_writes(monkeypatch):
+    given = {}
+    monkeypatch.setattr(distributed, "rendezvous", lambda _: iter([(distributed.HashStore(), 0, 1)]))
+    monkeypatch.setattr(distributed, "init_process_group", lambda *_, **options: given.update(options))
+    for backend in ("gloo", "nccl"):
+        process_group._join_torchrun(backend)
+        assert given["timeout"] >= timedelta(hours=6)
 
 
 @pytest.mark.parametrize("name", sorted(set(SAMPLERS) - {"two-stage frozen"}))

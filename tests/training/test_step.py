@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from spherec.geometry import DenseVectors
+from spherec.kernels.reference.hinge import hinge_gradient
+from spherec.losses import Softmin
 from spherec.optim import DenseAdam
 from spherec.ranking import ExactRanker
 from spherec.sampling import Uniform
@@ -58,3 +60,29 @@ def test_validation_makes_no_copy_of_the_tables(monkeypatch):
     )
     trained(sampler=Uniform(2), validate=lambda vectors: float(vectors.users(torch.tensor([0])).sum()) * 0, epochs=3)
     assert read == [50], "only the first validation is the best, and is copied"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"balance": 0.5},
+        {"balance": 0.5, "constraint": "ball", "subspace_dim": 4},
+        {"sampler": Uniform(5, shared=True)},
+        {"sampler": Uniform(5, shared=True), "loss": Softmin(0.1), "constraint": "ball"},
+        {"loss": Softmin(0.1), "reach": True},
+    ],
+    ids=str,
+)
+def test_a_batch_without_pairs_moves_nothing(changes):
+    run = Run(DATA, replace(QUICK, **changes), start(constraint=changes.get("constraint", "sphere")))
+    before, none = run.vectors.copy(), torch.empty(0, dtype=torch.int64)
+    assert run.step(none, none) == 0
+    assert same(run.vectors.copy(), before)
+    assert run.read_sums() == [0.0, 0.0, 0.0]
+
+
+def test_the_reference_of_the_hinge_takes_no_pairs():
+    rows, valid = torch.empty(0, 8), torch.empty(0, 3, dtype=torch.bool)
+    gradient, _ = hinge_gradient(rows, valid, margin=0.5, ranked=True, n_items=9, on_sphere=True)
+    assert gradient.shape == (0, 8)

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from spherec._version import __version__
 from spherec.cli._output import INTERRUPTED, note
-from spherec.errors import SpherecError, UncheckedIndexWarning, escape_controls
+from spherec.errors import FailedProcessError, SpherecError, UncheckedIndexWarning, escape_controls
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer names only some of its errors
 
@@ -133,13 +133,14 @@ def main(arguments: list[str] | None = None) -> None:
         with _quiet_once_interrupted(), _warnings_as_notes():
             app(words, obj=words)
     except SpherecError as error:
-        if _speaks_for_all():
+        if _speaks_for_all(error):
             typer.secho(f"error: {escape_controls(str(error))}", err=True, fg="red")
             for remark in getattr(error, "__notes__", ()):
-                note(remark)
+                note(remark, everywhere=True)
         sys.exit(2)
     except (OSError, MemoryError) as error:  # of files and sizes that no check foresaw
-        typer.secho(f"error: {_describe_failure(error)}", err=True, fg="red")
+        if _speaks_for_all(error):
+            typer.secho(f"error: {_describe_failure(error)}", err=True, fg="red")
         sys.exit(2)
     except SystemExit as ended:
         if ended.code == INTERRUPTED:
@@ -147,10 +148,12 @@ def main(arguments: list[str] | None = None) -> None:
         raise
 
 
-def _speaks_for_all() -> bool:
+def _speaks_for_all(error: Exception) -> bool:
     """Tell whether to print an error: of the processes that torchrun has started, the first that fails prints it."""
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         return True
+    if isinstance(error, FailedProcessError):
+        return False
     from spherec.process_group import is_first_to_fail
 
     return is_first_to_fail()
@@ -171,7 +174,8 @@ def _warnings_as_notes() -> Iterator[None]:
 
         def print_note(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
             if category.__module__ == SpherecError.__module__:
-                note(str(message) if issubclass(category, UncheckedIndexWarning) else f"warning: {message}")
+                is_plain = issubclass(category, UncheckedIndexWarning)
+                note(str(message) if is_plain else f"warning: {message}", everywhere=True)
             else:
                 show(message, category, *place, **more)
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -59,15 +60,21 @@ def show(*parts: Table | str) -> None:
         console.print(part)
 
 
-def note(text: str) -> None:
-    """Print a remark to standard error, in one line."""
-    typer.secho(escape_controls(text), err=True, dim=True)
+def note(text: str, *, everywhere: bool = False) -> None:
+    """Print a remark to standard error, in one line; under torchrun in process 0, or `everywhere`."""
+    if everywhere or _speaks():
+        typer.secho(escape_controls(text), err=True, dim=True)
+
+
+def _speaks() -> bool:
+    """Tell whether this process is the only one, or process 0 of torchrun."""
+    return "TORCHELASTIC_RUN_ID" not in os.environ or os.environ["RANK"] == "0"
 
 
 def transient_bar(*columns: ProgressColumn) -> Progress:
     """Return a progress bar on standard error that vanishes when done and is absent outside a terminal."""
     console = SafeConsole(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    return Progress(*columns, console=console, transient=True, disable=not (console.is_terminal and _speaks()))
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """`spherec train`: learn a model from interactions."""
 
 import json
+import os
 import shlex
 import signal
 from collections.abc import Sequence
@@ -116,6 +117,7 @@ def train_command(
     from spherec.process_group import is_first_process, is_restarted, is_started_by_torchrun
     from spherec.recommender import CML
     from spherec.training.checkpoint import count_epochs
+    from spherec.training.checkpoint_set import remove_checkpoint
     from spherec.training.presets import PRESETS
     from spherec.training.trainer import interruptible
 
@@ -165,7 +167,7 @@ def train_command(
                 )
             except TrainingError as error:
                 if not isinstance(error, NotEnoughMemoryError | LostProcessError):  # resumed, it would end the same way
-                    checkpoint.unlink(missing_ok=True)
+                    remove_checkpoint(checkpoint)
                 raise
     if not is_first:
         return
@@ -191,10 +193,15 @@ def _check_checkpoint(checkpoint: Path, resume: bool) -> None:
 
 def _explain_resuming(checkpoint: Path, words: Sequence[str]) -> None:
     """Print how an interrupted run is continued."""
+    from spherec.process_group import is_started_by_torchrun
+
     if not checkpoint.exists():
         note("there is no checkpoint, so the run cannot be continued")
         return
-    again = shlex.join(["spherec", *(word for word in words if word != "--resume"), "--resume"])
+    begin = ["spherec"]
+    if is_started_by_torchrun():
+        begin = ["torchrun", "--nproc-per-node", os.environ["LOCAL_WORLD_SIZE"], "-m", "spherec"]
+    again = shlex.join([*begin, *(word for word in words if word != "--resume"), "--resume"])
     note(f"{checkpoint} holds the run; continue it with: {again}")
 
 

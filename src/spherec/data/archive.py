@@ -15,6 +15,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -37,6 +38,7 @@ MANIFEST = "manifest"
 
 _LOCAL_HEADER = 30  # bytes of a zip member's fixed header, before its name and extra field
 _PADDING_ID = 0x5350  # marks our padding among a member's extra fields
+_PARTITIONED = "spherec-partition"  # begin of the formats of the files of a partitioned data set
 _DAMAGE = (Exception,)  # of zipfile, zlib, struct and NumPy on forged bytes: no list of them was ever complete
 _DEFLATE_LIMIT = 1040  # no deflate stream unpacks to more bytes for each of its own
 _USUAL_UNPACKED = 1 << 28  # an archive that unpacks to no more bytes than this is never a bomb
@@ -154,8 +156,18 @@ def is_archive(path: str | os.PathLike[str]) -> bool:
 
 
 def is_partitioned(path: str | os.PathLike[str]) -> bool:
-    """Return whether the path is the folder of a partitioned data set (`spherec.data.partitions`)."""
-    return find_kind(path) == "folder" and all(is_archive(Path(path) / name) for name in ("index.npz", "ids.npz"))
+    """Return whether the path is the folder of a partitioned data set (`spherec.data.partitions`), whole or damaged."""
+    if find_kind(path) != "folder":
+        return False
+    return any(_is_of_partitions(Path(path) / name) for name in ("index.npz", "ids.npz", "pairs-0.npz"))
+
+
+def _is_of_partitions(file: Path) -> bool:
+    with suppress(Exception):  # it is damaged
+        if is_archive(file):
+            with zipfile.ZipFile(file) as archive:
+                return str(_read_manifest(archive)["format"]).startswith(_PARTITIONED)
+    return False
 
 
 def is_scipy_archive(path: str | os.PathLike[str]) -> bool:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -211,10 +211,10 @@ class Events:
         return duplicates
 
     def _report_repeats(self, repeats: int, rule: Duplicates, *, chosen: bool) -> None:
-        message = f"{repeats:,} of {len(self):,} events repeat a (user, item) pair"
         if rule == "error":
-            raise DataError(f"{message}; merge them with duplicates='last' or duplicates='sum'")
+            refuse_repeats(repeats, len(self))
         if not chosen:
+            message = _describe_repeats(repeats, len(self))
             warnings.warn(
                 f"{message}; merged: {_RULES[rule]}. Pass duplicates='{rule}' to say that this is meant",
                 DuplicatePairsWarning,
@@ -223,6 +223,15 @@ class Events:
 
 
 _RULES: dict[Duplicates, str] = {"last": "last kept", "sum": "summed", "error": "refused"}
+
+
+def refuse_repeats(repeats: int, n: int) -> NoReturn:
+    """Raise a `DataError`: of n events, some repeat a pair."""
+    raise DataError(f"{_describe_repeats(repeats, n)}; merge them with duplicates='last' or duplicates='sum'")
+
+
+def _describe_repeats(repeats: int, n: int) -> str:
+    return f"{repeats:,} of {n:,} events repeat a (user, item) pair"
 
 
 def pair_keys(users: NDArray[Any], items: NDArray[Any], n_items: int) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spherec.data.archive import checksum, read_archive, write_archive
+from spherec.data.archive import checksum, read_archive, read_manifest, write_archive
 from spherec.data.events import Step
 from spherec.data.id_arrays import decode_ids, decode_names, encode_ids, encode_names
 from spherec.data.ids import IdMap
@@ -120,8 +120,9 @@ class PartitionedInteractions:
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> "PartitionedInteractions":
-        """Read the index of a folder."""
+        """Read the index of a folder; ids must be there, too, though they are read later."""
         arrays, manifest = read_archive(Path(path) / "index.npz", _INDEX, _VERSION)
+        of_ids = read_manifest(Path(path) / "ids.npz", _IDS, _VERSION, remedy="prepare it again")
         try:
             counts, sizes, checksums = arrays["users_per_item"], arrays["partition_sizes"], manifest["checksums"]
             if counts.ndim != 1 or sizes.shape != (len(checksums),) or not 1 <= len(sizes) <= _MOST:
@@ -129,6 +130,7 @@ class PartitionedInteractions:
             if counts.dtype != np.int64 or sizes.dtype != np.int64 or counts.sum() != sizes.sum() or sizes.min() < 0:
                 raise ValueError("counts do not add up")
             totals = Totals(counts, int(manifest["active_users"]), sizes, _combine(checksums))
+            _check_ids(of_ids, totals)
             steps = tuple(Step(**step) for step in manifest["steps"])
             return cls(Path(path), int(manifest["users"]), totals, tuple(map(str, checksums)), steps)
         except Exception as error:  # whatever forged content raises
@@ -191,8 +193,7 @@ class PartitionedInteractions:
     def _read_ids(self) -> tuple[IdMap, IdMap, tuple[str | None, ...] | None]:
         arrays, manifest = read_archive(self.path / "ids.npz", _IDS, _VERSION)
         try:
-            if manifest["checksum"] != self.totals.checksum:
-                raise ValueError("ids.npz is of another data set")
+            _check_ids(manifest, self.totals)
             user_ids, item_ids = (IdMap(decode_ids(arrays, name)) for name in ("user_ids", "item_ids"))
             return user_ids, item_ids, decode_names(arrays, "item_names")
         except Exception as error:  # whatever forged content raises
@@ -292,6 +293,12 @@ def write_partitions(
 def users_of_partition(number: int, partitions: int, n_items: int) -> slice:
     """Return the user indices of a partition: every P-th."""
     return slice((number - n_items) % partitions, None, partitions)
+
+
+def _check_ids(manifest: dict[str, Any], totals: Totals) -> None:
+    """Raise a ValueError unless the manifest of ids.npz is that of these pairs."""
+    if manifest["checksum"] != totals.checksum:
+        raise ValueError("ids.npz is of another data set")
 
 
 def _pairs_file(folder: Path, number: int) -> Path:

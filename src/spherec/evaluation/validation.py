@@ -143,6 +143,9 @@ class Validation:
 
 def _copy_items(vectors: Vectors) -> DenseVectors:
     """Return a copy of the vectors of all items, without users."""
-    items, reach = torch.cat(list(vectors.item_blocks())), vectors.reach  # (I, D), (I,)
-    each = None if reach is None else reach[:, None]
+    items, first = torch.empty(vectors.n_items, vectors.dim, device=vectors.device), 0  # (I, D)
+    for block in vectors.item_blocks():  # (b, D)
+        items[first : first + len(block)] = block
+        first += len(block)
+    each = None if vectors.reach is None else vectors.reach[:, None]  # (I, 1)
     return DenseVectors(items[:0], items, vectors.constraint, each, vectors.mainstream)

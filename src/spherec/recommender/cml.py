@@ -27,7 +27,7 @@ from spherec.evaluation.validation import VALIDATION_METRIC, Validation, hold_ou
 from spherec.geometry import Constraint, check_finite
 from spherec.losses import Loss
 from spherec.optim import Adam
-from spherec.process_group import is_first_process
+from spherec.process_group import is_first_process, join_group
 from spherec.ranking import MergedRanker, index_file
 from spherec.ranking.merged import take_items
 from spherec.recommender.new_items import add_placed_items, extend_items, fit_features, transform_features
@@ -240,8 +240,8 @@ class CML(TrainedModel):
         def keep(trained: Trained) -> None:
             held = isinstance(interactions, HeldInteractions)
             if in_shards and group is not None and output is not None:
-                own = data.with_ids(interactions) if held and is_first else interactions
-                Artifact.of(trained, own, features).save_together(output, group)
+                add_ids = partial(data.with_ids, interactions) if held else None
+                Artifact.of(trained, interactions, features).save_together(output, group, add_ids)
                 return
             self._current = ModelState.of(Artifact.of(trained, data.read() if held else interactions, features))
             if output is not None:
@@ -314,6 +314,9 @@ class CML(TrainedModel):
                 to those of the first run; if `validation` is given, those of the first run.
             progress: As in `fit`.
         """
+        group = join_group(resolve(self.device))
+        if group is not None and group.size > 1:
+            raise ArgumentError(f"partial_fit needs one process, and there are {group.size}; call it without torchrun")
         new = as_interactions(data, user=user, item=item, name=name, orientation=orientation)
         with self._writing:
             state = self._state
@@ -371,7 +374,7 @@ class CML(TrainedModel):
         if unknown == "skip":
             new = new.filter(known.find(new.item_ids)[new.indices] >= 0)
         used = [new.item_ids[int(index)] for index in np.flatnonzero(new.users_per_item)]
-        look_up(used, known, "item", unknown)
+        look_up(used, state, "item", unknown)
         grown = add_users(state.artifact, merge(state.data, new), state.fold_in)
         check_finite(grown.vectors)
         index = None if state.index is None else state.index.with_vectors(grown.vectors)

@@ -36,6 +36,7 @@ _REMEDIES = {
     "item": "learn new items with partial_fit, add them by their features with add_items, or skip them with "
     "unknown='skip'",
 }
+_REMEDY_OF_PART = "another part of the model may have it: ask that one, or skip it with unknown='skip'"
 
 
 @dataclass(frozen=True)
@@ -112,13 +113,13 @@ class TrainedModel:
         state = self._state
         k = _check_k(k, state.data.n_items)
         _check_mainstream(mainstream, state.vectors)
-        index = look_up(users, state.data.user_ids, "user", unknown)  # (B,)
+        index = look_up(users, state, "user", unknown)  # (B,)
         ranking = state.ranker.top(
             index,
             k,
             without=state.data if exclude_seen else None,
-            only=_look_up_items(only, state.data, unknown),
-            exclude=_look_up_items(exclude, state.data, unknown),
+            only=_look_up_items(only, state, unknown),
+            exclude=_look_up_items(exclude, state, unknown),
             mainstream=mainstream,
         )
         near = _Near.of(ranking, state.vectors.users(torch.from_numpy(index)), state.vectors.constraint)
@@ -149,7 +150,7 @@ class TrainedModel:
         state = self._state
         k = _check_k(k, state.data.n_items)
         _check_mainstream(mainstream, state.vectors)
-        own = np.unique(look_up(items, state.data.item_ids, "item", unknown)).astype(np.int32)  # (n,)
+        own = np.unique(look_up(items, state, "item", unknown)).astype(np.int32)  # (n,)
         if not len(own):
             raise ArgumentError("recommend_for needs at least one item that the model knows, got none")
         user = state.fold_in.place(own)[None]  # (1, D)
@@ -157,8 +158,8 @@ class TrainedModel:
             user.numpy(),
             k,
             without=[own] if exclude_seen else None,
-            only=_look_up_items(only, state.data, unknown),
-            exclude=_look_up_items(exclude, state.data, unknown),
+            only=_look_up_items(only, state, unknown),
+            exclude=_look_up_items(exclude, state, unknown),
             mainstream=mainstream,
         )
         near = _Near.of(ranking, user, state.vectors.constraint)
@@ -216,7 +217,7 @@ class TrainedModel:
         """
         state = self._state
         k = _check_k(k, state.data.n_items)
-        index = look_up(items, state.data.item_ids, "item", unknown)  # (B,)
+        index = look_up(items, state, "item", unknown)  # (B,)
         queries = state.vectors.items(torch.from_numpy(index))  # (B, D)
         ranking = state.ranker.top_of(queries.numpy(), k, without=list(index[:, None]), mainstream=0.0)
         near = _Near.of(ranking, queries, state.vectors.constraint)
@@ -227,7 +228,7 @@ class TrainedModel:
         """Return the k users nearest to a user, or to each of several; the user themselves is not listed."""
         state = self._state
         k = _check_k(k, state.data.n_users)
-        index = look_up(users, state.data.user_ids, "user", unknown)  # (B,)
+        index = look_up(users, state, "user", unknown)  # (B,)
         queries = state.vectors.users(torch.from_numpy(index))  # (B, D)
         ranking = ExactRanker(state.vectors, catalogue="users").top_of(queries.numpy(), k, without=list(index[:, None]))
         near = _Near.of(ranking, queries, state.vectors.constraint)
@@ -240,8 +241,8 @@ class TrainedModel:
         k = _check_k(k, state.data.n_items)
         if is_several(user) or is_several(item):
             raise ArgumentError("explain is about one user and one item; ask once for each pair")
-        who = look_up(user, state.data.user_ids, "user", "error")  # (1,)
-        what = look_up(item, state.data.item_ids, "item", "error")  # (1,)
+        who = look_up(user, state, "user", "error")  # (1,)
+        what = look_up(item, state, "item", "error")  # (1,)
         query = state.vectors.items(torch.from_numpy(what))  # (1, D)
         own = state.data.items_of(int(who[0]))
         ranking = state.exact.top_of(query.numpy(), k, only=own, exclude=what, mainstream=0.0)
@@ -257,8 +258,8 @@ class TrainedModel:
         """
         state = self._state
         _check_mainstream(mainstream, state.vectors)
-        who = look_up(users, state.data.user_ids, "user", "error")
-        what = look_up(items, state.data.item_ids, "item", "error")
+        who = look_up(users, state, "user", "error")
+        what = look_up(items, state, "item", "error")
         try:
             pairs = [torch.from_numpy(index.copy()) for index in np.broadcast_arrays(who, what)]  # (n,), (n,)
         except ValueError:
@@ -374,14 +375,16 @@ def _ids_at(ids: IdMap, index: NDArray[np.int64]) -> list[Hashable]:
     return ids.array[index].tolist()  # type: ignore[no-any-return]
 
 
-def look_up(ids: Ids, known: IdMap, role: Literal["user", "item"], unknown: Unknown) -> NDArray[np.int64]:
+def look_up(ids: Ids, state: ModelState, role: Literal["user", "item"], unknown: Unknown) -> NDArray[np.int64]:
     """Return the indices (n,) of one id or several."""
-    return known.look_up(ids, role=role, unknown=unknown, remedy=_REMEDIES[role])
+    known = state.data.user_ids if role == "user" else state.data.item_ids
+    remedy = _REMEDY_OF_PART if state.artifact.is_part else _REMEDIES[role]
+    return known.look_up(ids, role=role, unknown=unknown, remedy=remedy)
 
 
-def _look_up_items(ids: Ids | None, data: Interactions, unknown: Unknown) -> NDArray[np.int64] | None:
+def _look_up_items(ids: Ids | None, state: ModelState, unknown: Unknown) -> NDArray[np.int64] | None:
     """Return the indices of item ids, None if none are given."""
-    return None if ids is None else look_up(ids, data.item_ids, "item", unknown)
+    return None if ids is None else look_up(ids, state, "item", unknown)
 
 
 def _check_mainstream(mainstream: float | None, vectors: DenseVectors) -> None:

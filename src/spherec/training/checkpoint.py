@@ -72,7 +72,8 @@ class CheckpointFile:
         """Write the run as it is now in place of what was written before."""
         self._write(self.path, run, standing)
 
-    def _write(self, path: Path, run: Run, standing: Standing) -> None:
+    def _write(self, path: Path, run: Run, standing: Standing, **facts: int) -> None:
+        """Write an archive, with `facts` in its manifest."""
         tensors = _tensors(run) | {"generator": run.generator.get_state()}
         if standing.best is not None:
             tensors |= {"best_users": standing.best.user_table, "best_items": standing.best.item_table}
@@ -83,7 +84,7 @@ class CheckpointFile:
         write_archive(
             path,
             {name: tensor.cpu().numpy() for name, tensor in tensors.items()},
-            self._describe(standing),
+            self._describe(standing) | facts,
             compress=False,
             mode=0o600,  # the model may be private
         )
@@ -108,7 +109,11 @@ class CheckpointFile:
         return arrays, manifest
 
     def _refuse_other(self, path: Path, manifest: dict[str, Any]) -> None:
-        difference = _find_difference(_table(manifest["identity"], "identity"), self._identity)
+        identity = _table(manifest["identity"], "identity")
+        if identity.get("processes") != self._identity.get("processes"):
+            where = "under" if "processes" in identity else "without"
+            raise DataError(f"{path} is the checkpoint of a run {where} torchrun; continue it {where} torchrun")
+        difference = _find_difference(identity, self._identity)
         if difference is not None:
             name, value, here = difference
             raise DataError(

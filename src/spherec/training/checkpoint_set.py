@@ -1,12 +1,13 @@
 """The checkpoint of a run of several processes: a file for each, and one file that names them.
 
-Each process writes its part next to the checkpoint, as `NAME.STEP.RANK-of-N`. Once all are on disk, process 0 replaces
-the checkpoint itself, which has the step and the number of parts, and removes the parts of the one before. So there is
-a whole set at every moment. Any number of processes may continue from it: each reads the rows that it holds from all
-parts.
+Each process writes its part next to the checkpoint, as `NAME.SET.RANK-of-N`, where SET is a random number, so that no
+part of another set is replaced. Once all are on disk, process 0 replaces the checkpoint itself, which names the set,
+and removes the parts of the one before. So there is a whole set at every moment. Any number of processes may continue
+from it: each reads the rows that it holds from all parts.
 """
 
 import re
+import secrets
 import warnings
 from contextlib import suppress
 from os import PathLike
@@ -14,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from spherec.data.archive import read_archive, write_archive
 from spherec.embedding import Share
 from spherec.embedding.sharded import count_held
 from spherec.errors import CheckpointWarning, DataError
+from spherec.process_group import ProcessGroup
 from spherec.training.checkpoint import FORMAT, VERSION, CheckpointFile, Standing
 from spherec.training.step import Run
 
@@ -32,67 +35,58 @@ class CheckpointSet(CheckpointFile):
 
     def __init__(self, path: str | PathLike[str], identity: dict[str, Any], pairs: int) -> None:
         super().__init__(path, {**identity, "processes": "one or more under torchrun"}, pairs)
-        self._step: int | None = None  # of the set on disk
 
     def try_save(self, run: Run, standing: Standing, remedy: str) -> bool:
         """Write the run, and return whether it worked in all processes; warn where it did not."""
         group = _share_of(run).group
         problem = None
-        step = int(run.embedding.state()["steps"])
-        part = self._part(step, group.rank, group.size)
+        facts = {"set": _draw_number(group), "parts": group.size}
+        part = self._part(facts["set"], group.rank, group.size)
         try:
-            self._write(part, run, standing)
+            self._write(part, run, standing, rank=group.rank, **facts)
         except (DataError, MemoryError) as error:
             problem = str(error) or "memory is short"
         is_lost = group.agree(problem is not None)[0]
-        if not is_lost and group.rank == 0:
+        if not is_lost:
             try:
-                manifest = {**self._describe(standing), "parts": group.size, "step": step}
-                write_archive(self.path, {}, manifest, compress=False, mode=0o600)
-                self._remove_parts(keep=f".{step}.")
+                if group.rank == 0:
+                    manifest = {**self._describe(standing), **facts}
+                    write_archive(self.path, {}, manifest, compress=False, mode=0o600)
             except (DataError, MemoryError) as error:
                 problem = str(error) or "memory is short"
+            is_lost = group.agree(problem is not None)[0]
         if problem is not None and problem != self._problem:
             text = f"no checkpoint in epoch {len(standing.history.epochs) + 1}: {problem}; {remedy}"
             warnings.warn(CheckpointWarning(text), stacklevel=3)
         self._problem = problem
-        is_lost = group.agree(problem is not None)[0]
-        if not is_lost:
-            self._step = step
-        elif step != self._step:  # otherwise the set on disk has this part
+        if is_lost:
             with suppress(OSError):
                 part.unlink(missing_ok=True)
+        elif group.rank == 0:
+            _remove_parts(self.path, keep=f".{facts['set']}.")
         return not is_lost
 
     def remove(self) -> None:
         """Remove the files, if there are any."""
-        super().remove()
-        self._remove_parts()
+        remove_checkpoint(self.path)
 
-    def _part(self, step: int, rank: int, n: int) -> Path:
-        return self.path.with_name(f"{self.path.name}.{step}.{rank}-of-{n}")
-
-    def _remove_parts(self, keep: str | None = None) -> None:
-        """Remove the parts of all sets, except those with `keep` in the end of their names."""
-        for part in self.path.parent.glob(f"{_escape(self.path.name)}.*.*-of-*"):
-            end = part.name.removeprefix(self.path.name)
-            if _PART.fullmatch(end) and (keep is None or not end.startswith(keep)):
-                with suppress(OSError):
-                    part.unlink()
+    def _part(self, number: int, rank: int, n: int) -> Path:
+        return self.path.with_name(f"{self.path.name}.{number}.{rank}-of-{n}")
 
     def _read(self, run: Run) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return the arrays of this process, out of all parts, and the manifest."""
         share, held = _share_of(run), run.held
         _, manifest = read_archive(self.path, FORMAT, VERSION, remedy="start anew")
         self._refuse_other(self.path, manifest)
-        n, step = int(manifest["parts"]), int(manifest["step"])
-        self._step = step
+        n, number = int(manifest["parts"]), int(manifest["set"])
         arrays: dict[str, NDArray[Any]] = {}
         sums = []
         for rank in range(n):
-            path = self._part(step, rank, n)
+            path = self._part(number, rank, n)
             part, described = read_archive(path, FORMAT, VERSION, remedy="start anew")
             self._refuse_other(path, described)
+            if [described[name] for name in ("set", "rank", "parts")] != [number, rank, n]:
+                raise DataError(f"{path} is another part than its name says; put the right one there, or start anew")
             sums.append(part["sums"])
             items = count_held(run.n_items, rank, n)
             if "best_users" in part:  # items before users, as in the table
@@ -119,6 +113,22 @@ class CheckpointSet(CheckpointFile):
         return arrays, manifest
 
 
+def remove_checkpoint(path: Path) -> None:
+    """Remove the checkpoint of a run of one process or several, if there is one."""
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+    _remove_parts(path)
+
+
+def _remove_parts(path: Path, keep: str | None = None) -> None:
+    """Remove the parts of all sets of a checkpoint, except those whose names continue with `keep`."""
+    for part in path.parent.glob(f"{_escape(path.name)}.*.*-of-*"):
+        end = part.name.removeprefix(path.name)
+        if _PART.fullmatch(end) and (keep is None or not end.startswith(keep)):
+            with suppress(OSError):
+                part.unlink()
+
+
 def _deal(rows: NDArray[Any], whole: NDArray[Any], holder: tuple[int, int], share: Share) -> None:
     """Copy the rows that process `holder` of a run before held, and this one holds now, to their places."""
     rank, n = holder
@@ -130,6 +140,12 @@ def _deal(rows: NDArray[Any], whole: NDArray[Any], holder: tuple[int, int], shar
 def _share_of(run: Run) -> Share:
     assert run.share is not None  # only such runs have a set
     return run.share
+
+
+def _draw_number(group: ProcessGroup) -> int:
+    """Return a random number, the same in all processes."""
+    drawn = secrets.randbits(32) if group.rank == 0 else 0
+    return int(group.add_up(torch.tensor(drawn, device=group.device)))
 
 
 def _escape(name: str) -> str:

@@ -180,7 +180,7 @@ class Run:
         n, directions = len(negatives.valid), rows if dial is None else rows[:, :-1]
         vectors = to_vectors(directions, self.config.constraint)  # (2 B + M, D)
         user, positive, negative = vectors[:n], vectors[n : 2 * n], vectors[2 * n :]  # (B, D), (B, D), (M, D)
-        negative = negative.reshape(*negatives.items.shape, -1)  # (B | 1, N, D)
+        negative = negative.reshape(*negatives.items.shape, vectors.shape[1])  # (B | 1, N, D); B may be 0
         near, far = squared_distance(user, positive), squared_distance(user, negative)  # (B,), (B, N)
         log_q = negatives.log_q
         if dial is not None:  # a share λ of the reach counts, and a share λ of the bias of sampling is undone

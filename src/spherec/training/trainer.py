@@ -21,7 +21,7 @@ from spherec.data.output_files import lock_output, refuse_lack_of_room, refuse_u
 from spherec.data.partitions import HeldInteractions
 from spherec.device import DeviceName, records_graphs, resolve, threads_for
 from spherec.embedding import FeatureMap, Share
-from spherec.errors import ArgumentError, DataError, LostProcessError, NotEnoughMemoryError, TrainingError, quote
+from spherec.errors import ArgumentError, DataError, FailedProcessError, NotEnoughMemoryError, TrainingError, quote
 from spherec.geometry import DenseVectors, Vectors
 from spherec.process_group import ProcessGroup, is_first_process, join_group
 from spherec.sampling import SAMPLERS, TwoStage
@@ -204,7 +204,7 @@ def _keep(
         except Exception as error:  # the run is worth keeping all the more
             failure = error
     if _agree(run.share, failure is not None)[0]:
-        failure = failure or LostProcessError("process 0 could not save the model; see its message")
+        failure = failure or FailedProcessError("another process could not save the model; see its message")
         if file is not None and file.try_save(run, standing, "the run is lost unless its model can be saved"):
             failure.add_note(f"{file.path} holds the whole run; resume it to save its model without more training")
         raise failure

@@ -82,6 +82,15 @@ def test_a_failure_leaves_nothing_behind(files, tmp_path, options, said):
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_repeats_of_all_partitions_are_counted_before_they_are_refused(files, tmp_path):
+    counts = []
+    for partitions in (1, 7):
+        with pytest.raises(DataError, match=r"\d+ of 600 events repeat a .user, item. pair; merge them") as raised:
+            prepare_partitions(files, Reading(), tmp_path / "p", partitions, duplicates="error")
+        counts.append(str(raised.value))
+    assert counts[0] == counts[1]
+
+
 def test_files_whose_ids_are_of_other_types_or_whose_columns_differ_are_refused(tmp_path):
     events = [partitioning.Events(*(np.arange(2, dtype=np.int32),) * 2, ids, np.arange(2)) for ids in (
         np.arange(2), np.array(["a", "b"], object))]  # fmt: skip

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spherec.data.cuts import Cut
-from spherec.data.events import Duplicates, Events, Step
+from spherec.data.events import Duplicates, Events, Step, refuse_repeats
 from spherec.data.ids import IdMap, factorize
 from spherec.data.interactions import row_starts
 from spherec.data.output_files import atomic_folder
@@ -126,13 +126,17 @@ class _Preparation:
     def merge(self, rule: Duplicates | None) -> None:
         """Merge repeated pairs."""
         names: set[str] = set()
+        before = self._steps[-1].pairs
+        kept: Duplicates | None = "last" if rule == "error" else rule  # all are counted before they are refused
 
         def merge(events: Events) -> Events:
-            merged = events.merge(rule or events.default_duplicates) if len(events) else events
+            merged = events.merge(kept or events.default_duplicates) if len(events) else events
             names.update(step.name for step in merged.steps)
             return merged
 
         self._change("", merge)
+        if rule == "error" and names:
+            refuse_repeats(before - self._steps[-1].pairs, before)
         if names:  # there were some
             self._steps[-1] = replace(self._steps[-1], name=names.pop())
         else:

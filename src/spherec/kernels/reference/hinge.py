@@ -14,7 +14,8 @@ def hinge_gradient(
     with torch.enable_grad():
         rows = rows.detach().requires_grad_()
         vectors = unit(rows) if on_sphere else rows
-        user, positive, negative = vectors[:n], vectors[n : 2 * n], vectors[2 * n :].view(*valid.shape, -1)
+        user, positive = vectors[:n], vectors[n : 2 * n]  # (B, D), (B, D)
+        negative = vectors[2 * n :].view(*valid.shape, rows.shape[1])  # (B, N, D); B may be 0
         near, far = squared_distance(user, positive), squared_distance(user, negative)  # (B,), (B, N)
         violation = near - far.masked_fill(~valid, float("inf")).amin(1) + margin  # (B,)
         loss = violation.clamp_min(0.0)
