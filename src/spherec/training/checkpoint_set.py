@@ -26,7 +26,7 @@ from spherec.process_group import ProcessGroup
 from spherec.training.checkpoint import FORMAT, VERSION, CheckpointFile, Standing
 from spherec.training.step import Run
 
-_PART = re.compile(r"\.\d+\.\d+-of-\d+")  # the end of a part's name
+_PART = re.compile(r"\.\d+\.\d+-of-\d+(\.\w{8}\.part)?")  # the end of a part's name; or of one that was being written
 _OF_ROWS = ("table", "mean", "square", "last")  # arrays with P entries for each number that a process holds
 
 
@@ -121,12 +121,16 @@ def remove_checkpoint(path: Path) -> None:
 
 
 def _remove_parts(path: Path, keep: str | None = None) -> None:
-    """Remove the parts of all sets of a checkpoint, except those whose names continue with `keep`."""
-    for part in path.parent.glob(f"{_escape(path.name)}.*.*-of-*"):
-        end = part.name.removeprefix(path.name)
-        if _PART.fullmatch(end) and (keep is None or not end.startswith(keep)):
-            with suppress(OSError):
-                part.unlink()
+    """Remove the parts of all sets of a checkpoint, except those whose names continue with `keep`.
+
+    Those that a killed process left half-written are hidden files.
+    """
+    for begin in (path.name, f".{path.name}"):
+        for part in path.parent.glob(f"{_escape(begin)}.*.*-of-*"):
+            end = part.name.removeprefix(begin)
+            if _PART.fullmatch(end) and (keep is None or not end.startswith(keep)):
+                with suppress(OSError):
+                    part.unlink()
 
 
 def _deal(rows: NDArray[Any], whole: NDArray[Any], holder: tuple[int, int], share: Share) -> None:
