@@ -527,7 +527,7 @@ def _check(data: Interactions) -> None:
         raise DataError("weights must be a row of finite float64")
     if weights is not None and not (weights > 0).all():
         raise DataError(
-            f"weights must be above 0, got {weights.min():g}; leave such pairs out, e.g. with a least value"
+            f"weights must be above 0, got {weights.min():g}; leave such pairs out with Cut(min_value=…) (--min-value)"
         )
     for name in {type(name): name for name in data.item_names or ()}.values():
         if not isinstance(name, str | None):
