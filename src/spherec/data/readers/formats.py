@@ -1,7 +1,7 @@
 """`read`, and the table of the file formats that it knows. Importing this brings no polars.
 
-A new format is a file in this folder with a function `(path, reading) -> Events`, and one entry in `FORMATS`. A format
-that is a table under known names needs the entry alone.
+A new format is a file in this folder with a function `(path, reading) -> Iterator[Events]`, and one entry in `FORMATS`.
+A format that is a table under known names needs the entry alone.
 """
 
 import importlib.util
@@ -29,8 +29,8 @@ _MOST_FILES = 5  # of several that are read as one, named in the record
 class FileFormat:
     """A file format."""
 
-    read: Callable[[Path, Reading], Events]
-    "Function that reads the raw events of a file."
+    read: Callable[[Path, Reading], Iterator[Events]]
+    "Function that yields the raw events of a file, at once or, where `Reading.scratch` is set, in pieces."
     known: Reading | None = None
     "Columns and layout, for a format that fixes them; None for tables, whose columns the caller names."
     duplicates: Duplicates | None = None
@@ -46,55 +46,55 @@ class FileFormat:
 # The modules of the formats bring polars, so they are imported when a file is read.
 
 
-def _read_delimited(path: Path, reading: Reading) -> Events:
+def _read_delimited(path: Path, reading: Reading) -> Iterator[Events]:
     from spherec.data.readers import delimited
 
     return delimited.read_delimited(path, reading)
 
 
-def _read_json_lines(path: Path, reading: Reading) -> Events:
+def _read_json_lines(path: Path, reading: Reading) -> Iterator[Events]:
     from spherec.data.readers import json_lines
 
     return json_lines.read_json_lines(path, reading)
 
 
-def _read_parquet(path: Path, reading: Reading) -> Events:
+def _read_parquet(path: Path, reading: Reading) -> Iterator[Events]:
     from spherec.data.readers import parquet
 
     return parquet.read_parquet(path, reading)
 
 
-def _read_adjacency(path: Path, reading: Reading) -> Events:
+def _read_adjacency(path: Path, reading: Reading) -> Iterator[Events]:
     from spherec.data.readers import adjacency
 
     return adjacency.read_adjacency(path, reading)
 
 
-def _read_citeulike(path: Path, reading: Reading) -> Events:
+def _read_citeulike(path: Path, reading: Reading) -> Iterator[Events]:
     from spherec.data.readers import adjacency
 
     return adjacency.read_adjacency(path, reading, counted=True)
 
 
-def _read_amazon_ratings(path: Path, reading: Reading) -> Events:
+def _read_amazon_ratings(path: Path, reading: Reading) -> Iterator[Events]:
     from spherec.data.readers import amazon
 
     return amazon.read_amazon_ratings(path, reading)
 
 
-def _read_movielens(path: Path, reading: Reading) -> Events:
+def _read_movielens(path: Path, reading: Reading) -> Iterator[Events]:
     from spherec.data.readers import movielens
 
     return movielens.read_movielens(path, reading)
 
 
-def _read_netflix(path: Path, reading: Reading) -> Events:
+def _read_netflix(path: Path, reading: Reading) -> Iterator[Events]:
     from spherec.data.readers import netflix
 
     return netflix.read_netflix(path, reading)
 
 
-def _read_scipy(path: Path, reading: Reading) -> Events:
+def _read_scipy(path: Path, reading: Reading) -> Iterator[Events]:
     from spherec.data.readers import scipy_matrix
 
     return scipy_matrix.read_scipy(path, reading)
@@ -323,7 +323,7 @@ def recognise_all(files: Sequence[Path], reading: Reading) -> list[Reading]:
 def _read_all(files: Sequence[Path], readings: Sequence[Reading]) -> Events:
     """Return the events of all files, with one step that says what they were taken for, and what they left out."""
     first, parts = readings[0], []
-    for part in read_files(files, readings):
+    for _, part in read_files(files, readings):
         parts.append(part)
         if first.limit is not None and sum(map(len, parts)) >= first.limit:
             break
@@ -334,14 +334,14 @@ def _read_all(files: Sequence[Path], readings: Sequence[Reading]) -> Events:
     return events.with_step(describe_reading(files, first, [len(part) for part in parts], dict(events.left_out)))
 
 
-def read_files(files: Sequence[Path], readings: Sequence[Reading]) -> Iterator[Events]:
-    """Yield the raw events of each file, and report what they leave out."""
+def read_files(files: Sequence[Path], readings: Sequence[Reading]) -> Iterator[tuple[int, Events]]:
+    """Yield the number of each file and its raw events, at once or in pieces; report what it leaves out."""
     first = readings[0]
-    for file, reading in zip(files, readings, strict=True):
-        events = FORMATS[reading.format].read(file, reading)
-        if events.left_out and first.report is not None:
-            first.report(f"{file}: read without {_describe_left_out(dict(events.left_out))}")
-        yield events
+    for number, (file, reading) in enumerate(zip(files, readings, strict=True)):
+        for piece, events in enumerate(FORMATS[reading.format].read(file, reading)):
+            if piece == 0 and events.left_out and first.report is not None:
+                first.report(f"{file}: read without {_describe_left_out(dict(events.left_out))}")
+            yield number, events
 
 
 def remark_kinds(files: Sequence[Path], reading: Reading) -> None:
