@@ -42,6 +42,7 @@ def files(tmp_path):
         (Reading(), {"cut": Cut(min_value=2)}),
         (RATED, {"duplicates": "sum", "cut": Cut(min_value=4)}),
         (RATED, {"cut": Cut(min_value=3, min_per_user=4, min_per_item=3)}),
+        (RATED, {"weigh": True, "cut": Cut(min_value=3)}),
         (RATED, {"cut": Cut(min_per_user=6, min_per_item=6, iterate=True)}),
     ],
 )
@@ -76,6 +77,7 @@ def test_remarks_are_those_of_reading_at_once(files, tmp_path):
         ({"duplicates": "error"}, "repeat a .user, item. pair"),
         ({"cut": Cut(min_per_user=100)}, "nothing is left after 'users with >= 100 items'"),
         ({"cut": Cut(min_value=1000)}, "no value column was named, so events were counted"),
+        ({"weigh": True}, "has no values to weigh pairs by"),
     ],
 )
 def test_a_failure_leaves_nothing_behind(files, tmp_path, options, said):
@@ -178,6 +180,12 @@ def test_rows_without_ids_are_counted_to_the_end_of_the_file_before_they_are_ref
     path = _write_rows(tmp_path / "x.csv", extra=["NA,3,4,5\n"] * 9)
     with blocks_of(100), pytest.raises(DataError, match="column 'user' is NA in 9 rows, and a number in all others"):
         prepare_partitions(path, Reading(), tmp_path / "p", 3)
+
+
+def test_wrong_weights_are_refused_as_in_one_file(tmp_path):
+    path = _write_rows(tmp_path / "x.csv", extra=["1,2,-100,5\n"])
+    with pytest.raises(DataError, match="weights must be above 0, got -87"):
+        prepare_partitions(path, RATED, tmp_path / "p", 2, weigh=True)
 
 
 def test_a_matrix_keeps_the_items_that_nobody_has(tmp_path):

@@ -282,7 +282,7 @@ def read_interactions(
     rule = duplicates or FORMATS[reading.format].duplicates or ("sum" if weigh else None)
     rows, has_values = len(events), events.values is not None
     if weigh and not has_values:
-        raise DataError(f"{path} has no values to weigh pairs by; name their column (value, or --value-column)")
+        raise DataError(describe_no_weights(files))
     uncut = events.values if chosen_value is None and cut.min_value is None and not weigh else None
     try:
         events = events.merge(rule if rule or on_merged is None else events.default_duplicates)
@@ -364,6 +364,11 @@ def describe_reading(files: Sequence[Path], reading: Reading, sizes: Sequence[in
         more = f" and {len(sizes) - len(rows):,} more" if len(sizes) > len(rows) else ""
         step += f" from {len(sizes):,} files ({', '.join(rows)}{more})"
     return f"{step}, without {_describe_left_out(left_out)}" if left_out else step
+
+
+def describe_no_weights(files: Sequence[Path]) -> str:
+    """Return the message that files have nothing to weigh pairs by."""
+    return f"{describe_files(files)} has no values to weigh pairs by; name their column (value, or --value-column)"
 
 
 def _describe_left_out(left_out: Mapping[str, int]) -> str:

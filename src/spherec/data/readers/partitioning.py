@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, Step, refuse_repeats
 from spherec.data.ids import GrowingIds, IdMap, factorize
-from spherec.data.interactions import row_starts
+from spherec.data.interactions import check_weights, row_starts
 from spherec.data.output_files import atomic_folder
 from spherec.data.partitions import (
     PartitionedInteractions,
@@ -30,6 +30,7 @@ from spherec.data.partitions import (
 )
 from spherec.data.readers.formats import (
     FORMATS,
+    describe_no_weights,
     describe_reading,
     read_files,
     recognise_all,
@@ -50,6 +51,7 @@ def prepare_partitions(
     duplicates: Duplicates | None = None,
     cut: Cut | None = None,
     names: Mapping[str, str] | None = None,
+    weigh: bool = False,
     on_unread: Callable[[str], None] = lambda _: None,
     on_uncut: Callable[[float, float], None] = lambda *_: None,
 ) -> PartitionedInteractions:
@@ -63,6 +65,7 @@ def prepare_partitions(
         duplicates: How repeated pairs are merged; by default as the format or the values suggest.
         cut: Which events count; by default all.
         names: Names of items, by the text of their ids.
+        weigh: Keep ratings or counts, to weigh pairs by them in training.
         on_unread: Called with a column of ratings or counts that was not asked for.
         on_uncut: Called with the lowest and the highest rating or count, if low ones count, too.
     """
@@ -78,19 +81,22 @@ def prepare_partitions(
                 work.add(number, events)
                 unread |= set() if events.unread_value is None else {events.unread_value}
         remark_kinds(files, readings[0])
-        if reading.columns.value is None and cut.min_value is None and work.lowest < work.highest:
+        has_values = work.lowest <= work.highest
+        if weigh and not has_values:
+            raise DataError(describe_no_weights(files))
+        if reading.columns.value is None and cut.min_value is None and not weigh and work.lowest < work.highest:
             on_uncut(work.lowest, work.highest)
         if unread and cut.min_value is None:
             on_unread(min(unread))
         work.count(describe_reading(files, readings[0], work.sizes, work.left_out))
         try:
-            work.merge(duplicates or FORMATS[readings[0].format].duplicates)
+            work.merge(duplicates or FORMATS[readings[0].format].duplicates or ("sum" if weigh else None))
             work.cut(cut)
         except DataError as error:
-            counted = cut.min_value is not None and work.lowest > work.highest
+            counted = cut.min_value is not None and not has_values
             hint = " (no value column was named, so events were counted)" if counted else ""
             raise DataError(f"{describe_files(files)}: {error}{hint}") from None
-        work.write(folder, names, orders_numbers=FORMATS[readings[0].format].orders_numbers)
+        work.write(folder, names, weigh=weigh, orders_numbers=FORMATS[readings[0].format].orders_numbers)
     return PartitionedInteractions.open(output)
 
 
@@ -167,7 +173,7 @@ class _Preparation:
         if per_item:
             self._filter(f"items with >= {per_item} users", lambda events: self._is_frequent(events, 0, per_item))
 
-    def write(self, folder: Path, names: Mapping[str, str] | None, *, orders_numbers: bool) -> None:
+    def write(self, folder: Path, names: Mapping[str, str] | None, *, weigh: bool, orders_numbers: bool) -> None:
         """Write the partitioned data set."""
         used = np.zeros(len(self._users), np.bool_)
         for _, events in self._raw.read_all(len(self._items)):
@@ -177,8 +183,8 @@ class _Preparation:
         new_items, item_ids = _number(self._items.array(), used_items, "item", orders_numbers=orders_numbers)
         final = _Buckets(self._folder / "final", self._n, offset=len(item_ids))
         for _, events in self._raw.read_all(len(self._items)):
-            numbered = replace(events, users=new_users[events.users], items=new_items[events.items], values=None)
-            final.append(numbered)
+            numbered = replace(events, users=new_users[events.users], items=new_items[events.items])
+            final.append(numbered if weigh else replace(numbered, values=None))
 
         def rows() -> Iterator[PartitionRows]:
             for number, events in final.read_all(len(item_ids)):
@@ -186,7 +192,10 @@ class _Preparation:
                 order = np.lexsort((events.items, events.users))
                 local = ((events.users[order] - users.start) // self._n).astype(np.int32)
                 indptr = row_starts(local, len(range(len(user_ids))[users]))
-                yield PartitionRows(indptr, events.items[order], None if events.times is None else events.times[order])
+                times, weights = (None if one is None else one[order] for one in (events.times, events.values))
+                if weights is not None:
+                    check_weights(weights)
+                yield PartitionRows(indptr, events.items[order], times, weights)
 
         named = None if names is None else tuple(names.get(str(one)) for one in item_ids.tolist())
         write_partitions(folder, rows(), IdMap(user_ids), IdMap(item_ids), named, self._steps)
