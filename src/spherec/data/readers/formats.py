@@ -4,7 +4,6 @@ A new format is an entry in `FORMATS`. One that is not delimited text also has a
 `(path, reading) -> Events` that `reader_of` names.
 """
 
-import importlib.util
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -29,8 +28,8 @@ from spherec.data.readers.options import (
     list_files,
     run_options,
 )
-from spherec.errors import ArgumentError, DataError, MissingPackageError, UncutValuesWarning, UnreadValuesWarning, quote
-from spherec.processes import refuse_polars_after_fork
+from spherec.errors import ArgumentError, DataError, UncutValuesWarning, UnreadValuesWarning, quote
+from spherec.processes import require_polars
 
 _MOST_FILES = 5  # of several that are read as one, named in the record
 
@@ -370,11 +369,7 @@ def detect_format(path: Path) -> FormatName:
 
 def refuse_without_polars() -> None:
     """Raise an error where polars is not installed, or cannot be used in this process."""
-    if importlib.util.find_spec("polars") is None:
-        raise MissingPackageError(
-            "reading raw files needs polars: pip install polars; a file prepared elsewhere loads without it"
-        )
-    refuse_polars_after_fork()
+    require_polars("reading raw files, unlike prepared ones,")
 
 
 def _warn_unread(path: str | PathLike[str]) -> Callable[[str], None]:
