@@ -22,9 +22,8 @@ from spherec.data.interactions import Interactions
 from spherec.data.partitions import PartitionedInteractions, save_partitions
 from spherec.data.readers import read_events, read_interactions, read_names
 from spherec.data.readers.formats import describe_uncut, suggest_least
-from spherec.data.readers.many import is_one_file, list_files
 from spherec.data.readers.names import read_names_inside
-from spherec.data.readers.options import Columns, FormatName, Missing, Reading
+from spherec.data.readers.options import Columns, FormatName, Missing, Reading, is_one_file, list_files
 from spherec.data.readers.partitioning import prepare_partitions
 from spherec.errors import ArgumentError, DataError, quote
 

@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 
 from spherec import rng
 from spherec.data.events import to_seconds
+from spherec.data.frames import column_of
 from spherec.data.id_arrays import decode_names, encode_names
 from spherec.data.ids import is_missing
-from spherec.data.interactions import column_of
 from spherec.errors import DataError, quote
 
 Kind = Literal["number", "category", "tags", "text", "vector", "skip"]

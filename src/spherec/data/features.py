@@ -32,10 +32,10 @@ from spherec.data.feature_columns import (
     name_kind,
     read_cells,
 )
+from spherec.data.frames import column_of, sparse_entries
 from spherec.data.id_arrays import decode_ids, encode_ids
 from spherec.data.ids import IdMap, describe_id, refuse_masked, refuse_twins
 from spherec.data.input_files import describe_damage
-from spherec.data.interactions import column_of, sparse_entries
 from spherec.errors import ArgumentError, DataError, describe_missing_column, enumerate_ids, quote, suggest
 
 _FORMAT, _VERSION = "spherec-features", 1  # of the file

@@ -1,13 +1,14 @@
 """`read`, and the table of the file formats that it knows. Importing this brings no polars.
 
-A new format is a file in this folder with a function `(path, reading) -> Events`, and one entry in `FORMATS`. A format
-that is a table under known names needs the entry alone.
+A new format is an entry in `FORMATS`. One that is not delimited text also has a file in this folder, with a function
+`(path, reading) -> Events` that `reader_of` names.
 """
 
 import importlib.util
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 
@@ -17,8 +18,17 @@ from spherec.data.events import Duplicates, Events, level_of_caller
 from spherec.data.input_files import refuse_unreadable
 from spherec.data.interactions import Interactions
 from spherec.data.partitions import PartitionedInteractions
-from spherec.data.readers.many import Paths, describe_files, list_files
-from spherec.data.readers.options import Columns, FormatName, Missing, Reading, ReadProgress, run_options
+from spherec.data.readers.options import (
+    Columns,
+    FormatName,
+    Missing,
+    Paths,
+    Reading,
+    ReadProgress,
+    describe_files,
+    list_files,
+    run_options,
+)
 from spherec.errors import ArgumentError, DataError, MissingPackageError, UncutValuesWarning, UnreadValuesWarning, quote
 from spherec.processes import refuse_polars_after_fork
 
@@ -29,8 +39,6 @@ _MOST_FILES = 5  # of several that are read as one, named in the record
 class FileFormat:
     """A file format."""
 
-    read: Callable[[Path, Reading], Events]
-    "Function that reads the raw events of a file."
     known: Reading | None = None
     "Columns and layout, for a format that fixes them; None for tables, whose columns the caller names."
     duplicates: Duplicates | None = None
@@ -43,69 +51,11 @@ class FileFormat:
     "True if ids that are whole numbers keep their order: 2 before 10."
 
 
-# The modules of the formats bring polars, so they are imported when a file is read.
-
-
-def _read_delimited(path: Path, reading: Reading) -> Events:
-    from spherec.data.readers import delimited
-
-    return delimited.read_delimited(path, reading)
-
-
-def _read_json_lines(path: Path, reading: Reading) -> Events:
-    from spherec.data.readers import json_lines
-
-    return json_lines.read_json_lines(path, reading)
-
-
-def _read_parquet(path: Path, reading: Reading) -> Events:
-    from spherec.data.readers import parquet
-
-    return parquet.read_parquet(path, reading)
-
-
-def _read_adjacency(path: Path, reading: Reading) -> Events:
-    from spherec.data.readers import adjacency
-
-    return adjacency.read_adjacency(path, reading)
-
-
-def _read_citeulike(path: Path, reading: Reading) -> Events:
-    from spherec.data.readers import adjacency
-
-    return adjacency.read_adjacency(path, reading, counted=True)
-
-
-def _read_amazon_ratings(path: Path, reading: Reading) -> Events:
-    from spherec.data.readers import amazon
-
-    return amazon.read_amazon_ratings(path, reading)
-
-
-def _read_movielens(path: Path, reading: Reading) -> Events:
-    from spherec.data.readers import movielens
-
-    return movielens.read_movielens(path, reading)
-
-
-def _read_netflix(path: Path, reading: Reading) -> Events:
-    from spherec.data.readers import netflix
-
-    return netflix.read_netflix(path, reading)
-
-
-def _read_scipy(path: Path, reading: Reading) -> Events:
-    from spherec.data.readers import scipy_matrix
-
-    return scipy_matrix.read_scipy(path, reading)
-
-
 FORMATS: dict[FormatName, FileFormat] = {
-    "delimited": FileFormat(_read_delimited),
-    "json-lines": FileFormat(_read_json_lines, suffixes=(".jsonl", ".ndjson", ".json")),
-    "parquet": FileFormat(_read_parquet, suffixes=(".parquet", ".pq"), magic=b"PAR1"),
+    "delimited": FileFormat(),
+    "json-lines": FileFormat(suffixes=(".jsonl", ".ndjson", ".json")),
+    "parquet": FileFormat(suffixes=(".parquet", ".pq"), magic=b"PAR1"),
     "book-crossing": FileFormat(
-        _read_delimited,
         Reading(
             columns=Columns("User-ID", "ISBN", "Book-Rating"),
             separator=";",
@@ -116,14 +66,12 @@ FORMATS: dict[FormatName, FileFormat] = {
         "last",
     ),
     "echonest": FileFormat(
-        _read_delimited,
         Reading(
             columns=Columns("user", "song", "plays"), header=("user", "song", "plays"), separator="\t", quotes=False
         ),
         "sum",
     ),
     "amazon-ratings": FileFormat(
-        _read_amazon_ratings,
         Reading(
             columns=Columns("user", "item", "rating", "timestamp"),
             header=("user", "item", "rating", "timestamp"),
@@ -132,18 +80,32 @@ FORMATS: dict[FormatName, FileFormat] = {
         ),
         "last",
     ),
-    "amazon-reviews": FileFormat(
-        _read_json_lines, Reading(columns=Columns("reviewerID", "asin", "overall", "unixReviewTime")), "last"
-    ),
-    "movielens": FileFormat(
-        _read_movielens, Reading(columns=Columns("userId", "movieId", "rating", "timestamp"), quotes=False), "last"
-    ),
-    "netflix": FileFormat(_read_netflix, Reading(columns=Columns(value="rating", time="date")), "last"),
-    "adjacency": FileFormat(_read_adjacency, Reading(), "sum", orders_numbers=True),
-    "citeulike": FileFormat(_read_citeulike, Reading(), "sum", orders_numbers=True),
-    "scipy": FileFormat(_read_scipy, Reading(), "sum"),
+    "amazon-reviews": FileFormat(Reading(columns=Columns("reviewerID", "asin", "overall", "unixReviewTime")), "last"),
+    "movielens": FileFormat(Reading(columns=Columns("userId", "movieId", "rating", "timestamp"), quotes=False), "last"),
+    "netflix": FileFormat(Reading(columns=Columns(value="rating", time="date")), "last"),
+    "adjacency": FileFormat(Reading(), "sum", orders_numbers=True),
+    "citeulike": FileFormat(Reading(), "sum", orders_numbers=True),
+    "scipy": FileFormat(Reading(), "sum"),
 }
 """All formats by name."""
+
+
+def reader_of(name: FormatName) -> Callable[[Path, Reading], Events]:
+    """Return the function that reads the raw events of a file of this format."""
+    from spherec.data.readers import adjacency, amazon, delimited, json_lines, movielens, netflix, parquet, scipy_matrix
+
+    readers: dict[FormatName, Callable[[Path, Reading], Events]] = {
+        "json-lines": json_lines.read_json_lines,
+        "parquet": parquet.read_parquet,
+        "amazon-ratings": amazon.read_amazon_ratings,
+        "amazon-reviews": json_lines.read_json_lines,
+        "movielens": movielens.read_movielens,
+        "netflix": netflix.read_netflix,
+        "adjacency": adjacency.read_adjacency,
+        "citeulike": partial(adjacency.read_adjacency, counted=True),
+        "scipy": scipy_matrix.read_scipy,
+    }
+    return readers.get(name, delimited.read_delimited)
 
 
 def read(
@@ -340,7 +302,7 @@ def read_files(files: Sequence[Path], readings: Sequence[Reading]) -> Iterator[E
     """Yield the raw events of each file, and report what they leave out."""
     first = readings[0]
     for file, reading in zip(files, readings, strict=True):
-        events = FORMATS[reading.format].read(file, reading)
+        events = reader_of(reading.format)(file, reading)
         if events.left_out and first.report is not None:
             first.report(f"{file}: read without {_describe_left_out(dict(events.left_out))}")
         yield events

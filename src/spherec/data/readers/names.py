@@ -10,8 +10,7 @@ from pathlib import Path
 from spherec.data.archive import is_archive
 from spherec.data.readers.book_crossing import read_book_crossing_names
 from spherec.data.readers.formats import detect_format, recognise, refuse_without_polars
-from spherec.data.readers.many import Paths, list_files
-from spherec.data.readers.options import Reading
+from spherec.data.readers.options import Paths, Reading, list_files
 from spherec.errors import ArgumentError, DataError
 
 _ID_NAMES = ({"id"},)

@@ -36,8 +36,7 @@ from spherec.data.readers.formats import (
     refuse_without_polars,
     remark_kinds,
 )
-from spherec.data.readers.many import Paths, describe_files, list_files
-from spherec.data.readers.options import Reading
+from spherec.data.readers.options import Paths, Reading, describe_files, list_files
 from spherec.errors import DataError
 
 
