@@ -195,9 +195,9 @@ class Events:
 
     def refuse_negative_sums(self) -> None:
         """Raise a `DataError` if the sum of a repeated pair's values would hide a negative one among them."""
-        below = np.flatnonzero(self.values < 0) if self.values is not None else ()
-        if not len(below):
+        if self.values is None or not (self.values < 0).any():
             return
+        below = np.flatnonzero(self.values < 0)
         keys = pair_keys(self.users, self.items, len(self.item_ids))  # (E,)
         pairs, counts = np.unique(keys, return_counts=True)
         hidden = below[counts[np.searchsorted(pairs, keys[below])] > 1]
