@@ -387,8 +387,10 @@ class Source(ReadOptions):
         )
 
     def _note_uncut(self, lowest: float, highest: float, how: str) -> None:
-        least = f"--min-value {suggest_least(highest):g}"
-        note(f"{self.title}: {describe_uncut(lowest, highest)}; keep only the high ones with {how}e.g. {least}")
+        note(
+            f"{self.title}: {describe_uncut(lowest, highest)}; keep only the high ones with {how}e.g. "
+            f"--min-value {suggest_least(highest):g}, or weigh pairs by them with --weigh"
+        )
 
     def load_prepared(self) -> Interactions | None:
         """Load the embedded data set or a prepared file, uncut; return None for any other file."""

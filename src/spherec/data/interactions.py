@@ -97,8 +97,10 @@ class Interactions:
         `values` (ratings or counts) are used by `cut`; what passes is an interaction. With `weigh` they are kept, and
         pairs are weighed by them in training. Repeated pairs are merged as `duplicates` says: see `Events.merge`.
         """
-        events = Events.from_columns(users, items, values=values, times=times).merge(duplicates)
-        return cls.from_events((cut or Cut())(events), weigh=weigh)
+        events = Events.from_columns(users, items, values=values, times=times)
+        if weigh and duplicates == "sum":
+            events.refuse_negative_sums()
+        return cls.from_events((cut or Cut())(events.merge(duplicates)), weigh=weigh)
 
     @classmethod
     def from_frame(

@@ -246,6 +246,8 @@ def read_interactions(
         raise DataError(f"{path} has no values to weigh pairs by; name their column (value, or --value-column)")
     uncut = events.values if chosen_value is None and cut.min_value is None and not weigh else None
     try:
+        if weigh and rule == "sum":
+            events.refuse_negative_sums()
         events = events.merge(rule if rule or on_merged is None else events.default_duplicates)
         if rule is None and on_merged is not None and len(events) < rows:
             on_merged(rows - len(events))
@@ -376,7 +378,8 @@ def _warn_unread(path: str | PathLike[str]) -> Callable[[str], None]:
     def warn(column: str) -> None:
         warnings.warn(
             f"{path}: column {column!r} is not read, and every row counts as a positive; keep only the high ones with "
-            f"e.g. value={column!r}, cut=Cut(min_value=4), or say that all are meant with value={column!r} alone",
+            f"e.g. value={column!r}, cut=Cut(min_value=4), weigh pairs by them with value={column!r}, weigh=True, or "
+            f"say that all are meant with value={column!r} alone",
             UnreadValuesWarning,
             stacklevel=level_of_caller(),
         )
@@ -388,8 +391,8 @@ def _warn_uncut(path: str | PathLike[str]) -> Callable[[float, float], None]:
     def warn(lowest: float, highest: float) -> None:
         warnings.warn(
             f"{path}: {describe_uncut(lowest, highest)}; keep only the high ones with e.g. "
-            f"cut=Cut(min_value={suggest_least(highest):g}), or say that all are meant with "
-            f"cut=Cut(min_value={lowest:g})",
+            f"cut=Cut(min_value={suggest_least(highest):g}), weigh pairs by them with weigh=True, or say that all are "
+            f"meant with cut=Cut(min_value={lowest:g})",
             UncutValuesWarning,
             stacklevel=level_of_caller(),
         )
