@@ -78,6 +78,9 @@ def test_values_that_nobody_asked_for_are_told_beside_the_result(spherec, rating
     for options in (COLUMNS, (*columns, "--min-value", 1), (*COLUMNS, "--min-value", 4)):
         assert spherec("data", "stats", ratings, *options, "--json").err == ""
     assert spherec("data", "stats", tmp_path / "all.npz", "--json").err == ""
+    (tmp_path / "ratings.dat").write_text("1::2::5::9\n1::3::1::9\n2::3::4::9\n")
+    (_, line) = spherec("data", "stats", tmp_path / "ratings.dat", "--json").err.splitlines()
+    assert line.endswith(" with e.g. --min-value 4, or weigh pairs by them with --weigh")
 
 
 def test_repeated_pairs_are_told_where_no_table_of_steps_is_shown(spherec, ratings, tmp_path):

@@ -183,9 +183,12 @@ def test_rows_without_ids_are_counted_to_the_end_of_the_file_before_they_are_ref
 
 
 def test_wrong_weights_are_refused_as_in_one_file(tmp_path):
-    path = _write_rows(tmp_path / "x.csv", extra=["1,2,-100,5\n"])
-    with pytest.raises(DataError, match="weights must be above 0, got -87"):
-        prepare_partitions(path, RATED, tmp_path / "p", 2, weigh=True)
+    for extra, said in (["1,2,-100,5\n"], "'1' has item '2' several times, once with -100"), (["z,2,0,5\n"], "got 0"):
+        path = _write_rows(tmp_path / "x.csv", extra=extra)
+        with pytest.raises(DataError, match=said):
+            _read_quietly(path, RATED, weigh=True)
+        with pytest.raises(DataError, match=said):
+            prepare_partitions(path, RATED, tmp_path / "p", 2, weigh=True)
 
 
 def test_a_matrix_keeps_the_items_that_nobody_has(tmp_path):

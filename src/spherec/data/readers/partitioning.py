@@ -37,8 +37,7 @@ from spherec.data.readers.formats import (
     refuse_without_polars,
     remark_kinds,
 )
-from spherec.data.readers.many import Paths, describe_files, list_files
-from spherec.data.readers.options import Reading
+from spherec.data.readers.options import Paths, Reading, describe_files, list_files
 from spherec.errors import DataError
 
 
@@ -90,7 +89,10 @@ def prepare_partitions(
             on_unread(min(unread))
         work.count(describe_reading(files, readings[0], work.sizes, work.left_out))
         try:
-            work.merge(duplicates or FORMATS[readings[0].format].duplicates or ("sum" if weigh else None))
+            rule = duplicates or FORMATS[readings[0].format].duplicates or ("sum" if weigh else None)
+            if weigh and rule == "sum":
+                work.refuse_negative_sums()
+            work.merge(rule)
             work.cut(cut)
         except DataError as error:
             counted = cut.min_value is not None and not has_values
@@ -135,6 +137,13 @@ class _Preparation:
     def count(self, name: str) -> None:
         """Record the sizes as they are."""
         self._change(name, None)
+
+    def refuse_negative_sums(self) -> None:
+        """Raise a `DataError` as `Events.refuse_negative_sums` does."""
+        if self.lowest < 0:
+            ids = {"user_ids": self._users.array(), "item_ids": self._items.array()}
+            for _, events in self._raw.read_all(len(self._items)):
+                replace(events, **ids).refuse_negative_sums()
 
     def merge(self, rule: Duplicates | None) -> None:
         """Merge repeated pairs."""
