@@ -141,9 +141,9 @@ class _Preparation:
     def refuse_negative_sums(self) -> None:
         """Raise a `DataError` as `Events.refuse_negative_sums` does."""
         if self.lowest < 0:
-            ids = {"user_ids": self._users.array(), "item_ids": self._items.array()}
+            users, items = self._users.array(), self._items.array()
             for _, events in self._raw.read_all(len(self._items)):
-                replace(events, **ids).refuse_negative_sums()
+                replace(events, user_ids=users, item_ids=items).refuse_negative_sums()
 
     def merge(self, rule: Duplicates | None) -> None:
         """Merge repeated pairs."""
