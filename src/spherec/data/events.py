@@ -198,6 +198,21 @@ class Events:
         )
         return merged.with_step(f"merge repeated pairs ({_RULES[rule]})") if repeats else merged
 
+    def refuse_negative_sums(self) -> None:
+        """Raise a `DataError` if the sum of a repeated pair's values would hide a negative one among them."""
+        if self.values is None or not (self.values < 0).any():
+            return
+        below = np.flatnonzero(self.values < 0)
+        keys = pair_keys(self.users, self.items, len(self.item_ids))  # (E,)
+        pairs, counts = np.unique(keys, return_counts=True)
+        hidden = below[counts[np.searchsorted(pairs, keys[below])] > 1]
+        if len(hidden):
+            user, item = self.user_ids[self.users[hidden[0]]], self.item_ids[self.items[hidden[0]]]
+            raise DataError(
+                f"user {quote(user)} has item {quote(item)} several times, once with {self.values[hidden[0]]:g}, and "
+                "weights must be above 0; correct it, or leave such rows out"
+            )
+
     @property
     def default_duplicates(self) -> Duplicates:
         """Default rule for repeated pairs: keep the last value, or count events that have none."""

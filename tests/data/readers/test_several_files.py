@@ -6,8 +6,7 @@ import scipy.sparse as sp
 
 import spherec
 from spherec.data.readers import read_events
-from spherec.data.readers.many import list_files
-from spherec.data.readers.options import Reading
+from spherec.data.readers.options import Reading, list_files
 from spherec.errors import ArgumentError, DataError
 
 
