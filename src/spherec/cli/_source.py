@@ -102,9 +102,12 @@ class NamesTable:
         if self.names is None and self.name_column is None:
             return data
         data = data.with_item_names({item: known[str(item)] for item in data.item_ids if str(item) in known})
-        where = self.names or f"column {self.name_column}"
-        note(f"{sum(map(bool, data.item_names or ())):,} of {data.n_items:,} items have a name in {where}")
+        self.report(sum(map(bool, data.item_names or ())), data.n_items)
         return data
+
+    def report(self, n_named: int, n_items: int) -> None:
+        """Print how many items have a name."""
+        note(f"{n_named:,} of {n_items:,} items have a name in {self.names or f'column {self.name_column}'}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -330,17 +333,16 @@ class Source(ReadOptions):
 
     def save_partitions(self, output: Path, partitions: int, names: NamesTable) -> PartitionedInteractions:
         """Read, merge and cut, and write a partitioned data set; raw files need not fit into memory together."""
-        if self.weigh:
-            raise ArgumentError("partitions hold no weights of pairs; leave out --weigh, or --partitions")
         known = names.read(self)  # first: it fails sooner
         self._refuse_no_data()
         if self.is_prepared or self.items_file is not None:
             save_partitions(names.add(self.load(shows_steps=True), known), output, partitions)
         else:
             with self._reading_files("") as (files, options):
-                prepare_partitions(
-                    files, output=output, partitions=partitions, cut=self.cut(), names=known or None, **options
-                )
+                options |= {"cut": self.cut(), "names": known or None, "weigh": self.weigh}
+                made = prepare_partitions(files, output=output, partitions=partitions, **options)
+            if names.options_given():
+                names.report(made.n_named_items, made.n_items)
         return PartitionedInteractions.open(output)
 
     def load_with_names(self, names: NamesTable, *, shows_steps: bool = False) -> Interactions:
@@ -375,8 +377,9 @@ class Source(ReadOptions):
         how = "prepare or train and "
         if events.unread_value is not None:
             self._note_unread(events.unread_value, how)
-        if events.values is not None and self.value_column is None:
-            self._note_uncut(float(events.values.min()), float(events.values.max()), how)
+        values = events.values
+        if values is not None and self.value_column is None and (lowest := float(values.min())) < values.max():
+            self._note_uncut(lowest, float(values.max()), how)
         return events
 
     def _note_unread(self, column: str, how: str) -> None:
