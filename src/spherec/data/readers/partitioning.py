@@ -1,4 +1,4 @@
-"""From raw files to a partitioned data set that may be larger than memory.
+"""Preparation of a partitioned data set from raw files, which may be larger than memory.
 
 Files are read a piece at a time, and their events are written to P files on disk, those of a user to one of them. Each
 step from events to interactions then goes through these files, one at a time. So there are in memory the events of a
