@@ -42,6 +42,7 @@ LeftOutCounts = tuple[tuple[str, int], ...]
 
 _WORD = re.compile(r"\w\w+")
 _TAG_SEPARATORS = ("|", ";", ",")
+_NO_NUMBER = {"", "n/a", "na", "null", "none", "-", "?"}
 _LONG_TEXT = 3  # words; texts with more of them on average are text, others categories
 _MOST_WORDS = 1 << 17  # of a column; the most frequent stay. V then takes 160 MB with 300 dimensions
 _MORE_DIRECTIONS = 16  # than wanted are followed, for accuracy
@@ -402,8 +403,9 @@ def fit_column(
 def guess_kind(name: str, cells: NDArray[Any]) -> Kind:
     """Return the kind that the cells of a column suggest.
 
-    Numbers, dates and texts of numbers are numbers; lists of fractions are vectors, other lists are tags; of texts,
-    those with | in at least half of them are tags, those of more than three words on average text, others categories.
+    Numbers, dates and texts of numbers are numbers, even where some are n/a; lists of fractions are vectors, other lists
+    are tags; of texts, those with | in at least half of them are tags, those of more than three words on average text,
+    others categories.
     """
     if cells.dtype != object:
         return "number" if cells.ndim == 1 else "vector"
@@ -415,7 +417,8 @@ def guess_kind(name: str, cells: NDArray[Any]) -> Kind:
         are_fractions = all(isinstance(number, float) for cell in lists for number in cell)
         return "vector" if lists and are_fractions and len({len(cell) for cell in lists}) == 1 else "tags"
     texts = list(map(str, values))
-    if all(map(_is_number, texts)):
+    numbers = [text for text in texts if not _is_no_number(text)]
+    if all(map(_is_number, numbers)) and (numbers or not texts):
         return "number"
     if 2 * sum("|" in text for text in texts) >= len(texts):
         return "tags"
@@ -572,7 +575,7 @@ def _to_numbers(name: str, cells: NDArray[Any]) -> NDArray[np.float64]:
         values = np.empty(len(cells))
         for row, cell in enumerate(cells.tolist()):
             try:
-                values[row] = np.nan if cell is None else float(cell)
+                values[row] = np.nan if cell is None or _is_no_number(cell) else float(cell)
             except (TypeError, ValueError, OverflowError):
                 raise DataError(
                     f"column {quote(name)}, row {row}: {quote(cell)} is not a number; mend it, or give the column "
@@ -625,6 +628,11 @@ def _to_vectors(name: str, cells: NDArray[Any], size: int | None) -> tuple[NDArr
             "for an item without features"
         )
     return (np.where(finite, vectors, 0) if missing.any() else vectors), ~missing
+
+
+def _is_no_number(cell: object) -> bool:
+    """Return whether a cell among numbers says that there is none."""
+    return isinstance(cell, str) and cell.strip().lower() in _NO_NUMBER
 
 
 def _is_number(text: str) -> bool:
