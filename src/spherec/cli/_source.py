@@ -149,6 +149,7 @@ class ReadOptions:
     format: Annotated[
         FormatName,
         typer.Option(
+            "--format",  # typer 0.27 would call it --FORMAT
             metavar="FORMAT",
             help=f"Format of the file: {', '.join(get_args(FormatName))}; 'auto' goes by its content.",
             rich_help_panel=TABLE,
