@@ -113,6 +113,34 @@ def test_what_does_not_fit_is_one_sentence(spherec, folder):
     assert (done.code, "no.csv" in done.err) == (2, True)
 
 
+WRONG = {
+    "name,text\na,b\n": "('name', 'text') is plainly the id of items; item= (--item-features-id-column)",
+    "item_id,year\n1,7\n2,?\n3,8\n": "row 1: '?' is not a number; mend it, or "
+    "give the column another kind in training: "
+    "kinds={'year': 'category'}, or --feature-kind year=category",
+    "item_id,year\n1,7\n2,7\n": "leave it out: kinds={'year': 'skip'}, or --feature-kind year=skip",
+    "2 1 2\n2 0 2\n": "say so by its name, tag-item.dat or item-tag.dat",
+}
+
+
+@pytest.mark.parametrize(("content", "words"), WRONG.items(), ids=["id", "number", "equal", "lists"])
+def test_the_remedy_is_one_that_the_command_has(spherec, folder, content, words):
+    path = folder / "wrong.dat"
+    path.write_text(content)
+    kind = ("--feature-kind", "year=number") if "year" in content else ()
+    done = spherec("train", folder / "events.csv", "--item-features", path, *kind, "-o", folder / "m.spherec")
+    assert done.code == 2
+    assert words in done.err
+
+
+def test_a_matrix_for_a_table_is_named_in_plain_words(spherec, folder):
+    model = folder / "m.spherec"
+    spherec("train", folder / "events.csv", "--item-features", folder / "books.csv", "-o", model, *SETTINGS)
+    np.save(folder / "vectors.npy", np.ones((41, 3)))
+    done = spherec("add-items", model, folder / "vectors.npy", "-o", folder / "n.spherec")
+    assert "made of a table with the columns 'item_id', 'genre', 'year', got a dense matrix of 3 columns" in done.err
+
+
 def test_cold_items_are_scored_apart(spherec, folder):
     split = folder / "split"
     assert spherec("data", "split", folder / "events.csv", "--by", "cold-items", "-o", split).code == 0

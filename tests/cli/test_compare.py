@@ -270,4 +270,8 @@ def test_features_take_part_on_new_items(spherec, tmp_path, monkeypatch):
     assert f"--item-features {tmp_path / 'books.csv'} --feature-kind genre=category" in page
     done = spherec("compare", *parts, "--models", "content-knn")
     assert done.code == 2
-    assert "content-knn needs item features; give some, or leave it out" in done.err
+    assert "content-knn needs item features; give some with --item-features" in done.err
+    done = spherec("compare", *parts, *given, "--models", "two-stage+features")
+    assert done.code == 2
+    assert "two-stage+features cannot be compared: its learning rate is constant" in done.err
+    assert "take accurate+features, " in done.err

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from spherec import Interactions, datasets, splits
+from spherec.data.partitions import PartitionedInteractions
 from tests.cli.conftest import COLUMNS
 
 
@@ -36,6 +37,25 @@ def test_prepare_divides_users_among_files(spherec, ratings, tmp_path):
     assert "leave out --compress" in refused.err
 
 
+def test_prepare_says_how_many_items_of_partitions_have_a_name(spherec, ratings, tmp_path):
+    (tmp_path / "names.csv").write_text("id,name\na,Anna Karenina\nz,Zorba\n")
+    given = ("data", "prepare", ratings, *COLUMNS, "--names", tmp_path / "names.csv")
+    said = [
+        spherec(*given, *how).err for how in (["-o", tmp_path / "d.npz"], ["--partitions", 2, "-o", tmp_path / "p"])
+    ]
+    for text in said:
+        assert "1 of 3 items have a name in" in text
+
+
+def test_partitions_keep_weights(spherec, ratings, tmp_path):
+    given = ("data", "prepare", ratings, *COLUMNS, "--weigh")
+    assert spherec(*given, "--partitions", 2, "-o", tmp_path / "p").code == 0
+    assert spherec(*given, "-o", tmp_path / "d.npz").code == 0
+    data = Interactions.load(tmp_path / "d.npz")
+    assert data.weights is not None
+    assert PartitionedInteractions.open(tmp_path / "p").read() == data
+
+
 def test_prepare_says_all_of_it_in_json(spherec, ratings, tmp_path):
     done = spherec("data", "prepare", ratings, *COLUMNS, "--min-value", 4, "-o", tmp_path / "out.npz", "--json")
     told = json.loads(done.out)
@@ -58,6 +78,9 @@ def test_values_that_nobody_asked_for_are_told_beside_the_result(spherec, rating
     for options in (COLUMNS, (*columns, "--min-value", 1), (*COLUMNS, "--min-value", 4)):
         assert spherec("data", "stats", ratings, *options, "--json").err == ""
     assert spherec("data", "stats", tmp_path / "all.npz", "--json").err == ""
+    (tmp_path / "ratings.dat").write_text("1::2::5::9\n1::3::1::9\n2::3::4::9\n")
+    (_, line) = spherec("data", "stats", tmp_path / "ratings.dat", "--json").err.splitlines()
+    assert line.endswith(" with e.g. --min-value 4, or weigh pairs by them with --weigh")
 
 
 def test_repeated_pairs_are_told_where_no_table_of_steps_is_shown(spherec, ratings, tmp_path):

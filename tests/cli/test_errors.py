@@ -39,10 +39,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing_behind(spherec, tmp_path, 
     output = tmp_path / "out.npz"
     output.write_bytes(b"what was there before")
     done = spherec("data", "prepare", path, "-o", output, "--force", *options)
-    assert done.code == 2
-    assert done.out == ""
-    (line,) = [line for line in done.err.splitlines() if line.strip()]
-    assert line.startswith("error: ")
+    line = done.refusal()
     for word in words:
         assert word in line
     assert output.read_bytes() == b"what was there before"

@@ -42,7 +42,7 @@ def prepared(tmp_path):
 @pytest.fixture
 def train(spherec, prepared, tmp_path, monkeypatch):
     """Run `spherec train` on the prepared data, into model.spherec."""
-    monkeypatch.setattr("spherec.recommender.cml._advised", set())  # as in a new process
+    monkeypatch.setattr("spherec.recommender.progress._advised", set())  # as in a new process
     return lambda *options: spherec("train", prepared, "-o", tmp_path / "model.spherec", *QUICK, *options)
 
 

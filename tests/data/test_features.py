@@ -374,7 +374,9 @@ def test_other_matrices_must_be_like_the_first():
     sparse, dense = Features.from_matrix(random_counts(5, 6)), Features.from_matrix(np.eye(3))
     with pytest.raises(DataError, match="has 7 columns, but 6 when it was fitted"):
         sparse.transform(random_counts(5, 7))
-    with pytest.raises(DataError, match="made of a sparse matrix"):
+    with pytest.raises(
+        DataError, match=r"made of lists of words or tags, or a sparse matrix .*, got a dense matrix of 6 columns"
+    ):
         sparse.transform(np.ones((2, 6)))
     with pytest.raises(DataError, match="has 2 columns, but 3"):
         dense.transform(np.ones((4, 2)))
@@ -385,8 +387,12 @@ def test_other_matrices_must_be_like_the_first():
     table = Features.from_frame(pd.DataFrame({"i": [1, 2], "x": [1.0, 2.0]}), item="i")
     with pytest.raises(DataError, match="row 0: 1e\\+300 is too far from the others"):
         table.transform(pd.DataFrame({"i": [3], "x": [1e300]}))
-    with pytest.raises(DataError, match="expected a pandas or polars DataFrame"):
+    with pytest.raises(DataError, match="made of a table with the columns 'i', 'x', got a dense matrix of 2 columns"):
         table.transform(np.ones((2, 2)))
+    with pytest.raises(
+        DataError, match=r"made of a dense matrix of 3 columns \('matrix'\), got a table; give such a one"
+    ):
+        dense.transform(pd.DataFrame({"i": [1]}))
 
 
 def test_a_large_sparse_matrix_is_never_made_dense():

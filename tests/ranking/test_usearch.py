@@ -3,6 +3,7 @@
 import copy
 import importlib
 import pickle
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -251,6 +252,21 @@ def test_copies_search_the_same_graph(path, ranker, vectors):
             assert np.array_equal(found.items, true.items)
             assert np.array_equal(found.scores, true.scores)
             assert other.config == ranker.config
+
+
+@pytest.mark.parametrize("is_loaded", [False, True], ids=["built", "loaded"])
+def test_a_graph_is_extended_while_another_thread_searches(path, ranker, vectors, is_loaded):
+    old = UsearchRanker.load(path, vectors) if is_loaded else ranker.with_vectors(vectors)
+    more = replace(vectors, item_table=torch.cat((vectors.item_table, vectors.item_table[:7].flip(1))))
+    grown = []
+    with old._searching:  # as a search holds it
+        extending = threading.Thread(target=lambda: grown.append(old.extend(more)), daemon=True)
+        extending.start()
+        extending.join(30)
+        assert grown, "it waits for the search"
+    assert len(grown[0]._index) == vectors.n_items + 7
+    found = grown[0].top(np.arange(40), 20).items
+    assert recall(found, ExactRanker(more).top(np.arange(40), 20).items) > 0.98
 
 
 def test_vectors_with_nan_are_refused(vectors, ranker):

@@ -225,7 +225,7 @@ def test_a_terminal_gets_a_bar(monkeypatch, capsys):
 
 
 def test_advice_comes_with_the_bar_once_in_a_process(capsys, monkeypatch):
-    monkeypatch.setattr("spherec.recommender.cml._advised", set())
+    monkeypatch.setattr("spherec.recommender.progress._advised", set())
     options = QUICK | {"sampler": spherec.TwoStage(2), "epochs": 1}
     CML(**options).fit(DATA, progress=False)
     assert "candidates" not in capsys.readouterr().err

@@ -266,6 +266,13 @@ def test_content_that_is_not_known_is_named(model):
         model.add_items(NEW)
 
 
+def test_a_column_that_is_called_unknown_is_no_unknown_content():
+    model = fitted(features=BOOKS.assign(unknown=BOOKS.year), epochs=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.add_items(NEW.assign(unknown=None).astype({"unknown": float}))  # missing, which is known
+
+
 WRONG = {
     "known": (lambda: BOOKS[:2], "the model knows 2 items already: 'b0', 'b1'; leave them out"),
     "repeated": (lambda: pd.concat((NEW, NEW[:1])), "give one row for each item"),
@@ -279,7 +286,10 @@ WRONG = {
         lambda: pd.DataFrame([{"isbn": "e", "genre": None, "year": None, "blurb": ""}]).astype({"year": float}),
         "1 item of the table cannot be placed, because they have no features: 'e'",
     ),
-    "no table": (lambda: 7, "DataFrame, got 7"),
+    "no table": (
+        lambda: 7,
+        "made of a table with the columns 'isbn', 'genre', 'year', 'blurb', got 7; give such a one",
+    ),
 }
 
 

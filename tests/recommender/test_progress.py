@@ -4,8 +4,7 @@ import time
 
 import pytest
 
-from spherec.recommender.cml import Estimate
-from spherec.recommender.cml import _show_bar as training_bar
+from spherec.recommender.progress import Estimate, training_bar
 from spherec.training import EpochRecord, History
 from spherec.training.config import Plan
 
@@ -22,7 +21,7 @@ def test_progress_is_a_bar_on_a_terminal_and_a_line_an_epoch_elsewhere(terminal,
         monkeypatch.setenv("FORCE_COLOR", "1")
         monkeypatch.setenv("TTY_COMPATIBLE", "1")
     history = History((record(1, metric=0.125),))
-    with training_bar(3, 100, "NDCG@50", Estimate(Plan(3, 1, 3), 100, stops_early=False)) as progress:
+    with training_bar(3, 100, Estimate(Plan(3, 1, 3), 100, stops_early=False)) as progress:
         progress(record(1), History())
         progress(record(2, loss=0.2, masked=0.1), history)
         time.sleep(0.2 if terminal else 0)
@@ -37,10 +36,10 @@ def test_progress_is_a_bar_on_a_terminal_and_a_line_an_epoch_elsewhere(terminal,
 def test_a_log_has_lines_where_there_is_something_to_say(capsys, monkeypatch):
     """After the first epoch, when one was validated, and when nothing was said for a while."""
     clock = iter(range(1000))
-    monkeypatch.setattr("spherec.recommender.cml.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("spherec.recommender.progress.time.monotonic", lambda: next(clock))
     monkeypatch.setenv("COLUMNS", "200")
     epochs = [record(n, metric=0.5 if n == 4 else None) for n in range(1, 21)]
-    with training_bar(20, 100, "NDCG@50", Estimate(Plan(20, 1, 20), 100, stops_early=False)) as progress:
+    with training_bar(20, 100, Estimate(Plan(20, 1, 20), 100, stops_early=False)) as progress:
         for many in range(21):
             progress(record(many + 1), History(tuple(epochs[:many])))
     lines = capsys.readouterr().err.splitlines()

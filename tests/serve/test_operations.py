@@ -183,7 +183,7 @@ def test_models_are_swapped_under_load(model_file, tmp_path):
 
     def ask(address, seed):
         rng = random.Random(seed)
-        with httpx.Client(base_url=address) as client:
+        with httpx.Client(base_url=address, timeout=30) as client:
             while not stop.is_set():
                 user = f"u{rng.randrange(12)}"
                 answers.append((user, client.get(f"/recommend/{user}", params={"k": 5, "explain": 1})))
@@ -194,8 +194,8 @@ def test_models_are_swapped_under_load(model_file, tmp_path):
             shutil.copy(file, copy)
             copy.replace(path)
             wanted = load(file).artifact.checksum
-            end = time.monotonic() + 10
-            while httpx.get(f"{address}/model").json()["model"] != wanted:
+            end = time.monotonic() + 30
+            while httpx.get(f"{address}/model", timeout=30).json()["model"] != wanted:
                 assert time.monotonic() < end
                 time.sleep(0.005)
 

@@ -63,6 +63,24 @@ def test_counts_of_repeated_pairs_add_up(tmp_path):
         spherec.read(path, weigh=True)
 
 
+def test_a_sum_hides_no_negative_weight(tmp_path):
+    path = tmp_path / "plays.csv"
+    path.write_text("user,item,plays\na,y,5\na,x,9\na,x,-3\nb,x,3\n")
+    words = "user 'a' has item 'x' several times, once with -3, and weights must be above 0"
+    with pytest.raises(DataError, match=words) as refused:
+        spherec.read(path, value="plays", weigh=True)
+    assert str(refused.value).startswith(str(path))
+    frame = pd.read_csv(path)
+    with pytest.raises(DataError, match=words):
+        spherec.CML(dim=8, epochs=1, device="cpu").fit(frame, user="user", item="item", weight="plays")
+    assert spherec.read(path, value="plays", duplicates="sum").weights is None  # a sum of votes, say
+    frame.plays = [5, 9, 3, -3]  # of a pair that is not repeated: a cut may drop it
+    pairs = {"user": "user", "item": "item", "value": "plays", "duplicates": "sum", "weigh": True}
+    assert Interactions.from_frame(frame, cut=Cut(min_value=1), **pairs).weights.tolist() == [12, 5]
+    with pytest.raises(DataError, match="weights must be above 0, got -3"):
+        Interactions.from_frame(frame, **pairs)
+
+
 def test_a_cut_by_value_takes_weights_as_values():
     assert weighed().cut(Cut(min_value=float(np.median(weighed().weights)))).weights.min() >= np.median(
         weighed().weights
@@ -142,5 +160,3 @@ def test_wrong_weights_are_one_sentence():
         replace(DATA, weights=np.ones(3))
     with pytest.raises(ArgumentError, match="leave out weight"):
         spherec.CML(device="cpu").fit(DATA, weight="plays")
-    with pytest.raises(DataError, match="partitions hold no weights"):
-        spherec.data.partitions.save_partitions(weighed(), "nowhere", 2)

@@ -15,6 +15,7 @@ plain data and arrays, never a pickle.
 """
 
 import re
+import shlex
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,9 +29,9 @@ from numpy.typing import NDArray
 
 from spherec import rng
 from spherec.data.events import to_seconds
+from spherec.data.frames import column_of
 from spherec.data.id_arrays import decode_names, encode_names
 from spherec.data.ids import is_missing
-from spherec.data.interactions import column_of
 from spherec.errors import DataError, quote
 
 Kind = Literal["number", "category", "tags", "text", "vector", "skip"]
@@ -408,9 +409,7 @@ def guess_kind(name: str, cells: NDArray[Any]) -> Kind:
         return "number" if cells.ndim == 1 else "vector"
     values = [cell for cell in cells.tolist() if cell is not None]
     if any(isinstance(cell, dict) for cell in values):
-        raise DataError(
-            f"column {quote(name)} has tables in its cells; leave it out with kinds={{{quote(name)}: 'skip'}}"
-        )
+        raise DataError(f"column {quote(name)} has tables in its cells; leave it out: {name_kind(name, 'skip')}")
     if any(isinstance(cell, list) for cell in values):
         lists = [cell for cell in values if isinstance(cell, list) and cell]
         are_fractions = all(isinstance(number, float) for cell in lists for number in cell)
@@ -445,6 +444,11 @@ def read_cells(frame: Any, name: str) -> NDArray[Any]:
             cell = float(cell)
         cells[row] = cell if isinstance(cell, list | dict) or not is_missing(cell) else None
     return cells
+
+
+def name_kind(name: str, kind: Kind) -> str:
+    """Return how the kind of a column is named, in Python and on the command line."""
+    return f"kinds={{{quote(name)}: {quote(kind)}}}, or --feature-kind {shlex.quote(f'{name}={kind}')}"
 
 
 def unit_rows(rows: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -559,7 +563,9 @@ def _decode_words(arrays: Mapping[str, NDArray[Any]], name: str) -> tuple[str, .
 def _to_numbers(name: str, cells: NDArray[Any]) -> NDArray[np.float64]:
     """Return cells as numbers (n,), NaN where missing."""
     if cells.ndim != 1:
-        raise DataError(f"column {quote(name)} has lists in its cells, not numbers; give its kind as 'vector'")
+        raise DataError(
+            f"column {quote(name)} has lists in its cells, not numbers; say so: {name_kind(name, 'vector')}"
+        )
     if cells.dtype != object:
         values = cells.astype(np.float64)
     else:
@@ -570,7 +576,7 @@ def _to_numbers(name: str, cells: NDArray[Any]) -> NDArray[np.float64]:
             except (TypeError, ValueError, OverflowError):
                 raise DataError(
                     f"column {quote(name)}, row {row}: {quote(cell)} is not a number; mend it, or give the column "
-                    f"another kind: kinds={{{quote(name)}: 'category'}}"
+                    f"another kind in training: {name_kind(name, 'category')}"
                 ) from None
     if np.isinf(values).any():
         row = int(np.isinf(values).argmax())

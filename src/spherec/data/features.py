@@ -9,10 +9,10 @@ features.save("books.features.npz")
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
-from typing import Any, Self, get_args
+from typing import Any, NoReturn, Self, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,12 +29,13 @@ from spherec.data.feature_columns import (
     LeftOutCounts,
     VectorColumn,
     fit_column,
+    name_kind,
     read_cells,
 )
+from spherec.data.frames import column_of, sparse_entries
 from spherec.data.id_arrays import decode_ids, encode_ids
 from spherec.data.ids import IdMap, describe_id, refuse_masked, refuse_twins
 from spherec.data.input_files import describe_damage
-from spherec.data.interactions import column_of, sparse_entries
 from spherec.errors import ArgumentError, DataError, describe_missing_column, enumerate_ids, quote, suggest
 
 _FORMAT, _VERSION = "spherec-features", 1  # of the file
@@ -48,11 +49,20 @@ class FittedTable:
     "Column of item ids in a table; None for a matrix."
     columns: tuple[FittedColumn, ...]
 
+    def describe(self) -> str:
+        """Return what it was fitted to, for messages."""
+        names = ", ".join(quote(column.name) for column in self.columns)
+        if self.item is not None:
+            return f"a table with the columns {quote(self.item)}, {names}"
+        if isinstance(self.columns[0], CountsColumn):
+            return f"lists of words or tags, or a sparse matrix ({names})"
+        return f"a dense matrix of {self.columns[0].size:,} columns ({names})"
+
     def encode(self, table: Any, item_ids: Iterable[Hashable] | None) -> "Features":
         """Return the features of the items of another table or matrix, with this source alone."""
+        if hasattr(table, "columns") != (self.item is not None):
+            self._refuse(table)
         if self.item is not None:
-            if item_ids is not None and not hasattr(table, "columns"):
-                raise DataError(f"expected a data frame with the column {quote(self.item)}, got {quote(table)}")
             ids = _ids_in(table, self.item)
             named = {str(name): name for name in table.columns}
             absent = [column.name for column in self.columns if column.name not in named]
@@ -65,8 +75,7 @@ class FittedTable:
             (column,) = self.columns
             rows = _to_rows(table)
             if isinstance(column, CountsColumn) != sp.issparse(rows):
-                wanted = "sparse" if isinstance(column, CountsColumn) else "dense"
-                raise DataError(f"the features were made of a {wanted} matrix, got {quote(table)}; give such a one")
+                self._refuse(table)
             width = column.n_columns if isinstance(column, CountsColumn) else column.size
             if rows.shape[1] != width:
                 raise DataError(
@@ -74,7 +83,17 @@ class FittedTable:
                 )
             ids = _ids_of_rows(item_ids, rows.shape[0])
             parts = [column.encode(rows)]
-        return _assemble(ids, parts, (self,), tuple(one for part in parts for one in part.unknown))
+        features = _assemble(ids, parts, (self,))
+        unknown = tuple(one for part in parts for one in part.unknown)
+        return replace(features, left_out=(*unknown, *features.left_out), unknown=unknown)
+
+    def _refuse(self, table: Any) -> NoReturn:
+        got = quote(table)
+        if hasattr(table, "columns"):
+            got = "a table"
+        elif len(getattr(table, "shape", ())) == 2:
+            got = f"a {'sparse' if sp.issparse(table) else 'dense'} matrix of {table.shape[1]:,} columns"
+        raise DataError(f"the features were made of {self.describe()}, got {got}; give such a one")
 
 
 @dataclass(frozen=True)
@@ -150,6 +169,8 @@ class Features:
     "The fitted transformation."
     left_out: LeftOutCounts = field(default=())
     "Content that gave no numbers: a description such as 'genre: unknown categories', and how often."
+    unknown: LeftOutCounts = field(default=())
+    "The part of it that was not there when the transformation was fitted."
 
     def __post_init__(self) -> None:
         n_items, size = len(self.item_ids), sum(self.transformation.sizes.values())
@@ -209,7 +230,9 @@ class Features:
             cells = read_cells(frame, name)
             column, unused = fit_column(str(name), cells, kind, options)
             if column is None and kind is not None:
-                raise DataError(f"column {quote(name)} tells no items apart as {kind}; leave it out with kind 'skip'")
+                raise DataError(
+                    f"column {quote(name)} tells no items apart as {kind}; leave it out: {name_kind(str(name), 'skip')}"
+                )
             if column is None:
                 left_out.append((f"{name}: tells no items apart", len(cells)))
                 continue
@@ -276,6 +299,7 @@ class Features:
             np.any([known for _, known in aligned], axis=0),
             Transformation(tuple(source for part in parts for source in part.transformation.sources)),
             tuple(one for part in parts for one in part.left_out),
+            tuple(one for part in parts for one in part.unknown),
         )
 
     def append(self, new: "Features", item_ids: IdMap) -> "Features":
@@ -325,7 +349,7 @@ class Features:
                 f"none of the {len(ids):,} items has features: ids are e.g. {theirs} in the features and "
                 f"{describe_id(ids[0])} in the data; give features of the same items, with ids written alike"
             )
-        return Features(ids, *self._select(ids), self.transformation, self.left_out)
+        return Features(ids, *self._select(ids), self.transformation, self.left_out, self.unknown)
 
     def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return everything, the transformation included, as arrays and as a JSON-able table."""
@@ -401,6 +425,7 @@ class _AppendedFeatures(Features):
             "known": np.concatenate((old.known, new.known)),
             "transformation": old.transformation,
             "left_out": (*old.left_out, *new.left_out),
+            "unknown": (),
             "_blocks": (*of_old, new.matrix),
         }
         self.__dict__.update(fields)

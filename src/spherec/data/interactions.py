@@ -1,6 +1,5 @@
 """Interactions: who has which item, checked once so that no later code has to check again."""
 
-import warnings
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
@@ -13,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from spherec.data.archive import checksum, read_archive, write_archive
 from spherec.data.cuts import Cut
-from spherec.data.events import Duplicates, Events, Step, level_of_caller
+from spherec.data.events import Duplicates, Events, Step
+from spherec.data.frames import binary_rows, column_of, item_names_in, warn_unread_column
 from spherec.data.id_arrays import decode_ids, decode_names, encode_ids, encode_names
-from spherec.data.ids import IdMap, factorize, refuse_masked
+from spherec.data.ids import IdMap
 from spherec.data.input_files import describe_damage
-from spherec.errors import ArgumentError, DataError, UnreadValuesWarning, describe_missing_column, quote
-from spherec.processes import refuse_polars_after_fork
+from spherec.errors import ArgumentError, DataError, quote
 
 Orientation = Literal["users x items", "items x users"]
 """Meaning of a matrix's rows and columns."""
@@ -98,8 +97,10 @@ class Interactions:
         `values` (ratings or counts) are used by `cut`; what passes is an interaction. With `weigh` they are kept, and
         pairs are weighed by them in training. Repeated pairs are merged as `duplicates` says: see `Events.merge`.
         """
-        events = Events.from_columns(users, items, values=values, times=times).merge(duplicates)
-        return cls.from_events((cut or Cut())(events), weigh=weigh)
+        events = Events.from_columns(users, items, values=values, times=times)
+        if weigh and duplicates == "sum":
+            events.refuse_negative_sums()
+        return cls.from_events((cut or Cut())(events.merge(duplicates)), weigh=weigh)
 
     @classmethod
     def from_frame(
@@ -132,8 +133,8 @@ class Interactions:
             weigh=weigh,
         )
         if value is None:
-            _warn_unread_column(frame, user, item)
-        return data if name is None else data.with_item_names(_names_in(frame, item, name))
+            warn_unread_column(frame, user, item)
+        return data if name is None else data.with_item_names(item_names_in(frame, item, name))
 
     @classmethod
     def from_matrix(
@@ -152,7 +153,7 @@ class Interactions:
         if not isinstance(orientation, str) or orientation not in get_args(Orientation):
             allowed = " or ".join(map(quote, get_args(Orientation)))
             raise ArgumentError(f"orientation must be {allowed}, got {quote(orientation)}")
-        csr = _binary_csr(matrix)
+        csr = binary_rows(matrix)
         csr = csr if orientation == "users x items" else sp.csr_array(csr.T)
         n_users, n_items = csr.shape
         data = cls(
@@ -226,6 +227,11 @@ class Interactions:
     def pairs_checksum(self) -> str:
         """Checksum of all pairs."""
         return checksum(self.indptr, self.indices)
+
+    @property
+    def weights_checksum(self) -> str | None:
+        """Checksum of the weights of pairs; None if all weigh alike."""
+        return None if self.weights is None else checksum(self.weights)
 
     @property
     def matrix(self) -> "sp.csr_matrix":
@@ -400,108 +406,6 @@ def _refuse_options(reason: str, **options: str | None) -> None:
         raise ArgumentError(f"{reason}; leave out {', '.join(unused)}")
 
 
-def column_of(frame: Any, name: str) -> NDArray[Any]:
-    """Return a column of a pandas or polars data frame as an array (E,), without importing either."""
-    is_lazy = hasattr(frame, "collect")  # a query of polars, dask, …
-    if is_lazy or not (hasattr(frame, "iloc") or hasattr(frame, "lazy")):  # pandas has the one, polars the other
-        hint = "collect() it first" if is_lazy else "make one of it, e.g. with .to_pandas()"
-        raise DataError(f"expected a pandas or polars DataFrame, got {type(frame).__name__}; {hint}")
-    if name not in frame.columns:
-        raise DataError(describe_missing_column(name, [str(column) for column in frame.columns]))
-    if hasattr(frame, "lazy"):
-        refuse_polars_after_fork()
-    try:
-        return np.asarray(frame[name])
-    except Exception as error:  # of polars: a type that NumPy does not have
-        raise DataError(f"column {quote(name)} cannot be read ({describe_damage(error)}); cast it first") from None
-
-
-def _names_in(frame: Any, item: str, name: str) -> dict[Hashable, str]:
-    """Return the names of items in a column of a data frame, by external id; an item's last name counts."""
-    texts, column = column_of(frame, name), frame[name]
-    known = np.asarray(column.notna() if hasattr(column, "notna") else column.is_not_null())  # pandas, polars
-    index, ids = factorize(column_of(frame, item), "item")
-    last = np.full(len(ids), -1)  # (I,) row with the last name
-    last[index[known]] = np.flatnonzero(known)
-    return {ids[position]: str(texts[row]) for position, row in enumerate(last.tolist()) if row >= 0}
-
-
-def _warn_unread_column(frame: Any, user: str, item: str) -> None:
-    """Warn if a data frame has a column that is named like ratings or counts, and holds several numbers."""
-    from spherec.data.readers.options import Columns  # its folder imports this file
-
-    column = Columns(user, item).unread_value([str(name) for name in frame.columns])
-    if column is None or column not in frame.columns:
-        return
-    values = np.asarray(frame[column])
-    if values.ndim == 1 and values.dtype.kind in "iuf" and len(values) and bool(np.any(values != values[0])):
-        warnings.warn(
-            f"column {quote(column)} is not used, and every row counts as a positive; keep only the high values with "
-            f"Interactions.from_frame(frame, user={user!r}, item={item!r}, value={column!r}, cut=Cut(min_value=…)), or "
-            f"let pairs weigh by them with fit(…, weight={column!r}); drop the column if all rows are meant alike",
-            UnreadValuesWarning,
-            stacklevel=level_of_caller(),
-        )
-
-
-def _binary_csr(matrix: Any) -> "sp.csr_array":
-    """Return a sparse matrix or dense array as sorted rows: 1 where it has an entry above 0."""
-    if hasattr(matrix, "columns"):
-        raise DataError(
-            "a data frame is not a matrix; pass frame.to_numpy() with user_ids=frame.index and item_ids=frame.columns, "
-            "or use from_frame for a table of events"
-        )
-    refuse_masked(matrix, "entries of the matrix")
-    try:
-        dense = None if sp.issparse(matrix) else np.asarray(matrix)
-    except ValueError as error:
-        raise DataError(f"the matrix must be two-dimensional: {describe_damage(error)}") from None
-    shape, kind = (matrix.shape, matrix.dtype.kind) if dense is None else (dense.shape, dense.dtype.kind)
-    if len(shape) != 2 or kind not in "biuf":
-        raise DataError(
-            f"the matrix must be two-dimensional and hold real numbers, got shape {shape}, kind {quote(kind)}"
-        )
-    rows, columns, data = sparse_entries(matrix) if dense is None else (*np.nonzero(dense), dense[np.nonzero(dense)])
-    if not np.all(data >= 0):  # false for NaN, too
-        raise DataError("the matrix must have entries >= 0 and no NaN; keep what counts: matrix > 0")
-    above = data > 0
-    values = data[above]
-    if len(values) and bool(np.any(values != values[0])):
-        warnings.warn(
-            f"the matrix has entries from {values.min():g} to {values.max():g}, and each above 0 counts as a positive; "
-            "keep only the high ones with e.g. matrix >= 4, or give matrix > 0 if all are meant; to let pairs weigh by "
-            "them, give a data frame and weight=…",
-            UnreadValuesWarning,
-            stacklevel=level_of_caller(),
-        )
-    csr = sp.csr_array((np.ones(above.sum()), (rows[above], columns[above])), shape=shape)
-    csr.sum_duplicates()
-    return csr
-
-
-def sparse_entries(matrix: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return rows, columns and values of a sparse matrix; a `DataError` if its arrays do not fit each other.
-
-    They are checked first, because scipy's loops over them do not look: a wrong index makes them write anywhere.
-    """
-    try:
-        if hasattr(matrix, "indptr"):
-            starts = np.asarray(matrix.indptr)
-            if starts[0] != 0 or np.any(starts[1:] < starts[:-1]) or starts[-1] > len(matrix.indices):
-                raise ValueError("indptr does not cut the indices into rows")
-            matrix.check_format(full_check=True)
-        coo = sp.coo_array(matrix.astype(np.float32) if matrix.dtype == np.float16 else matrix)
-        rows, columns = coo.coords
-        for index, length in zip((rows, columns), matrix.shape, strict=True):
-            if len(index) != len(coo.data) or (len(index) and not 0 <= index.min() <= index.max() < length):
-                raise ValueError("indices out of range")
-    except Exception as error:
-        raise DataError(
-            f"the matrix is damaged ({describe_damage(error)}); build it again, e.g. with scipy.sparse.coo_array"
-        ) from None
-    return rows, columns, coo.data
-
-
 def _compact(ids: NDArray[Any], indices: NDArray[np.int32]) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """Return the ids in use, in their order, and the indices (E,) into them."""
     in_use = np.bincount(indices, minlength=len(ids)) > 0  # (n,)
@@ -523,12 +427,8 @@ def _check(data: Interactions) -> None:
     if times is not None and not (times.ndim == 1 and times.dtype == np.float64 and np.isfinite(times).all()):
         raise DataError("times must be a row of finite float64")
     weights = data.weights
-    if weights is not None and not (weights.ndim == 1 and weights.dtype == np.float64 and np.isfinite(weights).all()):
-        raise DataError("weights must be a row of finite float64")
-    if weights is not None and not (weights > 0).all():
-        raise DataError(
-            f"weights must be above 0, got {weights.min():g}; leave such pairs out, e.g. with a least value"
-        )
+    if weights is not None:
+        check_weights(weights)
     for name in {type(name): name for name in data.item_names or ()}.values():
         if not isinstance(name, str | None):
             raise DataError(f"item names must be strings or None, got {quote(name)}")
@@ -540,6 +440,16 @@ def _check(data: Interactions) -> None:
     for field, column, length in columns:
         if column is not None and len(column) != length:
             raise DataError(f"{field} must have length {length:,}, got {len(column):,}")
+
+
+def check_weights(weights: NDArray[np.float64]) -> None:
+    """Raise a `DataError` unless pairs can weigh so much."""
+    if not (weights.ndim == 1 and weights.dtype == np.float64 and np.isfinite(weights).all()):
+        raise DataError("weights must be a row of finite float64")
+    if not (weights > 0).all():
+        raise DataError(
+            f"weights must be above 0, got {weights.min():g}; leave such pairs out, e.g. with a least value"
+        )
 
 
 def _check_rows(indptr: NDArray[np.int64], indices: NDArray[np.int32], n_users: int, n_items: int) -> None:

@@ -17,7 +17,7 @@ from spherec.data.events import pair_keys, to_seconds
 from spherec.data.ids import IdMap, describe_id, invert, refuse_twins
 from spherec.data.interactions import Interactions, merge_item_names, row_starts
 from spherec.data.readers.formats import read
-from spherec.data.readers.many import Paths
+from spherec.data.readers.options import Paths
 from spherec.errors import ArgumentError, DataError, quote
 
 
@@ -281,7 +281,9 @@ def _refuse_other_data(data: Interactions) -> None:
 
 def _times(data: Interactions) -> NDArray[np.float64]:
     if data.times is None:
-        raise DataError("these interactions have no times; name the time column when reading them")
+        raise DataError(
+            "these interactions have no times; name the time column when reading them, time= (--time-column)"
+        )
     return data.times
 
 

@@ -153,10 +153,11 @@ class UsearchRanker:
         return cls(index, vectors, config, content=content)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        content = (
-            self._content if self._content is not None else np.frombuffer(self._index.save() or b"", dtype=np.uint8)
-        )
-        return _restore, (content, self.vectors, self.config)
+        return _restore, (self._to_bytes(), self.vectors, self.config)
+
+    def _to_bytes(self) -> NDArray[np.uint8]:
+        """Return the graph as bytes. Searches may go on: they do not change it."""
+        return self._content if self._content is not None else np.frombuffer(self._index.save() or b"", dtype=np.uint8)
 
     def with_vectors(self, vectors: Vectors) -> "UsearchRanker":
         """Return a ranker with the same graph for vectors with the same items and other users."""
@@ -173,8 +174,7 @@ class UsearchRanker:
         if reach is not None and longest_reach(reach) > longest_reach(reach[:first]):
             return None
         index = _empty(vectors, self.config)
-        with self._searching:
-            index.load(bytes(self._index.save() or b""))
+        index.load(self._to_bytes().data)
         new = torch.arange(first, vectors.n_items, device=vectors.device)
         rows = vectors.items(new)  # (n, D)
         if reach is not None:

@@ -1,9 +1,7 @@
 """Collaborative metric learning: train on interactions, continue with new ones, answer, save."""
 
-import sys
-import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from enum import Enum
 from functools import partial
@@ -11,19 +9,16 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Column
 
 from spherec.artifact import Artifact, estimate_model
 from spherec.data.ids import Unknown
-from spherec.data.interactions import Interactions, Orientation, as_interactions
+from spherec.data.interactions import Orientation, as_interactions
 from spherec.data.output_files import lock_output, refuse_lack_of_room, refuse_unwritable
 from spherec.data.partitions import HeldInteractions, PartitionedInteractions
 from spherec.data.shards import WHOLE, Portion
 from spherec.device import DeviceName, resolve
-from spherec.errors import ArgumentError, quote, suggest
-from spherec.evaluation.validation import VALIDATION_METRIC, Validation, hold_out
+from spherec.errors import ArgumentError, DataError, quote, suggest
+from spherec.evaluation.validation import hold_out
 from spherec.geometry import Constraint, check_finite
 from spherec.losses import Loss
 from spherec.optim import Adam
@@ -32,26 +27,22 @@ from spherec.ranking import MergedRanker, index_file
 from spherec.ranking.merged import take_items
 from spherec.recommender.new_items import add_placed_items, extend_items, fit_features, transform_features
 from spherec.recommender.partial_fit import add_users, continue_features, initial_vectors, merge
+from spherec.recommender.progress import show_progress
 from spherec.recommender.trained_model import ModelState, TrainedModel, look_up
 from spherec.sampling import Sampling
-from spherec.training import EpochRecord, History, ProgressCallback, Trained, Training, train
+from spherec.training import ProgressCallback, Trained, Training, train
 from spherec.training.checkpoint import estimate_checkpoint
-from spherec.training.config import Plan, advise
+from spherec.training.config import advise
 from spherec.training.presets import PRESETS
 from spherec.training.trainer import enough_memory, join_run
 
 if TYPE_CHECKING:
     from spherec.ranking.usearch import Hnsw  # an extra
 
-_SECONDS_BETWEEN_LINES = 5.0  # of epochs that were not validated
-_SECONDS_TO_TIME = 1.0  # of training, by which the length of a run is estimated
-_SECONDS_WORTH_A_WORD = 10.0  # left of a run
 _MOST_ADVICE = 2  # sentences for one run
 
 IndexFiles = str | PathLike[str] | Sequence[str | PathLike[str]]
 """An index file, or one for each part of the items."""
-
-_advised: set[str] = set()  # sentences of advice that this process has printed
 
 
 class FromPreset(Enum):
@@ -471,7 +462,10 @@ class CML(TrainedModel):
                 index: UsearchRanker | MergedRanker = load(path, state.vectors)
             else:
                 m = len(path)
-                rankers = [load(file, take_items(state.vectors, j, m)) for j, file in enumerate(path)]
+                try:
+                    rankers = [load(file, take_items(state.vectors, j, m)) for j, file in enumerate(path)]
+                except DataError as error:
+                    raise DataError(f"{error}; {m} files are the indexes of all {m} parts, in their order") from None
                 index = MergedRanker(rankers, state.vectors)
             self._current = replace(state, index=index)
         return self
@@ -499,7 +493,7 @@ class CML(TrainedModel):
         Args:
             path: The model file. It is read into memory, so that nothing that happens to the file reaches the model.
             index: An index file to answer through, or those of all parts of the items; True is the file next to the
-                model, books.usearch for books.spherec.
+                model, books.usearch for books.spherec, or the files of its parts, books.0-of-4.usearch and so on.
             mmap: Map vectors and index from their files instead of reading them into memory, so that processes share
                 one copy. The files must then be replaced atomically, as `save` does, never overwritten.
             users: (j, m) loads one of m parts of the users, j = 0 … m − 1, with their vectors and items. A part of a
@@ -514,7 +508,7 @@ class CML(TrainedModel):
         content = replace(content, config=_give_parts(content.config, {"sampler": sampler, "loss": loss}))
         model = cls._make(content.config, device, ModelState.of(content))
         if index is not False:
-            model.use_index(index_file.index_path(path) if index is True else index, mmap=mmap)
+            model.use_index(index_file.find_index(path) if index is True else index, mmap=mmap)
         return model
 
     @classmethod
@@ -535,141 +529,11 @@ def _reserve(output: str | PathLike[str]) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def show_progress(
-    progress: bool | ProgressCallback | None,
-    config: Training,
-    data: Interactions,
-    validate: Validation | None,
-    advice: Iterable[str] = (),
-) -> Iterator[ProgressCallback | None]:
-    """Yield the callback for the trainer: the caller's own, one that moves a bar, or None."""
-    if callable(progress):
-        yield progress
-    elif progress is False or (progress is None and not sys.stderr.isatty()):
-        yield None
-    else:
-        for sentence in advice:
-            if sentence not in _advised:
-                _advised.add(sentence)
-                with suppress(OSError):  # a log that cannot be written must not end the run
-                    Console(stderr=True, soft_wrap=True).print(sentence, style="dim", markup=False, highlight=False)
-        pairs = data.n_pairs
-        plan = config.plan(pairs)
-        estimate = Estimate(plan, pairs, stops_early=validate is not None and plan.validate_every < plan.epochs)
-        with _show_bar(plan.epochs, pairs, VALIDATION_METRIC, estimate) as callback:
-            yield callback
-
-
 def _to_python(value: Any) -> Any:
     """Turn NumPy's numbers into Python's, also among the fields of a part."""
     if isinstance(value, Mapping):
         return {name: _to_python(field) for name, field in value.items()}
     return value.item() if isinstance(value, np.generic) else value
-
-
-class Estimate:
-    """Sentence about how long a run will take, by the speed of its first second or so."""
-
-    def __init__(self, plan: Plan, pairs: int, *, stops_early: bool) -> None:
-        self._plan, self._pairs, self._stops_early = plan, pairs, stops_early
-        self._start: tuple[int, float] | None = None  # pairs and seconds at the first report, after all compiling
-        self._is_made = False
-
-    def make(self, epoch: EpochRecord, history: History) -> str | None:
-        """Return the sentence, once, when the speed is known; None before and after, and for a run of seconds."""
-        ended = bool(history.epochs) and history.epochs[-1] is epoch
-        done = len(history.epochs) * self._pairs + (0 if ended else epoch.pairs)
-        seconds = sum(record.seconds for record in history.epochs) + (0.0 if ended else epoch.seconds)
-        if self._start is None:
-            self._start = done, seconds
-        timed = seconds - self._start[1]
-        if self._is_made or timed < _SECONDS_TO_TIME:
-            return None
-        self._is_made = True
-        left = (self._plan.epochs * self._pairs - done) * timed / max(done - self._start[0], 1)
-        if left < _SECONDS_WORTH_A_WORD:
-            return None
-        first = self._start[0] // self._pairs + 1
-        epochs = f"{self._plan.epochs:,} epochs" if first == 1 else f"epochs {first:,} to {self._plan.epochs:,}"
-        early = ", fewer if it stops early" if self._stops_early else ""
-        steps = self._plan.steps // self._plan.epochs
-        return f"about {_duration(left)}: {epochs} of {steps:,} step{'' if steps == 1 else 's'}{early}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(round(seconds, -1), 10):.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 90 * 60 else f"{seconds / 3600:.1f} hours"
-
-
-@contextmanager
-def _show_bar(epochs: int, pairs: int, metric: str, estimate: Estimate) -> Iterator[ProgressCallback]:
-    """Show a bar over all epochs on standard error, removed at the end; print lines instead if that is no terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _Lines(metric, estimate)
-        return
-    whole, rest = Column(no_wrap=True), Column(no_wrap=True, overflow="ellipsis", ratio=1)
-    columns = (
-        TextColumn("{task.description}", markup=False, table_column=whole),
-        BarColumn(bar_width=8),
-        TimeElapsedColumn(table_column=whole),
-        TextColumn("{task.fields[state]}", markup=False, table_column=rest),
-    )
-    bar = Progress(*columns, console=console, transient=True, expand=True)
-    task = bar.add_task("starting", total=epochs * pairs, state="")
-
-    def update(epoch: EpochRecord, history: History) -> None:
-        if (sentence := estimate.make(epoch, history)) is not None:
-            with suppress(OSError):
-                bar.console.print(sentence, style="dim", highlight=False)
-        done = len(history.epochs) * pairs + epoch.pairs
-        bar.update(
-            task,
-            completed=done,
-            description=f"epoch {epoch.epoch}/{epochs}",
-            state=_describe_epoch(epoch, history, metric),
-        )
-
-    bar.start()
-    try:
-        yield update
-    finally:
-        with suppress(OSError):  # a terminal that was closed must not end the run
-            bar.stop()
-
-
-class _Lines:
-    """Callback that prints a line for the first epoch, each validated one, and others after a few silent seconds."""
-
-    def __init__(self, metric: str, estimate: Estimate) -> None:
-        self._metric, self._estimate = metric, estimate
-        self._printed: int | None = None
-        self._last_time = float("-inf")
-
-    def __call__(self, epoch: EpochRecord, history: History) -> None:
-        """Print the epochs that ended since the last call."""
-        console = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
-        if (sentence := self._estimate.make(epoch, history)) is not None:
-            with suppress(OSError):  # a log that cannot be written must not end the run
-                console.print(sentence, style="dim")
-        for ended in history.epochs[self._printed if self._printed is not None else len(history.epochs) :]:
-            if ended.metric is not None or time.monotonic() - self._last_time > _SECONDS_BETWEEN_LINES:
-                with suppress(OSError):  # a log that cannot be written must not end the run
-                    console.print(f"epoch {ended.epoch}: {_describe_epoch(ended, history, self._metric)}", style="dim")
-                self._last_time = time.monotonic()
-        self._printed = len(history.epochs)
-
-
-def _describe_epoch(epoch: EpochRecord, history: History, metric: str) -> str:
-    speed = f"{epoch.triplets_per_second / 1000:,.0f}k triplets/s"
-    parts = [f"loss {epoch.loss:.3f}", f"active {epoch.active:.0%}", speed]
-    if history.best is not None:
-        parts.append(f"best {metric} {history.best.metric:.4f} in epoch {history.best.epoch}")
-    if epoch.masked:
-        parts.append(f"{epoch.masked:.1%} of negatives left out")
-    return ", ".join(parts)
 
 
 def _give_parts(config: Training, parts: Mapping[str, Sampling | Loss | None]) -> Training:

@@ -69,8 +69,8 @@ def transform_features(
             raise ArgumentError("the rows of a matrix have no ids of their own; say whose they are with item_ids=…")
         item_ids = of.item_ids
     features = artifact.features.transform(*tables, item_ids=item_ids)
-    ignored = [f"{what} ({count:,})" for what, count in features.left_out if "unknown" in what]
-    if ignored:
+    if features.unknown:
+        ignored = [f"{what} ({count:,})" for what, count in features.unknown]
         text = f"the model does not know some content of these items, and ignores it: {', '.join(ignored)}"
         warnings.warn(UnknownContentWarning(text), stacklevel=3)
     return features

@@ -97,7 +97,7 @@ def test_lists_of_tags_are_recognised_by_name_or_option(write):
     items = read_features(write("item-tag.dat", by_item))
     assert same(items.align(["0", "1", "3"]), expected)
     assert not items.known[2]
-    with pytest.raises(DataError, match="whether a line is a tag or an item; say so with format='tag-items'"):
+    with pytest.raises(DataError, match="whether a line is a tag or an item; say so by its name"):
         read_features(write("y.dat", by_item))
 
 

@@ -1,13 +1,13 @@
 """`read`, and the table of the file formats that it knows. Importing this brings no polars.
 
-A new format is a file in this folder with a function `(path, reading) -> Events`, and one entry in `FORMATS`. A format
-that is a table under known names needs the entry alone.
+A new format is an entry in `FORMATS`. One that is not delimited text also has a file in this folder, with a function
+`(path, reading) -> Iterator[Events]` that `reader_of` names.
 """
 
-import importlib.util
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 
@@ -17,10 +17,19 @@ from spherec.data.events import Duplicates, Events, level_of_caller
 from spherec.data.input_files import refuse_unreadable
 from spherec.data.interactions import Interactions
 from spherec.data.partitions import PartitionedInteractions
-from spherec.data.readers.many import Paths, describe_files, list_files
-from spherec.data.readers.options import Columns, FormatName, Missing, Reading, ReadProgress, run_options
-from spherec.errors import ArgumentError, DataError, MissingPackageError, UncutValuesWarning, UnreadValuesWarning, quote
-from spherec.processes import refuse_polars_after_fork
+from spherec.data.readers.options import (
+    Columns,
+    FormatName,
+    Missing,
+    Paths,
+    Reading,
+    ReadProgress,
+    describe_files,
+    list_files,
+    run_options,
+)
+from spherec.errors import ArgumentError, DataError, UncutValuesWarning, UnreadValuesWarning, quote
+from spherec.processes import require_polars
 
 _MOST_FILES = 5  # of several that are read as one, named in the record
 
@@ -29,8 +38,6 @@ _MOST_FILES = 5  # of several that are read as one, named in the record
 class FileFormat:
     """A file format."""
 
-    read: Callable[[Path, Reading], Events]
-    "Function that reads the raw events of a file."
     known: Reading | None = None
     "Columns and layout, for a format that fixes them; None for tables, whose columns the caller names."
     duplicates: Duplicates | None = None
@@ -43,69 +50,11 @@ class FileFormat:
     "True if ids that are whole numbers keep their order: 2 before 10."
 
 
-# The modules of the formats bring polars, so they are imported when a file is read.
-
-
-def _read_delimited(path: Path, reading: Reading) -> Events:
-    from spherec.data.readers import delimited
-
-    return delimited.read_delimited(path, reading)
-
-
-def _read_json_lines(path: Path, reading: Reading) -> Events:
-    from spherec.data.readers import json_lines
-
-    return json_lines.read_json_lines(path, reading)
-
-
-def _read_parquet(path: Path, reading: Reading) -> Events:
-    from spherec.data.readers import parquet
-
-    return parquet.read_parquet(path, reading)
-
-
-def _read_adjacency(path: Path, reading: Reading) -> Events:
-    from spherec.data.readers import adjacency
-
-    return adjacency.read_adjacency(path, reading)
-
-
-def _read_citeulike(path: Path, reading: Reading) -> Events:
-    from spherec.data.readers import adjacency
-
-    return adjacency.read_adjacency(path, reading, counted=True)
-
-
-def _read_amazon_ratings(path: Path, reading: Reading) -> Events:
-    from spherec.data.readers import amazon
-
-    return amazon.read_amazon_ratings(path, reading)
-
-
-def _read_movielens(path: Path, reading: Reading) -> Events:
-    from spherec.data.readers import movielens
-
-    return movielens.read_movielens(path, reading)
-
-
-def _read_netflix(path: Path, reading: Reading) -> Events:
-    from spherec.data.readers import netflix
-
-    return netflix.read_netflix(path, reading)
-
-
-def _read_scipy(path: Path, reading: Reading) -> Events:
-    from spherec.data.readers import scipy_matrix
-
-    return scipy_matrix.read_scipy(path, reading)
-
-
 FORMATS: dict[FormatName, FileFormat] = {
-    "delimited": FileFormat(_read_delimited),
-    "json-lines": FileFormat(_read_json_lines, suffixes=(".jsonl", ".ndjson", ".json")),
-    "parquet": FileFormat(_read_parquet, suffixes=(".parquet", ".pq"), magic=b"PAR1"),
+    "delimited": FileFormat(),
+    "json-lines": FileFormat(suffixes=(".jsonl", ".ndjson", ".json")),
+    "parquet": FileFormat(suffixes=(".parquet", ".pq"), magic=b"PAR1"),
     "book-crossing": FileFormat(
-        _read_delimited,
         Reading(
             columns=Columns("User-ID", "ISBN", "Book-Rating"),
             separator=";",
@@ -116,14 +65,12 @@ FORMATS: dict[FormatName, FileFormat] = {
         "last",
     ),
     "echonest": FileFormat(
-        _read_delimited,
         Reading(
             columns=Columns("user", "song", "plays"), header=("user", "song", "plays"), separator="\t", quotes=False
         ),
         "sum",
     ),
     "amazon-ratings": FileFormat(
-        _read_amazon_ratings,
         Reading(
             columns=Columns("user", "item", "rating", "timestamp"),
             header=("user", "item", "rating", "timestamp"),
@@ -132,18 +79,32 @@ FORMATS: dict[FormatName, FileFormat] = {
         ),
         "last",
     ),
-    "amazon-reviews": FileFormat(
-        _read_json_lines, Reading(columns=Columns("reviewerID", "asin", "overall", "unixReviewTime")), "last"
-    ),
-    "movielens": FileFormat(
-        _read_movielens, Reading(columns=Columns("userId", "movieId", "rating", "timestamp"), quotes=False), "last"
-    ),
-    "netflix": FileFormat(_read_netflix, Reading(columns=Columns(value="rating", time="date")), "last"),
-    "adjacency": FileFormat(_read_adjacency, Reading(), "sum", orders_numbers=True),
-    "citeulike": FileFormat(_read_citeulike, Reading(), "sum", orders_numbers=True),
-    "scipy": FileFormat(_read_scipy, Reading(), "sum"),
+    "amazon-reviews": FileFormat(Reading(columns=Columns("reviewerID", "asin", "overall", "unixReviewTime")), "last"),
+    "movielens": FileFormat(Reading(columns=Columns("userId", "movieId", "rating", "timestamp"), quotes=False), "last"),
+    "netflix": FileFormat(Reading(columns=Columns(value="rating", time="date")), "last"),
+    "adjacency": FileFormat(Reading(), "sum", orders_numbers=True),
+    "citeulike": FileFormat(Reading(), "sum", orders_numbers=True),
+    "scipy": FileFormat(Reading(), "sum"),
 }
 """All formats by name."""
+
+
+def reader_of(name: FormatName) -> Callable[[Path, Reading], Iterator[Events]]:
+    """Return the function that yields the raw events of a file, at once or, with `Reading.scratch`, in pieces."""
+    from spherec.data.readers import adjacency, amazon, delimited, json_lines, movielens, netflix, parquet, scipy_matrix
+
+    readers: dict[FormatName, Callable[[Path, Reading], Iterator[Events]]] = {
+        "json-lines": json_lines.read_json_lines,
+        "parquet": parquet.read_parquet,
+        "amazon-ratings": amazon.read_amazon_ratings,
+        "amazon-reviews": json_lines.read_json_lines,
+        "movielens": movielens.read_movielens,
+        "netflix": netflix.read_netflix,
+        "adjacency": adjacency.read_adjacency,
+        "citeulike": partial(adjacency.read_adjacency, counted=True),
+        "scipy": scipy_matrix.read_scipy,
+    }
+    return readers.get(name, delimited.read_delimited)
 
 
 def read(
@@ -282,9 +243,11 @@ def read_interactions(
     rule = duplicates or FORMATS[reading.format].duplicates or ("sum" if weigh else None)
     rows, has_values = len(events), events.values is not None
     if weigh and not has_values:
-        raise DataError(f"{path} has no values to weigh pairs by; name their column (value, or --value-column)")
+        raise DataError(describe_no_weights(files))
     uncut = events.values if chosen_value is None and cut.min_value is None and not weigh else None
     try:
+        if weigh and rule == "sum":
+            events.refuse_negative_sums()
         events = events.merge(rule if rule or on_merged is None else events.default_duplicates)
         if rule is None and on_merged is not None and len(events) < rows:
             on_merged(rows - len(events))
@@ -323,7 +286,7 @@ def recognise_all(files: Sequence[Path], reading: Reading) -> list[Reading]:
 def _read_all(files: Sequence[Path], readings: Sequence[Reading]) -> Events:
     """Return the events of all files, with one step that says what they were taken for, and what they left out."""
     first, parts = readings[0], []
-    for part in read_files(files, readings):
+    for _, part in read_files(files, readings):
         parts.append(part)
         if first.limit is not None and sum(map(len, parts)) >= first.limit:
             break
@@ -334,14 +297,14 @@ def _read_all(files: Sequence[Path], readings: Sequence[Reading]) -> Events:
     return events.with_step(describe_reading(files, first, [len(part) for part in parts], dict(events.left_out)))
 
 
-def read_files(files: Sequence[Path], readings: Sequence[Reading]) -> Iterator[Events]:
-    """Yield the raw events of each file, and report what they leave out."""
+def read_files(files: Sequence[Path], readings: Sequence[Reading]) -> Iterator[tuple[int, Events]]:
+    """Yield the number of each file and its raw events, at once or in pieces; report what it leaves out."""
     first = readings[0]
-    for file, reading in zip(files, readings, strict=True):
-        events = FORMATS[reading.format].read(file, reading)
-        if events.left_out and first.report is not None:
-            first.report(f"{file}: read without {_describe_left_out(dict(events.left_out))}")
-        yield events
+    for number, (file, reading) in enumerate(zip(files, readings, strict=True)):
+        for piece, events in enumerate(reader_of(reading.format)(file, reading)):
+            if piece == 0 and events.left_out and first.report is not None:
+                first.report(f"{file}: read without {_describe_left_out(dict(events.left_out))}")
+            yield number, events
 
 
 def remark_kinds(files: Sequence[Path], reading: Reading) -> None:
@@ -364,6 +327,11 @@ def describe_reading(files: Sequence[Path], reading: Reading, sizes: Sequence[in
         more = f" and {len(sizes) - len(rows):,} more" if len(sizes) > len(rows) else ""
         step += f" from {len(sizes):,} files ({', '.join(rows)}{more})"
     return f"{step}, without {_describe_left_out(left_out)}" if left_out else step
+
+
+def describe_no_weights(files: Sequence[Path]) -> str:
+    """Return the message that files have nothing to weigh pairs by."""
+    return f"{describe_files(files)} has no values to weigh pairs by; name their column (value, or --value-column)"
 
 
 def _describe_left_out(left_out: Mapping[str, int]) -> str:
@@ -408,18 +376,15 @@ def detect_format(path: Path) -> FormatName:
 
 def refuse_without_polars() -> None:
     """Raise an error where polars is not installed, or cannot be used in this process."""
-    if importlib.util.find_spec("polars") is None:
-        raise MissingPackageError(
-            "reading raw files needs polars: pip install polars; a file prepared elsewhere loads without it"
-        )
-    refuse_polars_after_fork()
+    require_polars("reading raw files, unlike prepared ones,")
 
 
 def _warn_unread(path: str | PathLike[str]) -> Callable[[str], None]:
     def warn(column: str) -> None:
         warnings.warn(
             f"{path}: column {column!r} is not read, and every row counts as a positive; keep only the high ones with "
-            f"e.g. value={column!r}, cut=Cut(min_value=4), or say that all are meant with value={column!r} alone",
+            f"e.g. value={column!r}, cut=Cut(min_value=4), weigh pairs by them with value={column!r}, weigh=True, or "
+            f"say that all are meant with value={column!r} alone",
             UnreadValuesWarning,
             stacklevel=level_of_caller(),
         )
@@ -431,8 +396,8 @@ def _warn_uncut(path: str | PathLike[str]) -> Callable[[float, float], None]:
     def warn(lowest: float, highest: float) -> None:
         warnings.warn(
             f"{path}: {describe_uncut(lowest, highest)}; keep only the high ones with e.g. "
-            f"cut=Cut(min_value={suggest_least(highest):g}), or say that all are meant with "
-            f"cut=Cut(min_value={lowest:g})",
+            f"cut=Cut(min_value={suggest_least(highest):g}), weigh pairs by them with weigh=True, or say that all are "
+            f"meant with cut=Cut(min_value={lowest:g})",
             UncutValuesWarning,
             stacklevel=level_of_caller(),
         )

@@ -34,7 +34,9 @@ FeatureFormat = Literal[
 ]
 """Format of a file of item features; "auto" goes by its content."""
 
-_OPTIONS = "item= names the column of item ids, header= all columns if the first line has none"
+_OPTIONS = (
+    "item= (--item-features-id-column) names the column of item ids, header= all columns if the first line has none"
+)
 _MOST_WORDS = 1 << 24  # a larger number of a word or an item is a slip
 _MAGIC = b"\x93NUMPY"
 
@@ -106,7 +108,7 @@ def read_features(
         matrix, unknown = _fit_width(matrix, like)
         features = like.transform(matrix, item_ids=ids)
         beyond = ((f"{name}: unknown words", unknown),) if unknown else ()
-        return replace(features, left_out=(*features.left_out, *beyond))
+        return replace(features, left_out=(*features.left_out, *beyond), unknown=(*features.unknown, *beyond))
     except DataError as error:
         raise error if str(error).startswith(str(path)) else DataError(f"{path}: {error}") from None
 
@@ -185,7 +187,7 @@ def _find_format(path: Path, reading: Reading) -> FeatureFormat:
             return name  # type: ignore[return-value]
     raise DataError(
         f"{path}: its lines are COUNT NUMBER NUMBER …, and nothing shows whether a line is a tag or an item; say so "
-        "with format='tag-items' or format='item-tags'"
+        "by its name, tag-item.dat or item-tag.dat, or by format='tag-items' or 'item-tags'"
     )
 
 
@@ -196,7 +198,7 @@ def _read_table(path: Path, format: FeatureFormat, item: str | None, reading: Re
     """Return all columns of a table, and the name of the column of item ids."""
     from spherec.data.readers import delimited, json_lines, parquet
 
-    table = recognise_item_table(path, reading, item)
+    table = recognise_item_table(path, reading, item, _OPTIONS)
     if table is None:
         known = FORMATS["book-crossing"].known or Reading()
         table = replace(known, max_unpacked=reading.max_unpacked), "ISBN"

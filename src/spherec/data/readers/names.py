@@ -10,8 +10,7 @@ from pathlib import Path
 from spherec.data.archive import is_archive
 from spherec.data.readers.book_crossing import read_book_crossing_names
 from spherec.data.readers.formats import detect_format, recognise, refuse_without_polars
-from spherec.data.readers.many import Paths, list_files
-from spherec.data.readers.options import Reading
+from spherec.data.readers.options import Paths, Reading, list_files
 from spherec.errors import ArgumentError, DataError
 
 _ID_NAMES = ({"id"},)
@@ -110,7 +109,8 @@ def read_item_ids(path: str | PathLike[str]) -> Iterable[str]:
                 return [str(number) for number, _ in enumerate(texts)]
             ids = [text.strip() for text in texts if text.strip()]
             return ids[1:] if recognition.item_column(ids[:1]) else ids
-    table = _recognise_table(path, Reading(), None, None, None, needs_name=False)
+    options = "call it item_id, or give a file with one id a line"
+    table = _recognise_table(path, Reading(), None, None, None, needs_name=False, options=options)
     if table is None:
         return read_book_crossing_names(path)
     reading, column, _ = table
@@ -145,8 +145,12 @@ def _recognise_table(
     encoding: str | None,
     *,
     needs_name: bool = True,
+    options: str = _OPTIONS,
 ) -> tuple[Reading, str, str] | None:
-    """Return how to read an item table, its column of ids and that of names ("" if none); None for Book-Crossing."""
+    """Return how to read an item table, its column of ids and that of names ("" if none); None for Book-Crossing.
+
+    `options` say in errors how columns are named.
+    """
     from spherec.data.readers import delimited, parquet, recognition, streaming
 
     reading = replace(reading, format=detect_format(path))
@@ -180,13 +184,17 @@ def _recognise_table(
             return reading, str(ids[0]), str(names[0]) if names else ""
     best = max(candidates, key=len)
     shown = ", ".join(repr(one[:30]) for one in best[:12])
-    raise DataError(f"{path}: none of its columns ({shown}) is plainly the id and the name of items; {_OPTIONS}")
+    wanted = "the id and the name" if needs_name else "the id"
+    raise DataError(f"{path}: none of its columns ({shown}) is plainly {wanted} of items; {options}")
 
 
-def recognise_item_table(path: Path, reading: Reading, id: str | None) -> tuple[Reading, str] | None:
-    """Return how to read a table of items, and its column of ids; None for Book-Crossing's BX-Books.csv."""
+def recognise_item_table(path: Path, reading: Reading, id: str | None, options: str) -> tuple[Reading, str] | None:
+    """Return how to read a table of items, and its column of ids; None for Book-Crossing's BX-Books.csv.
+
+    `options` say in errors how columns are named.
+    """
     encoding = None if reading.encoding == "utf-8" else reading.encoding
-    table = _recognise_table(path, reading, id, None, encoding, needs_name=False)
+    table = _recognise_table(path, reading, id, None, encoding, needs_name=False, options=options)
     return None if table is None else table[:2]
 
 

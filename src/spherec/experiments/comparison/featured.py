@@ -13,6 +13,7 @@ from spherec.experiments.settings import Settings
 from spherec.experiments.trial import FittedModel, raise_if_interrupted
 from spherec.geometry import DenseVectors
 from spherec.training import Training, train
+from spherec.training.presets import PRESETS
 
 FEATURED = "+features"
 """Ending of the name of a preset that learns from features."""
@@ -29,8 +30,14 @@ class FeaturedModel(OurModel):
         if not isinstance(features, Features):
             raise ArgumentError(f"features must be Features, got {quote(features)}; make them with read_features")
         if config.optimizer.schedule == "constant":
+            able = (
+                f"{one}{FEATURED}"
+                for one, preset in PRESETS.items()
+                if preset.training.optimizer.schedule != "constant"
+            )
             raise ArgumentError(
-                "FeaturedModel needs a learning rate with a schedule, as in accurate, balanced and niche"
+                f"{name}{FEATURED} cannot be compared: its learning rate is constant, and models with features learn "
+                f"to the end of a falling one; take {', '.join(able)}, or set its schedule to 'cosine'"
             )
         super().__init__(f"{name}{FEATURED}", config, {})
         self.features = features

@@ -62,7 +62,10 @@ def _find_model(model: object, features: Features | None) -> ComparedModel:
         preset = model.removesuffix(FEATURED)
         if model == ContentKnn.name or (preset != model and preset in PRESETS):
             if features is None:
-                raise ArgumentError(f"{model} needs item features; give some, or leave it out")
+                raise ArgumentError(
+                    f"{model} needs item features; give some with --item-features, in Python with FeaturedModel and "
+                    "ContentKnn, or leave it out"
+                )
             if model == ContentKnn.name:
                 return ContentKnn(features)
             return FeaturedModel(preset, PRESETS[preset].training, features)
@@ -76,7 +79,8 @@ def _find_model(model: object, features: Features | None) -> ComparedModel:
         return OurModel(f"{type(config.loss).__name__}-{type(config.sampler).__name__}".lower(), config)
     if not isinstance(getattr(model, "name", None), str) or not callable(getattr(model, "fit", None)):
         raise ArgumentError(
-            f"a model must be a name, a Training or a CML, or have name and fit(train, settings, context); got {model}"
+            f"a model must be a name, a Training or a CML, or have name and fit(train, settings, context); got "
+            f"{quote(model)}"
         )
     peer: Peer = model  # type: ignore[assignment]
     return UserPeer(peer)

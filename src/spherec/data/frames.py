@@ -1,0 +1,117 @@
+"""Data frames and matrices of other libraries, as arrays: columns and names of a frame, entries of a matrix."""
+
+import warnings
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from spherec.data.events import level_of_caller
+from spherec.data.ids import factorize, refuse_masked
+from spherec.data.input_files import describe_damage
+from spherec.errors import DataError, UnreadValuesWarning, describe_missing_column, quote
+from spherec.processes import refuse_polars_after_fork
+
+
+def column_of(frame: Any, name: str) -> NDArray[Any]:
+    """Return a column of a pandas or polars data frame as an array (E,), without importing either."""
+    is_lazy = hasattr(frame, "collect")  # a query of polars, dask, …
+    if is_lazy or not (hasattr(frame, "iloc") or hasattr(frame, "lazy")):  # pandas has the one, polars the other
+        hint = "collect() it first" if is_lazy else "make one of it, e.g. with .to_pandas()"
+        raise DataError(f"expected a pandas or polars DataFrame, got {type(frame).__name__}; {hint}")
+    if name not in frame.columns:
+        raise DataError(describe_missing_column(name, [str(column) for column in frame.columns]))
+    if hasattr(frame, "lazy"):
+        refuse_polars_after_fork()
+    try:
+        return np.asarray(frame[name])
+    except Exception as error:  # of polars: a type that NumPy does not have
+        raise DataError(f"column {quote(name)} cannot be read ({describe_damage(error)}); cast it first") from None
+
+
+def item_names_in(frame: Any, item: str, name: str) -> dict[Hashable, str]:
+    """Return the names of items in a column of a data frame, by external id; an item's last name counts."""
+    texts, column = column_of(frame, name), frame[name]
+    known = np.asarray(column.notna() if hasattr(column, "notna") else column.is_not_null())  # pandas, polars
+    index, ids = factorize(column_of(frame, item), "item")
+    last = np.full(len(ids), -1)  # (I,) row with the last name
+    last[index[known]] = np.flatnonzero(known)
+    return {ids[position]: str(texts[row]) for position, row in enumerate(last.tolist()) if row >= 0}
+
+
+def warn_unread_column(frame: Any, user: str, item: str) -> None:
+    """Warn if a data frame has a column that is named like ratings or counts, and holds several numbers."""
+    from spherec.data.readers.options import Columns  # its folder imports `Interactions`
+
+    column = Columns(user, item).unread_value([str(name) for name in frame.columns])
+    if column is None or column not in frame.columns:
+        return
+    values = np.asarray(frame[column])
+    if values.ndim == 1 and values.dtype.kind in "iuf" and len(values) and bool(np.any(values != values[0])):
+        warnings.warn(
+            f"column {quote(column)} is not used, and every row counts as a positive; keep only the high values with "
+            f"Interactions.from_frame(frame, user={user!r}, item={item!r}, value={column!r}, cut=Cut(min_value=…)), or "
+            f"let pairs weigh by them with fit(…, weight={column!r}); drop the column if all rows are meant alike",
+            UnreadValuesWarning,
+            stacklevel=level_of_caller(),
+        )
+
+
+def binary_rows(matrix: Any) -> "sp.csr_array":
+    """Return a sparse matrix or dense array as sorted rows: 1 where it has an entry above 0."""
+    if hasattr(matrix, "columns"):
+        raise DataError(
+            "a data frame is not a matrix; pass frame.to_numpy() with user_ids=frame.index and item_ids=frame.columns, "
+            "or use from_frame for a table of events"
+        )
+    refuse_masked(matrix, "entries of the matrix")
+    try:
+        dense = None if sp.issparse(matrix) else np.asarray(matrix)
+    except ValueError as error:
+        raise DataError(f"the matrix must be two-dimensional: {describe_damage(error)}") from None
+    shape, kind = (matrix.shape, matrix.dtype.kind) if dense is None else (dense.shape, dense.dtype.kind)
+    if len(shape) != 2 or kind not in "biuf":
+        raise DataError(
+            f"the matrix must be two-dimensional and hold real numbers, got shape {shape}, kind {quote(kind)}"
+        )
+    rows, columns, data = sparse_entries(matrix) if dense is None else (*np.nonzero(dense), dense[np.nonzero(dense)])
+    if not np.all(data >= 0):  # false for NaN, too
+        raise DataError("the matrix must have entries >= 0 and no NaN; keep what counts: matrix > 0")
+    above = data > 0
+    values = data[above]
+    if len(values) and bool(np.any(values != values[0])):
+        warnings.warn(
+            f"the matrix has entries from {values.min():g} to {values.max():g}, and each above 0 counts as a positive; "
+            "keep only the high ones with e.g. matrix >= 4, or give matrix > 0 if all are meant; to let pairs weigh by "
+            "them, give a data frame and weight=…",
+            UnreadValuesWarning,
+            stacklevel=level_of_caller(),
+        )
+    csr = sp.csr_array((np.ones(above.sum()), (rows[above], columns[above])), shape=shape)
+    csr.sum_duplicates()
+    return csr
+
+
+def sparse_entries(matrix: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return rows, columns and values of a sparse matrix; a `DataError` if its arrays do not fit each other.
+
+    They are checked first, because scipy's loops over them do not look: a wrong index makes them write anywhere.
+    """
+    try:
+        if hasattr(matrix, "indptr"):
+            starts = np.asarray(matrix.indptr)
+            if starts[0] != 0 or np.any(starts[1:] < starts[:-1]) or starts[-1] > len(matrix.indices):
+                raise ValueError("indptr does not cut the indices into rows")
+            matrix.check_format(full_check=True)
+        coo = sp.coo_array(matrix.astype(np.float32) if matrix.dtype == np.float16 else matrix)
+        rows, columns = coo.coords
+        for index, length in zip((rows, columns), matrix.shape, strict=True):
+            if len(index) != len(coo.data) or (len(index) and not 0 <= index.min() <= index.max() < length):
+                raise ValueError("indices out of range")
+    except Exception as error:
+        raise DataError(
+            f"the matrix is damaged ({describe_damage(error)}); build it again, e.g. with scipy.sparse.coo_array"
+        ) from None
+    return rows, columns, coo.data
