@@ -277,7 +277,7 @@ class _Buckets:
         for name in columns:
             records[name] = getattr(events, name)[rows]
         with open(self._files[number], mode) as file:
-            records.tofile(file)
+            file.write(records.view(np.uint8).data)  # unlike tofile, it names what is wrong with the disk
 
 
 _PAIR = {"users": "<i4", "items": "<i4"}
