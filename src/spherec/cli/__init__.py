@@ -2,6 +2,7 @@
 
 import importlib
 import io
+import os
 import signal
 import sys
 import warnings
