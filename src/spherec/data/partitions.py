@@ -251,7 +251,10 @@ def save_partitions(data: Interactions, path: str | PathLike[str], partitions: i
 
     check_partitions(partitions)
     if data.weights is not None:
-        raise DataError("partitions hold no weights of pairs; prepare one file, or leave weights out")
+        raise DataError(
+            "partitions hold no weights of pairs; prepare one file, or leave weights out with --no-weigh, in Python "
+            "with read(…, weigh=False)"
+        )
     with atomic_folder(path) as folder:
         write_partitions(folder, divide(), data.user_ids, data.item_ids, data.item_names, data.steps)
 
