@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from spherec import Interactions, load
+from spherec import Interactions, load, read
 from spherec.cli.train import _explain_resuming
 from spherec.data.id_arrays import decode_ids, decode_names
 from spherec.data.ids import IdMap
@@ -592,9 +592,7 @@ def test_a_prepared_file_is_trained_with_its_weights_or_without(spherec, tmp_pat
     assert trained["without"] == trained["cut"] == trained["plain"] != trained["weighed"]
     done = spherec("train", tmp_path / "plain.npz", "--weigh", "-o", tmp_path / "x.spherec", *settings)
     assert "plain.npz was prepared without weights; prepare it again with --weigh" in done.err
-    done = spherec("data", "prepare", prepared, "--no-weigh", "--partitions", "2", "-o", tmp_path / "plays.parts")
-    assert done.code == 0, done.err
-    assert (
-        "leave weights out with --no-weigh"
-        in spherec("data", "prepare", prepared, "--partitions", "2", "-o", tmp_path / "more.parts").err
-    )
+    for options, weighed in (((), True), (("--no-weigh",), False)):
+        parts = tmp_path / f"{weighed}.parts"
+        assert spherec("data", "prepare", prepared, *options, "--partitions", "2", "-o", parts).code == 0
+        assert (read(parts).weights is not None) == weighed

@@ -188,6 +188,8 @@ def work(rank, n, task, folder, options):
 
 
 def serve():
+    for settings in ("uniform", "two-stage", "subspaces"):
+        plain(settings, epochs=1)  # loads the kernels once, and not in every process that is forked
     for line in sys.stdin:
         asked = json.loads(line)
         Path(asked["folder"], f"store-{asked['processes']}").unlink(missing_ok=True)

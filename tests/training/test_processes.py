@@ -1,5 +1,6 @@
 """Training in several processes: the same model in any number of them, and what happens when one is gone."""
 
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
@@ -180,6 +181,25 @@ def test_four_processes_learn_what_one_does_from_partitions(crew, partitioned, s
 
 def test_a_run_on_partitions_continues_in_another_number_of_processes(crew, tmp_path, partitioned):
     options = {"settings": "uniform", "data": partitioned}
+    whole = crew("run", 1, **options)[0]
+    crew("stop_in_one", 2, at=47, rank=0, checkpoint="c", **options)
+    resumed = crew("run", 1, resume=True, checkpoint="c", **options)[0]
+    assert difference(whole, resumed) == 0
+
+
+@pytest.mark.parametrize("settings", ["uniform", "softmin"])
+def test_two_processes_learn_what_one_does_from_weighed_partitions(crew, tmp_path, partitioned, settings):
+    save_partitions(replace(DATA, weights=1 + np.arange(len(DATA)) % 9.0), tmp_path / "weighed.parts", 4)
+    options = {"settings": settings, "data": "weighed.parts", "validation": 0.2}
+    alone, together = (crew("fit", n, **options)[0] for n in (1, 2))
+    assert difference(alone, together) <= (0 if settings == "uniform" else ROUNDING)
+    unweighed = crew("fit", 1, **{**options, "data": partitioned})[0]
+    assert difference(alone, unweighed) > ROUNDING
+
+
+def test_a_run_on_weighed_partitions_continues_in_another_number_of_processes(crew, tmp_path):
+    save_partitions(replace(DATA, weights=1 + np.arange(len(DATA)) % 9.0), tmp_path / "weighed.parts", 4)
+    options = {"settings": "uniform", "data": "weighed.parts"}
     whole = crew("run", 1, **options)[0]
     crew("stop_in_one", 2, at=47, rank=0, checkpoint="c", **options)
     resumed = crew("run", 1, resume=True, checkpoint="c", **options)[0]

@@ -19,7 +19,7 @@ _HALF_CHARACTER = re.compile(_HIGH + rb"(?!" + _LOW + rb")|(?<!\\u[dD][89abAB]..
 _SHOWN = 60  # characters of a bad line in an error
 
 
-def read_json_lines(path: Path, reading: Reading) -> Events:
+def read_json_lines(path: Path, reading: Reading) -> Iterator[Events]:
     """Read the events of a file of JSON objects.
 
     Ids that are whole numbers stay numbers, if the first is one; otherwise all are read as strings.
