@@ -382,8 +382,9 @@ class Source(ReadOptions):
         how = "prepare or train and "
         if events.unread_value is not None:
             self._note_unread(events.unread_value, how)
-        if events.values is not None and self.value_column is None:
-            self._note_uncut(float(events.values.min()), float(events.values.max()), how)
+        values = events.values
+        if values is not None and self.value_column is None and (lowest := float(values.min())) < values.max():
+            self._note_uncut(lowest, float(values.max()), how)
         return events
 
     def _note_unread(self, column: str, how: str) -> None:

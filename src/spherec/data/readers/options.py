@@ -43,7 +43,8 @@ VALUE_NAMES = {
     *("rating", "ratings", "score", "stars", "overall", "value", "weight", "count", "plays", "listens"),
     *("userrating", "bookrating", "movierating", "starrating", "reviewrating", "reviewscore", "userscore"),
     *("playcount", "listencount", "watchratio", "liked", "islike", "isliked", "votedup"),
-    *("recommended", "isrecommended"),
+    *("recommended", "isrecommended", "label", "target", "click", "clicked", "isclick", "isclicked", "like", "vote"),
+    *("purchased", "bought", "quantity", "qty", "playtime", "myscore", "preference"),
 }
 """Usual names of columns with ratings or counts, in lower case and without anything between words."""
 

@@ -8,6 +8,7 @@ import codecs
 import gzip
 import math
 import os
+import re
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -44,6 +45,12 @@ _NO_TEXT = {
     b"BZh": "packed by bzip2; unpack it, or pack it with gzip",
     b"\xfd7zX": "packed by xz; unpack it, or pack it with gzip",
     b"\x28\xb5\x2f\xfd": "packed by zstd; unpack it, or pack it with gzip",
+    b"SQLite format 3": "a SQLite database; write the table to a CSV file (sqlite3 -csv -header FILE 'SELECT …')",
+    b"ARROW1": "a Feather or Arrow file; write it as Parquet",
+    b"\x93NUMPY": "an array of NumPy; write the pairs as a table, or the matrix with scipy.sparse.save_npz",
+    b"\x89HDF": "an HDF5 file; write the table as Parquet or CSV",
+    b"Obj\x01": "an Avro file; write it as Parquet or CSV",
+    **{bytes((0x80, version)): "a pickle, which is never read; write the table as Parquet" for version in (2, 3, 4, 5)},
 }
 _ABSENT = ("NA", "N/A")  # no id among numbers, but one among texts
 _ENOUGH_NUMBERS = 10
@@ -207,7 +214,7 @@ class _BoundedGzip:
 
 
 def _unpack(path: Path, raw: IO[bytes], max_unpacked: float | None = None) -> "IO[bytes] | _BoundedGzip":
-    magic = raw.read(4)
+    magic = raw.read(max(map(len, _NO_TEXT)))
     raw.seek(0)
     if not magic:
         raise DataError(f"{path} is empty (0 bytes); give a file with events")
@@ -262,9 +269,11 @@ def _check_text(path: Path, block: bytes, line: int, position: int = 0, *, whole
             codecs.getincrementaldecoder("utf-8")().decode(block, final=whole)
         except UnicodeDecodeError as error:
             at = line + block.count(b"\n", 0, error.start)
+            has_mark = block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+            likely = "which its first bytes say is 'utf-16'" if has_mark else "such as 'latin-1' or 'utf-16'"
             raise DataError(
-                f"{path}, line {at}: byte 0x{block[error.start]:02x} is not UTF-8; name the file's encoding, "
-                "such as 'latin-1' or 'utf-16'"
+                f"{path}, line {at}: byte 0x{block[error.start]:02x} is not UTF-8; name the file's encoding, {likely}, "
+                "with encoding= (--encoding)"
             ) from None
     if b"\0" in block:
         at = line + block.count(b"\n", 0, block.index(b"\0"))
@@ -288,6 +297,8 @@ class BadCellError(Exception):
         """Return the message: where, which column, what is there, and what to do."""
         shown = repr(cell) if len(repr(cell)) <= 60 else f"{repr(cell)[:60]}…"
         remedy = "; correct the row"
+        if self.role == "value" and isinstance(cell, str) and "," in cell:
+            remedy = "; write numbers like 4.5 and 1000, without commas"
         if self.droppable:
             remedy += ", or leave such rows out with missing='drop' (--missing drop)"
         return f"{place}: column {column!r} is {shown}, {self.problem}{remedy}"
@@ -499,7 +510,9 @@ def _refuse(frame: pl.DataFrame, bad: pl.Series, role: str, problem: str) -> Non
 
 def _refuse_nested(frame: pl.DataFrame, role: str) -> None:
     if frame.height and frame.schema[role].is_nested():
-        raise BadCellError(frame["row"][0], role, "which is neither a text nor a number")
+        is_list = isinstance(frame.schema[role], pl.List | pl.Array)
+        problem = "a list, each entry of which needs a row of its own" if is_list else "neither a text nor a number"
+        raise BadCellError(frame["row"][0], role, f"which is {problem}")
 
 
 def _numbers(frame: pl.DataFrame, role: str) -> NDArray[np.float64]:
@@ -525,7 +538,9 @@ def _seconds(frame: pl.DataFrame, time_format: str | None) -> NDArray[np.float64
     if column.dtype == pl.String:
         if time_format is None and _is_number(column[0]):
             return _numbers(frame, "time")
-        problem = "which is no number and no ISO date (say how with time_format)"
+        problem = "which is neither a number nor an ISO date (name its format with time_format=, --time-format)"
+        if re.match(_ISO_DATE, column[0] or ""):
+            problem = "which is no ISO date, as other rows have"
         if time_format is None:  # polars would also guess whether 03/04 is in March or in April
             _refuse(frame, ~column.str.contains(_ISO_DATE).fill_null(False), "time", problem)
         try:

@@ -111,7 +111,8 @@ class CpuTwoStage:
     ) -> tuple[Tensor, Tensor]:
         """Draw both stages: n distinct items (B, n) for each pair (B,), (B,), and whether there was one (B, n)."""
         candidates = self.candidates(generator)
-        near, others = directions(positives), directions(candidates.items)  # (B, D), (C, D)
+        vectors = directions(torch.cat((positives, candidates.items)))  # (B + C, D)
+        near, others = vectors[: len(positives)], vectors[len(positives) :]
         if not self._is_mild:
             closed = self._membership.mask(users, candidates.items)  # (B, C)
             log_weights = weigh(near @ others.T, closed, candidates.multiplicity, self.law.exponent, self.law.cap)
