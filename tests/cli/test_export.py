@@ -125,9 +125,7 @@ BAD = {
 def test_what_cannot_be_exported_is_one_sentence(command, tmp_path, arguments, words):
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     done = command(*arguments)
-    assert (done.code, done.out) == (2, "")
-    (line,) = [line for line in done.err.splitlines() if line.strip()]
-    assert line.startswith("error: ")
+    line = done.refusal()
     for word in words:
         assert word in line
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 
 from spherec._version import __version__
 from spherec.cli._output import INTERRUPTED, note
-from spherec.errors import FailedProcessError, SpherecError, UncheckedIndexWarning, escape_controls
+from spherec.errors import ArgumentError, FailedProcessError, SpherecError, UncheckedIndexWarning, escape_controls
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer names only some of its errors
 
@@ -51,6 +51,7 @@ _COMMANDS = {
         "implementation.",
     },
 }
+_OF_SEVERAL = ("train", "evaluate")  # commands that processes of torchrun run together
 _FILES = {"similar": "recommend", "explain": "recommend", "info": "recommend"}  # all others are named as their command
 
 
@@ -61,6 +62,7 @@ class LateGroup(TyperGroup):
         """Return the name of the command, the command itself in place of its entry in the list, and the words left."""
         name, entry, rest = super().resolve_command(context, words)
         if name is not None and any(name in sentences for sentences in _COMMANDS.values()):
+            _refuse_several_processes(name)
             entry = load_command(name)
         return name, entry, rest
 
@@ -73,6 +75,13 @@ class LateGroup(TyperGroup):
         """Parse the words of the command, and run it."""
         with _escaping_words():
             return super().invoke(context)
+
+
+def _refuse_several_processes(name: str) -> None:
+    """Raise an `ArgumentError` if torchrun has started several processes of a command that is made for one."""
+    n = os.environ.get("WORLD_SIZE", "1") if "TORCHELASTIC_RUN_ID" in os.environ else "1"
+    if n != "1" and name not in _OF_SEVERAL:
+        raise ArgumentError(f"{name} is for one process, and torchrun has started {n}; call it without torchrun")
 
 
 def load_command(name: str) -> Any:

@@ -3,6 +3,7 @@
 import csv
 import gzip
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -196,6 +197,15 @@ def test_a_matrix_keeps_the_items_that_nobody_has(tmp_path):
     whole = prepare_partitions(tmp_path / "x.npz", Reading(), tmp_path / "p", 2).read()
     assert whole == _read_quietly(tmp_path / "x.npz", Reading())
     assert whole.n_items == 4
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux")
+def test_a_full_disk_is_named(tmp_path):
+    work = partitioning._Preparation(tmp_path, 1)
+    work._raw._files = [Path("/dev/full")]
+    many = np.arange(10_000, dtype=np.int32)
+    with pytest.raises(OSError, match="No space left on device"):
+        work.add(0, partitioning.Events(many, many, many, many))
 
 
 def _read_quietly(path, reading, **options):

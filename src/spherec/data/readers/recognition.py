@@ -81,7 +81,7 @@ def recognise_file(path: Path, reading: Reading) -> Recognition:
         names = column_names(path)
         return _recognise_table(path, reading, name, "a Parquet table", names, first_rows(path, names, 100))
     if reading.format == "auto" and is_scipy_archive(path):
-        return _known("scipy", reading, "scipy sparse matrix", "a row is a user, a column an item")
+        return _take_for("scipy", reading, "scipy sparse matrix", "a row is a user, a column an item")
     lines = first_lines(path, encoding=reading.encoding)
     if not lines or "\0" in lines[0]:
         return Recognition(replace(reading, format=name))  # whose reader says what is wrong
@@ -128,7 +128,7 @@ def item_column(names: Sequence[str]) -> list[str]:
 # --- Formats of the field --------------------------------------------------------------------------------------------
 
 
-def _known(name: FormatName, reading: Reading, title: str, layout: str) -> Recognition:
+def _take_for(name: FormatName, reading: Reading, title: str, layout: str) -> Recognition:
     known = FORMATS[name].known or Reading()
     found = replace(known, **(run_options(reading) | {"format": name, "read_as": title}))
     return Recognition(found if reading.encoding == "utf-8" else replace(found, encoding=reading.encoding), layout)
@@ -249,7 +249,7 @@ def _recognise_line(path: Path, lines: list[str], reading: Reading) -> Recogniti
         if not _matches(pattern.line, looked_at):
             continue
         if pattern.format != "delimited":
-            return _known(pattern.format, reading, pattern.title, pattern.layout)
+            return _take_for(pattern.format, reading, pattern.title, pattern.layout)
         options = run_options(reading) | {"encoding": reading.encoding, "format": "delimited", "read_as": pattern.title}
         return Recognition(replace(pattern.table, **options), pattern.layout)
     return None
@@ -278,9 +278,9 @@ def _recognise_list(path: Path, lines: list[str], reading: Reading) -> Recogniti
     if len(widths) > 1 and sum(counted) >= 0.9 * len(rows) and (is_repeated or not is_ascending):
         return _recognise_counted(path, reading)
     if len(widths) > 1 and not is_repeated and not all(counted):
-        return _known("adjacency", reading, "LightGCN train.txt", "user item item …, no header")
+        return _take_for("adjacency", reading, "LightGCN train.txt", "user item item …, no header")
     if pairs_only and not all(counted):
-        return _known("adjacency", reading, "pairs", "user item, no header")
+        return _take_for("adjacency", reading, "pairs", "user item, no header")
     raise DataError(describe_undecided(path, lines[0]))
 
 
@@ -295,7 +295,7 @@ def _recognise_counted(path: Path, reading: Reading) -> Recognition:
         )
     line = "is" if words & _USER_WORDS else "is assumed to be"
     layout = f"count item item …; a line {line} a user, numbered from 0"
-    return _known("citeulike", reading, "CiteULike users.dat", layout)
+    return _take_for("citeulike", reading, "CiteULike users.dat", layout)
 
 
 def describe_word_count(path: Path, line: int, word: str) -> str:
@@ -323,7 +323,7 @@ def _recognise_objects(path: Path, lines: list[str], reading: Reading) -> Recogn
     keys = list({key: None for content in objects for key in content})
     is_plain = reading.format == "auto" and reading.columns == Columns()
     if is_plain and {"reviewerID", "asin", "overall", "unixReviewTime"} <= set(keys):
-        return _known("amazon-reviews", reading, "Amazon reviews", "JSON lines with reviewerID, asin, overall")
+        return _take_for("amazon-reviews", reading, "Amazon reviews", "JSON lines with reviewerID, asin, overall")
     rows = [[_text(content.get(key)) for key in keys] for content in objects]
     return _recognise_table(path, reading, "json-lines", "JSON lines", keys, rows)
 

@@ -433,7 +433,7 @@ class _OnDisk:
         self._layouts.append({role: (column.dtype, len(column)) for role, column in piece.items()})
         with self._path.open("ab") as file:
             for column in piece.values():
-                column.tofile(file)
+                file.write(column.data)  # unlike tofile, it names what is wrong with the disk
 
     def __iter__(self) -> Iterator[_Piece]:
         with self._path.open("rb") as file:
