@@ -138,7 +138,9 @@ class ReadOptions:
     format: Annotated[
         FormatName,
         _table_option(
-            metavar="FORMAT", help=f"Format of the file: {', '.join(get_args(FormatName))}; 'auto' goes by its content."
+            "--format",  # typer 0.27 would call it --FORMAT
+            metavar="FORMAT",
+            help=f"Format of the file: {', '.join(get_args(FormatName))}; 'auto' goes by its content.",
         ),
     ] = "auto"
     header: Annotated[

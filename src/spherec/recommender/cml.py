@@ -245,7 +245,7 @@ class CML(TrainedModel):
             held = isinstance(interactions, HeldInteractions)
             if in_shards and group is not None and output is not None:
                 add_ids = partial(data.with_ids, interactions) if held else None
-                Artifact.of(trained, interactions, features).save_together(output, group, add_ids)
+                Artifact.save_together(output, group, partial(Artifact.of, trained, interactions, features), add_ids)
                 return
             self._current = ModelState.of(Artifact.of(trained, data.read() if held else interactions, features))
             if output is not None:
