@@ -211,6 +211,15 @@ def is_several(ids: Ids) -> bool:
     return isinstance(ids, Iterable) and not isinstance(ids, Hashable)
 
 
+def spell_like(ids: Iterable[Hashable], known: NDArray[Any]) -> list[Hashable]:
+    """Return ids of a file as the known ones (n,) are written: "7" as 7 among whole numbers, 7 as "7" among texts."""
+    if known.dtype.kind in "iu":
+        return [int(one) if isinstance(one, str) and one.isascii() and one.isdecimal() else one for one in ids]
+    if all(isinstance(one, str) for one in known):
+        return [str(one) if isinstance(one, int | np.integer) else one for one in ids]
+    return list(ids)
+
+
 def refuse_twins(known: IdMap, strange: Iterable[Hashable], knows: str, has: str) -> None:
     """Raise a `DataError` where an unknown id has a known twin: its type is wrong, and it is nobody new.
 

@@ -125,7 +125,7 @@ def read(
     duplicates: Duplicates | None = None,
     cut: Cut | None = None,
     items: str | PathLike[str] | Iterable[Hashable] | None = None,
-    weigh: bool = False,
+    weigh: bool | None = None,
     max_unpacked: float | None = None,
     progress: ReadProgress | None = None,
 ) -> Interactions:
@@ -159,7 +159,8 @@ def read(
         cut: Which events count, e.g. `Cut(min_value=4, min_per_user=20)`; by default all.
         items: The ids of all items, or a file with them (a table, item names, or one id a line): items that nobody
             has are then kept, too.
-        weigh: Keep the ratings or counts, and weigh pairs by them in training.
+        weigh: Keep the ratings or counts, and weigh pairs by them in training. By default only if the file is prepared
+            with weights; False leaves those out.
         max_unpacked: The largest unpacked size in GB; by default 200 times the size of the file.
         progress: Called with the bytes read so far and in all.
 
@@ -193,7 +194,7 @@ def read_interactions(
     duplicates: Duplicates | None = None,
     cut: Cut | None = None,
     items: str | PathLike[str] | Iterable[Hashable] | None = None,
-    weigh: bool = False,
+    weigh: bool | None = None,
     on_unread: Callable[[str], None] | None = None,
     on_uncut: Callable[[float, float], None] | None = None,
     on_merged: Callable[[int], None] | None = None,
@@ -206,7 +207,7 @@ def read_interactions(
         duplicates: How repeated pairs are merged; by default as the format or the values suggest.
         cut: Which events count; by default all.
         items: All items, as ids or as a file of them; see `read`.
-        weigh: Keep ratings or counts, to weigh pairs by them in training.
+        weigh: Keep ratings or counts, to weigh pairs by them in training; by default only those of a prepared file.
         on_uncut: Called, instead of an `UncutValuesWarning`, with the lowest and the highest rating or count, if the
             format has them, but no least value was asked for.
         on_unread: Called, instead of an `UnreadValuesWarning`, with the column of ratings or counts that a table has,
@@ -231,7 +232,8 @@ def read_interactions(
             data = Interactions.load(path, max_unpacked=reading.max_unpacked)
         if weigh and data.weights is None:
             raise DataError(f"{path} was prepared without weights; prepare it again, with weigh=True")
-        return data if cut == Cut() else data.cut(cut)
+        data = data if cut == Cut() else data.cut(cut)
+        return replace(data, weights=None) if weigh is False else data
     refuse_without_polars()
     all_items = None if items is None else _list_items(items)  # first: it fails sooner
     chosen_value = reading.columns.value
@@ -260,7 +262,7 @@ def read_interactions(
         (on_unread or _warn_unread(path))(events.unread_value)
     if uncut is not None and (lowest := float(uncut.min())) < (highest := float(uncut.max())):
         (on_uncut or _warn_uncut(path))(lowest, highest)
-    return Interactions.from_events(events, weigh=weigh)
+    return Interactions.from_events(events, weigh=bool(weigh))
 
 
 def read_events(path: Paths, reading: Reading) -> Events:
