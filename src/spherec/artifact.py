@@ -105,6 +105,8 @@ class Artifact:
     "True if it has only some of the users or items of a file."
     shards: tuple[str, ...] = ()
     "Names of the shards of the file that it was loaded from."
+    weighed: bool = False
+    "True if pairs were weighed in training; the weights themselves are not kept."
 
     @classmethod
     def of(cls, trained: Trained, data: Interactions, features: Features | None = None) -> "Artifact":
@@ -114,7 +116,14 @@ class Artifact:
             learned = FeatureMap(learned.weights.cpu(), learned.lengths.cpu())
         pairs = data if data.weights is None else replace(data, weights=None)
         return cls(
-            vectors, pairs, trained.config, trained.history, trained.ended, features=features, feature_map=learned
+            vectors,
+            pairs,
+            trained.config,
+            trained.history,
+            trained.ended,
+            features=features,
+            feature_map=learned,
+            weighed=data.weights is not None,
         )
 
     @property
@@ -147,23 +156,27 @@ class Artifact:
         else:
             self._write_index(path, write_all_shards(path, rows, shards))
 
+    @staticmethod
     def save_together(
-        self, path: str | PathLike[str], group: ProcessGroup, add_ids: Callable[[], Interactions] | None = None
+        path: str | PathLike[str],
+        group: ProcessGroup,
+        make: Callable[[], "Artifact"],
+        add_ids: Callable[[], Interactions] | None = None,
     ) -> None:
         """Write the model of a run of several processes in shards; all of them call this.
 
-        Each has the vectors that it holds, and writes them with the pairs of its users. Process 0 writes the rest;
-        `add_ids` is called there, if `data` has no ids, and returns it with them.
+        Each makes an artifact of the vectors that it holds, and writes them with the pairs of its users. Process 0
+        writes the rest; `add_ids` is called there, if `data` has no ids, and returns it with them.
         """
         portion, checksums = (group.rank, group.size), torch.zeros(1, dtype=torch.int64, device=group.device)
         problem: Exception | None = None
-        whole = self
         try:
-            check_finite(self.vectors)
-            pairs = take_pairs(self.data.indptr, self.data.indices, self.data.n_items, portion)
-            checksums += int(write_shard(path, self._rows() | pairs, portion).checksum, 16)
+            whole = held = make()
+            check_finite(held.vectors)
+            pairs = take_pairs(held.data.indptr, held.data.indices, held.data.n_items, portion)
+            checksums += int(write_shard(path, held._rows() | pairs, portion).checksum, 16)
             if group.rank == 0 and add_ids is not None:
-                whole = replace(self, data=add_ids())
+                whole = replace(held, data=add_ids())
         except Exception as error:  # the others wait to hear of it
             problem = error
         if group.agree(problem is not None)[0]:
@@ -215,6 +228,8 @@ class Artifact:
             "history": self.history.as_records(),
             "ended": self.ended,
         }
+        if self.weighed:
+            manifest["weighed"] = True
         if type(config.loss) not in LOSSES.values() or type(config.sampler) not in SAMPLERS.values():
             fold_in = self.fold_in
             arrays["fold_in_law"] = np.asarray(fold_in.law, dtype=np.float64)
@@ -274,7 +289,12 @@ class Artifact:
             features, learned = _read_features(arrays, manifest, data, config)
             ended, checked = manifest["ended"], manifest["checksum"]
             shards = tuple(name for name, _ in manifest.get("shards", ()))
-            return cls(vectors, data, config, history, ended, checked, fold_in, features, learned, is_part, shards)
+            weighed = manifest.get("weighed", False)
+            if not isinstance(weighed, bool):
+                raise ValueError(f"weighed is {quote(weighed)}")
+            return cls(
+                vectors, data, config, history, ended, checked, fold_in, features, learned, is_part, shards, weighed
+            )
         except Exception as error:  # whatever forged content raises
             raise DataError(f"{path} is damaged ({describe_damage(error)}); train it again") from None
 

@@ -403,7 +403,7 @@ def fit_column(
 def guess_kind(name: str, cells: NDArray[Any]) -> Kind:
     """Return the kind that the cells of a column suggest.
 
-    Numbers, dates and texts of numbers are numbers, even where some are n/a; lists of fractions are vectors, other lists
+    Numbers, dates and texts of numbers are numbers, even if some are n/a; lists of fractions are vectors, other lists
     are tags; of texts, those with | in at least half of them are tags, those of more than three words on average text,
     others categories.
     """
