@@ -1,10 +1,11 @@
 """Measure time and peak memory of preparing a file of the size of the EchoNest Taste Profile, compared with pandas.
 
     python benchmarks/prepare_echonest.py [--rows 48000000] [--folder DIR] [--output results/bench/prepare.json]
+    python benchmarks/prepare_echonest.py --rows 20000000 --only partitions --output partitions.json
 
 The file is generated in the official format (user, song, plays; tabs, no header) with a million users and 380,000
 songs, both skewed. Each contender runs in a process of its own, one after the other: spherec with and without the
-paper's cut, pandas that only reads, and pandas that makes the same cut.
+paper's cut, and into partitions; pandas that only reads, and pandas that makes the same cut.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from spherec import rng
 USERS, SONGS, CHUNK = 1_000_000, 380_000, 2_000_000
 
 PREPARE = ["-m", "spherec", "data", "prepare", "{file}", "-o", "{folder}/prepared.npz", "--json"]
+PARTITIONS = ["-m", "spherec", "data", "prepare", "{file}", "-o", "{folder}/parts", "--partitions", "16", "--json"]
 PANDAS = "import json, pandas; frame = pandas.read_csv('{file}', sep='\\t', names=['user', 'song', 'plays']); "
 PANDAS_JOB = """
 frame = frame.groupby(["user", "song"], as_index=False, sort=False)["plays"].sum()
@@ -38,6 +40,7 @@ print(json.dumps({{"users": len(users), "items": len(items), "pairs": len(frame)
 CONTENDERS = {
     "spherec data prepare --paper-cut echonest": [*PREPARE, "--paper-cut", "echonest"],
     "spherec data prepare --format echonest (no cut)": [*PREPARE, "--format", "echonest"],
+    "spherec data prepare --format echonest --partitions 16": [*PARTITIONS, "--format", "echonest"],
     "pandas: read_csv alone": ["-c", PANDAS + "print(json.dumps({{'pairs': len(frame)}}))"],
     "pandas: the same as the cut": ["-c", PANDAS + PANDAS_JOB],
 }
@@ -48,6 +51,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=48_000_000)
     parser.add_argument("--folder", type=Path, help="folder of the generated file; default: a temporary folder")
     parser.add_argument("--output", type=Path, default=Path("results/bench/prepare.json"))
+    parser.add_argument("--only", default="", metavar="TEXT", help="run the contenders whose name has this text")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         file = Path(folder) / "train_triplets.txt"
@@ -63,6 +67,7 @@ def main() -> None:
             "runs": [
                 measure(name, [word.format(file=file, folder=folder) for word in command])
                 for name, command in CONTENDERS.items()
+                if arguments.only in name
             ],
         }
     arguments.output.parent.mkdir(parents=True, exist_ok=True)

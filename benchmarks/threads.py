@@ -4,7 +4,8 @@
 
 The contenders take turns, so other load on the machine meets all of them alike; nothing else should be running all the
 same. Prints the median milliseconds of a step by the clock, how much sooner several threads are done, and the speed of
-the three products of a step as a share of the fastest product of large matrices in as many threads.
+the three products of a step as a share of the fastest product of large matrices in as many threads, with factors of
+the same type.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from spherec import datasets, rng
 from spherec.bench.steps import TrainerSteps
 from spherec.device import run_at_once, threads_for
 from spherec.geometry import DenseVectors
+from spherec.kernels.cpu.factors import choose_factors
 from spherec.training.presets import PRESETS
 
 CPU = torch.device("cpu")
@@ -67,7 +69,7 @@ def main() -> None:
 
 def multiply(threads: int) -> None:
     """Multiply large matrices in each of the threads."""
-    matrix = torch.ones(SIDE, SIDE)
+    matrix = torch.ones(SIDE, SIDE, dtype=choose_factors(SIDE**3))
 
     def repeat() -> None:
         for _ in range(PRODUCTS):

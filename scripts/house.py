@@ -84,8 +84,7 @@ def main() -> None:
     figures = measure(arguments.root, hops=not arguments.fast)
     if arguments.write:
         page = arguments.root / "CONTRIBUTING.md"
-        before = json.loads((arguments.root / "results/house/before.json").read_text())
-        text = replace_between("figures", comparison(before, figures), page.read_text())
+        text = replace_between("figures", "\n".join(figure_table(figures)), page.read_text())
         page.write_text(replace_between("map", f"```\n{draw_map(arguments.root)}\n```", text))
     elif arguments.json:
         print(json.dumps(figures, indent=1))
@@ -551,11 +550,16 @@ def report(figures: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def figure_table(figures: dict[str, Any]) -> list[str]:
+    """Return the figures as the lines of a Markdown table."""
+    return ["| | |", "|---|--:|", *(f"| {name} | {value} |" for name, value in rows(figures))]
+
+
 def comparison(before: dict[str, Any], after: dict[str, Any]) -> str:
     """Return a Markdown table of two trees."""
     earlier = dict(rows(before))
-    table = ["| | before | after |", "|---|--:|--:|"]
-    return "\n".join(table + [f"| {name} | {earlier.get(name, '–')} | {value} |" for name, value in rows(after)])
+    lines = [f"| {name} | {earlier.get(name, '–')} | {value} |" for name, value in rows(after)]
+    return "\n".join(["| | before | after |", "|---|--:|--:|", *lines])
 
 
 def draw_map(root: Path) -> str:

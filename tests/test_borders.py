@@ -260,7 +260,7 @@ def test_control_characters_are_shown_as_escapes():
 
 
 def test_no_message_shows_a_python_repr():
-    allowed = {"errors.py", "results.py", "search_space.py", "__init__.py", "recommend.py", "interactions.py"}
+    allowed = {"errors.py", "results.py", "search_space.py", "__init__.py", "recommend.py", "frames.py"}
     found = [
         f"{source.name}: {line.strip()}"
         for source in SOURCES

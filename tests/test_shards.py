@@ -159,10 +159,10 @@ def test_processes_agree_that_the_first_cannot_read_ids(model, tmp_path, error):
 
     first, second = Other(0), Other(1, fails=True)
     with pytest.raises(type(error)):
-        model.artifact.save_together(tmp_path / "m.spherec", first, fail)
+        Artifact.save_together(tmp_path / "m.spherec", first, lambda: model.artifact, fail)
     assert first.agreed == [True]
     with pytest.raises(FailedProcessError, match="another process could not write its shard"):
-        model.artifact.save_together(tmp_path / "m.spherec", second, fail)
+        Artifact.save_together(tmp_path / "m.spherec", second, lambda: model.artifact, fail)
     assert second.agreed == [False]
 
 

@@ -156,23 +156,27 @@ class Artifact:
         else:
             self._write_index(path, write_all_shards(path, rows, shards))
 
+    @staticmethod
     def save_together(
-        self, path: str | PathLike[str], group: ProcessGroup, add_ids: Callable[[], Interactions] | None = None
+        path: str | PathLike[str],
+        group: ProcessGroup,
+        make: Callable[[], "Artifact"],
+        add_ids: Callable[[], Interactions] | None = None,
     ) -> None:
         """Write the model of a run of several processes in shards; all of them call this.
 
-        Each has the vectors that it holds, and writes them with the pairs of its users. Process 0 writes the rest;
-        `add_ids` is called there, if `data` has no ids, and returns it with them.
+        Each makes an artifact of the vectors that it holds, and writes them with the pairs of its users. Process 0
+        writes the rest; `add_ids` is called there, if `data` has no ids, and returns it with them.
         """
         portion, checksums = (group.rank, group.size), torch.zeros(1, dtype=torch.int64, device=group.device)
         problem: Exception | None = None
-        whole = self
         try:
-            check_finite(self.vectors)
-            pairs = take_pairs(self.data.indptr, self.data.indices, self.data.n_items, portion)
-            checksums += int(write_shard(path, self._rows() | pairs, portion).checksum, 16)
+            whole = held = make()
+            check_finite(held.vectors)
+            pairs = take_pairs(held.data.indptr, held.data.indices, held.data.n_items, portion)
+            checksums += int(write_shard(path, held._rows() | pairs, portion).checksum, 16)
             if group.rank == 0 and add_ids is not None:
-                whole = replace(self, data=add_ids())
+                whole = replace(held, data=add_ids())
         except Exception as error:  # the others wait to hear of it
             problem = error
         if group.agree(problem is not None)[0]:

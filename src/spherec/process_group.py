@@ -7,9 +7,12 @@ Every method of a group is called by all its processes, in the same order. Where
 import atexit
 import os
 import re
-from collections.abc import Iterator, Sequence
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from typing import Any
 
 import torch
 from torch import Tensor, distributed
@@ -20,8 +23,10 @@ _SECONDS_TO_REPORT = 5
 _BACKENDS = {"cuda": "nccl", "cpu": "gloo"}
 # Process 0 may write a model for long while the others wait. gloo notices at once if a process is gone.
 _LONGEST_WAITS = {"nccl": timedelta(hours=6), "gloo": timedelta(days=1)}
-# gloo has no error type for it, only these messages of its transport.
-_LOSS = re.compile(r"[Cc]onnection (closed|reset|refused)|[Bb]roken pipe|[Tt]imed out|[Tt]imeout|[Ss]ocket")
+# There is no error type for it, only these messages of gloo's and NCCL's transport.
+_LOSS = re.compile(
+    r"[Cc]onnection (closed|reset|refused)|[Bb]roken pipe|[Tt]imed out|[Tt]imeout|[Ss]ocket|ncclRemoteError"
+)
 
 
 class ProcessGroup:
@@ -42,8 +47,7 @@ class ProcessGroup:
         arrived = rows.new_empty(sum(sizes), *rows.shape[1:])
         others = sum(counts) - counts[self.rank]
         self.sent_bytes += others * rows[:1].numel() * rows.element_size() if len(rows) else 0
-        with _noticing_losses():
-            distributed.all_to_all_single(arrived, rows.contiguous(), list(sizes), list(counts))
+        self._run(distributed.all_to_all_single, arrived, rows.contiguous(), list(sizes), list(counts))
         return arrived
 
     def exchange_sizes(self, counts: Sequence[int]) -> list[int]:
@@ -56,16 +60,14 @@ class ProcessGroup:
         if self.size == 1:
             return list(flags)
         raised = torch.tensor(flags, dtype=torch.int32, device=self.device)
-        with _noticing_losses():
-            distributed.all_reduce(raised, distributed.ReduceOp.MAX)
+        self._run(distributed.all_reduce, raised, distributed.ReduceOp.MAX)
         return [bool(flag) for flag in raised.tolist()]
 
     def add_up(self, numbers: Tensor) -> Tensor:
         """Return the sum of the tensors that the processes give."""
         total = numbers.clone()
         if self.size > 1:
-            with _noticing_losses():
-                distributed.all_reduce(total)
+            self._run(distributed.all_reduce, total)
         return total
 
     def collect(self, rows: Tensor, *, everywhere: bool) -> list[Tensor]:
@@ -74,12 +76,32 @@ class ProcessGroup:
             return [rows]
         rows = rows.contiguous()
         everything = [torch.empty_like(rows) for _ in range(self.size)] if everywhere or self.rank == 0 else []
-        with _noticing_losses():
-            if everywhere:
-                distributed.all_gather(everything, rows)
-            else:
-                distributed.gather(rows, everything or None)
+        if everywhere:
+            self._run(distributed.all_gather, everything, rows)
+        else:
+            self._run(distributed.gather, rows, everything or None)
         return everything
+
+    def _run(self, operation: Callable[..., distributed.Work], *given: Any) -> None:
+        """Run an operation of `torch.distributed` to its end.
+
+        NCCL works in the background. Whoever waits for the GPU meanwhile waits forever if another process is gone, and
+        does not hear signals. An operation that is asked whether it is done tells of the error.
+        """
+        with _noticing_losses():
+            if self.device.type != "cuda":
+                operation(*given)
+                return
+            try:
+                work = operation(*given, async_op=True)
+                last = time.monotonic() + _LONGEST_WAITS["nccl"].total_seconds()
+                while not work.is_completed():
+                    if time.monotonic() > last:
+                        raise RuntimeError("timed out")
+                work.wait()  # from here on, the GPU computes with what has arrived
+            except RuntimeError:
+                _give_up_nccl()
+                raise
 
 
 class ShareGenerator(torch.Generator):
@@ -122,18 +144,36 @@ def join_group(device: torch.device) -> ProcessGroup | None:
     if not distributed.is_initialized():
         if not is_started_by_torchrun():
             return None
+        if device.type == "cuda":
+            _choose_gpu()  # raises an error before processes wait for each other
         _join_torchrun(_BACKENDS[device.type])
         atexit.register(_leave)
     if device.type == "cuda":
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", torch.cuda.current_device())))
+        torch.cuda.set_device(_choose_gpu())
     backends, needed = distributed.get_backend_config(), f"{device.type}:{_BACKENDS[device.type]}"
     if needed not in backends.split(","):
         raise ArgumentError(f"the process group has the backends {backends}, but this device needs {needed}")
     return ProcessGroup(device)
 
 
+def _choose_gpu() -> int:
+    """Return the GPU of this process: under torchrun the one of its number on this machine."""
+    if "LOCAL_RANK" not in os.environ:
+        return torch.cuda.current_device()
+    number, count = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
+    if number >= count:
+        raise ArgumentError(
+            f"torchrun started {os.environ['LOCAL_WORLD_SIZE']} processes on this machine, which has {count} GPUs; "
+            f"start one for each (--nproc-per-node {count}), or use device 'cpu'"
+        )
+    return number
+
+
 def _join_torchrun(backend: str) -> None:
     """Make the group of the processes that torchrun has started."""
+    if backend == "nccl":  # by default it ends this process when another is gone, with pages of messages
+        os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0")
+        os.environ.setdefault("TORCH_NCCL_DUMP_ON_TIMEOUT", "0")
     with _noticing_losses():
         store, rank, size = next(distributed.rendezvous("env://"))  # type: ignore[attr-defined]
         # After a restart the store may be the same, with the addresses of processes that are gone.
@@ -164,15 +204,35 @@ def _leave() -> None:
         distributed.destroy_process_group()
 
 
+def _give_up_nccl() -> None:
+    """Free the GPU of messages that will never arrive, and let this process end without waiting for them."""
+    if (group := distributed.group.WORLD) is not None:
+        group.abort()
+    if is_started_by_torchrun():
+        atexit.unregister(_leave)
+        atexit.unregister(_end_at_once)
+        atexit.register(_end_at_once)
+
+
+def _end_at_once() -> None:
+    """End this process without its other threads: those of NCCL wait for the process that is gone."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1)
+
+
 @contextmanager
 def _noticing_losses() -> Iterator[None]:
-    """Raise a `LostProcessError` if the block fails because another process is gone."""
+    """Raise a `LostProcessError` if the block fails because another process is gone or cannot be reached."""
     try:
         yield
     except RuntimeError as error:
-        if not isinstance(error, distributed.DistError) and not _LOSS.search(str(error)):
-            raise
-        raise LostProcessError(
-            "a process of this run has ended before the others; start the run again, with --resume if there is a "
-            "checkpoint"
-        ) from error
+        again = "start the run again, with --resume if there is a checkpoint"
+        if _LOSS.search(str(error)):
+            raise LostProcessError(f"a process of this run has ended before the others; {again}") from error
+        if isinstance(error, distributed.DistError):
+            reason = str(error).strip().rpartition("\n")[2]  # after NCCL's version and the place in its code
+            raise LostProcessError(
+                f"the processes of this run cannot reach each other: {reason}; NCCL_DEBUG=WARN tells more, then {again}"
+            ) from error
+        raise

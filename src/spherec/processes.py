@@ -5,6 +5,7 @@ not know that. So torch computes in one thread in a forked process, which needs 
 parent held is free; and polars, whose pool cannot be made again, is refused where the parent had used it.
 """
 
+import importlib.util
 import os
 import re
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from spherec.errors import ForkedProcessError
+from spherec.errors import ForkedProcessError, MissingPackageError
 
 _TASKS = Path("/proc/self/task")  # Linux alone names its threads here
 
@@ -42,6 +43,13 @@ class ProcessLock:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ProcessLock, ()
+
+
+def require_polars(purpose: str) -> None:
+    """Raise an error unless polars is installed, and can be used in this process; `purpose` is what needs it."""
+    if importlib.util.find_spec("polars") is None:
+        raise MissingPackageError(f"{purpose} needs polars; install it with: pip install polars")
+    refuse_polars_after_fork()
 
 
 def refuse_polars_after_fork() -> None:

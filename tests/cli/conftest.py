@@ -17,6 +17,13 @@ class Result:
     out: str
     err: str
 
+    def refusal(self) -> str:
+        """Return the one sentence of a command that was refused."""
+        assert (self.code, self.out) == (2, "")
+        (line,) = [line for line in self.err.splitlines() if line.strip()]
+        assert line.startswith("error: ")
+        return line
+
 
 @pytest.fixture
 def spherec(capsys, monkeypatch) -> Callable[..., Result]:

@@ -23,10 +23,8 @@ def model(tmp_path):
 
 
 def is_one_sentence(done):
-    (line,) = [line for line in done.err.splitlines() if line.strip()]
-    return (
-        done.code == 2 and line.startswith("error: ") and done.out == "" and "\x1b]" not in line and "Error" not in line
-    )
+    line = done.refusal()
+    return "\x1b]" not in line and "Error" not in line
 
 
 def odd_paths(folder):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from spherec import Interactions, datasets, splits
+from spherec.data.partitions import PartitionedInteractions
 from tests.cli.conftest import COLUMNS
 
 
@@ -34,6 +35,25 @@ def test_prepare_divides_users_among_files(spherec, ratings, tmp_path):
     refused = spherec(*given, "--partitions", "2", "--compress", "-o", tmp_path / "q")
     assert refused.code == 2
     assert "leave out --compress" in refused.err
+
+
+def test_prepare_says_how_many_items_of_partitions_have_a_name(spherec, ratings, tmp_path):
+    (tmp_path / "names.csv").write_text("id,name\na,Anna Karenina\nz,Zorba\n")
+    given = ("data", "prepare", ratings, *COLUMNS, "--names", tmp_path / "names.csv")
+    said = [
+        spherec(*given, *how).err for how in (["-o", tmp_path / "d.npz"], ["--partitions", 2, "-o", tmp_path / "p"])
+    ]
+    for text in said:
+        assert "1 of 3 items have a name in" in text
+
+
+def test_partitions_keep_weights(spherec, ratings, tmp_path):
+    given = ("data", "prepare", ratings, *COLUMNS, "--weigh")
+    assert spherec(*given, "--partitions", 2, "-o", tmp_path / "p").code == 0
+    assert spherec(*given, "-o", tmp_path / "d.npz").code == 0
+    data = Interactions.load(tmp_path / "d.npz")
+    assert data.weights is not None
+    assert PartitionedInteractions.open(tmp_path / "p").read() == data
 
 
 def test_prepare_says_all_of_it_in_json(spherec, ratings, tmp_path):

@@ -39,10 +39,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing_behind(spherec, tmp_path, 
     output = tmp_path / "out.npz"
     output.write_bytes(b"what was there before")
     done = spherec("data", "prepare", path, "-o", output, "--force", *options)
-    assert done.code == 2
-    assert done.out == ""
-    (line,) = [line for line in done.err.splitlines() if line.strip()]
-    assert line.startswith("error: ")
+    line = done.refusal()
     for word in words:
         assert word in line
     assert output.read_bytes() == b"what was there before"
@@ -208,3 +205,13 @@ def test_of_processes_the_first_prints_remarks(monkeypatch, capsys):
         note(f"process {rank}")
     note("a warning", everywhere=True)
     assert capsys.readouterr().err == "process 0\na warning\n"
+
+
+@pytest.mark.parametrize(("n", "is_refused"), [("2", True), ("1", False)])
+def test_commands_for_one_process_say_so_under_torchrun(spherec, monkeypatch, n, is_refused):
+    for name, value in {"TORCHELASTIC_RUN_ID": "none", "WORLD_SIZE": n, "RANK": "0"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(process_group, "is_first_to_fail", lambda: True)
+    done = spherec("presets")
+    assert (done.code == 2) == is_refused
+    assert ("presets is for one process, and torchrun has started 2" in done.err) == is_refused

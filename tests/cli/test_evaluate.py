@@ -1,7 +1,11 @@
 """`spherec evaluate`: our models and the lists of others, by the same numbers."""
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -248,9 +252,7 @@ def test_what_cannot_be_evaluated_is_one_sentence(command, files, arguments, wor
     (files / "strangers.csv").write_text(f"user,item\n{known}\nzoe,i1\n")
     before = sorted(files.iterdir())
     done = command(*arguments)
-    assert (done.code, done.out) == (2, "")
-    (line,) = [line for line in done.err.splitlines() if line.strip()]
-    assert line.startswith("error: ")
+    line = done.refusal()
     for word in words:
         assert word in line
     assert sorted(files.iterdir()) == before
@@ -270,3 +272,13 @@ def test_lists_of_strangers_make_json_that_others_can_read(command, files):
     assert done.code in (0, 2)
     if done.code == 0:
         json.loads(done.out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+@pytest.mark.slow
+def test_processes_of_torchrun_evaluate_together_and_one_prints(command, files):
+    words = ["evaluate", "model.spherec", "--train", "train.npz", "--test", "test.npz", "--json", "--device", "cpu"]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "3", "--standalone", "-m", "spherec"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src"), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([*torchrun, *words], cwd=files, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == json.loads(command("model.spherec", "train.npz", "test.npz", "--json").out)

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
+import torch
 
 from spherec import Interactions
 from spherec.artifact import Artifact
@@ -104,10 +105,18 @@ def test_where_the_dial_is_is_told(spherec, tmp_path):
     assert (described["dim"], "dial_column" in described) == (4, False)
 
 
+def test_a_part_has_every_mth_item_and_user(command, tmp_path, vectors):
+    described = json.loads(command("part.npz", "--part", "1/4", "--what", "both", "--json").out)
+    assert (described["items"], described["users"]) == (len(range(1, 30, 4)), 5)
+    with np.load(tmp_path / "part.npz") as part:
+        assert np.array_equal(part["item_vectors"], vectors.items(torch.arange(1, 30, 4)).numpy())
+
+
 BAD = {
     "an ending that says nothing": (("out.txt",), ["the format of out.txt cannot be told from its ending", "parquet"]),
     "no folder": (("nowhere/out.npz",), ["nowhere does not exist"]),
     "the model itself": (("model.spherec", "--format", "npz"), ["would overwrite", "name another file"]),
+    "no part": (("out.npz", "--part", "4/4"), ["--part must be J/M with J from 0 to M - 1", "got '4/4'"]),
     "both in an index": (("out.usearch", "--what", "both"), ["items or users, not both"]),
 }
 
@@ -116,9 +125,7 @@ BAD = {
 def test_what_cannot_be_exported_is_one_sentence(command, tmp_path, arguments, words):
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     done = command(*arguments)
-    assert (done.code, done.out) == (2, "")
-    (line,) = [line for line in done.err.splitlines() if line.strip()]
-    assert line.startswith("error: ")
+    line = done.refusal()
     for word in words:
         assert word in line
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -10,6 +10,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from spherec.errors import DataError
+from spherec.recommender import load
 from tests.recommender.models import ITEMS, USERS, model_of, small
 
 NAMES = {item: f"The {item}, or so" for item in ITEMS}
@@ -181,6 +183,39 @@ def test_an_index_that_does_not_fit_is_refused(spherec, command, index, tmp_path
     done = command("similar", "u1", "--users", "--index", index)
     assert done.code == 2
     assert "--index is of items" in done.err
+
+
+@pytest.fixture
+def parts(spherec, path):
+    """Indexes of the three parts of the items, named as they are looked for next to the model."""
+    pytest.importorskip("usearch")
+    files = [path.with_name(f"m.{j}-of-3.usearch") for j in range(3)]
+    for j, file in enumerate(files):
+        done = spherec("export", path, "--part", f"{j}/3", "-o", file)
+        assert done.code == 0, done.err
+        assert "repeated for the indexes of all parts" in done.err
+    return files
+
+
+def test_indexes_of_all_parts_give_the_same_answers(command, path, parts):
+    repeated = [word for file in parts for word in ("--index", file)]
+    for arguments in (("recommend", "u1", "u2"), ("recommend", "--items", "i1,i2"), ("similar", "i1", "i2")):
+        exact = records(command(*arguments, "--json"))
+        assert records(command(*arguments, *repeated, "--json")) == exact
+        assert records(command(*arguments, "--index", path.with_name("m.*-of-3.usearch"), "--json")) == exact
+    model = load(path, index=True, device="cpu")
+    assert len(model.ranker.rankers) == 3
+    assert model.recommend(["u1"], 5) == MODEL.recommend(["u1"], 5)
+
+
+def test_a_part_without_its_index_is_refused(command, path, parts):
+    done = command("recommend", "u1", "--index", parts[1], "--index", parts[0], "--index", parts[2])
+    assert (done.code, done.out) == (2, "")
+    assert "3 files are the indexes of all 3 parts, in their order" in done.err
+    assert command("recommend", "u1", "--index", parts[0]).code == 2
+    parts[1].unlink()
+    with pytest.raises(DataError, match=r"m\.usearch: there is no such file"):  # and not two of three
+        load(path, index=True)
 
 
 # --- The dial --------------------------------------------------------------------------------------------------------

@@ -15,20 +15,27 @@ import spherec
 from spherec.data.partitions import save_partitions
 
 ROOT = Path(__file__).parents[2]
-OPTIONS = ["--device", "cpu", "--preset", "uniform", "--dim", "8", "--batch-size", "64", "--validation", "0"]
+OPTIONS = ["--preset", "uniform", "--dim", "8", "--batch-size", "64", "--validation", "0"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux")]
 
 
-def start(folder, processes, *words, restarts=0):
+def find_port():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        return free.getsockname()[1]
+
+
+def start(folder, processes, *words, restarts=0, machine=(0, 1), port=None, device="cpu"):
+    """Start processes, on one machine, or on machine r of n, all of which are this one."""
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes)]
-    command += ["--master-addr", "127.0.0.1", "--master-port", str(port), "--max-restarts", str(restarts)]
+    command += ["--node-rank", str(machine[0]), "--nnodes", str(machine[1])]
+    command += ["--master-addr", "127.0.0.1", "--master-port", str(port or find_port())]
+    command += ["--max-restarts", str(restarts)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    environment |= {"NCCL_HOSTID": str(machine[0]), "NCCL_SOCKET_IFNAME": "lo"}  # to share the only GPU
     return subprocess.Popen(
-        [*command, "-m", "spherec", "train", *OPTIONS, *words],
+        [*command, "-m", "spherec", "train", "--device", device, *OPTIONS, *words],
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,
@@ -91,6 +98,36 @@ def test_a_lost_process_ends_the_run_with_one_sentence_and_a_restart_resumes(fol
     assert "continuing in epoch" in said
     assert all(map(np.array_equal, vectors_of(folder / "m.spherec"), vectors_of(folder / "whole.spherec")))
     assert sorted(path.name for path in folder.iterdir()) == ["data.npz", "m.spherec", "whole.spherec"]
+
+
+@pytest.mark.parametrize(
+    ("device", "processes"), [("cpu", (2, 1)), pytest.param("cuda", (1, 1), marks=pytest.mark.gpu)]
+)
+def test_several_machines_train_one_model_and_end_when_one_is_lost(folder, device, processes):
+    def start_both(*words):
+        port = find_port()
+        return [
+            start(folder, n, "data.npz", *words, machine=(rank, 2), port=port, device=device)
+            for rank, n in enumerate(processes)
+        ]
+
+    alone = sum(processes) if device == "cpu" else 1
+    code, said = end(start(folder, alone, "data.npz", "-o", "whole.spherec", "--epochs", "4", device=device))
+    assert code == 0, said
+    ended = [end(machine) for machine in start_both("-o", "m.spherec", "--epochs", "4")]
+    assert [code for code, _ in ended] == [0, 0], ended
+    assert [said.count("the run is finished") for _, said in ended] == [1, 0]
+    for one, other in zip(vectors_of(folder / "m.spherec"), vectors_of(folder / "whole.spherec"), strict=True):
+        assert np.array_equal(one, other) if device == "cpu" else np.allclose(one, other, atol=1e-4)
+    (folder / "m.spherec").unlink()
+
+    machines = start_both("-o", "m.spherec", "--epochs", "400", "--checkpoint-seconds", "0.1")
+    kill_one(machines[1], folder)
+    began = time.monotonic()
+    ended = [end(machine) for machine in machines]
+    assert time.monotonic() - began < 30
+    assert [code for code, _ in ended] == [1, 1], ended
+    assert "".join(said for _, said in ended).count("error: a process of this run has ended") == 1
 
 
 def test_processes_read_their_partitions(folder):

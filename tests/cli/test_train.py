@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from spherec import Interactions, load
+from spherec import Interactions, load, process_group, read
 from spherec.cli.train import _explain_resuming
 from spherec.data.id_arrays import decode_ids, decode_names
 from spherec.data.ids import IdMap
 from spherec.data.output_files import lock_output
-from spherec.errors import TrainingError
+from spherec.errors import LostProcessError, TrainingError
 from spherec.recommender import CML
 from spherec.training.step import Run
 
@@ -429,13 +429,20 @@ def test_fewer_epochs_than_are_done_are_refused(train, tmp_path, monkeypatch):
     assert files(tmp_path) == before
 
 
-def test_a_run_of_torchrun_is_continued_by_torchrun(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("machines", "advice"),
+    [
+        (1, "with: torchrun --nproc-per-node 4 -m spherec train data.npz --resume"),
+        (3, "with the same torchrun commands on all machines, and --resume"),
+    ],
+)
+def test_a_run_of_torchrun_is_continued_by_torchrun(tmp_path, monkeypatch, capsys, machines, advice):
     (tmp_path / "c").touch()
-    for name, value in {"TORCHELASTIC_RUN_ID": "run", "RANK": "0", "LOCAL_WORLD_SIZE": "4"}.items():
+    facts = {"TORCHELASTIC_RUN_ID": "run", "RANK": "0", "LOCAL_WORLD_SIZE": "4", "WORLD_SIZE": str(4 * machines)}
+    for name, value in facts.items():
         monkeypatch.setenv(name, value)
     _explain_resuming(tmp_path / "c", ["train", "data.npz"])
-    wanted = "continue it with: torchrun --nproc-per-node 4 -m spherec train data.npz --resume\n"
-    assert capsys.readouterr().err.endswith(wanted)
+    assert capsys.readouterr().err.endswith(f"continue it {advice}\n")
 
 
 def test_a_run_that_goes_wrong_leaves_no_part_of_its_checkpoint(train, tmp_path, monkeypatch):
@@ -447,6 +454,22 @@ def test_a_run_that_goes_wrong_leaves_no_part_of_its_checkpoint(train, tmp_path,
     monkeypatch.setattr(CML, "fit", fail)
     assert train().code == 2
     assert files(tmp_path) == ["data.npz"]
+
+
+def test_an_error_is_printed_before_a_signal_of_torchrun_ends_the_process(train, monkeypatch):
+    def fail(*_, **__):
+        raise LostProcessError("another process is gone")
+
+    def be_slow():
+        signal.raise_signal(signal.SIGTERM)  # which torchrun sends to the processes that are left
+        return True
+
+    monkeypatch.setattr(CML, "fit", fail)
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "run")
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setattr(process_group, "is_first_to_fail", be_slow)
+    done = train()
+    assert (done.code, done.err) == (2, "error: another process is gone\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -592,9 +615,7 @@ def test_a_prepared_file_is_trained_with_its_weights_or_without(spherec, tmp_pat
     assert trained["without"] == trained["cut"] == trained["plain"] != trained["weighed"]
     done = spherec("train", tmp_path / "plain.npz", "--weigh", "-o", tmp_path / "x.spherec", *settings)
     assert "plain.npz was prepared without weights; prepare it again with --weigh" in done.err
-    done = spherec("data", "prepare", prepared, "--no-weigh", "--partitions", "2", "-o", tmp_path / "plays.parts")
-    assert done.code == 0, done.err
-    assert (
-        "leave weights out with --no-weigh"
-        in spherec("data", "prepare", prepared, "--partitions", "2", "-o", tmp_path / "more.parts").err
-    )
+    for options, weighed in (((), True), (("--no-weigh",), False)):
+        parts = tmp_path / f"{weighed}.parts"
+        assert spherec("data", "prepare", prepared, *options, "--partitions", "2", "-o", parts).code == 0
+        assert (read(parts).weights is not None) == weighed

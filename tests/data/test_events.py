@@ -174,6 +174,11 @@ def test_each_step_records_what_was_left():
     assert as_dict(events) == {(1, "a"): (2, None), (2, "a"): (4, None)}
 
 
+@pytest.mark.parametrize("times", [(0, 1.6e12), (1, 1e8, 1e11), (1e8, 4e9), (1e11, 4e12)])
+def test_times_that_may_be_in_one_unit_are_taken(times):
+    Events.from_columns(["u"] * len(times), range(len(times)), times=times).merge()
+
+
 def test_times_that_are_no_column_are_refused():
     with pytest.raises(DataError, match="the time column must hold numbers or dates"):
         Events.from_columns(["a", "b"], ["x", "y"], times=[[1], [1, 2]])

@@ -23,7 +23,8 @@ def folder(tmp_path):
 @pytest.mark.parametrize("partitions", [1, 3, 50])
 def test_what_is_read_is_what_was_saved(tmp_path, partitions):
     times = np.arange(len(DATA), dtype=np.float64)
-    data = replace(DATA, times=times, item_names=tuple(f"item {number}" for number in range(DATA.n_items)))
+    names = tuple(f"item {number}" for number in range(DATA.n_items))
+    data = replace(DATA, times=times, weights=times + 1, item_names=names)
     save_partitions(data, tmp_path / "p", partitions)
     assert is_partitioned(tmp_path / "p")
     read = PartitionedInteractions.open(tmp_path / "p").read()
@@ -68,6 +69,16 @@ def test_a_file_of_another_data_set_is_refused(folder, tmp_path, name):
     (folder / name).write_bytes((tmp_path / "other" / name).read_bytes())
     with pytest.raises(DataError, match="of another data set"):
         PartitionedInteractions.open(folder).read()
+
+
+def test_pairs_with_other_weights_are_another_data_set(tmp_path):
+    for name, weight in (("one", 1.0), ("two", 2.0)):
+        save_partitions(replace(DATA, weights=np.full(len(DATA), weight)), tmp_path / name, 4)
+    (tmp_path / "one" / "pairs-1.npz").write_bytes((tmp_path / "two" / "pairs-1.npz").read_bytes())
+    with pytest.raises(DataError, match="of another data set"):
+        PartitionedInteractions.open(tmp_path / "one").read()
+    checksums = [PartitionedInteractions.open(tmp_path / name).hold(0, 2).weights_checksum for name in ("one", "two")]
+    assert checksums[0] != checksums[1]
 
 
 def test_a_missing_partition_is_an_error_for_the_process_that_needs_it(folder):

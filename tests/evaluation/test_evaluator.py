@@ -1,6 +1,8 @@
 """From a model, or the lists of any other, to scores: who counts, what is listed, and what never leaks."""
 
 import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -371,3 +373,46 @@ def test_the_dial_needs_a_model_that_has_one():
     for place, told in (("high", "a value of type str"), (float("nan"), "nan"), (1e9, "1000000000")):
         with pytest.raises(ArgumentError, match=f"mainstream must be a number from -100 to 100, got {told}"):
             evaluate(with_reach(model), train, test, mainstream=place)
+
+
+class Group:
+    """One of several processes that are threads here: each gives its rows, and gets those of all."""
+
+    device = torch.device("cpu")
+
+    def __init__(self, rank, given, meeting):
+        self.rank, self.size, self._given, self._meeting = rank, len(given), given, meeting
+
+    def collect(self, rows, *, everywhere):
+        assert everywhere
+        self._given[self.rank] = rows
+        self._meeting.wait(timeout=10)
+        everything = list(self._given)
+        self._meeting.wait(timeout=10)
+        return everything
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_processes_rank_a_share_of_the_users_each_and_have_the_scores_of_all(n):
+    train, test = map(interactions, parts())
+    vectors = DenseVectors(directions(30, 4, 1), directions(25, 4, 2))
+    alone = evaluate(vectors, train, test, k=5)
+    lists = ExactRanker(vectors).top(np.arange(30), 5, without=train).items.tolist()
+    listings = [Listing(dict(enumerate(lists))) for _ in range(n)]
+    given, meeting = [None] * n, threading.Barrier(n)
+
+    def work(rank):
+        return evaluate(listings[rank], train, test, k=5, group=Group(rank, given, meeting))
+
+    with ThreadPoolExecutor(n) as pool:
+        together = list(pool.map(work, range(n)))
+    for scores in together:
+        assert scores.summary() == alone.summary()
+        assert np.array_equal(scores.per_user.ndcg, alone.per_user.ndcg)
+    asked = [user for listing in listings for user in listing.asked[0][0]]
+    assert sorted(asked) == alone.per_user.users.tolist()
+
+
+def test_more_processes_than_users_are_refused():
+    with pytest.raises(ArgumentError, match="5 processes cannot share 2 users with test pairs; start fewer"):
+        evaluate(PLANTED, interactions(TRAIN), interactions(TEST), k=2, group=Group(4, [None] * 5, None))

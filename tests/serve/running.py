@@ -19,9 +19,9 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 
 @contextmanager
-def in_thread(options):
+def in_thread(options, **how):
     """The address of a server that runs in a thread."""
-    app = create_app(options)
+    app = create_app(options, **how)
     timeout = max(int(options.body_seconds), 1)
     config = uvicorn.Config(
         app, port=0, http=ImpatientProtocol, ws="none", log_config=None, timeout_keep_alive=timeout, access_log=False

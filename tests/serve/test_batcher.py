@@ -1,6 +1,7 @@
 """Queries ranked together: the lists of each alone; a bounded queue; a failure that stays with its request."""
 
 import asyncio
+import os
 import threading
 from dataclasses import replace
 
@@ -9,14 +10,28 @@ import pytest
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
+import spherec
 from spherec.serve import ServeOptions, batcher
 from spherec.serve.batcher import Batcher, BusyError, Query, rank_together
-from spherec.serve.served_model import ServedModel
+from spherec.serve.served_model import ServedModel, stamp_files
 
 
 @pytest.fixture(scope="module")
 def served(model_file):
     return ServedModel.load(ServeOptions(model_file))
+
+
+def test_indexes_of_all_parts_are_served_and_watched(model_file, tmp_path):
+    pytest.importorskip("usearch")
+    files = [tmp_path / f"{j}.usearch" for j in range(2)]
+    for j, file in enumerate(files):
+        spherec.load(model_file, items=(j, 2)).build_index(file)
+    options = ServeOptions(model_file, index=files)
+    served = ServedModel.load(options)
+    assert len(served.model.ranker.rankers) == 2
+    assert served.stamp == stamp_files(options)
+    os.utime(files[1], (0, 0))
+    assert served.stamp != stamp_files(options)
 
 
 def draw_query(served, rng):

@@ -63,6 +63,30 @@ def test_keys_are_asked_for(limited):
     assert httpx.get(f"{limited}/health/live").status_code == 200
 
 
+NAMES = {"localhost:80": 200, "127.0.0.1": 200, "[::1]:80": 200, "": 200, "example.org": 421, "[": 421}
+
+
+def test_without_keys_a_foreign_name_is_refused_on_this_machine(model_file):
+    options = ServeOptions(model_file, log_requests=False)
+    with in_thread(options, is_local=True) as address:
+        seen = {name: httpx.get(f"{address}/model", headers={"Host": name}).status_code for name in NAMES}
+        refused = httpx.get(f"{address}/", headers={"Host": "localhost.example.org"})
+    assert seen == NAMES
+    assert (refused.status_code, "--api-key-file" in refused.json()["error"]) == (421, True)
+
+
+def test_with_keys_any_name_will_do(model_file, tmp_path):
+    (tmp_path / "keys").write_text(KEY)
+    headers = {"Host": "example.org", "X-Api-Key": KEY}
+    with in_thread(ServeOptions(model_file, api_key_file=tmp_path / "keys"), is_local=True) as address:
+        assert httpx.get(f"{address}/model", headers=headers).status_code == 200
+
+
+def test_a_body_that_is_not_marked_as_json(limited):
+    answer = httpx.post(f"{limited}/recommend", content=b'{"users": ["u1"]}', headers={"X-Api-Key": KEY})
+    assert (answer.status_code, "Content-Type: application/json" in answer.json()["error"]) == (422, True)
+
+
 @pytest.mark.parametrize("content", ["", "short", "with a space in the middle of it", "ümlaut-ümlaut-ümlaut"])
 def test_weak_keys_are_refused(tmp_path, content):
     (tmp_path / "keys").write_text(content)
@@ -183,7 +207,7 @@ def test_models_are_swapped_under_load(model_file, tmp_path):
 
     def ask(address, seed):
         rng = random.Random(seed)
-        with httpx.Client(base_url=address) as client:
+        with httpx.Client(base_url=address, timeout=30) as client:
             while not stop.is_set():
                 user = f"u{rng.randrange(12)}"
                 answers.append((user, client.get(f"/recommend/{user}", params={"k": 5, "explain": 1})))
@@ -194,8 +218,8 @@ def test_models_are_swapped_under_load(model_file, tmp_path):
             shutil.copy(file, copy)
             copy.replace(path)
             wanted = load(file).artifact.checksum
-            end = time.monotonic() + 10
-            while httpx.get(f"{address}/model").json()["model"] != wanted:
+            end = time.monotonic() + 30
+            while httpx.get(f"{address}/model", timeout=30).json()["model"] != wanted:
                 assert time.monotonic() < end
                 time.sleep(0.005)
 
@@ -269,6 +293,13 @@ def test_sigterm_under_load_answers_every_request(model_file, workers):
     assert sum(record["path"] == "/recommend/u1" for record in logged) == len(seen)
     assert {record["status"] for record in logged} <= {200, 503}
     assert all(record["request_id"] and record["ms"] >= 0 for record in logged)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("host", "status"), [("127.0.0.1", 421), ("0.0.0.0", 200)])
+def test_a_foreign_name_is_refused_where_only_this_machine_can_ask(model_file, host, status):
+    with in_process(model_file, "--host", host) as (address, _):
+        assert httpx.get(f"{address}/model", headers={"Host": "example.org"}).status_code == status
 
 
 @pytest.mark.slow

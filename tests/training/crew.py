@@ -3,9 +3,9 @@
     python -m tests.training.crew
 
 For each line of JSON on standard input, {"task": …, "processes": n, "folder": …, "options": {…}, "kill": …}, it forks n
-processes that form a group of gloo and run a task of this file. Each leaves what the task returns in the folder, by its
-rank. "kill" is null, or the rank of a process to kill and the seconds from the first checkpoint "c" on. The server
-prints a line with the exit status of each process.
+processes that form a group and run a task of this file: with gloo, or, if "device" in the options is "cuda", with NCCL.
+Each leaves what the task returns in the folder, by its rank. "kill" is null, or the rank of a process to kill and the
+seconds from the first checkpoint "c" on. The server prints a line with the exit status of each process.
 """
 
 import json
@@ -22,6 +22,7 @@ import torch
 from torch import distributed
 
 from spherec import process_group
+from spherec.artifact import Artifact
 from spherec.data import shards
 from spherec.data.partitions import PartitionedInteractions
 from spherec.errors import DataError, LostProcessError
@@ -58,11 +59,12 @@ def config_of(name, **changes):
 def first_of(vectors):
     """A metric that looks at users, items and blocks, and has its best in the first epochs."""
     blocks = sum(float(block.double().square().sum()) for block in vectors.item_blocks())
-    moved = vectors.users(torch.arange(7)).double().sum() + vectors.items(torch.arange(11)).double().sum()
-    return float(moved) + blocks
+    least = min(vectors.n_users, vectors.n_items)
+    users, items = (torch.arange(min(count, least), device=vectors.device) for count in (7, 11))
+    return float(vectors.users(users).double().sum() + vectors.items(items).double().sum()) + blocks
 
 
-def run(settings, folder, data=DATA, **options):
+def run(settings, folder, data=DATA, device="cpu", **options):
     """Train; return all that a run leaves. `data` may be the name of a partitioned data set in the folder."""
     if isinstance(data, str):
         data = PartitionedInteractions.open(Path(folder) / data)
@@ -72,8 +74,8 @@ def run(settings, folder, data=DATA, **options):
         options["validate"] = first_of
     if "checkpoint" in options:
         options["checkpoint"] = Path(folder or "") / options["checkpoint"]
-    done = train(data, config_of(settings, **changes), device=CPU, **options)
-    vectors = done.vectors
+    done = train(data, config_of(settings, **changes), device=device, **options)
+    vectors = done.vectors.to(CPU)
     return {
         "users": vectors.user_table,
         "items": vectors.item_table,
@@ -83,35 +85,41 @@ def run(settings, folder, data=DATA, **options):
     }
 
 
-def fit(settings, folder, data=None, **options):
+def fit(settings, folder, data=None, device="cpu", **options):
     """Fit a model, with a validation; return its history, and the model if this is process 0."""
     changes = {name: options.pop(name) for name in list(options) if name in QUICK.__dataclass_fields__}
     data = DATA if data is None else PartitionedInteractions.open(Path(folder) / data)
     seen = []
-    model = CML.from_config(config_of(settings, **changes), device="cpu")
+    model = CML.from_config(config_of(settings, **changes), device=device)
     model.fit(data, progress=lambda _, history: seen.append(facts(history)), **options)
     if distributed.is_initialized() and distributed.get_rank():
         return None
-    vectors = model.vectors
+    vectors = model.vectors.to(CPU)
     tables = {"users": vectors.user_table, "items": vectors.item_table, "reach": vectors.item_reach}
     return {**tables, "history": seen[-1], "pairs": torch.tensor(model.data.indices), "ids": list(model.data.item_ids)}
 
 
-def fit_in_shards(settings, folder, data=None, full=None, **options):
-    """Fit a model whose processes write what they hold; return what each has then, and what the one is told whose disk
-    is full."""
-    write = shards.write_tensors
+def fit_in_shards(settings, folder, data=None, full=None, device="cpu", **options):
+    """Fit a model whose processes write what they hold; return what each has then, or what it is told if the disk, or
+    the memory, of process `full` is full."""
+    write, make = shards.write_tensors, Artifact.of
 
     def fail(path, *given):
-        if full is not None and distributed.get_rank() == full:
+        if full == ["disk", distributed.get_rank()]:
             raise DataError("the disk is full")
         return write(path, *given)
 
+    def lack(*given):
+        if full == ["memory", distributed.get_rank()]:
+            raise DataError("the memory is full")
+        return make(*given)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shards, "write_tensors", fail)
+        patch.setattr(Artifact, "of", lack)
         patch.setattr(trainer, "gather_vectors", lambda *_: pytest.fail("a process holds all vectors"))
         data = DATA if data is None else PartitionedInteractions.open(Path(folder) / data)
-        model = CML.from_config(config_of(settings), device="cpu")
+        model = CML.from_config(config_of(settings), device=device)
         try:
             model.fit(data, progress=False, output=Path(folder) / "m.spherec", in_shards=True, **options)
         except (DataError, LostProcessError) as error:
@@ -182,12 +190,21 @@ TASKS = {task.__name__: task for task in (run, fit, fit_in_shards, stop_in_one, 
 
 def work(rank, n, task, folder, options):
     torch.set_num_threads(1)
-    distributed.init_process_group("gloo", init_method=f"file://{folder}/store-{n}", rank=rank, world_size=n)
+    backend = "nccl" if options.get("device") == "cuda" else "gloo"
+    if backend == "nccl":
+        os.environ["NCCL_HOSTID"] = str(rank)  # NCCL refuses two processes on one GPU, unless on two hosts
+        os.environ["NCCL_SOCKET_IFNAME"] = "lo"
+        os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"  # as under torchrun
+        os.environ["TORCH_NCCL_DUMP_ON_TIMEOUT"] = "0"
+        torch.cuda.set_device(rank % torch.cuda.device_count())
+    distributed.init_process_group(backend, init_method=f"file://{folder}/store-{n}", rank=rank, world_size=n)
     result = TASKS[task](folder=folder, **options)
     torch.save(result, Path(folder) / f"{rank}.pt")
 
 
 def serve():
+    for settings in ("uniform", "two-stage", "subspaces"):
+        plain(settings, epochs=1)  # loads the kernels once, and not in every process that is forked
     for line in sys.stdin:
         asked = json.loads(line)
         Path(asked["folder"], f"store-{asked['processes']}").unlink(missing_ok=True)
@@ -195,6 +212,7 @@ def serve():
         for rank in range(asked["processes"]):
             child = os.fork()
             if not child:
+                os.dup2(2, 1)  # NCCL prints there, too
                 code = 1
                 try:
                     work(rank, asked["processes"], asked["task"], asked["folder"], asked["options"])

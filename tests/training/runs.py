@@ -51,6 +51,12 @@ def same(one, other):
     return all(torch.equal(*pair) for pair in (tables if reaches[0] is None else [*tables, reaches]))
 
 
+def difference(one, other):
+    """The largest difference between the vectors that two runs of a crew leave."""
+    tables = [(one[name], other[name]) for name in ("users", "items", "reach") if one[name] is not None]
+    return max(float((a - b).abs().max()) for a, b in tables)
+
+
 def copied(vectors):
     """The vectors of a run in progress in tables of their own."""
     users, items = (torch.cat(list(blocks)) for blocks in (vectors.user_blocks(), vectors.item_blocks()))

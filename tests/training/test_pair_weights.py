@@ -197,5 +197,3 @@ def test_wrong_weights_are_one_sentence():
         replace(DATA, weights=np.ones(3))
     with pytest.raises(ArgumentError, match="leave out weight"):
         spherec.CML(device="cpu").fit(DATA, weight="plays")
-    with pytest.raises(DataError, match="partitions hold no weights"):
-        spherec.data.partitions.save_partitions(weighed(), "nowhere", 2)

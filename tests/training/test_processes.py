@@ -1,5 +1,6 @@
 """Training in several processes: the same model in any number of them, and what happens when one is gone."""
 
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 
@@ -21,40 +22,11 @@ from spherec.training.checkpoint import Standing
 from spherec.training.checkpoint_set import CheckpointSet
 from spherec.training.sharded import PartitionedBatches, draw_held, hold_vectors, take_share
 from spherec.training.step import Run
-from tests.child_process import answering
-from tests.sampling.checks import CPU
+from tests.sampling.checks import CPU, interactions
 from tests.training.crew import DATA, SETTINGS, config_of, fit, plain
-from tests.training.runs import SAMPLERS, start
+from tests.training.runs import SAMPLERS, difference, start
 
 ROUNDING = 1e-5
-
-
-@pytest.fixture(scope="module")
-def ask():
-    with answering("tests.training.crew") as ask:
-        yield ask
-
-
-@pytest.fixture
-def crew(ask, tmp_path):
-    """Run a task in n processes; return what each leaves, None for one that was killed."""
-
-    def work(task, processes, *, ends=None, kill=None, **options):
-        wanted = {"task": task, "processes": processes, "folder": str(tmp_path), "options": options, "kill": kill}
-        ended = ask(wanted)
-        assert kill or ended == (ends or [0] * processes)
-        files = [tmp_path / f"{rank}.pt" for rank in range(processes)]
-        results = [torch.load(file) if file.exists() else None for file in files]
-        for file in files:
-            file.unlink(missing_ok=True)
-        return results
-
-    return work
-
-
-def difference(one, other):
-    tables = [(one[name], other[name]) for name in ("users", "items", "reach") if one[name] is not None]
-    return max(float((a - b).abs().max()) for a, b in tables)
 
 
 @pytest.mark.parametrize("settings", ["uniform", "two-stage", "softmin"])
@@ -108,6 +80,15 @@ def test_another_number_of_processes_continues(crew, tmp_path, settings, validat
         assert resumed["ended"] == "all epochs done"
         for path in tmp_path.glob("c*"):
             path.unlink()
+
+
+def test_there_may_be_fewer_items_than_processes(crew, tmp_path):
+    save_partitions(interactions([[1, 0], [0, 1], [1, 0]]), tmp_path / "few.parts", 3)
+    options = {"settings": "softmin", "data": "few.parts", "validated": True, "epochs": 4}
+    whole = crew("run", 1, **options)[0]
+    crew("stop_in_one", 3, at=2, rank=0, checkpoint="c", **options)
+    resumed = crew("run", 1, resume=True, checkpoint="c", **options)[0]
+    assert difference(whole, resumed) <= ROUNDING
 
 
 def test_a_checkpoint_of_a_process_alone_is_not_one_of_a_group(crew, tmp_path):
@@ -186,6 +167,25 @@ def test_a_run_on_partitions_continues_in_another_number_of_processes(crew, tmp_
     assert difference(whole, resumed) == 0
 
 
+@pytest.mark.parametrize("settings", ["uniform", "softmin"])
+def test_two_processes_learn_what_one_does_from_weighed_partitions(crew, tmp_path, partitioned, settings):
+    save_partitions(replace(DATA, weights=1 + np.arange(len(DATA)) % 9.0), tmp_path / "weighed.parts", 4)
+    options = {"settings": settings, "data": "weighed.parts", "validation": 0.2}
+    alone, together = (crew("fit", n, **options)[0] for n in (1, 2))
+    assert difference(alone, together) <= (0 if settings == "uniform" else ROUNDING)
+    unweighed = crew("fit", 1, **{**options, "data": partitioned})[0]
+    assert difference(alone, unweighed) > ROUNDING
+
+
+def test_a_run_on_weighed_partitions_continues_in_another_number_of_processes(crew, tmp_path):
+    save_partitions(replace(DATA, weights=1 + np.arange(len(DATA)) % 9.0), tmp_path / "weighed.parts", 4)
+    options = {"settings": "uniform", "data": "weighed.parts"}
+    whole = crew("run", 1, **options)[0]
+    crew("stop_in_one", 2, at=47, rank=0, checkpoint="c", **options)
+    resumed = crew("run", 1, resume=True, checkpoint="c", **options)[0]
+    assert difference(whole, resumed) == 0
+
+
 def test_a_model_of_partitions_has_all_pairs_and_ids_and_was_validated_by_all_processes(crew, partitioned):
     alone, together = (crew("fit", n, settings="softmin", data=partitioned, validation=0.2)[0] for n in (1, 2))
     assert together["pairs"].tolist() == DATA.indices.tolist()
@@ -213,11 +213,12 @@ def test_each_process_writes_the_vectors_that_it_holds(crew, tmp_path, partition
         assert part["items"] == list(own.data.item_ids) == list(DATA.item_ids)[rank::processes]
 
 
-def test_a_shard_that_cannot_be_written_ends_all_processes_and_the_checkpoint_stays(crew, tmp_path):
-    said = crew("fit_in_shards", 2, settings="uniform", full=1, checkpoint=str(tmp_path / "c"))
+@pytest.mark.parametrize("what", ["disk", "memory"])
+def test_a_shard_that_cannot_be_written_ends_all_processes_and_the_checkpoint_stays(crew, tmp_path, what):
+    said = crew("fit_in_shards", 2, settings="uniform", full=[what, 1], checkpoint=str(tmp_path / "c"))
     assert [one["said"] for one in said] == [
         "another process could not write its shard; see its message",
-        "the disk is full",
+        f"the {what} is full",
     ]
     assert not (tmp_path / "m.spherec").exists()
     crew("fit_in_shards", 2, settings="uniform", checkpoint=str(tmp_path / "c"), resume=True)
@@ -319,10 +320,36 @@ def test_the_only_process_reads_partitions_as_a_whole_where_it_needs_features(gr
     assert model.data == DATA
 
 
+def test_more_processes_than_gpus_are_refused(monkeypatch):
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(ArgumentError, match="4 processes on this machine, which has 2 GPUs"):
+        process_group._choose_gpu()
+
+
 def test_a_fault_of_ours_is_not_reported_as_a_lost_process(group_of_one):
     with pytest.raises(RuntimeError, match="Split sizes") as raised:
         group_of_one.exchange(torch.zeros(4), [3], [3])
     assert not isinstance(raised.value, LostProcessError)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("remote process exited, NCCL version 2.28.9\nncclRemoteError: A call failed.", "has ended before the others"),
+        (
+            "system error\nLast error:\n/dev/shm: No space left\n",
+            "cannot reach each other: /dev/shm: No space left; NCCL",
+        ),
+    ],
+)
+def test_what_nccl_says_is_told(group_of_one, said, told):
+    def fail(*_):
+        raise distributed.DistBackendError(said)
+
+    with pytest.raises(LostProcessError, match=told):
+        group_of_one._run(fail)
 
 
 # --- shares ----------------------------------------------------------------------------------------------------------

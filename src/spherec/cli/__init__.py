@@ -16,8 +16,8 @@ import typer
 from typer.core import TyperGroup
 
 from spherec._version import __version__
-from spherec.cli._output import INTERRUPTED, note
-from spherec.errors import FailedProcessError, SpherecError, UncheckedIndexWarning, escape_controls
+from spherec.cli._output import INTERRUPTED, note, print_error
+from spherec.errors import ArgumentError, SpherecError, UncheckedIndexWarning, escape_controls
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer names only some of its errors
 
@@ -51,6 +51,7 @@ _COMMANDS = {
         "implementation.",
     },
 }
+_OF_SEVERAL = ("train", "evaluate")  # commands that processes of torchrun run together
 _FILES = {"similar": "recommend", "explain": "recommend", "info": "recommend"}  # all others are named as their command
 
 
@@ -61,6 +62,7 @@ class LateGroup(TyperGroup):
         """Return the name of the command, the command itself in place of its entry in the list, and the words left."""
         name, entry, rest = super().resolve_command(context, words)
         if name is not None and any(name in sentences for sentences in _COMMANDS.values()):
+            _refuse_several_processes(name)
             entry = load_command(name)
         return name, entry, rest
 
@@ -73,6 +75,13 @@ class LateGroup(TyperGroup):
         """Parse the words of the command, and run it."""
         with _escaping_words():
             return super().invoke(context)
+
+
+def _refuse_several_processes(name: str) -> None:
+    """Raise an `ArgumentError` if torchrun has started several processes of a command that is made for one."""
+    n = os.environ.get("WORLD_SIZE", "1") if "TORCHELASTIC_RUN_ID" in os.environ else "1"
+    if n != "1" and name not in _OF_SEVERAL:
+        raise ArgumentError(f"{name} is for one process, and torchrun has started {n}; call it without torchrun")
 
 
 def load_command(name: str) -> Any:
@@ -132,38 +141,13 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         with _quiet_once_interrupted(), _warnings_as_notes():
             app(words, obj=words)
-    except SpherecError as error:
-        if _speaks_for_all(error):
-            typer.secho(f"error: {escape_controls(str(error))}", err=True, fg="red")
-            for remark in getattr(error, "__notes__", ()):
-                note(remark, everywhere=True)
-        sys.exit(2)
-    except (OSError, MemoryError) as error:  # of files and sizes that no check foresaw
-        if _speaks_for_all(error):
-            typer.secho(f"error: {_describe_failure(error)}", err=True, fg="red")
+    except (SpherecError, OSError, MemoryError) as error:
+        print_error(error)
         sys.exit(2)
     except SystemExit as ended:
         if ended.code == INTERRUPTED:
             typer.echo("interrupted", err=True)
         raise
-
-
-def _speaks_for_all(error: Exception) -> bool:
-    """Tell whether to print an error: of the processes that torchrun has started, the first that fails prints it."""
-    if "TORCHELASTIC_RUN_ID" not in os.environ:
-        return True
-    if isinstance(error, FailedProcessError):
-        return False
-    from spherec.process_group import is_first_to_fail
-
-    return is_first_to_fail()
-
-
-def _describe_failure(error: OSError | MemoryError) -> str:
-    if isinstance(error, MemoryError):
-        return "there is not enough memory for this; give less data or smaller numbers"
-    where = f"{error.filename}: " if error.filename is not None else ""
-    return escape_controls(f"{where}{error.strerror or error}; check the path")
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from spherec.errors import ArgumentError, escape_controls
+from spherec.errors import ArgumentError, FailedProcessError, SpherecError, escape_controls
 
 if TYPE_CHECKING:
     from spherec.recommender import Results  # torch takes a second or two to import
@@ -66,9 +66,38 @@ def note(text: str, *, everywhere: bool = False) -> None:
         typer.secho(escape_controls(text), err=True, dim=True)
 
 
+def print_error(error: SpherecError | OSError | MemoryError) -> None:
+    """Print an error to standard error, in one line; under torchrun in the first process that fails."""
+    if not _speaks_for_all(error):
+        return
+    text = str(error) if isinstance(error, SpherecError) else _describe_failure(error)
+    typer.secho(f"error: {escape_controls(text)}", err=True, fg="red")
+    for remark in getattr(error, "__notes__", ()):
+        note(remark, everywhere=True)
+
+
 def _speaks() -> bool:
     """Tell whether this process is the only one, or process 0 of torchrun."""
     return "TORCHELASTIC_RUN_ID" not in os.environ or os.environ["RANK"] == "0"
+
+
+def _speaks_for_all(error: Exception) -> bool:
+    """Tell whether to print an error: of the processes that torchrun has started, the first that fails prints it."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return True
+    if isinstance(error, FailedProcessError):
+        return False
+    from spherec.process_group import is_first_to_fail
+
+    return is_first_to_fail()
+
+
+def _describe_failure(error: OSError | MemoryError) -> str:
+    """Return a sentence on an error of files or sizes that no check foresaw."""
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this; give less data or smaller numbers"
+    where = f"{error.filename}: " if error.filename is not None else ""
+    return f"{where}{error.strerror or error}; check the path"
 
 
 def transient_bar(*columns: ProgressColumn) -> Progress:

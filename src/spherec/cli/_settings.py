@@ -28,6 +28,7 @@ PresetName = Literal[
 StartingPreset = Annotated[
     PresetName,
     typer.Option(
+        "--preset",  # typer 0.27 would call it --PRESET
         metavar="PRESET",
         help=f"Preset to start from: {', '.join(get_args(PresetName))}. The command 'spherec presets' explains each.",
         rich_help_panel=MODEL,

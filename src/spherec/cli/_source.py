@@ -1,11 +1,11 @@
 """DATA on the command line: the argument, the options that say how to read it, and item names."""
 
-import functools
 import inspect
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import Field, dataclass, fields, replace
+from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -30,6 +30,9 @@ from spherec.errors import ArgumentError, DataError, quote
 TABLE = "Reading a table"
 CUT = "Which pairs"
 NAMES = "Item names"
+_names_option = partial(typer.Option, rich_help_panel=NAMES)
+_table_option = partial(typer.Option, rich_help_panel=TABLE)
+_cut_option = partial(typer.Option, rich_help_panel=CUT)
 _SHOWN = 3  # files named in a remark
 
 
@@ -39,42 +42,34 @@ class NamesTable:
 
     names: Annotated[
         Path | None,
-        typer.Option(
+        _names_option(
             metavar="FILE",
             help="Table of item names; may be DATA itself. MovieLens' movies.dat, movies.csv and u.item, LightGCN's "
             "item_list.txt and Book-Crossing's books are recognised.",
-            rich_help_panel=NAMES,
         ),
     ] = None
     names_id_column: Annotated[
-        str | None,
-        typer.Option(help="Column of item ids in that table. By default recognised.", rich_help_panel=NAMES),
+        str | None, _names_option(help="Column of item ids in that table. By default recognised.")
     ] = None
     names_column: Annotated[
-        str | None,
-        typer.Option(help="Column of item names in that table. By default recognised.", rich_help_panel=NAMES),
+        str | None, _names_option(help="Column of item names in that table. By default recognised.")
     ] = None
     names_header: Annotated[
         str | None,
-        typer.Option(
-            help="Comma-separated names of all columns, for a table of names whose first line has none.",
-            rich_help_panel=NAMES,
-        ),
+        _names_option(help="Comma-separated names of all columns, for a table of names whose first line has none."),
     ] = None
     names_separator: Annotated[
-        str | None,
-        typer.Option(help="Separator between columns in that table. By default recognised.", rich_help_panel=NAMES),
+        str | None, _names_option(help="Separator between columns in that table. By default recognised.")
     ] = None
     names_encoding: Annotated[
         str | None,
-        typer.Option(
-            help="Encoding of that table, e.g. latin-1. By default that of --encoding, or what a recognised file has.",
-            rich_help_panel=NAMES,
+        _names_option(
+            help="Encoding of that table, e.g. latin-1. By default that of --encoding, or what a recognised file has."
         ),
     ] = None
 
     name_column: Annotated[
-        str | None, typer.Option(help="Column of item names in DATA itself, instead of --names.", rich_help_panel=NAMES)
+        str | None, _names_option(help="Column of item names in DATA itself, instead of --names.")
     ] = None
 
     def read(self, source: "Source") -> dict[str, str]:
@@ -107,9 +102,12 @@ class NamesTable:
         if self.names is None and self.name_column is None:
             return data
         data = data.with_item_names({item: known[str(item)] for item in data.item_ids if str(item) in known})
-        where = self.names or f"column {self.name_column}"
-        note(f"{sum(map(bool, data.item_names or ())):,} of {data.n_items:,} items have a name in {where}")
+        self.report(sum(map(bool, data.item_names or ())), data.n_items)
         return data
+
+    def report(self, n_named: int, n_items: int) -> None:
+        """Print how many items have a name."""
+        note(f"{n_named:,} of {n_items:,} items have a name in {self.names or f'column {self.name_column}'}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,120 +115,83 @@ class ReadOptions:
     """Options that say how files of events are read and cut: each field is one of them."""
 
     user_column: Annotated[
-        str,
-        typer.Option(help="Column of user ids; usual names such as userId are recognised.", rich_help_panel=TABLE),
+        str, _table_option(help="Column of user ids; usual names such as userId are recognised.")
     ] = "user"
     item_column: Annotated[
-        str,
-        typer.Option(help="Column of item ids; usual names such as movieId are recognised.", rich_help_panel=TABLE),
+        str, _table_option(help="Column of item ids; usual names such as movieId are recognised.")
     ] = "item"
     value_column: Annotated[
-        str | None,
-        typer.Option(help="Column of ratings or counts, for --min-value and --weigh.", rich_help_panel=TABLE),
+        str | None, _table_option(help="Column of ratings or counts, for --min-value and --weigh.")
     ] = None
     weigh: Annotated[
         bool | None,
-        typer.Option(
+        _table_option(
             "--weigh/--no-weigh",
             help="Weigh pairs in training by their ratings or counts: ln(1 + value), 1 on average for each user. "
             "By default only if DATA is prepared with weights.",
-            rich_help_panel=TABLE,
         ),
     ] = None
-    time_column: Annotated[
-        str | None, typer.Option(help="Column of times: numbers or dates.", rich_help_panel=TABLE)
-    ] = None
+    time_column: Annotated[str | None, _table_option(help="Column of times: numbers or dates.")] = None
     time_format: Annotated[
-        str | None,
-        typer.Option(
-            help="Format of dates that are not written like 2004-06-01, e.g. '%m %d, %Y'.", rich_help_panel=TABLE
-        ),
+        str | None, _table_option(help="Format of dates that are not written like 2004-06-01, e.g. '%m %d, %Y'.")
     ] = None
     format: Annotated[
         FormatName,
-        typer.Option(
+        _table_option(
+            "--format",  # typer 0.27 would call it --FORMAT
             metavar="FORMAT",
             help=f"Format of the file: {', '.join(get_args(FormatName))}; 'auto' goes by its content.",
-            rich_help_panel=TABLE,
         ),
     ] = "auto"
     header: Annotated[
-        str | None,
-        typer.Option(
-            help="Comma-separated names of all columns, for a table whose first line has none.", rich_help_panel=TABLE
-        ),
+        str | None, _table_option(help="Comma-separated names of all columns, for a table whose first line has none.")
     ] = None
     separator: Annotated[
         str | None,
-        typer.Option(
-            help="Separator between columns; tab, comma, semicolon, |, :: and space are recognised.",
-            rich_help_panel=TABLE,
-        ),
+        _table_option(help="Separator between columns; tab, comma, semicolon, |, :: and space are recognised."),
     ] = None
     quotes: Annotated[
         bool | None,
-        typer.Option(
+        _table_option(
             "--quotes/--no-quotes",
             help="Treat double quotes as enclosing fields. By default they do, except in tab-separated files whose "
             "header has none.",
-            rich_help_panel=TABLE,
         ),
     ] = None
-    encoding: Annotated[str, typer.Option(help="Encoding of a text file, e.g. latin-1.", rich_help_panel=TABLE)] = (
-        "utf-8"
+    encoding: Annotated[str, _table_option(help="Encoding of a text file, e.g. latin-1.")] = "utf-8"
+    missing: Annotated[Missing, _table_option(help="Rows without user or item: refuse the file, or drop the rows.")] = (
+        "error"
     )
-    missing: Annotated[
-        Missing,
-        typer.Option(help="Rows without user or item: refuse the file, or drop the rows.", rich_help_panel=TABLE),
-    ] = "error"
     duplicates: Annotated[
         Duplicates | None,
-        typer.Option(
+        _table_option(
             help="Pairs that occur more than once: keep the last value (default for ratings), sum the values (default "
-            "for play counts and for events without values), or refuse the file.",
-            rich_help_panel=TABLE,
+            "for play counts and for events without values), or refuse the file."
         ),
     ] = None
     items_file: Annotated[
         Path | None,
-        typer.Option(
+        _table_option(
             metavar="FILE",
             help="File of all items, to keep those that nobody has: a table, item names, or one id a line.",
-            rich_help_panel=TABLE,
         ),
     ] = None
     max_unpacked: Annotated[
         float | None,
-        typer.Option(
-            metavar="GB",
-            help="Largest unpacked size of the file. Default: 200 times its size.",
-            rich_help_panel=TABLE,
-        ),
+        _table_option(metavar="GB", help="Largest unpacked size of the file. Default: 200 times its size."),
     ] = None
     paper_cut: Annotated[
         Literal["book-crossing", "amazon-movies", "echonest"] | None,
-        typer.Option(
+        _cut_option(
             metavar="NAME",
             help="Read and cut the file as the paper did for this data set: book-crossing, amazon-movies or echonest.",
-            rich_help_panel=CUT,
         ),
     ] = None
-    min_value: Annotated[
-        float | None, typer.Option(help="Keep pairs with a rating or count of at least this.", rich_help_panel=CUT)
-    ] = None
-    min_per_user: Annotated[
-        int | None, typer.Option(help="Keep users with at least this many items.", rich_help_panel=CUT)
-    ] = None
-    min_per_item: Annotated[
-        int | None, typer.Option(help="Keep items with at least this many users.", rich_help_panel=CUT)
-    ] = None
+    min_value: Annotated[float | None, _cut_option(help="Keep pairs with a rating or count of at least this.")] = None
+    min_per_user: Annotated[int | None, _cut_option(help="Keep users with at least this many items.")] = None
+    min_per_item: Annotated[int | None, _cut_option(help="Keep items with at least this many users.")] = None
     iterate: Annotated[
-        bool,
-        typer.Option(
-            "--iterate",
-            help="Repeat --min-per-user and --min-per-item until nothing more is dropped.",
-            rich_help_panel=CUT,
-        ),
+        bool, _cut_option("--iterate", help="Repeat --min-per-user and --min-per-item until nothing more is dropped.")
     ] = False
 
     def of(self, data: Sequence[str]) -> "Source":
@@ -378,17 +339,16 @@ class Source(ReadOptions):
 
     def save_partitions(self, output: Path, partitions: int, names: NamesTable) -> PartitionedInteractions:
         """Read, merge and cut, and write a partitioned data set; raw files need not fit into memory together."""
-        if self.weigh:
-            raise ArgumentError("partitions hold no weights of pairs; leave out --weigh, or --partitions")
         known = names.read(self)  # first: it fails sooner
         self._refuse_no_data()
         if self.is_prepared or self.items_file is not None:
             save_partitions(names.add(self.load(shows_steps=True), known), output, partitions)
         else:
             with self._reading_files("") as (files, options):
-                prepare_partitions(
-                    files, output=output, partitions=partitions, cut=self.cut(), names=known or None, **options
-                )
+                options |= {"cut": self.cut(), "names": known or None, "weigh": bool(self.weigh)}
+                made = prepare_partitions(files, output=output, partitions=partitions, **options)
+            if names.options_given():
+                names.report(made.n_named_items, made.n_items)
         return PartitionedInteractions.open(output)
 
     def load_with_names(self, names: NamesTable, *, shows_steps: bool = False) -> Interactions:
@@ -424,8 +384,9 @@ class Source(ReadOptions):
         how = "prepare or train and "
         if events.unread_value is not None:
             self._note_unread(events.unread_value, how)
-        if events.values is not None and self.value_column is None:
-            self._note_uncut(float(events.values.min()), float(events.values.max()), how)
+        values = events.values
+        if values is not None and self.value_column is None and (lowest := float(values.min())) < values.max():
+            self._note_uncut(lowest, float(values.max()), how)
         return events
 
     def _note_unread(self, column: str, how: str) -> None:
@@ -491,7 +452,7 @@ def takes_source(command: Callable[..., None]) -> Callable[..., None]:
     own = inspect.signature(command).parameters
     taken = {name: option.annotation for name, option in own.items() if option.annotation in groups}
 
-    @functools.wraps(command)
+    @wraps(command)
     def with_options(**given: Any) -> None:
         built = {
             name: kind(**{option: given.pop(option) for option in _names_of(kind)}) for name, kind in taken.items()

@@ -53,7 +53,7 @@ def prepare_command(
         typer.Option(
             help="Write a folder instead, with the users divided among so many files: of several processes that train "
             "together, each reads its own. Their number must divide it: 48 serves 2, 3, 4, 6, 8, 12, 16 and 24. "
-            "Several raw files may then be larger than memory."
+            "Raw files may then be larger than memory."
         ),
     ] = None,
     force: Force = False,

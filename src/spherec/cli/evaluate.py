@@ -23,6 +23,7 @@ from spherec.errors import DataError
 if TYPE_CHECKING:
     from spherec.device import DeviceName
     from spherec.evaluation import GivenLists
+    from spherec.process_group import ProcessGroup
     from spherec.recommender.trained_model import TrainedModel
 
 
@@ -61,21 +62,27 @@ def evaluate_command(
     - spherec train split/train.npz -o model.spherec
     - spherec evaluate model.spherec --train split/train.npz --test split/test.npz
     - spherec evaluate model.spherec --train train.csv --test test.csv --min-value 4
+    - torchrun --nproc-per-node 4 -m spherec evaluate model.spherec --train split/train.npz --test split/test.npz
     - spherec data split songs.npz --by cold-items -o new
     - spherec train new/train.npz --item-features songs.csv -o model.spherec
     - spherec evaluate model.spherec --train new/train.npz --test new/test.npz --cold-items
     """
+    from spherec.device import resolve
     from spherec.evaluation import METRICS, evaluate
     from spherec.evaluation.metrics import format_metric, label_at
+    from spherec.process_group import is_first_process, join_group
 
+    group = join_group(resolve(device))
     has_lists = find_kind(model) == "file" and not (is_archive(model) or is_tensor_file(model))
     fold = splits.given(*options.of(train).load_parts(test, has_lists=has_lists))
     columns = Columns(options.user_column, options.item_column, rank_column)
     lister = _load_model(model, fold.train, columns, device)
     if cold_items:
-        _report_cold(model.name, lister, fold, k, mainstream, as_json=as_json)
+        _report_cold(model.name, lister, fold, k, mainstream, group, as_json=as_json)
         return
-    scores = evaluate(lister, fold.train, fold.test, k=k, mainstream=mainstream)
+    scores = evaluate(lister, fold.train, fold.test, k=k, mainstream=mainstream, group=group)
+    if not is_first_process():
+        return
     summary = scores.summary()
     counts = {"k": k, "users": len(scores.per_user.users), "users_without_test_items": scores.users_without}
     if as_json:
@@ -100,17 +107,22 @@ def _report_cold(
     fold: splits.Fold,
     k: int,
     mainstream: float | None,
+    group: "ProcessGroup | None",
     *,
     as_json: bool,
 ) -> None:
     """Print the scores of new items, of known ones and of all."""
     from spherec.evaluation import METRICS, evaluate_cold
     from spherec.evaluation.metrics import format_metric, label_at
+    from spherec.process_group import is_first_process
 
     cold = np.flatnonzero(fold.train.users_per_item == 0)
     if not len(cold):
         raise DataError("somebody has each item in --train, so none is cold; split with --by cold-items")
-    scores = evaluate_cold(lister, splits.ColdFold(fold.train, fold.test, cold), k=k, mainstream=mainstream)
+    cold_fold = splits.ColdFold(fold.train, fold.test, cold)
+    scores = evaluate_cold(lister, cold_fold, k=k, mainstream=mainstream, group=group)
+    if not is_first_process():
+        return
     parts = {"cold": scores.cold, "warm": scores.warm, "all": scores.all}
     summaries = {part: each.summary() for part, each in parts.items()}
     users = {part: len(each.per_user.users) for part, each in parts.items()}

@@ -10,6 +10,8 @@ import typer
 from spherec.cli._output import counting_bar, note, show
 from spherec.cli._settings import Force, refuse_existing, refuse_overwriting
 from spherec.data.output_files import refuse_unwritable
+from spherec.data.shards import WHOLE, Portion
+from spherec.errors import ArgumentError, quote
 
 _NEAREST = {
     "sphere": "nearest by cosine, dot product or Euclidean distance: on the sphere they agree",
@@ -25,6 +27,14 @@ def export_command(
         typer.Option(
             help="Format of the file. Default: by its ending, which is .parquet, .npz, .usearch or .sql (pgvector); "
             "atlas must be named."
+        ),
+    ] = None,
+    part: Annotated[
+        str | None,
+        typer.Option(
+            metavar="J/M",
+            help="Write one of M parts of the items and users, J = 0 … M - 1: every M-th. Nothing else is read of a "
+            "model in M shards.",
         ),
     ] = None,
     what: Annotated[Literal["items", "users", "both"], typer.Option(help="Vectors to write.")] = "items",
@@ -44,6 +54,7 @@ def export_command(
 
     - spherec export books.spherec -o books.parquet
     - spherec export books.spherec -o books.sql --what both
+    - spherec export books.spherec --part 0/4 -o books.0-of-4.usearch
     """
     from spherec.artifact import Artifact
     from spherec.export import find_format, write
@@ -55,7 +66,8 @@ def export_command(
     refuse_unwritable(output)
     for file in (output, ids_path(output)) if chosen == "usearch" else (output,):
         refuse_existing(file, force)
-    loaded = Artifact.load(model)
+    portion = _parse_part(part)
+    loaded = Artifact.load(model, users=portion, items=portion)
     with counting_bar(f"writing {output.name}", "rows") as progress:
         write(output, loaded.vectors, loaded.data, format=chosen, what=what, names=names, progress=progress)
     counts = {"items": loaded.data.n_items, "users": loaded.data.n_users}
@@ -82,4 +94,15 @@ def export_command(
     if chosen == "usearch":
         note(f"its keys are positions; {ids_path(output)} has their ids")
         if what == "items":
-            note(f"spherec recommend and similar answer through it with --index {shlex.quote(str(output))}")
+            others = "" if part is None else ", repeated for the indexes of all parts in their order"
+            note(f"spherec recommend and similar answer through it with --index {shlex.quote(str(output))}{others}")
+
+
+def _parse_part(text: str | None) -> Portion:
+    """Return the portion that --part names; the whole by default."""
+    if text is None:
+        return WHOLE
+    j, _, m = text.partition("/")
+    if not (j.isdecimal() and m.isdecimal() and int(j) < int(m)):
+        raise ArgumentError(f"--part must be J/M with J from 0 to M - 1, such as 0/4, got {quote(text)}")
+    return int(j), int(m)

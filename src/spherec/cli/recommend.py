@@ -23,6 +23,7 @@ from spherec.cli._settings import Dial, Force, refuse_existing, refuse_overwriti
 from spherec.data.ids import IdMap, Unknown
 from spherec.data.input_files import read_text_file
 from spherec.data.output_files import refuse_unwritable
+from spherec.data.readers.options import list_files
 from spherec.errors import ArgumentError, UnknownIdError
 
 if TYPE_CHECKING:
@@ -34,13 +35,14 @@ _LARGEST_LIST = 1 << 30  # bytes of a file of ids
 
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file from 'spherec train'.")]
 ListLength = Annotated[int, typer.Option("-k", help="Length of a list.")]
-IndexPath = Annotated[
-    Path | None,
+IndexFilesGiven = Annotated[
+    list[str] | None,
     typer.Option(
         "--index",
         metavar="FILE",
         help="Index of the items from 'spherec export MODEL -o FILE.usearch': faster with hundreds of thousands of "
-        "items, with nearly the same lists. Not used with --only.",
+        "items, with nearly the same lists. For indexes of parts, repeat it in the order of the parts, or give a "
+        "pattern such as 'books.*-of-4.usearch'. Not used with --only.",
     ),
 ]
 
@@ -79,7 +81,7 @@ def recommend_command(
         Path | None, typer.Option("--output", "-o", help="Table to write: lists.parquet or lists.csv.")
     ] = None,
     force: Force = False,
-    index: IndexPath = None,
+    index: IndexFilesGiven = None,
     format: AsFormat = "table",
     as_json: AlsoJson = False,
     guard_formulas: GuardFormulas = False,
@@ -98,7 +100,7 @@ def recommend_command(
     """
     from spherec.recommender import load
 
-    chosen = choose_format(format, as_json)
+    chosen, indexes = choose_format(format, as_json), list_files(index) if index else []
     if sum((bool(users), everybody, items is not None)) != 1:
         raise ArgumentError("say for whom: user ids, --all for all users, or --items for a new user; one of the three")
     if output is None and everybody:
@@ -106,10 +108,10 @@ def recommend_command(
     if output is not None and items is not None:
         raise ArgumentError("--items prints one list; leave out -o, or redirect --format csv")
     if output is not None:
-        refuse_overwriting({"--output": output}, (model, index))
+        refuse_overwriting({"--output": output}, (model, *indexes))
         refuse_unwritable(output)
         refuse_existing(output, force)
-    loaded = load(model, index=index or False, device="cpu")
+    loaded = load(model, index=_name_index(indexes), device="cpu")
     unknown: Unknown = "skip" if skip_unknown else "error"
     known, remedy = loaded.data.item_ids, "check the ids; --skip-unknown skips unknown ones"
     allowed, excluded = _parse_list(only, known, unknown, remedy), _parse_list(exclude, known, unknown, remedy)
@@ -149,7 +151,7 @@ def similar_command(
     ids: Annotated[list[str], typer.Argument(metavar="ITEM", help="Item ids, or @FILE with one id per line.")],
     k: ListLength = 10,
     users: Annotated[bool, typer.Option("--users", help="Take the ids as users, and list similar users.")] = False,
-    index: IndexPath = None,
+    index: IndexFilesGiven = None,
     format: AsFormat = "table",
     as_json: AlsoJson = False,
     guard_formulas: GuardFormulas = False,
@@ -163,9 +165,9 @@ def similar_command(
     from spherec.recommender import load
 
     chosen = choose_format(format, as_json)
-    if users and index is not None:
+    if users and index:
         raise ArgumentError("--index is of items, and --users lists users; leave out one of them")
-    loaded = load(model, index=index or False, device="cpu")
+    loaded = load(model, index=_name_index(list_files(index) if index else []), device="cpu")
     if users:
         near_users = loaded.similar_users(_parse_ids("user", ids, loaded.data.user_ids), k)
         print_results(
@@ -268,6 +270,11 @@ def _parse_ids(
         return known.parse(words, unknown=unknown)
     except UnknownIdError as error:
         raise UnknownIdError(f"{role} {error}; {remedy}") from None
+
+
+def _name_index(files: list[Path]) -> bool | Path | list[Path]:
+    """Return index files as `load` takes them: none, one, or those of all parts."""
+    return files[0] if len(files) == 1 else files or False
 
 
 def _parse_list(text: str | None, known: IdMap, unknown: Unknown, remedy: str) -> list[Hashable] | None:

@@ -16,7 +16,11 @@ def serve_command(
     model: ModelPath,
     index: Annotated[
         bool,
-        typer.Option("--index", help="Answer through the index next to the model: books.usearch for books.spherec."),
+        typer.Option(
+            "--index",
+            help="Answer through the index next to the model: books.usearch for books.spherec, or the indexes of all "
+            "parts, books.0-of-4.usearch and so on.",
+        ),
     ] = False,
     items: Annotated[
         Path | None,
@@ -72,12 +76,12 @@ def serve_command(
     - spherec serve books.spherec
     - spherec serve books.spherec --index --items books.csv --host 0.0.0.0 --api-key-file keys.txt
     """
-    from spherec.ranking.index_file import index_path
+    from spherec.ranking.index_file import find_index
     from spherec.serve import ServeOptions, serve
 
     options = ServeOptions(
         model,
-        index=index_path(model) if index else None,
+        index=find_index(model) if index else None,
         items=items,
         host=host,
         port=port,

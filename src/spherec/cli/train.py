@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 
 from spherec.cli._features import FeatureFiles, FeatureIdColumn, FeatureKinds, read_item_features
-from spherec.cli._output import AsJson, note, show
+from spherec.cli._output import AsJson, note, print_error, show
 from spherec.cli._settings import (
     MODEL,
     RUN,
@@ -29,7 +29,7 @@ from spherec.cli._source import NamesTable, Source, takes_source
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import lock_output, refuse_unwritable
 from spherec.data.partitions import PartitionedInteractions
-from spherec.errors import ArgumentError, LostProcessError, NotEnoughMemoryError, TrainingError
+from spherec.errors import ArgumentError, LostProcessError, NotEnoughMemoryError, SpherecError, TrainingError
 
 if TYPE_CHECKING:
     from spherec.recommender import CML
@@ -168,10 +168,12 @@ def train_command(
                     in_shards=shards,
                     progress=True,
                 )
-            except TrainingError as error:
-                if not isinstance(error, NotEnoughMemoryError | LostProcessError):  # resumed, it would end the same way
+            except SpherecError as error:
+                is_worth_resuming = isinstance(error, NotEnoughMemoryError | LostProcessError)
+                if isinstance(error, TrainingError) and not is_worth_resuming:
                     remove_checkpoint(checkpoint)
-                raise
+                print_error(error)  # while signals end nothing: torchrun sends them as soon as a process has failed
+                raise typer.Exit(2) from error
     if not is_first:
         return
     if model.artifact.ended == "interrupted":
@@ -205,7 +207,12 @@ def _explain_resuming(checkpoint: Path, words: Sequence[str]) -> None:
         return
     begin = ["spherec"]
     if is_started_by_torchrun():
-        begin = ["torchrun", "--nproc-per-node", os.environ["LOCAL_WORLD_SIZE"], "-m", "spherec"]
+        if os.environ["LOCAL_WORLD_SIZE"] != os.environ["WORLD_SIZE"]:
+            note(
+                f"{checkpoint} holds the run; continue it with the same torchrun commands on all machines, and --resume"
+            )
+            return
+        begin = ["torchrun", "--nproc-per-node", os.environ["WORLD_SIZE"], "-m", "spherec"]
     again = shlex.join([*begin, *(word for word in words if word != "--resume"), "--resume"])
     note(f"{checkpoint} holds the run; continue it with: {again}")
 

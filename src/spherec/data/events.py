@@ -18,6 +18,8 @@ from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning, quot
 Duplicates = Literal["last", "sum", "error"]
 """Rule for repeated pairs: keep the last value, sum the values, or refuse them."""
 
+_IN_1973 = 1e8  # seconds since 1970
+_MOST_GROWTH = 100  # of a time since then: 50 times as much is the year 2128
 _PACKAGE = str(Path(__file__).parents[1])
 
 
@@ -162,10 +164,13 @@ class Events:
         """Return one event per pair, sorted by user, then item.
 
         Without values every event counts 1 and repeats are counted. With values the last one is kept (by time if there
-        are times, else by position) or, with "sum", they are added up. The latest time is kept in any case. If pairs
-        were merged and `duplicates` was left to its default, a `DuplicatePairsWarning` is issued.
+        are times, else by position) or, with "sum", they are added up. The latest time is kept in any case, so times
+        must be in one unit. If pairs were merged and `duplicates` was left to its default, a `DuplicatePairsWarning`
+        is issued.
         """
         rule = self._rule(duplicates)
+        if self.times is not None:
+            _refuse_two_units(self.times)
         keys = pair_keys(self.users, self.items, len(self.item_ids))  # (E,)
         order = np.argsort(keys, kind="stable") if self.times is None else np.lexsort((self.times, keys))
         keys = keys[order]
@@ -341,6 +346,16 @@ def _times(column: ArrayLike) -> NDArray[np.float64]:
         except (TypeError, ValueError) as error:
             raise DataError(f"the time column must hold numbers or dates: {error}") from None
     return _numbers(times, "time")
+
+
+def _refuse_two_units(times: NDArray[np.float64]) -> None:
+    """Raise a `DataError` for times of which some look like seconds since 1970, and others like milliseconds, say."""
+    first, last = float(times.min()), float(times.max())
+    if first >= _IN_1973 and last > _MOST_GROWTH * first:
+        raise DataError(
+            f"times from {first:.0f} to {last:.0f} are in two units, as if some were seconds and others milliseconds "
+            "(dates become seconds); bring them to one"
+        )
 
 
 def to_seconds(moment: float | str | date | np.datetime64) -> float:

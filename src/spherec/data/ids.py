@@ -169,6 +169,30 @@ class IdMap(Sequence[Hashable]):
         return f"IdMap([{shown}{', …' if len(self) > 3 else ''}], n={len(self):,})"
 
 
+class GrowingIds:
+    """Distinct ids, numbered as they come; `role` ("user", "item") names them in errors."""
+
+    def __init__(self, role: str) -> None:
+        self._role = role
+        self._numbers: dict[Hashable, int] = {}
+        self._dtype: np.dtype[Any] | None = None
+
+    def encode(self, ids: NDArray[Any]) -> NDArray[np.int32]:
+        """Return the numbers (n,) of ids (n,), new ones for those that were not here."""
+        if self._dtype is not None and (ids.dtype.kind == "O") != (self._dtype.kind == "O"):
+            raise DataError(f"{self._role} ids are numbers in some files and texts in others; make them the same")
+        self._dtype = ids.dtype if self._dtype is None else np.promote_types(self._dtype, ids.dtype)
+        numbers = self._numbers
+        return np.fromiter((numbers.setdefault(one, len(numbers)) for one in ids.tolist()), np.int32, len(ids))
+
+    def array(self) -> NDArray[Any]:
+        """Return the ids (n,) in the order of their numbers."""
+        return np.fromiter(self._numbers, dtype=self._dtype or np.dtype(object), count=len(self))
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+
 def list_ids(ids: Ids) -> list[Hashable]:
     """Return one id, or several, as a list of plain Python values."""
     if not is_several(ids):

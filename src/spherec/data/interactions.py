@@ -229,6 +229,11 @@ class Interactions:
         return checksum(self.indptr, self.indices)
 
     @property
+    def weights_checksum(self) -> str | None:
+        """Checksum of the weights of pairs; None if all weigh alike."""
+        return None if self.weights is None else checksum(self.weights)
+
+    @property
     def matrix(self) -> "sp.csr_matrix":
         """Users x items (U, I), 1.0 where they interacted. A new copy at each access, yours to change."""
         ones = np.ones(len(self), dtype=np.float32)
@@ -422,12 +427,8 @@ def _check(data: Interactions) -> None:
     if times is not None and not (times.ndim == 1 and times.dtype == np.float64 and np.isfinite(times).all()):
         raise DataError("times must be a row of finite float64")
     weights = data.weights
-    if weights is not None and not (weights.ndim == 1 and weights.dtype == np.float64 and np.isfinite(weights).all()):
-        raise DataError("weights must be a row of finite float64")
-    if weights is not None and not (weights > 0).all():
-        raise DataError(
-            f"weights must be above 0, got {weights.min():g}; leave such pairs out, e.g. with a least value"
-        )
+    if weights is not None:
+        check_weights(weights)
     for name in {type(name): name for name in data.item_names or ()}.values():
         if not isinstance(name, str | None):
             raise DataError(f"item names must be strings or None, got {quote(name)}")
@@ -439,6 +440,16 @@ def _check(data: Interactions) -> None:
     for field, column, length in columns:
         if column is not None and len(column) != length:
             raise DataError(f"{field} must have length {length:,}, got {len(column):,}")
+
+
+def check_weights(weights: NDArray[np.float64]) -> None:
+    """Raise a `DataError` unless pairs can weigh so much."""
+    if not (weights.ndim == 1 and weights.dtype == np.float64 and np.isfinite(weights).all()):
+        raise DataError("weights must be a row of finite float64")
+    if not (weights > 0).all():
+        raise DataError(
+            f"weights must be above 0, got {weights.min():g}; leave such pairs out, e.g. with a least value"
+        )
 
 
 def _check_rows(indptr: NDArray[np.int64], indices: NDArray[np.int32], n_users: int, n_items: int) -> None:

@@ -42,7 +42,7 @@ class Totals:
     partition_sizes: NDArray[np.int64]
     "(P,) number of pairs in each partition."
     checksum: str
-    "Checksum of the pairs of the whole data set."
+    "Checksum of the pairs of the whole data set, and of their weights."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,6 +72,11 @@ class HeldInteractions(Interactions):
         return self.totals.checksum
 
     @property
+    def weights_checksum(self) -> str | None:
+        """That of pairs and weights of the whole data set; None if all pairs weigh alike."""
+        return None if self.weights is None else self.totals.checksum
+
+    @property
     def users_per_item(self) -> NDArray[np.int64]:
         """Number of users of each item (I,), of all processes."""
         return self.totals.users_per_item
@@ -87,9 +92,9 @@ class HeldInteractions(Interactions):
 
     def select(self, mask: NDArray[np.bool_], totals: Totals) -> "HeldInteractions":
         """Return the pairs where `mask` (e,) is true, with the totals of what all processes select."""
-        return replace(
-            self, indptr=row_starts(self.users[mask], self.n_users), indices=self.indices[mask], totals=totals
-        )
+        weights = None if self.weights is None else self.weights[mask]
+        indptr = row_starts(self.users[mask], self.n_users)
+        return replace(self, indptr=indptr, indices=self.indices[mask], weights=weights, totals=totals)
 
 
 class PartitionRows(NamedTuple):
@@ -101,6 +106,13 @@ class PartitionRows(NamedTuple):
     "(E_p,) their items, ascending in each row."
     times: NDArray[np.float64] | None
     "(E_p,) time of each interaction, if known."
+    weights: NDArray[np.float64] | None
+    "(E_p,) weight of each pair; None: all alike."
+
+    @property
+    def checksum(self) -> str:
+        """Checksum of pairs and weights."""
+        return checksum(self.indptr, self.indices, *(() if self.weights is None else (self.weights,)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +129,8 @@ class PartitionedInteractions:
     "Checksum of each partition."
     steps: tuple[Step, ...]
     "Steps from raw events to these interactions."
+    n_named_items: int
+    "Number of items that have a name."
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> "PartitionedInteractions":
@@ -132,7 +146,8 @@ class PartitionedInteractions:
             totals = Totals(counts, int(manifest["active_users"]), sizes, _combine(checksums))
             _check_ids(of_ids, totals)
             steps = tuple(Step(**step) for step in manifest["steps"])
-            return cls(Path(path), int(manifest["users"]), totals, tuple(map(str, checksums)), steps)
+            n_named = int(manifest.get("named_items", 0))
+            return cls(Path(path), int(manifest["users"]), totals, tuple(map(str, checksums)), steps, n_named)
         except Exception as error:  # whatever forged content raises
             raise DataError(f"{path} is damaged ({describe_damage(error)}); prepare it again") from None
 
@@ -172,16 +187,16 @@ class PartitionedInteractions:
                 f"{self.path} has {self.n_partitions} partitions, which {n} processes cannot share alike; start one of "
                 f"{fit} processes, or prepare it with --partitions {n}"
             )
-        indptr, indices, _ = self._assemble(range(rank, self.n_partitions, n))
+        rows = self._assemble(range(rank, self.n_partitions, n))
         users, items = (IdMap(np.arange(count)) for count in (self.n_users, self.n_items))
-        return HeldInteractions(indptr, indices, users, items, totals=self.totals)
+        return HeldInteractions(rows.indptr, rows.indices, users, items, weights=rows.weights, totals=self.totals)
 
     def read(self) -> Interactions:
         """Read everything: all pairs, ids and names."""
         ids = self._read_ids()
-        indptr, indices, times = self._assemble(range(self.n_partitions))
+        rows = self._assemble(range(self.n_partitions))
         try:
-            return Interactions(indptr, indices, *ids, times, self.steps)
+            return Interactions(rows.indptr, rows.indices, *ids, rows.times, self.steps, rows.weights)
         except Exception as error:  # whatever forged content raises
             raise DataError(f"{self.path} is damaged ({describe_damage(error)}); prepare it again") from None
 
@@ -208,17 +223,14 @@ class PartitionedInteractions:
         indptr = np.concatenate(([0], np.cumsum(counts)))  # (U + 1,)
         if len(parts) == 1:
             return PartitionRows(indptr, *next(iter(parts.values()))[1:])
-        indices = np.empty(indptr[-1], np.int32)
-        has_times = any(rows.times is not None for rows in parts.values())
-        times = np.empty(indptr[-1]) if has_times else None
+        whole: dict[str, NDArray[Any]] = {}
         for number, rows in parts.items():
             shift = indptr[:-1][self._users(number)] - rows.indptr[:-1]  # (U_p,) how far each row moves
             places = np.repeat(shift, np.diff(rows.indptr))  # (E_p,)
             places += np.arange(len(places))
-            indices[places] = rows.indices
-            if times is not None:
-                times[places] = rows.times
-        return PartitionRows(indptr, indices, times)
+            for name, column in _columns(rows).items():
+                whole.setdefault(name, np.empty(indptr[-1], column.dtype))[places] = column
+        return PartitionRows(indptr, whole["indices"], whole.get("times"), whole.get("weights"))
 
     def _users(self, number: int) -> slice:
         return users_of_partition(number, self.n_partitions, self.n_items)
@@ -227,8 +239,8 @@ class PartitionedInteractions:
         path = _pairs_file(self.path, number)
         arrays, _ = read_archive(path, _PAIRS, _VERSION)
         try:
-            rows = PartitionRows(arrays["indptr"], arrays["indices"], arrays.get("times"))
-            if checksum(rows.indptr, rows.indices) != self.checksums[number]:
+            rows = PartitionRows(arrays["indptr"], arrays["indices"], arrays.get("times"), arrays.get("weights"))
+            if rows.checksum != self.checksums[number]:
                 raise ValueError("it is of another data set")
             if len(rows.indptr) - 1 != len(range(self.n_users)[self._users(number)]):
                 raise ValueError(f"it has {len(rows.indptr) - 1:,} users")
@@ -246,15 +258,10 @@ def save_partitions(data: Interactions, path: str | PathLike[str], partitions: i
             counts = data.items_per_user[users]
             indptr = np.concatenate(([0], np.cumsum(counts)))  # (U_p + 1,)
             places = np.repeat(data.indptr[users] - indptr[:-1], counts) + np.arange(indptr[-1])
-            times = None if data.times is None else data.times[places]
-            yield PartitionRows(indptr, data.indices[places], times)
+            times, weights = (None if one is None else one[places] for one in (data.times, data.weights))
+            yield PartitionRows(indptr, data.indices[places], times, weights)
 
     check_partitions(partitions)
-    if data.weights is not None:
-        raise DataError(
-            "partitions hold no weights of pairs; prepare one file, or leave weights out with --no-weigh, in Python "
-            "with read(…, weigh=False)"
-        )
     with atomic_folder(path) as folder:
         write_partitions(folder, divide(), data.user_ids, data.item_ids, data.item_names, data.steps)
 
@@ -277,11 +284,10 @@ def write_partitions(
     sizes, checksums, active = [], [], 0
     users_per_item = np.zeros(len(item_ids), np.int64)
     for number, rows in enumerate(partitions):
-        arrays: dict[str, NDArray[Any]] = {"indptr": rows.indptr, "indices": rows.indices}
-        arrays |= {} if rows.times is None else {"times": rows.times}
+        arrays = {"indptr": rows.indptr, **_columns(rows)}
         write_archive(_pairs_file(folder, number), arrays, _describe(_PAIRS), compress=False)
         sizes.append(len(rows.indices))
-        checksums.append(checksum(rows.indptr, rows.indices))
+        checksums.append(rows.checksum)
         active += int(np.count_nonzero(np.diff(rows.indptr)))
         users_per_item += np.bincount(rows.indices, minlength=len(item_ids))
     ids = encode_ids(user_ids, "user_ids") | encode_ids(item_ids, "item_ids")
@@ -289,6 +295,7 @@ def write_partitions(
     write_archive(folder / "ids.npz", ids, _describe(_IDS, checksum=_combine(checksums)), compress=False)
     index = {"users_per_item": users_per_item, "partition_sizes": np.array(sizes, np.int64)}
     facts = {"users": len(user_ids), "active_users": active, "checksums": checksums}
+    facts |= {"named_items": sum(map(bool, item_names or ()))}
     manifest = _describe(_INDEX, **facts, steps=[asdict(step) for step in steps])
     write_archive(folder / "index.npz", index, manifest, compress=False)
 
@@ -296,6 +303,12 @@ def write_partitions(
 def users_of_partition(number: int, partitions: int, n_items: int) -> slice:
     """Return the user indices of a partition: every P-th."""
     return slice((number - n_items) % partitions, None, partitions)
+
+
+def _columns(rows: PartitionRows) -> dict[str, NDArray[Any]]:
+    """Return the columns (E_p,) that there are, by name."""
+    columns = {"indices": rows.indices, "times": rows.times, "weights": rows.weights}
+    return {name: column for name, column in columns.items() if column is not None}
 
 
 def _check_ids(manifest: dict[str, Any], totals: Totals) -> None:

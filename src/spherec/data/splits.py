@@ -281,7 +281,9 @@ def _refuse_other_data(data: Interactions) -> None:
 
 def _times(data: Interactions) -> NDArray[np.float64]:
     if data.times is None:
-        raise DataError("these interactions have no times; name the time column when reading them")
+        raise DataError(
+            "these interactions have no times; name the time column when reading them, time= (--time-column)"
+        )
     return data.times
 
 

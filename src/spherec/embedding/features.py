@@ -1,4 +1,4 @@
-"""An embedding in which items are placed by their features, too: the raw row of item j is
+"""An embedding in which features place items, too. The raw row of item j is
 
     k_j r_j + [x_j, 1] W
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spherec.data.output_files import atomic_write
-from spherec.errors import ArgumentError, MissingPackageError
+from spherec.errors import ArgumentError
 from spherec.export.table import ExportBlock, ExportProgress, ExportTable, clean_name, refuse_unwritable_ids
 from spherec.geometry import Constraint
 from spherec.item_map import ItemMap
-from spherec.processes import refuse_polars_after_fork
+from spherec.processes import require_polars
 from spherec.ranking import ExactRanker
 
 if TYPE_CHECKING:
@@ -40,12 +40,10 @@ class AtlasFormat:
         progress: ExportProgress,
     ) -> None:
         """Draw the map, find the neighbours of all items exactly, and write both."""
-        try:
-            import polars as pl
-            from polars.io.plugins import register_io_source
-        except ImportError:
-            raise MissingPackageError("writing Parquet needs polars; install it with: pip install polars") from None
-        refuse_polars_after_fork()
+        require_polars("writing Parquet")
+        import polars as pl
+        from polars.io.plugins import register_io_source
+
         if [table.kind for table in tables] != ["item"]:
             raise ArgumentError("the format atlas is of items alone, got users; export with what='items'")
         (table,) = tables

@@ -8,10 +8,9 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from spherec.data.output_files import atomic_write
-from spherec.errors import MissingPackageError
 from spherec.export.table import ExportBlock, ExportProgress, ExportTable, clean_name, refuse_unwritable_ids
 from spherec.geometry import Constraint
-from spherec.processes import refuse_polars_after_fork
+from spherec.processes import require_polars
 
 if TYPE_CHECKING:
     import polars as pl  # a machine that only trains has none
@@ -33,12 +32,10 @@ class ParquetFormat:
         progress: ExportProgress,
     ) -> None:
         """Write the rows of all tables, one table after the other."""
-        try:
-            import polars as pl
-            from polars.io.plugins import register_io_source
-        except ImportError:
-            raise MissingPackageError("writing Parquet needs polars; install it with: pip install polars") from None
-        refuse_polars_after_fork()
+        require_polars("writing Parquet")
+        import polars as pl
+        from polars.io.plugins import register_io_source
+
         integers = all(table.ids_are_integers for table in tables)
         schema: dict[str, Any] = {"kind": pl.String} if len(tables) > 1 else {}
         schema["id"] = pl.Int64 if integers else pl.String

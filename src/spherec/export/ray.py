@@ -33,7 +33,7 @@ class Lists:
         exclude_seen: Leave out the items that a user has.
         mainstream: As in `recommend`.
         unknown: "error" raises an `UnknownIdError` for ids that the model does not know, "skip" ignores them.
-        index: An index file to answer through, or those of all parts of the items; True is the file next to the model.
+        index: An index file to answer through, or those of all parts of the items; True: the index next to the model.
         threads: Threads that a worker computes in; give `map_batches` the same number as `num_cpus`.
     """
 

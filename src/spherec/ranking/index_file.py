@@ -6,6 +6,7 @@ Other programs can read the file as a usearch index, because they do not look be
 end with "spherec1" and have no checksum.
 """
 
+import glob
 import json
 import os
 import struct
@@ -36,6 +37,18 @@ _REMEDY = "build it again, with model.build_index(path) or `spherec export MODEL
 def index_path(model: str | PathLike[str]) -> Path:
     """Return the path of the index of a model file: books.usearch for books.spherec."""
     return Path(model).with_suffix(".usearch")
+
+
+def find_index(model: str | PathLike[str]) -> Path | list[Path]:
+    """Return the index next to a model file: books.usearch or, where there is none, books.0-of-4.usearch and so on."""
+    whole = index_path(model)
+    if not whole.exists():
+        for first in sorted(whole.parent.glob(f"{glob.escape(whole.stem)}.0-of-*.usearch")):
+            n = first.stem.rpartition("-")[2]
+            parts = [first.with_name(f"{whole.stem}.{j}-of-{n}.usearch") for j in range(int(n) if n.isdecimal() else 0)]
+            if parts and all(part.exists() for part in parts):
+                return parts
+    return whole
 
 
 def write_index(path: str | PathLike[str], save: Callable[[Path], object], vectors: Vectors, config: Any) -> None:

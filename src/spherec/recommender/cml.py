@@ -17,7 +17,7 @@ from spherec.data.output_files import lock_output, refuse_lack_of_room, refuse_u
 from spherec.data.partitions import HeldInteractions, PartitionedInteractions
 from spherec.data.shards import WHOLE, Portion
 from spherec.device import DeviceName, resolve
-from spherec.errors import ArgumentError, quote, suggest
+from spherec.errors import ArgumentError, DataError, quote, suggest
 from spherec.evaluation.validation import hold_out
 from spherec.geometry import Constraint, check_finite
 from spherec.losses import Loss
@@ -245,7 +245,7 @@ class CML(TrainedModel):
             held = isinstance(interactions, HeldInteractions)
             if in_shards and group is not None and output is not None:
                 add_ids = partial(data.with_ids, interactions) if held else None
-                Artifact.of(trained, interactions, features).save_together(output, group, add_ids)
+                Artifact.save_together(output, group, partial(Artifact.of, trained, interactions, features), add_ids)
                 return
             self._current = ModelState.of(Artifact.of(trained, data.read() if held else interactions, features))
             if output is not None:
@@ -488,7 +488,10 @@ class CML(TrainedModel):
                 index: UsearchRanker | MergedRanker = load(path, state.vectors)
             else:
                 m = len(path)
-                rankers = [load(file, take_items(state.vectors, j, m)) for j, file in enumerate(path)]
+                try:
+                    rankers = [load(file, take_items(state.vectors, j, m)) for j, file in enumerate(path)]
+                except DataError as error:
+                    raise DataError(f"{error}; {m} files are the indexes of all {m} parts, in their order") from None
                 index = MergedRanker(rankers, state.vectors)
             self._current = replace(state, index=index)
         return self
@@ -516,7 +519,7 @@ class CML(TrainedModel):
         Args:
             path: The model file. It is read into memory, so that nothing that happens to the file reaches the model.
             index: An index file to answer through, or those of all parts of the items; True is the file next to the
-                model, books.usearch for books.spherec.
+                model, books.usearch for books.spherec, or the files of its parts, books.0-of-4.usearch and so on.
             mmap: Map vectors and index from their files instead of reading them into memory, so that processes share
                 one copy. The files must then be replaced atomically, as `save` does, never overwritten.
             users: (j, m) loads one of m parts of the users, j = 0 … m − 1, with their vectors and items. A part of a
@@ -531,7 +534,7 @@ class CML(TrainedModel):
         content = replace(content, config=_give_parts(content.config, {"sampler": sampler, "loss": loss}))
         model = cls._make(content.config, device, ModelState.of(content))
         if index is not False:
-            model.use_index(index_file.index_path(path) if index is True else index, mmap=mmap)
+            model.use_index(index_file.find_index(path) if index is True else index, mmap=mmap)
         return model
 
     @classmethod

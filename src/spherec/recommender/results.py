@@ -5,7 +5,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
 from spherec.errors import MissingPackageError
-from spherec.processes import refuse_polars_after_fork
+from spherec.processes import require_polars
 
 if TYPE_CHECKING:
     import polars as pl  # imported where it is used: a machine that only trains has none
@@ -87,11 +87,9 @@ class Results(Sequence[_Record], Generic[_Record]):
 
     def to_polars(self) -> "pl.DataFrame":
         """Return a polars data frame with a row for each record."""
-        try:
-            import polars as pl
-        except ImportError:
-            raise MissingPackageError("to_polars needs polars; install it with: pip install polars") from None
-        refuse_polars_after_fork()
+        require_polars("to_polars")
+        import polars as pl
+
         types = {"rank": pl.Int64, "name": pl.String, "score": pl.Float32}
 
         def series(name: str, values: Sequence[Any]) -> pl.Series:

@@ -15,8 +15,8 @@ import numpy as np
 from spherec.data.ids import Ids, list_ids
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_write, refuse_unwritable, temporary_folder
-from spherec.errors import ArgumentError, DataError, MissingPackageError, shorten
-from spherec.processes import refuse_polars_after_fork
+from spherec.errors import ArgumentError, DataError, shorten
+from spherec.processes import require_polars
 from spherec.recommender.results import Recommended, Results
 
 if TYPE_CHECKING:
@@ -93,11 +93,9 @@ def _write_csv(path: str | PathLike[str], blocks: Iterator[Results[Recommended]]
 
 
 def _write_parquet(path: str | PathLike[str], tables: Iterator["pl.DataFrame"]) -> int:
-    try:
-        import polars as pl
-    except ImportError:
-        raise MissingPackageError("writing Parquet needs polars; install it with: pip install polars") from None
-    refuse_polars_after_fork()
+    require_polars("writing Parquet")
+    import polars as pl
+
     rows = 0
     try:
         with temporary_folder(Path(path).resolve()) as folder:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import unquote
 
 from spherec._version import __version__
-from spherec.errors import MissingPackageError, SpherecError, UnknownIdError, quote
+from spherec.errors import ArgumentError, MissingPackageError, SpherecError, UnknownIdError, quote
 from spherec.serve.batcher import BusyError
 from spherec.serve.guard import RequestGuard
 from spherec.serve.metrics import Metrics
@@ -81,6 +81,7 @@ def create_app(
     *,
     metrics: Metrics | None = None,
     stopping: Callable[[], bool] = lambda: False,
+    is_local: bool = False,
 ) -> FastAPI:
     """Return the app that answers from the files that the options name.
 
@@ -89,6 +90,7 @@ def create_app(
         served: The model, if it is loaded already. By default it is loaded when the app starts.
         metrics: Counts of requests; by default those of this process.
         stopping: Tells whether the server has been told to stop: connections are then closed after their answer.
+        is_local: Answer only those who ask for localhost or an IP address, unless there are keys.
     """
     metrics = metrics or Metrics()
     service = Service(options, served, metrics)
@@ -126,6 +128,7 @@ def create_app(
     app.add_middleware(
         RequestGuard,
         keys=keys,
+        is_local=is_local,
         max_body=options.max_body,
         body_seconds=options.body_seconds,
         is_stopping=stopping,
@@ -136,13 +139,21 @@ def create_app(
 
 
 class FreshRoute(APIRoute):
-    """A route that looks for a new model before it says that an id is not known: another process may have added it."""
+    """A route that looks for a new model before it says that an id is not known: another process may have added it.
+
+    Parameters that it does not have are refused, as fields of a body are.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the function that answers a request."""
         answer = super().get_route_handler()
+        known = sorted(field.alias for field in self.dependant.query_params)
 
         async def answer_afresh(request: Request) -> Response:
+            if unknown := [name for name in request.query_params if name not in known]:
+                raise ArgumentError(
+                    f"there is no parameter {quote(unknown[0])} here; there is {', '.join(known) or 'none'}"
+                )
             service: Service = request.app.state.service
             served = service.served
             try:
@@ -331,6 +342,8 @@ def _add_errors(app: FastAPI) -> None:
         place = ".".join(str(step) for step in first["loc"][1:]) or "the request"
         if first["type"] == "json_invalid":
             return answer(request, 400, f"the body is no JSON: {first.get('ctx', {}).get('error', first['msg'])}")
+        if isinstance(first.get("input"), bytes):
+            return answer(request, 422, "the body is not marked as JSON; send it with Content-Type: application/json")
         value = "" if first["type"] == "missing" else f", got {quote(first.get('input'))}"
         return answer(request, 422, f"{place}: {first['msg']}{value}")
 

@@ -43,7 +43,7 @@ class Query:
     mainstream: float | None = None
     "λ; None for that of the model."
     reasons: int = 0
-    "Of the user's own items, how many are listed as reasons for each item."
+    "Number of the user's own items that are listed as reasons for each item."
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class RankedList:
     scores: NDArray[np.float32]
     "(≤ k,) 1 − d²/2, and λ times the reach of an item."
     reasons: Ranking | None = None
-    "For each item the nearest ones that the user has; None unless they were asked for."
+    "Nearest items that the user has, for each listed item; None unless they were asked for."
 
 
 def rank_together(queries: Sequence[Query]) -> list[RankedList]:

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import hmac
+import ipaddress
 import json
 import logging
 import re
@@ -10,6 +11,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from spherec.serve.metrics import Metrics
 
@@ -29,6 +31,7 @@ class RequestGuard:
     Args:
         app: The app inside.
         keys: Keys that are let in; none lets everybody in.
+        is_local: Answer only those who ask for localhost or an IP address, unless there are keys.
         max_body: Largest body in bytes.
         body_seconds: Seconds in which a body must have come.
         is_stopping: Tells whether connections are to be closed after their answer.
@@ -41,6 +44,7 @@ class RequestGuard:
         app: Callable[[Scope, Receive, Send], Awaitable[None]],
         *,
         keys: Sequence[str],
+        is_local: bool,
         max_body: int,
         body_seconds: float,
         is_stopping: Callable[[], bool],
@@ -49,6 +53,7 @@ class RequestGuard:
     ) -> None:
         self._app = app
         self._keys = [_digest(key.encode()) for key in keys]
+        self._needs_local_name = is_local and not keys
         self._max_body, self._body_seconds = max_body, body_seconds
         self._is_stopping, self._metrics, self._log_requests = is_stopping, metrics, log_requests
 
@@ -103,8 +108,14 @@ class RequestGuard:
                 LOG.info("request", extra={"fields": fields})
 
     def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
-        """Refuse a request without a right key, or one that announces too large a body."""
+        """Refuse a request without a right key, under a foreign name, or one that announces too large a body."""
         path: str = scope["path"]
+        if self._needs_local_name and not _is_local_name(headers.get(b"host", b"").decode("latin-1")):
+            message = (
+                "this server has no keys, and answers on this machine alone: ask for http://localhost, or start it "
+                "with --api-key-file to let it be asked under another name"
+            )
+            raise _Refusal(421, message)
         is_open = any(path == place or (len(place) > 1 and path.startswith(place)) for place in _OPEN)
         if self._keys and not is_open and not self._has_key(headers):
             message = "this server needs a key; send it as the header Authorization: Bearer KEY"
@@ -176,6 +187,18 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return receive_body
+
+
+def _is_local_name(host: str) -> bool:
+    """Return whether a Host header is localhost, an IP address, or absent.
+
+    A page of another site that made its own name stand for this machine would send that name.
+    """
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        return name in ("", "localhost") or bool(ipaddress.ip_address(name))
+    except ValueError:
+        return False
 
 
 def _name_route(scope: Scope) -> str:

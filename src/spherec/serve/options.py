@@ -19,8 +19,8 @@ class ServeOptions:
 
     model: Path
     "Model file. A new file in its place is picked up without a lost request."
-    index: Path | None = None
-    "Index of the items, to answer through."
+    index: Path | list[Path] | None = None
+    "Index of the items, to answer through, or the indexes of all their parts."
     items: Path | None = None
     "Table of the items, whose columns are filters."
     host: str = "127.0.0.1"

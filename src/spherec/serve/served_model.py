@@ -92,7 +92,8 @@ class ServedModel:
 
 def stamp_files(options: ServeOptions) -> Stamp:
     """Return what changes when one of the served files is replaced; a missing file has zeros."""
-    return tuple(_stamp(path) for path in (options.model, options.index, options.items) if path is not None)
+    index = options.index if isinstance(options.index, list) else [options.index]
+    return tuple(_stamp(path) for path in (options.model, *index, options.items) if path is not None)
 
 
 def to_json(external: Hashable) -> str | int | float:

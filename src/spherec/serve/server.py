@@ -1,6 +1,7 @@
 """Run the server: one process or several, structured logs, and an end that leaves no request without an answer."""
 
 import asyncio
+import ipaddress
 import json
 import logging
 import multiprocessing
@@ -95,7 +96,8 @@ def _answer(options: ServeOptions, listener: socket.socket, served: ServedModel 
     _log_as_json()
     sys.setswitchinterval(_SWITCH)
     stopping = threading.Event()
-    app = create_app(options, served, metrics=Metrics(folder), stopping=stopping.is_set)
+    is_local = ipaddress.ip_address(listener.getsockname()[0]).is_loopback
+    app = create_app(options, served, metrics=Metrics(folder), stopping=stopping.is_set, is_local=is_local)
     config = uvicorn.Config(
         app,
         http=ImpatientProtocol,

@@ -280,7 +280,7 @@ def fingerprint(
     if features is not None:
         content["features"] = f"{features.n_features} numbers, checksum {checksum(features.matrix, features.known)}"
     if data.weights is not None:
-        content["weights"] = f"checksum {checksum(data.weights)}"
+        content["weights"] = f"checksum {data.weights_checksum}"
     return {
         **settings,
         **content,

@@ -95,6 +95,8 @@ class CheckpointSet(CheckpointFile):
                 if name in _OF_ROWS or name in ("best", "best_reach"):
                     total = held.n_items if name == "best_reach" else len(held.embedding)
                     own = items if name == "best_reach" else count_held(len(run.embedding), rank, n)
+                    if not own:  # there are fewer rows than processes
+                        continue
                     grouped = array.reshape(own, -1, *array.shape[1:])
                     whole = arrays.setdefault(name, np.empty((total, *grouped.shape[1:]), array.dtype))
                     _deal(grouped, whole, (rank, n), share)

@@ -369,7 +369,7 @@ class LiveVectors:
 
     def _item_reach(self) -> Tensor:
         """Return the reach (I, P) of all items in each subspace, as it adds to a score."""
-        starts = range(0, self.n_items, self.block_size)
+        starts = range(0, max(self.n_items, 1), self.block_size)  # one of several processes may hold no items
         blocks = (self.embedding.block(first, min(first + self.block_size, self.n_items)) for first in starts)
         return torch.cat([rows[..., -1] for rows in blocks]) * self.config.loss.distance_scale
 

@@ -35,6 +35,8 @@ def swapped(raw: bytes, at: int) -> bytes:
 GZIPPED = gzip.compress(GOOD.encode() * 50, mtime=0)
 PARQUET = io.BytesIO()
 pl.DataFrame({"user": [1, 2], "item": ["a", "b"], "rating": [1.0, 2.0]}).write_parquet(PARQUET)
+LISTS = io.BytesIO()
+pl.DataFrame({"user": [1], "item": [["a", "b"]]}).write_parquet(LISTS)
 
 # File, content, how it is read, what the message holds beside the path.
 BAD = {
@@ -55,6 +57,7 @@ BAD = {
     "gzipped twice": ("a.csv.gz", GZIPPED, {}, ["line 1", "0x8b"]),
     "zero bytes": ("a.csv", b"user,item\na,\0\n", {}, ["line 2", "not plain text"]),
     "picture": ("a.csv", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", {}, ["line 1", "0x89"]),
+    "lists in Parquet": ("a.parquet", LISTS.getvalue(), {}, ["row 0", "'item'", "a row of its own"]),
     "text as Parquet": ("a.parquet", GOOD.encode(), {}, ["Parquet"]),
     "nothing as Parquet": ("a.parquet", b"", {}, ["Parquet"]),
     "truncated Parquet": ("a.parquet", PARQUET.getvalue()[:-20], {}, ["Parquet"]),
@@ -62,9 +65,15 @@ BAD = {
     "bzip2": ("a.csv", b"BZh91AY&SY", {}, ["bzip2", "unpack it"]),
     "xz": ("a.csv", b"\xfd7zXZ\0\0", {}, ["xz", "unpack it"]),
     "zstd": ("a.csv", b"\x28\xb5\x2f\xfd\0", {}, ["zstd", "unpack it"]),
+    "SQLite": ("a.csv", b"SQLite format 3\0\x10", {}, ["SQLite database", "CSV"]),
+    "Feather": ("a.csv", b"ARROW1\0\0\xff", {}, ["Feather", "Parquet"]),
+    "array of NumPy": ("a.csv", b"\x93NUMPY\x01\0", {}, ["array of NumPy", "save_npz"]),
+    "HDF5": ("a.csv", b"\x89HDF\r\n\x1a\n", {}, ["HDF5", "Parquet"]),
+    "Avro": ("a.csv", b"Obj\x01\x04", {}, ["Avro", "Parquet"]),
+    "pickle": ("a.csv", b"\x80\x05\x95\0", {}, ["pickle", "never read"]),
     # the encoding
     "latin-1 as UTF-8": ("a.csv", "user,item\nu,i\nu,é\n".encode("latin-1"), {}, ["line 3", "0xe9", "'latin-1'"]),
-    "UTF-16 as UTF-8": ("a.csv", GOOD.encode("utf-16"), {}, ["line 1", "0xff", "'utf-16'"]),
+    "UTF-16 as UTF-8": ("a.csv", GOOD.encode("utf-16"), {}, ["line 1", "0xff", "first bytes say is 'utf-16'"]),
     "UTF-8 as ASCII": ("a.csv", "user,item\nu,é\n".encode(), {"encoding": "ascii"}, ["ascii", "name its encoding"]),
     "UTF-16 without mark": ("a.csv", GOOD.encode("utf-16-le"), {"encoding": "utf-16"}, ["utf-16", "name its encoding"]),
     "odd UTF-16": ("a.csv", GOOD.encode("utf-16")[:-1], {"encoding": "utf-16"}, ["utf-16", "name its encoding"]),
@@ -100,6 +109,7 @@ BAD = {
     "quote inside a field": ("a.csv", 'user,item\nu,i\nv,12"\nw,k\n', {}, ["line 3", "quotes"]),
     "broken JSON": ("a.jsonl", '{"user": 1, "item": 2}\n{"user": 1,\n', {}, ["line 2", '{"user": 1,', "mend"]),
     "JSON array": ("a.json", '[\n{"user": 1, "item": 2}\n]\n', {}, ["line 1", "'['", "not a JSON object"]),
+    "JSON over several lines": ("a.json", '{\n"lists": [\n', {}, ["line 1", "'{'", "several lines", "jq -c"]),
     "NaN in JSON": ("a.jsonl", '{"user": 1, "item": 2}\n{"user": NaN, "item": 2}\n', {}, ["line 2", "NaN"]),
     "wrong count": ("a.dat", "1 5\n3 6 7\n", {"format": "citeulike"}, ["line 2", "'3'", "2 items"]),
     "users without items": ("a.dat", "0\n0\n", {"format": "citeulike"}, ["no rows"]),
@@ -134,6 +144,7 @@ BAD = {
         )
         for word in ("", "five", "inf", "-inf", "NaN", "1 000", "0x10")
     },
+    "rating with a comma": ("a.csv", "user;item;rating\nu;i;4,5\n", RATED, ["line 2", "'4,5'", "without commas"]),
     "rating with a carriage return": ("a.csv", "user,item,rating\nu,i\rj,x\n", RATED, ["line 2", "'rating'", "'x'"]),
     "rating in JSON": ("a.jsonl", '{"user": 1, "item": 2, "rating": "x"}\n', RATED, ["line 1", "'rating'", "'x'"]),
     "rating true": (
@@ -149,6 +160,7 @@ BAD = {
         DATED,
         ["line 2", "'03/04/2004'", "time_format"],
     ),
+    "number among dates": ("a.csv", "user,item,when\nu,i,2004-01-01\nu,j,9\n", DATED, ["line 3", "'9'", "other rows"]),
     "no date": ("a.csv", "user,item,when\nu,i,2004-01-01\nu,j,\n", DATED, ["line 3", "'when'", "''"]),
     "no first number": ("a.csv", "user,item,when\nu,i,\nu,j,5\n", DATED, ["line 2", "'when'", "''"]),
     "date after dropped rows": (

@@ -121,7 +121,7 @@ def test_one_stray_quote_does_not_bind_a_long_tab_separated_file_into_one_record
 
 def test_a_file_without_header_takes_the_columns_it_is_given(write):
     reading = Reading(columns=Columns("who", "what", "much"), header=("what", "much", "who"))
-    events = read_delimited(write("a", "i|3|u\nj|4|v\n"), reading)
+    (events,) = read_delimited(write("a", "i|3|u\nj|4|v\n"), reading)
     assert (list(events.user_ids), list(events.item_ids)) == (["u", "v"], ["i", "j"])
     assert events.values.tolist() == [3, 4]
 

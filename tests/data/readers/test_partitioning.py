@@ -1,13 +1,18 @@
 """Raw files into partitions: the result of reading everything at once, a file and a partition at a time."""
 
 import csv
+import gzip
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
+import scipy.sparse
 
 from spherec.data.cuts import Cut
 from spherec.data.partitions import PartitionedInteractions
-from spherec.data.readers import partitioning
+from spherec.data.readers import parquet, partitioning
 from spherec.data.readers.formats import read_interactions
 from spherec.data.readers.options import Columns, Reading
 from spherec.data.readers.partitioning import prepare_partitions
@@ -38,12 +43,12 @@ def files(tmp_path):
         (Reading(), {"cut": Cut(min_value=2)}),
         (RATED, {"duplicates": "sum", "cut": Cut(min_value=4)}),
         (RATED, {"cut": Cut(min_value=3, min_per_user=4, min_per_item=3)}),
+        (RATED, {"weigh": True, "cut": Cut(min_value=3)}),
         (RATED, {"cut": Cut(min_per_user=6, min_per_item=6, iterate=True)}),
     ],
 )
 def test_partitions_hold_what_reading_at_once_gives(files, tmp_path, partitions, reading, options):
-    ignored = {"on_unread": lambda _: None, "on_uncut": lambda *_: None}
-    at_once = read_interactions(files, reading, on_merged=lambda _: None, **ignored, **options)
+    at_once = _read_quietly(files, reading, **options)
     made = prepare_partitions(files, reading, tmp_path / "p", partitions, **options)
     assert isinstance(made, PartitionedInteractions)
     assert made.n_partitions == partitions
@@ -73,6 +78,7 @@ def test_remarks_are_those_of_reading_at_once(files, tmp_path):
         ({"duplicates": "error"}, "repeat a .user, item. pair"),
         ({"cut": Cut(min_per_user=100)}, "nothing is left after 'users with >= 100 items'"),
         ({"cut": Cut(min_value=1000)}, "no value column was named, so events were counted"),
+        ({"weigh": True}, "has no values to weigh pairs by"),
     ],
 )
 def test_a_failure_leaves_nothing_behind(files, tmp_path, options, said):
@@ -95,12 +101,12 @@ def test_files_whose_ids_are_of_other_types_or_whose_columns_differ_are_refused(
     events = [partitioning.Events(*(np.arange(2, dtype=np.int32),) * 2, ids, np.arange(2)) for ids in (
         np.arange(2), np.array(["a", "b"], object))]  # fmt: skip
     work = partitioning._Preparation(tmp_path, 2)
-    work.add(events[0])
+    work.add(0, events[0])
     with pytest.raises(DataError, match="user ids are numbers in some files and texts in others"):
-        work.add(events[1])
+        work.add(1, events[1])
     timed = partitioning.replace(events[0], times=np.zeros(2))
     with pytest.raises(DataError, match="only some of the files have values or times"):
-        work.add(timed)
+        work.add(0, timed)
 
 
 def test_one_file_and_one_partition_are_in_memory_at_a_time(files, tmp_path, monkeypatch):
@@ -115,3 +121,93 @@ def test_one_file_and_one_partition_are_in_memory_at_a_time(files, tmp_path, mon
     monkeypatch.setattr(partitioning._Preparation, "_change", change)
     prepare_partitions(files, Reading(), tmp_path / "p", 10)
     assert 0 < largest[0] < 200
+
+
+def _write_rows(path, *, extra=()):
+    """Write 300 rows with repeated pairs, as the suffix says; `extra` rows are put in the middle."""
+    random = np.random.default_rng(1)
+    rows = [(int(random.integers(12)), int(random.integers(20)), int(random.integers(1, 6)), n) for n in range(300)]
+    frame = pl.DataFrame(rows, schema=["user", "item", "value", "time"], orient="row")
+    match path.name.split(".", 1)[1]:
+        case "parquet":
+            frame.write_parquet(path, row_group_size=50)
+        case "jsonl":
+            frame.write_ndjson(path)
+        case "csv" | "csv.gz":
+            lines = frame.write_csv().splitlines(keepends=True)
+            text = "".join([*lines[:200], *extra, *lines[200:]]).encode()
+            path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+    return path
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.csv.gz", "x.jsonl", "x.parquet"])
+@pytest.mark.parametrize("reading", [Reading(), RATED])
+def test_a_file_is_read_in_pieces_with_the_result_of_reading_it_at_once(
+    tmp_path, monkeypatch, blocks_of, name, reading
+):
+    path = _write_rows(tmp_path / name)
+    at_once = _read_quietly(path, reading)
+    pieces = []
+    add = partitioning._Preparation.add
+    monkeypatch.setattr(partitioning._Preparation, "add", lambda *given: (pieces.append(len(given[2])), add(*given)))
+    monkeypatch.setattr(parquet, "_ROWS", 70)
+    with blocks_of(500):
+        whole = prepare_partitions(path, reading, tmp_path / "p", 3).read()
+    assert whole == at_once
+    assert whole.steps == at_once.steps
+    assert max(pieces) <= 70
+    assert sum(pieces) == 300
+
+
+@pytest.mark.parametrize(
+    ("reading", "extra"),
+    [
+        (Reading(missing="drop"), ["NA,3,4,5\n", "7,NA,4,5\n", ",3,4,5\n"]),  # NA is no id among numbers
+        (Reading(missing="drop"), ["NA,3,4,5\n", "Nora,3,4,5\n"]),  # but one among names
+        (Reading(), ["1,2,3,yesterday\n"]),  # not all cells of a column that was recognised are times
+    ],
+)
+def test_the_end_of_a_file_may_change_what_its_beginning_meant(tmp_path, blocks_of, reading, extra):
+    path = _write_rows(tmp_path / "x.csv", extra=extra)
+    notes = [[], []]
+    at_once = _read_quietly(path, replace(reading, report=notes[0].append))
+    with blocks_of(500):
+        whole = prepare_partitions(path, replace(reading, report=notes[1].append), tmp_path / "p", 3).read()
+    assert whole == at_once
+    assert (whole.steps, notes[1]) == (at_once.steps, notes[0])
+
+
+def test_rows_without_ids_are_counted_to_the_end_of_the_file_before_they_are_refused(tmp_path, blocks_of):
+    path = _write_rows(tmp_path / "x.csv", extra=["NA,3,4,5\n"] * 9)
+    with blocks_of(100), pytest.raises(DataError, match="column 'user' is NA in 9 rows, and a number in all others"):
+        prepare_partitions(path, Reading(), tmp_path / "p", 3)
+
+
+def test_wrong_weights_are_refused_as_in_one_file(tmp_path):
+    for extra, said in (["1,2,-100,5\n"], "'1' has item '2' several times, once with -100"), (["z,2,0,5\n"], "got 0"):
+        path = _write_rows(tmp_path / "x.csv", extra=extra)
+        with pytest.raises(DataError, match=said):
+            _read_quietly(path, RATED, weigh=True)
+        with pytest.raises(DataError, match=said):
+            prepare_partitions(path, RATED, tmp_path / "p", 2, weigh=True)
+
+
+def test_a_matrix_keeps_the_items_that_nobody_has(tmp_path):
+    scipy.sparse.save_npz(tmp_path / "x.npz", scipy.sparse.csr_array([[0, 2, 0, 1], [0, 1, 0, 0]]))
+    whole = prepare_partitions(tmp_path / "x.npz", Reading(), tmp_path / "p", 2).read()
+    assert whole == _read_quietly(tmp_path / "x.npz", Reading())
+    assert whole.n_items == 4
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux")
+def test_a_full_disk_is_named(tmp_path):
+    work = partitioning._Preparation(tmp_path, 1)
+    work._raw._files = [Path("/dev/full")]
+    many = np.arange(10_000, dtype=np.int32)
+    with pytest.raises(OSError, match="No space left on device"):
+        work.add(0, partitioning.Events(many, many, many, many))
+
+
+def _read_quietly(path, reading, **options):
+    quiet = {"on_unread": lambda _: None, "on_uncut": lambda *_: None, "on_merged": lambda _: None}
+    return read_interactions(path, reading, **quiet, **options)

@@ -145,6 +145,19 @@ def test_a_table_without_names_is_read_under_a_header_and_spaces(write, rows):
     assert rows(write("a", "1 2 3\n4 5 6\n"), header=("user", "item", "x")) == [("1", "2"), ("4", "5")]
 
 
+@pytest.mark.parametrize("first", ["user,item,x", "userId,movieId,rating", "item_id,user_id,n"])
+def test_names_in_the_first_line_are_no_event_under_a_header(write, rows, first):
+    path = write("a.csv", f"{first}\n1,2,3\n")
+    with pytest.raises(DataError, match=f"line 1: '{first}' has names of columns already.*leave header out"):
+        rows(path, header=("user", "item", "x"))
+
+
+def test_spaces_in_the_name_of_a_column_are_shown(write, rows):
+    notes: list[str] = []
+    assert rows(write("a.csv", "user, item\nu, i\n"), report=notes.append) == [("u", " i")]
+    assert "item: ' item'" in notes[0]
+
+
 @pytest.mark.parametrize(
     "user", ["userId", "user_id", "USER ID", "uid", "User-ID", "reviewerID", "customer_id", "visitorid"]
 )
@@ -232,6 +245,11 @@ def test_low_ratings_count_as_likes_but_not_without_a_word(write):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert len(read(path, format=known, cut=Cut(min_value=4))) == 1
+
+
+def test_what_nobody_clicked_counts_but_not_without_a_word(write):
+    with pytest.warns(UncutValuesWarning, match=r"from 0 to 1 all count as likes.*Cut\(min_value=1\)"):
+        assert len(read(write("a.csv", "user_id,item_id,clicked\n1,2,1\n1,3,0\n"))) == 2
 
 
 def test_ratings_found_by_their_name_serve_the_cut(write):
@@ -380,6 +398,7 @@ def test_ratings_and_times_of_parquet_are_known_as_those_of_csv(tmp_path, rows):
     ("text", "kinds"),
     [
         ("timestamp,visitorid,event,itemid\n1,2,view,3\n2,2,transaction,4\n", "view, transaction in column 'event'"),
+        ("user_id,item_id,interaction\n1,2,like\n1,3,dislike\n", "like, dislike in column 'interaction'"),
         ("user,item,action\n1,2,like\n1,3,skip\n", "like, skip in column 'action'"),
         ('1,"The, Game",purchase,1.0,0\n1,"The, Game",play,27.0,0\n', "purchase and play in column 'behaviour'"),
     ],

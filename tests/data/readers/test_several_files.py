@@ -95,6 +95,13 @@ def test_values_and_times_are_read_from_all_files_and_merged(tmp_path):
     np.testing.assert_array_equal(data.times, [12, 11])
 
 
+def test_milliseconds_here_and_dates_there_are_refused(tmp_path):
+    (tmp_path / "1.csv").write_text("user,item,at\nu,i,1577836800000\n")
+    (tmp_path / "2.csv").write_text("user,item,at\nu,j,2021-01-01\n")
+    with pytest.raises(DataError, match=r"times from 1609459200 to 1577836800000 are in two units.*bring them to one"):
+        spherec.read(tmp_path, time="at")
+
+
 def test_numbers_here_and_texts_there_are_refused(tmp_path):
     pl = pytest.importorskip("polars")
     pl.DataFrame({"user": [1], "item": [2]}).write_parquet(tmp_path / "1.parquet")

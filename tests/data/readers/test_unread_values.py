@@ -20,6 +20,7 @@ RATED = "user,item,rating\nann,a,5\nbob,b,1\n"
     [
         *("rating", "Rating", "RATING", "ratings", "score", "stars", "overall", "value", "weight", "count", "plays"),
         *("Book-Rating", "user_rating", "starRating", "play_count", "playCount", "review score"),
+        *("label", "is_click", "Quantity", "my_score"),
     ],
 )
 def test_names_that_mean_a_value(name):

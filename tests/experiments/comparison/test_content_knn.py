@@ -64,7 +64,7 @@ def test_a_preset_with_features_takes_part_in_a_comparison(tmp_path):
     assert set(scores) == {"accurate+features", "accurate", "content-knn"}
     assert scores["accurate+features"] != scores["accurate"]
     assert models[0].fixed != FeaturedModel("accurate", config, Features.from_matrix(ROWS + 1)).fixed
-    with pytest.raises(ArgumentError, match="needs a learning rate with a schedule"):
+    with pytest.raises(ArgumentError, match="its learning rate is constant"):
         FeaturedModel("two-stage", PRESETS["two-stage"].training, features)
     with pytest.raises(DataError, match="none of the 12 items has features"):
         FeaturedModel("accurate", config, Features.from_matrix(np.eye(2), ["x", "y"])).check(DATA)

@@ -4,6 +4,7 @@ Two forms exist. The graph recommenders (LightGCN and after) write the user's id
 CiteULike writes how many items follow: `COUNT ITEM ITEM …`, and the user is the number of the line, from 0.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -15,7 +16,7 @@ from spherec.data.readers.streaming import Block, Collector, read_text
 from spherec.errors import DataError
 
 
-def read_adjacency(path: Path, reading: Reading, *, counted: bool = False) -> Events:
+def read_adjacency(path: Path, reading: Reading, *, counted: bool = False) -> Iterator[Events]:
     """Read the events of an adjacency list; `counted` if lines begin with a count instead of a user.
 
     Users without items have no events; the record counts them.
@@ -35,13 +36,12 @@ def read_adjacency(path: Path, reading: Reading, *, counted: bool = False) -> Ev
         collector.add(filled.select(user=head, item=pl.col("words").list.slice(1)).explode("item", empty_as_null=False))
         if collector.is_full:
             break
-    events = collector.finish(path)
-    if n_like_counts >= 0.9 * n_lines and not counted and len(events.user_ids) < n_lines:
+    if n_like_counts >= 0.9 * n_lines and not counted and collector.n_users < n_lines:
         raise DataError(
             f"{path}: {n_like_counts:,} of {n_lines:,} lines begin with the number of the items that follow, as in "
             "CiteULike's users.dat, and not with a user; read it with format='citeulike' (--format citeulike)"
         )
-    return events
+    return collector.finish(path)
 
 
 def _split_lines(path: Path, block: Block) -> pl.DataFrame:

@@ -4,6 +4,7 @@ The files of 2018 look alike, but are item, user, … and would be read transpos
 """
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from spherec.data.events import Events
@@ -13,7 +14,7 @@ from spherec.data.readers.streaming import first_record
 from spherec.errors import DataError
 
 
-def read_amazon_ratings(path: Path, reading: Reading) -> Events:
+def read_amazon_ratings(path: Path, reading: Reading) -> Iterator[Events]:
     """Read the events of a file of 2014; a `DataError` for one of 2018 says how to read that."""
     first, second, *_ = [*first_record(path).text.decode().split(","), "", ""]
     if re.fullmatch(r"[B\d][A-Z\d]{9}", first) and re.fullmatch(r"A[A-Z\d]{8,20}", second):

@@ -33,7 +33,7 @@ _COLUMN_OPTIONS = (
 )
 
 
-def read_delimited(path: Path, reading: Reading) -> Events:
+def read_delimited(path: Path, reading: Reading) -> Iterator[Events]:
     """Read the events of a delimited file."""
     collector = Collector(reading)
     roles = reading.columns.names

@@ -1,10 +1,9 @@
 """`read`, and the table of the file formats that it knows. Importing this brings no polars.
 
 A new format is an entry in `FORMATS`. One that is not delimited text also has a file in this folder, with a function
-`(path, reading) -> Events` that `reader_of` names.
+`(path, reading) -> Iterator[Events]` that `reader_of` names.
 """
 
-import importlib.util
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -29,8 +28,8 @@ from spherec.data.readers.options import (
     list_files,
     run_options,
 )
-from spherec.errors import ArgumentError, DataError, MissingPackageError, UncutValuesWarning, UnreadValuesWarning, quote
-from spherec.processes import refuse_polars_after_fork
+from spherec.errors import ArgumentError, DataError, UncutValuesWarning, UnreadValuesWarning, quote
+from spherec.processes import require_polars
 
 _MOST_FILES = 5  # of several that are read as one, named in the record
 
@@ -90,11 +89,11 @@ FORMATS: dict[FormatName, FileFormat] = {
 """All formats by name."""
 
 
-def reader_of(name: FormatName) -> Callable[[Path, Reading], Events]:
-    """Return the function that reads the raw events of a file of this format."""
+def reader_of(name: FormatName) -> Callable[[Path, Reading], Iterator[Events]]:
+    """Return the function that yields the raw events of a file, at once or, with `Reading.scratch`, in pieces."""
     from spherec.data.readers import adjacency, amazon, delimited, json_lines, movielens, netflix, parquet, scipy_matrix
 
-    readers: dict[FormatName, Callable[[Path, Reading], Events]] = {
+    readers: dict[FormatName, Callable[[Path, Reading], Iterator[Events]]] = {
         "json-lines": json_lines.read_json_lines,
         "parquet": parquet.read_parquet,
         "amazon-ratings": amazon.read_amazon_ratings,
@@ -246,7 +245,7 @@ def read_interactions(
     rule = duplicates or FORMATS[reading.format].duplicates or ("sum" if weigh else None)
     rows, has_values = len(events), events.values is not None
     if weigh and not has_values:
-        raise DataError(f"{path} has no values to weigh pairs by; name their column (value, or --value-column)")
+        raise DataError(describe_no_weights(files))
     uncut = events.values if chosen_value is None and cut.min_value is None and not weigh else None
     try:
         if weigh and rule == "sum":
@@ -289,7 +288,7 @@ def recognise_all(files: Sequence[Path], reading: Reading) -> list[Reading]:
 def _read_all(files: Sequence[Path], readings: Sequence[Reading]) -> Events:
     """Return the events of all files, with one step that says what they were taken for, and what they left out."""
     first, parts = readings[0], []
-    for part in read_files(files, readings):
+    for _, part in read_files(files, readings):
         parts.append(part)
         if first.limit is not None and sum(map(len, parts)) >= first.limit:
             break
@@ -300,14 +299,14 @@ def _read_all(files: Sequence[Path], readings: Sequence[Reading]) -> Events:
     return events.with_step(describe_reading(files, first, [len(part) for part in parts], dict(events.left_out)))
 
 
-def read_files(files: Sequence[Path], readings: Sequence[Reading]) -> Iterator[Events]:
-    """Yield the raw events of each file, and report what they leave out."""
+def read_files(files: Sequence[Path], readings: Sequence[Reading]) -> Iterator[tuple[int, Events]]:
+    """Yield the number of each file and its raw events, at once or in pieces; report what it leaves out."""
     first = readings[0]
-    for file, reading in zip(files, readings, strict=True):
-        events = reader_of(reading.format)(file, reading)
-        if events.left_out and first.report is not None:
-            first.report(f"{file}: read without {_describe_left_out(dict(events.left_out))}")
-        yield events
+    for number, (file, reading) in enumerate(zip(files, readings, strict=True)):
+        for piece, events in enumerate(reader_of(reading.format)(file, reading)):
+            if piece == 0 and events.left_out and first.report is not None:
+                first.report(f"{file}: read without {_describe_left_out(dict(events.left_out))}")
+            yield number, events
 
 
 def remark_kinds(files: Sequence[Path], reading: Reading) -> None:
@@ -330,6 +329,11 @@ def describe_reading(files: Sequence[Path], reading: Reading, sizes: Sequence[in
         more = f" and {len(sizes) - len(rows):,} more" if len(sizes) > len(rows) else ""
         step += f" from {len(sizes):,} files ({', '.join(rows)}{more})"
     return f"{step}, without {_describe_left_out(left_out)}" if left_out else step
+
+
+def describe_no_weights(files: Sequence[Path]) -> str:
+    """Return the message that files have nothing to weigh pairs by."""
+    return f"{describe_files(files)} has no values to weigh pairs by; name their column (value, or --value-column)"
 
 
 def _describe_left_out(left_out: Mapping[str, int]) -> str:
@@ -374,11 +378,7 @@ def detect_format(path: Path) -> FormatName:
 
 def refuse_without_polars() -> None:
     """Raise an error where polars is not installed, or cannot be used in this process."""
-    if importlib.util.find_spec("polars") is None:
-        raise MissingPackageError(
-            "reading raw files needs polars: pip install polars; a file prepared elsewhere loads without it"
-        )
-    refuse_polars_after_fork()
+    require_polars("reading raw files, unlike prepared ones,")
 
 
 def _warn_unread(path: str | PathLike[str]) -> Callable[[str], None]:

@@ -19,7 +19,7 @@ _HALF_CHARACTER = re.compile(_HIGH + rb"(?!" + _LOW + rb")|(?<!\\u[dD][89abAB]..
 _SHOWN = 60  # characters of a bad line in an error
 
 
-def read_json_lines(path: Path, reading: Reading) -> Events:
+def read_json_lines(path: Path, reading: Reading) -> Iterator[Events]:
     """Read the events of a file of JSON objects.
 
     Ids that are whole numbers stay numbers, if the first is one; otherwise all are read as strings.
@@ -157,6 +157,11 @@ def _bad_line(path: Path, block: Block, schema: dict[str, pl.DataType]) -> str:
 def _not_an_object(path: Path, line: int, content: object) -> str:
     if line == 1 and (content == "[" or isinstance(content, list)):
         return f"{path}, line 1: '[' is not a JSON object but a JSON array; write one object a line (jq -c '.[]')"
+    if line == 1 and content == "{":
+        return (
+            f"{path}, line 1: '{{' begins a JSON document over several lines; write one object a line (jq -c '.[]', or "
+            "with the name of its list: jq -c '.playlists[]')"
+        )
     remedy = "mend the line"
     if isinstance(content, str) and re.match(r"\{u?'", content):
         remedy = "it is in Python's notation; write json.dumps(ast.literal_eval(line)) instead of each line"

@@ -1,5 +1,6 @@
 """MovieLens: ratings.csv has a header; ratings.dat is separated by `::` and u.data by tabs, both without a header."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from spherec.data.readers.streaming import first_record
 from spherec.errors import DataError
 
 
-def read_movielens(path: Path, reading: Reading) -> Events:
+def read_movielens(path: Path, reading: Reading) -> Iterator[Events]:
     """Read the events of a MovieLens file, whichever of the three it is."""
     first = first_record(path).text.decode().rstrip("\r\n")
     if first.startswith("userId"):

@@ -1,6 +1,7 @@
 """The Netflix Prize: a line `MOVIE:` is followed by lines `USER,RATING,DATE` of its ratings; and its titles."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -14,7 +15,7 @@ _TITLE = re.compile(r"(\d+),(?:\d{4}|NULL),(.+)")  # a title may have commas, an
 _SHOWN = 60  # characters of a bad line in an error
 
 
-def read_netflix(path: Path, reading: Reading) -> Events:
+def read_netflix(path: Path, reading: Reading) -> Iterator[Events]:
     """Read the events of combined_data_*.txt, or of a single movie's file."""
     collector = Collector(reading)
     movie: str | None = None  # of the lines before a block

@@ -43,7 +43,8 @@ VALUE_NAMES = {
     *("rating", "ratings", "score", "stars", "overall", "value", "weight", "count", "plays", "listens"),
     *("userrating", "bookrating", "movierating", "starrating", "reviewrating", "reviewscore", "userscore"),
     *("playcount", "listencount", "watchratio", "liked", "islike", "isliked", "votedup"),
-    *("recommended", "isrecommended"),
+    *("recommended", "isrecommended", "label", "target", "click", "clicked", "isclick", "isclicked", "like", "vote"),
+    *("purchased", "bought", "quantity", "qty", "playtime", "myscore", "preference"),
 }
 """Usual names of columns with ratings or counts, in lower case and without anything between words."""
 
@@ -111,6 +112,8 @@ class Reading:
     "True if 'auto' found the column of times: one that cannot be read is then left out."
     kinds: str = ""
     "Kinds of events, which all count alike, in words."
+    scratch: Path | None = None
+    "Folder for rows of a file that may be larger than memory, which then comes in pieces. None: they stay in memory."
     max_unpacked: float | None = None
     "Largest unpacked size in GB. None: 200 times the file, or 4 MB (a matrix of scipy: 0.27 GB) if that is more."
 
@@ -128,7 +131,7 @@ class Reading:
 
 def run_options(reading: Reading) -> dict[str, Any]:
     """Return the options that every format takes."""
-    names = ("format", "missing", "limit", "progress", "report", "read_as", "max_unpacked")
+    names = ("format", "missing", "limit", "progress", "report", "read_as", "scratch", "max_unpacked")
     return {name: getattr(reading, name) for name in names}
 
 

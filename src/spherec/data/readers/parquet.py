@@ -18,7 +18,7 @@ _BYTES_PER_EVENT = 8  # in memory: two 32-bit numbers
 _COLUMN_OPTIONS = "--user-column, --item-column, …"
 
 
-def read_parquet(path: Path, reading: Reading) -> Events:
+def read_parquet(path: Path, reading: Reading) -> Iterator[Events]:
     """Read the events of a Parquet file. Ids keep their type."""
     roles = reading.columns.names
     collector = Collector(reading)

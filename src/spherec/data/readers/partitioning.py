@@ -1,12 +1,12 @@
-"""From raw files to a partitioned data set that may be larger than memory.
+"""Preparation of a partitioned data set from raw files, which may be larger than memory.
 
-Files are read one after the other, and their events are written to P files on disk, those of a user to one of them.
-Each step from events to interactions then goes through these files, one at a time. So there are in memory the events of
-the largest file, or of a P-th of the users, and the ids. The result is that of reading everything at once.
+Files are read a piece at a time, and their events are written to P files on disk, those of a user to one of them. Each
+step from events to interactions then goes through these files, one at a time. So there are in memory the events of a
+piece, or of a P-th of the users, and the ids. The result is that of reading everything at once.
 """
 
 import tempfile
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from os import PathLike
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, Step, refuse_repeats
-from spherec.data.ids import IdMap, factorize
-from spherec.data.interactions import row_starts
+from spherec.data.ids import GrowingIds, IdMap, factorize
+from spherec.data.interactions import check_weights, row_starts
 from spherec.data.output_files import atomic_folder
 from spherec.data.partitions import (
     PartitionedInteractions,
@@ -30,6 +30,7 @@ from spherec.data.partitions import (
 )
 from spherec.data.readers.formats import (
     FORMATS,
+    describe_no_weights,
     describe_reading,
     read_files,
     recognise_all,
@@ -49,19 +50,21 @@ def prepare_partitions(
     duplicates: Duplicates | None = None,
     cut: Cut | None = None,
     names: Mapping[str, str] | None = None,
+    weigh: bool = False,
     on_unread: Callable[[str], None] = lambda _: None,
     on_uncut: Callable[[float, float], None] = lambda *_: None,
 ) -> PartitionedInteractions:
     """Read, merge and cut files as `read_interactions` does, and write the folder of a partitioned data set.
 
     Args:
-        path: The files; see `list_files`. Each must fit into memory, all together need not.
+        path: The files; see `list_files`. They may be larger than memory, except matrices of scipy.
         reading: How to read them.
         output: The folder to write; it must not exist yet.
         partitions: P, number of files with pairs.
         duplicates: How repeated pairs are merged; by default as the format or the values suggest.
         cut: Which events count; by default all.
         names: Names of items, by the text of their ids.
+        weigh: Keep ratings or counts, to weigh pairs by them in training.
         on_unread: Called with a column of ratings or counts that was not asked for.
         on_uncut: Called with the lowest and the highest rating or count, if low ones count, too.
     """
@@ -72,23 +75,30 @@ def prepare_partitions(
     with atomic_folder(output) as folder, tempfile.TemporaryDirectory(dir=folder) as scratch:
         work = _Preparation(Path(scratch), partitions)
         unread: set[str] = set()
-        for events in read_files(files, readings):
-            work.add(events)
-            unread |= set() if events.unread_value is None else {events.unread_value}
+        with tempfile.TemporaryDirectory(dir=scratch) as rows:
+            for number, events in read_files(files, [replace(one, scratch=Path(rows)) for one in readings]):
+                work.add(number, events)
+                unread |= set() if events.unread_value is None else {events.unread_value}
         remark_kinds(files, readings[0])
-        if reading.columns.value is None and cut.min_value is None and work.lowest < work.highest:
+        has_values = work.lowest <= work.highest
+        if weigh and not has_values:
+            raise DataError(describe_no_weights(files))
+        if reading.columns.value is None and cut.min_value is None and not weigh and work.lowest < work.highest:
             on_uncut(work.lowest, work.highest)
         if unread and cut.min_value is None:
             on_unread(min(unread))
         work.count(describe_reading(files, readings[0], work.sizes, work.left_out))
         try:
-            work.merge(duplicates or FORMATS[readings[0].format].duplicates)
+            rule = duplicates or FORMATS[readings[0].format].duplicates or ("sum" if weigh else None)
+            if weigh and rule == "sum":
+                work.refuse_negative_sums()
+            work.merge(rule)
             work.cut(cut)
         except DataError as error:
-            counted = cut.min_value is not None and work.lowest > work.highest
+            counted = cut.min_value is not None and not has_values
             hint = " (no value column was named, so events were counted)" if counted else ""
             raise DataError(f"{describe_files(files)}: {error}{hint}") from None
-        work.write(folder, names, orders_numbers=FORMATS[readings[0].format].orders_numbers)
+        work.write(folder, names, weigh=weigh, orders_numbers=FORMATS[readings[0].format].orders_numbers)
     return PartitionedInteractions.open(output)
 
 
@@ -98,22 +108,28 @@ class _Preparation:
     def __init__(self, folder: Path, n: int) -> None:
         self._folder = folder
         self._raw, self._n = _Buckets(folder / "raw", n), n
-        self._users, self._items = _GrowingIds("user"), _GrowingIds("item")
+        self._users, self._items = GrowingIds("user"), GrowingIds("item")
         self._steps: list[Step] = []
         self._users_of_item: NDArray[np.int64] = np.zeros(0, np.int64)  # (I,) after the last step
+        self._keeps_items = False  # those that nobody has
+        self._of_file: tuple[NDArray[np.int32], NDArray[np.int32]]  # numbers of the users and items of a file
         self.sizes: list[int] = []
         "Number of events of each file."
         self.left_out: dict[str, int] = {}
         "Rows or lines that gave no events."
         self.lowest, self.highest = np.inf, -np.inf
 
-    def add(self, events: Events) -> None:
-        """Add the events of a file."""
-        for description, number in events.left_out:
-            self.left_out[description] = self.left_out.get(description, 0) + number
-        users, items = self._users.encode(events.user_ids), self._items.encode(events.item_ids)
+    def add(self, file: int, events: Events) -> None:
+        """Add a piece of a file, counted from 0; the pieces of a file share their ids."""
+        if file == len(self.sizes):
+            self.sizes.append(0)
+            for description, number in events.left_out:
+                self.left_out[description] = self.left_out.get(description, 0) + number
+            self._of_file = self._users.encode(events.user_ids), self._items.encode(events.item_ids)
+            self._keeps_items |= events.keeps_items
+        users, items = self._of_file
         self._raw.append(replace(events, users=users[events.users], items=items[events.items]))
-        self.sizes.append(len(events))
+        self.sizes[file] += len(events)
         if events.values is not None:
             self.lowest = min(self.lowest, float(events.values.min(initial=np.inf)))
             self.highest = max(self.highest, float(events.values.max(initial=-np.inf)))
@@ -121,6 +137,13 @@ class _Preparation:
     def count(self, name: str) -> None:
         """Record the sizes as they are."""
         self._change(name, None)
+
+    def refuse_negative_sums(self) -> None:
+        """Raise a `DataError` as `Events.refuse_negative_sums` does."""
+        if self.lowest < 0:
+            users, items = self._users.array(), self._items.array()
+            for _, events in self._raw.read_all(len(self._items)):
+                replace(events, user_ids=users, item_ids=items).refuse_negative_sums()
 
     def merge(self, rule: Duplicates | None) -> None:
         """Merge repeated pairs."""
@@ -144,6 +167,7 @@ class _Preparation:
     def cut(self, cut: Cut) -> None:
         """Leave out what does not pass."""
         per_user, per_item, least = cut.min_per_user, cut.min_per_item, cut.min_value
+        self._keeps_items &= not per_item  # an item that nobody has is below any minimum
         if least is not None:
             self._filter(f"value >= {least:g}", lambda events: _values_of(events) >= least)
         if cut.iterate and (per_user or per_item):
@@ -158,18 +182,18 @@ class _Preparation:
         if per_item:
             self._filter(f"items with >= {per_item} users", lambda events: self._is_frequent(events, 0, per_item))
 
-    def write(self, folder: Path, names: Mapping[str, str] | None, *, orders_numbers: bool) -> None:
+    def write(self, folder: Path, names: Mapping[str, str] | None, *, weigh: bool, orders_numbers: bool) -> None:
         """Write the partitioned data set."""
         used = np.zeros(len(self._users), np.bool_)
         for _, events in self._raw.read_all(len(self._items)):
             used[events.users] = True
         new_users, user_ids = _number(self._users.array(), used, "user", orders_numbers=orders_numbers)
-        used_items = self._users_of_item > 0
+        used_items = (self._users_of_item > 0) | self._keeps_items
         new_items, item_ids = _number(self._items.array(), used_items, "item", orders_numbers=orders_numbers)
         final = _Buckets(self._folder / "final", self._n, offset=len(item_ids))
         for _, events in self._raw.read_all(len(self._items)):
-            numbered = replace(events, users=new_users[events.users], items=new_items[events.items], values=None)
-            final.append(numbered)
+            numbered = replace(events, users=new_users[events.users], items=new_items[events.items])
+            final.append(numbered if weigh else replace(numbered, values=None))
 
         def rows() -> Iterator[PartitionRows]:
             for number, events in final.read_all(len(item_ids)):
@@ -177,7 +201,10 @@ class _Preparation:
                 order = np.lexsort((events.items, events.users))
                 local = ((events.users[order] - users.start) // self._n).astype(np.int32)
                 indptr = row_starts(local, len(range(len(user_ids))[users]))
-                yield PartitionRows(indptr, events.items[order], None if events.times is None else events.times[order])
+                times, weights = (None if one is None else one[order] for one in (events.times, events.values))
+                if weights is not None:
+                    check_weights(weights)
+                yield PartitionRows(indptr, events.items[order], times, weights)
 
         named = None if names is None else tuple(names.get(str(one)) for one in item_ids.tolist())
         write_partitions(folder, rows(), IdMap(user_ids), IdMap(item_ids), named, self._steps)
@@ -207,7 +234,8 @@ class _Preparation:
             users, pairs = users + len(np.unique(changed.users)), pairs + len(changed)
             users_of_item += np.bincount(changed.items, minlength=len(users_of_item))
         self._users_of_item = users_of_item
-        self._steps.append(Step(name, users, int(np.count_nonzero(users_of_item)), pairs))
+        items = len(self._items) if self._keeps_items else int(np.count_nonzero(users_of_item))
+        self._steps.append(Step(name, users, items, pairs))
 
 
 class _Buckets:
@@ -249,31 +277,7 @@ class _Buckets:
         for name in columns:
             records[name] = getattr(events, name)[rows]
         with open(self._files[number], mode) as file:
-            records.tofile(file)
-
-
-class _GrowingIds:
-    """Distinct ids, numbered as they come."""
-
-    def __init__(self, role: str) -> None:
-        self._role = role
-        self._numbers: dict[Hashable, int] = {}
-        self._dtype: np.dtype[Any] | None = None
-
-    def encode(self, ids: NDArray[Any]) -> NDArray[np.int32]:
-        """Return the numbers (n,) of ids (n,), new ones for those that were not here."""
-        if self._dtype is not None and (ids.dtype.kind == "O") != (self._dtype.kind == "O"):
-            raise DataError(f"{self._role} ids are numbers in some files and texts in others; make them the same")
-        self._dtype = ids.dtype if self._dtype is None else np.promote_types(self._dtype, ids.dtype)
-        numbers = self._numbers
-        return np.fromiter((numbers.setdefault(one, len(numbers)) for one in ids.tolist()), np.int32, len(ids))
-
-    def array(self) -> NDArray[Any]:
-        """Return the ids (n,) in the order of their numbers."""
-        return np.fromiter(self._numbers, dtype=self._dtype or np.dtype(object), count=len(self))
-
-    def __len__(self) -> int:
-        return len(self._numbers)
+            file.write(records.view(np.uint8).data)  # unlike tofile, it names what is wrong with the disk
 
 
 _PAIR = {"users": "<i4", "items": "<i4"}

@@ -51,7 +51,7 @@ _TIME_NAMES = {
 }
 _KIND_NAMES = {
     *("event", "eventtype", "eventname", "behavior", "behaviortype", "behaviour", "behaviourtype"),
-    *("action", "actiontype", "interactiontype"),
+    *("action", "actiontype", "interaction", "interactiontype", "feedback", "reaction"),
 }
 _MOST_KINDS = 4  # named in a remark
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
@@ -81,9 +81,9 @@ def recognise_file(path: Path, reading: Reading) -> Recognition:
         names = column_names(path)
         return _recognise_table(path, reading, name, "a Parquet table", names, first_rows(path, names, 100))
     if reading.format == "auto" and is_scipy_archive(path):
-        return _known("scipy", reading, "scipy sparse matrix", "a row is a user, a column an item")
+        return _take_for("scipy", reading, "scipy sparse matrix", "a row is a user, a column an item")
     lines = first_lines(path, encoding=reading.encoding)
-    if not lines:
+    if not lines or "\0" in lines[0]:
         return Recognition(replace(reading, format=name))  # whose reader says what is wrong
     if name == "json-lines" or (reading.format == "auto" and re.match(r'\s*\{\s*"', lines[0])):
         return _recognise_objects(path, lines, reading)
@@ -128,7 +128,7 @@ def item_column(names: Sequence[str]) -> list[str]:
 # --- Formats of the field --------------------------------------------------------------------------------------------
 
 
-def _known(name: FormatName, reading: Reading, title: str, layout: str) -> Recognition:
+def _take_for(name: FormatName, reading: Reading, title: str, layout: str) -> Recognition:
     known = FORMATS[name].known or Reading()
     found = replace(known, **(run_options(reading) | {"format": name, "read_as": title}))
     return Recognition(found if reading.encoding == "utf-8" else replace(found, encoding=reading.encoding), layout)
@@ -249,7 +249,7 @@ def _recognise_line(path: Path, lines: list[str], reading: Reading) -> Recogniti
         if not _matches(pattern.line, looked_at):
             continue
         if pattern.format != "delimited":
-            return _known(pattern.format, reading, pattern.title, pattern.layout)
+            return _take_for(pattern.format, reading, pattern.title, pattern.layout)
         options = run_options(reading) | {"encoding": reading.encoding, "format": "delimited", "read_as": pattern.title}
         return Recognition(replace(pattern.table, **options), pattern.layout)
     return None
@@ -278,9 +278,9 @@ def _recognise_list(path: Path, lines: list[str], reading: Reading) -> Recogniti
     if len(widths) > 1 and sum(counted) >= 0.9 * len(rows) and (is_repeated or not is_ascending):
         return _recognise_counted(path, reading)
     if len(widths) > 1 and not is_repeated and not all(counted):
-        return _known("adjacency", reading, "LightGCN train.txt", "user item item …, no header")
+        return _take_for("adjacency", reading, "LightGCN train.txt", "user item item …, no header")
     if pairs_only and not all(counted):
-        return _known("adjacency", reading, "pairs", "user item, no header")
+        return _take_for("adjacency", reading, "pairs", "user item, no header")
     raise DataError(describe_undecided(path, lines[0]))
 
 
@@ -295,7 +295,7 @@ def _recognise_counted(path: Path, reading: Reading) -> Recognition:
         )
     line = "is" if words & _USER_WORDS else "is assumed to be"
     layout = f"count item item …; a line {line} a user, numbered from 0"
-    return _known("citeulike", reading, "CiteULike users.dat", layout)
+    return _take_for("citeulike", reading, "CiteULike users.dat", layout)
 
 
 def describe_word_count(path: Path, line: int, word: str) -> str:
@@ -323,7 +323,7 @@ def _recognise_objects(path: Path, lines: list[str], reading: Reading) -> Recogn
     keys = list({key: None for content in objects for key in content})
     is_plain = reading.format == "auto" and reading.columns == Columns()
     if is_plain and {"reviewerID", "asin", "overall", "unixReviewTime"} <= set(keys):
-        return _known("amazon-reviews", reading, "Amazon reviews", "JSON lines with reviewerID, asin, overall")
+        return _take_for("amazon-reviews", reading, "Amazon reviews", "JSON lines with reviewerID, asin, overall")
     rows = [[_text(content.get(key)) for key in keys] for content in objects]
     return _recognise_table(path, reading, "json-lines", "JSON lines", keys, rows)
 
@@ -339,13 +339,19 @@ def _recognise_delimited(path: Path, lines: list[str], reading: Reading) -> Reco
         names = list(reading.header or fields)
         if len(names) != len(fields) or len(names) < 2:
             continue
+        if reading.header is not None and _has_names(fields, names):
+            raise DataError(
+                f"{path}, line 1: {first[:_SHOWN]!r} has names of columns already, and under header= (--header) it "
+                "would be an event; leave header out, and name the columns with user= and item= (--user-column, "
+                "--item-column)"
+            )
         half_known = _resolve_half(path, names, half_known)
         if _resolve(path, names, reading.columns) is not None:
             title = "RecBole .inter" if all(map(_RECBOLE_TYPE.search, names)) else "a table"
             rows = [split_fields(line, separator, reading) for line in lines[0 if reading.header else 1 :][:100]]
             return _recognise_table(path, reading, "delimited", title, names, rows)
     has_defaults = reading.columns.user == "user" and reading.columns.item == "item"
-    is_text = "\0" not in first and "\ufffd" not in first  # otherwise the reader names the byte that is none
+    is_text = "\ufffd" not in first  # otherwise the reader names the byte that is none
     if (
         is_auto
         and is_text
@@ -389,7 +395,9 @@ def _recognise_table(
                 reading = replace(reading, is_time_recognised=True)
                 break
     roles = {"value": "rating", **{role: role for role in ("user", "item", "time")}}
-    layout = ", ".join(f"{roles[role]}: {name}" for role, name in columns.names.items())
+    layout = ", ".join(
+        f"{roles[role]}: {name if name == name.strip() else repr(name)}" for role, name in columns.names.items()
+    )
     return Recognition(replace(reading, columns=columns, read_as=title), layout)
 
 
@@ -420,6 +428,11 @@ def _one_column(path: Path, names: Sequence[str], wanted: str, role: str, groups
             f"{path}: columns {both} both look like the {role}; name the right one with {role}= (--{role}-column)"
         )
     return hits[0] if hits else None
+
+
+def _has_names(fields: Sequence[str], header: Sequence[str]) -> bool:
+    """Return whether a first line repeats the names that the caller gave, or has usual names of a user and an item."""
+    return list(fields) == list(header) or bool(find_columns(fields, _USER_NAMES) and item_column(fields))
 
 
 def _is_header(line: str, reading: Reading) -> bool:

@@ -1,5 +1,6 @@
 """Sparse matrices that `scipy.sparse.save_npz` wrote: rows are users, columns are items, ids are their positions."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ _USUAL_RATIO = 100  # or for each entry; more would take memory that no entry ne
 _PARTS = {"csr": ("indptr", "indices"), "csc": ("indptr", "indices"), "coo": ("row", "col")}
 
 
-def read_scipy(path: Path, reading: Reading) -> Events:
-    """Read the entries above 0; all columns stay as items, rows without entries are counted."""
+def read_scipy(path: Path, reading: Reading) -> Iterator[Events]:
+    """Yield the entries above 0; all columns stay as items, rows without entries are counted."""
     arrays = read_arrays(path, remedy=_REMEDY, max_unpacked=reading.max_unpacked)
     rows, columns, values, shape = _entries(path, arrays)
     if values.dtype.kind not in "biuf" or not np.all(values >= 0):  # false for NaN, too
@@ -29,7 +30,7 @@ def read_scipy(path: Path, reading: Reading) -> Events:
         raise DataError(f"{path}: the matrix of {shape[0]:,} rows has no entries above 0; give one with events")
     users = rows[above].astype(np.int32)
     empty = shape[0] - len(np.unique(users)) if reading.limit is None else 0
-    return Events(
+    yield Events(
         users,
         columns[above].astype(np.int32),
         np.arange(shape[0]),

@@ -8,8 +8,9 @@ import codecs
 import gzip
 import math
 import os
+import re
 import zlib
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from spherec.data.archive import USUAL_RATIO, largest_unpacked
 from spherec.data.events import Events
-from spherec.data.ids import factorize, invert
+from spherec.data.ids import GrowingIds, factorize, invert
 from spherec.data.input_files import refuse_unreadable
 from spherec.data.readers.options import Reading, ReadProgress
 from spherec.errors import ArgumentError, DataError
@@ -44,6 +45,12 @@ _NO_TEXT = {
     b"BZh": "packed by bzip2; unpack it, or pack it with gzip",
     b"\xfd7zX": "packed by xz; unpack it, or pack it with gzip",
     b"\x28\xb5\x2f\xfd": "packed by zstd; unpack it, or pack it with gzip",
+    b"SQLite format 3": "a SQLite database; write the table to a CSV file (sqlite3 -csv -header FILE 'SELECT …')",
+    b"ARROW1": "a Feather or Arrow file; write it as Parquet",
+    b"\x93NUMPY": "an array of NumPy; write the pairs as a table, or the matrix with scipy.sparse.save_npz",
+    b"\x89HDF": "an HDF5 file; write the table as Parquet or CSV",
+    b"Obj\x01": "an Avro file; write it as Parquet or CSV",
+    **{bytes((0x80, version)): "a pickle, which is never read; write the table as Parquet" for version in (2, 3, 4, 5)},
 }
 _ABSENT = ("NA", "N/A")  # no id among numbers, but one among texts
 _ENOUGH_NUMBERS = 10
@@ -207,7 +214,7 @@ class _BoundedGzip:
 
 
 def _unpack(path: Path, raw: IO[bytes], max_unpacked: float | None = None) -> "IO[bytes] | _BoundedGzip":
-    magic = raw.read(4)
+    magic = raw.read(max(map(len, _NO_TEXT)))
     raw.seek(0)
     if not magic:
         raise DataError(f"{path} is empty (0 bytes); give a file with events")
@@ -262,9 +269,11 @@ def _check_text(path: Path, block: bytes, line: int, position: int = 0, *, whole
             codecs.getincrementaldecoder("utf-8")().decode(block, final=whole)
         except UnicodeDecodeError as error:
             at = line + block.count(b"\n", 0, error.start)
+            has_mark = block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+            likely = "which its first bytes say is 'utf-16'" if has_mark else "such as 'latin-1' or 'utf-16'"
             raise DataError(
-                f"{path}, line {at}: byte 0x{block[error.start]:02x} is not UTF-8; name the file's encoding, "
-                "such as 'latin-1' or 'utf-16'"
+                f"{path}, line {at}: byte 0x{block[error.start]:02x} is not UTF-8; name the file's encoding, {likely}, "
+                "with encoding= (--encoding)"
             ) from None
     if b"\0" in block:
         at = line + block.count(b"\n", 0, block.index(b"\0"))
@@ -288,6 +297,8 @@ class BadCellError(Exception):
         """Return the message: where, which column, what is there, and what to do."""
         shown = repr(cell) if len(repr(cell)) <= 60 else f"{repr(cell)[:60]}…"
         remedy = "; correct the row"
+        if self.role == "value" and isinstance(cell, str) and "," in cell:
+            remedy = "; write numbers like 4.5 and 1000, without commas"
         if self.droppable:
             remedy += ", or leave such rows out with missing='drop' (--missing drop)"
         return f"{place}: column {column!r} is {shown}, {self.problem}{remedy}"
@@ -300,8 +311,7 @@ class Collector:
         self.present: Iterable[str] = ()  # all columns of the table
         self._reading = reading
         self._users, self._items = _IdColumn(), _IdColumn()
-        self._values: list[NDArray[np.float64]] = []
-        self._times: list[NDArray[np.float64]] = []
+        self._pieces = _InMemory() if reading.scratch is None else _OnDisk(reading.scratch)
         self._rows = 0  # seen
         self._kept = 0  # of them
         self._lacks_times = False
@@ -311,6 +321,11 @@ class Collector:
     def is_full(self) -> bool:
         """The rows that were asked for are here."""
         return self._reading.limit is not None and self._kept >= self._reading.limit
+
+    @property
+    def n_users(self) -> int:
+        """Number of users so far."""
+        return len(self._users)
 
     def _up_to_limit(self, frame: pl.DataFrame) -> pl.DataFrame:
         return frame if self._reading.limit is None else frame.head(self._reading.limit - self._kept)
@@ -334,74 +349,105 @@ class Collector:
         self._kept += frame.height
         if not frame.height:
             return
+        codes = frame.select(self._users.encode(frame["user"]), self._items.encode(frame["item"]))  # both at once
+        piece = {"user": self._users.number(codes["user"]), "item": self._items.number(codes["item"])}
         if "value" in frame.columns:
-            self._values.append(_numbers(frame, "value"))
+            piece["value"] = _numbers(frame, "value")
         if "time" in frame.columns and not self._lacks_times:
             try:
-                self._times.append(_seconds(frame, self._reading.columns.time_format))
+                piece["time"] = _seconds(frame, self._reading.columns.time_format)
             except BadCellError:
                 if not self._reading.is_time_recognised:
                     raise
-                self._lacks_times, self._times = True, []
-        codes = frame.select(self._users.encode(frame["user"]), self._items.encode(frame["item"]))  # both at once
-        self._users.add(codes["user"])
-        self._items.add(codes["item"])
+                self._lacks_times = True
+        self._pieces.append(piece)
 
-    def finish(self, path: Path) -> Events:
-        """Return all rows so far; `path` is where they came from."""
+    def finish(self, path: Path) -> Iterator[Events]:
+        """Yield all rows so far, at once or in pieces, which share their ids; `path` is where they came from."""
         if not self._rows:
             raise DataError(f"{path} has no rows; give a file with events")
-        users, user_ids = self._users.finish()
-        items, item_ids = self._items.finish()
-        dropped = self._rows - self._kept
-        columns = (("user", users, user_ids), ("item", items, item_ids))
-        found = [self._find_absent(path, *column) for column in columns]
-        absent = [rows for rows in found if rows is not None]  # (E,) each
-        is_absent = np.logical_or.reduce(absent) if absent else None
-        dropped += 0 if is_absent is None else int(is_absent.sum())
+        users, user_ids = self._users.finish()  # (U,), (U,)
+        items, item_ids = self._items.finish()  # (I,), (I,)
+        absent = {"user": _is_absent(user_ids)[users], "item": _is_absent(item_ids)[items]}  # (U,), (I,) by number
+        are_absent = any(ids.any() for ids in absent.values())
+        dropped = self._rows - self._kept + (self._count_absent(path, absent) if are_absent else 0)
         if dropped == self._rows:
             raise DataError(f"{path}: all {dropped:,} rows lack user or item; name the right columns")
         if self._lacks_times and self._reading.report is not None:
             column = self._reading.columns.time
             self._reading.report(f"{path}: column {column!r} is not read, because not all of its cells are times")
         left_out = {"rows that have no user or item": dropped, "lines that have no items": self.empty_lines}
-        events = Events(
-            users,
-            items,
-            user_ids,
-            item_ids,
-            values=np.concatenate(self._values) if self._values else None,
-            times=np.concatenate(self._times) if self._times else None,
-            unread_value=self._reading.columns.unread_value(self.present),
-            left_out=tuple((description, number) for description, number in left_out.items() if number),
-        )
-        return events if is_absent is None else events.filter(~is_absent)
-
-    def _find_absent(
-        self, path: Path, role: str, codes: NDArray[np.int32], ids: NDArray[Any]
-    ) -> NDArray[np.bool_] | None:
-        """Return the rows (E,) whose id is NA, where all other ids are numbers: such a row has none. None: no row."""
-        absent = [index for index, one in enumerate(ids.tolist()) if one in _ABSENT] if ids.dtype == object else []
-        others = np.delete(ids, absent) if absent else ()
-        if len(others) < _ENOUGH_NUMBERS or not all(isinstance(one, str) and one.isdecimal() for one in others):
-            return None
-        is_absent = np.isin(codes, absent)  # (E,)
-        if self._reading.missing == "error":
-            column = self._reading.columns.names[role]
-            raise DataError(
-                f"{path}: column {column!r} is NA in {int(is_absent.sum()):,} rows, and a number in all others; leave "
-                "these rows out with missing='drop' (--missing drop)"
+        for piece in self._pieces:
+            events = Events(
+                users[piece["user"]],
+                items[piece["item"]],
+                user_ids,
+                item_ids,
+                values=piece.get("value"),
+                times=None if self._lacks_times else piece.get("time"),
+                unread_value=self._reading.columns.unread_value(self.present),
+                left_out=tuple((description, number) for description, number in left_out.items() if number),
             )
-        return is_absent
+            yield events.filter(~_find_absent(piece, absent)) if are_absent else events
+
+    def _count_absent(self, path: Path, absent: Mapping[str, NDArray[np.bool_]]) -> int:
+        """Return how many rows have an absent id; raise a `DataError` if rows without ids are refused."""
+        for role, ids in absent.items() if self._reading.missing == "error" else ():
+            if rows := sum(int(ids[piece[role]].sum()) for piece in self._pieces):
+                column = self._reading.columns.names[role]
+                raise DataError(
+                    f"{path}: column {column!r} is NA in {rows:,} rows, and a number in all others; leave these rows "
+                    "out with missing='drop' (--missing drop)"
+                )
+        return sum(int(_find_absent(piece, absent).sum()) for piece in self._pieces)
+
+
+_Piece = dict[str, NDArray[Any]]  # columns of equal length, by role
+
+
+class _InMemory:
+    """Rows that arrive in pieces, and come back as one."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, list[NDArray[Any]]] = {}
+
+    def append(self, piece: _Piece) -> None:
+        for role, column in piece.items():
+            self._columns.setdefault(role, []).append(column)
+
+    def __iter__(self) -> Iterator[_Piece]:
+        for columns in self._columns.values():
+            columns[:] = [columns[0] if len(columns) == 1 else np.concatenate(columns)]
+        yield {role: columns[0] for role, columns in self._columns.items()}
+
+
+class _OnDisk:
+    """Rows that arrive in pieces, and come back as they arrived, from a file in a folder for one file at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "rows"
+        self._path.write_bytes(b"")
+        self._layouts: list[dict[str, tuple[np.dtype[Any], int]]] = []  # types and lengths of the columns of a piece
+
+    def append(self, piece: _Piece) -> None:
+        self._layouts.append({role: (column.dtype, len(column)) for role, column in piece.items()})
+        with self._path.open("ab") as file:
+            for column in piece.values():
+                file.write(column.data)  # unlike tofile, it names what is wrong with the disk
+
+    def __iter__(self) -> Iterator[_Piece]:
+        with self._path.open("rb") as file:
+            for layout in self._layouts:
+                yield {role: np.fromfile(file, dtype, length) for role, (dtype, length) in layout.items()}
 
 
 class _IdColumn:
-    """A column of ids that arrives in pieces; strings are kept once each and otherwise as 32-bit codes."""
+    """A column of ids that arrives in pieces; each id is kept once, and otherwise as a 32-bit number."""
 
     def __init__(self) -> None:
         self._categories = pl.Categories.random()
         self._holder = pl.Series(dtype=pl.Categorical(self._categories))  # polars forgets strings that nothing holds
-        self._pieces: list[NDArray[Any]] = []
+        self._others = GrowingIds("id")
         self._is_text = False
 
     def encode(self, ids: pl.Series) -> pl.Expr:
@@ -410,21 +456,42 @@ class _IdColumn:
         column = pl.col(ids.name)
         return column.cast(pl.Categorical(self._categories)).to_physical() if self._is_text else column
 
-    def add(self, ids: pl.Series) -> None:
+    def number(self, ids: pl.Series) -> NDArray[Any]:
+        """Return the numbers (e,) of a column after `encode`."""
+        if self._is_text:
+            return ids.to_numpy()
         if ids.dtype.is_integer() and ids.dtype not in (pl.Int128, pl.UInt128):
-            self._pieces.append(ids.to_numpy())
-        else:
-            self._pieces.append(np.fromiter(ids.to_list(), dtype=object, count=len(ids)))
+            distinct, places = np.unique(ids.to_numpy(), return_inverse=True)
+            return self._others.encode(distinct)[places]
+        return self._others.encode(np.fromiter(ids.to_list(), dtype=object, count=len(ids)))
 
     def finish(self) -> tuple[NDArray[np.int32], NDArray[Any]]:
-        """Return each row's index (E,) into the distinct ids (n,), which are sorted."""
-        codes = np.concatenate(self._pieces) if self._pieces else np.zeros(0, dtype=np.int32)
-        self._pieces = []
+        """Return the place (n,) of each number among the distinct ids (n,), which are sorted."""
         if not self._is_text:
-            return factorize(codes, "id")
+            return factorize(self._others.array(), "id")
         ids = self._categories.to_series()
         order = ids.arg_sort().to_numpy()
-        return invert(order).astype(np.int32)[codes], ids.to_numpy()[order].astype(object)
+        return invert(order).astype(np.int32), ids.to_numpy()[order].astype(object)
+
+    def __len__(self) -> int:
+        return len(self._categories.to_series()) if self._is_text else len(self._others)
+
+
+def _is_absent(ids: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which ids (n,) are NA, where all others are numbers: a row with such an id has none."""
+    if ids.dtype != object:
+        return np.zeros(len(ids), np.bool_)
+    absent = np.fromiter((one in _ABSENT for one in ids), np.bool_, len(ids))
+    others = ids[~absent] if absent.any() else ()
+    if len(others) < _ENOUGH_NUMBERS or not all(isinstance(one, str) and one.isdecimal() for one in others):
+        absent[:] = False
+    return absent
+
+
+def _find_absent(piece: _Piece, absent: Mapping[str, NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    """Return which rows (e,) have an absent id."""
+    found: NDArray[np.bool_] = absent["user"][piece["user"]] | absent["item"][piece["item"]]
+    return found
 
 
 def _is_missing(ids: pl.Series) -> pl.Series:
@@ -443,7 +510,9 @@ def _refuse(frame: pl.DataFrame, bad: pl.Series, role: str, problem: str) -> Non
 
 def _refuse_nested(frame: pl.DataFrame, role: str) -> None:
     if frame.height and frame.schema[role].is_nested():
-        raise BadCellError(frame["row"][0], role, "which is neither a text nor a number")
+        is_list = isinstance(frame.schema[role], pl.List | pl.Array)
+        problem = "a list, each entry of which needs a row of its own" if is_list else "neither a text nor a number"
+        raise BadCellError(frame["row"][0], role, f"which is {problem}")
 
 
 def _numbers(frame: pl.DataFrame, role: str) -> NDArray[np.float64]:
@@ -469,7 +538,9 @@ def _seconds(frame: pl.DataFrame, time_format: str | None) -> NDArray[np.float64
     if column.dtype == pl.String:
         if time_format is None and _is_number(column[0]):
             return _numbers(frame, "time")
-        problem = "which is no number and no ISO date (say how with time_format)"
+        problem = "which is neither a number nor an ISO date (name its format with time_format=, --time-format)"
+        if re.match(_ISO_DATE, column[0] or ""):
+            problem = "which is no ISO date, as other rows have"
         if time_format is None:  # polars would also guess whether 03/04 is in March or in April
             _refuse(frame, ~column.str.contains(_ISO_DATE).fill_null(False), "time", problem)
         try:

@@ -111,7 +111,8 @@ class CpuTwoStage:
     ) -> tuple[Tensor, Tensor]:
         """Draw both stages: n distinct items (B, n) for each pair (B,), (B,), and whether there was one (B, n)."""
         candidates = self.candidates(generator)
-        near, others = directions(positives), directions(candidates.items)  # (B, D), (C, D)
+        vectors = directions(torch.cat((positives, candidates.items)))  # (B + C, D)
+        near, others = vectors[: len(positives)], vectors[len(positives) :]
         if not self._is_mild:
             closed = self._membership.mask(users, candidates.items)  # (B, C)
             log_weights = weigh(near @ others.T, closed, candidates.multiplicity, self.law.exponent, self.law.cap)
@@ -294,7 +295,7 @@ def keep_first_distinct(
 
 
 @compiled(inline="always")  # handing over arrays for each number would cost more than the search
-def _first_above(number: int, ascending: Ints, low: int, high: int) -> int:
+def _first_above(number: int, ascending: Ints | NDArray[np.int32], low: int, high: int) -> int:
     """Return the first place from `low` on that holds more than the number, at most `high`."""
     while low < high:
         middle = (low + high) >> 1
@@ -409,23 +410,11 @@ def reject(
             for k in range(n):
                 is_new &= places[row, k] != c
             first, past = starts[users[row]], starts[users[row] + 1]
-            at = _first_from(held, first, past, items[c])
+            at = _first_above(items[c] - 1, held, first, past)
             if is_new and not (at < past and held[at] == items[c]):
                 n += 1
                 left = tries
         found[row] = n
-
-
-@compiled(inline="always")
-def _first_from(held: NDArray[np.int32], low: int, high: int, item: int) -> int:
-    """Return the first place from `low` on that holds the item or a later one, at most `high`."""
-    while low < high:
-        middle = (low + high) >> 1
-        if held[middle] < item:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @compiled()

@@ -2,6 +2,8 @@
 
 `spherec.kernels.reference.softmin` has the formula. A row of the table stays in the cache from the similarities to the
 forces. The threads of a step share the subspaces, or where these do not divide evenly, the pairs of each.
+
+The factors of large products are rounded to bfloat16 where the processor gains by it; `factors` says where.
 """
 
 import math
@@ -17,6 +19,7 @@ from torch import Tensor
 from spherec.device import run_at_once, split_work
 from spherec.geometry import SHORTEST
 from spherec.kernels.cpu.compiled import compiled
+from spherec.kernels.cpu.factors import choose_factors
 from spherec.kernels.protocol import Flags, Floats
 
 _MASKED = np.float32(-1e30)  # exponent in places without a negative
@@ -38,8 +41,9 @@ def softmin_gradient(
     n, pool = valid.shape
     bias = np.zeros(pool, "f4") if log_q is None else gamma * (log_q[0].numpy() + np.float32(math.log(n_items)))  # (N,)
     shares, weight = (np.ones(n, "f4") if one is None else one.numpy() for one in (dial, weights))  # (B,)
-    batch = _Batch(valid, bias, shares, weight, np.float32(temperature), _split_pairs(rows, n, pool))
     gradient, dim = torch.empty_like(rows), rows.shape[2] - (dial is not None)
+    factors, parts = choose_factors(n * pool * dim), _split_pairs(rows, n, pool)
+    batch = _Batch(valid, bias, shares, weight, np.float32(temperature), factors, parts)
     spaces = [_Subspace(batch, *each, dim=dim) for each in zip(rows, gradient, strict=True)]
     if len(batch.parts) == 1:
         sums = run_at_once([space.compute for space in spaces])
@@ -73,6 +77,8 @@ class _Batch(NamedTuple):
     weight: Floats
     "(B,)"
     temperature: np.float32
+    factors: torch.dtype
+    "Type of the factors of products."
     parts: list[slice]
     "Ranges of pairs."
 
@@ -107,8 +113,9 @@ class _Subspace:
         """Compute the forces between some pairs and the pool; return the losses' sum and the number of active pairs."""
         batch, (n, _) = self._batch, self._batch.valid.shape
         pairs = batch.parts[part]
-        users, negatives = self._vectors[pairs], self._vectors[2 * n :]  # (b, d), (N, d)
-        table = users @ negatives.T  # (b, N) s
+        given = self._vectors[pairs], self._vectors[2 * n :]
+        users, negatives = (vectors.to(batch.factors) for vectors in given)  # (b, d), (N, d)
+        table = (users @ negatives.T).float()  # (b, N) s
         sums = fill_forces(
             table.numpy(),
             batch.valid[pairs].numpy(),
@@ -122,8 +129,9 @@ class _Subspace:
             self._pull,
             self._pushed_reach[part],
         )
-        torch.mm(table, negatives, out=self._pulled[pairs])
-        torch.mm(table.T, users, out=self._pushed[part])
+        forces = table.to(batch.factors)
+        self._pulled[pairs] = forces @ negatives
+        self._pushed[part] = forces.T @ users
         return sums
 
     def fill_gradient(self, part: int) -> None:

@@ -1,6 +1,6 @@
 """Products with the features of items, and the rows that take part in a step.
 
-The factors of products are rounded to float16; the products themselves are float32, as those of `softmin`.
+The factors of products are rounded to bfloat16, which has the range of float32; the products themselves are float32.
 """
 
 import torch
@@ -13,11 +13,9 @@ from spherec.kernels.reference.features import FIRST, HASH_BITS, SECOND, THIRD, 
 
 _FIRST, _SECOND, _THIRD = tl.constexpr(FIRST), tl.constexpr(SECOND), tl.constexpr(THIRD)
 _MASK = tl.constexpr((1 << HASH_BITS) - 1)
+_FACTORS = torch.bfloat16
 _BLOCK = 256
-_ALIGNED = 8  # numbers; rows of float16 must begin at multiples of 16 bytes to be multiplied fast
-_LARGEST = 65504.0  # of float16
-_TOP = 4096.0  # the largest number of a gradient, scaled
-_SMALLEST = tl.constexpr(1e-30)
+_ALIGNED = 8  # numbers; rows of 16-bit numbers must begin at multiples of 16 bytes to be multiplied fast
 
 
 def keep_rows(items: Tensor, steps: Tensor, always: Tensor, seed: int, left_out: int) -> Tensor:
@@ -30,17 +28,17 @@ def keep_rows(items: Tensor, steps: Tensor, always: Tensor, seed: int, left_out:
 
 
 class CudaFeatures:
-    """Products whose factors are rounded to float16, as those of softmin."""
+    """Products whose factors are rounded to bfloat16."""
 
     def __init__(self, numbers: Tensor) -> None:
         self._n_items, self._size = numbers.shape
         wide = triton.cdiv(self._size, _ALIGNED) * _ALIGNED  # F'
-        self._table = numbers.new_zeros(self._n_items + 1, wide, dtype=torch.float16)  # the last row is that of users
-        self._table[:-1, : self._size] = numbers.clamp(-_LARGEST, _LARGEST)
+        self._table = numbers.new_zeros(self._n_items + 1, wide, dtype=_FACTORS)  # the last row is that of users
+        self._table[:-1, : self._size] = numbers
 
     def add(self, rows: Tensor, index: Tensor, weights: Tensor, keep: Tensor | None = None) -> None:
         """Add [x, 1] W of indices (m,) to raw rows (P, m, d) in place; rows where `keep` (m,) is 0 are replaced."""
-        self._last = self._table.index_select(0, index.clamp_max(self._n_items))  # (m, F')
+        self._last = self._gather(index)
         rounded = _round(weights, self._table.shape[1])  # (P, F', d')
         given = multiply_halves(self._last.expand(len(rows), -1, -1), rounded)[..., : rows.shape[2]]  # (P, m, d)
         if keep is None:
@@ -50,26 +48,32 @@ class CudaFeatures:
 
     def learn(self, gradient: Tensor, keep: Tensor | None = None) -> Tensor:
         """Return the gradient (P, F + 1, d) of W, from that of the raw rows (P, m, d); 0 follows where `keep` is 0."""
-        largest: Tensor = torch.linalg.vector_norm(gradient, float("inf"))
-        rounded = _round(gradient, len(self._last), largest, keep)  # (P, m, d')
+        rounded = _round(gradient, len(self._last), keep)  # (P, m, d')
         learned = multiply_halves(self._last.T.expand(len(gradient), -1, -1), rounded)  # (P, F', d')
-        scaled: Tensor = learned[:, : self._size, : gradient.shape[2]] * (largest / _TOP)
-        return scaled
+        return learned[:, : self._size, : gradient.shape[2]]
+
+    def _gather(self, index: Tensor) -> Tensor:
+        """Return the features (m, F') of indices (m,); those of users are 0."""
+        wide = self._table.shape[1]
+        found = self._table.new_empty(len(index), wide)
+        if len(index):
+            block = triton.next_power_of_2(wide)
+            _copy_rows[(len(index),)](self._table, index.contiguous(), found, self._n_items, wide, block)
+        return found
 
 
-def _round(matrices: Tensor, height: int, largest: Tensor | None = None, keep: Tensor | None = None) -> Tensor:
-    """Return matrices (P, m, d) in float16, with zeros below and at the right, (P, height, d').
+def _round(matrices: Tensor, height: int, keep: Tensor | None = None) -> Tensor:
+    """Return matrices (P, m, d) in bfloat16, with zeros below and at the right, (P, height, d').
 
-    With `largest`, the largest number of them, they are scaled, so that it becomes `_TOP`. Rows of the matrices
-    themselves become 0 where `keep` (m,) is 0.
+    Rows of the matrices themselves become 0 where `keep` (m,) is 0.
     """
     parts, count, width = matrices.shape
     padded = triton.cdiv(width, _ALIGNED) * _ALIGNED
-    rounded = torch.empty(parts, height, padded, dtype=torch.float16, device=matrices.device)
+    rounded = torch.empty(parts, height, padded, dtype=_FACTORS, device=matrices.device)
     if height:
         strides = matrices.stride(0), matrices.stride(1)
         block = {"BLOCK": triton.next_power_of_2(padded), "num_warps": 1 if padded <= 256 else 4}
-        _write_half[(height, parts)](matrices, rounded, largest, keep, *strides, count, width, padded, _TOP, **block)
+        _write_half[(height, parts)](matrices, rounded, keep, *strides, count, width, padded, **block)
     return rounded
 
 
@@ -86,10 +90,18 @@ def _keep(items, steps, always, keep, seed, left_out, count, BLOCK: tl.constexpr
     tl.store(keep + at, is_kept.to(tl.float32), mask=inside)
 
 
+@triton.jit
+def _copy_rows(table, index, found, n_items, wide: tl.constexpr, BLOCK: tl.constexpr):
+    """One program for each row."""
+    row, d = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
+    item = tl.minimum(tl.load(index + row), n_items)
+    tl.store(found + row * wide + d, tl.load(table + item * wide + d, mask=d < wide), mask=d < wide)
+
+
 @triton.jit(do_not_specialize=["count"])
 def _write_half(
-    matrices, rounded, largest, keep, part_stride, row_stride, count,
-    width: tl.constexpr, padded: tl.constexpr, top: tl.constexpr, BLOCK: tl.constexpr,
+    matrices, rounded, keep, part_stride, row_stride, count,
+    width: tl.constexpr, padded: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One program for each row."""
     row, part = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
@@ -99,7 +111,5 @@ def _write_half(
     numbers = tl.load(matrices + d, mask=inside, other=0.0)
     if keep is not None:
         tl.store(matrices + d, numbers * tl.load(keep + row), mask=inside)
-    if largest is not None:
-        numbers *= top / tl.maximum(tl.load(largest), _SMALLEST)
     place = (part * tl.num_programs(0) + row) * padded + d
-    tl.store(rounded + place, numbers.to(tl.float16), mask=d < padded)
+    tl.store(rounded + place, numbers.to(rounded.dtype.element_ty), mask=d < padded)

@@ -81,7 +81,7 @@ def softmin_gradient(
 
 
 def multiply_halves(one: Tensor, other: Tensor) -> Tensor:
-    """Return the products (P, m, n) of float16 matrices (P, m, d) and (P, d, n) in float32."""
+    """Return the products (P, m, n) of 16-bit matrices (P, m, d) and (P, d, n) in float32."""
     if one.is_cuda:
         return torch.bmm(one, other, out_dtype=torch.float32)
     return one.float() @ other.float()  # where Triton's interpreter does the rest

@@ -1,4 +1,4 @@
-"""What item features add to raw rows, and what their map learns from gradients, in plain torch."""
+"""Products with the features of items, which add to raw rows and pass gradients to their map, in plain torch."""
 
 from torch import Tensor
 
