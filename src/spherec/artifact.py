@@ -105,6 +105,8 @@ class Artifact:
     "True if it has only some of the users or items of a file."
     shards: tuple[str, ...] = ()
     "Names of the shards of the file that it was loaded from."
+    weighed: bool = False
+    "True if pairs were weighed in training; the weights themselves are not kept."
 
     @classmethod
     def of(cls, trained: Trained, data: Interactions, features: Features | None = None) -> "Artifact":
@@ -114,7 +116,14 @@ class Artifact:
             learned = FeatureMap(learned.weights.cpu(), learned.lengths.cpu())
         pairs = data if data.weights is None else replace(data, weights=None)
         return cls(
-            vectors, pairs, trained.config, trained.history, trained.ended, features=features, feature_map=learned
+            vectors,
+            pairs,
+            trained.config,
+            trained.history,
+            trained.ended,
+            features=features,
+            feature_map=learned,
+            weighed=data.weights is not None,
         )
 
     @property
@@ -219,6 +228,8 @@ class Artifact:
             "history": self.history.as_records(),
             "ended": self.ended,
         }
+        if self.weighed:
+            manifest["weighed"] = True
         if type(config.loss) not in LOSSES.values() or type(config.sampler) not in SAMPLERS.values():
             fold_in = self.fold_in
             arrays["fold_in_law"] = np.asarray(fold_in.law, dtype=np.float64)
@@ -278,7 +289,12 @@ class Artifact:
             features, learned = _read_features(arrays, manifest, data, config)
             ended, checked = manifest["ended"], manifest["checksum"]
             shards = tuple(name for name, _ in manifest.get("shards", ()))
-            return cls(vectors, data, config, history, ended, checked, fold_in, features, learned, is_part, shards)
+            weighed = manifest.get("weighed", False)
+            if not isinstance(weighed, bool):
+                raise ValueError(f"weighed is {quote(weighed)}")
+            return cls(
+                vectors, data, config, history, ended, checked, fold_in, features, learned, is_part, shards, weighed
+            )
         except Exception as error:  # whatever forged content raises
             raise DataError(f"{path} is damaged ({describe_damage(error)}); train it again") from None
 

@@ -23,8 +23,10 @@ _SECONDS_TO_REPORT = 5
 _BACKENDS = {"cuda": "nccl", "cpu": "gloo"}
 # Process 0 may write a model for long while the others wait. gloo notices at once if a process is gone.
 _LONGEST_WAITS = {"nccl": timedelta(hours=6), "gloo": timedelta(days=1)}
-# gloo has no error type for it, only these messages of its transport.
-_LOSS = re.compile(r"[Cc]onnection (closed|reset|refused)|[Bb]roken pipe|[Tt]imed out|[Tt]imeout|[Ss]ocket")
+# There is no error type for it, only these messages of gloo's and NCCL's transport.
+_LOSS = re.compile(
+    r"[Cc]onnection (closed|reset|refused)|[Bb]roken pipe|[Tt]imed out|[Tt]imeout|[Ss]ocket|ncclRemoteError"
+)
 
 
 class ProcessGroup:
@@ -156,12 +158,13 @@ def join_group(device: torch.device) -> ProcessGroup | None:
 
 def _choose_gpu() -> int:
     """Return the GPU of this process: under torchrun the one of its number on this machine."""
-    number, count = int(os.environ.get("LOCAL_RANK", torch.cuda.current_device())), torch.cuda.device_count()
+    if "LOCAL_RANK" not in os.environ:
+        return torch.cuda.current_device()
+    number, count = int(os.environ["LOCAL_RANK"]), torch.cuda.device_count()
     if number >= count:
         raise ArgumentError(
-            f"torchrun started {os.environ.get('LOCAL_WORLD_SIZE', number + 1)} processes on this machine, which has "
-            f"{count} GPUs that can be used; start at most one for each (--nproc-per-node {count}), or use "
-            "device 'cpu'"
+            f"torchrun started {os.environ['LOCAL_WORLD_SIZE']} processes on this machine, which has {count} GPUs; "
+            f"start one for each (--nproc-per-node {count}), or use device 'cpu'"
         )
     return number
 
@@ -220,13 +223,16 @@ def _end_at_once() -> None:
 
 @contextmanager
 def _noticing_losses() -> Iterator[None]:
-    """Raise a `LostProcessError` if the block fails because another process is gone."""
+    """Raise a `LostProcessError` if the block fails because another process is gone or cannot be reached."""
     try:
         yield
     except RuntimeError as error:
-        if not isinstance(error, distributed.DistError) and not _LOSS.search(str(error)):
-            raise
-        raise LostProcessError(
-            "a process of this run has ended before the others; start the run again, with --resume if there is a "
-            "checkpoint"
-        ) from error
+        again = "start the run again, with --resume if there is a checkpoint"
+        if _LOSS.search(str(error)):
+            raise LostProcessError(f"a process of this run has ended before the others; {again}") from error
+        if isinstance(error, distributed.DistError):
+            reason = str(error).strip().rpartition("\n")[2]  # after NCCL's version and the place in its code
+            raise LostProcessError(
+                f"the processes of this run cannot reach each other: {reason}; NCCL_DEBUG=WARN tells more, then {again}"
+            ) from error
+        raise

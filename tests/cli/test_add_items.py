@@ -5,10 +5,14 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import polars as pl
 import pytest
+import scipy.sparse as sp
 
-from spherec import load
+from spherec import Features, load, read_features
 from spherec.data.output_files import lock_output
+from spherec.serve.options import ServeOptions
+from spherec.serve.served_model import ServedModel
 from tests.training.runs import at_step, watch
 
 GENRES = ["crime", "novel", "poems", "travel"]
@@ -43,6 +47,8 @@ def test_a_model_learns_from_features_and_takes_new_items(spherec, folder):
     assert "features alone" not in done.err
     info = json.loads(spherec("info", model, "--json").out)
     assert (info["format_version"], info["item_features"], info["items_with_features"]) == (3, 5, 40)
+    assert info["feature_columns"] == {"genre": 4, "year": 1}
+    assert "genre (4), year (1)" in spherec("info", model).out
     (folder / "names.csv").write_text("item_id,title\n40,A new murder\n")
     done = spherec("add-items", model, new, "-o", folder / "more.spherec", "--names", folder / "names.csv")
     assert done.code == 0, done.err
@@ -64,6 +70,23 @@ def test_a_model_learns_from_features_and_takes_new_items(spherec, folder):
         "items": 48,
         "left_out": {},
     }
+
+
+def test_items_that_only_the_features_have_keep_their_names(spherec, folder):
+    write_books(folder / "more.csv", range(44))
+    rows = [f"{number},The {GENRES[number % 4]} {number}" for number in range(1, 44)]
+    (folder / "names.csv").write_text("\n".join(["item_id,title", *rows]) + "\n")
+    model, given = folder / "m.spherec", ("--item-features", folder / "more.csv", "--names", folder / "names.csv")
+    done = spherec("train", folder / "events.csv", *given, "-o", model, *SETTINGS)
+    assert "4 items are in the features alone, and in the model, too, 4 of them with a name" in done.err
+    (one,) = json.loads(spherec("recommend", model, 1000, "--only", "40", "--json").out)
+    assert one["name"] == "The crime 40"
+    similar = json.loads(spherec("similar", model, 36, "-k", 43, "--json").out)
+    names = {row["similar"]: row["name"] for row in similar}
+    assert [names[item] for item in ("0", "41", "42", "43")] == [None, "The novel 41", "The poems 42", "The travel 43"]
+    served = ServedModel.load(ServeOptions(model))  # what the page shows
+    place = served.find_items(["42"])
+    assert served.describe_items(place) == [{"id": "42", "name": "The poems 42"}]
 
 
 def test_kinds_and_unknown_content_are_said(spherec, folder):
@@ -104,7 +127,7 @@ def test_what_does_not_fit_is_one_sentence(spherec, folder):
     model = folder / "m.spherec"
     spherec("train", folder / "events.csv", "--item-features", folder / "books.csv", "-o", model, *SETTINGS)
     done = spherec("add-items", model, folder / "books.csv", folder / "books.csv", "-o", folder / "n.spherec")
-    assert "trained with 1 files of features, got 2" in done.err
+    assert "learned from 1 sources of features, and these files have 2; give, in this order: 1. a table" in done.err
     done = spherec("add-items", model, folder / "books.csv", "-o", model)
     assert "exists already" in done.err
     done = spherec("add-items", model, folder / "books.csv", "-o", folder / "books.csv", "--force")
@@ -211,6 +234,94 @@ def test_options_go_to_the_tables_that_have_the_column(spherec, folder):
     assert done.code == 0, done.err
     assert "has 41 items, 1 of them new" in done.out
     assert "1 new items have no features, and are left out: '41'" in done.err
+
+
+def write_features(folder, kind, numbers, like=None):
+    """Files of one kind with features of the items up to the last of these numbers; positions are ids."""
+    numbers = list(numbers)
+    rows = np.eye(4)[[number % 4 for number in range(numbers[-1] + 1)]] * 2.0
+    match kind:
+        case "csv":
+            return [write_books(folder / "features.csv", numbers)]
+        case "json lines":
+            path = folder / "features.jsonl"
+            path.write_text("".join(f'{{"item": {n}, "genre": "{GENRES[n % 4]}"}}\n' for n in numbers))
+        case "parquet":
+            path = folder / "features.parquet"
+            pl.DataFrame({"item": numbers, "vector": rows[numbers].tolist()}).write_parquet(path)
+        case "npy":
+            path = folder / "features.npy"
+            np.save(path, rows)
+        case "scipy":
+            path = folder / "features.npz"
+            sp.save_npz(path, sp.csr_array(rows))
+        case "lists":
+            path = folder / "mult.dat"
+            path.write_text("".join(f"1 {number % 4}:1\n" for number in range(len(rows))))
+        case "table and matrix":
+            return write_features(folder, "csv", numbers) + write_features(folder, "npy", numbers)
+        case "saved" | "joined":
+            path, (table, matrix) = folder / "saved.npz", write_features(folder, "table and matrix", numbers)
+            parts = [read_features(table), Features.from_matrix(np.load(matrix), map(str, range(len(rows))))]
+            if like is not None:
+                texts = map(str, range(len(rows)))
+                frame = pl.read_csv(table, schema_overrides={"item_id": str})
+                pairs = zip(like.split(), (frame, rows), (None, texts), strict=False)
+                parts = [one.transform(content, item_ids=ids) for one, content, ids in pairs]
+            Features.join(*parts[: 1 if kind == "saved" else 2]).save(path)
+    return [path]
+
+
+KINDS = ("csv", "json lines", "parquet", "npy", "scipy", "lists", "table and matrix", "saved", "joined")
+
+
+@pytest.mark.parametrize("ids", ["texts", "numbers"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_command_takes_every_kind_of_file(spherec, folder, kind, ids):
+    """The ids of a CSV are texts, those of a matrix numbers; either way row 3 of a matrix is the item 3."""
+    events, model = folder / "events.csv", folder / "m.spherec"
+    if ids == "numbers":
+        events = folder / "matrix.npz"
+        sp.save_npz(events, sp.csr_array(np.tile(np.eye(4), (12, 10))))
+    files = write_features(folder, kind, range(40))
+    given = [word for path in files for word in ("--item-features", path)]
+    done = spherec("train", events, *given, "-o", model, *SETTINGS[:4], "--epochs", "1", "--device", "cpu")
+    assert done.code == 0, done.err
+    known = load(model)
+    assert known.artifact.features.known.all()
+    assert {type(item) for item in known.data.item_ids} == {str if ids == "texts" else int}
+    compared = ("--models", "content-knn", "-o", folder / "out", "--only-folds", "0", "--no-plots", "--device", "cpu")
+    done = spherec("compare", events, *given, *compared, "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["models"][0]["ndcg_mean"] > 0.2  # readers have one genre each
+    files = write_features(folder, kind, range(36, 43), like=known.artifact.features)
+    done = spherec("add-items", model, *files, "-o", folder / "more.spherec")
+    assert done.code == 0, done.err
+    assert "has 43 items, 3 of them new" in done.out
+    more = load(folder / "more.spherec")
+    assert more.data.item_ids[40:] == (["40", "41", "42"] if ids == "texts" else [40, 41, 42])
+    old, new = more.data.item_ids.index_of(more.data.item_ids.parse(["2", "42"]))
+    if kind in ("json lines", "parquet", "npy", "scipy", "lists"):  # without years
+        np.testing.assert_array_equal(more.artifact.features.matrix[new], more.artifact.features.matrix[old])
+
+
+def test_files_of_joined_features_stand_for_all_their_sources(spherec, folder):
+    files, model = write_features(folder, "joined", range(40)), folder / "m.spherec"
+    train = ("train", folder / "events.csv", "-o", model, *SETTINGS[:4], "--epochs", "1", "--device", "cpu")
+    assert spherec(*train, "--item-features", *files).code == 0
+    tables = write_features(folder, "table and matrix", range(36, 43))
+    done = spherec("add-items", model, *tables, "-o", folder / "more.spherec")
+    assert "has 43 items, 3 of them new" in done.out
+    done = spherec("add-items", model, tables[0], "-o", folder / "n.spherec")
+    assert done.code == 2
+    assert (
+        "the model learned from 2 sources of features, and these files have 1; give, in this order: 1. a table with "
+        "the columns 'item_id', 'genre', 'year'; 2. a dense matrix of 4 columns ('matrix')" in done.err
+    )
+    write_features(folder, "joined", range(30, 43))  # another transformation
+    done = spherec("add-items", model, *files, "-o", folder / "n.spherec")
+    assert done.code == 2
+    assert "not made by the model's transformation; give the tables themselves" in done.err
 
 
 def test_one_run_at_a_time_adds_to_a_file(spherec, folder):

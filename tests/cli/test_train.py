@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from spherec import Interactions, load, process_group
+from spherec import Interactions, load, process_group, read
 from spherec.cli.train import _explain_resuming
 from spherec.data.id_arrays import decode_ids, decode_names
 from spherec.data.ids import IdMap
@@ -583,5 +583,39 @@ def test_pairs_are_weighed_by_their_counts(spherec, tmp_path):
     assert spherec("train", prepared, "-o", tmp_path / "again.spherec", *settings).code == 0
     again, weighed = (load(tmp_path / f"{name}.spherec").vectors.item_table for name in ("again", "weighed"))
     np.testing.assert_array_equal(again, weighed)
-    done = spherec("train", prepared, "--weigh", "-o", tmp_path / "x.spherec", *settings)
-    assert "is prepared already; leave out --weigh" in done.err
+    info = {
+        name: json.loads(spherec("info", tmp_path / f"{name}.spherec", "--json").out) for name in ("again", "plain")
+    }
+    assert (info["again"]["pairs_weighed"], info["plain"]["pairs_weighed"]) == (True, False)
+    assert " yes " in next(
+        line for line in spherec("info", tmp_path / "again.spherec").out.splitlines() if "pairs weighed" in line
+    )
+
+
+def test_a_prepared_file_is_trained_with_its_weights_or_without(spherec, tmp_path):
+    rows = [f"u{number % 7},i{number % 11},{1 + number * number}" for number in range(60)]
+    (tmp_path / "plays.csv").write_text("\n".join(["user,item,plays", *rows]) + "\n")
+    settings = ("--dim", "4", "--epochs", "2", "--device", "cpu", "--validation", "0")
+    given, prepared = (tmp_path / "plays.csv", "--value-column", "plays"), tmp_path / "plays.npz"
+    assert spherec("data", "prepare", *given, "--weigh", "-o", prepared).code == 0
+    assert spherec("data", "prepare", *given, "-o", tmp_path / "plain.npz").code == 0
+    trained = {}
+    for name, words in {
+        "plain": given,
+        "weighed": (*given, "--weigh"),
+        "default": (prepared,),
+        "with": (prepared, "--weigh"),
+        "without": (prepared, "--no-weigh"),
+        "cut": (prepared, "--no-weigh", "--min-value", "1"),  # weights are values, before they are left out
+    }.items():
+        done = spherec("train", *words, "-o", tmp_path / f"{name}.spherec", *settings)
+        assert done.code == 0, done.err
+        trained[name] = load(tmp_path / f"{name}.spherec").vectors.item_table.tolist()
+    assert trained["default"] == trained["with"] == trained["weighed"]
+    assert trained["without"] == trained["cut"] == trained["plain"] != trained["weighed"]
+    done = spherec("train", tmp_path / "plain.npz", "--weigh", "-o", tmp_path / "x.spherec", *settings)
+    assert "plain.npz was prepared without weights; prepare it again with --weigh" in done.err
+    for options, weighed in (((), True), (("--no-weigh",), False)):
+        parts = tmp_path / f"{weighed}.parts"
+        assert spherec("data", "prepare", prepared, *options, "--partitions", "2", "-o", parts).code == 0
+        assert (read(parts).weights is not None) == weighed

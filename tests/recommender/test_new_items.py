@@ -250,6 +250,24 @@ def test_joined_features_take_a_table_each():
     assert both.artifact.features.transformation.sizes == {"year": 1, "genre": 4}
 
 
+def test_fit_and_partial_fit_name_items_that_the_data_does_not_name():
+    events, names = EVENTS.assign(title="of the events"), {"b0": "of fit", "b38": "Nobody has it", "b39": "Nor this"}
+    model = spherec.CML(**{**SETTINGS, "epochs": 1, "device": "cpu"})
+    model.fit(events, user="reader", item="isbn", name="title", item_features=BOOKS, names=names)
+
+    def known(item):
+        return model.data.item_names[model.data.item_ids.index_of([item])[0]]
+
+    assert [known(item) for item in ("b0", "b36", "b38", "b39")] == ["of the events", None, "Nobody has it", "Nor this"]
+    pairs = pd.DataFrame({"reader": ["r0", "r4"], "isbn": ["b100", "b100"]})
+    names = {"b36": "Late", "b38": "Too late", "b100": "New", "b101": "New, too"}
+    options = {"user": "reader", "item": "isbn", "item_features": NEW[:2], "epochs": 1, "validation": 0}
+    model.partial_fit(pairs, names=names, **options)
+    assert [known(item) for item in ("b36", "b38", "b100", "b101")] == ["Late", "Nobody has it", "New", "New, too"]
+    with pytest.raises(ArgumentError, match="names must be a mapping of ids to names, got list"):
+        model.fit(EVENTS, user="reader", item="isbn", names=["A"])
+
+
 @pytest.mark.parametrize("names", [["A", "B"], pd.Series(["A", "B"], index=["b100", "b101"])], ids=["list", "series"])
 def test_names_that_are_no_mapping_are_one_sentence(model, names):
     with pytest.raises(ArgumentError, match=r"names must be a mapping of ids to names, got (list|Series); give dict"):

@@ -9,6 +9,7 @@ import torch
 
 import spherec
 from spherec import Cut, Interactions, splits
+from spherec.data.tensor_file import read_tensors, write_tensors
 from spherec.errors import ArgumentError, DataError
 from spherec.experiments.store import data_id
 from spherec.losses import Hinge, Softmin
@@ -148,6 +149,42 @@ def test_fit_takes_a_column():
     twice = pd.concat((PLAYS, PLAYS))
     doubled = spherec.CML(**settings).fit(twice, user="user", item="item", weight="plays", validation=0)
     assert doubled.data == model.data
+
+
+def test_a_prepared_file_is_read_with_its_weights_or_without(tmp_path):
+    path = tmp_path / "plays.npz"
+    weighed().save(path)
+    assert spherec.read(path) == spherec.read(path, weigh=True) == weighed()
+    assert spherec.read(path, weigh=False) == DATA
+    DATA.save(path)
+    with pytest.raises(DataError, match="prepared without weights"):
+        spherec.read(path, weigh=True)
+
+
+def test_a_model_knows_that_its_pairs_were_weighed(tmp_path):
+    model, path = spherec.CML(dim=8, epochs=1, device="cpu"), tmp_path / "m.spherec"
+    model.fit(weighed()).save(path)
+    assert spherec.load(path).artifact.weighed
+    model.partial_fit(PLAYS[["user", "item"]], user="user", item="item", epochs=1, validation=0)
+    assert not model.artifact.weighed  # all pairs counted alike
+    model.fit(DATA).save(path)
+    assert not spherec.load(path).artifact.weighed
+    arrays, manifest = read_tensors(path, "spherec-model", 4, oldest=1, remedy="")
+    assert "weighed" not in manifest
+    del manifest["checksum"], manifest["arrays"]
+    write_tensors(path, arrays, manifest | {"weighed": "no"})
+    with pytest.raises(DataError, match=r"damaged .*weighed is 'no'"):
+        spherec.load(path)
+
+
+def test_partial_fit_says_that_it_weighs_no_pairs():
+    pairs = PLAYS[["user", "item"]]
+    model = spherec.CML(dim=8, epochs=1, device="cpu").fit(pairs, user="user", item="item", validation=0)
+    words = "does not keep the weights of its old ones; leave weights out .* or fit again on all pairs"
+    with pytest.raises(ArgumentError, match=words):
+        model.partial_fit(PLAYS.assign(item="new"), user="user", item="item", weight="plays")
+    with pytest.raises(ArgumentError, match=words):
+        model.partial_fit(weighed())
 
 
 def test_wrong_weights_are_one_sentence():

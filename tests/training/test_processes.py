@@ -320,10 +320,36 @@ def test_the_only_process_reads_partitions_as_a_whole_where_it_needs_features(gr
     assert model.data == DATA
 
 
+def test_more_processes_than_gpus_are_refused(monkeypatch):
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(ArgumentError, match="4 processes on this machine, which has 2 GPUs"):
+        process_group._choose_gpu()
+
+
 def test_a_fault_of_ours_is_not_reported_as_a_lost_process(group_of_one):
     with pytest.raises(RuntimeError, match="Split sizes") as raised:
         group_of_one.exchange(torch.zeros(4), [3], [3])
     assert not isinstance(raised.value, LostProcessError)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("remote process exited, NCCL version 2.28.9\nncclRemoteError: A call failed.", "has ended before the others"),
+        (
+            "system error\nLast error:\n/dev/shm: No space left\n",
+            "cannot reach each other: /dev/shm: No space left; NCCL",
+        ),
+    ],
+)
+def test_what_nccl_says_is_told(group_of_one, said, told):
+    def fail(*_):
+        raise distributed.DistBackendError(said)
+
+    with pytest.raises(LostProcessError, match=told):
+        group_of_one._run(fail)
 
 
 # --- shares ----------------------------------------------------------------------------------------------------------

@@ -124,12 +124,13 @@ class ReadOptions:
         str | None, _table_option(help="Column of ratings or counts, for --min-value and --weigh.")
     ] = None
     weigh: Annotated[
-        bool,
+        bool | None,
         _table_option(
-            "--weigh",
-            help="Weigh pairs in training by their ratings or counts: ln(1 + value), 1 on average for each user.",
+            "--weigh/--no-weigh",
+            help="Weigh pairs in training by their ratings or counts: ln(1 + value), 1 on average for each user. "
+            "By default only if DATA is prepared with weights.",
         ),
-    ] = False
+    ] = None
     time_column: Annotated[str | None, _table_option(help="Column of times: numbers or dates.")] = None
     time_format: Annotated[
         str | None, _table_option(help="Format of dates that are not written like 2004-06-01, e.g. '%m %d, %Y'.")
@@ -288,14 +289,17 @@ class Source(ReadOptions):
         cut = self.cut() if cut is None else cut
         prepared = self.load_prepared()
         if prepared is not None:
+            if self.weigh and prepared.weights is None:
+                raise DataError(f"{self.title} was prepared without weights; prepare it again with --weigh")
             try:
-                return prepared if cut == Cut() else prepared.cut(cut)
+                data = prepared if cut == Cut() else prepared.cut(cut)
             except DataError as error:
                 raise DataError(f"{self.title}: {error}") from None
+            return replace(data, weights=None) if self.weigh is False else data
         how = "" if by_options else "spherec data prepare and "
         merged: list[int] = []
         with self._reading_files(how) as (files, options):
-            options |= {"items": self.items_file, "weigh": self.weigh}
+            options |= {"items": self.items_file, "weigh": bool(self.weigh)}
             data = read_interactions(files, cut=cut, on_merged=merged.append, **options)
         for repeats in [] if shows_steps else merged:
             pairs = "pair" if repeats == 1 else "pairs"
@@ -341,7 +345,7 @@ class Source(ReadOptions):
             save_partitions(names.add(self.load(shows_steps=True), known), output, partitions)
         else:
             with self._reading_files("") as (files, options):
-                options |= {"cut": self.cut(), "names": known or None, "weigh": self.weigh}
+                options |= {"cut": self.cut(), "names": known or None, "weigh": bool(self.weigh)}
                 made = prepare_partitions(files, output=output, partitions=partitions, **options)
             if names.options_given():
                 names.report(made.n_named_items, made.n_items)
@@ -362,6 +366,7 @@ class Source(ReadOptions):
         parts = [self, replace(self, data=list(test))]
         if has_lists or not all(part.is_prepared for part in parts):
             plain: dict[str, Any] = {field.name: field.default for field in _fields_in(TABLE)}
+            plain["weigh"] = None if self.weigh is not False else False  # holds for prepared parts, too
             parts = [replace(part, **plain) if part.is_prepared else part for part in parts]
         cut = self.cut()
         train, tested = parts[0].load(cut=cut), parts[1].load(cut=cut.of_values)
@@ -402,7 +407,7 @@ class Source(ReadOptions):
         self._refuse_no_data()
         if not self.is_prepared:
             return None
-        if given := self.options_given(TABLE):
+        if given := [option for option in self.options_given(TABLE) if option != "--weigh"]:
             raise ArgumentError(f"{self.title} is prepared already; leave out {', '.join(given)}")
         if self.is_partitioned:
             return PartitionedInteractions.open(self.data[0]).read()

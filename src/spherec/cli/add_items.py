@@ -1,50 +1,17 @@
-"""`spherec add-items`: add items that nobody has yet to a model, by their features; and reading of such files."""
+"""`spherec add-items`: add items that nobody has yet to a model, by their features."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated
 
 import numpy as np
 import typer
 
+from spherec.cli._features import FeatureIdColumn, describe_left_out, read_new_features
 from spherec.cli._output import AsJson, note, show
 from spherec.cli._settings import Force, refuse_existing, refuse_overwriting
-from spherec.data.feature_columns import Kind
-from spherec.data.features import Features
 from spherec.data.output_files import lock_output, refuse_unwritable
-from spherec.errors import ArgumentError, DataError, describe_missing_column, enumerate_ids, quote
-
-FEATURES = "Item features"
-FeatureFiles = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--item-features",
-        metavar="FILE",
-        help="Table of items (CSV, JSON lines, Parquet), their words or tags (CiteULike's mult.dat, tag-item.dat), a "
-        "matrix (.npy, .npz of scipy), or a file that Features.save wrote. Features help with all items, and place "
-        "those that nobody has. May be repeated.",
-        rich_help_panel=FEATURES,
-    ),
-]
-FeatureIdColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--item-features-id-column",
-        help="Column of item ids, in those tables that have it. By default recognised.",
-        rich_help_panel=FEATURES,
-    ),
-]
-FeatureKinds = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--feature-kind",
-        metavar="COLUMN=KIND",
-        help=f"Kind of a column, in those tables that have it: {', '.join(get_args(Kind))}. By default guessed; may be "
-        "repeated.",
-        rich_help_panel=FEATURES,
-    ),
-]
+from spherec.errors import ArgumentError, DataError, enumerate_ids
 
 
 def add_items_command(
@@ -72,7 +39,7 @@ def add_items_command(
     - spherec train plays.csv --item-features songs.csv -o music.spherec
     - spherec add-items music.spherec new-songs.csv -o music.spherec --force
     """
-    from spherec.data.readers import read_features, read_names
+    from spherec.data.readers import read_names
     from spherec.recommender import CML
 
     refuse_overwriting({"--output": output}, (*files, names))
@@ -83,14 +50,7 @@ def add_items_command(
         known = loaded.artifact.features
         if known is None:
             raise ArgumentError(f"{model} was trained without item features; train it again with --item-features")
-        parts = known.split()
-        if len(files) != len(parts):
-            raise ArgumentError(
-                f"{model} was trained with {len(parts)} files of features, got {len(files)}; give as many"
-            )
-        columns = _find_id_columns(files, id_column)
-        read = zip(files, columns, parts, strict=True)
-        new = Features.join(*(read_features(path, item=column, like=part) for path, column, part in read))
+        new = read_new_features(files, id_column, known)
         is_new = loaded.data.item_ids.find(new.item_ids) < 0  # (n,)
         fresh = [new.item_ids[int(at)] for at in np.flatnonzero(is_new & new.known)]
         blank = [new.item_ids[int(at)] for at in np.flatnonzero(is_new & ~new.known)]
@@ -112,51 +72,3 @@ def add_items_command(
     if blank:
         note(f"{len(blank):,} new items have no features, and are left out: {enumerate_ids(blank)}")
     describe_left_out(new)
-
-
-def read_item_features(files: Sequence[Path], column: str | None, kinds: Sequence[str]) -> Features:
-    """Return the features in these files side by side; notes say what gave no numbers."""
-    from spherec.data.readers import read_features
-    from spherec.data.readers.item_features import list_columns
-
-    chosen: dict[str, Kind] = {}
-    for text in kinds:
-        name, equals, kind = text.rpartition("=")
-        if not equals or kind not in get_args(Kind):
-            raise ArgumentError(
-                f"--feature-kind needs COLUMN=KIND with one of {', '.join(get_args(Kind))}, got {quote(text)}"
-            )
-        chosen[name] = kind  # type: ignore[assignment]
-    parts = []
-    ids = _find_id_columns(files, column)
-    present = [list_columns(path) for path in files]
-    absent = next((name for name in chosen if not any(name in columns for columns in present)), None)
-    if absent is not None:
-        everywhere = [name for columns in present for name in columns]
-        raise ArgumentError(f"--feature-kind: {describe_missing_column(absent, everywhere)}")
-    for path, item, columns in zip(files, ids, present, strict=True):
-        own = {name: kind for name, kind in chosen.items() if name in columns}
-        parts.append(read_features(path, item=item, kinds=own or None))
-    features = Features.join(*parts)
-    note(f"features: {', '.join(f'{name} ({size})' for name, size in features.transformation.sizes.items())}")
-    describe_left_out(features)
-    return features
-
-
-def _find_id_columns(files: Sequence[Path], column: str | None) -> list[str | None]:
-    """Return the column of ids for each file: this one where a table has it, else None, to be recognised."""
-    from spherec.data.readers.item_features import list_columns
-
-    if column is None:
-        return [None] * len(files)
-    present = [list_columns(path) for path in files]
-    if not any(column in columns for columns in present):
-        everywhere = [name for columns in present for name in columns]
-        raise ArgumentError(f"--item-features-id-column: {describe_missing_column(column, everywhere)}")
-    return [column if column in columns else None for columns in present]
-
-
-def describe_left_out(features: Features) -> None:
-    """Print what gave no numbers."""
-    if features.left_out:
-        note(f"left out: {', '.join(f'{what} ({count:,})' for what, count in features.left_out)}")

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from spherec.cli._features import FeatureFiles, FeatureIdColumn, FeatureKinds, read_item_features
 from spherec.cli._output import AsJson, note, show
 from spherec.cli._runs import check_workers, parse_folds, runs_bar
 from spherec.cli._settings import RUN, Device, Force, refuse_existing, refuse_overwriting
 from spherec.cli._source import Source, takes_source
-from spherec.cli.add_items import FeatureFiles, FeatureIdColumn, FeatureKinds, read_item_features
+from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_write
 from spherec.errors import ArgumentError, MissingPackageError, TrainingError, escape_controls, quote
 
@@ -86,9 +87,10 @@ def compare_command(
     from spherec.experiments.comparison.models import default_models, find_models
     from spherec.experiments.comparison.report import PageFacts, comparison_csv, comparison_page, summarize_comparison
 
-    features = None
+    parts = features = None
     if item_features:
-        features = read_item_features(item_features, item_features_id_column, feature_kinds or [])
+        parts = _load(source, test)
+        features = read_item_features(item_features, item_features_id_column, feature_kinds or [], parts[0].item_ids)
     named = default_models(features) if models is None else [model.strip() for model in models.split(",")]
     plan = ComparisonPlan(
         models=tuple(find_models(filter(None, named), features)),
@@ -107,7 +109,7 @@ def compare_command(
     for ending in () if (output / name).is_dir() else (".csv", ".md", ".png"):  # its own records are there: it goes on
         refuse_existing(output / f"{name}{ending}", force)
     where = resolve(device)
-    data, test_part = source.load_parts(test) if test else (source.load(), None)
+    data, test_part = parts or _load(source, test)
     comparison = Comparison(plan, data, output / name, test=test_part)
     before = len(comparison.results())
     try:
@@ -149,6 +151,10 @@ def compare_command(
     else:
         _show(name, table, results, plan)
     note(f"{output} holds {name}.csv, {name}.md{f', {name}.png' if is_drawn else ''} and, in {name}, the records")
+
+
+def _load(source: Source, test: list[str] | None) -> tuple[Interactions, Interactions | None]:
+    return source.load_parts(test) if test else (source.load(), None)
 
 
 def _check_places(output: Path, name: str, read: Sequence[Path | str | None]) -> None:

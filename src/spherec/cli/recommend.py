@@ -232,7 +232,9 @@ def info_command(model: ModelPath, as_json: AsJson = False) -> None:
         "items": data.n_items,
         "items with a name": sum(map(bool, data.item_names or ())),
         "pairs": len(data),
+        "pairs weighed": made.weighed,
         "item features": None if made.features is None else made.features.n_features,
+        "feature columns": None if made.features is None else made.features.transformation.sizes,
         "items with features": None if made.features is None else int(made.features.known.sum()),
         "epochs trained": len(made.history.epochs),
         "ended": made.ended,
@@ -298,6 +300,10 @@ def _format_fact(fact: Any) -> str:
     match fact:
         case None:
             return "none"
+        case bool():
+            return "yes" if fact else "no"
+        case dict():
+            return ", ".join(f"{name} ({size:,})" for name, size in fact.items())
         case int():
             return f"{fact:,}"
         case float():

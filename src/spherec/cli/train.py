@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from spherec.cli._features import FeatureFiles, FeatureIdColumn, FeatureKinds, read_item_features
 from spherec.cli._output import AsJson, note, print_error, show
 from spherec.cli._settings import (
     MODEL,
@@ -25,7 +26,6 @@ from spherec.cli._settings import (
     refuse_overwriting,
 )
 from spherec.cli._source import NamesTable, Source, takes_source
-from spherec.cli.add_items import FeatureFiles, FeatureIdColumn, FeatureKinds, read_item_features
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import lock_output, refuse_unwritable
 from spherec.data.partitions import PartitionedInteractions
@@ -143,13 +143,15 @@ def train_command(
         refuse_existing(output, force or resume)  # an interrupted run has left its best model
         model = CML.from_config(training, device=device)
         data: Interactions | PartitionedInteractions
-        if source.is_partitioned and is_started_by_torchrun():
+        features, known_names = None, {}
+        if source.is_partitioned and is_started_by_torchrun() and not item_features:
             data = source.open_partitions(names)
         else:
-            data = source.load_with_names(names)
-        features = None
-        if item_features:
-            features = read_item_features(item_features, item_features_id_column, feature_kinds or [])
+            known_names = names.read(source)  # first: it fails sooner
+            data = names.add(source.load(), known_names)
+            if item_features:
+                kinds = feature_kinds or []
+                features = read_item_features(item_features, item_features_id_column, kinds, data.item_ids)
         if resume and is_first:
             note(f"continuing in epoch {count_epochs(checkpoint) + 1} from {checkpoint}")
         with interruptible() as interrupt:
@@ -157,6 +159,7 @@ def train_command(
                 model.fit(
                     data,
                     item_features=features,
+                    names=known_names or None,
                     validation=validation,
                     checkpoint=checkpoint,
                     checkpoint_seconds=checkpoint_seconds,
@@ -180,7 +183,9 @@ def train_command(
         raise typer.Exit(128 + (interrupt.number or signal.SIGINT))
     _report(model, output, as_json=as_json)
     if item_features and (more := model.data.n_items - data.n_items):
-        note(f"{more:,} items are in the features alone, and in the model, too")
+        named = sum(map(bool, (model.data.item_names or ())[data.n_items :]))
+        with_names = f", {named:,} of them with a name" if known_names else ""
+        note(f"{more:,} items are in the features alone, and in the model, too{with_names}")
     if model.data.n_users and not as_json:
         note(f"try it: spherec recommend {shlex.quote(str(output))} {shlex.quote(str(model.data.user_ids[0]))}")
 

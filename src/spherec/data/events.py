@@ -12,7 +12,7 @@ from typing import Any, Literal, NoReturn, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spherec.data.ids import factorize, invert, refuse_far_times, refuse_masked
+from spherec.data.ids import factorize, invert, refuse_far_times, refuse_masked, spell_like
 from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning, quote
 
 Duplicates = Literal["last", "sum", "error"]
@@ -145,14 +145,9 @@ class Events:
     def with_items(self, ids: Iterable[Hashable]) -> Self:
         """Return the same events over a catalogue with more items, which may have no events.
 
-        Ids from a text file are strings: where the ids of these events are whole numbers, "7" is the item 7, and where
-        they are strings, 7 is the item "7".
+        Where the ids of these events are whole numbers, "7" is the item 7, and where they are texts, 7 is the item "7".
         """
-        if self.item_ids.dtype.kind in "iu":
-            ids = [int(one) if isinstance(one, str) and one.isascii() and one.isdecimal() else one for one in ids]
-        elif all(isinstance(one, str) for one in self.item_ids):
-            ids = [str(one) if isinstance(one, int | np.integer) else one for one in ids]
-        index, item_ids = factorize([*self.item_ids.tolist(), *ids], "item")
+        index, item_ids = factorize([*self.item_ids.tolist(), *spell_like(ids, self.item_ids)], "item")
         place = index[: len(self.item_ids)]  # (I,) of each item so far
         catalogue = replace(self, items=place[self.items], item_ids=item_ids, keeps_items=True)
         added = len(item_ids) - len(self.item_ids)
@@ -175,7 +170,7 @@ class Events:
         """
         rule = self._rule(duplicates)
         if self.times is not None:
-            _refuse_two_units(self.times)
+            refuse_two_units(float(self.times.min()), float(self.times.max()))
         keys = pair_keys(self.users, self.items, len(self.item_ids))  # (E,)
         order = np.argsort(keys, kind="stable") if self.times is None else np.lexsort((self.times, keys))
         keys = keys[order]
@@ -353,9 +348,8 @@ def _times(column: ArrayLike) -> NDArray[np.float64]:
     return _numbers(times, "time")
 
 
-def _refuse_two_units(times: NDArray[np.float64]) -> None:
-    """Raise a `DataError` for times of which some look like seconds since 1970, and others like milliseconds, say."""
-    first, last = float(times.min()), float(times.max())
+def refuse_two_units(first: float, last: float) -> None:
+    """Raise a `DataError` if the first time looks like seconds since 1970, and the last like milliseconds, say."""
     if first >= _IN_1973 and last > _MOST_GROWTH * first:
         raise DataError(
             f"times from {first:.0f} to {last:.0f} are in two units, as if some were seconds and others milliseconds "

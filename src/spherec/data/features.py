@@ -34,7 +34,7 @@ from spherec.data.feature_columns import (
 )
 from spherec.data.frames import column_of, sparse_entries
 from spherec.data.id_arrays import decode_ids, encode_ids
-from spherec.data.ids import IdMap, describe_id, refuse_masked, refuse_twins
+from spherec.data.ids import IdMap, describe_id, refuse_masked, refuse_twins, spell_like
 from spherec.data.input_files import describe_damage
 from spherec.errors import ArgumentError, DataError, describe_missing_column, enumerate_ids, quote, suggest
 
@@ -142,6 +142,17 @@ class Transformation:
             return cls(tuple(sources))
         except Exception as error:  # whatever forged content raises
             raise DataError(f"the transformation is damaged ({describe_damage(error)}); fit it again") from None
+
+    def is_same(self, other: "Transformation") -> bool:
+        """Tell whether both were fitted to the same."""
+        if self is other:
+            return True
+        (arrays, fields), (others, other_fields) = self.to_arrays(), other.to_arrays()
+        return (
+            fields == other_fields
+            and arrays.keys() == others.keys()
+            and all(np.array_equal(array, others[name]) for name, array in arrays.items())
+        )
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -350,6 +361,10 @@ class Features:
                 f"{describe_id(ids[0])} in the data; give features of the same items, with ids written alike"
             )
         return Features(ids, *self._select(ids), self.transformation, self.left_out, self.unknown)
+
+    def spell_ids(self, item_ids: IdMap) -> "Features":
+        """Return the same features with ids written as these: 7 as "7" among texts, "7" as 7 among whole numbers."""
+        return replace(self, item_ids=IdMap(spell_like(self.item_ids, item_ids.array)))
 
     def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return everything, the transformation included, as arrays and as a JSON-able table."""

@@ -25,7 +25,13 @@ from spherec.optim import Adam
 from spherec.process_group import is_first_process, join_group
 from spherec.ranking import MergedRanker, index_file
 from spherec.ranking.merged import take_items
-from spherec.recommender.new_items import add_placed_items, extend_items, fit_features, transform_features
+from spherec.recommender.new_items import (
+    add_placed_items,
+    extend_items,
+    fit_features,
+    name_items,
+    transform_features,
+)
 from spherec.recommender.partial_fit import add_users, continue_features, initial_vectors, merge
 from spherec.recommender.progress import show_progress
 from spherec.recommender.trained_model import ModelState, TrainedModel, look_up
@@ -172,6 +178,7 @@ class CML(TrainedModel):
         weight: str | None = None,
         orientation: Orientation | None = None,
         item_features: Any | None = None,
+        names: Mapping[Any, str] | None = None,
         validation: float | None = None,
         checkpoint: str | PathLike[str] | None = None,
         checkpoint_seconds: float = 300.0,
@@ -198,6 +205,8 @@ class CML(TrainedModel):
                 column `item`, or a matrix with a row for each item of the data; a tuple of several is joined. Items may
                 be without features. Items that only the features have are in the model, too, and are recommended by
                 them.
+            names: Names of items by their ids, for those that the data does not name, such as items that only the
+                features have.
             validation: Share of each user's items that is held out to choose the best epoch and to stop early; 0 trains
                 on everything for all epochs. Default: 0.05, or 0 if the learning rate follows a schedule.
             checkpoint: File to which the state of the run is written every `checkpoint_seconds` and at the end. One
@@ -216,16 +225,20 @@ class CML(TrainedModel):
         if in_shards and (output is None or group is None):
             raise ArgumentError("in_shards is for several processes that write an output; start them with torchrun")
         if isinstance(data, PartitionedInteractions):
+            if names is not None and group is not None:
+                raise ArgumentError("partitions have the names of their items; leave out names, or prepare them again")
             interactions = data.read() if group is None else data.hold(group.rank, group.size)
         else:
             columns = {"user": user, "item": item, "name": name, "weight": weight}
             interactions = as_interactions(data, **columns, orientation=orientation)
         features = None
+        if names is not None:
+            interactions = name_items(interactions, names)
         if item_features is not None:
             features = fit_features(item_features, interactions, item)
             features.align(interactions.item_ids)  # refuses features of other items
             strange = np.flatnonzero((interactions.item_ids.find(features.item_ids) < 0) & features.known)
-            interactions = extend_items(interactions, [features.item_ids[int(at)] for at in strange], None)
+            interactions = extend_items(interactions, [features.item_ids[int(at)] for at in strange], names)
             features = features.align(interactions.item_ids)
 
         def keep(trained: Trained) -> None:
@@ -279,8 +292,10 @@ class CML(TrainedModel):
         user: str | None = None,
         item: str | None = None,
         name: str | None = None,
+        weight: str | None = None,
         orientation: Orientation | None = None,
         item_features: Any | None = None,
+        names: Mapping[Any, str] | None = None,
         validation: float | None = None,
         epochs: int | None = None,
         progress: bool | ProgressCallback | None = None,
@@ -295,10 +310,12 @@ class CML(TrainedModel):
             user: Column of the users, for a data frame.
             item: Column of the items, for a data frame.
             name: Column of the items' names, for a data frame.
+            weight: As in `fit`, but an error: a model does not keep the weights of the pairs that it has learned from.
             orientation: "users x items" or "items x users", for a matrix.
             item_features: Features of new items, and of known ones that changed, as the model was fitted with some; a
                 table, or a tuple of as many tables, goes through the same transformation. By default new items have
                 none.
+            names: As in `fit`, for new items and for those without a name.
             validation: Share of the new pairs that is held out, because no vector has seen those, to choose the best
                 epoch and to stop early. Default: 0; if `epochs` is given, as in `fit`.
             epochs: Largest number of epochs of this run. Default: as many as the new pairs need, from 3 for a handful
@@ -308,11 +325,18 @@ class CML(TrainedModel):
         group = join_group(resolve(self.device))
         if group is not None and group.size > 1:
             raise ArgumentError(f"partial_fit needs one process, and there are {group.size}; call it without torchrun")
-        new = as_interactions(data, user=user, item=item, name=name, orientation=orientation)
+        new = as_interactions(data, user=user, item=item, name=name, weight=weight, orientation=orientation)
+        if new.weights is not None:
+            raise ArgumentError(
+                "partial_fit counts all pairs alike, because a model does not keep the weights of its old ones; leave "
+                "weights out (weight=, or read(…, weigh=False)), or fit again on all pairs"
+            )
         with self._writing:
             state = self._state
             state.artifact.refuse_part("be trained")
             growth = merge(state.data, new)
+            if names is not None:
+                growth = replace(growth, data=name_items(growth.data, names))
             initial = initial_vectors(growth, state.artifact, state.fold_in)
             features, feature_map = state.artifact.features, None
             if features is not None or item_features is not None:
@@ -320,7 +344,9 @@ class CML(TrainedModel):
                 if item_features is not None:
                     tables = item_features if isinstance(item_features, tuple) else (item_features,)
                     described = transform_features(state.artifact, tables, of=new)
-                growth, initial, features, feature_map = continue_features(growth, state.artifact, initial, described)
+                growth, initial, features, feature_map = continue_features(
+                    growth, state.artifact, initial, described, names
+                )
             settings = state.artifact.config  # with the temperature of the first run, before and after `load`
             config, share = growth.plan(settings, epochs, validation)
             learned, validate = growth.hold_out(config, share)

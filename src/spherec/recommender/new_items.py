@@ -13,7 +13,7 @@ from torch import Tensor
 from spherec.artifact import Artifact
 from spherec.data.features import Features
 from spherec.data.ids import IdMap, refuse_twins
-from spherec.data.interactions import Interactions
+from spherec.data.interactions import Interactions, merge_item_names
 from spherec.embedding import FeatureMap
 from spherec.errors import ArgumentError, DataError, UnknownContentWarning, enumerate_ids, quote
 from spherec.training.step import measure_lengths, place_rows
@@ -57,10 +57,10 @@ def transform_features(
     if artifact.features is None:
         raise ArgumentError(_WITHOUT)
     if len(tables) == 1 and isinstance(tables[0], Features):
-        if not _is_same(tables[0], artifact.features):
+        if not tables[0].transformation.is_same(artifact.features.transformation):
             raise ArgumentError(
-                "these features were not made by the model's transformation; give the tables themselves, or what "
-                "model.artifact.features.transform(…) returns"
+                "these features were not made by the model's transformation; give the tables themselves, or features "
+                "that it made (model.artifact.features.transform)"
             )
         return tables[0]
     sources = artifact.features.transformation.sources
@@ -74,6 +74,12 @@ def transform_features(
         text = f"the model does not know some content of these items, and ignores it: {', '.join(ignored)}"
         warnings.warn(UnknownContentWarning(text), stacklevel=3)
     return features
+
+
+def name_items(data: Interactions, names: Mapping[Any, str]) -> Interactions:
+    """Return the interactions with these names for the items that have none yet."""
+    _check_names(names)
+    return data.with_item_names({**names, **merge_item_names(data)})
 
 
 def extend_items(data: Interactions, item_ids: Iterable[Hashable], names: Mapping[Any, str] | None) -> Interactions:
@@ -95,10 +101,7 @@ def extend_items(data: Interactions, item_ids: Iterable[Hashable], names: Mappin
 
 def add_placed_items(artifact: Artifact, features: Features, names: Mapping[Any, str] | None) -> Artifact:
     """Return the model with new items at the places that their features give them; nothing else moves."""
-    if names is not None and not isinstance(names, Mapping):
-        raise ArgumentError(
-            f"names must be a mapping of ids to names, got {type(names).__name__}; give dict(zip(ids, names))"
-        )
+    _check_names(names)
     known, learned, data, config = artifact.features, artifact.feature_map, artifact.data, artifact.config
     if known is None or learned is None:
         raise ArgumentError(_WITHOUT)
@@ -170,16 +173,11 @@ def predict_reach(rows: Tensor, temperature: float) -> Tensor:
     return rows[..., -1] * temperature
 
 
-def _is_same(mine: Features, model: Features) -> bool:
-    """Tell whether both were made by the same fitted transformation."""
-    if mine.transformation is model.transformation:
-        return True
-    (arrays, fields), (others, other_fields) = (one.transformation.to_arrays() for one in (mine, model))
-    return (
-        fields == other_fields
-        and arrays.keys() == others.keys()
-        and all(np.array_equal(array, others[name]) for name, array in arrays.items())
-    )
+def _check_names(names: object) -> None:
+    if not isinstance(names, Mapping | None):
+        raise ArgumentError(
+            f"names must be a mapping of ids to names, got {type(names).__name__}; give dict(zip(ids, names))"
+        )
 
 
 def _count(items: list[Hashable]) -> str:

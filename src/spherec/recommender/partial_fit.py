@@ -1,8 +1,9 @@
 """Training continued: a trained model and new interactions, under one set of indices."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -110,11 +111,15 @@ def initial_vectors(growth: Growth, artifact: Artifact, fold_in: FoldIn) -> Dens
 
 
 def continue_features(
-    growth: Growth, artifact: Artifact, initial: DenseVectors, new: Features | None
+    growth: Growth,
+    artifact: Artifact,
+    initial: DenseVectors,
+    new: Features | None,
+    names: Mapping[Any, str] | None = None,
 ) -> tuple[Growth, DenseVectors, Features, FeatureMap]:
     """Return pairs, vectors, features and map from which a model with features continues.
 
-    Items of `new` that are in no pair are added. New items with features begin where these place them.
+    Items of `new` that are in no pair are added, with these names. New items with features begin where they place them.
     """
     learned, config = artifact.feature_map, artifact.config
     if artifact.features is None or learned is None:
@@ -122,7 +127,7 @@ def continue_features(
     data, features = growth.data, artifact.features
     if new is not None:
         strange = np.flatnonzero((data.item_ids.find(new.item_ids) < 0) & new.known)
-        data = extend_items(data, [new.item_ids[int(at)] for at in strange], None)
+        data = extend_items(data, [new.item_ids[int(at)] for at in strange], names)
     features = merge_features(features, new or features, data.item_ids)
     n_known, n_initial = artifact.vectors.n_items, initial.n_items
     at_features = features.known & ((np.arange(data.n_items) >= n_known) | (data.users_per_item == 0))  # (I,)

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from spherec import Features, read_features
+from spherec.data.ids import IdMap
 from spherec.errors import ArgumentError, DataError
 
 ROWS = {
@@ -164,6 +165,20 @@ def test_joined_features_are_split_to_read_each_file(write, tmp_path):
     assert same(read_features(path, like=first), words)
     with pytest.raises(ArgumentError, match=r"like must be Features of one source.*features\.split\(\)"):
         read_features(path, like=both)
+    assert same(read_features(tmp_path / "both.npz", like=both), both)
+    with pytest.raises(DataError, match=r"both\.npz has features of another transformation"):
+        read_features(tmp_path / "both.npz", like=words)
+    with pytest.raises(ArgumentError, match="like must be Features, got 7"):
+        read_features(path, like=7)
+
+
+def test_ids_are_written_as_those_of_the_data():
+    features = Features.from_matrix(np.eye(3))
+    texts = features.spell_ids(IdMap(["0", "x"]))
+    assert list(texts.item_ids) == ["0", "1", "2"]
+    assert list(texts.spell_ids(IdMap([7, 8])).item_ids) == [0, 1, 2]
+    assert list(features.spell_ids(IdMap([1, "x"])).item_ids) == [0, 1, 2]  # of both types: as they are
+    assert np.array_equal(texts.matrix, features.matrix)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,18 @@ def test_only_large_products_are_rounded_and_only_where_the_processor_gains(monk
     assert factors.choose_factors(1 << 30) == (torch.bfloat16 if has else torch.float32)
 
 
+@pytest.mark.parametrize("features", [{}, {"avx512f": True}, {"avx512bf16": False}, RuntimeError("no information")])
+def test_other_processors_keep_float32(monkeypatch, features):
+    def find():
+        if isinstance(features, RuntimeError):
+            raise features
+        return features
+
+    monkeypatch.setattr(factors, "get_host_cpu_features", find)
+    monkeypatch.setattr(factors, "_has_bfloat16", factors._has_bfloat16.__wrapped__)  # not what is remembered
+    assert factors.choose_factors(1 << 30) == torch.float32
+
+
 @pytest.mark.parametrize("reach", [False, True])
 def test_the_gradient_of_softmin_is_near_that_of_float32(rounds, reach):
     random = torch.Generator().manual_seed(0)

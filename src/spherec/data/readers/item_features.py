@@ -80,11 +80,18 @@ def read_features(
     """
     if format not in get_args(FeatureFormat):
         raise ArgumentError(f"format must be one of {', '.join(get_args(FeatureFormat))}, got {quote(format)}")
-    if like is not None and (not isinstance(like, Features) or len(like.transformation.sources) != 1):
-        raise ArgumentError("like must be Features of one source; of joined ones give a part: features.split()[0]")
+    if not isinstance(like, Features | None):
+        raise ArgumentError(f"like must be Features, got {quote(like)}; make them with read_features")
     path = Path(path)
     if format == "auto" and is_archive(path):
-        return Features.load(path, max_unpacked=max_unpacked)
+        features = Features.load(path, max_unpacked=max_unpacked)
+        if like is not None and not features.transformation.is_same(like.transformation):
+            raise DataError(
+                f"{path} has features of another transformation; give the table itself, or what transform(…) returned"
+            )
+        return features
+    if like is not None and len(like.transformation.sources) != 1:
+        raise ArgumentError("like must be Features of one source; of joined ones give a part: features.split()[0]")
     refuse_without_polars()
     reading = Reading(
         header=tuple(header) if header else None, separator=separator, encoding=encoding, max_unpacked=max_unpacked

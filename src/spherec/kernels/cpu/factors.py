@@ -20,5 +20,8 @@ def choose_factors(multiplications: int) -> torch.dtype:
 @cache
 def _has_bfloat16() -> bool:
     """Tell whether the processor has the instructions, and torch the library that uses them."""
-    has_library = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return bool(has_library and get_host_cpu_features().get("avx512bf16"))
+    try:
+        has_instructions = get_host_cpu_features().get("avx512bf16", False)
+    except RuntimeError:  # LLVM does not know this kind of system
+        return False
+    return bool(has_instructions and torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
