@@ -47,6 +47,7 @@ _LONG_TEXT = 3  # words; texts with more of them on average are text, others cat
 _MOST_WORDS = 1 << 17  # of a column; the most frequent stay. V then takes 160 MB with 300 dimensions
 _MORE_DIRECTIONS = 16  # than wanted are followed, for accuracy
 _ITERATIONS = 5
+_ROUNDING = 1e-5  # by which a vector may seem longer than it is
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,13 @@ class FittedColumn(Protocol):
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """Numbers, scaled to mean 0 and variance 1."""
+    """Numbers, scaled to mean 0 and variance 1. Those of other items are cut to the range of the first."""
 
     name: str
     mean: float
     deviation: float
+    lowest: float = -np.inf
+    highest: float = np.inf
     kind: ClassVar[str] = "number"
     size: ClassVar[int] = 1
 
@@ -121,31 +124,38 @@ class NumberColumn:
             mean, deviation = float(values.mean()), float(values.std())
         if not np.isfinite([mean, deviation]).all():
             raise DataError(f"column {quote(name)} has numbers too large to be scaled; divide them first")
-        return cls(name, mean, deviation) if deviation > 1e-9 * abs(mean) else None
+        is_varied = deviation > 1e-9 * abs(mean)
+        return cls(name, mean, deviation, float(values.min()), float(values.max())) if is_varied else None
 
     def encode(self, cells: NDArray[Any]) -> Encoded:
         """Return cells as numbers."""
         values = _to_numbers(self.name, cells)  # (n,)
         known = ~np.isnan(values)
+        inside = np.clip(values, self.lowest, self.highest)
         with np.errstate(over="ignore"):
-            scaled = ((np.where(known, values, self.mean) - self.mean) / self.deviation).astype(np.float32)
-        if not np.isfinite(scaled).all():
+            scaled = ((np.where(known, inside, self.mean) - self.mean) / self.deviation).astype(np.float32)
+        if not np.isfinite(scaled).all():  # of a column without a range
             row = int((~np.isfinite(scaled)).argmax())
             raise DataError(
                 f"column {quote(self.name)}, row {row}: {values[row]:g} is too far from the others; mend it"
             )
-        return Encoded(scaled[:, None], known, _count(f"{self.name}: missing", ~known))
+        beyond = _count(f"{self.name}: cut to {self.lowest:g} … {self.highest:g}", known & (inside != values))
+        return Encoded(scaled[:, None], known, _count(f"{self.name}: missing", ~known), beyond)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the fitted state."""
-        return {"name": self.name, "mean": self.mean, "deviation": self.deviation}, {}
+        bounds = {"lowest": self.lowest, "highest": self.highest} if np.isfinite(self.highest) else {}
+        return {"name": self.name, "mean": self.mean, "deviation": self.deviation, **bounds}, {}
 
     @classmethod
     def from_state(cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "NumberColumn":  # noqa: ARG003
         """Return the column that `to_state` described."""
-        column = cls(str(fields["name"]), float(fields["mean"]), float(fields["deviation"]))
+        bounds = {name: float(fields[name]) for name in ("lowest", "highest") if name in fields}
+        column = cls(str(fields["name"]), float(fields["mean"]), float(fields["deviation"]), **bounds)
         if not np.isfinite([column.mean, column.deviation]).all() or column.deviation <= 0:
             raise ValueError("mean and deviation do not fit")
+        if not column.lowest <= column.mean <= column.highest:
+            raise ValueError("lowest and highest do not fit")
         return column
 
 
@@ -335,12 +345,17 @@ class CountsColumn(_BagColumn):
 
 @dataclass(frozen=True)
 class VectorColumn:
-    """Vectors such as embeddings of texts or images, all divided by one number."""
+    """Vectors such as embeddings of texts or images, all divided by one number.
+
+    Those of other items that are longer than the first are shortened.
+    """
 
     name: str
     size: int
     scale: float
     "Root of the mean squared length."
+    longest: float = np.inf
+    "Length of the longest vector, divided by the scale."
     kind: ClassVar[str] = "vector"
 
     @classmethod
@@ -352,7 +367,7 @@ class VectorColumn:
         scale = float(np.sqrt(squares.mean())) if known.any() else 0.0
         if not scale <= np.finfo(np.float32).max:
             raise DataError(f"the vectors of {quote(name)} are too long to be scaled; divide them first")
-        return cls(name, vectors.shape[1], scale) if scale > 0 else None
+        return cls(name, vectors.shape[1], scale, float(np.sqrt(squares.max())) / scale) if scale > 0 else None
 
     def encode(self, cells: NDArray[Any]) -> Encoded:
         """Return cells as numbers."""
@@ -362,18 +377,24 @@ class VectorColumn:
         if not np.isfinite(numbers).all():
             row = int((~np.isfinite(numbers)).any(1).argmax())
             raise DataError(f"{quote(self.name)}, row {row}: the vector is far longer than the others; mend it")
-        return Encoded(numbers, known, _count(f"{self.name}: missing", ~known))
+        lengths = np.sqrt(np.einsum("nd,nd->n", numbers, numbers, dtype=np.float64))  # (n,)
+        is_longer = lengths > self.longest * (1 + _ROUNDING)  # (n,)
+        numbers[is_longer] *= (self.longest / lengths[is_longer])[:, None]
+        longer = _count(f"{self.name}: shortened to the longest of the first vectors", is_longer)
+        return Encoded(numbers, known, _count(f"{self.name}: missing", ~known), longer)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the fitted state."""
-        return {"name": self.name, "size": self.size, "scale": self.scale}, {}
+        bound = {"longest": self.longest} if np.isfinite(self.longest) else {}
+        return {"name": self.name, "size": self.size, "scale": self.scale, **bound}, {}
 
     @classmethod
     def from_state(cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "VectorColumn":  # noqa: ARG003
         """Return the column that `to_state` described."""
-        column = cls(str(fields["name"]), int(fields["size"]), float(fields["scale"]))
-        if column.size < 1 or not np.isfinite(column.scale) or column.scale <= 0:
-            raise ValueError("size and scale do not fit")
+        bound = {"longest": float(fields["longest"])} if "longest" in fields else {}
+        column = cls(str(fields["name"]), int(fields["size"]), float(fields["scale"]), **bound)
+        if column.size < 1 or not np.isfinite(column.scale) or column.scale <= 0 or not column.longest > 0:
+            raise ValueError("size, scale and longest do not fit")
         return column
 
 
