@@ -179,6 +179,12 @@ def _join_torchrun(backend: str) -> None:
         # After a restart the store may be the same, with the addresses of processes that are gone.
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT")
         store = distributed.PrefixStore(f"start {attempt}", store)  # type: ignore[attr-defined]
+        first = store.compare_set("backend", "", backend).decode()
+        if first != backend:
+            raise ArgumentError(
+                f"this process would talk with {backend}, and another one with {first}; see that all machines find "
+                "their GPUs, or give all processes the device 'cpu'"
+            )
         distributed.init_process_group(
             backend, store=store, rank=rank, world_size=size, timeout=_LONGEST_WAITS[backend]
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import spherec
 from spherec.data.partitions import save_partitions
@@ -100,9 +101,10 @@ def test_a_lost_process_ends_the_run_with_one_sentence_and_a_restart_resumes(fol
     assert sorted(path.name for path in folder.iterdir()) == ["data.npz", "m.spherec", "whole.spherec"]
 
 
-@pytest.mark.parametrize(
-    ("device", "processes"), [("cpu", (2, 1)), pytest.param("cuda", (1, 1), marks=pytest.mark.gpu)]
-)
+NEEDS_GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+
+
+@pytest.mark.parametrize(("device", "processes"), [("cpu", (2, 1)), pytest.param("cuda", (1, 1), marks=NEEDS_GPU)])
 def test_several_machines_train_one_model_and_end_when_one_is_lost(folder, device, processes):
     def start_both(*words):
         port = find_port()

@@ -25,7 +25,7 @@ from spherec import process_group
 from spherec.artifact import Artifact
 from spherec.data import shards
 from spherec.data.partitions import PartitionedInteractions
-from spherec.errors import DataError, LostProcessError
+from spherec.errors import ArgumentError, DataError, LostProcessError, TrainingError
 from spherec.losses import Softmin
 from spherec.recommender import CML
 from spherec.sampling import Hard, Popularity, TwoStage, Uniform
@@ -150,6 +150,56 @@ def lose_one(settings, folder, at, rank, **options):
         return {"said": None}
 
 
+def run_unlike(settings, folder, name, **options):
+    """Train with something else in each process; return what they are told."""
+    rank = distributed.get_rank()
+    unlike = {
+        "seed": {"seed": rank},
+        "data": {"data": interactions(random_rows(60, 90, 0.1, seed=rank))},
+        "resume": {"checkpoint": f"c{rank}", "resume": rank == 1},
+    }
+    try:
+        run(settings, folder, **(options | unlike[name]))
+    except ArgumentError as error:
+        return {"said": str(error)}
+
+
+def count_checkpoints(settings, folder, late=None, **options):
+    """Train; return how often checkpoints were written. The clock of process `late` never says that it is time."""
+    saves, commit = [], checkpoint_set.CheckpointSet._commit
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoint_set.CheckpointSet, "_commit", lambda *given: (saves.append(1), commit(*given))[1])
+        if distributed.get_rank() == late:
+            patch.setattr(trainer.Timer, "is_due", lambda _: False)
+        run(settings, folder, **options)
+    return {"saves": len(saves) - 1}  # the last is written at the end
+
+
+def lack_memory(function):
+    def fail(*_):
+        raise MemoryError
+
+    def call(*given):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(torch, "empty", fail)
+            return function(*given)
+
+    return call
+
+
+def gather_too_much(settings, folder, at=None, **options):
+    """Train where the memory of process 0 is too small for all vectors; return what each process is told."""
+    with pytest.MonkeyPatch.context() as patch:
+        if at is not None and distributed.get_rank() == 0:
+            watch(patch, at_step(at, lambda: os.kill(os.getpid(), signal.SIGTERM)))
+        if distributed.get_rank() == 0:
+            patch.setattr(trainer, "gather_vectors", lack_memory(trainer.gather_vectors))
+        try:
+            run(settings, folder, **options)
+        except TrainingError as error:
+            return {"said": str(error), "notes": error.__notes__}
+
+
 def fail_to_write(settings, folder, rank, **options):
     """Train with a disk that is full for one process from the second checkpoint on."""
     calls, whole = [0], checkpoint_set.CheckpointSet._write
@@ -186,6 +236,7 @@ def count_bytes(settings, folder, users=60, items=90, **options):
 
 
 TASKS = {task.__name__: task for task in (run, fit, fit_in_shards, stop_in_one, lose_one, fail_to_write, count_bytes)}
+TASKS |= {task.__name__: task for task in (run_unlike, count_checkpoints, gather_too_much)}
 
 
 def work(rank, n, task, folder, options):

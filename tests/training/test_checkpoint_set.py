@@ -1,6 +1,6 @@
 """Files of a checkpoint of several processes."""
 
-from spherec.training.checkpoint_set import remove_checkpoint
+from spherec.training.checkpoint import remove_checkpoint
 
 
 def test_all_parts_are_removed_also_those_that_were_being_written(tmp_path):

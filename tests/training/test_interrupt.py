@@ -96,27 +96,22 @@ def test_other_signals_end_the_run_like_ctrl_c(number, monkeypatch):
     assert signal.getsignal(number) is signal.SIG_DFL
 
 
-def test_a_second_sigterm_ends_the_process_at_once(monkeypatch):
-    watch(monkeypatch, at_step(3, lambda: (signal.raise_signal(signal.SIGTERM), signal.raise_signal(signal.SIGTERM))))
-    with pytest.raises(SystemExit) as ended:
-        trained()
-    assert ended.value.code == 143
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-
-
-def test_the_signals_of_a_terminal_that_closes_are_one(monkeypatch):
+@ENDS
+def test_a_signal_that_comes_twice_at_once_is_one_and_a_later_one_ends_the_process(number, monkeypatch):
     now = [0.0]
     monkeypatch.setattr("spherec.training.trainer.time.monotonic", lambda: now[0])
 
-    def hang_up():
-        signal.raise_signal(signal.SIGHUP)
+    def send():
+        signal.raise_signal(number)
 
     with monkeypatch.context() as patch:
-        watch(patch, at_step(3, lambda: (hang_up(), hang_up())))
+        watch(patch, at_step(3, lambda: (send(), send())))
         assert trained().ended == "interrupted"
-    watch(monkeypatch, at_step(3, lambda: (hang_up(), now.insert(0, 5.0), hang_up())))
-    with pytest.raises(SystemExit):
+    watch(monkeypatch, at_step(3, lambda: (send(), now.insert(0, 5.0), send())))
+    with pytest.raises(SystemExit) as ended:
         trained()
+    assert ended.value.code == 128 + number
+    assert signal.getsignal(number) is signal.SIG_DFL
 
 
 @ENDS

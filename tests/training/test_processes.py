@@ -13,11 +13,11 @@ import spherec
 from spherec import process_group, rng
 from spherec.data.partitions import PartitionedInteractions, save_partitions
 from spherec.embedding.sharded import Share, count_held, interleave
-from spherec.errors import ArgumentError, DataError, LostProcessError
+from spherec.errors import ArgumentError, CheckpointWarning, DataError, LostProcessError
 from spherec.geometry import DenseVectors
 from spherec.process_group import ShareGenerator, join_group
 from spherec.sampling import TwoStage, Uniform
-from spherec.training import Training, sharded, trainer
+from spherec.training import Training, checkpoint_set, sharded, trainer
 from spherec.training.checkpoint import Standing
 from spherec.training.checkpoint_set import CheckpointSet
 from spherec.training.sharded import PartitionedBatches, draw_held, hold_vectors, take_share
@@ -99,6 +99,32 @@ def test_a_checkpoint_of_a_process_alone_is_not_one_of_a_group(crew, tmp_path):
     crew("run", 2, settings="uniform", epochs=1, checkpoint="c")
     with pytest.raises(ValueError, match="is the checkpoint of a run under torchrun; continue it under torchrun"):
         plain("two-stage", epochs=2, checkpoint=tmp_path / "c", resume=True)
+
+
+@pytest.mark.parametrize("name", ["seed", "data", "resume"])
+def test_processes_that_were_not_started_alike_are_refused(crew, name):
+    for one in crew("run_unlike", 2, name=name, settings="uniform"):
+        assert one["said"].startswith(f"the 2 processes were not started alike: {name} are not the same")
+
+
+def test_one_clock_decides_when_to_write_checkpoints(crew):
+    first, second = crew("count_checkpoints", 2, settings="uniform", checkpoint="c", checkpoint_seconds=0)
+    assert first["saves"] == second["saves"] > 0
+    first, second = crew("count_checkpoints", 2, late=0, settings="uniform", checkpoint="c", checkpoint_seconds=0)
+    assert first["saves"] == second["saves"] == 0
+
+
+@pytest.mark.parametrize("ended", ["at its end", "interrupted"])
+def test_a_model_that_process_0_cannot_hold_leaves_the_checkpoint(crew, tmp_path, ended):
+    options = {"settings": "softmin", "checkpoint": "c", "validated": True}
+    at = 47 if ended == "interrupted" else None
+    first, _ = crew("gather_too_much", 2, at=at, **options)
+    assert "no memory for the whole model; write it in shards" in first["said"]
+    assert first["notes"] == [
+        f"{tmp_path / 'c'} holds the whole run; resume it to save its model without more training"
+    ]
+    whole, resumed = crew("run", 1, **(options | {"checkpoint": "d"}))[0], crew("run", 2, resume=True, **options)[0]
+    assert difference(whole, resumed) <= ROUNDING
 
 
 def test_a_lost_process_ends_the_others_with_one_sentence(crew):
@@ -410,16 +436,42 @@ def test_a_part_under_the_name_of_another_is_refused(tmp_path):
     parts = [tmp_path / f"c.{saved.number}.{rank}-of-2" for rank in range(2)]
     parts[1].write_bytes(parts[0].read_bytes())
     with pytest.raises(DataError, match=r"1-of-2 is another part than its name says"):
+        saved.files[1].load(saved.runs[1])
+
+
+def test_a_process_reads_no_part_without_rows_of_its_own(tmp_path):
+    saved = TwoParts(tmp_path / "c")
+    saved.save(0, 1)
+    (tmp_path / f"c.{saved.number}.0-of-2").unlink()
+    assert saved.files[1].load(saved.runs[1]).pairs == 0
+    with pytest.raises(DataError, match=r"0-of-2: there is no such file"):
         saved.files[0].load(saved.runs[0])
 
 
-def test_processes_wait_for_hours_while_one_writes(monkeypatch):
-    given = {}
-    monkeypatch.setattr(distributed, "rendezvous", lambda _: iter([(distributed.HashStore(), 0, 1)]))
+def test_parts_stay_where_the_file_that_names_them_may_be_on_disk(tmp_path, monkeypatch):
+    saved = TwoParts(tmp_path / "c")
+    write = checkpoint_set.write_archive
+
+    def fail(*given, **options):
+        write(*given, **options)
+        raise DataError("the disk does not answer")
+
+    monkeypatch.setattr(checkpoint_set, "write_archive", fail)
+    saved.runs[0].share.group.agree = lambda *flags: flags
+    with pytest.warns(CheckpointWarning, match="does not answer"):
+        assert not saved.files[0].try_save(saved.runs[0], Standing(), "")
+    assert sorted(saved.content()) == ["c", f"c.{saved.number}.0-of-2"]
+
+
+@pytest.mark.parametrize("backend", ["gloo", "nccl"])
+def test_processes_wait_for_hours_while_one_writes_and_have_one_backend(monkeypatch, backend):
+    given, store = {}, distributed.HashStore()
+    monkeypatch.setattr(distributed, "rendezvous", lambda _: iter([(store, 0, 1)]))
     monkeypatch.setattr(distributed, "init_process_group", lambda *_, **options: given.update(options))
-    for backend in ("gloo", "nccl"):
-        process_group._join_torchrun(backend)
-        assert given["timeout"] >= timedelta(hours=6)
+    process_group._join_torchrun(backend)
+    assert given["timeout"] >= timedelta(hours=6)
+    with pytest.raises(ArgumentError, match=f"would talk with other, and another one with {backend}"):
+        process_group._join_torchrun("other")
 
 
 @pytest.mark.parametrize("name", sorted(set(SAMPLERS) - {"two-stage frozen"}))

@@ -116,8 +116,7 @@ def train_command(
     """
     from spherec.process_group import is_first_process, is_restarted, is_started_by_torchrun
     from spherec.recommender import CML
-    from spherec.training.checkpoint import count_epochs
-    from spherec.training.checkpoint_set import remove_checkpoint
+    from spherec.training.checkpoint import count_epochs, remove_checkpoint
     from spherec.training.presets import PRESETS
     from spherec.training.trainer import interruptible
 

@@ -119,16 +119,17 @@ def read_shards(
 def _read_some(
     path: Path, shards: Sequence[ShardFile], counts: tuple[int, int], users: Portion, items: Portion
 ) -> Iterator["_Holding"]:
-    """Yield the first shard, which tells the types, and all others that hold some of the portions."""
+    """Yield the shards that hold some of the portions; the first shard, which tells the types, if there is none."""
     n_users, n_items = counts
-    for rank, shard in enumerate(shards):
-        portion = rank, len(shards)
-        held_items, held_users = numbers_of(portion, 0, n_items), numbers_of(portion, n_items, n_items + n_users)
-        if _intersect(held_items, items) or _intersect(held_users, users) or not rank:
-            rows = _read_shard(path, shard, portion)
-            if len(rows["item_vectors"]) != len(held_items) or len(rows["indptr"]) != len(held_users) + 1:
-                raise ValueError(f"its shard {shard.file} has another number of rows")
-            yield _Holding(rows, held_items, held_users)
+    n = len(shards)
+    held = [(numbers_of((rank, n), 0, n_items), numbers_of((rank, n), n_items, n_items + n_users)) for rank in range(n)]
+    filled = [rank for rank in range(n) if _intersect(held[rank][0], items) or _intersect(held[rank][1], users)]
+    for rank in filled or [0]:
+        shard, (held_items, held_users) = shards[rank], held[rank]
+        rows = _read_shard(path, shard, (rank, n))
+        if len(rows["item_vectors"]) != len(held_items) or len(rows["indptr"]) != len(held_users) + 1:
+            raise ValueError(f"its shard {shard.file} has another number of rows")
+        yield _Holding(rows, held_items, held_users)
 
 
 def take_rows(rows: Rows, users: Portion, items: Portion) -> Rows:

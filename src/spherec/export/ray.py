@@ -1,8 +1,6 @@
 """Lists for everybody on Ray Data: a callable class for `map_batches`, of which each worker makes one.
 
-users = ray.data.read_parquet("users/")
-lists = users.map_batches(Lists, fn_constructor_args=["/shared/books.spherec"], batch_size=1024, concurrency=8)
-lists.write_parquet("lists/")
+`docs/scaling.md` has the whole call, with the number of workers and what each may take.
 """
 
 from collections.abc import Iterator, Mapping

@@ -6,9 +6,11 @@ vectors as one without.
 """
 
 import json
+import re
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
+from glob import escape
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,7 @@ from spherec.training.step import Run
 
 FORMAT = "spherec-checkpoint"
 VERSION = 2
+_PART = re.compile(r"\.\d+\.\d+-of-\d+(\.\w{8}\.part)?")  # the end of a part's name; or of one that was being written
 
 
 @dataclass
@@ -68,9 +71,30 @@ class CheckpointFile:
         self._pairs = pairs  # E
         self._problem: str | None = None
 
-    def save(self, run: Run, standing: Standing) -> None:
-        """Write the run as it is now in place of what was written before."""
-        self._write(self.path, run, standing)
+    def try_save(self, run: Run, standing: Standing, remedy: str) -> bool:
+        """Write the run in place of what was written before, and return whether it worked.
+
+        Warn if it did not, once for each new problem.
+        """
+        is_saved, problem = self._commit(run, standing)
+        if problem is not None and problem != self._problem:
+            text = f"no checkpoint in epoch {len(standing.history.epochs) + 1}: {problem}; {remedy}"
+            warnings.warn(CheckpointWarning(text), stacklevel=3)
+        self._problem = problem
+        return is_saved
+
+    def _commit(self, run: Run, standing: Standing) -> tuple[bool, str | None]:
+        """Write the run; return whether it worked, and what went wrong in this process."""
+        problem = self._try_write(self.path, run, standing)
+        return problem is None, problem
+
+    def _try_write(self, path: Path, run: Run, standing: Standing, **facts: int) -> str | None:
+        """Write an archive, and return what went wrong."""
+        try:
+            self._write(path, run, standing, **facts)
+        except (DataError, MemoryError) as error:
+            return str(error) or "memory is short"
+        return None
 
     def _write(self, path: Path, run: Run, standing: Standing, **facts: int) -> None:
         """Write an archive, with `facts` in its manifest."""
@@ -121,24 +145,9 @@ class CheckpointFile:
                 "train with the same settings and data, or start anew"
             )
 
-    def try_save(self, run: Run, standing: Standing, remedy: str) -> bool:
-        """Write the run, and return whether it worked; warn if it did not, once for each new problem."""
-        try:
-            self.save(run, standing)
-        except (DataError, MemoryError) as error:
-            problem = str(error) or "memory is short"
-            if problem != self._problem:
-                text = f"no checkpoint in epoch {len(standing.history.epochs) + 1}: {problem}; {remedy}"
-                warnings.warn(CheckpointWarning(text), stacklevel=3)
-            self._problem = problem
-            return False
-        self._problem = None
-        return True
-
     def remove(self) -> None:
-        """Remove the file, if there is one."""
-        with suppress(OSError):
-            self.path.unlink(missing_ok=True)
+        """Remove what was written, if there is anything."""
+        remove_checkpoint(self.path)
 
     def load(self, run: Run) -> Standing:
         """Put the run into the state of the file, and return its position."""
@@ -149,6 +158,26 @@ class CheckpointFile:
                 raise
             missing = f"{error.args[0]} is missing" if isinstance(error, KeyError) and error.args else error
             raise DataError(f"{self.path} is damaged ({shorten(str(missing))}); start anew") from None
+
+
+def remove_checkpoint(path: Path) -> None:
+    """Remove the checkpoint of a run of one process or several, if there is one."""
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+    remove_parts(path)
+
+
+def remove_parts(path: Path, keep: str | None = None) -> None:
+    """Remove the parts of all sets of a checkpoint, except those whose names continue with `keep`.
+
+    Those that a killed process left half-written are hidden files.
+    """
+    for begin in (path.name, f".{path.name}"):
+        for part in path.parent.glob(f"{escape(begin)}.*.*-of-*"):
+            end = part.name.removeprefix(begin)
+            if _PART.fullmatch(end) and (keep is None or not end.startswith(keep)):
+                with suppress(OSError):
+                    part.unlink()
 
 
 def count_epochs(path: str | PathLike[str]) -> int:

@@ -6,10 +6,9 @@ and removes the parts of the one before. So there is a whole set at every moment
 from it: each reads the rows that it holds from all parts.
 """
 
-import re
 import secrets
-import warnings
 from contextlib import suppress
+from math import gcd
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,11 @@ from numpy.typing import NDArray
 from spherec.data.archive import read_archive, write_archive
 from spherec.embedding import Share
 from spherec.embedding.sharded import count_held
-from spherec.errors import CheckpointWarning, DataError
+from spherec.errors import DataError
 from spherec.process_group import ProcessGroup
-from spherec.training.checkpoint import FORMAT, VERSION, CheckpointFile, Standing
+from spherec.training.checkpoint import FORMAT, VERSION, CheckpointFile, Standing, remove_parts
 from spherec.training.step import Run
 
-_PART = re.compile(r"\.\d+\.\d+-of-\d+(\.\w{8}\.part)?")  # the end of a part's name; or of one that was being written
 _OF_ROWS = ("table", "mean", "square", "last")  # arrays with P entries for each number that a process holds
 
 
@@ -36,39 +34,26 @@ class CheckpointSet(CheckpointFile):
     def __init__(self, path: str | PathLike[str], identity: dict[str, Any], pairs: int) -> None:
         super().__init__(path, {**identity, "processes": "one or more under torchrun"}, pairs)
 
-    def try_save(self, run: Run, standing: Standing, remedy: str) -> bool:
-        """Write the run, and return whether it worked in all processes; warn where it did not."""
+    def _commit(self, run: Run, standing: Standing) -> tuple[bool, str | None]:
+        """Write the part of this process and, in process 0, the file that names them.
+
+        Return whether it worked in all processes, and what went wrong in this one.
+        """
         group = _share_of(run).group
-        problem = None
         facts = {"set": _draw_number(group), "parts": group.size}
         part = self._part(facts["set"], group.rank, group.size)
-        try:
-            self._write(part, run, standing, rank=group.rank, **facts)
-        except (DataError, MemoryError) as error:
-            problem = str(error) or "memory is short"
-        is_lost = group.agree(problem is not None)[0]
-        if not is_lost:
-            try:
-                if group.rank == 0:
-                    manifest = {**self._describe(standing), **facts}
-                    write_archive(self.path, {}, manifest, compress=False, mode=0o600)
-            except (DataError, MemoryError) as error:
-                problem = str(error) or "memory is short"
-            is_lost = group.agree(problem is not None)[0]
-        if problem is not None and problem != self._problem:
-            text = f"no checkpoint in epoch {len(standing.history.epochs) + 1}: {problem}; {remedy}"
-            warnings.warn(CheckpointWarning(text), stacklevel=3)
-        self._problem = problem
-        if is_lost:
+        problem = self._try_write(part, run, standing, rank=group.rank, **facts)
+        if group.agree(problem is not None)[0]:
             with suppress(OSError):
                 part.unlink(missing_ok=True)
-        elif group.rank == 0:
-            _remove_parts(self.path, keep=f".{facts['set']}.")
-        return not is_lost
-
-    def remove(self) -> None:
-        """Remove the files, if there are any."""
-        remove_checkpoint(self.path)
+            return False, problem
+        if group.rank == 0:
+            try:
+                write_archive(self.path, {}, {**self._describe(standing), **facts}, compress=False, mode=0o600)
+                remove_parts(self.path, keep=f".{facts['set']}.")
+            except (DataError, MemoryError) as error:  # it may be on disk nevertheless: the parts stay
+                problem = str(error) or "memory is short"
+        return not group.agree(problem is not None)[0], problem
 
     def _part(self, number: int, rank: int, n: int) -> Path:
         return self.path.with_name(f"{self.path.name}.{number}.{rank}-of-{n}")
@@ -79,25 +64,29 @@ class CheckpointSet(CheckpointFile):
         _, manifest = read_archive(self.path, FORMAT, VERSION, remedy="start anew")
         self._refuse_other(self.path, manifest)
         n, number = int(manifest["parts"]), int(manifest["set"])
+        own_rank, size = share.group.rank, share.group.size
+        is_resized = n != size
         arrays: dict[str, NDArray[Any]] = {}
-        sums = []
+        sums = np.zeros(0)
         for rank in range(n):
+            # Rows of a part and of this process have numbers in common if these leave the same remainders.
+            has_rows = (rank - own_rank) % gcd(n, size) == 0
+            if not has_rows and not (is_resized and own_rank == 0):  # process 0 takes the sums of all
+                continue
             path = self._part(number, rank, n)
             part, described = read_archive(path, FORMAT, VERSION, remedy="start anew")
             self._refuse_other(path, described)
             if [described[name] for name in ("set", "rank", "parts")] != [number, rank, n]:
                 raise DataError(f"{path} is another part than its name says; put the right one there, or start anew")
-            sums.append(part["sums"])
-            items = count_held(run.n_items, rank, n)
+            sums = part["sums"] + (sums if len(sums) else 0)
             if "best_users" in part:  # items before users, as in the table
                 part["best"] = np.concatenate((part.pop("best_items"), part.pop("best_users")))
             for name, array in part.items():
                 if name in _OF_ROWS or name in ("best", "best_reach"):
-                    total = held.n_items if name == "best_reach" else len(held.embedding)
-                    own = items if name == "best_reach" else count_held(len(run.embedding), rank, n)
-                    if not own:  # there are fewer rows than processes
-                        continue
-                    grouped = array.reshape(own, -1, *array.shape[1:])
+                    of_items = name == "best_reach"
+                    total = held.n_items if of_items else len(held.embedding)
+                    count = count_held(run.n_items if of_items else len(run.embedding), rank, n)
+                    grouped = array.reshape(count, -1 if count else 1, *array.shape[1:])
                     whole = arrays.setdefault(name, np.empty((total, *grouped.shape[1:]), array.dtype))
                     _deal(grouped, whole, (rank, n), share)
                 else:
@@ -110,29 +99,8 @@ class CheckpointSet(CheckpointFile):
         for name in _OF_ROWS:
             arrays[name] = arrays[name].reshape(-1, *arrays[name].shape[2:])
         # Sums are of one process. In another number of processes, the first takes those of all.
-        rank = share.group.rank
-        arrays["sums"] = sums[rank] if n == share.group.size else np.sum(sums, 0) * (rank == 0)
+        arrays["sums"] = sums * 0 if is_resized and own_rank else sums
         return arrays, manifest
-
-
-def remove_checkpoint(path: Path) -> None:
-    """Remove the checkpoint of a run of one process or several, if there is one."""
-    with suppress(OSError):
-        path.unlink(missing_ok=True)
-    _remove_parts(path)
-
-
-def _remove_parts(path: Path, keep: str | None = None) -> None:
-    """Remove the parts of all sets of a checkpoint, except those whose names continue with `keep`.
-
-    Those that a killed process left half-written are hidden files.
-    """
-    for begin in (path.name, f".{path.name}"):
-        for part in path.parent.glob(f"{_escape(begin)}.*.*-of-*"):
-            end = part.name.removeprefix(begin)
-            if _PART.fullmatch(end) and (keep is None or not end.startswith(keep)):
-                with suppress(OSError):
-                    part.unlink()
 
 
 def _deal(rows: NDArray[Any], whole: NDArray[Any], holder: tuple[int, int], share: Share) -> None:
@@ -152,8 +120,3 @@ def _draw_number(group: ProcessGroup) -> int:
     """Return a random number, the same in all processes."""
     drawn = secrets.randbits(32) if group.rank == 0 else 0
     return int(group.add_up(torch.tensor(drawn, device=group.device)))
-
-
-def _escape(name: str) -> str:
-    """Return the name as a pattern of `glob` that matches it alone."""
-    return "".join(f"[{one}]" if one in "*?[" else one for one in name)

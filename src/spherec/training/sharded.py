@@ -1,6 +1,7 @@
 """A run of several processes: which pairs each learns from, which vectors it holds, and how they come together."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import accumulate
 
 import numpy as np
@@ -12,6 +13,7 @@ from spherec.data.interactions import Interactions
 from spherec.data.partitions import HeldInteractions
 from spherec.embedding import Share
 from spherec.embedding.sharded import interleave
+from spherec.errors import FailedProcessError, NotEnoughMemoryError
 from spherec.geometry import DenseVectors, unit
 from spherec.process_group import ProcessGroup, ShareGenerator
 from spherec.training.config import Training
@@ -138,29 +140,37 @@ def draw_held(data: Interactions, config: Training, share: Share) -> DenseVector
 
 
 def gather_vectors(held: DenseVectors, data: Interactions, share: Share) -> DenseVectors:
-    """Return all vectors in process 0; in the others, those that they hold."""
-    reach = held.item_reach
-    users = _gather(held.user_table, data.n_items, data.n_items + data.n_users, share)
-    items = _gather(held.item_table, 0, data.n_items, share)
-    item_reach = None if reach is None else _gather(reach, 0, data.n_items, share)
-    if share.group.rank:
-        return held
-    return DenseVectors(users, items, held.constraint, item_reach, held.mainstream)
-
-
-def _gather(rows: Tensor, first: int, past: int, share: Share) -> Tensor:
-    """Return the rows (past − first, …) of the numbers from `first` on in process 0, none in the others."""
-    group = share.group
+    """Return all vectors in process 0, in its main memory; in the others, those that they hold."""
+    group, n_items = share.group, data.n_items
     if group.size == 1:
-        return rows
-    whole = rows.new_empty(0 if group.rank else past - first, *rows.shape[1:])
+        return held
+    tables = {"users": (held.user_table, n_items, data.n_users), "items": (held.item_table, 0, n_items)}
+    if held.item_reach is not None:
+        tables["reach"] = held.item_reach, 0, n_items
+    wholes = None
+    with suppress(MemoryError, RuntimeError):  # how torch says that memory is short
+        wholes = {
+            name: torch.empty(0 if group.rank else count, *rows.shape[1:]) for name, (rows, _, count) in tables.items()
+        }
+    if group.agree(wholes is None)[0] or wholes is None:
+        raise (NotEnoughMemoryError if wholes is None else FailedProcessError)(
+            "process 0 has no memory for the whole model; write it in shards (train --shards, fit(…, in_shards=True))"
+        )
+    for name, (rows, first, count) in tables.items():
+        _gather(rows, wholes[name], first, first + count, share)
+    if group.rank:
+        return held
+    return DenseVectors(wholes["users"], wholes["items"], held.constraint, wholes.get("reach"), held.mainstream)
+
+
+def _gather(rows: Tensor, whole: Tensor, first: int, past: int, share: Share) -> None:
+    """Write the rows (past − first, …) of the numbers from `first` on into `whole` in process 0."""
     base = share.count_held(first)
     for begin in range(first, past, _BLOCK):
         end = min(begin + _BLOCK, past)
         part = rows[share.count_held(begin) - base : share.count_held(end) - base]
-        block = interleave(part, begin, end, group, everywhere=False)
-        whole[begin - first : begin - first + len(block)] = block
-    return whole
+        block = interleave(part, begin, end, share.group, everywhere=False)
+        whole[begin - first : begin - first + len(block)] = block.cpu()
 
 
 def _firsts(n_items: int, share: Share) -> tuple[int, int]:

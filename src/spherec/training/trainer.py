@@ -1,16 +1,18 @@
 """The training loop: epochs of steps, with validation, early stopping and checkpoints around them."""
 
+import json
 import math
 import re
 import signal
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
 from types import FrameType
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -52,7 +54,7 @@ ProgressCallback = Callable[[EpochRecord, History], None]
 """Called every so often with the epoch in progress and the epochs before it, and with each epoch that ended."""
 
 _SECONDS_BETWEEN_REPORTS = 0.2
-_SECONDS_OF_ONE_HANGUP = 1.0
+_SECONDS_OF_ONE_REQUEST = 1.0
 _COPIES = 4  # of all vectors in memory: the first ones, the rows that learn, and two moments of each
 _ENDING_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 # On a CPU torch has no error type for it, only these messages: of its allocator, of sizes beyond 64 bits, of drivers.
@@ -108,7 +110,8 @@ def train(
 
     In a process group of `torch.distributed`, or under torchrun, the processes train one model together. They call this
     function with the same arguments; `save` is called in process 0 alone. Without `gather`, vectors stay with the
-    processes that hold them, and `save` is called in all.
+    processes that hold them, and `save` is called in all. If they are interrupted, the checkpoint is written first:
+    torchrun kills them 30 seconds later.
     """
     if not data.n_pairs:
         raise DataError("there are no pairs to train on; give interactions with some")
@@ -133,17 +136,25 @@ def train(
     with ExitStack() as held:
         if checkpoint is not None and is_first:
             held.enter_context(lock_output(checkpoint))
+        is_validated = validate is not None
+        identity: dict[str, Any] = {}
+        if checkpoint is not None or share is not None:
+            identity = fingerprint(data, config, initial, where, validated=is_validated, features=features)
+        if share is not None:
+            given = {"resume": resume, "checkpoint": checkpoint is not None, "gather": gather, "epochs": plan.epochs}
+            _refuse_different(share.group, {**identity, **given, "patience": config.patience})
         first = _first_vectors(data, config, initial, where, share)
         run, standing, file = Run(data, config, first, features, feature_map, share), Standing(), None
         if checkpoint is not None:
-            is_validated = validate is not None
-            identity = fingerprint(data, config, initial, where, validated=is_validated, features=features)
             if is_first:
                 size = estimate_checkpoint(data, config, validated=is_validated, features=features)
                 refuse_lack_of_room({checkpoint: size})
             file = (CheckpointFile if share is None else CheckpointSet)(checkpoint, identity, data.n_pairs)
             if resume:
                 standing = file.load(run)
+                if share is not None:
+                    position = {"epochs": len(standing.history.epochs), "pairs": standing.pairs}
+                    _refuse_different(share.group, {f"{name} of the checkpoint": n for name, n in position.items()})
                 _refuse_less(standing, plan, file)
         batches = make_batches(run, data, where)
         report_timer, save_timer = Timer(_SECONDS_BETWEEN_REPORTS), Timer(checkpoint_seconds)
@@ -157,6 +168,7 @@ def train(
                     began = time.perf_counter()
                     standing.add(*batches.step(), time.perf_counter() - began)
                     is_report_due, is_save_due = progress is not None and report_timer.is_due(), save_timer.is_due()
+                    is_save_due &= is_first  # each process has a clock of its own
                     signals = interrupt.is_wanted(), is_report_due, is_save_due
                     is_ending, is_report_due, is_save_due = _agree(share, *signals)
                     record = _record(run, standing) if is_report_due else None
@@ -177,41 +189,64 @@ def train(
         ended = _why_ended(standing.history, plan, config.patience) or ("given up" if given_up else "interrupted")
         learned = standing.best_map if standing.best else run.copy_feature_map()
         vectors = standing.best or run.held.copy()
-        if share is not None and gather:
-            vectors = gather_vectors(vectors, data, share)
-        trained = Trained(vectors, config, standing.history, ended, learned)
-        _keep(trained, save, file, run, standing, everywhere=not gather)
-    return trained
+
+        def finish() -> Trained:
+            whole = gather_vectors(vectors, data, share) if share is not None and gather else vectors
+            return Trained(whole, config, standing.history, ended, learned)
+
+        return _keep(finish, save, file, run, standing, is_interrupted=ended == "interrupted", everywhere=not gather)
 
 
 def _keep(
-    trained: Trained,
+    finish: Callable[[], Trained],
     save: Callable[[Trained], None] | None,
     file: CheckpointFile | None,
     run: Run,
     standing: Standing,
     *,
+    is_interrupted: bool,
     everywhere: bool,
-) -> None:
-    """Save the result, then write the last checkpoint, or remove it if the run is over and its result is saved.
+) -> Trained:
+    """Return the result, saved; then write the last checkpoint, or remove it if the run is over.
 
     It is saved by process 0, or by all of them: `everywhere`.
     """
     failure: Exception | None = None
-    if save is not None and (everywhere or is_first_process()):
-        try:
+    is_in_file = is_interrupted and run.share is not None and file is not None
+    if file is not None and is_in_file:
+        is_in_file = file.try_save(run, standing, "the run cannot be resumed from here")
+    try:
+        trained = finish()
+        if save is not None and (everywhere or is_first_process()):
             save(trained)
-        except Exception as error:  # the run is worth keeping all the more
-            failure = error
+    except Exception as error:  # the run is worth keeping all the more
+        failure = error
     if _agree(run.share, failure is not None)[0]:
         failure = failure or FailedProcessError("another process could not save the model; see its message")
-        if file is not None and file.try_save(run, standing, "the run is lost unless its model can be saved"):
+        if not is_in_file and file is not None:
+            is_in_file = file.try_save(run, standing, "the run is lost unless its model can be saved")
+        if file is not None and is_in_file:
             failure.add_note(f"{file.path} holds the whole run; resume it to save its model without more training")
         raise failure
-    if file is not None and (save is None or trained.ended == "interrupted"):
-        file.try_save(run, standing, "the run cannot be resumed from here, but its model is whole")
+    if file is not None and (save is None or is_interrupted):
+        if not is_in_file:
+            file.try_save(run, standing, "the run cannot be resumed from here, but its model is whole")
     elif file is not None:
         file.remove()
+    return trained
+
+
+def _refuse_different(group: ProcessGroup, facts: dict[str, Any]) -> None:
+    """Raise an `ArgumentError` in all processes if they have different facts, which are of the same names."""
+    checksums = [zlib.crc32(json.dumps(fact, sort_keys=True).encode()) for fact in facts.values()]
+    of_all = torch.stack(group.collect(torch.tensor(checksums, device=group.device), everywhere=True))  # (n, facts)
+    differs = (of_all != of_all[0]).any(0).tolist()
+    names = [name for name, is_different in zip(facts, differs, strict=True) if is_different]
+    if names:
+        raise ArgumentError(
+            f"the {group.size} processes were not started alike: {', '.join(names)} are not the same in all of them; "
+            "give all processes the same arguments and data"
+        )
 
 
 def _refuse_less(standing: Standing, plan: Plan, file: CheckpointFile) -> None:
@@ -383,15 +418,15 @@ class Interrupt:
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Set the flag at the first signal; end at once at the second.
 
-        A SIGHUP right after another signal is the same request: a terminal that closes sends it twice, and systemd
-        sends it after SIGTERM.
+        A SIGTERM or SIGHUP right after another signal is the same request: a terminal that closes sends it twice,
+        systemd sends SIGHUP after SIGTERM, and torchrun passes on what Slurm has sent to all processes.
         """
         del frame
         if self.number is None:
             self.note(number)
         elif number == signal.SIGINT:
             raise KeyboardInterrupt
-        elif number == signal.SIGTERM or time.monotonic() - self._when > _SECONDS_OF_ONE_HANGUP:
+        elif time.monotonic() - self._when > _SECONDS_OF_ONE_REQUEST:
             raise SystemExit(128 + number)
 
 
