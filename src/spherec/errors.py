@@ -111,7 +111,7 @@ class UncheckedIndexWarning(UserWarning):
 
 
 class UnknownContentWarning(UserWarning):
-    """Features of new items have words, tags or categories that were not there in training: they are ignored."""
+    """Features of new items have what was not there in training: words are ignored, far numbers cut to the nearest."""
 
 
 def escape_controls(text: str) -> str:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 import spherec
 from spherec import Features
-from spherec.data.feature_columns import guess_kind, read_cells, top_directions
+from spherec.data.feature_columns import NumberColumn, VectorColumn, guess_kind, read_cells, top_directions
 from spherec.data.features import Transformation
 from spherec.data.ids import IdMap
 from spherec.errors import ArgumentError, DataError
@@ -67,6 +67,15 @@ def test_kinds_are_guessed_from_cells(frame_of):
     )
     kinds = {name: guess_kind(name, read_cells(others, name)) for name in ("price", "when", "flag", "g")}
     assert kinds == {"price": "number", "when": "number", "flag": "number", "g": "tags"}
+
+
+def test_words_for_no_number_are_missing_among_numbers(frame_of):
+    cells = {"isbn": list("abcd"), "price": ["1.5", "N/A", " - ", "2"], "size": ["none", "n/a", "-", "n/a"]}
+    frame = frame_of(cells)
+    assert [guess_kind(name, read_cells(frame, name)) for name in ("price", "size")] == ["number", "category"]
+    features = Features.from_frame(frame_of({name: cells[name] for name in ("isbn", "price")}), item="isbn")
+    assert dict(features.left_out) == {"price: missing": 2}
+    np.testing.assert_allclose(features.matrix[:, 0], [-1, 0, 0, 1])
 
 
 def test_a_frame_of_all_kinds_gives_finite_numbers_and_says_what_is_missing(frame_of):
@@ -385,14 +394,57 @@ def test_other_matrices_must_be_like_the_first():
     with pytest.raises(DataError, match="row 0: the vector is far longer"):
         dense.transform(np.full((1, 3), 1e300))
     table = Features.from_frame(pd.DataFrame({"i": [1, 2], "x": [1.0, 2.0]}), item="i")
-    with pytest.raises(DataError, match="row 0: 1e\\+300 is too far from the others"):
-        table.transform(pd.DataFrame({"i": [3], "x": [1e300]}))
     with pytest.raises(DataError, match="made of a table with the columns 'i', 'x', got a dense matrix of 2 columns"):
         table.transform(np.ones((2, 2)))
     with pytest.raises(
         DataError, match=r"made of a dense matrix of 3 columns \('matrix'\), got a table; give such a one"
     ):
         dense.transform(pd.DataFrame({"i": [1]}))
+
+
+def test_numbers_of_other_items_stay_within_the_range_of_the_first(tmp_path):
+    table = Features.from_frame(pd.DataFrame({"i": [1, 2, 3], "x": [1.0, 4.0, None]}), item="i")
+    assert (table.left_out, table.unknown) == ((("x: missing", 1),), ())
+    for _ in range(2):
+        other = table.transform(pd.DataFrame({"i": [3, 4, 5, 6, 7], "x": [0.0, 1.0, 3.9, 1e300, None]}))
+        assert np.array_equal(other.matrix[[0, 3, 4], 0], [*table.matrix[:2, 0], 0])
+        assert other.unknown == (("x: cut to 1 … 4", 2),)
+        table.save(tmp_path / "f.npz")
+        table = Features.load(tmp_path / "f.npz")
+
+
+def test_vectors_of_other_items_are_no_longer_than_the_first(tmp_path):
+    random = np.random.default_rng(0)
+    for dtype in (np.float32, np.float64):
+        vectors = random.normal(size=(500, 7)).astype(dtype)
+        features = Features.from_matrix(vectors)
+        again = features.transform(vectors)
+        assert (again.unknown, np.array_equal(again.matrix, features.matrix)) == ((), True)
+    longest = np.linalg.norm(features.matrix, axis=1).max()
+    for _ in range(2):
+        other = features.transform(vectors[:3] * [[1], [1000], [1e30]])
+        assert np.array_equal(other.matrix[0], features.matrix[0])
+        assert np.linalg.norm(other.matrix[1:], axis=1) == pytest.approx([longest] * 2)
+        assert other.matrix[1] / longest == pytest.approx(
+            features.matrix[1] / np.linalg.norm(features.matrix[1]), rel=1e-5
+        )
+        assert other.unknown == (("matrix: shortened to the longest of the first vectors", 2),)
+        features.save(tmp_path / "f.npz")
+        features = Features.load(tmp_path / "f.npz")
+
+
+def test_columns_of_earlier_files_have_no_range():
+    number = NumberColumn.from_state({"name": "x", "mean": 1.0, "deviation": 2.0}, {})
+    assert number.encode(np.array([101.0])).numbers.tolist() == [[50.0]]
+    assert number.to_state()[0] == {"name": "x", "mean": 1.0, "deviation": 2.0}
+    with pytest.raises(DataError, match="row 0: 1e\\+300 is too far from the others"):
+        number.encode(np.array([1e300]))
+    vector = VectorColumn.from_state({"name": "v", "size": 2, "scale": 2.0}, {})
+    assert vector.encode(np.array([[100.0, 0.0]])).numbers.tolist() == [[50.0, 0.0]]
+    assert vector.to_state()[0] == {"name": "v", "size": 2, "scale": 2.0}
+    for column, wrong in ((NumberColumn, {"lowest": 2.0, "highest": 3.0}), (VectorColumn, {"longest": -1.0})):
+        with pytest.raises(ValueError, match="do not fit"):
+            column.from_state({"name": "x", "mean": 1.0, "deviation": 2.0, "size": 1, "scale": 1.0} | wrong, {})
 
 
 def test_a_large_sparse_matrix_is_never_made_dense():

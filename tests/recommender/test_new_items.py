@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ import torch
 
 import spherec
 from spherec.artifact import Artifact
-from spherec.data.features import Features
+from spherec.data.features import Features, Transformation
 from spherec.data.interactions import Interactions
 from spherec.data.tensor_file import read_tensors, write_tensors
 from spherec.errors import ArgumentError, DataError, UnknownContentWarning, UnknownIdError
@@ -31,7 +32,7 @@ def book(number, genre=None):
     genre = genre or GENRES[number % 4]
     random = np.random.default_rng(number)
     blurb = " ".join(random.permutation(f"{WORDS[genre]} a story of the old book".split()))
-    return {"isbn": f"b{number}", "genre": genre, "year": 1990 + number, "blurb": blurb}
+    return {"isbn": f"b{number}", "genre": genre, "year": 1990 + number % 40, "blurb": blurb}
 
 
 BOOKS = pd.DataFrame([book(number) for number in range(40)])
@@ -276,7 +277,7 @@ def test_names_that_are_no_mapping_are_one_sentence(model, names):
 
 def test_content_that_is_not_known_is_named(model):
     strange = pd.DataFrame([{**book(400), "genre": "opera"}])
-    with pytest.warns(UnknownContentWarning, match=r"ignores it: genre: unknown categories \(1\)"):
+    with pytest.warns(UnknownContentWarning, match=r"ignores or cuts it: genre: unknown categories \(1\)"):
         model.add_items(strange)
     assert ("genre: unknown categories", 1) in model.artifact.features.left_out
     with warnings.catch_warnings():
@@ -400,15 +401,45 @@ def test_any_seed_trains():
     assert len(fitted(seed=2**40 + 1, epochs=1).recommend("r0", k=3)) == 3
 
 
-def test_one_wrong_number_does_not_put_an_item_first(model):
-    """Years like 20240 would predict a reach far beyond that of all others."""
-    before = model.vectors.item_reach
+def without_range(model):
+    """Let the years of new books be any numbers, as in files of earlier versions."""
+    features = model.artifact.features
+    (source,) = features.transformation.sources
+    columns = [replace(one, lowest=-np.inf, highest=np.inf) if one.name == "year" else one for one in source.columns]
+    features = replace(features, transformation=Transformation((replace(source, columns=tuple(columns)),)))
+    return spherec.CML._make(model.config, "cpu", type(model._state).of(replace(model.artifact, features=features)))
+
+
+def share_of_lists(model, year):
+    """Return the share of the readers' lists of ten that have a new book of this year; mean of a book of each genre."""
+    books = [{**book(number), "isbn": f"new {number}", "year": year} for number in range(200, 204)]
+    model.add_items(pd.DataFrame(books))
+    lists = model.recommend(list(model.data.user_ids), k=10)
+    return 10 * np.mean([str(one.item).startswith("new ") for one in lists]) / len(books)
+
+
+@pytest.mark.filterwarnings("ignore::spherec.errors.UnknownContentWarning")
+def test_one_wrong_number_does_not_put_an_item_into_all_lists(blob):
+    """A year like 20240 says nothing but that it is late, and would put books of any genre where late ones are."""
+    anywhere, cut, latest = without_range(pickle.loads(blob)), pickle.loads(blob), pickle.loads(blob)
+    assert share_of_lists(anywhere, 20240) > 0.9
+    assert share_of_lists(cut, 20240) == share_of_lists(latest, 2029) < 0.7
+
+
+def test_numbers_beyond_those_of_training_are_cut_and_counted(model):
+    with pytest.warns(UnknownContentWarning, match=r"ignores or cuts it: year: cut to 1990 … 2029 \(1\)"):
+        model.add_items(pd.DataFrame([{**book(200), "year": 2030}]))
+    assert ("year: cut to 1990 … 2029", 1) in model.artifact.features.left_out
+
+
+def test_the_reach_of_one_wrong_number_stays_within_that_of_the_model(model):
+    before, model = model.vectors.item_reach, without_range(model)
     model.add_items(pd.DataFrame([{**book(200), "year": 20240}]))
     assert before.amin() <= model.vectors.item_reach[-1].amin() <= model.vectors.item_reach[-1].amax() <= before.amax()
 
 
 def test_the_mean_of_the_reach_in_subspaces_stays_within_that_of_the_model():
-    model = fitted(subspace_dim=4)
+    model = without_range(fitted(subspace_dim=4))
     before = model.vectors.item_reach.mean(1)
     model.add_items(pd.DataFrame([book(99) | {"year": 20240}, book(98) | {"year": -20240}]))
     added = model.vectors.item_reach[-2:].mean(1)
@@ -427,6 +458,7 @@ def test_words_of_a_sparse_matrix_that_are_not_known_are_named():
 
 
 def test_numbers_that_no_vector_can_have_are_refused(model):
+    model = without_range(model)
     n_items = model.data.n_items
     with pytest.raises(DataError, match="numbers of 'b200' are far beyond those of training"):
         model.add_items(pd.DataFrame([{**book(200), "year": 1e30}]))

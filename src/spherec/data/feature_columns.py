@@ -42,10 +42,12 @@ LeftOutCounts = tuple[tuple[str, int], ...]
 
 _WORD = re.compile(r"\w\w+")
 _TAG_SEPARATORS = ("|", ";", ",")
+_NO_NUMBER = {"", "n/a", "na", "null", "none", "-", "?"}
 _LONG_TEXT = 3  # words; texts with more of them on average are text, others categories
 _MOST_WORDS = 1 << 17  # of a column; the most frequent stay. V then takes 160 MB with 300 dimensions
 _MORE_DIRECTIONS = 16  # than wanted are followed, for accuracy
 _ITERATIONS = 5
+_ROUNDING = 1e-5  # by which a vector may seem longer than it is
 
 
 @dataclass(frozen=True)
@@ -101,11 +103,13 @@ class FittedColumn(Protocol):
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """Numbers, scaled to mean 0 and variance 1."""
+    """Numbers, scaled to mean 0 and variance 1. Those of other items are cut to the range of the first."""
 
     name: str
     mean: float
     deviation: float
+    lowest: float = -np.inf
+    highest: float = np.inf
     kind: ClassVar[str] = "number"
     size: ClassVar[int] = 1
 
@@ -120,31 +124,38 @@ class NumberColumn:
             mean, deviation = float(values.mean()), float(values.std())
         if not np.isfinite([mean, deviation]).all():
             raise DataError(f"column {quote(name)} has numbers too large to be scaled; divide them first")
-        return cls(name, mean, deviation) if deviation > 1e-9 * abs(mean) else None
+        is_varied = deviation > 1e-9 * abs(mean)
+        return cls(name, mean, deviation, float(values.min()), float(values.max())) if is_varied else None
 
     def encode(self, cells: NDArray[Any]) -> Encoded:
         """Return cells as numbers."""
         values = _to_numbers(self.name, cells)  # (n,)
         known = ~np.isnan(values)
+        inside = np.clip(values, self.lowest, self.highest)
         with np.errstate(over="ignore"):
-            scaled = ((np.where(known, values, self.mean) - self.mean) / self.deviation).astype(np.float32)
-        if not np.isfinite(scaled).all():
+            scaled = ((np.where(known, inside, self.mean) - self.mean) / self.deviation).astype(np.float32)
+        if not np.isfinite(scaled).all():  # of a column without a range
             row = int((~np.isfinite(scaled)).argmax())
             raise DataError(
                 f"column {quote(self.name)}, row {row}: {values[row]:g} is too far from the others; mend it"
             )
-        return Encoded(scaled[:, None], known, _count(f"{self.name}: missing", ~known))
+        beyond = _count(f"{self.name}: cut to {self.lowest:g} … {self.highest:g}", known & (inside != values))
+        return Encoded(scaled[:, None], known, _count(f"{self.name}: missing", ~known), beyond)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the fitted state."""
-        return {"name": self.name, "mean": self.mean, "deviation": self.deviation}, {}
+        bounds = {"lowest": self.lowest, "highest": self.highest} if np.isfinite(self.highest) else {}
+        return {"name": self.name, "mean": self.mean, "deviation": self.deviation, **bounds}, {}
 
     @classmethod
     def from_state(cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "NumberColumn":  # noqa: ARG003
         """Return the column that `to_state` described."""
-        column = cls(str(fields["name"]), float(fields["mean"]), float(fields["deviation"]))
+        bounds = {name: float(fields[name]) for name in ("lowest", "highest") if name in fields}
+        column = cls(str(fields["name"]), float(fields["mean"]), float(fields["deviation"]), **bounds)
         if not np.isfinite([column.mean, column.deviation]).all() or column.deviation <= 0:
             raise ValueError("mean and deviation do not fit")
+        if not column.lowest <= column.mean <= column.highest:
+            raise ValueError("lowest and highest do not fit")
         return column
 
 
@@ -334,12 +345,17 @@ class CountsColumn(_BagColumn):
 
 @dataclass(frozen=True)
 class VectorColumn:
-    """Vectors such as embeddings of texts or images, all divided by one number."""
+    """Vectors such as embeddings of texts or images, all divided by one number.
+
+    Those of other items that are longer than the first are shortened.
+    """
 
     name: str
     size: int
     scale: float
     "Root of the mean squared length."
+    longest: float = np.inf
+    "Length of the longest vector, divided by the scale."
     kind: ClassVar[str] = "vector"
 
     @classmethod
@@ -351,7 +367,7 @@ class VectorColumn:
         scale = float(np.sqrt(squares.mean())) if known.any() else 0.0
         if not scale <= np.finfo(np.float32).max:
             raise DataError(f"the vectors of {quote(name)} are too long to be scaled; divide them first")
-        return cls(name, vectors.shape[1], scale) if scale > 0 else None
+        return cls(name, vectors.shape[1], scale, float(np.sqrt(squares.max())) / scale) if scale > 0 else None
 
     def encode(self, cells: NDArray[Any]) -> Encoded:
         """Return cells as numbers."""
@@ -361,18 +377,24 @@ class VectorColumn:
         if not np.isfinite(numbers).all():
             row = int((~np.isfinite(numbers)).any(1).argmax())
             raise DataError(f"{quote(self.name)}, row {row}: the vector is far longer than the others; mend it")
-        return Encoded(numbers, known, _count(f"{self.name}: missing", ~known))
+        lengths = np.sqrt(np.einsum("nd,nd->n", numbers, numbers, dtype=np.float64))  # (n,)
+        is_longer = lengths > self.longest * (1 + _ROUNDING)  # (n,)
+        numbers[is_longer] *= (self.longest / lengths[is_longer])[:, None]
+        longer = _count(f"{self.name}: shortened to the longest of the first vectors", is_longer)
+        return Encoded(numbers, known, _count(f"{self.name}: missing", ~known), longer)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the fitted state."""
-        return {"name": self.name, "size": self.size, "scale": self.scale}, {}
+        bound = {"longest": self.longest} if np.isfinite(self.longest) else {}
+        return {"name": self.name, "size": self.size, "scale": self.scale, **bound}, {}
 
     @classmethod
     def from_state(cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "VectorColumn":  # noqa: ARG003
         """Return the column that `to_state` described."""
-        column = cls(str(fields["name"]), int(fields["size"]), float(fields["scale"]))
-        if column.size < 1 or not np.isfinite(column.scale) or column.scale <= 0:
-            raise ValueError("size and scale do not fit")
+        bound = {"longest": float(fields["longest"])} if "longest" in fields else {}
+        column = cls(str(fields["name"]), int(fields["size"]), float(fields["scale"]), **bound)
+        if column.size < 1 or not np.isfinite(column.scale) or column.scale <= 0 or not column.longest > 0:
+            raise ValueError("size, scale and longest do not fit")
         return column
 
 
@@ -402,8 +424,9 @@ def fit_column(
 def guess_kind(name: str, cells: NDArray[Any]) -> Kind:
     """Return the kind that the cells of a column suggest.
 
-    Numbers, dates and texts of numbers are numbers; lists of fractions are vectors, other lists are tags; of texts,
-    those with | in at least half of them are tags, those of more than three words on average text, others categories.
+    Numbers, dates and texts of numbers are numbers, even if some are n/a; lists of fractions are vectors, other lists
+    are tags; of texts, those with | in at least half of them are tags, those of more than three words on average text,
+    others categories.
     """
     if cells.dtype != object:
         return "number" if cells.ndim == 1 else "vector"
@@ -415,7 +438,8 @@ def guess_kind(name: str, cells: NDArray[Any]) -> Kind:
         are_fractions = all(isinstance(number, float) for cell in lists for number in cell)
         return "vector" if lists and are_fractions and len({len(cell) for cell in lists}) == 1 else "tags"
     texts = list(map(str, values))
-    if all(map(_is_number, texts)):
+    numbers = [text for text in texts if not _is_no_number(text)]
+    if all(map(_is_number, numbers)) and (numbers or not texts):
         return "number"
     if 2 * sum("|" in text for text in texts) >= len(texts):
         return "tags"
@@ -572,7 +596,7 @@ def _to_numbers(name: str, cells: NDArray[Any]) -> NDArray[np.float64]:
         values = np.empty(len(cells))
         for row, cell in enumerate(cells.tolist()):
             try:
-                values[row] = np.nan if cell is None else float(cell)
+                values[row] = np.nan if cell is None or _is_no_number(cell) else float(cell)
             except (TypeError, ValueError, OverflowError):
                 raise DataError(
                     f"column {quote(name)}, row {row}: {quote(cell)} is not a number; mend it, or give the column "
@@ -625,6 +649,11 @@ def _to_vectors(name: str, cells: NDArray[Any], size: int | None) -> tuple[NDArr
             "for an item without features"
         )
     return (np.where(finite, vectors, 0) if missing.any() else vectors), ~missing
+
+
+def _is_no_number(cell: object) -> bool:
+    """Return whether a cell among numbers says that there is none."""
+    return isinstance(cell, str) and cell.strip().lower() in _NO_NUMBER
 
 
 def _is_number(text: str) -> bool:

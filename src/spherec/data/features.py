@@ -179,7 +179,7 @@ class Features:
     transformation: Transformation
     "The fitted transformation."
     left_out: LeftOutCounts = field(default=())
-    "Content that gave no numbers: a description such as 'genre: unknown categories', and how often."
+    "Content that gave no numbers, or was cut: a description such as 'genre: unknown categories', and how often."
     unknown: LeftOutCounts = field(default=())
     "The part of it that was not there when the transformation was fitted."
 

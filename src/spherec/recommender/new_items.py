@@ -70,8 +70,8 @@ def transform_features(
         item_ids = of.item_ids
     features = artifact.features.transform(*tables, item_ids=item_ids)
     if features.unknown:
-        ignored = [f"{what} ({count:,})" for what, count in features.unknown]
-        text = f"the model does not know some content of these items, and ignores it: {', '.join(ignored)}"
+        content = [f"{what} ({count:,})" for what, count in features.unknown]
+        text = f"the model does not know some content of these items, and ignores or cuts it: {', '.join(content)}"
         warnings.warn(UnknownContentWarning(text), stacklevel=3)
     return features
 
