@@ -12,7 +12,9 @@ import scipy.sparse as sp
 
 import spherec
 from spherec import Features
-from spherec.data.feature_columns import NumberColumn, VectorColumn, guess_kind, read_cells, top_directions
+from spherec.data.feature_cells import guess_kind, read_cells
+from spherec.data.feature_columns import NumberColumn, VectorColumn
+from spherec.data.feature_words import top_directions
 from spherec.data.features import Transformation
 from spherec.data.ids import IdMap
 from spherec.errors import ArgumentError, DataError

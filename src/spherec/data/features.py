@@ -19,19 +19,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spherec.data.archive import checksum, read_archive, write_archive
-from spherec.data.feature_columns import (
-    COLUMNS,
-    CountsColumn,
-    Encoded,
-    FitOptions,
-    FittedColumn,
-    Kind,
-    LeftOutCounts,
-    VectorColumn,
-    fit_column,
-    name_kind,
-    read_cells,
-)
+from spherec.data.feature_cells import Kind, name_kind, read_cells
+from spherec.data.feature_columns import COLUMNS, CountsColumn, Encoded, FittedColumn, VectorColumn, fit_column
+from spherec.data.feature_words import FitOptions, LeftOutCounts
 from spherec.data.frames import column_of, sparse_entries
 from spherec.data.id_arrays import decode_ids, encode_ids
 from spherec.data.ids import IdMap, describe_id, refuse_masked, refuse_twins, spell_like
