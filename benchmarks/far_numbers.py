@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from spherec import CML, Cut, Features, datasets
-from spherec.data.features import Transformation
+from spherec.data.feature_transformation import Transformation
 from spherec.data.readers.item_features import read_item_columns
 from spherec.errors import UnknownContentWarning
 

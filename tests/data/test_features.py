@@ -14,8 +14,8 @@ import spherec
 from spherec import Features
 from spherec.data.feature_cells import guess_kind, read_cells
 from spherec.data.feature_columns import NumberColumn, VectorColumn
+from spherec.data.feature_transformation import Transformation
 from spherec.data.feature_words import top_directions
-from spherec.data.features import Transformation
 from spherec.data.ids import IdMap
 from spherec.errors import ArgumentError, DataError
 
