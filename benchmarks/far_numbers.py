@@ -13,9 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 
 from spherec import CML, Cut, Features, datasets
+from spherec.data.feature_cells import Kind
+from spherec.data.feature_columns import NumberColumn
 from spherec.data.feature_transformation import Transformation
 from spherec.data.readers.item_features import read_item_columns
 from spherec.errors import UnknownContentWarning
@@ -34,8 +36,11 @@ def read_books(path: Path, known: set[str]) -> pd.DataFrame:
 def without_cut(model: CML) -> CML:
     """Return the model with years of new books as they are."""
     artifact = model.artifact
+    assert artifact.features is not None
     (source,) = artifact.features.transformation.sources
-    columns = (replace(one, lowest=-np.inf, highest=np.inf) if one.kind == "number" else one for one in source.columns)
+    columns = [
+        replace(one, lowest=-np.inf, highest=np.inf) if isinstance(one, NumberColumn) else one for one in source.columns
+    ]
     fitted = Transformation((replace(source, columns=tuple(columns)),))
     features = replace(artifact.features, transformation=fitted)
     return CML._make(model.config, "cpu", type(model._state).of(replace(artifact, features=features)))
@@ -55,20 +60,20 @@ def measure(books: pd.DataFrame, pairs: pd.DataFrame, first: int, epochs: int) -
     """Train on older books, add newer ones, and print the figures."""
     old, new = books[~(books.year >= first)], books[books.year.between(first, 2009)]
     model = CML(preset="accurate", dim=64, epochs=epochs, device="cpu")
-    kinds = {"author": "category", "publisher": "category"}
+    kinds: dict[str, Kind] = {"author": "category", "publisher": "category"}
     features = Features.from_frame(old, item="item", kinds=kinds)
     model.fit(pairs[pairs.item.isin(old.item)], user="user", item="item", item_features=features)
     wanted = pairs[pairs.item.isin(new.item) & pairs.user.isin(model.data.user_ids)]
     readers = wanted.user.unique().tolist()
     wrong = new.assign(year=np.where(np.arange(len(new)) < WRONG_BOOKS, WRONG_YEAR, new.year))
     print(f"from {first}: {len(old):,} books, {len(new):,} new, {len(readers):,} readers of these")
-    for name, make in (
-        ("cut", lambda: CML._make(model.config, "cpu", model._state)),
-        ("not", lambda: without_cut(model)),
-    ):
-        grown = make().add_items(new)
-        among_new, among_all = (find_hits(grown, wanted, only) for only in (new.item.tolist(), None))
-        lists, mistaken = make().add_items(wrong).recommend(readers, k=K), set(wrong.item[:WRONG_BOOKS])
+    plain = CML._make(model.config, "cpu", model._state)
+    for name, same in (("cut", plain), ("not", without_cut(model))):
+        state = same._state
+        same.add_items(new)
+        among_new, among_all = (find_hits(same, wanted, only) for only in (new.item.tolist(), None))
+        lists = CML._make(model.config, "cpu", state).add_items(wrong).recommend(readers, k=K)
+        mistaken = set(wrong.item[:WRONG_BOOKS])
         share = 100 * sum(one.item in mistaken for one in lists) / len(readers) / WRONG_BOOKS
         print(
             f"{name}: recall {among_new:.2f} among new, {among_all:.2f} among all; in {share:.2f} % of lists",
@@ -86,7 +91,7 @@ def main() -> None:
     warnings.simplefilter("ignore", UnknownContentWarning)
     data = datasets.book_crossing().cut(Cut(min_per_item=3, min_per_user=5))
     pairs = pd.DataFrame({"user": data.user_ids.array[data.users], "item": data.item_ids.array[data.indices]})
-    books = read_books(options.books, set(data.item_ids))
+    books = read_books(options.books, set(map(str, data.item_ids)))
     for first in options.first:
         measure(books, pairs, first, options.epochs)
 

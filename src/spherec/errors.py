@@ -3,6 +3,7 @@
 * SpherecError
   * ArgumentError            (ValueError)    a parameter is outside its range
   * DataError                (ValueError)    the input cannot be used: a file, a row, a column, a data frame
+    * EmptyFileError                         … because there is nothing in it
     * LockedOutputError                      … because another run is writing it
   * UnknownIdError           (LookupError)   ids that the data does not hold
   * TrainingError            (RuntimeError)  a run cannot continue
@@ -51,6 +52,10 @@ class ArgumentError(SpherecError, ValueError):
 
 class DataError(SpherecError, ValueError):
     """The input cannot be used as it is."""
+
+
+class EmptyFileError(DataError):
+    """A file has no events: no bytes, no text, or no rows."""
 
 
 class LockedOutputError(DataError):

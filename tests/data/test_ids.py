@@ -3,6 +3,7 @@ from decimal import Decimal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -198,6 +199,7 @@ def test_a_map_does_not_change_with_the_array_it_was_made_from(read_only_view):
         (range(2), True),
         (np.array([7]), True),
         (pd.Series(["a"]), True),
+        (pa.chunked_array([["a"]]), True),
         (iter(["a"]), True),
         (IdMap(["a"]), True),
     ],

@@ -170,7 +170,7 @@ class Events:
         """
         rule = self._rule(duplicates)
         if self.times is not None:
-            _refuse_two_units(self.times)
+            refuse_two_units(float(self.times.min()), float(self.times.max()))
         keys = pair_keys(self.users, self.items, len(self.item_ids))  # (E,)
         order = np.argsort(keys, kind="stable") if self.times is None else np.lexsort((self.times, keys))
         keys = keys[order]
@@ -348,9 +348,8 @@ def _times(column: ArrayLike) -> NDArray[np.float64]:
     return _numbers(times, "time")
 
 
-def _refuse_two_units(times: NDArray[np.float64]) -> None:
-    """Raise a `DataError` for times of which some look like seconds since 1970, and others like milliseconds, say."""
-    first, last = float(times.min()), float(times.max())
+def refuse_two_units(first: float, last: float) -> None:
+    """Raise a `DataError` if the first time looks like seconds since 1970, and the last like milliseconds, say."""
     if first >= _IN_1973 and last > _MOST_GROWTH * first:
         raise DataError(
             f"times from {first:.0f} to {last:.0f} are in two units, as if some were seconds and others milliseconds "

@@ -15,6 +15,7 @@ Unknown = Literal["error", "skip"]
 """Treatment of unknown ids: raise an `UnknownIdError`, or skip them."""
 
 
+_TO_LIST = ("to_list", "to_pylist")  # methods of a column of a data frame, and of one of pyarrow
 _MOST_WEEKS = 142_857_000  # of Python's timedelta
 _MOST_BITS = 4096  # of an id that is a whole number; Python writes none of more than 4,300 digits
 
@@ -197,14 +198,15 @@ def list_ids(ids: Ids) -> list[Hashable]:
     """Return one id, or several, as a list of plain Python values."""
     if not is_several(ids):
         return [ids.item() if isinstance(ids, np.generic) else cast("Hashable", ids)]
-    if hasattr(ids, "to_list"):  # a column of a data frame
-        ids = ids.to_list()
+    for method in _TO_LIST:
+        if hasattr(ids, method):
+            ids = getattr(ids, method)()
     return as_id_array(cast("Iterable[Hashable]", ids)).tolist()  # type: ignore[no-any-return]
 
 
 def is_several(ids: Ids) -> bool:
     """Return whether these are several ids: an iterator or a container that cannot be an id itself."""
-    if isinstance(ids, IdMap | range | Iterator) or hasattr(ids, "to_list"):
+    if isinstance(ids, IdMap | range | Iterator) or any(hasattr(ids, method) for method in _TO_LIST):
         return True
     return isinstance(ids, Iterable) and not isinstance(ids, Hashable)
 

@@ -100,7 +100,7 @@ def test_repeats_of_all_partitions_are_counted_before_they_are_refused(files, tm
 def test_files_whose_ids_are_of_other_types_or_whose_columns_differ_are_refused(tmp_path):
     events = [partitioning.Events(*(np.arange(2, dtype=np.int32),) * 2, ids, np.arange(2)) for ids in (
         np.arange(2), np.array(["a", "b"], object))]  # fmt: skip
-    work = partitioning._Preparation(tmp_path, 2)
+    work = partitioning._Preparation(tmp_path, 2, 2)
     work.add(0, events[0])
     with pytest.raises(DataError, match="user ids are numbers in some files and texts in others"):
         work.add(1, events[1])
@@ -201,7 +201,7 @@ def test_a_matrix_keeps_the_items_that_nobody_has(tmp_path):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux")
 def test_a_full_disk_is_named(tmp_path):
-    work = partitioning._Preparation(tmp_path, 1)
+    work = partitioning._Preparation(tmp_path, 1, 1)
     work._raw._files = [Path("/dev/full")]
     many = np.arange(10_000, dtype=np.int32)
     with pytest.raises(OSError, match="No space left on device"):

@@ -6,7 +6,8 @@ import scipy.sparse as sp
 
 import spherec
 from spherec.data.readers import read_events
-from spherec.data.readers.options import Reading, list_files
+from spherec.data.readers.options import Columns, Reading, list_files
+from spherec.data.readers.partitioning import prepare_partitions
 from spherec.errors import ArgumentError, DataError
 
 
@@ -97,9 +98,12 @@ def test_values_and_times_are_read_from_all_files_and_merged(tmp_path):
 
 def test_milliseconds_here_and_dates_there_are_refused(tmp_path):
     (tmp_path / "1.csv").write_text("user,item,at\nu,i,1577836800000\n")
-    (tmp_path / "2.csv").write_text("user,item,at\nu,j,2021-01-01\n")
-    with pytest.raises(DataError, match=r"times from 1609459200 to 1577836800000 are in two units.*bring them to one"):
+    (tmp_path / "2.csv").write_text("user,item,at\nv,j,2021-01-01\n")
+    said = r"times from 1609459200 to 1577836800000 are in two units.*bring them to one"
+    with pytest.raises(DataError, match=said):
         spherec.read(tmp_path, time="at")
+    with pytest.raises(DataError, match=said):  # although users of one partition have one unit
+        prepare_partitions(tmp_path, Reading(columns=Columns(time="at")), tmp_path / "p", 2)
 
 
 def test_numbers_here_and_texts_there_are_refused(tmp_path):
@@ -193,3 +197,39 @@ def test_names_in_the_files_need_no_item_column(tmp_path):
     (tmp_path / "list").write_text("0 5 6 7\n1 8\n")
     with pytest.raises(DataError, match="adjacency has no columns"):
         spherec.read(tmp_path / "list", name="title")
+
+
+def test_files_without_events_among_others_are_skipped_and_named(parts, tmp_path):
+    expected = spherec.read(parts)
+    (parts / "part-0.csv").touch()
+    (parts / "part-3.csv").write_text("user,item\n")
+    notes = []
+    events = read_events(parts, Reading(report=notes.append))
+    assert spherec.Interactions.from_events(events.merge()) == expected
+    assert notes == [f"{parts / name}: skipped, because it has no events" for name in ("part-0.csv", "part-3.csv")]
+    assert "(0 in part-0.csv, 2 in part-2.csv, 0 in part-3.csv, 2 in part-10.csv)" in events.steps[0].name
+    made = prepare_partitions(parts, Reading(), tmp_path / "p", 2).read()
+    assert made == expected
+    assert made.steps == events.steps
+    for path in parts.glob("*.csv"):
+        path.write_text("user,item\n")
+    with pytest.raises(DataError, match=r"part-10\.csv has no rows"):
+        spherec.read(parts)
+    for path in parts.glob("*.csv"):
+        path.write_text("")
+    with pytest.raises(DataError, match=r"part-10\.csv is empty"):
+        spherec.read(parts)
+
+
+def test_a_parquet_file_without_rows_among_others_is_skipped(tmp_path):
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame({"user": [1, 2], "item": [3, 4]})
+    frame.clear().write_parquet(tmp_path / "0.parquet")
+    frame.write_parquet(tmp_path / "1.parquet")
+    assert spherec.read(tmp_path) == spherec.read(tmp_path / "1.parquet")
+
+
+def test_names_are_read_from_the_files_that_have_events(tmp_path):
+    (tmp_path / "1.csv").write_text("user,item,title\nu,i,Emma\n")
+    (tmp_path / "2.csv").touch()
+    assert spherec.read(tmp_path, name="title").item_names == ("Emma",)

@@ -28,7 +28,7 @@ from spherec.data.readers.options import (
     list_files,
     run_options,
 )
-from spherec.errors import ArgumentError, DataError, UncutValuesWarning, UnreadValuesWarning, quote
+from spherec.errors import ArgumentError, DataError, EmptyFileError, UncutValuesWarning, UnreadValuesWarning, quote
 from spherec.processes import require_polars
 
 _MOST_FILES = 5  # of several that are read as one, named in the record
@@ -273,13 +273,24 @@ def read_events(path: Paths, reading: Reading) -> Events:
 
 
 def recognise_all(files: Sequence[Path], reading: Reading) -> list[Reading]:
-    """Return how to read each file; raise a `DataError` unless all have one format."""
-    quiet = replace(reading, report=None)  # what the first is taken for stands for all
-    readings = [recognise(files[0], reading), *(recognise(file, quiet) for file in files[1:])]
-    for file, other in zip(files, readings, strict=True):
-        if other.format != readings[0].format:
+    """Return how to read each file; raise a `DataError` unless all have one format.
+
+    Of several files some may be empty; then they are read as the others, and `read_files` skips them.
+    """
+    found: dict[Path, Reading] = {}
+    for file in files:
+        try:  # what the first is taken for stands for all
+            found[file] = recognise(file, replace(reading, report=None) if found else reading)
+        except EmptyFileError as error:
+            empty = error
+    if not found:
+        raise empty
+    first = next(iter(found))
+    readings = [found.get(file, found[first]) for file in files]
+    for file, other in found.items():
+        if other.format != found[first].format:
             raise DataError(
-                f"several files must have one format, but {files[0]} is {readings[0].format} and {file} is "
+                f"several files must have one format, but {first} is {found[first].format} and {file} is "
                 f"{other.format}; read them apart, or name the format"
             )
     return readings
@@ -287,26 +298,37 @@ def recognise_all(files: Sequence[Path], reading: Reading) -> list[Reading]:
 
 def _read_all(files: Sequence[Path], readings: Sequence[Reading]) -> Events:
     """Return the events of all files, with one step that says what they were taken for, and what they left out."""
-    first, parts = readings[0], []
-    for _, part in read_files(files, readings):
+    first, parts, sizes = readings[0], [], [0] * len(files)
+    for number, part in read_files(files, readings):
         parts.append(part)
+        sizes[number] = len(part)
         if first.limit is not None and sum(map(len, parts)) >= first.limit:
             break
     events = Events.concatenate(parts)
     remark_kinds(files, first)
     if FORMATS[first.format].orders_numbers:
         events = events.order_numbers()
-    return events.with_step(describe_reading(files, first, [len(part) for part in parts], dict(events.left_out)))
+    return events.with_step(describe_reading(files, first, sizes, dict(events.left_out)))
 
 
 def read_files(files: Sequence[Path], readings: Sequence[Reading]) -> Iterator[tuple[int, Events]]:
-    """Yield the number of each file and its raw events, at once or in pieces; report what it leaves out."""
-    first = readings[0]
+    """Yield the number of each file and its raw events, at once or in pieces; report what it leaves out.
+
+    Of several files those without events are skipped, and reported.
+    """
+    report = readings[0].report or (lambda _: None)
+    empty: list[EmptyFileError] = []
     for number, (file, reading) in enumerate(zip(files, readings, strict=True)):
-        for piece, events in enumerate(reader_of(reading.format)(file, reading)):
-            if piece == 0 and events.left_out and first.report is not None:
-                first.report(f"{file}: read without {_describe_left_out(dict(events.left_out))}")
-            yield number, events
+        try:
+            for piece, events in enumerate(reader_of(reading.format)(file, reading)):
+                if piece == 0 and events.left_out:
+                    report(f"{file}: read without {_describe_left_out(dict(events.left_out))}")
+                yield number, events
+        except EmptyFileError as error:
+            empty.append(error)
+            if len(empty) == len(files):
+                raise
+            report(f"{file}: skipped, because it has no events")
 
 
 def remark_kinds(files: Sequence[Path], reading: Reading) -> None:

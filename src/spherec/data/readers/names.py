@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -11,7 +12,7 @@ from spherec.data.archive import is_archive
 from spherec.data.readers.book_crossing import read_book_crossing_names
 from spherec.data.readers.formats import detect_format, recognise, refuse_without_polars
 from spherec.data.readers.options import Paths, Reading, list_files
-from spherec.errors import ArgumentError, DataError
+from spherec.errors import ArgumentError, DataError, EmptyFileError
 
 _ID_NAMES = ({"id"},)
 _NAME_NAMES = (
@@ -80,11 +81,13 @@ def read_names_inside(path: Paths, reading: Reading, name: str) -> dict[str, str
     for file in list_files(path):
         if is_archive(file):
             raise ArgumentError(f"{file} is prepared, with the names that it has; leave out name= (--name-column)")
-        found = recognise(file, replace(reading, report=None, progress=None))
-        if found.format in ("adjacency", "citeulike", "scipy"):
-            raise DataError(f"{file}: {found.format} has no columns, and none of names; give a table of names instead")
-        texts = _rows(file, [found.columns.item, name], found, options="--name-column names the column of item names")
-        names |= {external: text for external, text in texts if external and text}
+        with suppress(EmptyFileError):  # whoever reads the events says so
+            found = recognise(file, replace(reading, report=None, progress=None))
+            if found.format in ("adjacency", "citeulike", "scipy"):
+                raise DataError(f"{file}: {found.format} has no columns, and none of names; give a table of names")
+            options = "--name-column names the column of item names"
+            texts = _rows(file, [found.columns.item, name], found, options=options)
+            names |= {external: text for external, text in texts if external and text}
     return names
 
 

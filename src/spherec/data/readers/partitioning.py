@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spherec.data.cuts import Cut
-from spherec.data.events import Duplicates, Events, Step, refuse_repeats
+from spherec.data.events import Duplicates, Events, Step, refuse_repeats, refuse_two_units
 from spherec.data.ids import GrowingIds, IdMap, factorize
 from spherec.data.interactions import check_weights, row_starts
 from spherec.data.output_files import atomic_folder
@@ -73,7 +73,7 @@ def prepare_partitions(
     cut, files = cut or Cut(), list_files(path)
     readings = recognise_all(files, reading)
     with atomic_folder(output) as folder, tempfile.TemporaryDirectory(dir=folder) as scratch:
-        work = _Preparation(Path(scratch), partitions)
+        work = _Preparation(Path(scratch), partitions, len(files))
         unread: set[str] = set()
         with tempfile.TemporaryDirectory(dir=scratch) as rows:
             for number, events in read_files(files, [replace(one, scratch=Path(rows)) for one in readings]):
@@ -105,24 +105,26 @@ def prepare_partitions(
 class _Preparation:
     """Events in the making, on disk, and the steps that they have gone through."""
 
-    def __init__(self, folder: Path, n: int) -> None:
+    def __init__(self, folder: Path, n: int, n_files: int) -> None:
         self._folder = folder
         self._raw, self._n = _Buckets(folder / "raw", n), n
         self._users, self._items = GrowingIds("user"), GrowingIds("item")
         self._steps: list[Step] = []
         self._users_of_item: NDArray[np.int64] = np.zeros(0, np.int64)  # (I,) after the last step
         self._keeps_items = False  # those that nobody has
+        self._file = -1  # number of the file that is being added
         self._of_file: tuple[NDArray[np.int32], NDArray[np.int32]]  # numbers of the users and items of a file
-        self.sizes: list[int] = []
+        self.sizes = [0] * n_files
         "Number of events of each file."
         self.left_out: dict[str, int] = {}
         "Rows or lines that gave no events."
         self.lowest, self.highest = np.inf, -np.inf
+        self._first, self._last = np.inf, -np.inf  # times
 
     def add(self, file: int, events: Events) -> None:
         """Add a piece of a file, counted from 0; the pieces of a file share their ids."""
-        if file == len(self.sizes):
-            self.sizes.append(0)
+        if file != self._file:
+            self._file = file
             for description, number in events.left_out:
                 self.left_out[description] = self.left_out.get(description, 0) + number
             self._of_file = self._users.encode(events.user_ids), self._items.encode(events.item_ids)
@@ -133,6 +135,9 @@ class _Preparation:
         if events.values is not None:
             self.lowest = min(self.lowest, float(events.values.min(initial=np.inf)))
             self.highest = max(self.highest, float(events.values.max(initial=-np.inf)))
+        if events.times is not None:
+            self._first = min(self._first, float(events.times.min(initial=np.inf)))
+            self._last = max(self._last, float(events.times.max(initial=-np.inf)))
 
     def count(self, name: str) -> None:
         """Record the sizes as they are."""
@@ -147,6 +152,7 @@ class _Preparation:
 
     def merge(self, rule: Duplicates | None) -> None:
         """Merge repeated pairs."""
+        refuse_two_units(self._first, self._last)
         names: set[str] = set()
         before = self._steps[-1].pairs
         kept: Duplicates | None = "last" if rule == "error" else rule  # all are counted before they are refused

@@ -26,7 +26,7 @@ from spherec.data.events import Events
 from spherec.data.ids import GrowingIds, factorize, invert
 from spherec.data.input_files import refuse_unreadable
 from spherec.data.readers.options import Reading, ReadProgress
-from spherec.errors import ArgumentError, DataError
+from spherec.errors import ArgumentError, DataError, EmptyFileError
 
 _BLOCK_BYTES = 1 << 24
 _LONGEST_RECORD = 1 << 26  # a line that has not ended by then is no text at all
@@ -132,7 +132,7 @@ def _blocks(path: Path, encoding: str, quote: bytes, block_bytes: int, max_unpac
         if rest.strip():
             yield _check_text(path, rest, line, raw.tell())
         elif is_blank:
-            raise DataError(f"{path} holds no text; give a file with events")
+            raise EmptyFileError(f"{path} holds no text; give a file with events")
 
 
 def first_record(path: Path, *, encoding: str = "utf-8", quote: bytes = b"") -> Block:
@@ -154,7 +154,7 @@ def first_record(path: Path, *, encoding: str = "utf-8", quote: bytes = b"") -> 
                 _check_text(path, text, line, whole=False)
                 raise DataError(_UNENDED.format(path=path, line=line))
     if not text.strip():
-        raise DataError(f"{path} holds no text; give a file with events")
+        raise EmptyFileError(f"{path} holds no text; give a file with events")
     return _check_text(path, text, line)
 
 
@@ -217,7 +217,7 @@ def _unpack(path: Path, raw: IO[bytes], max_unpacked: float | None = None) -> "I
     magic = raw.read(max(map(len, _NO_TEXT)))
     raw.seek(0)
     if not magic:
-        raise DataError(f"{path} is empty (0 bytes); give a file with events")
+        raise EmptyFileError(f"{path} is empty (0 bytes); give a file with events")
     for start, description in _NO_TEXT.items():
         if magic.startswith(start):
             raise DataError(f"{path} is {description}")
@@ -365,7 +365,7 @@ class Collector:
     def finish(self, path: Path) -> Iterator[Events]:
         """Yield all rows so far, at once or in pieces, which share their ids; `path` is where they came from."""
         if not self._rows:
-            raise DataError(f"{path} has no rows; give a file with events")
+            raise EmptyFileError(f"{path} has no rows; give a file with events")
         users, user_ids = self._users.finish()  # (U,), (U,)
         items, item_ids = self._items.finish()  # (I,), (I,)
         absent = {"user": _is_absent(user_ids)[users], "item": _is_absent(item_ids)[items]}  # (U,), (I,) by number
