@@ -9,8 +9,9 @@ BIN := $(VENV)/bin
 demo: $(VENV)/installed  ## train the paper's model on the embedded data and recommend books
 	$(BIN)/spherec demo --force
 
+# Compiled modules are kept, also where the environment says not to: the tests start many processes.
 test: $(VENV)/installed  ## the fast tests, two at a time
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 browser: $(VENV)/installed  ## the page in a real Chromium, which the system must have: apt install chromium
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[browser]'

@@ -14,8 +14,6 @@ from spherec.kernels.reference import ReferenceBackend
 from spherec.optim import Adam, DenseAdam
 from tests import oracles
 
-STEPS = 2500
-
 MIXED = "1e-4 to 10"
 
 
@@ -26,6 +24,12 @@ def kernels(request):
         defaults = {"constraint": "sphere", "planned": 1, "kernels": request.param()}
         patch.setattr(DenseAdam.__init__, "__kwdefaults__", defaults)
         yield defaults["kernels"]
+
+
+@pytest.fixture(scope="module")
+def steps(kernels):
+    """Number of steps in long runs; plain torch takes longer for each."""
+    return 2500 if isinstance(kernels, CpuBackend) else 1000
 
 
 def table_of(n, dim, seed=0):
@@ -39,7 +43,7 @@ def parts(n):
 
 
 @cache
-def batches(n, dim, scale, steps=STEPS, seed=1):
+def batches(n, dim, scale, steps, seed=1):
     """(indices, gradients) of each step; every batch has indices that come more than once.
 
     No gradient lies near 0, where epsilon decides.
@@ -85,15 +89,15 @@ def ours_and_dense(table, learning_rate, planned=None):
     ("n", "dim", "learning_rate", "scale"),
     [(60, 8, 1e-2, 1.0), (60, 8, 1e-2, 1e-3), (60, 8, 1e-3, MIXED), (200, 64, 1e-2, MIXED), (200, 64, 1e-3, 1.0)],
 )
-def test_all_rows_are_those_of_dense_adam(n, dim, learning_rate, scale):
+def test_all_rows_are_those_of_dense_adam(n, dim, learning_rate, scale, steps):
     table = table_of(n, dim)
     ours, rows, step = ours_and_dense(table, learning_rate)
     worst = torch.zeros(())
-    for number, (index, gradient) in enumerate(batches(n, dim, scale)):
+    for number, (index, gradient) in enumerate(batches(n, dim, scale, steps)):
         if number % 5 == 0:
             worst = torch.maximum(worst, (ours.rows(index) - rows[index]).abs().max())
         step(index, gradient)
-        if number < 20 or number % 50 == 0 or number == STEPS - 1:
+        if number < 20 or number % 50 == 0 or number == steps - 1:
             worst = torch.maximum(worst, (ours.everything() - rows).abs().max())
     assert worst <= 1e-5
     never = parts(n)[0]
@@ -101,13 +105,13 @@ def test_all_rows_are_those_of_dense_adam(n, dim, learning_rate, scale):
 
 
 @pytest.mark.parametrize("scale", [1.0, MIXED])
-def test_under_a_schedule_all_rows_are_those_of_dense_adam_under_torchs(scale):
+def test_under_a_schedule_all_rows_are_those_of_dense_adam_under_torchs(scale, steps):
     table = table_of(60, 8)
-    ours, rows, step = ours_and_dense(table, 1e-2, planned=STEPS)
+    ours, rows, step = ours_and_dense(table, 1e-2, planned=steps)
     worst = torch.zeros(())
-    for number, (index, gradient) in enumerate(batches(60, 8, scale)):
+    for number, (index, gradient) in enumerate(batches(60, 8, scale, steps)):
         step(index, gradient)
-        if number < 20 or number % 50 == 0 or number == STEPS - 1:
+        if number < 20 or number % 50 == 0 or number == steps - 1:
             worst = torch.maximum(worst, (ours.everything() - rows).abs().max())
     assert worst <= 1e-5
 

@@ -17,6 +17,7 @@ the tables are as long as the run.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from typing import Literal, get_args
 
@@ -127,23 +128,32 @@ class DenseAdam:
 
 def _make_tables(config: Adam, planned: int) -> tuple[NDArray[np.float64], ...]:
     """Return c_s, A(s) and B(s) for s = 0, 1, … until none of them changes any more; c_0 is not used."""
-    settled = int(np.ceil(np.log(1e-16) / np.log(config.beta2))) + 1  # S
-    if config.schedule != "constant":
-        settled = max(settled, planned)
-    s = np.arange(1, settled + 1)
-    correction = np.sqrt(1 - config.beta2**s) / (1 - config.beta1**s) * _shares(config.schedule, s, planned)  # (S,)
+    if config.schedule == "constant":
+        return _make_constant_tables(config.beta1, config.beta2)
+    s = np.arange(1, max(_count_unsettled(config.beta2), planned) + 1)
+    done = np.minimum(s - 1, planned - 1) / planned  # (S,) after the planned end, that at it
+    return _fill_tables(config.beta1, config.beta2, (1 + np.cos(np.pi * done)) / 2)
+
+
+@lru_cache(maxsize=4)
+def _make_constant_tables(beta1: float, beta2: float) -> tuple[NDArray[np.float64], ...]:
+    """Return the tables of a constant learning rate. They are kept, because they take longer than a small run."""
+    return _fill_tables(beta1, beta2, np.ones(_count_unsettled(beta2)))
+
+
+def _count_unsettled(beta2: float) -> int:
+    """Return the number of steps S after which the corrections do not change any more."""
+    return int(np.ceil(np.log(1e-16) / np.log(beta2))) + 1
+
+
+def _fill_tables(beta1: float, beta2: float, shares: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+    """Return the tables for the shares of the learning rate that are left at steps 1, 2, … (S,)."""
+    s = np.arange(1, len(shares) + 1)
+    correction = np.sqrt(1 - beta2**s) / (1 - beta1**s) * shares  # (S,)
     correction = np.concatenate(([1.0], correction))  # (S + 1,)
-    epsilon = np.concatenate(([0.0], np.sqrt(1 - config.beta2**s)))  # (S + 1,)
-    ahead = _sum_ahead(config.beta1 / config.beta2**0.5, correction)
-    return correction, ahead, _sum_ahead(config.beta1 / config.beta2, correction * epsilon)
-
-
-def _shares(schedule: Schedule, steps: NDArray[np.int64], planned: int) -> NDArray[np.float64]:
-    """Return the share of the learning rate that is left at steps 1, 2, … (S,); after the planned end, that at it."""
-    if schedule == "constant":
-        return np.ones(len(steps))
-    done = np.minimum(steps - 1, planned - 1) / planned
-    return (1 + np.cos(np.pi * done)) / 2
+    epsilon = np.concatenate(([0.0], np.sqrt(1 - beta2**s)))  # (S + 1,)
+    ahead = _sum_ahead(beta1 / beta2**0.5, correction)
+    return correction, ahead, _sum_ahead(beta1 / beta2, correction * epsilon)
 
 
 def _sum_ahead(ratio: float, terms: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from tests.oracles import popularity_law
 from tests.sampling.checks import random_rows
 from tests.training.runs import DATA, QUICK, STEPS, start, trained, watch, watch_dial
 
-EPOCHS = 12
+EPOCHS = 8
 ROWS = random_rows(20, 30, 0.2).tolist()  # of DATA
 
 

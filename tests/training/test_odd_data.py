@@ -52,7 +52,8 @@ def test_odd_data_gives_finite_vectors(rows, sampler):
     data = matrix(*rows)
     for loss in (Hinge(), Hinge(rank_weight=True), Softmin()):
         for constraint in ("sphere", "ball"):
-            result = trained(data, sampler=sampler, loss=loss, constraint=constraint, covariance=0.1, spread_out=0.1)
+            settings = {"loss": loss, "constraint": constraint, "covariance": 0.1, "spread_out": 0.1}
+            result = trained(data, sampler=sampler, epochs=2, **settings)
             assert result.vectors.user_table.shape == (data.n_users, 8)
             assert result.vectors.user_table.isfinite().all()
             assert result.vectors.item_table.isfinite().all()

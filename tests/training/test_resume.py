@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,10 +30,15 @@ def path(tmp_path):
     return tmp_path / "run.checkpoint"
 
 
+@cache
+def whole_run(sampler):
+    return trained(sampler=sampler, validate=falling)
+
+
 @each_sampler
 @pytest.mark.parametrize("step", [2, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS + 3, 3 * STEPS])
 def test_after_a_crash_it_goes_on_from_the_last_step(step, sampler, path, monkeypatch):
-    whole = trained(sampler=sampler, validate=falling)
+    whole = whole_run(sampler)
     with monkeypatch.context() as patch:
         watch(patch, at_step(step, crash))
         with pytest.raises(Crash):

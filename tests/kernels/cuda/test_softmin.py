@@ -1,7 +1,5 @@
 """Softmin over a shared pool in all subspaces against plain torch."""
 
-from itertools import product
-
 import pytest
 import torch
 
@@ -48,7 +46,13 @@ def assert_near(ours, theirs, temperature=SETTINGS["temperature"]):
 
 @pytest.mark.parametrize(
     ("log_q", "weighted", "reach", "temperature"),
-    [*product([False, True], [False, True], [False, True], [0.03]), (True, True, True, 1.0)],
+    [  # every two options in all combinations
+        (False, False, False, 0.03),
+        (False, True, True, 0.03),
+        (True, False, True, 0.03),
+        (True, True, False, 0.03),
+        (True, True, True, 1.0),
+    ],
 )
 def test_it_is_what_plain_torch_gives(log_q, weighted, reach, temperature):
     given = batch(log_q=log_q, weighted=weighted, reach=reach)
