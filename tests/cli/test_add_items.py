@@ -105,6 +105,7 @@ def test_kinds_and_unknown_content_are_said(spherec, folder):
     assert "1 new items have no features, and are left out: 90" in done.err.replace(
         "'", ""
     )  # its one column is unknown
+    assert "not in training, so ignored or cut: genre: unknown categories (1)\n" in done.err
     (folder / "new.csv").write_text("item_id,genre,year\n90,opera,2000\n")
     done = spherec("add-items", model, folder / "new.csv", "-o", folder / "x.spherec")
     assert done.code == 2
