@@ -79,7 +79,7 @@ def test_names_that_look_like_markup(spherec, tmp_path):
 
 
 def test_lists_from_files(command, tmp_path):
-    (tmp_path / "users.txt").write_text("u3\n\n u1 \n")
+    (tmp_path / "users.txt").write_text("\ufeffu3\n\n u1 \n")  # with a byte order mark, as Windows writes
     (tmp_path / "items.txt").write_text("i5\ni6\ni7\ni8\n")
     told = records(command("recommend", f"@{tmp_path}/users.txt", "--only", f"@{tmp_path}/items.txt", "--json"))
     assert told == MODEL.recommend(["u3", "u1"], only=["i5", "i6", "i7", "i8"]).as_dicts()

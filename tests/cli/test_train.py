@@ -536,15 +536,15 @@ def test_ctrl_c_leaves_a_model_and_a_checkpoint_from_which_it_goes_on(spherec, p
 
 def test_names_come_from_a_table(spherec, tmp_path):
     table = tmp_path / "plays.csv"
-    rows = [f"u{user},{item},Record {item}" for user in range(12) for item in range(9) if (user + item) % 3]
+    rows = [f"-u{user},{item},Record {item}" for user in range(12) for item in range(9) if (user + item) % 3]
     table.write_text("who,what,title\n" + "\n".join(rows) + "\n")
     columns = ("--user-column", "who", "--item-column", "what")
     named = ("--names", table, "--names-id-column", "what", "--names-column", "title")
     done = spherec("train", table, "-o", tmp_path / "m.spherec", *columns, *named, *QUICK, "--validation", 0)
     assert done.code == 0, done.err
     assert "9 of 9 items have a name" in done.err
-    assert f"try it: spherec recommend {tmp_path}/m.spherec u0" in done.err
-    told = json.loads(spherec("recommend", tmp_path / "m.spherec", "u0", "--json").out)
+    assert f"try it: spherec recommend {tmp_path}/m.spherec -- -u0" in done.err
+    told = json.loads(spherec("recommend", tmp_path / "m.spherec", "--json", "--", "-u0").out)
     assert told
     assert all(one["name"] == f"Record {one['item']}" for one in told)
     names = tmp_path / "names.csv"

@@ -139,6 +139,8 @@ def test_numbers_stay_and_dates_become_seconds_since_1970(times, seconds):
         ({"values": [1]}, r"equally long, got lengths \[1, 2\]"),
         ({"times": [1]}, r"equally long, got lengths \[1, 2\]"),
         ({"users": [], "items": []}, "no events"),
+        ({"users": [7, "7"]}, r"user ids have both 7 \(int\) and '7' \(str\): one id in two types.*astype\(str\)"),
+        ({"items": ["x", 7, "7"]}, "item ids have both"),
         ({"users": [1, None]}, "row 1 has no user"),
         ({"items": [None, 1]}, "row 0 has no item"),
         ({"values": [1, np.nan]}, "row 1: the value is nan"),

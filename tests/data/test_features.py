@@ -72,6 +72,15 @@ def test_kinds_are_guessed_from_cells(frame_of):
     assert kinds == {"price": "number", "when": "number", "flag": "number", "g": "tags"}
 
 
+def test_words_for_no_number_are_missing_among_numbers(frame_of):
+    cells = {"isbn": list("abcd"), "price": ["1.5", "N/A", " - ", "2"], "size": ["none", "n/a", "-", "n/a"]}
+    frame = frame_of(cells)
+    assert [guess_kind(name, read_cells(frame, name)) for name in ("price", "size")] == ["number", "category"]
+    features = Features.from_frame(frame_of({name: cells[name] for name in ("isbn", "price")}), item="isbn")
+    assert dict(features.left_out) == {"price: missing": 2}
+    np.testing.assert_allclose(features.matrix[:, 0], [-1, 0, 0, 1])
+
+
 def test_a_frame_of_all_kinds_gives_finite_numbers_and_says_what_is_missing(frame_of):
     features = Features.from_frame(frame_of(BOOKS), item="isbn")
     assert list(features.item_ids) == BOOKS["isbn"]

@@ -187,7 +187,9 @@ def train_command(
         with_names = f", {named:,} of them with a name" if known_names else ""
         note(f"{more:,} items are in the features alone, and in the model, too{with_names}")
     if model.data.n_users and not as_json:
-        note(f"try it: spherec recommend {shlex.quote(str(output))} {shlex.quote(str(model.data.user_ids[0]))}")
+        user = str(model.data.user_ids[0])
+        command = ["spherec", "recommend", str(output), *(["--"] if user.startswith("-") else []), user]
+        note(f"try it: {shlex.join(command)}")
 
 
 def _check_checkpoint(checkpoint: Path, resume: bool) -> None:

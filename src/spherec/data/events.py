@@ -12,7 +12,7 @@ from typing import Any, Literal, NoReturn, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spherec.data.ids import factorize, invert, refuse_far_times, refuse_masked, spell_like
+from spherec.data.ids import factorize, invert, refuse_far_times, refuse_masked, refuse_two_types, spell_like
 from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning, quote
 
 Duplicates = Literal["last", "sum", "error"]
@@ -74,6 +74,8 @@ class Events:
         """Build events from columns of equal length, with external ids of any hashable type."""
         user_index, user_ids = factorize(users, "user")
         item_index, item_ids = factorize(items, "item")
+        refuse_two_types(user_ids, "user")
+        refuse_two_types(item_ids, "item")
         events = cls(
             user_index,
             item_index,

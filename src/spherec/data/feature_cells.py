@@ -20,6 +20,7 @@ TAG_SEPARATORS = ("|", ";", ",")
 """Marks that may stand between tags that are written as one text."""
 
 _WORD = re.compile(r"\w\w+")
+_NO_NUMBER = {"", "n/a", "na", "null", "none", "-", "?"}
 _LONG_TEXT = 3  # words; texts with more of them on average are text, others categories
 
 
@@ -50,8 +51,9 @@ def read_cells(frame: Any, name: str) -> NDArray[Any]:
 def guess_kind(name: str, cells: NDArray[Any]) -> Kind:
     """Return the kind that the cells of a column suggest.
 
-    Numbers, dates and texts of numbers are numbers; lists of fractions are vectors, other lists are tags; of texts,
-    those with | in at least half of them are tags, those of more than three words on average text, others categories.
+    Numbers, dates and texts of numbers are numbers, even if some are n/a; lists of fractions are vectors, other lists
+    are tags; of texts, those with | in at least half of them are tags, those of more than three words on average text,
+    others categories.
     """
     if cells.dtype != object:
         return "number" if cells.ndim == 1 else "vector"
@@ -63,7 +65,8 @@ def guess_kind(name: str, cells: NDArray[Any]) -> Kind:
         are_fractions = all(isinstance(number, float) for cell in lists for number in cell)
         return "vector" if lists and are_fractions and len({len(cell) for cell in lists}) == 1 else "tags"
     texts = list(map(str, values))
-    if all(map(_is_number, texts)):
+    numbers = [text for text in texts if not _is_no_number(text)]
+    if all(map(_is_number, numbers)) and (numbers or not texts):
         return "number"
     if 2 * sum("|" in text for text in texts) >= len(texts):
         return "tags"
@@ -87,7 +90,7 @@ def to_numbers(name: str, cells: NDArray[Any]) -> NDArray[np.float64]:
         values = np.empty(len(cells))
         for row, cell in enumerate(cells.tolist()):
             try:
-                values[row] = np.nan if cell is None else float(cell)
+                values[row] = np.nan if cell is None or _is_no_number(cell) else float(cell)
             except (TypeError, ValueError, OverflowError):
                 raise DataError(
                     f"column {quote(name)}, row {row}: {quote(cell)} is not a number; mend it, or give the column "
@@ -164,6 +167,11 @@ def to_vectors(name: str, cells: NDArray[Any], size: int | None) -> tuple[NDArra
 
 def _to_text(cell: object) -> str:
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
+
+
+def _is_no_number(cell: object) -> bool:
+    """Return whether a cell among numbers says that there is none."""
+    return isinstance(cell, str) and cell.strip().lower() in _NO_NUMBER
 
 
 def _is_number(text: str) -> bool:

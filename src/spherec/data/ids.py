@@ -233,6 +233,19 @@ def refuse_twins(known: IdMap, strange: Iterable[Hashable], knows: str, has: str
             )
 
 
+def refuse_two_types(ids: NDArray[Any], role: str) -> None:
+    """Raise a `DataError` for a column with both 7 and "7", as pandas makes of a file that it reads in pieces."""
+    if ids.dtype != object or not {int, str} <= set(map(type, ids)):
+        return
+    texts = {external for external in ids if isinstance(external, str)}
+    for external in ids:
+        if type(external) is int and str(external) in texts:
+            raise DataError(
+                f"{role} ids have both {describe_id(external)} and {describe_id(str(external))}: one id in two types; "
+                "make them the same, e.g. with .astype(str)"
+            )
+
+
 def describe_id(external: Hashable) -> str:
     """Return an id with its type, for messages: '7' (str)."""
     return f"{quote(external)} ({type(external).__name__})"

@@ -88,14 +88,14 @@ def refuse_unreadable(path: str | os.PathLike[str]) -> None:
 
 
 def read_text_file(path: str | os.PathLike[str], largest: int) -> str:
-    """Return the content of a text file in UTF-8 of at most `largest` bytes."""
+    """Return the content of a text file in UTF-8 of at most `largest` bytes, without a byte order mark."""
     refuse_unreadable(path)
     try:
         with open(path, "rb") as file:
             content = file.read(largest + 1)
         if len(content) > largest:
             raise DataError(f"{path} is larger than {largest:,} bytes, which is too much here; check the path")
-        return content.decode("utf-8")
+        return content.decode("utf-8-sig")
     except OSError as error:
         raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
     except UnicodeDecodeError:

@@ -94,6 +94,12 @@ BAD = {
     "header only": ("a.csv", "user,item\n", {}, ["no rows"]),
     "header without line end": ("a.csv", "user,item", {}, ["no rows"]),
     "header and blanks": ("a.csv", "user,item\n\n\r\n", {}, ["no rows"]),
+    "a second header": (
+        "a.csv",
+        "user,item\nu,i\nuser,item\nu,j\n",
+        {},
+        ["line 3", "several tables", "missing='drop'"],
+    ),
     "too many fields": ("a.csv", "user,item\nu,i\nu,a,b\n", {}, ["line 3", "'u,a,b'", "2 columns"]),
     "too many, other columns": (
         "a.csv",

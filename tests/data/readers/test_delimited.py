@@ -142,13 +142,14 @@ def test_limit_stops_after_so_many_rows_and_looks_no_further(write, rows, blocks
 @pytest.mark.parametrize("size", [1, 60, 1 << 20])
 def test_rows_without_user_or_item_are_dropped_and_counted_on_request(write, blocks_of, word, size):
     path = write(
-        "a.csv", f"user,item,rating,when\n{word},i,1,1\nu,i,2,2\nu,{word},3,3\n{word},{word},x,x\nv\nw,k,4,4\n"
+        "a.csv",
+        f"user,item,rating,when\n{word},i,1,1\nu,i,2,2\nu,{word},3,3\n{word},{word},x,x\nv\nuser,item,rating,when\nw,k,4,4\n",
     )
     with blocks_of(size):
         events = read_events(path, Reading(columns=Columns("user", "item", "rating", "when"), missing="drop"))
     assert list(events.user_ids) == ["u", "w"]
     assert (events.values.tolist(), events.times.tolist()) == ([2, 4], [2, 4])
-    assert [(step.name, step.pairs) for step in events.steps] == [("read, without 4 rows that have no user or item", 2)]
+    assert [(step.name, step.pairs) for step in events.steps] == [("read, without 5 rows that have no user or item", 2)]
 
 
 @pytest.mark.parametrize(

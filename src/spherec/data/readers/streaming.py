@@ -336,6 +336,7 @@ class Collector:
         if self._reading.missing == "error":
             frame = self._up_to_limit(frame)
         self._rows += frame.height
+        frame = self._without_names(frame)
         for role in ("user", "item"):
             _refuse_nested(frame, role)
             if frame.schema[role] in (pl.Categorical, pl.Enum):
@@ -361,6 +362,17 @@ class Collector:
                     raise
                 self._lacks_times = True
         self._pieces.append(piece)
+
+    def _without_names(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Drop or refuse rows that hold the names of the columns: the headers of tables that were joined into one."""
+        if frame.schema["user"] != pl.String or frame.schema["item"] != pl.String:
+            return frame
+        names = self._reading.columns
+        repeats = ((frame["user"] == names.user) & (frame["item"] == names.item)).fill_null(False)
+        if self._reading.missing == "error" and repeats.any():
+            problem = "the name of the column, as if several tables were joined"
+            raise BadCellError(frame["row"][repeats.arg_max() or 0], "user", problem, droppable=True)
+        return frame.filter(~repeats)
 
     def finish(self, path: Path) -> Iterator[Events]:
         """Yield all rows so far, at once or in pieces, which share their ids; `path` is where they came from."""
