@@ -139,7 +139,7 @@ def test_what_does_not_fit_is_one_sentence(spherec, folder):
 
 WRONG = {
     "name,text\na,b\n": "('name', 'text') is plainly the id of items; item= (--item-features-id-column)",
-    "item_id,year\n1,7\n2,?\n3,8\n": "row 1: '?' is not a number; mend it, or "
+    "item_id,year\n1,7\n2,old\n3,8\n": "row 1: 'old' is not a number; mend it, or "
     "give the column another kind in training: "
     "kinds={'year': 'category'}, or --feature-kind year=category",
     "item_id,year\n1,7\n2,7\n": "leave it out: kinds={'year': 'skip'}, or --feature-kind year=skip",

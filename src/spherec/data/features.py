@@ -9,7 +9,7 @@ features.save("books.features.npz")
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
 from typing import Any, Self, get_args
@@ -205,8 +205,8 @@ class Features:
     def transform(self, *tables: Any, item_ids: Iterable[Hashable] | None = None) -> "Features":
         """Return the features of other items, made by the same fitted transformation.
 
-        Categories, tags and words that were not there when it was fitted are ignored, and counted in `left_out`. A
-        missing column or another width is a `DataError`.
+        Categories, tags and words that were not there when it was fitted are ignored, and numbers are cut to the range
+        that was there; both are counted in `unknown`. A missing column or another width is a `DataError`.
 
         Args:
             tables: A data frame or matrix like the first one; of joined features one for each, in the same order.
@@ -241,7 +241,8 @@ class Features:
 
     def spell_ids(self, item_ids: IdMap) -> "Features":
         """Return the same features with ids written as these: 7 as "7" among texts, "7" as 7 among whole numbers."""
-        return replace(self, item_ids=IdMap(spell_like(self.item_ids, item_ids.array)))
+        ids = IdMap(spell_like(self.item_ids, item_ids.array))
+        return Features(ids, self.matrix, self.known, self.transformation, self.left_out, self.unknown)
 
     def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return everything, the transformation included, as arrays and as a JSON-able table."""
