@@ -16,8 +16,9 @@ import numpy as np
 import pandas as pd  # type: ignore[import-untyped]
 
 from spherec import CML, Cut, Features, datasets
-from spherec.data.feature_columns import Kind, NumberColumn
-from spherec.data.features import Transformation
+from spherec.data.feature_cells import Kind
+from spherec.data.feature_columns import NumberColumn
+from spherec.data.feature_transformation import Transformation
 from spherec.data.readers.item_features import read_item_columns
 from spherec.errors import UnknownContentWarning
 

@@ -105,6 +105,7 @@ def test_kinds_and_unknown_content_are_said(spherec, folder):
     assert "1 new items have no features, and are left out: 90" in done.err.replace(
         "'", ""
     )  # its one column is unknown
+    assert "not in training, so ignored or cut: genre: unknown categories (1)\n" in done.err
     (folder / "new.csv").write_text("item_id,genre,year\n90,opera,2000\n")
     done = spherec("add-items", model, folder / "new.csv", "-o", folder / "x.spherec")
     assert done.code == 2
@@ -138,7 +139,7 @@ def test_what_does_not_fit_is_one_sentence(spherec, folder):
 
 WRONG = {
     "name,text\na,b\n": "('name', 'text') is plainly the id of items; item= (--item-features-id-column)",
-    "item_id,year\n1,7\n2,?\n3,8\n": "row 1: '?' is not a number; mend it, or "
+    "item_id,year\n1,7\n2,old\n3,8\n": "row 1: 'old' is not a number; mend it, or "
     "give the column another kind in training: "
     "kinds={'year': 'category'}, or --feature-kind year=category",
     "item_id,year\n1,7\n2,7\n": "leave it out: kinds={'year': 'skip'}, or --feature-kind year=skip",

@@ -1,12 +1,15 @@
 """`spherec data`, as a newcomer and as a script would call it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from spherec import Interactions, datasets, splits
+from spherec.cli._source import NamesTable, Source
 from spherec.data.partitions import PartitionedInteractions
+from spherec.errors import DataError
 from tests.cli.conftest import COLUMNS
 
 
@@ -54,6 +57,12 @@ def test_partitions_keep_weights(spherec, ratings, tmp_path):
     data = Interactions.load(tmp_path / "d.npz")
     assert data.weights is not None
     assert PartitionedInteractions.open(tmp_path / "p").read() == data
+    source = Source(data=[str(tmp_path / "p")])
+    for weigh, is_weighed in ((None, True), (True, True), (False, False)):
+        assert replace(source, weigh=weigh).open_partitions(NamesTable()).is_weighed == is_weighed
+    assert spherec(*given[:-1], "--partitions", 2, "-o", tmp_path / "q").code == 0
+    with pytest.raises(DataError, match="was prepared without weights"):
+        replace(source, data=[str(tmp_path / "q")], weigh=True).open_partitions(NamesTable())
 
 
 def test_prepare_says_all_of_it_in_json(spherec, ratings, tmp_path):

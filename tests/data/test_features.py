@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 from datetime import date
 
 import numpy as np
@@ -12,8 +13,10 @@ import scipy.sparse as sp
 
 import spherec
 from spherec import Features
-from spherec.data.feature_columns import NumberColumn, VectorColumn, guess_kind, read_cells, top_directions
-from spherec.data.features import Transformation
+from spherec.data.feature_cells import guess_kind, read_cells
+from spherec.data.feature_columns import NumberColumn, VectorColumn
+from spherec.data.feature_transformation import Transformation
+from spherec.data.feature_words import top_directions
 from spherec.data.ids import IdMap
 from spherec.errors import ArgumentError, DataError
 
@@ -484,7 +487,9 @@ def test_the_transformation_alone_is_arrays_and_json():
     arrays, manifest = features.transformation.to_arrays()
     again = Transformation.from_arrays(arrays, json.loads(json.dumps(manifest)))
     new = pd.DataFrame({name: column[2:5] for name, column in BOOKS.items()}), random_counts(3, seed=4)
-    ones, others = (each.transform(*new, item_ids=["c", "d", "e"]) for each in (features, again))
+    ones, others = (
+        each.transform(*new, item_ids=["c", "d", "e"]) for each in (features, replace(features, transformation=again))
+    )
     np.testing.assert_array_equal(ones.matrix, others.matrix)
     assert all(array.dtype != object for array in arrays.values())
 

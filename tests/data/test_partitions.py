@@ -81,6 +81,16 @@ def test_pairs_with_other_weights_are_another_data_set(tmp_path):
     assert checksums[0] != checksums[1]
 
 
+def test_weights_can_be_left_out(tmp_path):
+    save_partitions(replace(DATA, weights=np.full(len(DATA), 3.0)), tmp_path / "w", 4)
+    whole = PartitionedInteractions.open(tmp_path / "w")
+    assert whole.is_weighed
+    assert whole.hold(1, 2).weights.tolist() == [3.0] * len(whole.hold(1, 2))
+    plain = replace(whole, is_weighed=False)
+    assert plain.read() == DATA
+    assert plain.hold(1, 2).weights is plain.hold(1, 2).weights_checksum is None
+
+
 def test_a_missing_partition_is_an_error_for_the_process_that_needs_it(folder):
     (folder / "pairs-1.npz").unlink()
     whole = PartitionedInteractions.open(folder)

@@ -12,7 +12,8 @@ import torch
 
 import spherec
 from spherec.artifact import Artifact
-from spherec.data.features import Features, Transformation
+from spherec.data.feature_transformation import Transformation
+from spherec.data.features import Features
 from spherec.data.interactions import Interactions
 from spherec.data.tensor_file import read_tensors, write_tensors
 from spherec.errors import ArgumentError, DataError, UnknownContentWarning, UnknownIdError
@@ -180,7 +181,7 @@ def test_partial_fit_takes_features_of_new_and_of_changed_items(model):
     features = model.artifact.features
     assert features.item_ids == model.data.item_ids
     assert set(model.data.item_ids) == {*BOOKS.isbn, "b100", "b101", "b555"}
-    changed = features.transformation.transform(described).matrix[1]
+    changed = features.transform(described).matrix[1]
     assert np.array_equal(features.matrix[model.data.item_ids.index_of(["b3"])[0]], changed)
     assert features.known[model.data.item_ids.index_of(["b555"])[0]] == np.False_
     assert genres_of(model.recommend("r8", k=1, only=["b100", "b101"])) == ["crime"]

@@ -45,7 +45,7 @@ def test_added_items_are_placed_as_by_the_library(with_features):
         results = expected.recommend("r1", 20)
         assert [item["id"] for item in listed] == list(results.columns["item"])
         assert [item["score"] for item in listed] == pytest.approx(results.columns["score"], abs=1e-6)
-        assert httpx.get(f"{address}/items/b100").json()["item"]["name"] == "Book 2090"
+        assert httpx.get(f"{address}/items/b100").json()["item"]["name"] == "Book 2010"
         again = httpx.post(f"{address}/items", json={"items": rows_of(NEW[:1])})
         assert again.status_code == 422
         wrong = httpx.post(f"{address}/items", json={"items": [{"id": "x", "features": {"genre": "crime"}}]})

@@ -9,7 +9,7 @@ import typer
 
 from spherec.cli._output import note
 from spherec.data.archive import is_archive
-from spherec.data.feature_columns import Kind
+from spherec.data.feature_cells import Kind
 from spherec.data.features import Features
 from spherec.data.ids import IdMap
 from spherec.errors import ArgumentError, describe_missing_column, quote
@@ -113,6 +113,8 @@ def _find_id_columns(files: Sequence[Path], column: str | None) -> list[str | No
 
 
 def describe_left_out(features: Features) -> None:
-    """Print what gave no numbers."""
-    if features.left_out:
-        note(f"left out: {', '.join(f'{what} ({count:,})' for what, count in features.left_out)}")
+    """Print what gave no numbers, and what is beyond those of training."""
+    others = tuple(one for one in features.left_out if one not in features.unknown)
+    for title, content in (("left out", others), ("not in training, so ignored or cut", features.unknown)):
+        if content:
+            note(f"{title}: {', '.join(f'{what} ({count:,})' for what, count in content)}")

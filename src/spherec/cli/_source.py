@@ -289,8 +289,7 @@ class Source(ReadOptions):
         cut = self.cut() if cut is None else cut
         prepared = self.load_prepared()
         if prepared is not None:
-            if self.weigh and prepared.weights is None:
-                raise DataError(f"{self.title} was prepared without weights; prepare it again with --weigh")
+            self._refuse_no_weights(prepared.weights is not None)
             try:
                 data = prepared if cut == Cut() else prepared.cut(cut)
             except DataError as error:
@@ -423,9 +422,17 @@ class Source(ReadOptions):
 
     def open_partitions(self, names: NamesTable) -> PartitionedInteractions:
         """Open a partitioned data set, of which each process reads what it holds."""
-        if given := [*self.options_given(TABLE), *self.options_given(CUT), *names.options_given()]:
+        given = [*self.options_given(TABLE), *self.options_given(CUT), *names.options_given()]
+        if given := [option for option in given if option != "--weigh"]:
             raise ArgumentError(f"{self.title} is prepared already; leave out {', '.join(given)}")
-        return PartitionedInteractions.open(self.data[0])
+        data = PartitionedInteractions.open(self.data[0])
+        self._refuse_no_weights(data.is_weighed)
+        return replace(data, is_weighed=False) if self.weigh is False else data
+
+    def _refuse_no_weights(self, is_weighed: bool) -> None:
+        """Raise a `DataError` if --weigh was given for prepared data that has no weights."""
+        if self.weigh and not is_weighed:
+            raise DataError(f"{self.title} was prepared without weights; prepare it again with --weigh")
 
     def reading(self) -> Reading:
         """Return how the options say that files are read."""

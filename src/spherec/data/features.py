@@ -9,158 +9,26 @@ features.save("books.features.npz")
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
-from typing import Any, NoReturn, Self, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spherec.data.archive import checksum, read_archive, write_archive
-from spherec.data.feature_columns import (
-    COLUMNS,
-    CountsColumn,
-    Encoded,
-    FitOptions,
-    FittedColumn,
-    Kind,
-    LeftOutCounts,
-    VectorColumn,
-    fit_column,
-    name_kind,
-    read_cells,
-)
-from spherec.data.frames import column_of, sparse_entries
+from spherec.data.feature_cells import Kind, name_kind, read_cells
+from spherec.data.feature_columns import CountsColumn, Encoded, FittedColumn, VectorColumn, fit_column
+from spherec.data.feature_transformation import FittedTable, Transformation, ids_in_table, ids_of_rows, to_rows
+from spherec.data.feature_words import FitOptions, LeftOutCounts
 from spherec.data.id_arrays import decode_ids, encode_ids
-from spherec.data.ids import IdMap, describe_id, refuse_masked, refuse_twins, spell_like
+from spherec.data.ids import IdMap, describe_id, refuse_twins, spell_like
 from spherec.data.input_files import describe_damage
 from spherec.errors import ArgumentError, DataError, describe_missing_column, enumerate_ids, quote, suggest
 
 _FORMAT, _VERSION = "spherec-features", 1  # of the file
-
-
-@dataclass(frozen=True)
-class FittedTable:
-    """The fitted columns of one source: a table, or a matrix."""
-
-    item: str | None
-    "Column of item ids in a table; None for a matrix."
-    columns: tuple[FittedColumn, ...]
-
-    def describe(self) -> str:
-        """Return what it was fitted to, for messages."""
-        names = ", ".join(quote(column.name) for column in self.columns)
-        if self.item is not None:
-            return f"a table with the columns {quote(self.item)}, {names}"
-        if isinstance(self.columns[0], CountsColumn):
-            return f"lists of words or tags, or a sparse matrix ({names})"
-        return f"a dense matrix of {self.columns[0].size:,} columns ({names})"
-
-    def encode(self, table: Any, item_ids: Iterable[Hashable] | None) -> "Features":
-        """Return the features of the items of another table or matrix, with this source alone."""
-        if hasattr(table, "columns") != (self.item is not None):
-            self._refuse(table)
-        if self.item is not None:
-            ids = _ids_in(table, self.item)
-            named = {str(name): name for name in table.columns}
-            absent = [column.name for column in self.columns if column.name not in named]
-            if absent:
-                present = list(named)
-                more = f" (and no {', '.join(map(quote, absent[1:]))})" if absent[1:] else ""
-                raise DataError(f"{describe_missing_column(absent[0], present)}{more}")
-            parts = [column.encode(read_cells(table, named[column.name])) for column in self.columns]
-        else:
-            (column,) = self.columns
-            rows = _to_rows(table)
-            if isinstance(column, CountsColumn) != sp.issparse(rows):
-                self._refuse(table)
-            width = column.n_columns if isinstance(column, CountsColumn) else column.size
-            if rows.shape[1] != width:
-                raise DataError(
-                    f"the matrix has {rows.shape[1]:,} columns, but {width:,} when it was fitted; make it so"
-                )
-            ids = _ids_of_rows(item_ids, rows.shape[0])
-            parts = [column.encode(rows)]
-        features = _assemble(ids, parts, (self,))
-        unknown = tuple(one for part in parts for one in part.unknown)
-        return replace(features, left_out=(*unknown, *features.left_out), unknown=unknown)
-
-    def _refuse(self, table: Any) -> NoReturn:
-        got = quote(table)
-        if hasattr(table, "columns"):
-            got = "a table"
-        elif len(getattr(table, "shape", ())) == 2:
-            got = f"a {'sparse' if sp.issparse(table) else 'dense'} matrix of {table.shape[1]:,} columns"
-        raise DataError(f"the features were made of {self.describe()}, got {got}; give such a one")
-
-
-@dataclass(frozen=True)
-class Transformation:
-    """A fitted transformation of tables and matrices into features: plain data and arrays."""
-
-    sources: tuple[FittedTable, ...]
-
-    def transform(self, *tables: Any, item_ids: Iterable[Hashable] | None = None) -> "Features":
-        """Return the features of other items. See `Features.transform`."""
-        if len(tables) != len(self.sources):
-            raise ArgumentError(f"the features came from {len(self.sources)} tables, got {len(tables)}; give them all")
-        ids = None if item_ids is None else list(item_ids)
-        return Features.join(*(source.encode(table, ids) for source, table in zip(self.sources, tables, strict=True)))
-
-    def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return everything that was fitted as arrays and as a JSON-able table."""
-        arrays: dict[str, NDArray[Any]] = {}
-        described: list[dict[str, Any]] = []
-        for number, source in enumerate(self.sources):
-            columns: list[dict[str, Any]] = []
-            for place, column in enumerate(source.columns):
-                fields, own = column.to_state()
-                columns.append({**fields, "kind": column.kind})
-                arrays |= {f"{number}.{place}.{name}": array for name, array in own.items()}
-            described.append({"item": source.item, "columns": columns})
-        return arrays, {"sources": described}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], manifest: Mapping[str, Any]) -> Self:
-        """Return the transformation that `to_arrays` described; a `DataError` if it is damaged."""
-        try:
-            sources: list[FittedTable] = []
-            for number, described in enumerate(manifest["sources"]):
-                columns: list[FittedColumn] = []
-                for place, fields in enumerate(described["columns"]):
-                    prefix = f"{number}.{place}."
-                    own = {
-                        name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)
-                    }
-                    columns.append(COLUMNS[fields["kind"]].from_state(fields, own))
-                item = described["item"]
-                if not isinstance(item, str | None) or (item is None and len(columns) != 1):
-                    raise ValueError("a source does not fit")
-                sources.append(FittedTable(item, tuple(columns)))
-            return cls(tuple(sources))
-        except Exception as error:  # whatever forged content raises
-            raise DataError(f"the transformation is damaged ({describe_damage(error)}); fit it again") from None
-
-    def is_same(self, other: "Transformation") -> bool:
-        """Tell whether both were fitted to the same."""
-        if self is other:
-            return True
-        (arrays, fields), (others, other_fields) = self.to_arrays(), other.to_arrays()
-        return (
-            fields == other_fields
-            and arrays.keys() == others.keys()
-            and all(np.array_equal(array, others[name]) for name, array in arrays.items())
-        )
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Number of numbers that each column gives."""
-        sizes: dict[str, int] = {}
-        for column in (column for source in self.sources for column in source.columns):
-            sizes[column.name] = sizes.get(column.name, 0) + column.size
-        return sizes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -228,7 +96,7 @@ class Features:
             seed: The seed of the truncated SVD.
         """
         options = _check_options(dims, min_items, seed)
-        ids = _ids_in(frame, item)
+        ids = ids_in_table(frame, item)
         names = [name for name in frame.columns if name != item]
         chosen = _check_kinds(kinds or {}, [str(name) for name in names])
         columns: list[FittedColumn] = []
@@ -252,7 +120,7 @@ class Features:
             parts.append(column.encode(cells))
         if not columns:
             raise DataError(f"no column but {quote(item)} tells items apart; give a table with features")
-        return _assemble(ids, parts, (FittedTable(item, tuple(columns)),), tuple(left_out))
+        return _assemble(ids, parts, FittedTable(item, tuple(columns)), tuple(left_out))
 
     @classmethod
     def from_matrix(
@@ -279,8 +147,8 @@ class Features:
             seed: The seed of the truncated SVD.
         """
         options = _check_options(dims, min_items, seed)
-        rows: Any = _to_rows(matrix)
-        ids = _ids_of_rows(item_ids, rows.shape[0])
+        rows: Any = to_rows(matrix)
+        ids = ids_of_rows(item_ids, rows.shape[0])
         column: FittedColumn | None
         left_out: LeftOutCounts = ()
         if isinstance(rows, sp.csr_array):
@@ -290,7 +158,7 @@ class Features:
             column, reason = VectorColumn.fit(name, rows), "all rows are zeros or NaN"
         if column is None:
             raise DataError(f"{quote(name)} tells no items apart: {reason}; give another matrix")
-        return _assemble(ids, [column.encode(rows)], (FittedTable(None, (column,)),), left_out)
+        return _assemble(ids, [column.encode(rows)], FittedTable(None, (column,)), left_out)
 
     @classmethod
     def join(cls, *parts: "Features") -> "Features":
@@ -337,14 +205,23 @@ class Features:
     def transform(self, *tables: Any, item_ids: Iterable[Hashable] | None = None) -> "Features":
         """Return the features of other items, made by the same fitted transformation.
 
-        Categories, tags and words that were not there when it was fitted are ignored, and counted in `left_out`. A
-        missing column or another width is a `DataError`.
+        Categories, tags and words that were not there when it was fitted are ignored, and numbers are cut to the range
+        that was there; both are counted in `unknown`. A missing column or another width is a `DataError`.
 
         Args:
             tables: A data frame or matrix like the first one; of joined features one for each, in the same order.
             item_ids: The external ids of the rows of matrices; by default their positions.
         """
-        return self.transformation.transform(*tables, item_ids=item_ids)
+        sources = self.transformation.sources
+        if len(tables) != len(sources):
+            raise ArgumentError(f"the features came from {len(sources)} tables, got {len(tables)}; give them all")
+        given = None if item_ids is None else list(item_ids)
+        parts: list[Features] = []
+        for source, table in zip(sources, tables, strict=True):
+            ids, columns = source.encode(table, given)
+            unknown = tuple(one for column in columns for one in column.unknown)
+            parts.append(_assemble(ids, columns, source, unknown, unknown))
+        return Features.join(*parts)
 
     def align(self, item_ids: Iterable[Hashable]) -> "Features":
         """Return the features of these items, in this order; those that are not here have none.
@@ -364,7 +241,8 @@ class Features:
 
     def spell_ids(self, item_ids: IdMap) -> "Features":
         """Return the same features with ids written as these: 7 as "7" among texts, "7" as 7 among whole numbers."""
-        return replace(self, item_ids=IdMap(spell_like(self.item_ids, item_ids.array)))
+        ids = IdMap(spell_like(self.item_ids, item_ids.array))
+        return Features(ids, self.matrix, self.known, self.transformation, self.left_out, self.unknown)
 
     def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return everything, the transformation included, as arrays and as a JSON-able table."""
@@ -455,60 +333,17 @@ class _AppendedFeatures(Features):
 
 
 def _assemble(
-    ids: IdMap, parts: list[Encoded], sources: tuple[FittedTable, ...], left_out: LeftOutCounts = ()
+    ids: IdMap, columns: list[Encoded], source: FittedTable, left_out: LeftOutCounts, unknown: LeftOutCounts = ()
 ) -> Features:
+    """Return the features of items by the numbers of all columns of a source."""
     return Features(
         ids,
-        np.concatenate([part.numbers for part in parts], axis=1),
-        np.any([part.known for part in parts], axis=0),
-        Transformation(sources),
-        (*left_out, *(one for part in parts for one in part.left_out)),
+        np.concatenate([column.numbers for column in columns], axis=1),
+        np.any([column.known for column in columns], axis=0),
+        Transformation((source,)),
+        (*left_out, *(one for column in columns for one in column.left_out)),
+        unknown,
     )
-
-
-def _ids_in(frame: Any, item: str) -> IdMap:
-    """Return the item ids of a table, one row each."""
-    if not hasattr(frame, "columns"):
-        raise DataError(f"expected a pandas or polars DataFrame, got {quote(frame)}; give a matrix to from_matrix")
-    ids = column_of(frame, item)
-    if not len(ids):
-        raise DataError("the table has no rows; give one with items")
-    try:
-        return IdMap(ids)
-    except DataError as error:
-        raise DataError(f"column {quote(item)}: {error}; give one row for each item") from None
-
-
-def _ids_of_rows(item_ids: Iterable[Hashable] | None, n_rows: int) -> IdMap:
-    ids = IdMap(np.arange(n_rows) if item_ids is None else item_ids)
-    if len(ids) != n_rows:
-        raise DataError(f"the matrix has {n_rows:,} rows, but there are {len(ids):,} item_ids; give one for each row")
-    return ids
-
-
-def _to_rows(matrix: Any) -> "sp.csr_array[np.float32] | NDArray[Any]":
-    """Return a matrix as checked rows: dense float32 or float64, or sparse float32 with entries above 0."""
-    if hasattr(matrix, "columns"):
-        raise DataError("a data frame is not a matrix; use from_frame(frame, item=…)")
-    refuse_masked(matrix, "entries of the matrix")
-    is_sparse: bool = sp.issparse(matrix)
-    if not is_sparse:
-        try:
-            dense = np.asarray(matrix)
-        except ValueError as error:
-            raise DataError(f"the matrix must be two-dimensional: {describe_damage(error)}") from None
-        if dense.ndim != 2 or dense.dtype.kind not in "biuf" or not dense.size:
-            raise DataError(f"the matrix must be two-dimensional and hold real numbers, got {quote(matrix)}")
-        return dense if dense.dtype in (np.float32, np.float64) else dense.astype(np.float32)
-    if len(matrix.shape) != 2 or matrix.dtype.kind not in "biuf" or not all(matrix.shape):
-        raise DataError(f"the matrix must be two-dimensional and hold real numbers, got {quote(matrix)}")
-    rows, columns, values = sparse_entries(matrix)
-    if not np.all(values >= 0) or not np.isfinite(values).all():  # the first is false for NaN, too
-        raise DataError("a sparse matrix of features must have finite entries >= 0, such as counts; give others dense")
-    above = values > 0
-    csr = sp.csr_array((values[above].astype(np.float32), (rows[above], columns[above])), shape=matrix.shape)
-    csr.sum_duplicates()
-    return csr
 
 
 def _check_options(dims: int, min_items: int, seed: int) -> FitOptions:

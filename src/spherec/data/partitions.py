@@ -131,6 +131,8 @@ class PartitionedInteractions:
     "Steps from raw events to these interactions."
     n_named_items: int
     "Number of items that have a name."
+    is_weighed: bool
+    "Pairs have weights, and these are read."
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> "PartitionedInteractions":
@@ -146,8 +148,9 @@ class PartitionedInteractions:
             totals = Totals(counts, int(manifest["active_users"]), sizes, _combine(checksums))
             _check_ids(of_ids, totals)
             steps = tuple(Step(**step) for step in manifest["steps"])
-            n_named = int(manifest.get("named_items", 0))
-            return cls(Path(path), int(manifest["users"]), totals, tuple(map(str, checksums)), steps, n_named)
+            n_users, n_named = int(manifest["users"]), int(manifest.get("named_items", 0))
+            is_weighed = bool(manifest.get("weighed", False))
+            return cls(Path(path), n_users, totals, tuple(map(str, checksums)), steps, n_named, is_weighed)
         except Exception as error:  # whatever forged content raises
             raise DataError(f"{path} is damaged ({describe_damage(error)}); prepare it again") from None
 
@@ -246,7 +249,7 @@ class PartitionedInteractions:
                 raise ValueError(f"it has {len(rows.indptr) - 1:,} users")
         except Exception as error:  # whatever forged content raises
             raise DataError(f"{path} is damaged ({describe_damage(error)}); prepare it again") from None
-        return rows
+        return rows if self.is_weighed else rows._replace(weights=None)
 
 
 def save_partitions(data: Interactions, path: str | PathLike[str], partitions: int) -> None:
@@ -281,13 +284,14 @@ def write_partitions(
     steps: Iterable[Step],
 ) -> None:
     """Write the files of a partitioned data set into an empty folder; one partition is in memory at a time."""
-    sizes, checksums, active = [], [], 0
+    sizes, checksums, active, is_weighed = [], [], 0, False
     users_per_item = np.zeros(len(item_ids), np.int64)
     for number, rows in enumerate(partitions):
         arrays = {"indptr": rows.indptr, **_columns(rows)}
         write_archive(_pairs_file(folder, number), arrays, _describe(_PAIRS), compress=False)
         sizes.append(len(rows.indices))
         checksums.append(rows.checksum)
+        is_weighed |= rows.weights is not None
         active += int(np.count_nonzero(np.diff(rows.indptr)))
         users_per_item += np.bincount(rows.indices, minlength=len(item_ids))
     ids = encode_ids(user_ids, "user_ids") | encode_ids(item_ids, "item_ids")
@@ -295,7 +299,7 @@ def write_partitions(
     write_archive(folder / "ids.npz", ids, _describe(_IDS, checksum=_combine(checksums)), compress=False)
     index = {"users_per_item": users_per_item, "partition_sizes": np.array(sizes, np.int64)}
     facts = {"users": len(user_ids), "active_users": active, "checksums": checksums}
-    facts |= {"named_items": sum(map(bool, item_names or ()))}
+    facts |= {"named_items": sum(map(bool, item_names or ())), "weighed": is_weighed}
     manifest = _describe(_INDEX, **facts, steps=[asdict(step) for step in steps])
     write_archive(folder / "index.npz", index, manifest, compress=False)
 

@@ -3,7 +3,7 @@ import json
 import polars as pl
 import pytest
 
-from spherec.data.readers import read_book_crossing_names, read_names
+from spherec.data.readers import parquet, read_book_crossing_names, read_names
 from spherec.errors import DataError
 
 
@@ -127,3 +127,11 @@ def test_an_id_of_the_data_goes_before_an_isbn(write):
     assert read_names(write("books.csv", "book_id,isbn,title\n1,439023483,The Hunger Games\n")) == {
         "1": "The Hunger Games"
     }
+
+
+def test_names_in_parquet_are_read_a_piece_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet, "_ROWS", 3)
+    pl.DataFrame({"item": [*range(7), 0], "title": [*"abcdefg", "z"]}).write_parquet(tmp_path / "x.parquet")
+    rows = parquet.read_parquet_texts(tmp_path / "x.parquet", ("item", "title"), "")
+    assert next(rows) == ("0", "a")
+    assert read_names(tmp_path / "x.parquet", id="item", name="title") == dict(zip("0123456", "zbcdefg", strict=True))

@@ -59,10 +59,12 @@ def first_rows(path: Path, names: Iterable[str], n_rows: int) -> list[list[str]]
     return [["" if isinstance(cell, list | dict | bytes | None) else str(cell) for cell in row] for row in frame.rows()]
 
 
-def read_parquet_texts(path: Path, names: tuple[str, ...], options: str) -> list[tuple[str | None, ...]]:
-    """Return the rows of these columns, all as strings; `options` name columns on the command line."""
+def read_parquet_texts(path: Path, names: tuple[str, ...], options: str) -> Iterator[tuple[str | None, ...]]:
+    """Yield the rows of these columns, all as strings; `options` name columns on the command line."""
     with _open_parquet(path, names, options) as table:
-        return table.select(pl.col(*names).cast(pl.String)).collect().rows()
+        texts = table.select(pl.col(*names).cast(pl.String))
+        for begin in range(0, table.select(pl.len()).collect().item(), _ROWS):
+            yield from texts.slice(begin, _ROWS).collect().iter_rows()
 
 
 def read_parquet_frame(path: Path, name: str, options: str) -> pl.DataFrame:
