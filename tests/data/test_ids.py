@@ -228,6 +228,7 @@ def test_look_up_takes_one_id_or_several():
 def test_texts_stand_for_known_ids_of_any_type():
     assert typed(IdMap([7, 8]).parse(["8", "7"])) == typed([8, 7])
     assert typed(IdMap(["7", 7, "8"]).parse(["7", "8"])) == typed(["7", "8"])
+    assert typed(IdMap([7.0, 8.5]).parse(["7", "7.0", "8.5"])) == typed([7.0, 7.0, 8.5])  # as pandas makes of 7 and NaN
     assert IdMap([date(2004, 6, 1)]).parse(["2004-06-01"]) == [date(2004, 6, 1)]
     with pytest.raises(UnknownIdError, match="'9' is not among the 2 known ids"):
         IdMap([7, 8]).parse(["7", "9"])

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+import torch
 from hypothesis import given
 
 from spherec.data.events import pair_keys
@@ -50,6 +51,11 @@ def test_every_entry_above_zero_of_a_matrix_is_a_pair_and_empty_rows_and_columns
 def test_matrices_that_are_no_interactions_are_refused(matrix):
     with pytest.raises(DataError, match=r"two-dimensional|entries >= 0"):
         Interactions.from_matrix(matrix)
+
+
+def test_a_sparse_tensor_of_torch_is_refused():
+    with pytest.raises(DataError, match=r"must be of scipy or a dense array, got Tensor \(.*to_dense"):
+        Interactions.from_matrix(torch.eye(3).to_sparse())
 
 
 @pytest.mark.parametrize("role", ["user_ids", "item_ids"])

@@ -71,6 +71,10 @@ def binary_rows(matrix: Any) -> "sp.csr_array":
         dense = None if sp.issparse(matrix) else np.asarray(matrix)
     except ValueError as error:
         raise DataError(f"the matrix must be two-dimensional: {describe_damage(error)}") from None
+    except TypeError as error:  # a sparse tensor of torch, say
+        raise DataError(
+            f"a matrix must be of scipy or a dense array, got {type(matrix).__name__} ({describe_damage(error)})"
+        ) from None
     shape, kind = (matrix.shape, matrix.dtype.kind) if dense is None else (dense.shape, dense.dtype.kind)
     if len(shape) != 2 or kind not in "biuf":
         raise DataError(

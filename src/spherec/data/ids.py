@@ -87,7 +87,8 @@ class IdMap(Sequence[Hashable]):
     def parse(self, texts: Iterable[str], *, unknown: Unknown = "error") -> list[Hashable]:
         """Return the known ids that texts stand for: "7" is the id "7" or, where there is none, the id 7.
 
-        An id of any type goes by what `str` makes of it. An unknown text raises an `UnknownIdError`, or is skipped.
+        An id of any type goes by what `str` makes of it, and 7.0 by "7", too. An unknown text raises an
+        `UnknownIdError`, or is skipped.
         """
         ids: list[Hashable] = [text if text in self else self._texts().get(text, text) for text in texts]
         if unknown == "skip":
@@ -119,7 +120,8 @@ class IdMap(Sequence[Hashable]):
 
     def _texts(self) -> dict[str, Hashable]:
         if self._by_text is None:
-            self._by_text = {str(external): external for external in self}
+            wholes = {str(int(one)): one for one in self if isinstance(one, float) and one.is_integer()}
+            self._by_text = wholes | {str(external): external for external in self}
         return self._by_text
 
     def _lookup(self) -> dict[Hashable, int]:

@@ -223,7 +223,9 @@ class CML(TrainedModel):
         """
         group = join_run(self.config, resolve(self.device), has_features=item_features is not None)
         if in_shards and (output is None or group is None):
-            raise ArgumentError("in_shards is for several processes that write an output; start them with torchrun")
+            raise ArgumentError(
+                "in_shards (--shards) is for several processes that write an output; start them with torchrun"
+            )
         if isinstance(data, PartitionedInteractions):
             if names is not None and group is not None:
                 raise ArgumentError("partitions have the names of their items; leave out names, or prepare them again")
