@@ -1,15 +1,6 @@
-"""Files of item features: tables of items, lists of words or tags, matrices. Importing this brings no polars.
+"""Files of item features: tables of items, lists of words or tags, matrices. Importing this brings no polars."""
 
-    mult.dat      line k is item k: `n word:count word:count …` (LDA-C)           format "word-counts"
-    tag-item.dat  line t is tag t: `n item item …`                                format "tag-items"
-    item-tag.dat  line k is item k: `n tag tag …`                                 format "item-tags"
-
-Words, tags and items are numbers from 0; as ids, items are texts, as in the events of CiteULike's users.dat.
-"""
-
-import re
-from array import array
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -38,7 +29,6 @@ FeatureFormat = Literal[
 _OPTIONS = (
     "item= (--item-features-id-column) names the column of item ids, header= all columns if the first line has none"
 )
-_MOST_WORDS = 1 << 24  # a larger number of a word or an item is a slip
 _MAGIC = b"\x93NUMPY"
 
 
@@ -177,26 +167,14 @@ def _find_format(path: Path, reading: Reading) -> FeatureFormat:
     with path.open("rb") as file:
         if file.read(len(_MAGIC)) == _MAGIC:
             return "npy"
-    from spherec.data.readers import recognition, streaming
+    from spherec.data.readers import number_lists, streaming
 
     lines = streaming.first_lines(path, encoding=reading.encoding)
     if lines and lines[0].lstrip().startswith("{"):
         return "json-lines"
-    rows = [line.split() for line in lines[:100]]
-    if reading.header or reading.separator or not rows or not all(row[0].isdecimal() for row in rows):
+    if reading.header or reading.separator:
         return "delimited"
-    if any(len(row) > 1 for row in rows) and all(recognition.WORD_COUNT.fullmatch(w) for row in rows for w in row[1:]):
-        return "word-counts"
-    if not all(word.isdecimal() for row in rows for word in row) or any(int(row[0]) != len(row) - 1 for row in rows):
-        return "delimited"
-    words = re.findall("[a-z]+", path.name.lower())
-    for name, formats in (("tag-items", ("tag", "tags")), ("item-tags", ("item", "items"))):
-        if len(words) > 1 and words[0] in formats and words[1] in ("tag", "tags", "item", "items"):
-            return name  # type: ignore[return-value]
-    raise DataError(
-        f"{path}: its lines are COUNT NUMBER NUMBER …, and nothing shows whether a line is a tag or an item; say so "
-        "by its name, tag-item.dat or item-tag.dat, or by format='tag-items' or 'item-tags'"
-    )
+    return number_lists.recognise_lists(path, [line.split() for line in lines[:100]]) or "delimited"
 
 
 # --- Tables ----------------------------------------------------------------------------------------------------------
@@ -222,62 +200,22 @@ def _read_table(path: Path, format: FeatureFormat, item: str | None, reading: Re
     return delimited.join_tables(delimited.read_tables(path, every, reading, options=_OPTIONS)), column
 
 
-# --- Lists and matrices ----------------------------------------------------------------------------------------------
+# --- Matrices ---------------------------------------------------------------------------------------------------------
 
 
 def _read_matrix(path: Path, format: FeatureFormat, reading: Reading) -> tuple[Any, list[str] | None]:
     """Return a matrix with a row for each item, and the ids of the rows; None for their positions."""
     match format:
-        case "npy":
-            return read_array(path, remedy="save it again with numpy.save"), None
         case "scipy":
             from spherec.data.readers import scipy_matrix
 
             return scipy_matrix.read_scipy_matrix(path, reading), None
-        case "tag-items":
-            rows, columns, values, n_rows = _read_lists(path, reading, counts=False)
-            present, place = np.unique(columns, return_inverse=True)  # items
-            matrix = sp.csr_array((values, (place, rows)), shape=(len(present), n_rows))
-            return matrix, [str(number) for number in present.tolist()]
+        case "word-counts" | "tag-items" | "item-tags":
+            from spherec.data.readers import number_lists
+
+            return number_lists.read_number_lists(path, format, reading)
         case _:
-            rows, columns, values, n_rows = _read_lists(path, reading, counts=format == "word-counts")
-            width = int(columns.max(initial=-1)) + 1
-            matrix = sp.csr_array((values, (rows, columns)), shape=(n_rows, width))
-            return matrix, [str(number) for number in range(n_rows)]
-
-
-def _read_lists(path: Path, reading: Reading, *, counts: bool) -> tuple[Any, Any, Any, int]:
-    """Return the line, number and count (E,) of each entry of a file of lists, and how many lines it has."""
-    lines, numbers, values, n_lines = array("q"), array("q"), array("d"), 0
-    for line, words in _split_lines(path, reading):
-        n_lines = line
-        if not words:
-            continue
-        if not words[0].isdecimal() or int(words[0]) != len(words) - 1:
-            raise DataError(
-                f"{path}, line {line}: begins with {quote(words[0])}, but {len(words) - 1} entries follow; mend it"
-            )
-        for word in words[1:]:
-            number, mark, count = word.partition(":")
-            is_good = number.isdecimal() and int(number) < _MOST_WORDS and bool(mark) == counts
-            if not is_good or (counts and not re.fullmatch(r"\d{1,15}(\.\d{1,15})?", count)):
-                wanted = "word:count, both numbers" if counts else "a number"
-                raise DataError(f"{path}, line {line}: {quote(word)} is not {wanted} below {_MOST_WORDS:,}; mend it")
-            lines.append(line - 1)
-            numbers.append(int(number))
-            values.append(float(count) if counts else 1.0)
-    if not numbers:
-        raise DataError(f"{path} has no entries; give a file with words or tags")
-    return np.array(lines), np.array(numbers), np.array(values, dtype=np.float32), n_lines
-
-
-def _split_lines(path: Path, reading: Reading) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of each line, from 1, and its words."""
-    from spherec.data.readers import streaming
-
-    for block in streaming.read_text(path, reading):
-        for number, line in enumerate(block.text.decode().removesuffix("\n").split("\n"), start=block.line):
-            yield number, line.split()
+            return read_array(path, remedy="save it again with numpy.save"), None
 
 
 def _fit_width(matrix: Any, like: Features) -> tuple[Any, int]:
