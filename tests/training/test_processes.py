@@ -256,7 +256,7 @@ def test_a_shard_that_cannot_be_written_ends_all_processes_and_the_checkpoint_st
 
 
 def test_shards_of_a_run_need_several_processes_and_an_output():
-    with pytest.raises(ArgumentError, match="in_shards is for several processes that write an output"):
+    with pytest.raises(ArgumentError, match="is for several processes that write an output"):
         spherec.CML(device="cpu").fit(DATA, in_shards=True, output="x.spherec")
 
 
