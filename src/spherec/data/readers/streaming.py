@@ -373,7 +373,7 @@ class Collector:
         if self._reading.missing == "error" and repeats.any():
             problem = "the name of the column, as if several tables were joined"
             raise BadCellError(frame["row"][repeats.arg_max() or 0], "user", problem, droppable=True)
-        self._repeats += repeats.sum()
+        self._repeats += int(repeats.sum())
         return frame.filter(~repeats)
 
     def finish(self, path: Path) -> Iterator[Events]:
