@@ -15,7 +15,7 @@ TREES = {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.p
 
 # A part may import its own folder and parts of a lower level. A new part gets its place here.
 LEVELS = (
-    {"_version", "errors", "rng", "device", "processes", "process_group"},
+    {"_version", "errors", "rng", "device", "forks", "process_group"},
     {"geometry", "data", "datasets", "kernels", "memory"},
     {"embedding", "losses", "sampling", "optim", "ranking"},
     {"training", "evaluation"},
@@ -26,8 +26,8 @@ LEVELS = (
 # Neighbours on a level that may be imported all the same, one way only.
 NEIGHBOURS = {
     "rng": {"errors"},
-    "device": {"errors", "processes"},
-    "processes": {"errors"},
+    "device": {"errors", "forks"},
+    "forks": {"errors"},
     "process_group": {"errors"},
     "kernels": {"geometry"},
     "datasets": {"data"},

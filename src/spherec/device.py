@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from spherec.errors import ArgumentError, quote
-from spherec.processes import ProcessLock
+from spherec.forks import ProcessLock
 
 DeviceName = Literal["auto", "cpu", "cuda"]
 _Result = TypeVar("_Result")

@@ -81,7 +81,10 @@ def _refuse_several_processes(name: str) -> None:
     """Raise an `ArgumentError` if torchrun has started several processes of a command that is made for one."""
     n = os.environ.get("WORLD_SIZE", "1") if "TORCHELASTIC_RUN_ID" in os.environ else "1"
     if n != "1" and name not in _OF_SEVERAL:
-        raise ArgumentError(f"{name} is for one process, and torchrun has started {n}; call it without torchrun")
+        raise ArgumentError(
+            f"{name} is for one process, and torchrun has started {n}; call it without torchrun, or from a process of "
+            f"torchrun with 'env -u TORCHELASTIC_RUN_ID spherec {name}'"
+        )
 
 
 def load_command(name: str) -> Any:

@@ -12,7 +12,7 @@ from spherec.data.events import level_of_caller
 from spherec.data.ids import factorize, refuse_masked
 from spherec.data.input_files import describe_damage
 from spherec.errors import DataError, UnreadValuesWarning, describe_missing_column, quote
-from spherec.processes import refuse_polars_after_fork
+from spherec.forks import refuse_polars_after_fork
 
 
 def column_of(frame: Any, name: str) -> NDArray[Any]:

@@ -14,9 +14,9 @@ import numpy as np
 from spherec.data.output_files import atomic_write
 from spherec.errors import ArgumentError
 from spherec.export.table import ExportBlock, ExportProgress, ExportTable, clean_name, refuse_unwritable_ids
+from spherec.forks import require_polars
 from spherec.geometry import Constraint
 from spherec.item_map import ItemMap
-from spherec.processes import require_polars
 from spherec.ranking import ExactRanker
 
 if TYPE_CHECKING:

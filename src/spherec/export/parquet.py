@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from spherec.data.output_files import atomic_write
 from spherec.export.table import ExportBlock, ExportProgress, ExportTable, clean_name, refuse_unwritable_ids
+from spherec.forks import require_polars
 from spherec.geometry import Constraint
-from spherec.processes import require_polars
 
 if TYPE_CHECKING:
     import polars as pl  # a machine that only trains has none

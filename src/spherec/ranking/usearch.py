@@ -23,8 +23,8 @@ from torch import Tensor
 from spherec.data.events import pair_keys
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, quote
+from spherec.forks import ProcessLock
 from spherec.geometry import Vectors, longest_reach, widen_items, widen_queries, widened_dim
-from spherec.processes import ProcessLock
 from spherec.ranking import index_file
 from spherec.ranking.exact import ExactRanker, score_pairs
 from spherec.ranking.ranker import (

@@ -5,7 +5,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
 from spherec.errors import MissingPackageError
-from spherec.processes import require_polars
+from spherec.forks import require_polars
 
 if TYPE_CHECKING:
     import polars as pl  # imported where it is used: a machine that only trains has none

@@ -16,7 +16,7 @@ from spherec.data.ids import Ids, list_ids
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_write, refuse_unwritable, temporary_folder
 from spherec.errors import ArgumentError, DataError, shorten
-from spherec.processes import require_polars
+from spherec.forks import require_polars
 from spherec.recommender.results import Recommended, Results
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from spherec.data.interactions import Interactions
 from spherec.device import settle_thread
 from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.evaluation.foreign import align
+from spherec.forks import ProcessLock
 from spherec.geometry import Constraint, DenseVectors, check_mainstream, squared_distance
-from spherec.processes import ProcessLock
 from spherec.ranking import ExactRanker, MergedRanker, Ranker, Ranking
 from spherec.ranking.ranker import check_dial, check_k, refuse_idle_dial, refuse_nan, to_nearness
 from spherec.recommender import results_file

@@ -85,7 +85,7 @@ def test_content_ranks_cold_articles_of_citeulike(shared):
     words = read_features(folder / "mult.dat.gz")
     both = Features.join(words, read_features(folder / "tag-item.dat.gz"))
     fold = splits.cold_items(data, 0.2, test=0.2, seed=0)
-    for features, recall, ndcg in ((words, 0.376, 0.2185), (both, 0.535, 0.3435)):
+    for features, recall, ndcg in ((words, 0.409, 0.244), (both, 0.561, 0.366)):
         cold = evaluate_cold(ContentKnn(features).fit(fold.train), fold, metrics=["recall", "ndcg"]).cold
         assert cold.recall == pytest.approx(recall, abs=0.005)
         assert cold.ndcg == pytest.approx(ndcg, abs=0.005)

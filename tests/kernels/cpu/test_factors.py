@@ -35,8 +35,8 @@ def test_other_processors_keep_float32(monkeypatch, features):
     assert factors.choose_factors(1 << 30) == torch.float32
 
 
-@pytest.mark.parametrize("reach", [False, True])
-def test_the_gradient_of_softmin_is_near_that_of_float32(rounds, reach):
+@pytest.mark.parametrize(("reach", "temperature"), [(False, 0.1), (True, 0.1), (True, 0.005)])
+def test_the_gradient_of_softmin_is_near_that_of_float32(rounds, reach, temperature):
     random = torch.Generator().manual_seed(0)
     pairs, pool, dim = 50, 200, 48
     rows = torch.randn(2, 2 * pairs + pool, dim + reach, generator=random)
@@ -44,13 +44,14 @@ def test_the_gradient_of_softmin_is_near_that_of_float32(rounds, reach):
     log_q, weights = torch.randn(1, pool, generator=random) - 5, torch.rand(pairs, generator=random)
     dial = torch.rand(pairs, generator=random) if reach else None
     given = rows, valid, log_q, weights, dial
-    settings = {"temperature": 0.1, "gamma": 1.0, "n_items": 1000}
+    settings = {"temperature": temperature, "gamma": 1.0, "n_items": 1000}
     gradient, sums = CpuBackend().softmin_gradient(*given, **settings)
     expected, expected_sums = ReferenceBackend().softmin_gradient(*given, **settings)
     error = (gradient - expected).norm() / expected.norm()
     assert 0 < error < 2 * ROUNDING
     torch.testing.assert_close(sums[0], expected_sums[0], rtol=ROUNDING, atol=0)
-    assert torch.equal(sums[1:], expected_sums[1:])
+    assert sums[2] == expected_sums[2]
+    assert sums[1] == expected_sums[1] or temperature < 0.1  # e^(-87) may be on either side of 0
 
 
 def test_products_with_features_are_near_those_of_float32(rounds):

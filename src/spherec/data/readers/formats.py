@@ -29,7 +29,7 @@ from spherec.data.readers.options import (
     run_options,
 )
 from spherec.errors import ArgumentError, DataError, EmptyFileError, UncutValuesWarning, UnreadValuesWarning, quote
-from spherec.processes import require_polars
+from spherec.forks import require_polars
 
 _MOST_FILES = 5  # of several that are read as one, named in the record
 

@@ -23,6 +23,7 @@ from spherec.kernels.cpu.factors import choose_factors
 from spherec.kernels.protocol import Flags, Floats
 
 _MASKED = np.float32(-1e30)  # exponent in places without a negative
+_LEAST_ROUNDED = 0.02  # temperature; below it, products that are rounded to bfloat16 change the gradient by percents
 _LEAST = np.float32(-87)  # exponent below which e^x is taken as 0; float32 has no smaller number of full precision
 
 
@@ -42,7 +43,8 @@ def softmin_gradient(
     bias = np.zeros(pool, "f4") if log_q is None else gamma * (log_q[0].numpy() + np.float32(math.log(n_items)))  # (N,)
     shares, weight = (np.ones(n, "f4") if one is None else one.numpy() for one in (dial, weights))  # (B,)
     gradient, dim = torch.empty_like(rows), rows.shape[2] - (dial is not None)
-    factors, parts = choose_factors(n * pool * dim), _split_pairs(rows, n, pool)
+    factors = choose_factors(n * pool * dim) if temperature >= _LEAST_ROUNDED else torch.float32
+    parts = _split_pairs(rows, n, pool)
     batch = _Batch(valid, bias, shares, weight, np.float32(temperature), factors, parts)
     spaces = [_Subspace(batch, *each, dim=dim) for each in zip(rows, gradient, strict=True)]
     if len(batch.parts) == 1:

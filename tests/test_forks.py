@@ -11,7 +11,7 @@ import pytest
 
 import spherec
 from spherec.data.interactions import Interactions
-from spherec.processes import ProcessLock
+from spherec.forks import ProcessLock
 from tests.recommender.models import model_of
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
