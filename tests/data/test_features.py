@@ -418,11 +418,13 @@ def test_numbers_of_other_items_stay_within_the_range_of_the_first(tmp_path):
 
 def test_vectors_of_other_items_are_no_longer_than_the_first(tmp_path):
     random = np.random.default_rng(0)
-    for dtype in (np.float32, np.float64):
+    for dtype in (np.float16, np.float32, np.float64):
         vectors = random.normal(size=(500, 7)).astype(dtype)
         features = Features.from_matrix(vectors)
         again = features.transform(vectors)
         assert (again.unknown, np.array_equal(again.matrix, features.matrix)) == ((), True)
+    units = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16)
+    assert Features.from_matrix(np.eye(7, dtype=np.float16)).transform(units).unknown == ()
     longest = np.linalg.norm(features.matrix, axis=1).max()
     for _ in range(2):
         other = features.transform(vectors[:3] * [[1], [1000], [1e30]])

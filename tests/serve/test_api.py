@@ -166,4 +166,4 @@ def test_vectors_with_huge_numbers_are_refused(client, model, number):
 
 def test_numbers_of_thousands_of_digits_are_refused(client):
     body = f'{{"users": ["u1"], "k": {"9" * 4300}, "offset": {"9" * 4300}}}'
-    assert client.post("/recommend", content=body).status_code == 422
+    assert client.post("/recommend", content=body, headers={"Content-Type": "application/json"}).status_code == 422

@@ -34,7 +34,7 @@ from spherec.data.feature_words import FitOptions, LeftOutCounts, WordWeights, c
 from spherec.data.id_arrays import decode_names, encode_names
 from spherec.errors import DataError, quote
 
-_ROUNDING = 1e-5  # by which a vector may seem longer than it is
+_ROUNDING = 1e-3  # by which a vector may seem longer than it is, in float16
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """External ids <-> dense indices: the one border that raw ids cross."""
 
+import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, Literal, cast, get_args, overload
 
@@ -16,6 +17,7 @@ Unknown = Literal["error", "skip"]
 
 
 _TO_LIST = ("to_list", "to_pylist")  # methods of a column of a data frame, and of one of pyarrow
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,19}")  # a whole number of 64 bits as Python writes it
 _MOST_WEEKS = 142_857_000  # of Python's timedelta
 _MOST_BITS = 4096  # of an id that is a whole number; Python writes none of more than 4,300 digits
 
@@ -214,9 +216,12 @@ def is_several(ids: Ids) -> bool:
 
 
 def spell_like(ids: Iterable[Hashable], known: NDArray[Any]) -> list[Hashable]:
-    """Return ids of a file as the known ones (n,) are written: "7" as 7 among whole numbers, 7 as "7" among texts."""
+    """Return ids of a file as the known ones (n,) are written: "7" as 7 among whole numbers, 7 as "7" among texts.
+
+    "07" is another id than 7, and stays.
+    """
     if known.dtype.kind in "iu":
-        return [int(one) if isinstance(one, str) and one.isascii() and one.isdecimal() else one for one in ids]
+        return [int(one) if isinstance(one, str) and _WHOLE.fullmatch(one) else one for one in ids]
     if all(isinstance(one, str) for one in known):
         return [str(one) if isinstance(one, int | np.integer) else one for one in ids]
     return list(ids)

@@ -342,8 +342,6 @@ def _add_errors(app: FastAPI) -> None:
         place = ".".join(str(step) for step in first["loc"][1:]) or "the request"
         if first["type"] == "json_invalid":
             return answer(request, 400, f"the body is no JSON: {first.get('ctx', {}).get('error', first['msg'])}")
-        if isinstance(first.get("input"), bytes):
-            return answer(request, 422, "the body is not marked as JSON; send it with Content-Type: application/json")
         value = "" if first["type"] == "missing" else f", got {quote(first.get('input'))}"
         return answer(request, 422, f"{place}: {first['msg']}{value}")
 

@@ -22,6 +22,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 LOG = logging.getLogger("spherec.serve")
 _SANE_ID = re.compile(rb"[\w.:=/+-]{1,100}")
+_JSON = re.compile(rb"\s*application/([\w.-]+\+)?json\s*(;.*)?", re.IGNORECASE)
 _OPEN = ("/", "/page/", "/health/")  # need no key; a path that ends with / stands for all below it
 
 
@@ -108,18 +109,21 @@ class RequestGuard:
                 LOG.info("request", extra={"fields": fields})
 
     def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
-        """Refuse a request without a right key, under a foreign name, or one that announces too large a body."""
+        """Refuse a foreign name, a wrong key, a body that is not marked as JSON or announced as too large."""
         path: str = scope["path"]
         if self._needs_local_name and not _is_local_name(headers.get(b"host", b"").decode("latin-1")):
             message = (
-                "this server has no keys, and answers on this machine alone: ask for http://localhost, or start it "
-                "with --api-key-file to let it be asked under another name"
+                "this server has no keys, and answers on this machine alone: ask for http://localhost, let a proxy "
+                "send Host: localhost, or start the server with --api-key-file to let it be asked under another name"
             )
             raise _Refusal(421, message)
         is_open = any(path == place or (len(place) > 1 and path.startswith(place)) for place in _OPEN)
         if self._keys and not is_open and not self._has_key(headers):
             message = "this server needs a key; send it as the header Authorization: Bearer KEY"
             raise _Refusal(401, message, ((b"www-authenticate", b"Bearer"), (b"connection", b"close")))
+        if scope["method"] == "POST" and not _JSON.fullmatch(headers.get(b"content-type", b"")):
+            # a page of another site may send any other body without asking first
+            raise _Refusal(422, "the body is not marked as JSON; send it with Content-Type: application/json")
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self._max_body:
             raise self._too_large()
@@ -190,13 +194,14 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 def _is_local_name(host: str) -> bool:
-    """Return whether a Host header is localhost, an IP address, or absent.
+    """Return whether a Host header is localhost, a name below it, an IP address, or absent.
 
     A page of another site that made its own name stand for this machine would send that name.
     """
     try:
         name = urlsplit(f"//{host}").hostname or ""
-        return name in ("", "localhost") or bool(ipaddress.ip_address(name))
+        is_local = name in ("", "localhost", "localhost.") or name.endswith((".localhost", ".localhost."))
+        return is_local or bool(ipaddress.ip_address(name))
     except ValueError:
         return False
 
