@@ -12,7 +12,15 @@ from typing import Any, Literal, NoReturn, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spherec.data.ids import factorize, invert, refuse_far_times, refuse_masked, refuse_two_types, spell_like
+from spherec.data.ids import (
+    common_type,
+    factorize,
+    invert,
+    refuse_far_times,
+    refuse_masked,
+    refuse_two_types,
+    spell_like,
+)
 from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning, quote
 
 Duplicates = Literal["last", "sum", "error"]
@@ -274,7 +282,9 @@ def _unite(
     are_numbers = {ids.dtype.kind != "O" for _, ids in parts if len(ids)}
     if len(are_numbers) > 1:
         raise DataError(f"{role} ids are numbers in some files and texts in others; make them the same")
-    codes, united = factorize(np.concatenate([ids for _, ids in parts]), role)
+    ends = (int(end) for _, ids in parts if len(ids) for end in (ids.min(), ids.max()))
+    kind = common_type((ids.dtype for _, ids in parts), ends, role)
+    codes, united = factorize(np.concatenate([ids.astype(kind) for _, ids in parts]), role)
     starts = np.cumsum([0, *(len(ids) for _, ids in parts)])
     return np.concatenate([codes[start:][own] for start, (own, _) in zip(starts, parts, strict=False)]), united
 

@@ -180,22 +180,43 @@ class GrowingIds:
     def __init__(self, role: str) -> None:
         self._role = role
         self._numbers: dict[Hashable, int] = {}
-        self._dtype: np.dtype[Any] | None = None
+        self._types: set[np.dtype[Any]] = set()
 
     def encode(self, ids: NDArray[Any]) -> NDArray[np.int32]:
         """Return the numbers (n,) of ids (n,), new ones for those that were not here."""
-        if self._dtype is not None and (ids.dtype.kind == "O") != (self._dtype.kind == "O"):
+        if any((one.kind == "O") != (ids.dtype.kind == "O") for one in self._types):
             raise DataError(f"{self._role} ids are numbers in some files and texts in others; make them the same")
-        self._dtype = ids.dtype if self._dtype is None else np.promote_types(self._dtype, ids.dtype)
+        self._types.add(ids.dtype)
         numbers = self._numbers
         return np.fromiter((numbers.setdefault(one, len(numbers)) for one in ids.tolist()), np.int32, len(ids))
 
     def array(self) -> NDArray[Any]:
         """Return the ids (n,) in the order of their numbers."""
-        return np.fromiter(self._numbers, dtype=self._dtype or np.dtype(object), count=len(self))
+        return np.fromiter(self._numbers, dtype=common_type(self._types, self._numbers, self._role), count=len(self))
 
     def __len__(self) -> int:
         return len(self._numbers)
+
+
+def common_type(types: Iterable[np.dtype[Any]], ids: Iterable[Any], role: str) -> np.dtype[Any]:
+    """Return the type for ids of several types. Whole numbers stay exact, where NumPy would make floats of them.
+
+    `ids` has at least the lowest and the highest id of each type; `role` ("user", "item") names them in errors.
+    """
+    types = set(types)
+    common = np.result_type(*types) if types else np.dtype(object)
+    if common.kind != "f" or any(one.kind not in "iu" for one in types):
+        return common
+    ordered = sorted(ids) or [0]
+    lowest, highest = ordered[0], ordered[-1]
+    if highest <= np.iinfo(np.int64).max:
+        return np.dtype(np.int64)
+    if lowest < 0:
+        raise DataError(
+            f"{role} ids go from {lowest} in one file to {highest} in another, and no 64-bit integer type has both; "
+            "make them texts in all files"
+        )
+    return np.dtype(np.uint64)
 
 
 def list_ids(ids: Ids) -> list[Hashable]:

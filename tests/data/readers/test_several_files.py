@@ -111,6 +111,36 @@ def test_a_placeholder_at_the_end_of_time_is_no_second_unit(tmp_path):
     np.testing.assert_array_equal(spherec.read(tmp_path, time="at").times, [1577836800, 253402214400])
 
 
+@pytest.mark.parametrize(
+    ("unsigned", "signed", "dtype"),
+    [([2**60, 5], [2**60 + 1, -5], np.int64), ([2**64 - 1, 5], [2**60 + 1, 2**60], np.uint64)],
+)
+def test_signed_here_and_unsigned_there_stay_exact(tmp_path, unsigned, signed, dtype):
+    _save_ids(tmp_path, unsigned, signed)
+    in_memory = spherec.read(tmp_path)
+    on_disk = prepare_partitions(tmp_path, Reading(), tmp_path / "p", 2).read()
+    for data in (in_memory, on_disk):
+        assert (list(data.user_ids), data.user_ids.array.dtype) == (sorted({*unsigned, *signed}), dtype)
+        assert data.n_pairs == 4
+
+
+def test_ids_that_no_whole_number_type_has_are_refused(tmp_path):
+    _save_ids(tmp_path, [2**64 - 1, 5], [-1, 5])
+    said = "user ids go from -1 in one file to 18446744073709551615 in another.*make them texts"
+    with pytest.raises(DataError, match=said):
+        spherec.read(tmp_path)
+    with pytest.raises(DataError, match=said):
+        prepare_partitions(tmp_path, Reading(), tmp_path / "p", 2)
+
+
+def _save_ids(folder, unsigned, signed):
+    """Write two Parquet files, one for each type."""
+    pl = pytest.importorskip("polars")
+    for name, users, dtype in (("1", unsigned, pl.UInt64), ("2", signed, pl.Int64)):
+        frame = {"user": pl.Series(users, dtype=dtype), "item": [f"{name}a", f"{name}b"]}
+        pl.DataFrame(frame).write_parquet(folder / f"{name}.parquet")
+
+
 def test_numbers_here_and_texts_there_are_refused(tmp_path):
     pl = pytest.importorskip("polars")
     pl.DataFrame({"user": [1], "item": [2]}).write_parquet(tmp_path / "1.parquet")
