@@ -19,7 +19,7 @@ Duplicates = Literal["last", "sum", "error"]
 """Rule for repeated pairs: keep the last value, sum the values, or refuse them."""
 
 _IN_1973 = 1e8  # seconds since 1970
-_MOST_GROWTH = 100  # of a time since then: 50 times as much is the year 2128
+_MOST_GROWTH = 500  # of a time since then: 9999-12-31 is 160 times 2020, and milliseconds are 1,000 times seconds
 _PACKAGE = str(Path(__file__).parents[1])
 
 
@@ -355,7 +355,7 @@ def refuse_two_units(first: float, last: float) -> None:
     if first >= _IN_1973 and last > _MOST_GROWTH * first:
         raise DataError(
             f"times from {first:.0f} to {last:.0f} are in two units, as if some were seconds and others milliseconds "
-            "(dates become seconds); bring them to one"
+            "(dates become seconds); bring them to one, or leave out rows with a placeholder such as 9999-12-31"
         )
 
 

@@ -37,6 +37,8 @@ PARQUET = io.BytesIO()
 pl.DataFrame({"user": [1, 2], "item": ["a", "b"], "rating": [1.0, 2.0]}).write_parquet(PARQUET)
 LISTS = io.BytesIO()
 pl.DataFrame({"user": [1], "item": [["a", "b"]]}).write_parquet(LISTS)
+HEADERS = io.BytesIO()
+pl.DataFrame({"user": ["u", "user"], "item": ["i", "item"]}).write_parquet(HEADERS)
 
 # File, content, how it is read, what the message holds beside the path.
 BAD = {
@@ -99,6 +101,19 @@ BAD = {
         "user,item\nu,i\nuser,item\nu,j\n",
         {},
         ["line 3", "several tables", "missing='drop'"],
+    ),
+    "a second header in JSON": (
+        "a.jsonl",
+        '{"user": "u", "item": "i"}\n{"user": "user", "item": "item"}\n',
+        {},
+        ["line 2", "several tables", "missing='drop'"],
+    ),
+    "a second header in Parquet": ("a.parquet", HEADERS.getvalue(), {}, ["row 1", "several tables", "missing='drop'"]),
+    "a header in an adjacency list": (
+        "a.txt",
+        "1 2\n\nuser item\n2 3\n",
+        {"format": "adjacency"},
+        ["line 3", "'user'", "several tables", "missing='drop'"],
     ),
     "too many fields": ("a.csv", "user,item\nu,i\nu,a,b\n", {}, ["line 3", "'u,a,b'", "2 columns"]),
     "too many, other columns": (

@@ -149,7 +149,15 @@ def test_rows_without_user_or_item_are_dropped_and_counted_on_request(write, blo
         events = read_events(path, Reading(columns=Columns("user", "item", "rating", "when"), missing="drop"))
     assert list(events.user_ids) == ["u", "w"]
     assert (events.values.tolist(), events.times.tolist()) == ([2, 4], [2, 4])
-    assert [(step.name, step.pairs) for step in events.steps] == [("read, without 5 rows that have no user or item", 2)]
+    assert events.left_out == (("rows that have no user or item", 4), ("rows that repeat the names of the columns", 1))
+    step = "read, without 4 rows that have no user or item and 1 rows that repeat the names of the columns"
+    assert [(one.name, one.pairs) for one in events.steps] == [(step, 2)]
+
+
+@pytest.mark.parametrize("user", ["ARROW1", "BZhang", "BZh9", "SQLite format 3"])
+def test_an_id_like_the_first_bytes_of_another_format_is_read(write, rows, user):
+    path = write("a.csv", f"{user},i\nv,j\n")
+    assert rows(path, header=("user", "item")) == [(user, "i"), ("v", "j")]
 
 
 @pytest.mark.parametrize(

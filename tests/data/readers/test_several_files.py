@@ -99,11 +99,16 @@ def test_values_and_times_are_read_from_all_files_and_merged(tmp_path):
 def test_milliseconds_here_and_dates_there_are_refused(tmp_path):
     (tmp_path / "1.csv").write_text("user,item,at\nu,i,1577836800000\n")
     (tmp_path / "2.csv").write_text("user,item,at\nv,j,2021-01-01\n")
-    said = r"times from 1609459200 to 1577836800000 are in two units.*bring them to one"
+    said = r"times from 1609459200 to 1577836800000 are in two units.*bring them to one.*placeholder"
     with pytest.raises(DataError, match=said):
         spherec.read(tmp_path, time="at")
     with pytest.raises(DataError, match=said):  # although users of one partition have one unit
         prepare_partitions(tmp_path, Reading(columns=Columns(time="at")), tmp_path / "p", 2)
+
+
+def test_a_placeholder_at_the_end_of_time_is_no_second_unit(tmp_path):
+    (tmp_path / "1.csv").write_text("user,item,at\nu,i,2020-01-01\nv,j,9999-12-31\n")
+    np.testing.assert_array_equal(spherec.read(tmp_path, time="at").times, [1577836800, 253402214400])
 
 
 def test_numbers_here_and_texts_there_are_refused(tmp_path):

@@ -12,7 +12,7 @@ import polars as pl
 from spherec.data.events import Events
 from spherec.data.readers.options import Reading
 from spherec.data.readers.recognition import WORD_COUNT, describe_word_count
-from spherec.data.readers.streaming import Block, Collector, read_text
+from spherec.data.readers.streaming import BadCellError, Block, Collector, read_text
 from spherec.errors import DataError
 
 
@@ -33,7 +33,12 @@ def read_adjacency(path: Path, reading: Reading, *, counted: bool = False) -> It
             n_lines += filled.height
             n_like_counts += filled.select(_is_count().sum()).item()
         head = pl.col("row").cast(pl.String) if counted else pl.col("words").list.first()
-        collector.add(filled.select(user=head, item=pl.col("words").list.slice(1)).explode("item", empty_as_null=False))
+        pairs = filled.select("row", user=head, item=pl.col("words").list.slice(1)).explode("item", empty_as_null=False)
+        try:
+            collector.add(pairs.select("user", "item"))
+        except BadCellError as error:
+            pair = pairs.row(error.row, named=True)
+            raise DataError(error.describe(f"{path}, line {pair['row'] + 1}", error.role, pair[error.role])) from None
         if collector.is_full:
             break
     if n_like_counts >= 0.9 * n_lines and not counted and collector.n_users < n_lines:

@@ -42,14 +42,14 @@ _UNENDED = (
 _NO_TEXT = {
     b"PK\x03\x04": "a zip archive; unpack it (an Excel workbook: save it as CSV; a prepared file: it is damaged)",
     b"PAR1": "a Parquet file; read it with format='parquet' (--format parquet)",
-    b"BZh": "packed by bzip2; unpack it, or pack it with gzip",
     b"\xfd7zX": "packed by xz; unpack it, or pack it with gzip",
     b"\x28\xb5\x2f\xfd": "packed by zstd; unpack it, or pack it with gzip",
-    b"SQLite format 3": "a SQLite database; write the table to a CSV file (sqlite3 -csv -header FILE 'SELECT …')",
-    b"ARROW1": "a Feather or Arrow file; write it as Parquet",
+    b"SQLite format 3\0": "a SQLite database; write the table to a CSV file (sqlite3 -csv -header FILE 'SELECT …')",
+    b"ARROW1\0\0": "a Feather or Arrow file; write it as Parquet",
     b"\x93NUMPY": "an array of NumPy; write the pairs as a table, or the matrix with scipy.sparse.save_npz",
     b"\x89HDF": "an HDF5 file; write the table as Parquet or CSV",
     b"Obj\x01": "an Avro file; write it as Parquet or CSV",
+    **{b"BZh%d1AY&SY" % level: "packed by bzip2; unpack it, or pack it with gzip" for level in range(1, 10)},
     **{bytes((0x80, version)): "a pickle, which is never read; write the table as Parquet" for version in (2, 3, 4, 5)},
 }
 _ABSENT = ("NA", "N/A")  # no id among numbers, but one among texts
@@ -314,6 +314,7 @@ class Collector:
         self._pieces = _InMemory() if reading.scratch is None else _OnDisk(reading.scratch)
         self._rows = 0  # seen
         self._kept = 0  # of them
+        self._repeats = 0  # seen, but no events: they repeat the names of the columns
         self._lacks_times = False
         self.empty_lines = 0  # lines of a list that have no items
 
@@ -372,6 +373,7 @@ class Collector:
         if self._reading.missing == "error" and repeats.any():
             problem = "the name of the column, as if several tables were joined"
             raise BadCellError(frame["row"][repeats.arg_max() or 0], "user", problem, droppable=True)
+        self._repeats += int(repeats.sum())
         return frame.filter(~repeats)
 
     def finish(self, path: Path) -> Iterator[Events]:
@@ -388,7 +390,11 @@ class Collector:
         if self._lacks_times and self._reading.report is not None:
             column = self._reading.columns.time
             self._reading.report(f"{path}: column {column!r} is not read, because not all of its cells are times")
-        left_out = {"rows that have no user or item": dropped, "lines that have no items": self.empty_lines}
+        left_out = {
+            "rows that have no user or item": dropped - self._repeats,
+            "rows that repeat the names of the columns": self._repeats,
+            "lines that have no items": self.empty_lines,
+        }
         for piece in self._pieces:
             events = Events(
                 users[piece["user"]],
