@@ -3,7 +3,7 @@
 import json
 import pickle
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime
 
 import numpy as np
 import pandas as pd
@@ -416,6 +416,20 @@ def test_numbers_of_other_items_stay_within_the_range_of_the_first(tmp_path):
         table = Features.load(tmp_path / "f.npz")
 
 
+def test_dates_of_other_items_are_cut_to_dates(frame_of, tmp_path):
+    days = [date(1969, 12, 31), date(2020, 1, 1), None]
+    for first in (days, [day and datetime(day.year, day.month, day.day, 18) for day in days]):
+        table = Features.from_frame(frame_of({"i": [1, 2, 3], "x": first}), item="i")
+        for _ in range(2):
+            other = table.transform(frame_of({"i": [4, 5, 6], "x": [date(1990, 1, 1), date(2023, 1, 1), None]}))
+            assert other.unknown == (("x: cut to 1969-12-31 … 2020-01-01", 1),)
+            table.save(tmp_path / "f.npz")
+            table = Features.load(tmp_path / "f.npz")
+    mixed = pd.DataFrame({"i": [1, 2], "x": np.array([date(1970, 1, 2), 1e20], dtype=object)})
+    other = Features.from_frame(mixed, item="i").transform(pd.DataFrame({"i": [3], "x": [0]}))
+    assert other.unknown == (("x: cut to 1 … 1e+20", 1),)
+
+
 def test_vectors_of_other_items_are_no_longer_than_the_first(tmp_path):
     random = np.random.default_rng(0)
     for dtype in (np.float16, np.float32, np.float64):
@@ -447,7 +461,11 @@ def test_columns_of_earlier_files_have_no_range():
     vector = VectorColumn.from_state({"name": "v", "size": 2, "scale": 2.0}, {})
     assert vector.encode(np.array([[100.0, 0.0]])).numbers.tolist() == [[50.0, 0.0]]
     assert vector.to_state()[0] == {"name": "v", "size": 2, "scale": 2.0}
-    for column, wrong in ((NumberColumn, {"lowest": 2.0, "highest": 3.0}), (VectorColumn, {"longest": -1.0})):
+    for column, wrong in (
+        (NumberColumn, {"lowest": 2.0, "highest": 3.0}),
+        (NumberColumn, {"lowest": 0.0, "highest": 1e300, "is_date": True}),
+        (VectorColumn, {"longest": -1.0}),
+    ):
         with pytest.raises(ValueError, match="do not fit"):
             column.from_state({"name": "x", "mean": 1.0, "deviation": 2.0, "size": 1, "scale": 1.0} | wrong, {})
 

@@ -15,6 +15,7 @@ import sys
 import time
 import warnings
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -253,11 +254,18 @@ def work(rank, n, task, folder, options):
     torch.save(result, Path(folder) / f"{rank}.pt")
 
 
-def serve():
+@cache
+def load_kernels():
+    """Load the kernels of a CPU once, and not in every process that is forked."""
     for settings in ("uniform", "two-stage", "subspaces"):
-        plain(settings, epochs=1)  # loads the kernels once, and not in every process that is forked
+        plain(settings, epochs=1)
+
+
+def serve():
     for line in sys.stdin:
         asked = json.loads(line)
+        if asked["options"].get("device") != "cuda":  # a process that was forked after its parent used a GPU has none
+            load_kernels()
         Path(asked["folder"], f"store-{asked['processes']}").unlink(missing_ok=True)
         children = []
         for rank in range(asked["processes"]):

@@ -48,6 +48,14 @@ def read_cells(frame: Any, name: str) -> NDArray[Any]:
     return cells
 
 
+def holds_dates(frame: Any, name: str) -> bool:
+    """Tell whether a column has dates alone, which `read_cells` returns as days since 1970."""
+    column = column_of(frame, name)
+    if column.dtype == object:
+        return all(isinstance(cell, date) or is_missing(cell) for cell in column.tolist())
+    return column.dtype.kind == "M"
+
+
 def guess_kind(name: str, cells: NDArray[Any]) -> Kind:
     """Return the kind that the cells of a column suggest.
 

@@ -35,6 +35,7 @@ from spherec.data.id_arrays import decode_names, encode_names
 from spherec.errors import DataError, quote
 
 _ROUNDING = 1e-3  # by which a vector may seem longer than it is, in float16
+_MOST_DAYS = 1e9  # from 1970 to a date; NumPy's datetime64 in microseconds has fewer
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,8 @@ class NumberColumn:
     deviation: float
     lowest: float = -np.inf
     highest: float = np.inf
+    is_date: bool = False
+    "Whether the numbers are dates, in days since 1970."
     kind: ClassVar[str] = "number"
     size: ClassVar[int] = 1
 
@@ -117,22 +120,29 @@ class NumberColumn:
             raise DataError(
                 f"column {quote(self.name)}, row {row}: {values[row]:g} is too far from the others; mend it"
             )
-        beyond = _count(f"{self.name}: cut to {self.lowest:g} … {self.highest:g}", known & (inside != values))
+        lowest, highest = (
+            str(np.datetime64(int(bound // 1), "D")) if self.is_date else f"{bound:g}"
+            for bound in (self.lowest, self.highest)
+        )
+        beyond = _count(f"{self.name}: cut to {lowest} … {highest}", known & (inside != values))
         return Encoded(scaled[:, None], known, _count(f"{self.name}: missing", ~known), beyond)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Return the fitted state."""
         bounds = {"lowest": self.lowest, "highest": self.highest} if np.isfinite(self.highest) else {}
-        return {"name": self.name, "mean": self.mean, "deviation": self.deviation, **bounds}, {}
+        date = {"is_date": True} if self.is_date else {}
+        return {"name": self.name, "mean": self.mean, "deviation": self.deviation, **bounds, **date}, {}
 
     @classmethod
     def from_state(cls, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "NumberColumn":  # noqa: ARG003
         """Return the column that `to_state` described."""
         bounds = {name: float(fields[name]) for name in ("lowest", "highest") if name in fields}
-        column = cls(str(fields["name"]), float(fields["mean"]), float(fields["deviation"]), **bounds)
+        is_date = bool(fields.get("is_date", False))
+        column = cls(str(fields["name"]), float(fields["mean"]), float(fields["deviation"]), **bounds, is_date=is_date)
         if not np.isfinite([column.mean, column.deviation]).all() or column.deviation <= 0:
             raise ValueError("mean and deviation do not fit")
-        if not column.lowest <= column.mean <= column.highest:
+        is_far = is_date and max(-column.lowest, column.highest) > _MOST_DAYS
+        if not column.lowest <= column.mean <= column.highest or is_far:
             raise ValueError("lowest and highest do not fit")
         return column
 

@@ -9,7 +9,7 @@ features.save("books.features.npz")
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from typing import Any, Self, get_args
@@ -19,8 +19,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spherec.data.archive import checksum, read_archive, write_archive
-from spherec.data.feature_cells import Kind, name_kind, read_cells
-from spherec.data.feature_columns import CountsColumn, Encoded, FittedColumn, VectorColumn, fit_column
+from spherec.data.feature_cells import Kind, holds_dates, name_kind, read_cells
+from spherec.data.feature_columns import CountsColumn, Encoded, FittedColumn, NumberColumn, VectorColumn, fit_column
 from spherec.data.feature_transformation import FittedTable, Transformation, ids_in_table, ids_of_rows, to_rows
 from spherec.data.feature_words import FitOptions, LeftOutCounts
 from spherec.data.id_arrays import decode_ids, encode_ids
@@ -115,6 +115,8 @@ class Features:
             if column is None:
                 left_out.append((f"{name}: tells no items apart", len(cells)))
                 continue
+            if isinstance(column, NumberColumn) and holds_dates(frame, name):
+                column = replace(column, is_date=True)
             left_out += unused
             columns.append(column)
             parts.append(column.encode(cells))
