@@ -1,6 +1,8 @@
 import datetime
+import tracemalloc
 from decimal import Decimal
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -45,6 +47,19 @@ def test_ids_keep_their_type_at_any_chunk_size(save, rows, monkeypatch, chunk, i
     monkeypatch.setattr(parquet, "_ROWS", chunk)
     path = save(user=pl.Series(ids, dtype=dtype), item=[10, 20, 30], note=["x", None, "z"])
     assert rows(path) == list(zip(expected, [10, 20, 30], strict=True))
+
+
+def test_distinct_integers_take_few_bytes_each(save, monkeypatch):
+    monkeypatch.setattr(parquet, "_ROWS", 1 << 14)
+    ids = np.random.default_rng(0).permutation(100_000)
+    path = save(user=ids, item=ids)
+    read_events(path, Reading(limit=1))  # what is imported and kept for good
+    tracemalloc.start()
+    events = read_events(path, Reading())
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_array_equal(events.user_ids[events.users], ids)
+    assert peak < 150 * len(ids)  # Python integers in dicts take 300
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 1 << 20])

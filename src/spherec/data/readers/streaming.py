@@ -310,7 +310,8 @@ class Collector:
     def __init__(self, reading: Reading) -> None:
         self.present: Iterable[str] = ()  # all columns of the table
         self._reading = reading
-        self._users, self._items = _IdColumn(), _IdColumn()
+        on_disk = reading.scratch is not None
+        self._users, self._items = _IdColumn(on_disk=on_disk), _IdColumn(on_disk=on_disk)
         self._pieces = _InMemory() if reading.scratch is None else _OnDisk(reading.scratch)
         self._rows = 0  # seen
         self._kept = 0  # of them
@@ -325,7 +326,7 @@ class Collector:
 
     @property
     def n_users(self) -> int:
-        """Number of users so far."""
+        """Number of users so far, whose ids are texts."""
         return len(self._users)
 
     def _up_to_limit(self, frame: pl.DataFrame) -> pl.DataFrame:
@@ -460,9 +461,16 @@ class _OnDisk:
 
 
 class _IdColumn:
-    """A column of ids that arrives in pieces; each id is kept once, and otherwise as a 32-bit number."""
+    """A column of ids that arrives in pieces; ids are kept apart from the rows, which have their numbers.
 
-    def __init__(self) -> None:
+    Integers are kept once for each piece, which is faster than a search for those that were there before; or once in
+    all, if rows are `on_disk` and their distinct ids alone are to stay in memory.
+    """
+
+    def __init__(self, *, on_disk: bool) -> None:
+        self._on_disk = on_disk
+        self._integers: list[NDArray[Any]] = []  # distinct ids of each piece
+        self._n_integers = 0
         self._categories = pl.Categories.random()
         self._holder = pl.Series(dtype=pl.Categorical(self._categories))  # polars forgets strings that nothing holds
         self._others = GrowingIds("id")
@@ -480,19 +488,23 @@ class _IdColumn:
             return ids.to_numpy()
         if ids.dtype.is_integer() and ids.dtype not in (pl.Int128, pl.UInt128):
             distinct, places = np.unique(ids.to_numpy(), return_inverse=True)
-            return self._others.encode(distinct)[places]
+            if self._on_disk:
+                return self._others.encode(distinct)[places]
+            first, self._n_integers = self._n_integers, self._n_integers + len(distinct)
+            self._integers.append(distinct)
+            return (first + places).astype(np.min_scalar_type(self._n_integers))
         return self._others.encode(np.fromiter(ids.to_list(), dtype=object, count=len(ids)))
 
     def finish(self) -> tuple[NDArray[np.int32], NDArray[Any]]:
         """Return the place (n,) of each number among the distinct ids (n,), which are sorted."""
         if not self._is_text:
-            return factorize(self._others.array(), "id")
+            return factorize(np.concatenate(self._integers) if self._integers else self._others.array(), "id")
         ids = self._categories.to_series()
         order = ids.arg_sort().to_numpy()
         return invert(order).astype(np.int32), ids.to_numpy()[order].astype(object)
 
     def __len__(self) -> int:
-        return len(self._categories.to_series()) if self._is_text else len(self._others)
+        return len(self._categories.to_series())
 
 
 def _is_absent(ids: NDArray[Any]) -> NDArray[np.bool_]:
