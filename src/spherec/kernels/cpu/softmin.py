@@ -199,7 +199,7 @@ def fill_forces(
             near += vectors[pair, d] * vectors[pairs + pair, d]
         active += _to_exponents(row, valid[at], (lift, bias), dial[pair], near, slope)
         highest = _find_highest(row, power)
-        total = _exponentiate(row, highest, mantissa, power)
+        total = exponentiate(row, highest, mantissa, power)
         whole = total + np.float32(math.exp(-highest))
         loss += weight[pair] * (highest + math.log(whole))
         scale = weight[pair] * slope / whole
@@ -241,7 +241,7 @@ def _find_highest(row: Floats, scratch: NDArray[np.int32]) -> np.float32:
 
 
 @compiled(fastmath={"contract", "nsz", "reassoc"}, inline="always")
-def _exponentiate(row: Floats, highest: np.float32, mantissa: Floats, power: NDArray[np.int32]) -> np.float32:
+def exponentiate(row: Floats, highest: np.float32, mantissa: Floats, power: NDArray[np.int32]) -> np.float32:
     """Replace x by e^(x − highest), at most 1, and return the sum.
 
     e^x = 2^n e^f with n = round(x / log 2) and |f| < 0.35, where e^f is a polynomial (Cephes' expf: a relative error
@@ -262,9 +262,12 @@ def _exponentiate(row: Floats, highest: np.float32, mantissa: Floats, power: NDA
         p = p * f + np.float32(5.0000001201e-1)
         mantissa[k] = np.float32(0) if is_least else p * f * f + f + np.float32(1)
         power[k] = (n + np.int32(127)) << np.int32(23)
-    total, scale = np.float32(0), power.view(np.float32)
+    scale = power.view(np.float32)
     for k in range(len(row)):
         row[k] = mantissa[k] * scale[k]
+    # By itself: a loop that also writes has two forms, and where arrays lie decides which one adds up, in its own order.
+    total = np.float32(0)
+    for k in range(len(row)):
         total += row[k]
     return total
 
