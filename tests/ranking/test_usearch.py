@@ -168,7 +168,7 @@ def test_usearch_alone_reads_the_file(path, vectors):
 
 
 def test_an_index_is_looked_for_beside_its_model():
-    assert str(index_file.index_path("models/books.v2.spherec")) == "models/books.v2.usearch"
+    assert str(index_file.find_index("models/books.v2.spherec")) == "models/books.v2.usearch"
 
 
 def other_vectors(vectors):

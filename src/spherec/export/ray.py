@@ -12,8 +12,8 @@ import torch
 
 from spherec.data.ids import Ids, Unknown, list_ids
 from spherec.errors import ArgumentError, check_number, quote
+from spherec.ranking.index_file import IndexFiles
 from spherec.recommender import CML
-from spherec.recommender.cml import IndexFiles
 from spherec.recommender.results_file import answer_in_blocks, to_table
 
 

@@ -12,7 +12,7 @@ import os
 import struct
 import warnings
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import chain
@@ -34,14 +34,13 @@ _BLOCK = 1 << 24  # bytes
 _REMEDY = "build it again, with model.build_index(path) or `spherec export MODEL -o FILE.usearch`"
 
 
-def index_path(model: str | PathLike[str]) -> Path:
-    """Return the path of the index of a model file: books.usearch for books.spherec."""
-    return Path(model).with_suffix(".usearch")
+IndexFiles = str | PathLike[str] | Sequence[str | PathLike[str]]
+"""An index file, or one for each part of the items."""
 
 
 def find_index(model: str | PathLike[str]) -> Path | list[Path]:
     """Return the index next to a model file: books.usearch or, where there is none, books.0-of-4.usearch and so on."""
-    whole = index_path(model)
+    whole = Path(model).with_suffix(".usearch")
     if not whole.exists():
         for first in sorted(whole.parent.glob(f"{glob.escape(whole.stem)}.0-of-*.usearch")):
             n = first.stem.rpartition("-")[2]

@@ -12,6 +12,7 @@ Small World graphs, 2016.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import Any, Literal, Self, get_args
 
@@ -22,11 +23,12 @@ from torch import Tensor
 
 from spherec.data.events import pair_keys
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, quote
+from spherec.errors import ArgumentError, DataError, quote
 from spherec.forks import ProcessLock
-from spherec.geometry import Vectors, longest_reach, widen_items, widen_queries, widened_dim
+from spherec.geometry import DenseVectors, Vectors, longest_reach, widen_items, widen_queries, widened_dim
 from spherec.ranking import index_file
 from spherec.ranking.exact import ExactRanker, score_pairs
+from spherec.ranking.merged import MergedRanker, take_items
 from spherec.ranking.ranker import (
     Indices,
     LeftOut,
@@ -295,6 +297,26 @@ class UsearchRanker:
         padding = ((0, 0), (0, k - items.shape[1]))
         items = np.pad(np.where(np.isneginf(scores), -1, items), padding, constant_values=-1)
         return items, np.pad(scores, padding, constant_values=-np.inf)
+
+
+def load_index(
+    files: index_file.IndexFiles,
+    vectors: DenseVectors,
+    *,
+    width: float | None = None,
+    mmap: bool = False,
+    verify: bool = True,
+) -> UsearchRanker | MergedRanker:
+    """Read the index of these vectors from its file, or the indexes of all m parts of the items from m files."""
+    load = partial(UsearchRanker.load, width=width, mmap=mmap, verify=verify)
+    if isinstance(files, str | PathLike):
+        return load(files, vectors)
+    m = len(files)
+    try:
+        rankers = [load(file, take_items(vectors, j, m)) for j, file in enumerate(files)]
+    except DataError as error:
+        raise DataError(f"{error}; {m} files are the indexes of all {m} parts, in their order") from None
+    return MergedRanker(rankers, vectors)
 
 
 def _chunks(vectors: Vectors) -> Iterator[NDArray[np.float32]]:

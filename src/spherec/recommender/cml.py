@@ -1,12 +1,12 @@
 """Collaborative metric learning: train on interactions, continue with new ones, answer, save."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from collections.abc import Hashable, Iterable, Mapping
+from contextlib import nullcontext
+from dataclasses import fields, replace
 from enum import Enum
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -17,17 +17,15 @@ from spherec.data.output_files import lock_output, refuse_lack_of_room, refuse_u
 from spherec.data.partitions import HeldInteractions, PartitionedInteractions
 from spherec.data.shards import WHOLE, Portion
 from spherec.device import DeviceName, resolve
-from spherec.errors import ArgumentError, DataError, quote, suggest
+from spherec.errors import ArgumentError, quote, suggest
 from spherec.evaluation.validation import hold_out
 from spherec.geometry import Constraint, check_finite
 from spherec.losses import Loss
 from spherec.optim import Adam
 from spherec.process_group import is_first_process, join_group
-from spherec.ranking import MergedRanker, index_file
-from spherec.ranking.merged import take_items
+from spherec.ranking.index_file import IndexFiles, find_index
 from spherec.recommender.new_items import (
     add_placed_items,
-    extend_items,
     fit_features,
     name_items,
     transform_features,
@@ -42,13 +40,7 @@ from spherec.training.config import advise
 from spherec.training.presets import PRESETS
 from spherec.training.trainer import enough_memory, join_run
 
-if TYPE_CHECKING:
-    from spherec.ranking.usearch import Hnsw  # an extra
-
 _MOST_ADVICE = 2  # sentences for one run
-
-IndexFiles = str | PathLike[str] | Sequence[str | PathLike[str]]
-"""An index file, or one for each part of the items."""
 
 
 class FromPreset(Enum):
@@ -132,30 +124,12 @@ class CML(TrainedModel):
         patience: int | FromPreset = FROM_PRESET,
         seed: int | FromPreset = FROM_PRESET,
     ) -> None:
+        names = {field.name for field in fields(Training)}
+        given = {name: value for name, value in locals().items() if name in names}
         if not isinstance(preset, str) or preset not in PRESETS:
             hint = suggest(str(preset), PRESETS)
             raise ArgumentError(f"preset must be one of {', '.join(PRESETS)}, got {quote(preset)}{hint}")
         super().__init__()
-        given: dict[str, Any] = {
-            "dim": dim,
-            "subspace_dim": subspace_dim,
-            "constraint": constraint,
-            "reach": reach,
-            "mainstream": mainstream,
-            "loss": loss,
-            "sampler": sampler,
-            "optimizer": optimizer,
-            "covariance": covariance,
-            "spread_out": spread_out,
-            "balance": balance,
-            "feature_dropout": feature_dropout,
-            "batch_size": batch_size,
-            "epochs": epochs,
-            "effort": effort,
-            "validate_every": validate_every,
-            "patience": patience,
-            "seed": seed,
-        }
         settings = {name: _to_python(value) for name, value in given.items() if value is not FROM_PRESET}
         changes = {name: value for name, value in settings.items() if isinstance(value, Mapping)}
         values = {name: value for name, value in settings.items() if name not in changes}
@@ -237,11 +211,7 @@ class CML(TrainedModel):
         if names is not None:
             interactions = name_items(interactions, names)
         if item_features is not None:
-            features = fit_features(item_features, interactions, item)
-            features.align(interactions.item_ids)  # refuses features of other items
-            strange = np.flatnonzero((interactions.item_ids.find(features.item_ids) < 0) & features.known)
-            interactions = extend_items(interactions, [features.item_ids[int(at)] for at in strange], names)
-            features = features.align(interactions.item_ids)
+            interactions, features = fit_features(item_features, interactions, item, names)
 
         def keep(trained: Trained) -> None:
             held = isinstance(interactions, HeldInteractions)
@@ -254,10 +224,13 @@ class CML(TrainedModel):
                 self.save(output)
 
         is_first = is_first_process()
-        with self._writing, _reserve(output) if output is not None and is_first else nullcontext():
+        written = output if is_first else None
+        if written is not None:
+            refuse_unwritable(written)
+        with self._writing, nullcontext() if written is None else lock_output(written):
             learned, validate = hold_out(interactions, self.config, validation, group)
-            if output is not None and is_first:
-                sizes = {output: estimate_model(interactions, self.config, features)}
+            if written is not None:
+                sizes = {written: estimate_model(interactions, self.config, features)}
                 if checkpoint is not None:
                     validated = validate is not None
                     sizes[checkpoint] = estimate_checkpoint(
@@ -340,12 +313,11 @@ class CML(TrainedModel):
             if names is not None:
                 growth = replace(growth, data=name_items(growth.data, names))
             initial = initial_vectors(growth, state.artifact, state.fold_in)
-            features, feature_map = state.artifact.features, None
-            if features is not None or item_features is not None:
-                described = None
-                if item_features is not None:
-                    tables = item_features if isinstance(item_features, tuple) else (item_features,)
-                    described = transform_features(state.artifact, tables, of=new)
+            described, features, feature_map = None, None, None
+            if item_features is not None:
+                tables = item_features if isinstance(item_features, tuple) else (item_features,)
+                described = transform_features(state.artifact, tables, of=new)
+            if state.artifact.features is not None:
                 growth, initial, features, feature_map = continue_features(
                     growth, state.artifact, initial, described, names
                 )
@@ -426,78 +398,6 @@ class CML(TrainedModel):
             self._current = ModelState.of(grown, index)
         return self
 
-    def build_index(
-        self,
-        path: str | PathLike[str] | None = None,
-        config: "Hnsw | None" = None,
-        *,
-        progress: Callable[[int, int], None] | None = None,
-    ) -> Self:
-        """Build an index of the items and answer through it.
-
-        It pays for catalogues of hundreds of thousands of items and more. Needs the extra "ann".
-
-        Args:
-            path: File to save the index to; by default it is kept in memory only.
-            config: How the index is built and searched.
-            progress: Called with the numbers of items done and of all items.
-        """
-        from spherec.ranking.usearch import UsearchRanker  # an extra
-
-        if path is not None:
-            refuse_unwritable(path)
-        with self._writing:
-            state = self._state
-            index = UsearchRanker.build(state.vectors, config, progress=progress)
-            if path is not None:
-                index.save(path)
-            self._current = replace(state, index=index)
-        return self
-
-    def use_index(
-        self,
-        path: IndexFiles | None,
-        *,
-        width: float | None = None,
-        mmap: bool = False,
-        verify: bool = True,
-    ) -> Self:
-        """Answer through the index in a file, or through those of all parts of the items.
-
-        `recommend`, `recommend_for` and `similar_items` use it. Scores stay the same; an item may be missed. `fit` and
-        `partial_fit` drop the index; after `add_items`, the file is that of fewer items, and must be written again.
-
-        Args:
-            path: The index of this model's items, as `build_index` or `spherec export` wrote it; None drops the index
-                in use, and the model ranks all items exactly again. A list of m files has the indexes that the parts
-                `load(…, items=(0, m))`, `items=(1, m)` … built: all are asked, and their lists are merged.
-            width: Items held in view in a search for each one wanted. A larger width misses fewer items, more slowly.
-                By default that of the index.
-            mmap: Map the index from the file instead of reading it into memory. The file must then be replaced
-                atomically, as `build_index` does, never overwritten.
-            verify: Compare the file with its checksum, which takes about a second for a gigabyte. Without it a damaged
-                index may end the process.
-        """
-        with self._writing:
-            state = self._state
-            if path is None:
-                self._current = replace(state, index=None)
-                return self
-            from spherec.ranking.usearch import UsearchRanker  # an extra
-
-            load = partial(UsearchRanker.load, width=width, mmap=mmap, verify=verify)
-            if isinstance(path, str | PathLike):
-                index: UsearchRanker | MergedRanker = load(path, state.vectors)
-            else:
-                m = len(path)
-                try:
-                    rankers = [load(file, take_items(state.vectors, j, m)) for j, file in enumerate(path)]
-                except DataError as error:
-                    raise DataError(f"{error}; {m} files are the indexes of all {m} parts, in their order") from None
-                index = MergedRanker(rankers, state.vectors)
-            self._current = replace(state, index=index)
-        return self
-
     def __repr__(self) -> str:
         loss, sampler, state = type(self.config.loss).__name__, type(self.config.sampler).__name__, self._current
         knows = "not trained" if state is None else f"{state.data.n_users:,} users, {state.data.n_items:,} items"
@@ -536,7 +436,7 @@ class CML(TrainedModel):
         content = replace(content, config=_give_parts(content.config, {"sampler": sampler, "loss": loss}))
         model = cls._make(content.config, device, ModelState.of(content))
         if index is not False:
-            model.use_index(index_file.find_index(path) if index is True else index, mmap=mmap)
+            model.use_index(find_index(path) if index is True else index, mmap=mmap)
         return model
 
     @classmethod
@@ -547,14 +447,6 @@ class CML(TrainedModel):
         model.config, model.device = config, device
         resolve(device)  # a missing device is an error now, not after the data is read
         return model
-
-
-@contextmanager
-def _reserve(output: str | PathLike[str]) -> Iterator[None]:
-    """Refuse an output that could not be written, and be the only run that writes it."""
-    refuse_unwritable(output)
-    with lock_output(output):
-        yield
 
 
 def _to_python(value: Any) -> Any:

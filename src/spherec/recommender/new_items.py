@@ -21,12 +21,24 @@ from spherec.training.step import measure_lengths, place_rows
 _WITHOUT = "the model was trained without item features, so it cannot place items by them; fit it with item_features=…"
 
 
-def fit_features(content: Any, data: Interactions, item: str | None) -> Features:
-    """Return the features that `fit` is given: `Features`, a frame with the ids in `item`, a matrix, or several."""
+def fit_features(
+    content: Any, data: Interactions, item: str | None, names: Mapping[Any, str] | None
+) -> tuple[Interactions, Features]:
+    """Return the interactions with the items that only the features have, and the features of all items.
+
+    The content is what `fit` is given: `Features`, a frame with the ids in the column `item`, a matrix, or several.
+    """
+    features = _to_features(content, data, item)
+    features.align(data.item_ids)  # refuses features of other items
+    data = extend_items(data, features, names)
+    return data, features.align(data.item_ids)
+
+
+def _to_features(content: Any, data: Interactions, item: str | None) -> Features:
     if isinstance(content, Features):
         return content
     if isinstance(content, tuple):
-        return Features.join(*(fit_features(one, data, item) for one in content))
+        return Features.join(*(_to_features(table, data, item) for table in content))
     if hasattr(content, "columns"):
         if item is None or item not in content.columns:
             shown = ", ".join(map(quote, list(content.columns)[:12]))
@@ -82,9 +94,10 @@ def name_items(data: Interactions, names: Mapping[Any, str]) -> Interactions:
     return data.with_item_names({**names, **merge_item_names(data)})
 
 
-def extend_items(data: Interactions, item_ids: Iterable[Hashable], names: Mapping[Any, str] | None) -> Interactions:
-    """Return the interactions with more items, which come last and which nobody has."""
-    added = list(item_ids)
+def extend_items(data: Interactions, features: Features, names: Mapping[Any, str] | None) -> Interactions:
+    """Return the interactions with the items that only the features describe. They come last, and nobody has them."""
+    is_new = (data.item_ids.find(features.item_ids) < 0) & features.known  # (n,)
+    added = [features.item_ids[int(at)] for at in np.flatnonzero(is_new)]
     refuse_twins(data.item_ids, added, "the data has the item", "the features have")
     if not added:
         return data
@@ -114,7 +127,7 @@ def add_placed_items(artifact: Artifact, features: Features, names: Mapping[Any,
             f"{_count(blank)} of the table cannot be placed, because they have no features: {enumerate_ids(blank)}; "
             "leave them out, or describe them"
         )
-    grown = extend_items(data, features.item_ids, names)
+    grown = extend_items(data, features, names)
     rows = place_described(artifact, features.matrix, features.item_ids.array)  # (n, P, d)
     vectors = artifact.vectors
     reach = None

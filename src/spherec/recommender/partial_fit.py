@@ -121,13 +121,11 @@ def continue_features(
 
     Items of `new` that are in no pair are added, with these names. New items with features begin where they place them.
     """
-    learned, config = artifact.feature_map, artifact.config
-    if artifact.features is None or learned is None:
-        raise ArgumentError("the model was trained without item features; fit it again with item_features=…")
-    data, features = growth.data, artifact.features
+    learned, config, data, features = artifact.feature_map, artifact.config, growth.data, artifact.features
+    assert features is not None
+    assert learned is not None
     if new is not None:
-        strange = np.flatnonzero((data.item_ids.find(new.item_ids) < 0) & new.known)
-        data = extend_items(data, [new.item_ids[int(at)] for at in strange], names)
+        data = extend_items(data, new, names)
     features = merge_features(features, new or features, data.item_ids)
     n_known, n_initial = artifact.vectors.n_items, initial.n_items
     at_features = features.known & ((np.arange(data.n_items) >= n_known) | (data.users_per_item == 0))  # (I,)

@@ -1,11 +1,21 @@
 """The answers of a model: lists of records, to be read one by one or as a data frame."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from spherec.data.ids import IdMap
+from spherec.data.interactions import Interactions
 from spherec.errors import MissingPackageError
 from spherec.forks import require_polars
+from spherec.geometry import Constraint
+from spherec.ranking import Ranking
+from spherec.ranking.ranker import to_nearness
 
 if TYPE_CHECKING:
     import polars as pl  # imported where it is used: a machine that only trains has none
@@ -154,3 +164,46 @@ def merge_lists(parts: Iterable[Results[Recommended]], k: int) -> Results[Recomm
 
 def _guard(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The neighbours of B queries: n rows, query after query, each one's nearest first."""
+
+    query: NDArray[np.int64]
+    "(n,) position of the query."
+    rank: NDArray[np.int64]
+    "(n,) from 1."
+    index: NDArray[np.int64]
+    "(n,) index of the neighbour."
+    score: NDArray[np.float32]
+    "(n,) 1 − d²/2, and λ times the reach of an item."
+
+    @classmethod
+    def of(cls, ranking: Ranking, queries: Tensor, constraint: Constraint) -> "Neighbours":
+        """Turn lists (B, K) of queries (B, D) into rows; places without an item are dropped."""
+        query, place = np.nonzero(ranking.items >= 0)  # (n,)
+        score = to_nearness(ranking.scores, queries.numpy(), constraint)[query, place]
+        return cls(query, place + 1, ranking.items[query, place], score)
+
+    def items(self, data: Interactions, role: str) -> dict[str, Sequence[object]]:
+        """Return the columns of neighbours that are items; `role` is the name of the column of their ids."""
+        names = data.item_names
+        return {
+            "rank": self.rank.tolist(),
+            role: self.ids(data.item_ids),
+            "name": [None if names is None else names[item] for item in self.index.tolist()],
+            "score": self.score.tolist(),
+        }
+
+    def ids(self, known: IdMap) -> list[Hashable]:
+        """Return the ids (n,) of the neighbours."""
+        return _ids_at(known, self.index)
+
+    def queries(self, known: IdMap, index: NDArray[np.int64]) -> list[Hashable]:
+        """Return the ids (n,) of the queries, whose indices (B,) are given."""
+        return _ids_at(known, index[self.query])
+
+
+def _ids_at(known: IdMap, index: NDArray[np.int64]) -> list[Hashable]:
+    return known.array[index].tolist()  # type: ignore[no-any-return]

@@ -1,35 +1,35 @@
 """A trained model and the questions it answers: recommend, similar, explain, score. External ids in and out."""
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from spherec.artifact import Artifact
 from spherec.data import splits
-from spherec.data.ids import IdMap, Ids, Unknown, is_several, list_ids
+from spherec.data.ids import Ids, Unknown, is_several, list_ids
 from spherec.data.interactions import Interactions
+from spherec.data.output_files import refuse_unwritable
 from spherec.device import settle_thread
 from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.evaluation.foreign import align
 from spherec.forks import ProcessLock
-from spherec.geometry import Constraint, DenseVectors, check_mainstream, squared_distance
-from spherec.ranking import ExactRanker, MergedRanker, Ranker, Ranking
-from spherec.ranking.ranker import check_dial, check_k, refuse_idle_dial, refuse_nan, to_nearness
+from spherec.geometry import DenseVectors, check_mainstream, squared_distance
+from spherec.ranking import ExactRanker, MergedRanker, Ranker
+from spherec.ranking.index_file import IndexFiles
+from spherec.ranking.ranker import check_dial, check_k, refuse_idle_dial, refuse_nan
 from spherec.recommender import results_file
 from spherec.recommender.fold_in import FoldIn
-from spherec.recommender.results import Reason, Recommended, Results, SimilarItem, SimilarUser
+from spherec.recommender.results import Neighbours, Reason, Recommended, Results, SimilarItem, SimilarUser
 from spherec.training import History
 
 if TYPE_CHECKING:
-    from spherec.ranking.usearch import UsearchRanker  # an extra
-
+    from spherec.ranking.usearch import Hnsw, UsearchRanker  # an extra
 
 _REMEDIES = {
     "user": "place new users with recommend_for or fold_in, or skip them with unknown='skip'",
@@ -122,7 +122,7 @@ class TrainedModel:
             exclude=_look_up_items(exclude, state, unknown),
             mainstream=mainstream,
         )
-        near = _Near.of(ranking, state.vectors.users(torch.from_numpy(index)), state.vectors.constraint)
+        near = Neighbours.of(ranking, state.vectors.users(torch.from_numpy(index)), state.vectors.constraint)
         return Results(Recommended, near.items(state.data, "item") | {"user": near.queries(state.data.user_ids, index)})
 
     def recommend_for(
@@ -162,7 +162,7 @@ class TrainedModel:
             exclude=_look_up_items(exclude, state, unknown),
             mainstream=mainstream,
         )
-        near = _Near.of(ranking, user, state.vectors.constraint)
+        near = Neighbours.of(ranking, user, state.vectors.constraint)
         return Results(Recommended, near.items(state.data, "item") | {"user": [None] * len(near.index)})
 
     def recommend_to_file(
@@ -220,7 +220,7 @@ class TrainedModel:
         index = look_up(items, state, "item", unknown)  # (B,)
         queries = state.vectors.items(torch.from_numpy(index))  # (B, D)
         ranking = state.ranker.top_of(queries.numpy(), k, without=list(index[:, None]), mainstream=0.0)
-        near = _Near.of(ranking, queries, state.vectors.constraint)
+        near = Neighbours.of(ranking, queries, state.vectors.constraint)
         asked = {"item": near.queries(state.data.item_ids, index)}
         return Results(SimilarItem, near.items(state.data, "similar") | asked)
 
@@ -231,8 +231,8 @@ class TrainedModel:
         index = look_up(users, state, "user", unknown)  # (B,)
         queries = state.vectors.users(torch.from_numpy(index))  # (B, D)
         ranking = ExactRanker(state.vectors, catalogue="users").top_of(queries.numpy(), k, without=list(index[:, None]))
-        near = _Near.of(ranking, queries, state.vectors.constraint)
-        ids = {"user": near.queries(state.data.user_ids, index), "similar": _ids_at(state.data.user_ids, near.index)}
+        near = Neighbours.of(ranking, queries, state.vectors.constraint)
+        ids = {"user": near.queries(state.data.user_ids, index), "similar": near.ids(state.data.user_ids)}
         return Results(SimilarUser, ids | {"rank": near.rank.tolist(), "score": near.score.tolist()})
 
     def explain(self, user: Ids, item: Ids, k: int = 5) -> Results[Reason]:
@@ -246,7 +246,7 @@ class TrainedModel:
         query = state.vectors.items(torch.from_numpy(what))  # (1, D)
         own = state.data.items_of(int(who[0]))
         ranking = state.exact.top_of(query.numpy(), k, only=own, exclude=what, mainstream=0.0)
-        near = _Near.of(ranking, query, state.vectors.constraint)
+        near = Neighbours.of(ranking, query, state.vectors.constraint)
         ids = {"user": near.queries(state.data.user_ids, who), "item": near.queries(state.data.item_ids, what)}
         return Results(Reason, near.items(state.data, "because") | ids)
 
@@ -276,6 +276,69 @@ class TrainedModel:
         """Return the vector (D,) of a user who has the items with these indices (n,), ascending."""
         place: NDArray[np.float32] = self._state.fold_in.place(items.astype(np.int32)).numpy()
         return place
+
+    def build_index(
+        self,
+        path: str | PathLike[str] | None = None,
+        config: "Hnsw | None" = None,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Self:
+        """Build an index of the items and answer through it.
+
+        It pays for catalogues of hundreds of thousands of items and more. Needs the extra "ann".
+
+        Args:
+            path: File to save the index to; by default it is kept in memory only.
+            config: How the index is built and searched.
+            progress: Called with the numbers of items done and of all items.
+        """
+        from spherec.ranking.usearch import UsearchRanker  # an extra
+
+        if path is not None:
+            refuse_unwritable(path)
+        with self._writing:
+            state = self._state
+            index = UsearchRanker.build(state.vectors, config, progress=progress)
+            if path is not None:
+                index.save(path)
+            self._current = replace(state, index=index)
+        return self
+
+    def use_index(
+        self,
+        path: IndexFiles | None,
+        *,
+        width: float | None = None,
+        mmap: bool = False,
+        verify: bool = True,
+    ) -> Self:
+        """Answer through the index in a file, or through those of all parts of the items.
+
+        `recommend`, `recommend_for` and `similar_items` use it. Scores stay the same; an item may be missed. `fit` and
+        `partial_fit` drop the index; after `add_items`, the file is that of fewer items, and must be written again.
+
+        Args:
+            path: The index of this model's items, as `build_index` or `spherec export` wrote it; None drops the index
+                in use, and the model ranks all items exactly again. A list of m files has the indexes that the parts
+                `load(…, items=(0, m))`, `items=(1, m)` … built: all are asked, and their lists are merged.
+            width: Items held in view in a search for each one wanted. A larger width misses fewer items, more slowly.
+                By default that of the index.
+            mmap: Map the index from the file instead of reading it into memory. The file must then be replaced
+                atomically, as `build_index` does, never overwritten.
+            verify: Compare the file with its checksum, which takes about a second for a gigabyte. Without it a damaged
+                index may end the process.
+        """
+        with self._writing:
+            state = self._state
+            if path is None:
+                self._current = replace(state, index=None)
+                return self
+            from spherec.ranking.usearch import load_index  # an extra
+
+            index = load_index(path, state.vectors, width=width, mmap=mmap, verify=verify)
+            self._current = replace(state, index=index)
+        return self
 
     @property
     def ranker(self) -> Ranker:
@@ -334,45 +397,6 @@ class TrainedModel:
 
     def __setstate__(self, attributes: dict[str, Any]) -> None:
         self.__dict__ |= attributes | {"_writing": ProcessLock()}
-
-
-@dataclass(frozen=True)
-class _Near:
-    """The neighbours of B queries: n rows, query after query, each one's nearest first."""
-
-    query: NDArray[np.int64]
-    "(n,) position of the query."
-    rank: NDArray[np.int64]
-    "(n,) from 1."
-    index: NDArray[np.int64]
-    "(n,) index of the neighbour."
-    score: NDArray[np.float32]
-    "(n,) 1 − d²/2, and λ times the reach of an item."
-
-    @classmethod
-    def of(cls, ranking: Ranking, queries: Tensor, constraint: Constraint) -> "_Near":
-        """Turn lists (B, K) of queries (B, D) into rows; places without an item are dropped."""
-        query, place = np.nonzero(ranking.items >= 0)  # (n,)
-        score = to_nearness(ranking.scores, queries.numpy(), constraint)[query, place]
-        return cls(query, place + 1, ranking.items[query, place], score)
-
-    def items(self, data: Interactions, role: str) -> dict[str, Sequence[object]]:
-        """Return the columns of neighbours that are items; `role` is the name of the column of their ids."""
-        names = data.item_names
-        return {
-            "rank": self.rank.tolist(),
-            role: _ids_at(data.item_ids, self.index),
-            "name": [None if names is None else names[item] for item in self.index.tolist()],
-            "score": self.score.tolist(),
-        }
-
-    def queries(self, ids: IdMap, index: NDArray[np.int64]) -> list[Hashable]:
-        """Return the ids (n,) of the queries, whose indices (B,) are given."""
-        return _ids_at(ids, index[self.query])
-
-
-def _ids_at(ids: IdMap, index: NDArray[np.int64]) -> list[Hashable]:
-    return ids.array[index].tolist()  # type: ignore[no-any-return]
 
 
 def look_up(ids: Ids, state: ModelState, role: Literal["user", "item"], unknown: Unknown) -> NDArray[np.int64]:
