@@ -87,7 +87,7 @@ class Artifact:
     vectors: DenseVectors
     "Vectors of users and items, on the CPU."
     data: Interactions
-    "The users and items with their ids and names, and the items that each user had when the model was trained."
+    "The users and items with their ids and names, and the pairs that the model was trained on, with their weights."
     config: Training
     "Settings of the training."
     history: History
@@ -106,26 +106,15 @@ class Artifact:
     "True if it has only some of the users or items of a file."
     shards: tuple[str, ...] = ()
     "Names of the shards of the file that it was loaded from."
-    weighed: bool = False
-    "True if pairs were weighed in training; the weights themselves are not kept."
 
     @classmethod
     def of(cls, trained: Trained, data: Interactions, features: Features | None = None) -> "Artifact":
-        """Return the content of the file for a run on `data`, without its weights, with `features` of its items."""
+        """Return the content of the file for a run on `data`, with `features` of its items."""
         vectors, learned = trained.vectors.to(torch.device("cpu")), trained.feature_map
         if learned is not None:
             learned = FeatureMap(learned.weights.cpu(), learned.lengths.cpu())
-        pairs = data if data.weights is None else replace(data, weights=None)
-        return cls(
-            vectors,
-            pairs,
-            trained.config,
-            trained.history,
-            trained.ended,
-            features=features,
-            feature_map=learned,
-            weighed=data.weights is not None,
-        )
+        run = trained.config, trained.history, trained.ended
+        return cls(vectors, data, *run, features=features, feature_map=learned)
 
     @property
     def fold_in(self) -> FoldInSettings:
@@ -150,7 +139,7 @@ class Artifact:
         self.refuse_part("be saved")
         check_finite(self.vectors)
         arrays, manifest = self._describe()
-        rows = self._rows() | {"indptr": self.data.indptr, "indices": self.data.indices}
+        rows = self._rows() | self._pairs()
         if shards is None:
             write_tensors(path, rows | arrays, manifest)
             remove_other_shards(path)
@@ -174,7 +163,7 @@ class Artifact:
         try:
             whole = held = make()
             check_finite(held.vectors)
-            pairs = take_pairs(held.data.indptr, held.data.indices, held.data.n_items, portion)
+            pairs = take_pairs(held._pairs(), held.data.n_items, portion)
             checksums += int(write_shard(path, held._rows() | pairs, portion).checksum, 16)
             if group.rank == 0 and add_ids is not None:
                 whole = replace(held, data=add_ids())
@@ -216,6 +205,13 @@ class Artifact:
             }
         return rows
 
+    def _pairs(self) -> Rows:
+        """Return the arrays of all pairs."""
+        pairs: Rows = {"indptr": self.data.indptr, "indices": self.data.indices}  # (U + 1,), (E,)
+        if self.data.weights is not None:
+            pairs["pair_weights"] = self.data.weights  # (E,)
+        return pairs
+
     def _describe(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return all other arrays, and the manifest."""
         data, config = self.data, self.config
@@ -229,8 +225,6 @@ class Artifact:
             "history": self.history.as_records(),
             "ended": self.ended,
         }
-        if self.weighed:
-            manifest["weighed"] = True
         if type(config.loss) not in LOSSES.values() or type(config.sampler) not in SAMPLERS.values():
             fold_in = self.fold_in
             arrays["fold_in_law"] = np.asarray(fold_in.law, dtype=np.float64)
@@ -271,6 +265,7 @@ class Artifact:
                 user_ids=IdMap(decode_ids(arrays, "user_ids", chosen_users)),
                 item_ids=IdMap(decode_ids(arrays, "item_ids", chosen_items)),
                 item_names=decode_names(arrays, "item_names", chosen_items),
+                weights=arrays.get("pair_weights"),
             )
             config = Training.from_dict(manifest["config"])
             user_table, item_table = (torch.from_numpy(arrays[name]) for name in ("user_vectors", "item_vectors"))
@@ -290,12 +285,7 @@ class Artifact:
             features, learned = _read_features(arrays, manifest, data, config)
             ended, checked = manifest["ended"], manifest["checksum"]
             shards = tuple(name for name, _ in manifest.get("shards", ()))
-            weighed = manifest.get("weighed", False)
-            if not isinstance(weighed, bool):
-                raise ValueError(f"weighed is {quote(weighed)}")
-            return cls(
-                vectors, data, config, history, ended, checked, fold_in, features, learned, is_part, shards, weighed
-            )
+            return cls(vectors, data, config, history, ended, checked, fold_in, features, learned, is_part, shards)
         except Exception as error:  # whatever forged content raises
             raise DataError(f"{path} is damaged ({describe_damage(error)}); train it again") from None
 
@@ -310,7 +300,7 @@ def estimate_model(data: Interactions, config: Training, features: Features | No
         content = (
             sum(array.nbytes for array in (features.matrix, *fitted.values())) + 4 * features.n_features * config.dim
         )
-    pairs = data.indptr.nbytes + 4 * data.n_pairs
+    pairs = data.indptr.nbytes + (4 if data.weights is None else 12) * data.n_pairs
     return rows * (4 * config.dim + 24) + data.n_items * reach + pairs + content + 10_000
 
 

@@ -9,10 +9,10 @@ import torch
 
 import spherec
 from spherec import Cut, Interactions, splits
-from spherec.data.tensor_file import read_tensors, write_tensors
 from spherec.errors import ArgumentError, DataError
 from spherec.experiments.store import data_id
 from spherec.losses import Hinge, Softmin
+from spherec.recommender.partial_fit import initial_vectors, merge
 from spherec.sampling import Popularity
 from spherec.training import train
 from spherec.training.step import PairWeights, Run
@@ -145,10 +145,10 @@ def test_fit_takes_a_column():
     plain = spherec.CML(**settings).fit(PLAYS[["user", "item"]], user="user", item="item", validation=0)
     model = spherec.CML(**settings).fit(PLAYS, user="user", item="item", weight="plays", validation=0)
     assert not same(plain.vectors, model.vectors)
-    assert model.data.weights is None  # they are of training alone
+    assert model.data.weights.tolist() == PLAYS.plays.tolist()
     twice = pd.concat((PLAYS, PLAYS))
     doubled = spherec.CML(**settings).fit(twice, user="user", item="item", weight="plays", validation=0)
-    assert doubled.data == model.data
+    assert doubled.data.weights.tolist() == (2 * PLAYS.plays).tolist()
 
 
 def test_a_prepared_file_is_read_with_its_weights_or_without(tmp_path):
@@ -161,30 +161,93 @@ def test_a_prepared_file_is_read_with_its_weights_or_without(tmp_path):
         spherec.read(path, weigh=True)
 
 
-def test_a_model_knows_that_its_pairs_were_weighed(tmp_path):
-    model, path = spherec.CML(dim=8, epochs=1, device="cpu"), tmp_path / "m.spherec"
-    model.fit(weighed()).save(path)
-    assert spherec.load(path).artifact.weighed
-    model.partial_fit(PLAYS[["user", "item"]], user="user", item="item", epochs=1, validation=0)
-    assert not model.artifact.weighed  # all pairs counted alike
-    model.fit(DATA).save(path)
-    assert not spherec.load(path).artifact.weighed
-    arrays, manifest = read_tensors(path, "spherec-model", 4, oldest=1, remedy="")
-    assert "weighed" not in manifest
-    del manifest["checksum"], manifest["arrays"]
-    write_tensors(path, arrays, manifest | {"weighed": "no"})
-    with pytest.raises(DataError, match=r"damaged .*weighed is 'no'"):
-        spherec.load(path)
+def fitted(data=None, **options):
+    return spherec.CML(dim=8, epochs=2, device="cpu").fit(weighed() if data is None else data, validation=0, **options)
 
 
-def test_partial_fit_says_that_it_weighs_no_pairs():
-    pairs = PLAYS[["user", "item"]]
-    model = spherec.CML(dim=8, epochs=1, device="cpu").fit(pairs, user="user", item="item", validation=0)
-    words = "does not keep the weights of its old ones; leave weights out .* or fit again on all pairs"
-    with pytest.raises(ArgumentError, match=words):
-        model.partial_fit(PLAYS.assign(item="new"), user="user", item="item", weight="plays")
-    with pytest.raises(ArgumentError, match=words):
-        model.partial_fit(weighed())
+def test_a_model_keeps_the_weights_of_its_pairs(tmp_path):
+    model, path = fitted(), tmp_path / "m.spherec"
+    model.save(path)
+    assert spherec.load(path).data == model.data == weighed()
+    fitted(DATA).save(path)
+    assert spherec.load(path).data.weights is None
+
+
+def test_shards_and_parts_keep_weights(tmp_path):
+    model, path = fitted(), tmp_path / "m.spherec"
+    expected = {pair[:2]: pair[2] for pair in pairs_of(model.data)}
+    for shards in (None, 3, 60):
+        model.save(path, shards=shards)
+        assert spherec.load(path).data == model.data
+        parts = [spherec.load(path, users=(j, 2), items=(k, 3)).data for j in range(2) for k in range(3)]
+        assert {pair[:2]: pair[2] for part in parts for pair in pairs_of(part)} == expected
+
+
+def pairs_of(data):
+    """User, item and weight of each pair, by their ids."""
+    ids = (
+        [known[int(at)] for at in column]
+        for known, column in ((data.user_ids, data.users), (data.item_ids, data.indices))
+    )
+    return list(zip(*ids, data.weights, strict=True))
+
+
+OLD = [("a", "x", 1.0), ("a", "y", 100.0), ("b", "x", 5.0)]
+NEW = [("a", "x", 2.0), ("a", "z", 30.0), ("b", "z", 4.0), ("c", "z", 9.0)]
+
+
+@pytest.mark.parametrize("weigh", [(True, True), (True, False), (False, True)], ids=["both", "old", "new"])
+def test_merged_weights_add_up_and_missing_ones_are_those_in_the_middle(weigh):
+    old, new = (
+        Interactions.from_pairs(*columns[:2], values=columns[2], weigh=has_weights)
+        for columns, has_weights in zip((list(zip(*rows, strict=True)) for rows in (OLD, NEW)), weigh, strict=True)
+    )
+    known = {}
+    for user, item, weight in (OLD if weigh[0] else []) + (NEW if weigh[1] else []):
+        known[user, item] = known.get((user, item), 0) + weight
+    for user, item, weight in pairs_of(merge(old, new).data):
+        of_user = [w for (someone, _), w in known.items() if someone == user]
+        middle = np.mean([np.log(1 + w) for w in of_user or known.values()])
+        assert np.log(1 + weight) == pytest.approx(np.log(1 + known[user, item]) if (user, item) in known else middle)
+
+
+def later(**weights):
+    return Interactions.from_pairs([1, 2, 99], [1, 3, 1], **weights)
+
+
+@pytest.mark.parametrize("old", [weighed(), DATA], ids=["weighed", "unweighed"])
+def test_partial_fit_learns_from_the_weights_of_all_pairs(old, tmp_path):
+    """As training on them does that begins with the same vectors."""
+    news = later(values=[50, 3, 8], weigh=True)
+    model = fitted(old)
+    model.save(tmp_path / "m.spherec")
+    growth = merge(model.data, news)
+    first = initial_vectors(growth, model.artifact, model._state.fold_in)
+    expected = train(growth.data, replace(model.config, epochs=3), device=CPU, initial=first).vectors
+    loaded = spherec.load(tmp_path / "m.spherec", device="cpu")
+    for each in (model, loaded):
+        each.partial_fit(news, epochs=3, validation=0)
+        assert same(each.vectors, expected)
+        assert each.data == growth.data
+    plain = fitted(old).partial_fit(later(), epochs=3, validation=0)
+    assert not same(plain.vectors, expected)
+
+
+def test_weights_alone_are_something_new():
+    model = fitted(PLAYS, user="user", item="item", weight="plays")
+    before, more = model.vectors, PLAYS[:1].assign(plays=7)
+    model.partial_fit(more, user="user", item="item", weight="plays")
+    assert model.data.weights.tolist() == [8, 100, 5, 5, 5, 3]
+    assert not same(model.vectors, before)
+    with pytest.raises(DataError, match="nothing new"):
+        model.partial_fit(more[["user", "item"]], user="user", item="item")
+
+
+def test_folded_in_users_count_like_all_others():
+    model = fitted(PLAYS, user="user", item="item", weight="plays")
+    grown = model.fold_in(pd.DataFrame({"user": ["d", "d"], "item": ["x", "z"]}), user="user", item="item")
+    weights = PairWeights(grown.data, CPU).look_up(torch.tensor([3, 3]), torch.tensor([0, 2]))
+    torch.testing.assert_close(weights, torch.ones(2))
 
 
 def test_wrong_weights_are_one_sentence():

@@ -204,12 +204,15 @@ def test_two_processes_learn_what_one_does_from_weighed_partitions(crew, tmp_pat
 
 
 def test_a_run_on_weighed_partitions_continues_in_another_number_of_processes(crew, tmp_path):
-    save_partitions(replace(DATA, weights=1 + np.arange(len(DATA)) % 9.0), tmp_path / "weighed.parts", 4)
+    weighed = replace(DATA, weights=1 + np.arange(len(DATA)) % 9.0)
+    save_partitions(weighed, tmp_path / "weighed.parts", 4)
     options = {"settings": "uniform", "data": "weighed.parts"}
     whole = crew("run", 1, **options)[0]
     crew("stop_in_one", 2, at=47, rank=0, checkpoint="c", **options)
     resumed = crew("run", 1, resume=True, checkpoint="c", **options)[0]
     assert difference(whole, resumed) == 0
+    crew("fit_in_shards", 2, validation=0.0, **options)
+    assert spherec.load(tmp_path / "m.spherec").data == weighed
 
 
 def test_a_model_of_partitions_has_all_pairs_and_ids_and_was_validated_by_all_processes(crew, partitioned):

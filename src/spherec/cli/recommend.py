@@ -232,7 +232,7 @@ def info_command(model: ModelPath, as_json: AsJson = False) -> None:
         "items": data.n_items,
         "items with a name": sum(map(bool, data.item_names or ())),
         "pairs": len(data),
-        "pairs weighed": made.weighed,
+        "pairs weighed": made.data.weights is not None,
         "item features": None if made.features is None else made.features.n_features,
         "feature columns": None if made.features is None else made.features.transformation.sizes,
         "items with features": None if made.features is None else int(made.features.known.sum()),

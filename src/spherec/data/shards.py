@@ -31,6 +31,7 @@ _FORMAT, _VERSION = "spherec-model-shard", 1
 _MOST = 4096  # shards: each is a file
 _OF_ITEMS = ("item_vectors", "item_reach", "features", "features_known", "item_lengths")
 _OF_USERS = ("user_vectors",)
+_OF_PAIRS = ("indices", "pair_weights")
 _NAME = re.compile(r"\.\d+-of-\d+(\.[0-9a-f]{8})?")  # the end of a shard's name
 
 Rows = dict[str, NDArray[Any]]
@@ -138,11 +139,11 @@ def take_rows(rows: Rows, users: Portion, items: Portion) -> Rows:
     return _keep_items(_gather([whole], whole.counts, users, items), items)
 
 
-def take_pairs(indptr: NDArray[np.int64], indices: NDArray[np.int32], n_items: int, portion: Portion) -> Rows:
-    """Return the pairs of a portion of the users."""
-    held = range(n_items, n_items + len(indptr) - 1)
+def take_pairs(pairs: Rows, n_items: int, portion: Portion) -> Rows:
+    """Return the pairs of a portion of the users, out of those of all."""
+    held = range(n_items, n_items + len(pairs["indptr"]) - 1)
     taken = _intersect(held, portion)
-    return _join_pairs([({"indptr": indptr, "indices": indices}, held, taken)], taken)
+    return _join_pairs([(pairs, held, taken)], taken)
 
 
 class _Holding(NamedTuple):
@@ -211,18 +212,20 @@ def _join_rows(name: str, sources: Sequence[tuple[Rows, range, range]], wanted: 
 
 def _join_pairs(sources: Sequence[tuple[Rows, range, range]], wanted: range) -> Rows:
     """Return the pairs of the wanted users."""
+    types = {name: sources[0][0][name].dtype for name in _OF_PAIRS if name in sources[0][0]}
     sources = [source for source in sources if source[2]]
     counts = np.zeros(len(wanted), np.int64)  # (u,) items of each user
     for rows, held, taken in sources:
         counts[_slice(taken, wanted)] = np.diff(rows["indptr"])[_slice(taken, held)]
     indptr = np.concatenate(([0], np.cumsum(counts)))  # (u + 1,)
-    indices = np.empty(indptr[-1], np.int32)
+    columns = {name: np.empty(indptr[-1], dtype) for name, dtype in types.items()}  # (e,) each
     for rows, held, taken in sources:
         some, there = _slice(taken, wanted), rows["indptr"][:-1][_slice(taken, held)]
         steps = np.arange(counts[some].sum()) - np.repeat(np.cumsum(counts[some]) - counts[some], counts[some])
         places, origins = (np.repeat(starts, counts[some]) + steps for starts in (indptr[:-1][some], there))
-        indices[places] = rows["indices"][origins]
-    return {"indptr": indptr, "indices": indices}
+        for name, column in columns.items():
+            column[places] = rows[name][origins]
+    return {"indptr": indptr, **columns}
 
 
 def _keep_items(rows: Rows, items: Portion) -> Rows:
@@ -232,4 +235,6 @@ def _keep_items(rows: Rows, items: Portion) -> Rows:
     j, m = items
     kept = rows["indices"] % m == j  # (E,)
     before = np.concatenate(([0], np.cumsum(kept)))  # (E + 1,)
-    return rows | {"indptr": before[rows["indptr"]], "indices": rows["indices"][kept] // np.int32(m)}
+    columns = {name: rows[name][kept] for name in _OF_PAIRS if name in rows}
+    columns["indices"] //= np.int32(m)
+    return rows | {"indptr": before[rows["indptr"]], **columns}

@@ -312,7 +312,8 @@ class CML(TrainedModel):
             user: Column of the users, for a data frame.
             item: Column of the items, for a data frame.
             name: Column of the items' names, for a data frame.
-            weight: As in `fit`, but an error: a model does not keep the weights of the pairs that it has learned from.
+            weight: As in `fit`. Those of pairs that the model has already add up. Where only some pairs have weights,
+                the others count as their user's do on average.
             orientation: "users x items" or "items x users", for a matrix.
             item_features: Features of new items, and of known ones that changed, as the model was fitted with some; a
                 table, or a tuple of as many tables, goes through the same transformation. By default new items have
@@ -328,11 +329,6 @@ class CML(TrainedModel):
         if group is not None and group.size > 1:
             raise ArgumentError(f"partial_fit needs one process, and there are {group.size}; call it without torchrun")
         new = as_interactions(data, user=user, item=item, name=name, weight=weight, orientation=orientation)
-        if new.weights is not None:
-            raise ArgumentError(
-                "partial_fit counts all pairs alike, because a model does not keep the weights of its old ones; leave "
-                "weights out (weight=, or read(…, weigh=False)), or fit again on all pairs"
-            )
         with self._writing:
             state = self._state
             state.artifact.refuse_part("be trained")

@@ -70,17 +70,22 @@ class Growth:
 
 
 def merge(old: Interactions, new: Interactions) -> Growth:
-    """Merge old and new pairs. Ids of `new` without any pair are left out."""
+    """Merge old and new pairs. Ids of `new` without any pair are left out.
+
+    Weights of one pair add up. A pair without a weight, where others have some, counts as its user's do on average.
+    """
     user_ids, users = _extend(old.user_ids, new.user_ids, new.users, "user")
     item_ids, items = _extend(old.item_ids, new.item_ids, new.indices, "item")
     wide = max(len(item_ids), 1)
-    had = pair_keys(old.users, old.indices, wide)  # (E,) ascending
-    pairs = np.union1d(had, pair_keys(users, items, wide))
+    had, given = pair_keys(old.users, old.indices, wide), pair_keys(users, items, wide)
+    pairs = np.union1d(had, given)  # (E,) ascending
+    owners = (pairs // wide).astype(np.int32)  # (E,)
     data = Interactions(
-        indptr=row_starts((pairs // wide).astype(np.int32), len(user_ids)),
+        indptr=row_starts(owners, len(user_ids)),
         indices=(pairs % wide).astype(np.int32),
         user_ids=user_ids,
         item_ids=item_ids,
+        weights=_merge_weights(pairs, owners, (had, old.weights), (given, new.weights)),
     )
     names = merge_item_names(old, new)
     return Growth(data.with_item_names(names) if names else data, ~np.isin(pairs, had, assume_unique=True))
@@ -92,7 +97,7 @@ def initial_vectors(growth: Growth, artifact: Artifact, fold_in: FoldIn) -> Dens
     Old rows stay where they are, new users are placed by their items, new items begin among their users, with the reach
     of items that have as many.
     """
-    if not growth.fresh.any():
+    if not growth.fresh.any() and growth.data.weights_checksum == artifact.data.weights_checksum:
         raise DataError("there is nothing new in these interactions; give some that the model has not learned from")
     data, vectors = growth.data, artifact.vectors
     generator = rng.torch_stream(artifact.config.seed, "new vectors", data.n_users, data.n_items)
@@ -184,3 +189,23 @@ def _extend(
     refuse_twins(old, added, f"the model knows the {role}", "the new interactions have")
     index[strange] = len(old) + np.arange(len(strange))
     return IdMap([*old, *added]) if added else old, index[used]
+
+
+def _merge_weights(
+    pairs: NDArray[np.int64], users: NDArray[np.int32], *sources: tuple[NDArray[np.int64], NDArray[np.float64] | None]
+) -> NDArray[np.float64] | None:
+    """Return the weights of pairs (E,) of users (E,), from pairs with weights; None if no source has any.
+
+    A pair without a weight gets the one whose ln(1 + w), by which losses are multiplied, is the mean of its user's, or
+    of all pairs if the user has none.
+    """
+    if all(given is None for _, given in sources):
+        return None
+    weights = np.zeros(len(pairs))
+    for some, given in sources:
+        if given is not None:
+            weights[np.searchsorted(pairs, some)] += given
+    logs, known = np.log1p(weights), weights > 0  # (E,), (E,)
+    sums, counts = np.bincount(users, logs), np.bincount(users, known)  # (U,), (U,)
+    means = np.where(counts > 0, sums / np.maximum(counts, 1), logs.sum() / known.sum())  # (U,)
+    return np.where(known, weights, np.expm1(means[users]))

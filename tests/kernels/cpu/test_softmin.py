@@ -8,8 +8,8 @@ from spherec.kernels.cpu.softmin import exponentiate
 
 @pytest.mark.parametrize("n", range(1, 81))
 def test_a_sum_does_not_depend_on_where_its_row_lies(n):
-    """LLVM compares addresses before it computes several numbers at once, and takes small arrays that lie side by side
-    for one that overlaps."""
+    """Before a loop that reads and writes, LLVM compares addresses. Small arrays side by side look as if they overlap,
+    and are computed number by number, in another order than arrays that lie apart."""
     given = np.random.default_rng(n).uniform(-8, 0, n).astype(np.float32)
 
     def compute(distance):

@@ -265,7 +265,7 @@ def exponentiate(row: Floats, highest: np.float32, mantissa: Floats, power: NDAr
     scale = power.view(np.float32)
     for k in range(len(row)):
         row[k] = mantissa[k] * scale[k]
-    # By itself: a loop that also writes has two forms, and where arrays lie decides which one adds up, in its own order.
+    # By itself: of a loop that also writes there are two forms, and where the arrays lie decides which one adds up.
     total = np.float32(0)
     for k in range(len(row)):
         total += row[k]
