@@ -181,6 +181,12 @@ def test_times_that_may_be_in_one_unit_are_taken(times):
     Events.from_columns(["u"] * len(times), range(len(times)), times=times).merge()
 
 
+def test_times_are_dates_as_texts_too():
+    times = ["1970-01-01 00:00:01 UTC", "1970-01-01T02:00:01+02:00", "1970-01-02"]
+    events = Events.from_columns(list("abc"), list("xyz"), times=times)
+    assert events.times.tolist() == [1, 1, 86400]
+
+
 def test_times_that_are_no_column_are_refused():
     with pytest.raises(DataError, match="the time column must hold numbers or dates"):
         Events.from_columns(["a", "b"], ["x", "y"], times=[[1], [1, 2]])

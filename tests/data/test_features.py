@@ -72,6 +72,13 @@ def test_kinds_are_guessed_from_cells(frame_of):
     assert kinds == {"price": "number", "when": "number", "flag": "number", "g": "tags"}
 
 
+def test_short_texts_are_text_where_most_are_different(frame_of):
+    titles, brands = ["Red Lamp", "Blue Lamp", "Old Chair", "Red Lamp"], ["Le Coq", "Le Coq", "Mon Ami", "Mon Ami"]
+    frame = frame_of({"title": titles, "brand": brands, "code": ["a1", "b2", "c3", "d4"]})
+    kinds = {name: guess_kind(name, read_cells(frame, name)) for name in ("title", "brand", "code")}
+    assert kinds == {"title": "text", "brand": "category", "code": "category"}
+
+
 def test_words_for_no_number_are_missing_among_numbers(frame_of):
     cells = {"isbn": list("abcd"), "price": ["1.5", "N/A", " - ", "2"], "size": ["none", "n/a", "-", "n/a"]}
     frame = frame_of(cells)

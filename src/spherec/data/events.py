@@ -374,7 +374,7 @@ def to_seconds(moment: float | str | date | np.datetime64) -> float:
     if isinstance(moment, str):
         with suppress(ValueError):
             return float(moment)
-        moment = datetime.fromisoformat(moment)
+        moment = datetime.fromisoformat(str(moment).removesuffix(" UTC"))
     if isinstance(moment, np.datetime64):
         return float(moment.astype("M8[us]").astype(np.int64)) / 1e6
     if isinstance(moment, date) and not isinstance(moment, datetime):

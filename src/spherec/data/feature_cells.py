@@ -21,7 +21,7 @@ TAG_SEPARATORS = ("|", ";", ",")
 
 _WORD = re.compile(r"\w\w+")
 _NO_NUMBER = {"", "n/a", "na", "null", "none", "-", "?"}
-_LONG_TEXT = 3  # words; texts with more of them on average are text, others categories
+_LONG_TEXT = 3  # words; texts with more of them on average are text
 
 
 def read_cells(frame: Any, name: str) -> NDArray[Any]:
@@ -60,8 +60,8 @@ def guess_kind(name: str, cells: NDArray[Any]) -> Kind:
     """Return the kind that the cells of a column suggest.
 
     Numbers, dates and texts of numbers are numbers, even if some are n/a; lists of fractions are vectors, other lists
-    are tags; of texts, those with | in at least half of them are tags, those of more than three words on average text,
-    others categories.
+    are tags; of texts, those with | in at least half of them are tags, those of more than three words on average, or
+    of more than one if most are different, text, and others categories.
     """
     if cells.dtype != object:
         return "number" if cells.ndim == 1 else "vector"
@@ -78,7 +78,9 @@ def guess_kind(name: str, cells: NDArray[Any]) -> Kind:
         return "number"
     if 2 * sum("|" in text for text in texts) >= len(texts):
         return "tags"
-    return "text" if sum(len(text.split()) for text in texts) > _LONG_TEXT * len(texts) else "category"
+    n_words = sum(len(text.split()) for text in texts)
+    are_titles = n_words > len(texts) and 2 * len(set(texts)) > len(texts)
+    return "text" if are_titles or n_words > _LONG_TEXT * len(texts) else "category"
 
 
 def name_kind(name: str, kind: Kind) -> str:

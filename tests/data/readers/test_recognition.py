@@ -97,6 +97,12 @@ KNOWN = {
         + "\n",
         ("u", "b", 5, 1531001351),
     ),
+    "events of shops": (
+        "a table",
+        "event_time,event_type,product_id,category_id,price,user_id,user_session\n"
+        "2019-10-01 00:00:00 UTC,view,44600062,2103807459595387724,35.79,541312140,72d76fde\n",
+        ("541312140", "44600062", 1569888000),
+    ),
     "dates of Amazon": (
         "a table",
         ',asin,reviewerID,overall,reviewTime\n7,B,A,5.0,"04 4, 2004"\n',

@@ -573,6 +573,7 @@ def _seconds(frame: pl.DataFrame, time_format: str | None) -> NDArray[np.float64
             problem = "which is no ISO date, as other rows have"
         if time_format is None:  # polars would also guess whether 03/04 is in March or in April
             _refuse(frame, ~column.str.contains(_ISO_DATE).fill_null(False), "time", problem)
+            column = column.str.replace(" UTC$", "Z")
         try:
             column = column.str.to_datetime(time_format, strict=False, time_unit="us")
         except pl.exceptions.PolarsError:
