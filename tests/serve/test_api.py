@@ -121,6 +121,8 @@ def test_model_health_and_metrics(client, model):
         (422, "POST", "/recommend?k=3", {"users": ["u1"]}, "no parameter 'k'"),
         (422, "POST", "/recommend", {}, "needs users, items of a new user, or vectors"),
         (422, "POST", "/recommend", {"user": ["u1"]}, "user: "),
+        (422, "POST", "/recommend", {"a\nb": 1}, r"a\nb: "),
+        (422, "POST", "/recommend", {"a" * 100_000: 1}, "aaa…: "),
         (422, "POST", "/recommend", {"users": ["u1"] * 101}, "lists must be at most 100"),
         (422, "POST", "/recommend", {"users": ["u1"] * 90, "k": 900}, "must be at most 20,000"),
         (422, "POST", "/recommend", {"users": ["u1"], "explain": 21}, "explain"),

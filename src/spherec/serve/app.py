@@ -339,7 +339,8 @@ def _add_errors(app: FastAPI) -> None:
     async def refuse_request(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
-        place = ".".join(str(step) for step in first["loc"][1:]) or "the request"
+        path = ".".join(str(step) for step in first["loc"][1:])  # names in it may be the client's: escaped and cut
+        place = quote(path)[1:-1] or "the request"
         if first["type"] == "json_invalid":
             return answer(request, 400, f"the body is no JSON: {first.get('ctx', {}).get('error', first['msg'])}")
         value = "" if first["type"] == "missing" else f", got {quote(first.get('input'))}"
