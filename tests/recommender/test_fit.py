@@ -155,7 +155,7 @@ def test_every_field_of_training_is_a_parameter_and_documented():
     assert list(parameters) == ["preset", "device", *names]
     for name, parameter in parameters.items():
         assert parameter.kind is parameter.KEYWORD_ONLY
-        assert f"\n        {name}: " in CML.__doc__, "help(spherec.CML) explains every setting"
+        assert f"\n    {name}: " in inspect.getdoc(CML), "help(spherec.CML) explains every setting"
         assert name not in names or repr(parameter.default) == "FROM_PRESET"
     with pytest.raises(TypeError, match="unexpected keyword argument 'gamma'"):
         CML(preset="accurate", gamma=0.3)

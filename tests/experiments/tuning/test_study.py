@@ -2,6 +2,7 @@
 
 import signal
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -89,11 +90,21 @@ def test_a_study_of_something_else_does_not_go_on(monkeypatch, tmp_path, change,
         assert word in str(refused.value)
 
 
+@contextmanager
+def database(url):
+    """Open a study's database as another program would, and close it."""
+    storage = optuna.storages.RDBStorage(url)
+    yield storage
+    storage.remove_session()
+    storage.engine.dispose()
+
+
 def test_the_study_of_another_program_does_not_go_on(tmp_path):
     url = f"sqlite:///{tmp_path}/study.db"
-    optuna.create_study(storage=url, study_name="spherec", direction="maximize").add_trial(
-        optuna.create_trial(value=1.0, params={}, distributions={})
-    )
+    with database(url) as storage:
+        optuna.create_study(storage=storage, study_name="spherec", direction="maximize").add_trial(
+            optuna.create_trial(value=1.0, params={}, distributions={})
+        )
     with pytest.raises(DataError, match="was not made by spherec tune"):
         tuned(storage=url)
 
@@ -290,11 +301,11 @@ def test_a_trial_whose_process_was_killed_is_run_again(monkeypatch, tmp_path):
     plant(monkeypatch, lambda config: [(0.1, 1.0)])
     place = {"storage": tmp_path / "study.db"}
     tuned(trials=1, **place)
-    study = optuna.load_study(study_name="spherec", storage=f"sqlite:///{tmp_path}/study.db")
-    killed = study.ask()  # and nobody tells how it ended
-    killed.suggest_categorical("dim", (2, 4, 8))
-    rate = killed.suggest_float("optimizer.learning_rate", 0.001, 0.1, log=True)
-    study._storage._backend.record_heartbeat(killed._trial_id)
+    with database(f"sqlite:///{tmp_path}/study.db") as storage:
+        killed = optuna.load_study(study_name="spherec", storage=storage).ask()  # and nobody tells how it ended
+        killed.suggest_categorical("dim", (2, 4, 8))
+        rate = killed.suggest_float("optimizer.learning_rate", 0.001, 0.1, log=True)
+        storage.record_heartbeat(killed._trial_id)
     time.sleep(2.5)
     done = tuned(trials=2, **place)
     assert [one.number for one in done.trials] == [0, 2]
@@ -308,8 +319,9 @@ def test_a_process_that_was_stopped_for_long_loses_its_trial_and_goes_on(tmp_pat
     class Asleep(TuneWatcher):
         def on_epoch(self, number, epoch, history):
             if number == 1 and len(history.epochs) == 1:
-                other = optuna.load_study(study_name="spherec", storage=url)
-                other.tell(number, state=optuna.trial.TrialState.FAIL)
+                with database(url) as storage:
+                    other = optuna.load_study(study_name="spherec", storage=storage)
+                    other.tell(number, state=optuna.trial.TrialState.FAIL)
 
     done = tuned(trials=3, storage=url, watcher=Asleep())
     assert done.ended == "all trials done"

@@ -3,6 +3,7 @@
 try:
     import optuna
     from sqlalchemy.exc import IntegrityError, SQLAlchemyError  # the database layer of optuna, installed with it
+    from sqlalchemy.pool import NullPool
 except ImportError as error:
     from spherec.errors import MissingPackageError
 
@@ -15,4 +16,4 @@ if not hasattr(optuna.Trial, "set_constraint"):
         f"tuning needs optuna 5 or newer, and {optuna.__version__} is installed; pip install --upgrade 'spherec[tune]'"
     )
 
-__all__ = ["IntegrityError", "SQLAlchemyError", "optuna"]
+__all__ = ["IntegrityError", "NullPool", "SQLAlchemyError", "optuna"]

@@ -12,7 +12,7 @@ from urllib.parse import unquote, unquote_plus
 
 from spherec.data.output_files import refuse_unwritable
 from spherec.errors import ArgumentError, DataError, SpherecError, quote
-from spherec.experiments.tuning.package import IntegrityError, SQLAlchemyError, optuna
+from spherec.experiments.tuning.package import IntegrityError, NullPool, SQLAlchemyError, optuna
 
 _HEARTBEAT, _GRACE = 30, 120  # seconds between two heartbeats, and without one before a trial is given to another
 _WAIT = 60  # seconds for another process to finish writing into an SQLite file
@@ -147,7 +147,9 @@ def _storage(storage: str | PathLike[str] | None) -> "optuna.storages.BaseStorag
         raise ArgumentError(
             f"--storage must be a file, or begin with sqlite:///, postgresql:// or mysql://, got {hide_password(url)}"
         )
-    options = {"connect_args": {"timeout": _WAIT}} if url.startswith("sqlite") else {"pool_pre_ping": True}
+    options: dict[str, Any] = {"poolclass": NullPool}  # connections are closed after each use, so that none is left when a study ends
+    if url.startswith("sqlite"):
+        options["connect_args"] = {"timeout": _WAIT}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         for _ in range(_ATTEMPTS - 1):
