@@ -147,7 +147,9 @@ def _storage(storage: str | PathLike[str] | None) -> "optuna.storages.BaseStorag
         raise ArgumentError(
             f"--storage must be a file, or begin with sqlite:///, postgresql:// or mysql://, got {hide_password(url)}"
         )
-    options: dict[str, Any] = {"poolclass": NullPool}  # connections are closed after each use, so that none is left when a study ends
+    options: dict[str, Any] = {
+        "poolclass": NullPool
+    }  # connections are closed after each use, so that none is left when a study ends
     if url.startswith("sqlite"):
         options["connect_args"] = {"timeout": _WAIT}
     with warnings.catch_warnings():
