@@ -1,5 +1,6 @@
 """Configuration of the documentation site: `make docs` builds it into docs/_build/html, without a network."""
 
+import ast
 import importlib
 import inspect
 import posixpath
@@ -117,7 +118,8 @@ def _display_math(self: Any, node: nodes.math_block) -> None:
 
 def _read_page(app: Sphinx, docname: str, content: list[str]) -> None:
     text = _relink(content[0], f"docs/{docname}.md", docname)
-    content[0] = re.sub(r"^<!-- api: (.*) -->$", lambda match: _api(match[1].split()), text, flags=re.MULTILINE)
+    text = re.sub(r"^<!-- api: (.*) -->$", lambda match: _api(match[1].split()), text, flags=re.MULTILINE)
+    content[0] = text.replace("<!-- files -->", _map_of_files()) if "<!-- files -->" in text else text
 
 
 def _read_include(app: Sphinx, path: Path, docname: str, content: list[str]) -> None:
@@ -198,6 +200,19 @@ def _public(name: str) -> list[str]:
             if not each.startswith("_") and getattr(value, "__module__", None) == name
         ]
     return [each for each in listed if not each.startswith("_") and not inspect.ismodule(getattr(module, each))]
+
+
+def _map_of_files() -> str:
+    """Return a table for each folder of the package: its files, and the first sentence of their docstrings."""
+    package = ROOT / "src/spherec"
+    lines: list[str] = []
+    for folder in [package, *sorted(path.parent for path in package.rglob("*/__init__.py"))]:
+        lines += ["", f"## {folder.relative_to(package.parent).as_posix()}", "", "| | |", "|---|---|"]
+        for path in sorted(folder.glob("*.py")):
+            opening = " ".join((ast.get_docstring(ast.parse(path.read_text())) or "").split("\n\n")[0].split())
+            sentence = re.split(r"(?<=[^.])\.(?: |$)", opening, maxsplit=1)[0].replace("|", "\\|")
+            lines.append(f"| `{path.name}` | {sentence} |")
+    return "\n".join(lines)
 
 
 def _check_everything_public_is_documented(app: Sphinx, env: BuildEnvironment) -> None:

@@ -1,19 +1,20 @@
-"""Measure how easily a reader finds their way in the source tree.
+"""Measure the house: lines of each room, and how easily a reader finds their way.
 
     python scripts/house.py                                         print the figures of this tree
     python scripts/house.py --root PATH                             measure another tree
     python scripts/house.py --json > after.json                     print them as JSON
     python scripts/house.py --compare results/house/before.json     print a table of before and after
-    python scripts/house.py --fast                                  leave out the executed hops
-    python scripts/house.py --write                                 write figures and map into CONTRIBUTING.md
+    python scripts/house.py --fast                                  leave out the executed hops and the help
 
-The static figures are read from the syntax trees. The hops are executed: a subprocess trains on 30 users for 2 epochs
-and asks for recommendations, with `NUMBA_DISABLE_JIT=1` so that kernels are ordinary functions, and a profiler notes
-every function of the package that is called.
+The static figures are read from the syntax trees. The help texts are printed by the commands. The hops are executed:
+a subprocess trains on 30 users for 2 epochs and asks for recommendations, with `NUMBA_DISABLE_JIT=1` so that kernels
+are ordinary functions, and a profiler notes every function of the package that is called.
 """
 
 import argparse
 import ast
+import contextlib
+import io
 import json
 import os
 import re
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import tokenize
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -30,6 +32,25 @@ from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve()
+
+# The rooms, and what lives there: folders and files of src/spherec, where a longer name goes before a shorter one.
+ROOMS = {
+    "ground": "__init__ __main__ _version errors geometry rng device optim forks memory losses sampling embedding",
+    "kernels": "kernels",
+    "data": "data datasets",
+    "training": "training",
+    "ranking, evaluation": "ranking evaluation",
+    "recommender": "recommender artifact",
+    "distributed": "distributed process_group embedding/sharded training/sharded data/partitions data/shards",
+    "lab": "lab experiments",
+    "serve": "serve item_map",
+    "export": "export",
+    "cli": "cli",
+    "bench": "bench",
+}
+PLACES = {place: room for room, places in ROOMS.items() for place in places.split()}
+CORE = ("ground", "kernels", "data", "training", "ranking, evaluation", "recommender")
+
 USERS, ITEMS, EPOCHS = 30, 200, 2
 TRAIN = ["train", "events.csv", "-o", "model.spherec", "--force", "--epochs", str(EPOCHS)]
 COMMANDS = {
@@ -41,65 +62,43 @@ COMMANDS = {
 
 # Openings that begin a clause or a prepositional phrase, in which no noun or verb says what the thing is.
 HEADLESS = re.compile(
-    r"[\W_]*(what|how|of|where|whether|which|who|whom|whose|when|why|as|by|with|for|from|in|on|at|to|into|until|till|after|"
-    r"before|so|if|than|without|inside|within|while|because|since|unless|during|among|under)(?![\w'-])",
+    r"[\W_]*((what|how|of|where|whether|which|who|whom|whose|when|why|as|by|with|for|from|in|on|at|to|into|until|till|"
+    r"after|before|so|if|than|without|inside|within|while|because|since|unless|during|among|under)(?![\w'-])"
+    r"|(it|they) (is|was|are|were|has|had)\b|(this|these|those|that) and\b|said\b|told\b)",
     re.IGNORECASE,
 )
-HEADLESS_SENTENCE = re.compile(
-    r"(it|they) (is|was|are|were|has|had)\b|(this|these|those|that) and\b|said\b|told\b", re.I
-)
-
 
 # Function names of one word that say what was done instead of what to do.
 PARTICIPLE = re.compile(
-    r"_*(\w+(?<!e)ed|told|kept|shown|found|written|built|made|drawn|chosen|given|taken|seen|held|known|done|sent)$"
+    r"_*(?!seed|need|feed|embed)([^_]+(?<!e)ed|told|kept|shown|found|written|built|made|drawn|chosen|given|taken|seen|"
+    r"held|known|done|sent)$"
 )
-
-
-class Text(NamedTuple):
-    """A docstring or help text and its place."""
-
-    place: str
-    "path:line, relative to the package."
-    opening: str
-    "First line, shortened."
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=Path, default=HERE.parents[1], help="tree to measure; default: this one")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "--compare", type=Path, metavar="JSON", help="print a Markdown table with the figures of this file as 'before'"
-    )
-    parser.add_argument("--fast", action="store_true", help="leave out the executed hops")
-    parser.add_argument(
-        "--write", action="store_true", help="write the figures and the map of files into CONTRIBUTING.md"
-    )
-    parser.add_argument("--trace", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--compare", type=Path, metavar="JSON", help="print a table with this file's figures as before")
+    parser.add_argument("--fast", action="store_true", help="leave out the executed hops and the help")
+    parser.add_argument("--inside", choices=[*COMMANDS, "help"], action="append", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.trace:
-        print(json.dumps({command: trace(command, arguments.root / "src/spherec") for command in COMMANDS}))
+    if arguments.inside:
+        package = (arguments.root / "src/spherec").resolve()
+        print(json.dumps({part: help_texts() if part == "help" else trace(part, package) for part in arguments.inside}))
         return
-    figures = measure(arguments.root, hops=not arguments.fast)
-    if arguments.write:
-        page = arguments.root / "CONTRIBUTING.md"
-        text = replace_between("figures", "\n".join(figure_table(figures)), page.read_text())
-        page.write_text(replace_between("map", f"```\n{draw_map(arguments.root)}\n```", text))
-    elif arguments.json:
+    figures = static_figures(arguments.root)
+    if not arguments.fast:
+        figures |= executed(arguments.root, "help", *COMMANDS)
+    if arguments.json:
         print(json.dumps(figures, indent=1))
     elif arguments.compare:
-        print(comparison(json.loads(arguments.compare.read_text()), figures))
+        earlier = dict(rows(json.loads(arguments.compare.read_text())))
+        print("| | before | after |\n|---|--:|--:|")
+        print("\n".join(f"| {name} | {earlier.get(name, '–')} | {value} |" for name, value in rows(figures)))
     else:
-        print(report(figures))
-
-
-def measure(root: Path, *, hops: bool = True) -> dict[str, Any]:
-    """Return all figures of a tree as plain data."""
-    figures = {"static": static_figures(root)}
-    if hops:
-        figures |= executed_hops(root)
-    return figures
+        print("\n".join(f"{name:60} {value}" for name, value in rows(figures)))
+        print_places(figures)
 
 
 # Figures read from the sources
@@ -111,136 +110,118 @@ def static_figures(root: Path) -> dict[str, Any]:
     sources = {path.relative_to(package).as_posix(): path.read_text() for path in sorted(package.rglob("*.py"))}
     trees = {name: ast.parse(text) for name, text in sources.items()}
     lengths = sorted(len(text.splitlines()) for text in sources.values())
+    nodes = [(name, node) for name, tree in trees.items() for node in ast.walk(tree)]
     functions = [
-        (f"{name}:{node.lineno}", node)
-        for name, tree in trees.items()
-        for node in ast.walk(tree)
+        (f"{name}:{node.lineno} {node.name}", node)
+        for name, node in nodes
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
-    sizes = sorted(end_of(node) - node.lineno + 1 for _, node in functions)
-    arguments = [argument for _, node in functions for argument in arguments_of(node)]
-    public = [node for _, node in functions if not node.name.startswith("_")]
-    documented = sum(ast.get_docstring(node) is not None for node in public)
+    sizes = {place: (node.end_lineno or 0) - node.lineno + 1 for place, node in functions}
+    parameters = {place: parameters_of(node) for place, node in functions}
     docstrings = [text for name, tree in trees.items() for text in docstrings_of(name, tree)]
-    helps = [text for name, tree in trees.items() for text in help_texts_of(name, tree)]
-    lines = sum(lengths)
-    test_lines = sum(len(path.read_text().splitlines()) for path in (root / "tests").rglob("*.py"))
-    any_count = sum(isinstance(n, ast.Name) and n.id == "Any" for tree in trees.values() for n in ast.walk(tree))
-    late = [place for name, tree in trees.items() for place in late_imports(name, tree)]
+    public = [ast.get_docstring(node) for _, node in functions if not node.name.startswith("_")]
+    annotated = [parameter.annotation is not None for each in parameters.values() for parameter in each]
     return {
         "files": len(sources),
-        "lines": lines,
-        "file_length": {"median": statistics.median(lengths), "p90": p90(lengths), "max": lengths[-1]},
-        "files_under_50": sum(length < 50 for length in lengths) / len(lengths),
-        "function_length": {"median": statistics.median(sizes), "p90": p90(sizes)},
-        "functions_over_40": {
-            f"{p} {n.name}": end_of(n) - n.lineno + 1 for p, n in functions if end_of(n) - n.lineno + 1 > 40
-        },
-        "functions_over_6_parameters": {
-            f"{p} {n.name}": len(arguments_of(n)) for p, n in functions if len(arguments_of(n)) > 6
-        },
-        "arguments_annotated": sum(argument.annotation is not None for argument in arguments) / len(arguments),
-        "public_functions_documented": documented / len(public),
+        "lines": sum(lengths),
+        "rooms": rooms(sources, trees),
+        "unknown": sorted(name for name in sources if room_of(name) is None),
+        "test_lines": sum(len(path.read_text().splitlines()) for path in (root / "tests").rglob("*.py")),
+        "script_lines": sum(
+            len(path.read_text().splitlines())
+            for folder in ("scripts", "benchmarks")
+            for path in (root / folder).rglob("*.py")
+        ),
+        "file_length": spread(lengths),
+        "function_length": spread(sorted(sizes.values())),
+        "functions_over_40": {place: size for place, size in sizes.items() if size > 40},
+        "functions_over_6_parameters": {place: len(each) for place, each in parameters.items() if len(each) > 6},
+        "arguments_annotated": statistics.mean(annotated),
+        "public_functions_documented": statistics.mean(text is not None for text in public),
+        "raise": sum(isinstance(node, ast.Raise) for _, node in nodes),
+        "any": sum(isinstance(node, ast.Name) and node.id == "Any" for _, node in nodes),
         "repeated_names": repeated_names(trees),
-        "backend_twins": sorted(repeated_names(trees, twins=True)),
-        "participles": [f"{p} {n.name}" for p, n in functions if is_participle(n)],
-        "any": any_count,
-        "late_imports": late,
+        "participles": [place for place, node in functions if is_participle(node)],
+        "late_imports": sorted({place for name, tree in trees.items() for place in late_imports(name, tree)}),
         "docstrings": len(docstrings),
-        "headless": [text for text in docstrings if is_headless(text.opening)],
-        "headless_help": [text for text in helps if is_headless(text.opening)],
-        "test_lines": test_lines,
+        "headless": [text for text in docstrings if HEADLESS.match(text.partition("  ")[2])],
     }
 
 
-def end_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    return node.end_lineno or node.lineno
+def room_of(name: str) -> str | None:
+    """Return the room of a file of src/spherec, or None if its folder or its name is in no room."""
+    parts = name.removesuffix(".py").split("/")
+    found = (PLACES.get("/".join(parts[:depth])) for depth in range(len(parts), 0, -1))
+    return next((room for room in found if room), None)
 
 
-def p90(values: list[int]) -> int:
-    """Return the value that nine tenths of the sorted values do not exceed."""
-    return values[int(0.9 * len(values))]
+def rooms(sources: dict[str, str], trees: dict[str, ast.Module]) -> dict[str, dict[str, Any]]:
+    """Return the lines of each room, and the share of them that are comments, docstrings or blank."""
+    texts = defaultdict(list)
+    for name in sources:
+        texts[room_of(name)].append(name)
+    return {
+        room: {
+            "lines": (lines := sum(len(sources[name].splitlines()) for name in texts[room])),
+            "quiet": 1 - sum(code_lines(sources[name], trees[name]) for name in texts[room]) / lines if lines else 1.0,
+        }
+        for room in ROOMS
+    }
 
 
-def arguments_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
+def code_lines(text: str, tree: ast.Module) -> int:
+    """Return how many lines are neither blank nor a comment nor part of a docstring."""
+    silent = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+    code: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in silent:
+            code.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and is_text(node.value):
+            code.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(code)
+
+
+def is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def spread(values: list[int]) -> dict[str, float]:
+    """Return the median of sorted values, what nine tenths do not exceed, and the largest."""
+    return {"median": statistics.median(values), "p90": values[int(0.9 * len(values))], "max": values[-1]}
+
+
+def parameters_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
     """Return the parameters of a function without `self` and `cls`."""
-    spelled = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    spelled += [argument for argument in (node.args.vararg, node.args.kwarg) if argument]
-    return [argument for argument in spelled if argument.arg not in ("self", "cls")]
+    spelled = [*node.args.posonlyargs, *node.args.args, node.args.vararg, *node.args.kwonlyargs, node.args.kwarg]
+    return [argument for argument in spelled if argument and argument.arg not in ("self", "cls")]
 
 
-def docstrings_of(name: str, tree: ast.Module) -> Iterator[Text]:
-    """Yield the docstrings of a module, its classes and functions, and of the fields of its classes."""
+def docstrings_of(name: str, tree: ast.Module) -> Iterator[str]:
+    """Yield place and opening of every docstring, of fields too, and of every text given as `help=`."""
     for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if not isinstance(body, list):
-            continue
-        named = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        for before, statement in zip([None, *body], body, strict=False):
-            documents = (named and before is None) or isinstance(before, ast.Assign | ast.AnnAssign)
-            if documents and (text := string_of(statement)):
-                yield Text(f"{name}:{statement.lineno}", text)
-
-
-def string_of(statement: ast.stmt) -> str | None:
-    if (
-        isinstance(statement, ast.Expr)
-        and isinstance(statement.value, ast.Constant)
-        and isinstance(statement.value.value, str)
-    ):
-        return shortened(statement.value.value)
-    return None
-
-
-def help_texts_of(name: str, tree: ast.Module) -> Iterator[Text]:
-    """Yield the texts given as `help=`."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            for keyword in node.keywords:
-                if (
-                    keyword.arg == "help"
-                    and isinstance(keyword.value, ast.Constant)
-                    and isinstance(keyword.value.value, str)
-                ):
-                    yield Text(f"{name}:{keyword.value.lineno}", shortened(keyword.value.value))
-
-
-def shortened(text: str) -> str:
-    line = text.strip().split("\n\n")[0].replace("\n", " ")
-    return line if len(line) <= 100 else line[:97] + "…"
-
-
-def is_headless(opening: str) -> bool:
-    """Return whether a text opens with a clause or prepositional phrase instead of a noun phrase or an imperative."""
-    return bool(HEADLESS.match(opening) or HEADLESS_SENTENCE.match(opening))
+        if isinstance(node, ast.Expr) or (isinstance(node, ast.keyword) and node.arg == "help"):
+            found = node.value
+            if isinstance(found, ast.Constant) and isinstance(found.value, str):
+                opening = " ".join(found.value.strip().split("\n\n")[0].split())
+                yield f"{name}:{found.lineno}  {opening[:100]}"
 
 
 def is_participle(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Return whether a function is named by a past participle; a property may be."""
     decorators = {ast.unparse(decorator) for decorator in node.decorator_list}
-    names = "_" not in node.name.strip("_") and node.name not in ("seed", "need", "feed", "embed")
-    return names and bool(PARTICIPLE.match(node.name)) and not decorators & {"property", "cached_property"}
+    return bool(PARTICIPLE.match(node.name)) and not decorators & {"property", "cached_property"}
 
 
-def repeated_names(trees: dict[str, ast.Module], *, twins: bool = False) -> dict[str, list[str]]:
-    """Return the public top-level names that several files define, with the files.
-
-    With `twins`, return only the names of one kernel written for several backends; otherwise leave those out.
-    """
-    places = defaultdict(list)
+def repeated_names(trees: dict[str, ast.Module]) -> dict[str, list[str]]:
+    """Return the public top-level names that several files define; one kernel for several backends is one name."""
+    places = defaultdict(set)
     for name, tree in trees.items():
-        for defined in sorted(set(defined_names(tree.body))):
-            if not defined.startswith("_"):
-                places[defined].append(name)
-    several = {defined: files for defined, files in sorted(places.items()) if len(files) > 1}
-    return {defined: files for defined, files in several.items() if are_backend_twins(files) == twins}
-
-
-def are_backend_twins(files: list[str]) -> bool:
-    """Return whether the files are the same kernel for several backends."""
-    return all(file.startswith("kernels/") for file in files) and len({Path(file).parent for file in files}) == len(
-        files
-    )
+        folder = "kernels/" if name.startswith("kernels/") else name
+        for defined in defined_names(tree.body):
+            places[defined].add(folder)
+    several = ((defined, sorted(files)) for defined, files in sorted(places.items()) if len(files) > 1)
+    return {defined: files for defined, files in several if not defined.startswith("_")}
 
 
 def defined_names(body: list[ast.stmt]) -> Iterator[str]:
@@ -248,32 +229,52 @@ def defined_names(body: list[ast.stmt]) -> Iterator[str]:
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield node.name
-        elif isinstance(node, ast.Assign):
-            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            yield node.target.id
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
         elif isinstance(node, ast.If | ast.Try):
             yield from defined_names(node.body)
 
 
 def late_imports(name: str, tree: ast.Module) -> Iterator[str]:
     """Yield the imports inside functions."""
-    inside = {
-        node
-        for function in ast.walk(tree)
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
-        for node in ast.walk(function)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-    }
-    for node in sorted(inside, key=lambda node: node.lineno):
-        yield f"{name}:{node.lineno} {ast.unparse(node)}"
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for node in ast.walk(function):
+                if isinstance(node, ast.Import | ast.ImportFrom):
+                    yield f"{name}:{node.lineno} {ast.unparse(node)}"
+
+
+# Help, printed by the commands
+
+
+def help_texts() -> dict[str, dict[str, int]]:
+    """Return for each command the number of its options without --help, and the lines of its help in 80 columns."""
+    os.environ["COLUMNS"] = "80"
+    import spherec.cli  # the measured tree's
+
+    def show(words: list[str]) -> str:
+        with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.suppress(SystemExit):
+            spherec.cli.main([*words, "--help"])
+        return printed.getvalue()
+
+    figures = {}
+    waiting: list[list[str]] = [[]]
+    for words in waiting:
+        text = show(words)
+        if " COMMAND " in text:  # a group: the rows of its boxes begin with the names of its commands
+            waiting += [[*words, name] for name in re.findall(r"^[│|] ([a-z][a-z-]*) ", text, re.MULTILINE)]
+        else:
+            options = re.findall(r"^[│| ] ?\*? *(--?[a-z][a-z-]*)", text, re.MULTILINE)
+            figures[" ".join(words)] = {"options": len(set(options) - {"--help"}), "lines": len(text.splitlines())}
+    return figures
 
 
 # Hops, executed
 
 
-def executed_hops(root: Path) -> dict[str, Any]:
-    """Run `spherec train` and `spherec recommend` of a tree under a profiler; return what was called."""
+def executed(root: Path, *parts: str) -> dict[str, Any]:
+    """Run parts of this script on a tree's package, in another process; return what they found."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(root.resolve() / "src"),
@@ -281,14 +282,15 @@ def executed_hops(root: Path) -> dict[str, Any]:
         "OMP_NUM_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": "",
     }
-    words = [sys.executable, str(HERE), "--root", str(root.resolve()), "--trace"]
+    words = [sys.executable, str(HERE), "--root", str(root.resolve())]
+    words += [word for part in parts for word in ("--inside", part)]
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "events.csv").write_text(events())
         done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"a command failed under the profiler:\n{done.stdout}{done.stderr}")
-    hops: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return hops
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def events() -> str:
@@ -305,10 +307,10 @@ def trace(command: str, package: Path) -> dict[str, Any]:
     import spherec.cli  # the measured tree's
 
     imported = Path(spherec.cli.__file__ or "").resolve()
-    assert package.resolve() in imported.parents, f"measures {package}, but {imported} was imported"
+    assert package in imported.parents, f"measures {package}, but {imported} was imported"
     words = COMMANDS[command]
-    profile = Profile(package.resolve())
-    product = way_to_product(package.resolve()) if command == "recommend" else []
+    profile = Profile(package)
+    product = way_to_product(package) if command == "recommend" else []
     run(lambda: spherec.cli.main(words), profile)
     if command == "step":
         return profile.step()
@@ -469,126 +471,52 @@ def frames_since_recommend(package: Path, frame: FrameType | None) -> list[str]:
 
 def rows(figures: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the figures as lines of a table."""
-    static = figures["static"]
-    lines = static["lines"]
-    length, size = static["file_length"], static["function_length"]
-    headless = len(static["headless"])
-    narrow = sum(opening.split()[0] in ("What", "How", "Of", "Where", "Whether") for _, opening in static["headless"])
+    lines = figures["lines"]
+    size = figures["function_length"]
+    per_thousand = {name: 1000 * figures[name] / lines for name in ("raise", "any")}
     table = [
-        ("files / lines", f"{static['files']} / {lines / 1000:.1f}k"),
-        ("file length median / p90 / max", f"{length['median']:g} / {length['p90']} / {length['max']}"),
-        ("files under 50 lines", f"{static['files_under_50']:.0%}"),
-        ("function length median / p90", f"{size['median']:g} / {size['p90']}"),
-        ("functions over 40 lines", str(len(static["functions_over_40"]))),
-        ("functions with more than 6 parameters", str(len(static["functions_over_6_parameters"]))),
-        ("arguments annotated", f"{static['arguments_annotated']:.0%}"),
-        ("public functions with a docstring", f"{static['public_functions_documented']:.0%}"),
-        (
-            "public names defined in more than one file",
-            f"{len(static['repeated_names'])} (+ {len(static['backend_twins'])} kernel twins)",
-        ),
-        ("functions named by a participle", str(len(static["participles"]))),
-        ("`Any` per 1,000 lines", f"{1000 * static['any'] / lines:.1f} ({static['any']})"),
-        (
-            "in-function imports per 1,000 lines",
-            f"{1000 * len(static['late_imports']) / lines:.1f} ({len(static['late_imports'])})",
-        ),
-        ("headless docstring openings", f"{headless / static['docstrings']:.1%} ({headless})"),
-        ("of these What, How, Of, Where, Whether", f"{narrow / static['docstrings']:.1%} ({narrow})"),
-        ("headless help texts", str(len(static["headless_help"]))),
-        ("test : source lines", f"{static['test_lines'] / lines:.2f}"),
+        (f"lines of {room}; comments, docstrings, blank", f"{each['lines']:,}; {each['quiet']:.0%}")
+        for room, each in figures["rooms"].items()
     ]
-    if "train" in figures:
+    table += [
+        ("lines of the core", f"{sum(figures['rooms'][room]['lines'] for room in CORE):,}"),
+        ("lines of src / tests", f"{lines:,} / {figures['test_lines']:,}"),
+        ("lines of scripts and benchmarks", f"{figures['script_lines']:,}"),
+        ("files", str(figures["files"])),
+        ("file length median / p90 / max", " / ".join(f"{value:g}" for value in figures["file_length"].values())),
+        ("function length median / p90", f"{size['median']:g} / {size['p90']}"),
+        ("functions over 40 lines", str(len(figures["functions_over_40"]))),
+        ("functions with more than 6 parameters", str(len(figures["functions_over_6_parameters"]))),
+        ("`raise` per 1,000 lines", f"{per_thousand['raise']:.1f} ({figures['raise']})"),
+        ("`Any` per 1,000 lines", f"{per_thousand['any']:.1f} ({figures['any']})"),
+        ("imports inside functions", str(len(figures["late_imports"]))),
+        ("arguments annotated", f"{figures['arguments_annotated']:.0%}"),
+        ("public functions with a docstring", f"{figures['public_functions_documented']:.0%}"),
+        ("public names defined in more than one file", str(len(figures["repeated_names"]))),
+        ("functions named by a participle", str(len(figures["participles"]))),
+        ("headless docstrings and help texts", str(len(figures["headless"]))),
+    ]
+    if "help" in figures:
+        options, length = ({name: each[key] for name, each in figures["help"].items()} for key in ("options", "lines"))
+        table.append(("options of the command line, all commands", str(sum(options.values()))))
+        table += [(f"options / lines of help: {name}", f"{options[name]} / {length[name]}") for name in options]
         train, recommend, step = figures["train"], figures["recommend"], figures["step"]
-        table += [
-            ("`spherec train`: files", str(len(train["files"]))),
-            ("`spherec train`: functions / cross-file calls / depth", hops(train)),
-            ("`spherec recommend`: files", str(len(recommend["files"]))),
-            ("`spherec recommend`: functions / cross-file calls / depth", hops(recommend)),
-            ("calls from `recommend` to the matrix product", str(recommend["calls_to_product"])),
-            ("two-stage step on a CPU: files", str(len(step["files"]))),
-            ("two-stage step on a CPU: functions / switches of file", f"{step['functions']} / {step['switches']}"),
-        ]
+        for name, each in (("train", train), ("recommend", recommend)):
+            table.append((f"`spherec {name}`: files / functions", f"{len(each['files'])} / {each['functions']}"))
+            table.append((f"`spherec {name}`: depth", str(each["depth"])))
+        table.append(("calls from `recommend` to the matrix product", str(recommend["calls_to_product"])))
+        table.append(("two-stage step on a CPU: files / functions", f"{len(step['files'])} / {step['functions']}"))
     return table
 
 
-def hops(figures: dict[str, Any]) -> str:
-    return f"{figures['functions']} / {figures['cross_file_calls']} / {figures['depth']}"
-
-
-def report(figures: dict[str, Any]) -> str:
-    """Return the figures, then everything to mend, by place."""
-    static = figures["static"]
-    lines = [f"{name:60} {value}" for name, value in rows(figures)]
-    lines += ["", "public names defined in more than one file:"]
-    lines += [f"  {name}: {', '.join(files)}" for name, files in static["repeated_names"].items()]
-    for title in ("headless", "headless_help"):
-        lines += ["", f"{title.replace('_', ' ')} openings:"]
-        lines += [f"  {place}  {opening}" for place, opening in static[title]]
-    lines += ["", "functions named by a participle:", *(f"  {place}" for place in static["participles"])]
-    for title in ("functions_over_40", "functions_over_6_parameters"):
-        lines += ["", f"{title.replace('_', ' ')}:"]
-        lines += [f"  {place}  {size}" for place, size in static[title].items()]
-    lines += ["", "in-function imports:", *(f"  {place}" for place in static["late_imports"])]
-    if "train" in figures:
-        lines += [
-            "",
-            "from `recommend` to the product:",
-            *(f"  {call}" for call in figures["recommend"]["way_to_product"]),
-        ]
-        lines += ["", f"step ({figures['step']['function']}):", *(f"  {file}" for file in figures["step"]["files"])]
-        for command in ("train", "recommend"):
-            lines += ["", f"files of `spherec {command}`:", *(f"  {file}" for file in figures[command]["files"])]
-    return "\n".join(lines)
-
-
-def figure_table(figures: dict[str, Any]) -> list[str]:
-    """Return the figures as the lines of a Markdown table."""
-    return ["| | |", "|---|--:|", *(f"| {name} | {value} |" for name, value in rows(figures))]
-
-
-def comparison(before: dict[str, Any], after: dict[str, Any]) -> str:
-    """Return a Markdown table of two trees."""
-    earlier = dict(rows(before))
-    lines = [f"| {name} | {earlier.get(name, '–')} | {value} |" for name, value in rows(after)]
-    return "\n".join(["| | before | after |", "|---|--:|--:|", *lines])
-
-
-def draw_map(root: Path) -> str:
-    """Return all files of the package as a tree, each with the first sentence of its docstring."""
-    package = root / "src/spherec"
-    lines = ["src/spherec/"]
-    for path in sorted(package.rglob("*.py"), key=lambda path: map_order(path.relative_to(package))):
-        name = path.relative_to(package)
-        inside = name.parts[:-1]
-        if path.name == "__init__.py":
-            label = "  " * (len(inside) - 1) + f"  {inside[-1]}/" if inside else "  __init__.py"
-        else:
-            label = "  " * len(inside) + f"  {path.name}"
-        lines.append(f"{label:26} {first_sentence(ast.get_docstring(ast.parse(path.read_text())) or '')}".rstrip())
-    return "\n".join(lines)
-
-
-def map_order(name: Path) -> list[tuple[bool, str]]:
-    """Return a key by which files come before folders, and a folder's `__init__` first."""
-    parts = name.parts
-    return [(place < len(parts) - 1, "" if part == "__init__.py" else part) for place, part in enumerate(parts)]
-
-
-def first_sentence(text: str) -> str:
-    """Return a docstring up to the first full stop, in one line."""
-    line = " ".join(text.split("\n\n")[0].split())
-    return re.split(r"(?<=[^.])\.(?: |$)", line, maxsplit=1)[0]
-
-
-def replace_between(name: str, content: str, page: str) -> str:
-    """Return a page with new content between the comments `<!-- NAME -->` and `<!-- end of NAME -->`."""
-    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-    before, _, rest = page.partition(begin)
-    _, found, after = rest.partition(end)
-    if not found:
-        raise SystemExit(f"CONTRIBUTING.md has no {begin.strip()} … {end}")
-    return f"{before}{begin}{content}\n{end}{after}"
+def print_places(figures: dict[str, Any]) -> None:
+    """Print everything to mend, by place."""
+    for title, found in figures.items():
+        if title == "rooms" or not isinstance(found, list | dict) or title.endswith("length"):
+            continue
+        print(f"\n{title.replace('_', ' ')}:")
+        for name, value in found.items() if isinstance(found, dict) else ((place, "") for place in found):
+            print(f"  {name}  {value}")
 
 
 if __name__ == "__main__":
