@@ -11,7 +11,7 @@ from pathlib import Path
 
 from spherec import Cut, Features, read, read_features, splits
 from spherec.evaluation import evaluate_cold
-from spherec.experiments import ContentKnn
+from spherec.lab import ContentKnn
 
 
 def main() -> None:

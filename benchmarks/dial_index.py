@@ -19,8 +19,8 @@ import spherec
 from spherec import rng
 from spherec.data.interactions import Interactions
 from spherec.device import resolve
-from spherec.experiments.environment import environment_of
 from spherec.geometry import DenseVectors
+from spherec.lab.environment import environment_of
 from spherec.ranking import ExactRanker
 from spherec.ranking.usearch import Hnsw, UsearchRanker
 

@@ -29,8 +29,8 @@ from spherec.bench.steps import MEASURED_SAMPLERS, TrainerSteps, compile_steps, 
 from spherec.bench.timing import time_in_turns
 from spherec.data.interactions import Interactions
 from spherec.device import resolve
-from spherec.experiments.environment import environment_of
 from spherec.geometry import DenseVectors
+from spherec.lab.environment import environment_of
 from spherec.memory import measure_peak
 from spherec.training import Training
 

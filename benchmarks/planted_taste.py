@@ -125,7 +125,7 @@ def main() -> None:
         print(f"{describe(record)} of the other tree: this tree {verb} {ratio}")
     if arguments.record:
         from spherec.device import resolve
-        from spherec.experiments.environment import environment_of
+        from spherec.lab.environment import environment_of
 
         environment = environment_of(resolve(arguments.device)) | {"threads": arguments.threads}
         command = " ".join(["python", *sys.argv])

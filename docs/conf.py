@@ -80,7 +80,7 @@ PUBLIC = (
     "spherec.datasets",
     "spherec.errors",
     "spherec.evaluation",
-    "spherec.experiments",
+    "spherec.lab",
     "spherec.export",
     "spherec.geometry",
     "spherec.losses",

@@ -21,7 +21,7 @@ import torch
 
 import spherec
 from spherec.device import DeviceName
-from spherec.experiments.environment import environment_of
+from spherec.lab.environment import environment_of
 
 # Every preset; those that have reach without it, as they were when the first digests were made.
 PRESETS: dict[str, dict[str, Any]] = {

@@ -19,7 +19,7 @@ LEVELS = (
     {"geometry", "data", "datasets", "kernels", "memory"},
     {"embedding", "losses", "sampling", "optim", "ranking"},
     {"training", "evaluation"},
-    {"artifact", "item_map", "recommender", "experiments"},
+    {"artifact", "item_map", "recommender", "lab"},
     {"export", "serve", "bench", "cli"},
     {"__init__", "__main__"},
 )
@@ -38,19 +38,19 @@ NEIGHBOURS = {
 }
 POLARS_ONLY_IN = (
     "data/readers",
-    "experiments/user_values.py",
+    "lab/user_values.py",
     "export/atlas.py",
     "export/parquet.py",
     "recommender/results.py",
     "recommender/results_file.py",
 )
 EXTRAS_IN = {
-    "implicit": "experiments/comparison/implicit_peers.py",
-    "matplotlib": "experiments/plots.py",
-    "pyarrow": "experiments/user_values.py",
+    "implicit": "lab/baselines/implicit_models.py",
+    "matplotlib": "lab/plots.py",
+    "pyarrow": "lab/user_values.py",
     "pandas": ("recommender/results.py", "bench/benchmark.py"),
     "usearch": "ranking/usearch.py",
-    "optuna": "experiments/tuning/package.py",
+    "optuna": "lab/tuning/package.py",
     "fastapi": "serve/app.py",
     "starlette": "serve/app.py",
     "pydantic": ("serve/schema.py", "serve/app.py"),
@@ -154,7 +154,7 @@ LATE = {
     # Triton comes with the CUDA builds of torch only.
     "kernels/__init__.py": {"spherec.kernels.cuda"},
     # extras
-    "experiments": {"implicit", "threadpoolctl", "pyarrow", "spherec.experiments.tuning"},
+    "lab": {"implicit", "threadpoolctl", "pyarrow", "spherec.lab.tuning"},
     "export": {"spherec.export", "spherec.ranking.usearch", "usearch"},
     "ranking": {"usearch"},
     "recommender": {"spherec.ranking.usearch"},

@@ -67,7 +67,7 @@ _PLACES = {
     "spherec.recommender": ("CML", "load"),
     "spherec.sampling": ("Hard", "Popularity", "SemiHard", "TwoStage", "Uniform"),
 }
-_PARTS = ("artifact", "data", "datasets", "evaluation", "experiments", "export", "data.splits", "ranking", "training")
+_PARTS = ("artifact", "data", "datasets", "evaluation", "export", "data.splits", "lab", "ranking", "training")
 
 
 def __getattr__(name: str) -> _typing.Any:

@@ -46,7 +46,7 @@ def measured():
     return measure_time_to_quality(lambda: data, models, plan, device=CPU, on_progress=said.append), said
 
 
-def test_our_model_runs_for_each_length_and_a_peer_once(measured):
+def test_our_model_runs_for_each_length_and_a_baseline_once(measured):
     result, said = measured
     assert [run.model for run in result.runs] == [SMALL, SMALL, "ease", "most-popular"]
     first, second = (run.settings["epochs"] for run in result.runs[:2])
@@ -66,7 +66,7 @@ def test_the_record_is_plain_data(measured):
 
 
 def test_a_model_that_cannot_be_fit_is_left_out_with_the_reason(monkeypatch):
-    monkeypatch.setattr("spherec.experiments.comparison.ease.LARGEST", 3)
+    monkeypatch.setattr("spherec.lab.baselines.ease.LARGEST", 3)
     data = generate_interactions(20, 30, 200)
     result = measure_time_to_quality(lambda: data, ("ease", "most-popular"), device=CPU)
     assert [run.model for run in result.runs] == ["most-popular"]

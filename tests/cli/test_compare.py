@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from spherec import Interactions
-from spherec.experiments.comparison.ease import Ease
+from spherec.lab.baselines.ease import Ease
 from spherec.training.presets import PRESETS
-from tests.experiments.comparison.tiny import tiny_preset
+from tests.lab.comparison.tiny import tiny_preset
 from tests.sampling.checks import random_rows
 
 ROOT = Path(__file__).parents[2]
@@ -44,13 +44,13 @@ def test_from_data_to_table(compare, tmp_path):
     assert done.code == 0
     for model in ("two-stage", "ease", "als", "most-popular"):
         assert model in done.out
-    assert "the best peer" in done.err
+    assert "the best baseline" in done.err
     out = tmp_path / "out"
     rows = list(csv.DictReader((out / "tiny.csv").read_text().splitlines()))
     assert len(rows) == 4
     ndcg = [float(row["ndcg_mean"]) for row in rows]
     assert ndcg == sorted(ndcg, reverse=True)
-    assert [row["p_value_vs_best_peer"] for row in rows].count("") == 1
+    assert [row["p_value_vs_best_baseline"] for row in rows].count("") == 1
     page = (out / "tiny.md").read_text()
     command = next(line for line in page.splitlines() if line.startswith("spherec compare"))
     assert sorted(command.split(" --models ")[1].split()[0].split(",")) == ["als", "ease", "most-popular", "two-stage"]
@@ -69,7 +69,7 @@ def test_a_second_call_only_reports(compare, tmp_path):
     told = json.loads(again.out)
     assert told["data"] == {"users": 24, "items": 20, "pairs": told["data"]["pairs"]}
     assert {model["model"]: model["folds"] for model in told["models"]}["als"] == 2
-    assert told["best_peer"] in ("ease", "als", "most-popular")
+    assert told["best_baseline"] in ("ease", "als", "most-popular")
     assert set(told["models"][0]["settings"]) == {"0", "1"}
 
     assert "8 of 8 tests were recorded before" in again.err
@@ -80,10 +80,8 @@ def test_a_second_call_only_reports(compare, tmp_path):
 
 
 def test_without_models_named_those_that_cannot_are_left_out(spherec, prepared, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        sys.modules["spherec.experiments.comparison.models"], "default_models", lambda _: ["ease", "most-popular"]
-    )
-    monkeypatch.setattr("spherec.experiments.comparison.ease.LARGEST", 3)
+    monkeypatch.setattr(sys.modules["spherec.lab.registry"], "default_models", lambda _: ["ease", "most-popular"])
+    monkeypatch.setattr("spherec.lab.baselines.ease.LARGEST", 3)
     options = ("-o", tmp_path / "out", "-k", 5, "--folds", 2, "--trials", 2, "--device", "cpu", "--json")
     done = spherec("compare", prepared, *options)
     assert done.code == 0, done.err
@@ -190,7 +188,7 @@ def test_ctrl_c_keeps_what_was_done(compare, monkeypatch, tmp_path):
 
 
 def test_no_plot_without_matplotlib(compare, monkeypatch, tmp_path):
-    monkeypatch.delitem(sys.modules, "spherec.experiments.plots", raising=False)
+    monkeypatch.delitem(sys.modules, "spherec.lab.plots", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     done = compare(models="most-popular")
     assert done.code == 0

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from spherec import Interactions
-from spherec.experiments import Experiment, RecordFile, Result, paper_rows
-from spherec.experiments import reproduction as reproduction_module
-from spherec.experiments import trial as trial_module
+from spherec.lab import Experiment, RecordFile, Result, paper_rows
+from spherec.lab import reproduction as reproduction_module
+from spherec.lab import trial as trial_module
 from tests.sampling.checks import random_rows
 
 ROW = "uniform-1-4096"
@@ -213,7 +213,7 @@ def test_a_fold_that_is_named_twice_is_refused_or_counts_once(reproduce, tmp_pat
 
 def test_that_matplotlib_is_missing_is_said_before_anything_is_trained(reproduce, trainings, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.delitem(sys.modules, "spherec.experiments.plots", raising=False)
+    monkeypatch.delitem(sys.modules, "spherec.lab.plots", raising=False)
     done = reproduce("--rows", ROW, "--only-folds", "0")
     assert done.code == 2
     assert done.err.splitlines()[-1] == "error: plots need matplotlib; install it with: pip install 'spherec[plots]'"

@@ -13,7 +13,7 @@ import pytest
 
 from spherec.training import Training
 from spherec.training.presets import PRESETS
-from tests.experiments.tuning.runs import DATA
+from tests.lab.tuning.runs import DATA
 
 ROOT = Path(__file__).parents[2]
 QUICK = (
@@ -227,7 +227,7 @@ def test_the_place_can_come_from_the_environment(tune, tmp_path, monkeypatch):
 
 
 def test_without_optuna_it_names_the_remedy(spherec, prepared, tmp_path, hide):
-    hide("optuna", "spherec.experiments.tuning")
+    hide("optuna", "spherec.lab.tuning")
     done = spherec("tune", prepared, "-o", tmp_path / "best.toml")
     assert done.code == 2
     assert done.err.strip() == "error: tuning needs optuna; install it with: pip install 'spherec[tune]'"

@@ -26,8 +26,8 @@ from spherec.bench.timing import WorkDone, Workload, time_in_turns
 from spherec.data.interactions import Interactions
 from spherec.data.readers import read
 from spherec.errors import ArgumentError, DataError, MissingPackageError
-from spherec.experiments.environment import environment_of
 from spherec.geometry import DenseVectors
+from spherec.lab.environment import environment_of
 from spherec.ranking import ExactRanker
 from spherec.training import Training
 

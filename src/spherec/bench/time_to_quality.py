@@ -1,4 +1,4 @@
-"""Time to quality: seconds from the prepared file until the lists are good, for our models and for their peers.
+"""Time to quality: seconds from the prepared file until the lists are good, for our models and for their baselines.
 
 The learning rate of `fast` falls to 0 at its last epoch, so its lists are good only then: a run cannot be looked at on
 the way. Each of our models is therefore trained three times, for a short, a middle and its whole number of epochs.
@@ -19,12 +19,12 @@ from spherec.data.splits import Fold
 from spherec.errors import ArgumentError, DataError, MissingPackageError
 from spherec.evaluation import evaluate, validation_part
 from spherec.evaluation.metrics import median_popularity, ndcg
-from spherec.experiments.comparison.base import ComparedModel, FitContext
-from spherec.experiments.comparison.models import find_models
-from spherec.experiments.comparison.ours import OurModel
-from spherec.experiments.comparison.study import draw_settings
-from spherec.experiments.environment import environment_of
-from spherec.experiments.trial import best_trial, run_trial
+from spherec.lab.comparison import draw_settings
+from spherec.lab.environment import environment_of
+from spherec.lab.model import ComparedModel, FitContext
+from spherec.lab.ours import OurModel
+from spherec.lab.registry import find_models
+from spherec.lab.trial import best_trial, run_trial
 from spherec.memory import measure_peak
 from spherec.training.presets import PRESETS
 
@@ -38,7 +38,7 @@ SHARES = (0.95, 0.99, 1.0)
 """Shares of EASE's NDCG for which the time is reported."""
 
 _TEST = 0.2  # share of each user's items
-_VALIDATION = 0.1  # of the rest, on which the settings of peers are chosen
+_VALIDATION = 0.1  # of the rest, on which the settings of baselines are chosen
 _TARGET, _RIVAL = "ease", "als"
 
 
@@ -49,7 +49,7 @@ class QualityPlan:
     lengths: tuple[float, ...] = (1 / 9, 1 / 3, 1.0)
     "Shares of the epochs of our models; each is a run of its own."
     trials: int = 5
-    "Settings of each peer that are tried on a validation part before its timed fit."
+    "Settings of each baseline that are tried on a validation part before its timed fit."
     k: int = 50
     "Length of the lists."
     seed: int = 0
@@ -66,7 +66,7 @@ class TimedRun:
 
     model: str
     settings: dict[str, Any]
-    "Settings that were chosen for a peer; the number of epochs of our models."
+    "Settings that were chosen for a baseline; the number of epochs of our models."
     seconds: float
     "Time from the prepared file to a model that lists items: reading the file and fitting."
     peak_mb: float | None
@@ -121,7 +121,7 @@ def measure_time_to_quality(
     """Fit and test the models on what `load` returns, one after the other, and time each fit.
 
     The seconds of `load` are part of each figure. A fifth of each user's items is the test part. Splitting, the search
-    for settings of the peers and the test are not timed; nor is what is set up at the first use of a library.
+    for settings of the baselines and the test are not timed; nor is what is set up at the first use of a library.
     """
     plan = plan or QualityPlan()
     began = time.perf_counter()
@@ -155,7 +155,7 @@ def _find(models: Iterable[str]) -> Sequence[ComparedModel]:
 def _choose_settings(
     model: ComparedModel, fold: Fold, plan: QualityPlan, context: FitContext
 ) -> Iterator[dict[str, Any]]:
-    """Yield the settings of each timed run: the lengths of our models, the best of some trials of a peer."""
+    """Yield the settings of each timed run: the lengths of our models, the best of some trials of a baseline."""
     if isinstance(model, OurModel):
         defaults = {name: values[0] for name, values in model.search_space.items()}
         epochs = model.config.plan(len(fold.train)).epochs

@@ -44,7 +44,7 @@ _COMMANDS = {
     "Measure and improve": {
         "evaluate": "Rank all items for every user who has test items, leave out training items, and score the lists.",
         "tune": "Search for the best settings: train with many, score each on held-out items, stop poor ones early.",
-        "compare": "Train and test our models and their peers alike: which is best for your data, and at what cost?",
+        "compare": "Train and test our models and baselines alike: which is best for your data, and at what cost?",
         "reproduce": "Train and test every row of the paper's table on 4 folds, and compare the figures with the "
         "paper's.",
         "bench": "Measure training steps, lists, reading and loading, alternating with a plain torch and NumPy "

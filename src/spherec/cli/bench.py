@@ -125,7 +125,7 @@ def _bench_quality(
     _write(result.to_dict(), output, as_json=as_json)
     if plot is not None:
         try:
-            from spherec.experiments.plots import plot_time_to_quality
+            from spherec.lab.plots import plot_time_to_quality
 
             points = [(run.model, run.seconds, run.ndcg) for run in result.runs]
             plot_time_to_quality(Path(data).stem, points, result.target, result.plan.k, plot)
@@ -134,7 +134,7 @@ def _bench_quality(
     if not as_json:
         show(_quality(result), _until(result))
     if quick:
-        note("a quick look: few epochs, and peers with their default settings")
+        note("a quick look: few epochs, and baselines with their default settings")
 
 
 def _quality(result: "TimeToQuality") -> Table:

@@ -21,7 +21,7 @@ from spherec.data.output_files import atomic_write
 from spherec.errors import ArgumentError, MissingPackageError, TrainingError, escape_controls, quote
 
 if TYPE_CHECKING:
-    from spherec.experiments import ComparisonPlan, Result, TableRow
+    from spherec.lab import ComparisonPlan, Result, TableRow
 
 
 @takes_source
@@ -30,9 +30,9 @@ def compare_command(
     models: Annotated[
         str | None,
         typer.Option(
-            help="Comma-separated models: presets of ours (see 'spherec presets') and the peers ease, gf-cf, chebycf, "
-            "als, bpr, knn, most-popular. als, bpr and knn need the package implicit. With --item-features also "
-            "accurate+features, which learns from them, and content-knn. Default: our main presets and all peers."
+            help="Comma-separated models: presets of ours (see 'spherec presets') and the baselines ease, gf-cf, "
+            "chebycf, als, bpr, knn, most-popular. als, bpr, knn need the package implicit. With --item-features also "
+            "accurate+features, which learns from them, and content-knn. Default: our main presets and all baselines."
         ),
     ] = None,
     folds: Annotated[
@@ -70,7 +70,7 @@ def compare_command(
     plots: Annotated[bool, typer.Option("--plots/--no-plots", help="Draw a plot; needs matplotlib.")] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Train and test our models and their peers alike: which is best for your data, and at what cost?
+    """Train and test our models and baselines alike: which is best for your data, and at what cost?
 
     Each model is tried with the same number of settings on a validation part of the training items. With the best of
     them it is trained on all training items and tested once. What is recorded in the folder is not run again: stop and
@@ -83,9 +83,9 @@ def compare_command(
     - spherec compare split/train.npz --test split/test.npz --item-features songs.csv --models accurate+features,ease
     """
     from spherec.device import resolve
-    from spherec.experiments import Comparison, ComparisonPlan
-    from spherec.experiments.comparison.models import default_models, find_models
-    from spherec.experiments.comparison.report import PageFacts, comparison_csv, comparison_page, summarize_comparison
+    from spherec.lab import Comparison, ComparisonPlan
+    from spherec.lab.registry import default_models, find_models
+    from spherec.lab.report import PageFacts, comparison_csv, comparison_page, summarize_comparison
 
     parts = features = None
     if item_features:
@@ -191,7 +191,7 @@ def _command(
 
 def _draw(name: str, table: "Sequence[TableRow]", k: int, output: Path) -> bool:
     try:
-        from spherec.experiments.plots import plot_comparison
+        from spherec.lab.plots import plot_comparison
     except MissingPackageError as error:
         note(f"{error}, or leave plots out with --no-plots")
         return False
@@ -206,7 +206,7 @@ def _as_json(
     plan: "ComparisonPlan",
     sizes: dict[str, int],
 ) -> dict[str, object]:
-    from spherec.experiments.comparison.report import best_peer, comparison_columns
+    from spherec.lab.report import best_baseline, comparison_columns
 
     models = [
         {
@@ -217,11 +217,11 @@ def _as_json(
         }
         for row in table
     ]
-    return {"name": name, "data": sizes, "best_peer": best_peer(results), "models": models}
+    return {"name": name, "data": sizes, "best_baseline": best_baseline(results), "models": models}
 
 
 def _show(name: str, table: "Sequence[TableRow]", results: "Sequence[Result]", plan: "ComparisonPlan") -> None:
-    from spherec.experiments.comparison.report import best_peer, page_cells, page_header
+    from spherec.lab.report import best_baseline, page_cells, page_header
 
     folds = max((row.folds for row in table), default=0)
     over = f"mean ± deviation over {folds} folds" if folds > 1 else "one split"
@@ -236,11 +236,11 @@ def _show(name: str, table: "Sequence[TableRow]", results: "Sequence[Result]", p
         column.no_wrap, column.justify = True, "right"
     shown.columns[0].justify = "left"
     show(shown)
-    peer = best_peer(results)
+    baseline = best_baseline(results)
     note("ours in bold; MMR: median popularity of what is recommended; fit s, peak MB: of the last fit alone")
-    if peer is not None:
-        note(f"p NDCG: paired t-test over users against {peer}, the best peer; the page has that of MAP, too")
-    if any(not row.p_values and row.model != peer for row in table):
+    if baseline is not None:
+        note(f"p NDCG: paired t-test over users against {baseline}, the best baseline; the page has that of MAP, too")
+    if any(not row.p_values and row.model != baseline for row in table):
         note("no p where the values of single users are not next to the records, or there are too few users")
     if fewer := [f"{row.model} {row.folds}" for row in table if row.folds < folds]:
         note(f"fewer folds than {folds}: {', '.join(fewer)}")

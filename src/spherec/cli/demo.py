@@ -57,8 +57,8 @@ def demo_command(
 
 
 def _compared_with_paper(scores: "Scores") -> Table:
-    from spherec.experiments.paper import PAPER_METRICS, paper_rows
-    from spherec.experiments.table import heading, mean_std
+    from spherec.lab.paper import PAPER_METRICS, paper_rows
+    from spherec.lab.table import heading, mean_std
 
     paper = paper_rows("book-crossing")[_ROW]
     title = "Two-stage, 5 negatives, batch 256, lists of 50"

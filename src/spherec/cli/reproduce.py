@@ -19,7 +19,7 @@ from spherec.data.output_files import atomic_write
 from spherec.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from spherec.experiments import PaperRow, Result, Row, TableRow
+    from spherec.lab import PaperRow, Result, Row, TableRow
 
 _Dataset = Literal["book-crossing", "amazon-movies", "echonest", "two-stage"]
 _QUICK_EPOCHS = 10
@@ -61,10 +61,10 @@ def reproduce_command(
     Runs that are recorded in the folder are not run again, so this can be stopped and started at will.
     """
     from spherec.device import resolve
-    from spherec.experiments import Experiment, RecordFile, Result, reproduce
-    from spherec.experiments.paper import PAPER_METRICS, paper_csv, paper_markdown
-    from spherec.experiments.reproduction import recorded_results
-    from spherec.experiments.table import describe_environments, summarize
+    from spherec.lab import Experiment, RecordFile, Result, reproduce
+    from spherec.lab.paper import PAPER_METRICS, paper_csv, paper_markdown
+    from spherec.lab.reproduction import recorded_results
+    from spherec.lab.table import describe_environments, summarize
 
     output = output or Path("results") / ("book-crossing" if dataset == "two-stage" else dataset)
     experiment = Experiment.embedded(dataset)
@@ -126,8 +126,8 @@ def _files(dataset: _Dataset) -> _Files:
 
 def _read_tuned_rows(interactions: Interactions, records: Path) -> "list[Result]":
     """Return the two-stage rows of the paper's table that are recorded in the same folder."""
-    from spherec.experiments import Experiment
-    from spherec.experiments.reproduction import recorded_results
+    from spherec.lab import Experiment
+    from spherec.lab.reproduction import recorded_results
 
     experiment = Experiment.embedded("book-crossing")
     tuned = experiment.only([row.name for row in experiment.rows if row.name.startswith("two-stage-")])
@@ -137,7 +137,7 @@ def _read_tuned_rows(interactions: Interactions, records: Path) -> "list[Result]
 
 def _of_paper(dataset: str, results: "Sequence[Result]") -> "dict[str, PaperRow]":
     """Return the paper's row for each of ours; a variant of two-stage sampling is compared with the paper's own."""
-    from spherec.experiments import paper_rows
+    from spherec.lab import paper_rows
 
     rows = paper_rows(dataset)
     variants = {result.model: f"two-stage-{'-'.join(result.model.rsplit('-', 2)[1:])}" for result in results}
@@ -146,7 +146,7 @@ def _of_paper(dataset: str, results: "Sequence[Result]") -> "dict[str, PaperRow]
 
 def _quick(row: "Row") -> "Row":
     """Return the row with one setting and few epochs."""
-    from spherec.experiments import Row
+    from spherec.lab import Row
 
     training = row.choices[len(row.choices) // 2]
     few = min(training.epochs or _QUICK_EPOCHS, _QUICK_EPOCHS)
@@ -166,8 +166,8 @@ def _data(dataset: Literal["book-crossing", "amazon-movies", "echonest"], path: 
 
 def _show(title: str, table: "Sequence[TableRow]", paper: "Mapping[str, PaperRow]") -> None:
     """Show the table, our figures above the paper's."""
-    from spherec.experiments.paper import PAPER_METRICS, compare_with_paper
-    from spherec.experiments.table import heading
+    from spherec.lab.paper import PAPER_METRICS, compare_with_paper
+    from spherec.lab.table import heading
 
     folds = max((row.folds for row in table), default=0)
     over = f"mean ± deviation over {folds} folds" if folds > 1 else "one fold"
@@ -192,6 +192,6 @@ def _write(name: str, texts: Mapping[str, str], output: Path) -> None:
 
 def _drawing() -> "Callable[[str, Sequence[TableRow], Sequence[Result], Path], object]":
     """Return the function that draws; imported before long work, because it needs matplotlib."""
-    from spherec.experiments.plots import plot_reproduction
+    from spherec.lab.plots import plot_reproduction
 
     return plot_reproduction

@@ -28,8 +28,8 @@ from spherec.data.output_files import atomic_write, refuse_unwritable
 from spherec.errors import TrainingError, escape_controls
 
 if TYPE_CHECKING:
-    from spherec.experiments import Goal, Trial
-    from spherec.experiments.tuning.study import TuneResult, TuneWatcher
+    from spherec.lab import Goal, Trial
+    from spherec.lab.tuning.study import TuneResult, TuneWatcher
     from spherec.training import EpochRecord, History
 
 _SEARCH = "Search"
@@ -115,9 +115,9 @@ def tune_command(
     - spherec train book-crossing --config best.toml -o books.spherec
     """
     from spherec.device import resolve
-    from spherec.experiments import Goal, SearchSpace, default_search, parse_searches, tune
-    from spherec.experiments.environment import environment_of
-    from spherec.experiments.tuning.storage import hide_password
+    from spherec.lab import Goal, SearchSpace, default_search, parse_searches, tune
+    from spherec.lab.environment import environment_of
+    from spherec.lab.tuning.storage import hide_password
     from spherec.training.config import find_idle_settings
     from spherec.training.presets import PRESETS
 
@@ -264,7 +264,7 @@ def _to_json(trial: "Trial", goal: "Goal") -> dict[str, object]:
 @contextmanager
 def _trials_bar(trials: int, goal: "Goal") -> Iterator["TuneWatcher"]:
     """Print a line for each trial that has ended and, in a terminal, show a bar over all of them."""
-    from spherec.experiments.tuning.study import TuneWatcher
+    from spherec.lab.tuning.study import TuneWatcher
 
     class Lines(TuneWatcher):
         def __init__(self, bar: Progress, task: TaskID) -> None:
@@ -288,7 +288,7 @@ def _trials_bar(trials: int, goal: "Goal") -> Iterator["TuneWatcher"]:
 
 def _line(trials: "Sequence[Trial]", last: "Trial", goal: "Goal") -> str:
     """Describe the last trial in one line, compared with the best."""
-    from spherec.experiments import best_trial
+    from spherec.lab import best_trial
 
     best = best_trial(trials, goal.objective.name, goal.mmr_at_most)
     parts = [f"trial {last.number}: {last.state}"]
@@ -306,7 +306,7 @@ def _line(trials: "Sequence[Trial]", last: "Trial", goal: "Goal") -> str:
 
 def _settings_of(trial: "Trial") -> str:
     """Write the settings of a trial short enough for a line."""
-    from spherec.experiments.search_space import format_value
+    from spherec.lab.search_space import format_value
 
     short = {
         name: f"{value:.4g}" if isinstance(value, float) else format_value(value)

@@ -1,1 +1,0 @@
-"""Compare models of spherec with their peers."""

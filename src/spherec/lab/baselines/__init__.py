@@ -1,0 +1,1 @@
+"""Compare models of spherec with their baselines."""

@@ -1,0 +1,167 @@
+"""ALS, BPR and item kNN of the library implicit. The only file that imports it, and only when one of them is fit."""
+
+import importlib.metadata
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError, MissingPackageError, TrainingError
+from spherec.evaluation import ItemLister
+from spherec.evaluation.metrics import mark_hits
+from spherec.lab.model import ComparedModel, FitContext
+from spherec.lab.settings import Settings
+from spherec.ranking import Ranking
+
+_LEAST = np.finfo(np.float32).min  # the score that implicit gives to what is left out
+
+
+class _ImplicitModel(ComparedModel):
+    """A model of implicit: on the CPU, with as many threads as torch may use, ranked by the library itself."""
+
+    name: str
+
+    def check(self, train: Interactions) -> None:  # noqa: ARG002
+        """Raise a `MissingPackageError` if implicit is not installed."""
+        try:
+            import implicit  # noqa: F401
+        except ImportError as error:
+            raise MissingPackageError(
+                f"{self.name} needs implicit; install it with: pip install 'spherec[compare]', or name other models"
+            ) from error
+
+    def device_for(self, wanted: torch.device) -> torch.device:  # noqa: ARG002
+        """Return the CPU."""
+        return torch.device("cpu")
+
+    def versions(self) -> dict[str, str]:
+        """Return the version of implicit."""
+        return {"implicit": importlib.metadata.version("implicit")}
+
+
+class Als(_ImplicitModel):
+    """Alternating least squares on implicit feedback (Hu, Koren, Volinsky, 2008)."""
+
+    name = "als"
+    search_space: Mapping[str, Sequence[Any]] = {
+        "factors": (100, 200),
+        "regularization": (0.01, 0.1, 1.0),
+        "alpha": (1.0, 5.0, 10.0, 20.0, 40.0),
+        "iterations": (15,),
+    }
+
+    def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:
+        """Fit with the library."""
+        self.check(train)
+        from implicit.als import AlternatingLeastSquares
+
+        return _FactorLister(_fit_factors(AlternatingLeastSquares, train, settings, context))
+
+
+class Bpr(_ImplicitModel):
+    """Bayesian personalised ranking (Rendle and others, 2009). With several threads, runs differ slightly."""
+
+    name = "bpr"
+    search_space: Mapping[str, Sequence[Any]] = {
+        "factors": (100, 200),
+        "learning_rate": (0.01, 0.03, 0.1),
+        "regularization": (0.01, 0.003, 0.03),
+        "iterations": (100, 200),
+    }
+
+    def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:
+        """Fit with the library."""
+        self.check(train)
+        from implicit.bpr import BayesianPersonalizedRanking
+
+        return _FactorLister(_fit_factors(BayesianPersonalizedRanking, train, settings, context))
+
+
+class Knn(_ImplicitModel):
+    """Items like those that a user has, by the K nearest neighbours of each."""
+
+    name = "knn"
+    search_space: Mapping[str, Sequence[Any]] = {
+        "weighting": ("cosine", "tfidf", "bm25"),
+        "neighbours": (20, 50, 100, 200, 500),
+    }
+
+    def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:  # noqa: ARG002
+        """Fit with the library."""
+        self.check(train)
+        from implicit.nearest_neighbours import BM25Recommender, CosineRecommender, TFIDFRecommender
+
+        kinds = {"cosine": CosineRecommender, "tfidf": TFIDFRecommender, "bm25": BM25Recommender}
+        model = kinds[settings["weighting"]](K=settings["neighbours"], num_threads=torch.get_num_threads())
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Method expects CSR input")  # from one of its parts to another
+            model.fit(train.matrix, show_progress=False)
+        return _NeighbourLister(model, train)
+
+
+def _fit_factors(kind: Any, train: Interactions, settings: Settings, context: FitContext) -> Any:
+    """Fit a factor model of this kind. It takes users x items, as we have them."""
+    from implicit.recommender_base import ModelFitError
+
+    with _one_blas_thread():  # its constructor already looks
+        model = kind(**settings, use_gpu=False, num_threads=torch.get_num_threads(), random_state=context.seed)
+        try:
+            model.fit(train.matrix, show_progress=False)
+        except ModelFitError as error:
+            raise TrainingError(f"implicit cannot fit it with {dict(settings)}: {error}") from None
+    return model
+
+
+class _FactorLister:
+    """The lists of a factor model, as the library makes them."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
+        """Return the k best items for user indices (B,), without those that the users have in `without`."""
+        k = min(k, len(self._model.item_factors))  # past the last item it would name item 0 again and again
+        own = None if without is None else without.matrix[users]
+        with _one_blas_thread():
+            items, scores = self._model.recommend(users, own, N=k, filter_already_liked_items=own is not None)
+        return _ranking(items, scores)
+
+
+class _NeighbourLister:
+    """The lists of a kNN model. It lists only items near to those of the user, so lists may end early."""
+
+    def __init__(self, model: Any, train: Interactions) -> None:
+        self._model = model
+        self._train = train
+
+    def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
+        """Return the k best items for user indices (B,), without those that the users have in `without`."""
+        if without is not None and without is not self._train:
+            raise ArgumentError("lists of neighbours can leave out only the interactions that they were fit on")
+        own = self._train.matrix[users]
+        items, scores = self._model.recommend(users, own, N=k, filter_already_liked_items=without is not None)
+        if without is not None:  # the library gives a score of 0 to what the user has, and lists it at the end
+            scores = np.where(mark_hits(items, users, without), _LEAST, scores)
+        return _ranking(items, scores)
+
+
+def _ranking(items: NDArray[np.int32], scores: NDArray[np.floating[Any]]) -> Ranking:
+    """Return the lists (B, K) with -1 in the last places instead of what was left out."""
+    scores = np.where((scores <= _LEAST) | (items < 0), -np.inf, scores).astype(np.float32)
+    last = np.argsort(np.isneginf(scores), axis=1, kind="stable")
+    items, scores = np.take_along_axis(items, last, axis=1), np.take_along_axis(scores, last, axis=1)
+    return Ranking(np.where(np.isneginf(scores), -1, items).astype(np.int64), scores)
+
+
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread: below the threads of the library, more make it many times slower."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, "blas"):
+        yield

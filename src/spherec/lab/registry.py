@@ -1,0 +1,86 @@
+"""The models that can be compared, by name."""
+
+from collections.abc import Iterable, Mapping
+
+from spherec.data.features import Features
+from spherec.errors import ArgumentError, quote, suggest
+from spherec.lab.baselines.chebycf import ChebyCf
+from spherec.lab.baselines.content_knn import ContentKnn
+from spherec.lab.baselines.ease import Ease
+from spherec.lab.baselines.gf_cf import GfCf
+from spherec.lab.baselines.implicit_models import Als, Bpr, Knn
+from spherec.lab.baselines.most_popular import MostPopular
+from spherec.lab.featured import FEATURED, FeaturedModel
+from spherec.lab.model import Baseline, ComparedModel, UserBaseline
+from spherec.lab.ours import OurModel
+from spherec.training import Training
+from spherec.training.presets import PRESETS
+
+BASELINES: Mapping[str, ComparedModel] = {
+    baseline.name: baseline for baseline in (Ease(), GfCf(), ChebyCf(), Als(), Bpr(), Knn(), MostPopular())
+}
+"""The built-in baselines: what a user might take instead."""
+
+_OURS = ("accurate", "fast", "balanced", "niche")
+
+
+def default_models(features: Features | None = None) -> list[str]:
+    """Return the names of our everyday presets and of all built-in baselines, those that need features included."""
+    with_features = [] if features is None else [f"accurate{FEATURED}", ContentKnn.name]
+    return [*_OURS, *BASELINES, *with_features]
+
+
+def known_models() -> list[str]:
+    """Return all names."""
+    return [*PRESETS, *BASELINES]
+
+
+def find_models(models: Iterable[object], features: Features | None = None) -> list[ComparedModel]:
+    """Return the models, each once. They are names, configs of spherec (`Training` or `CML`), or baselines of your own.
+
+    With features of items, "accurate+features" and other presets with a schedule learn from them, and "content-knn" is
+    content alone.
+    """
+    if isinstance(models, str):
+        raise ArgumentError(f"models must be a list of names, got {quote(models)}; give [{quote(models)}]")
+    found: dict[str, ComparedModel] = {}
+    for model in models:
+        one = _find_model(model, features)
+        if one.name in found and not isinstance(model, str):
+            raise ArgumentError(f"two models are called {quote(one.name)}; give one of them another name")
+        found[one.name] = one
+    if not found:
+        raise ArgumentError(f"there are no models to compare; name some of {', '.join(known_models())}")
+    return list(found.values())
+
+
+def _find_model(model: object, features: Features | None) -> ComparedModel:
+    if isinstance(model, ComparedModel):
+        return model
+    if isinstance(model, str):
+        known = known_models()
+        preset = model.removesuffix(FEATURED)
+        if model == ContentKnn.name or (preset != model and preset in PRESETS):
+            if features is None:
+                raise ArgumentError(
+                    f"{model} needs item features; give some with --item-features, in Python with FeaturedModel and "
+                    "ContentKnn, or leave it out"
+                )
+            if model == ContentKnn.name:
+                return ContentKnn(features)
+            return FeaturedModel(preset, PRESETS[preset].training, features)
+        if model not in known:
+            raise ArgumentError(
+                f"there is no model called {quote(model)}{suggest(model, known)}; there are {', '.join(known)}"
+            )
+        return BASELINES[model] if model in BASELINES else OurModel.preset(model)
+    config = model if isinstance(model, Training) else getattr(model, "config", None)
+    if isinstance(config, Training):
+        return OurModel(f"{type(config.loss).__name__}-{type(config.sampler).__name__}".lower(), config)
+    if not isinstance(getattr(model, "name", None), str) or not callable(getattr(model, "fit", None)):
+        raise ArgumentError(
+            f"a model must be a name, a Training or a CML, or have name and fit(train, settings, context); got "
+            f"{quote(model)}"
+        )
+    baseline: Baseline = model  # type: ignore[assignment]
+    return UserBaseline(baseline)

@@ -1,0 +1,91 @@
+"""Content alone: the mean of a user's items, by cosine, against loops; new items are ranked like all others."""
+
+import numpy as np
+import pytest
+
+from spherec import Features, lab, read, read_features, splits
+from spherec.data.cuts import Cut
+from spherec.errors import ArgumentError, DataError
+from spherec.evaluation import evaluate_cold
+from spherec.lab import ContentKnn, FeaturedModel, OurModel
+from spherec.training.presets import PRESETS
+from tests.lab.comparison.tiny import CONTEXT
+from tests.sampling.checks import interactions, random_rows
+
+DATA = interactions(random_rows(20, 12, 0.3, seed=1))
+ROWS = np.random.default_rng(0).normal(size=(12, 4)).astype(np.float32)
+ROWS[5] = np.nan  # an item without features
+
+
+def cosine(one, other):
+    return one @ other / np.sqrt((one @ one) * (other @ other))
+
+
+def test_lists_are_those_of_a_loop():
+    ranking = ContentKnn(Features.from_matrix(ROWS)).fit(DATA, {}, CONTEXT).top(np.arange(20), 4, without=DATA)
+    for user, listed in enumerate(ranking.items.tolist()):
+        own = [item for item in DATA.items_of(user).tolist() if item != 5]
+        if not own:
+            continue
+        mean = sum(ROWS[item].astype(float) / np.linalg.norm(ROWS[item]) for item in own)
+        others = [item for item in range(12) if item != 5 and item not in DATA.items_of(user)]
+        best = sorted(others, key=lambda item: -cosine(mean, ROWS[item].astype(float)))
+        assert listed == (best + [-1] * 4)[:4]
+
+
+def test_cold_items_with_the_features_of_what_a_user_has_are_found():
+    groups = np.arange(40) % 4
+    matrix = (np.arange(60)[:, None] % 4 == groups[None, :]) & (np.random.default_rng(1).random((60, 40)) < 0.8)
+    data = interactions(matrix.astype(int))
+    fold = splits.cold_items(data, 0.2, seed=0)
+    scores = evaluate_cold(ContentKnn(Features.from_matrix(np.eye(4)[groups])).fit(fold.train), fold, k=20)
+    assert scores.cold.recall == pytest.approx(1)
+    assert scores.all.recall == pytest.approx(1)
+
+
+def test_it_takes_part_in_a_comparison(tmp_path):
+    features = Features.from_matrix(ROWS)
+    models = [ContentKnn(features), "most-popular"]
+    rows = lab.compare(DATA, models, folder=tmp_path, folds=2, k=5, trials=1, device="cpu")
+    assert {row.model for row in rows} == {"content-knn", "most-popular"}
+    other = Features.from_matrix(ROWS + 1)
+    assert ContentKnn(features).fixed != ContentKnn(other).fixed
+    shifted = Features.from_matrix(ROWS, np.roll(np.arange(len(ROWS)), 1))
+    assert ContentKnn(features).fixed != ContentKnn(shifted).fixed
+
+
+def test_a_preset_with_features_takes_part_in_a_comparison(tmp_path):
+    features = Features.from_matrix(ROWS)
+    changes = {"dim": 8, "subspace_dim": None, "epochs": 2, "batch_size": 16, "sampler": {"negatives": 8}}
+    config = PRESETS["accurate"].training.change(changes)
+    models = [FeaturedModel("accurate", config, features), OurModel("accurate", config, {}), ContentKnn(features)]
+    rows = lab.compare(DATA, models, folder=tmp_path, folds=2, k=5, trials=1, device="cpu")
+    scores = {row.model: row.scores["ndcg"].mean for row in rows}
+    assert set(scores) == {"accurate+features", "accurate", "content-knn"}
+    assert scores["accurate+features"] != scores["accurate"]
+    assert models[0].fixed != FeaturedModel("accurate", config, Features.from_matrix(ROWS + 1)).fixed
+    with pytest.raises(ArgumentError, match="its learning rate is constant"):
+        FeaturedModel("two-stage", PRESETS["two-stage"].training, features)
+    with pytest.raises(DataError, match="none of the 12 items has features"):
+        FeaturedModel("accurate", config, Features.from_matrix(np.eye(2), ["x", "y"])).check(DATA)
+
+
+def test_features_of_other_items_are_refused_before_anything_is_fit():
+    with pytest.raises(DataError, match="none of the 12 items has features"):
+        ContentKnn(Features.from_matrix(np.eye(2), ["x", "y"])).check(DATA)
+    with pytest.raises(ArgumentError, match="features must be Features, got"):
+        ContentKnn(ROWS)
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_content_ranks_cold_articles_of_citeulike(shared):
+    folder = shared / "data/citeulike-t"
+    data = read(folder / "users.dat.gz", cut=Cut(min_per_user=10))
+    words = read_features(folder / "mult.dat.gz")
+    both = Features.join(words, read_features(folder / "tag-item.dat.gz"))
+    fold = splits.cold_items(data, 0.2, test=0.2, seed=0)
+    for features, recall, ndcg in ((words, 0.409, 0.244), (both, 0.561, 0.366)):
+        cold = evaluate_cold(ContentKnn(features).fit(fold.train), fold, metrics=["recall", "ndcg"]).cold
+        assert cold.recall == pytest.approx(recall, abs=0.005)
+        assert cold.ndcg == pytest.approx(ndcg, abs=0.005)

@@ -1,0 +1,111 @@
+"""EASE by either side, against the equation with dense matrices in float64."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spherec.data import splits
+from spherec.errors import DataError
+from spherec.lab.baselines import ease
+from spherec.lab.baselines.ease import Ease
+from tests.lab.comparison.tiny import CONTEXT, CPU
+from tests.sampling.checks import interactions, random_rows
+
+MATRICES = st.tuples(st.integers(1, 7), st.integers(1, 7)).flatmap(
+    lambda shape: st.lists(
+        st.lists(st.integers(0, 1), min_size=shape[1], max_size=shape[1]), min_size=shape[0], max_size=shape[0]
+    )
+)
+REGULARIZATIONS = st.sampled_from([0.5, 10.0, 500.0, 5000.0])
+
+
+def oracle(rows, regularization):
+    """X B (U, I), as the paper writes it."""
+    x = np.array(rows, dtype=np.float64)
+    p = np.linalg.inv(x.T @ x + regularization * np.eye(x.shape[1]))
+    b = np.eye(x.shape[1]) - p / np.diag(p)[None, :]
+    assert np.allclose(np.diag(b), 0)
+    return x @ b
+
+
+def scores_of(ranker, n_users, n_items):
+    """All scores (U, I), put back from the lists of everything."""
+    ranking = ranker.top(np.arange(n_users), n_items)
+    found = np.empty((n_users, n_items))
+    np.put_along_axis(found, ranking.items, ranking.scores, axis=1)
+    return found
+
+
+@pytest.mark.parametrize("side", [ease._by_users, ease._by_items], ids=["by users", "by items"])
+@given(rows=MATRICES, regularization=REGULARIZATIONS)
+def test_either_side_is_the_equation(side, rows, regularization):
+    data = interactions(rows)
+    found = scores_of(side(data, regularization, CPU), data.n_users, data.n_items)
+    np.testing.assert_allclose(found, oracle(rows, regularization), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(30, 90), (90, 30), (40, 40)])
+@pytest.mark.parametrize("in_double", [True, False])
+@pytest.mark.parametrize("block", [7, 1 << 22])
+def test_larger_data_in_blocks(shape, in_double, block, monkeypatch):
+    monkeypatch.setattr(ease, "_BLOCK", block)
+    monkeypatch.setattr(ease, "_IN_DOUBLE", 20_000 if in_double else 0)
+    rows = random_rows(*shape, 0.3)
+    found = scores_of(Ease().fit(interactions(rows), {"regularization": 10.0}, CONTEXT), *shape)
+    np.testing.assert_allclose(found, oracle(rows, 10.0), rtol=1e-3, atol=1e-5)
+
+
+def test_the_smaller_side_is_inverted(monkeypatch):
+    inverse, sides = ease._inverse, []
+
+    def noted(rows, *rest):
+        sides.append(rows.shape[0])
+        return inverse(rows, *rest)
+
+    monkeypatch.setattr(ease, "_inverse", noted)
+    for shape in ((3, 9), (9, 3), (4, 4)):
+        Ease().fit(interactions(random_rows(*shape, 0.5)), {"regularization": 1.0}, CONTEXT)
+    assert sides == [3, 3, 4]
+
+
+def test_lists_hold_nothing_that_the_user_has():
+    data = interactions(random_rows(20, 12, 0.5))
+    users = np.arange(20)
+    items = Ease().fit(data, {"regularization": 10.0}, CONTEXT).top(users, 12, without=data).items
+    for user, listed in zip(users, items, strict=True):
+        own = set(data.items_of(user).tolist())
+        assert sorted(listed[listed >= 0].tolist()) == sorted(set(range(12)) - own)
+        assert (listed < 0).sum() == len(own)
+
+
+def test_too_much_to_invert_is_said(monkeypatch):
+    monkeypatch.setattr(ease, "LARGEST", 10)
+    with pytest.raises(DataError, match=r"at most 10 rows; these are 12 users and 11 items: leave 'ease' out"):
+        Ease().fit(interactions(random_rows(12, 11, 0.5)), {"regularization": 1.0}, CONTEXT)
+
+
+def test_a_default_first_and_a_wide_range():
+    values = Ease.search_space["regularization"]
+    assert values[0] == 500
+    assert (min(values), max(values)) == (10, 5000)
+    assert len(set(values)) == 10
+
+
+def test_a_trained_fold_is_ranked_whole():
+    fold = splits.k_fold(interactions(random_rows(30, 20, 0.4)), 3)[0]
+    ranking = Ease().fit(fold.train, {"regularization": 10.0}, CONTEXT).top(np.arange(30), 5, without=fold.train)
+    assert ranking.items.shape == (30, 5)
+    assert np.all(np.diff(ranking.scores, axis=1) <= 0)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", [(30, 90), (90, 30)])
+def test_on_a_gpu(shape):
+    rows = random_rows(*shape, 0.3)
+    how = replace(CONTEXT, device=torch.device("cuda"))
+    found = scores_of(Ease().fit(interactions(rows), {"regularization": 10.0}, how), *shape)
+    np.testing.assert_allclose(found, oracle(rows, 10.0), rtol=1e-3, atol=1e-5)

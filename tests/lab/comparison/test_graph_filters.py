@@ -1,0 +1,119 @@
+"""Filters on the graph of items, against their equations with dense matrices and all eigenvectors in float64."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.interpolate import BarycentricInterpolator
+
+from spherec.lab.baselines import chebycf
+from spherec.lab.baselines.chebycf import ChebyCf, plateau_coefficients
+from spherec.lab.baselines.gf_cf import GfCf
+from tests.lab.comparison.test_ease import scores_of
+from tests.lab.comparison.tiny import CONTEXT
+from tests.sampling.checks import interactions, random_rows
+
+GF_CF = {"alpha": 0.3, "vectors": 5}
+CHEBYCF = {"order": 8, "flatness": 1.5, "vectors": 5, "alpha": 0.2, "beta": 0.4}
+SHAPES = [(30, 50), (50, 30), (40, 40)]
+
+
+def spectrum(rows):
+    """R (U, I), users per item (I,), and the eigenvalues (I,) and eigenvectors (I, I) of P, the largest first."""
+    r = np.array(rows, dtype=np.float64)
+    of_users, of_items = r.sum(axis=1), r.sum(axis=0)
+    normalized = r.copy()
+    for user, item in np.argwhere(r):
+        normalized[user, item] /= np.sqrt(of_users[user] * of_items[item])
+    values, vectors = np.linalg.eigh(normalized.T @ normalized)
+    return r, of_items, values[::-1], vectors[:, ::-1]
+
+
+def between(r, middle, of_items, exponent):
+    """R D^-x M D^x (U, I); nobody's items score 0."""
+    here = of_items > 0
+    left, right = (np.where(here, np.maximum(of_items, 1) ** power, 0) for power in (-exponent, exponent))
+    return (r * left) @ middle * right
+
+
+def ideal(values, vectors, n):
+    chosen = vectors[:, :n][:, values[:n] > 1e-6]
+    return chosen @ chosen.T
+
+
+def gf_cf_oracle(rows, alpha, vectors):
+    r, of_items, values, basis = spectrum(rows)
+    linear = r @ (basis * values) @ basis.T
+    return linear + alpha * between(r, ideal(values, basis, vectors), of_items, 0.5)
+
+
+def plateau(order, flatness):
+    """The polynomial through the values that the authors place on the roots."""
+    nodes = [np.cos((order + 0.5 - k) / (order + 1) * np.pi) for k in range(order + 1)]
+    places = [np.cos((order - k) / order * np.pi) for k in range(order + 1)]
+    values = [0.5 + 0.5 * (-y) ** flatness if y < 0 else 0.5 - 0.5 * y**flatness for y in places]
+    return BarycentricInterpolator(nodes, values)
+
+
+def chebycf_oracle(rows, order, flatness, vectors, alpha, beta):
+    r, of_items, values, basis = spectrum(rows)
+    smooth = (basis * plateau(order, flatness)(1 - 2 * values)) @ basis.T
+    return between(r, smooth + alpha * ideal(values, basis, vectors), of_items, beta)
+
+
+CASES = [(GfCf(), GF_CF, gf_cf_oracle), (ChebyCf(), CHEBYCF, chebycf_oracle)]
+both = pytest.mark.parametrize(("baseline", "settings", "oracle"), CASES, ids=["gf-cf", "chebycf"])
+
+
+@both
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("n", [1, 5, 29, 30, 512], ids=lambda n: f"{n} vectors")
+def test_scores_are_those_of_the_equation(baseline, settings, oracle, shape, n):
+    rows = random_rows(*shape, 0.3)
+    settings = settings | {"vectors": n}
+    found = scores_of(baseline.fit(interactions(rows), settings, CONTEXT), *shape)
+    np.testing.assert_allclose(found, oracle(rows, **settings), rtol=1e-3, atol=1e-4)
+
+
+@both
+@given(rows=st.lists(st.lists(st.integers(0, 1), min_size=5, max_size=5), min_size=1, max_size=7))
+def test_users_and_items_without_anything_score_0(baseline, settings, oracle, rows):
+    found = scores_of(baseline.fit(interactions(rows), settings | {"vectors": 512}, CONTEXT), len(rows), 5)
+    np.testing.assert_allclose(found, oracle(rows, **settings | {"vectors": 512}), rtol=1e-3, atol=1e-4)
+    dense = np.array(rows)
+    assert np.all(found[dense.sum(axis=1) == 0] == 0)
+    assert np.all(found[:, dense.sum(axis=0) == 0] == 0)
+
+
+@both
+def test_the_seed_decides_everything(baseline, settings, oracle):
+    data = interactions(random_rows(40, 30, 0.3))
+    scores = [scores_of(baseline.fit(data, settings, CONTEXT), 40, 30) for _ in range(2)]
+    assert np.array_equal(*scores)
+
+
+def test_the_polynomial_meets_the_plateau_on_its_nodes():
+    for order, flatness in ((8, 1.5), (8, 15.0), (3, 2.0), (1, 1.0)):
+        x = np.linspace(-1, 1, 50)
+        found = np.polynomial.chebyshev.chebval(x, plateau_coefficients(order, flatness))
+        np.testing.assert_allclose(found, plateau(order, flatness)(x), atol=1e-9)
+
+
+def test_blocks_of_users_change_nothing(monkeypatch):
+    rows = random_rows(40, 30, 0.3)
+    monkeypatch.setattr(chebycf, "_BLOCK", 7 * 30)
+    found = scores_of(ChebyCf().fit(interactions(rows), CHEBYCF, CONTEXT), 40, 30)
+    np.testing.assert_allclose(found, chebycf_oracle(rows, **CHEBYCF), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.gpu
+@both
+@pytest.mark.parametrize("shape", SHAPES)
+def test_on_a_gpu(baseline, settings, oracle, shape):
+    rows = random_rows(*shape, 0.3)
+    how = replace(CONTEXT, device=torch.device("cuda"))
+    found = scores_of(baseline.fit(interactions(rows), settings, how), *shape)
+    np.testing.assert_allclose(found, oracle(rows, **settings), rtol=1e-3, atol=1e-4)

@@ -1,0 +1,106 @@
+"""What `results/compare` says is what the models are now, and what its records hold."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spherec.lab import RecordFile, Result
+from spherec.lab.comparison import COMPARED_METRICS
+from spherec.lab.registry import find_models
+from spherec.lab.report import comparison_csv, page_cells, summarize_comparison
+from spherec.lab.user_values import UserValues
+
+ROOT = Path(__file__).parents[3]
+RESULTS = ROOT / "results/compare"
+NAMES = ("book-crossing", "citeulike-t", "gowalla", "lastfm", "lastfm-1500", "citeulike-t-999")
+SHOWN = {  # in documents; ours are bold
+    "ease": "EASE",
+    "gf-cf": "GF-CF",
+    "chebycf": "ChebyCF",
+    "als": "ALS (implicit)",
+    "bpr": "BPR (implicit)",
+    "knn": "item kNN (implicit)",
+    "most-popular": "most popular",
+}
+
+
+def recorded(name):
+    return list(RecordFile(RESULTS / name / "records.jsonl", Result))
+
+
+def table(name):
+    return summarize_comparison(recorded(name), UserValues(RESULTS / name), COMPARED_METRICS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_model_was_run_as_it_is_now(name):
+    """Otherwise a change of a preset or of what is searched has made the records those of another model."""
+    for result in recorded(name):
+        (now,) = find_models([result.model])
+        known = {"base": dict(now.fixed), "space": {path: list(values) for path, values in now.search_space.items()}}
+        assert {part: result.identity[part] for part in known} == json.loads(json.dumps(known)), result.model
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_table_is_what_the_records_give(name):
+    assert (RESULTS / f"{name}.csv").read_text() == comparison_csv(table(name), COMPARED_METRICS)
+    assert (RESULTS / f"{name}.png").exists()
+
+
+def of(spread, digits):
+    """A mean with its deviation, where there is one."""
+    return f"{spread.mean:.{digits}f}" + (f" ± {spread.std:.{digits}f}" if spread.std == spread.std else "")
+
+
+def p_of(value):
+    return "" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_documents_show_the_same_numbers(name):
+    page, beyond = (path.read_text() for path in (RESULTS / f"{name}.md", ROOT / "docs/beyond.md"))
+    for line in table(name):
+        bold = f"**{line.model}**"
+        assert (
+            "| " + " | ".join((bold if line.is_ours else line.model, *page_cells(line, COMPARED_METRICS)[1:])) + " |"
+            in page
+        )
+        digits = {"map": 2, "ndcg": 2, "recall": 2, "mmr": 1}
+        shown = [*(of(line[metric], count) for metric, count in digits.items()), p_of(line.p_values.get("ndcg"))]
+        assert "| " + " | ".join((SHOWN.get(line.model, bold), *shown)) + " |" in beyond
+
+
+def test_the_readme_shows_the_same_numbers():
+    tables = [{line.model: line for line in table(name)} for name in NAMES[:3]]
+    readme = (ROOT / "README.md").read_text()
+    for model in tables[0]:
+        shown = [f"{rows[model]['ndcg'].mean:.2f} | {rows[model]['mmr'].mean:.1f}" for rows in tables]
+        assert "| " + " | ".join((SHOWN.get(model, f"**{model}**"), *shown)) + " |" in readme
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_baseline_had_fewer_trials_than_ours(name):
+    """But where it has fewer combinations of settings; where there is nothing to choose, none was tried."""
+    results = recorded(name)
+    most = max(len(result.trials) for result in results if result.is_ours)
+    for result in results:
+        space = result.identity["space"]
+        if not result.is_ours and space:
+            assert len(result.trials) >= min(most, math.prod(map(len, space.values()))), result.model
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_test_has_the_values_of_its_users(name):
+    users = UserValues(RESULTS / name)
+    for result in recorded(name):
+        values = users.load(result)
+        assert set(values["model"]) == {result.model}
+        assert set(values["fold"].tolist()) == {result.fold}
+        for metric in COMPARED_METRICS:
+            assert values[metric.name].dtype == np.float32
+            assert np.nanmean(values[metric.name], dtype=np.float64) == pytest.approx(
+                result.scores[metric.name], rel=1e-5
+            )

@@ -1,0 +1,376 @@
+"""A comparison is fair, keeps what it did, and never does it twice."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+import spherec
+from spherec.data import splits
+from spherec.errors import ArgumentError, DataError, TrainingError
+from spherec.evaluation import evaluate
+from spherec.lab import ComparisonPlan, OurModel, Trial, best_trial, compare, default_models, known_models
+from spherec.lab import comparison as study_module
+from spherec.lab import trial as trial_module
+from spherec.lab.baselines import ease as ease_module
+from spherec.lab.baselines.ease import Ease
+from spherec.lab.baselines.most_popular import MostPopular
+from spherec.lab.comparison import COMPARED_METRICS
+from spherec.lab.ours import PRESET_SEARCHES
+from spherec.lab.registry import BASELINES, find_models
+from spherec.lab.report import summarize_comparison
+from spherec.lab.user_values import UserValues
+from spherec.optim import Adam
+from spherec.training.presets import PRESETS
+from tests.lab.comparison.tiny import CONTEXT, CPU, DATA, TRAINING, comparison, tiny_preset
+from tests.lab.tiny import pairs_of
+
+MODELS = ("two-stage", "ease", "most-popular")
+
+
+@pytest.fixture
+def fits(monkeypatch):
+    """What EASE was fit on so far: [(pairs, settings)]."""
+    calls, fit = [], Ease.fit
+
+    def noted(self, train, settings, context):
+        calls.append((pairs_of(train), dict(settings)))
+        return fit(self, train, settings, context)
+
+    monkeypatch.setattr(Ease, "fit", noted)
+    return calls
+
+
+def test_a_record_for_each_model_and_fold(tmp_path):
+    done = comparison(tmp_path, *MODELS).run(device=CPU)
+    assert sorted((one.model, one.fold) for one in done) == sorted((model, fold) for model in MODELS for fold in (0, 1))
+    for one in done:
+        assert one.is_ours == (one.model == "two-stage")
+        assert len(one.trials) == (0 if one.model == "most-popular" else 2)  # it has nothing to choose
+        assert one.settings in [{}, *(trial.refit for trial in one.trials)]
+        assert one.seconds["training"] > 0
+        assert one.peak_of == "resident in the process"
+        assert one.environment["device"].startswith("CPU")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["records.jsonl", "trials.jsonl", "users.parquet"]
+    users = pl.read_parquet(tmp_path / "users.parquet")
+    assert users.columns == ["run", "model", "fold", "user", "map", "ndcg", "recall", "mmr"]
+    assert sorted(users.select("model", "fold").unique().rows()) == sorted((m, fold) for m in MODELS for fold in (0, 1))
+
+
+def test_the_result_is_what_doing_it_by_hand_gives(tmp_path):
+    (result,) = (one for one in comparison(tmp_path, "ease", trials=10).run(device=CPU) if one.fold == 1)
+    fold = splits.k_fold(DATA, 2, seed=0)[1]
+    inner = splits.ratio(fold.train, 0.2, seed=0)
+    values = Ease.search_space["regularization"]
+
+    def scores(train, test, value):
+        return evaluate(Ease().fit(train, {"regularization": value}, CONTEXT), train, test, k=5)
+
+    best = max(values, key=lambda value: scores(inner.train, inner.test, value).ndcg)
+    found = scores(inner.train, inner.test, result.settings["regularization"])
+    assert found.ndcg == scores(inner.train, inner.test, best).ndcg
+    assert result.scores == pytest.approx(scores(fold.train, fold.test, result.settings["regularization"]).summary())
+
+
+def test_choosing_never_sees_a_test_pair(tmp_path, fits):
+    comparison(tmp_path, "ease").run(device=CPU)
+    for index in (0, 1):
+        fold = splits.k_fold(DATA, 2, seed=0)[index]
+        train, test = pairs_of(fold.train), pairs_of(fold.test)
+        own = [pairs for pairs, _ in fits if not pairs & test]
+        assert [pairs < train for pairs in own] == [True, True, False]  # two trials on less, then all of it
+        assert own[-1] == train
+
+
+def test_every_model_is_chosen_on_the_same_part(tmp_path, monkeypatch):
+    asked = []
+    evaluate_ = study_module.evaluate
+
+    def noted(model, train, test, *, k, metrics):
+        asked.append((frozenset(pairs_of(train)), frozenset(pairs_of(test)), k))
+        return evaluate_(model, train, test, k=k, metrics=metrics)
+
+    for module in (study_module, trial_module):
+        monkeypatch.setattr(module, "evaluate", noted)
+    comparison(tmp_path, *MODELS).run(device=CPU, folds=[0])
+    assert len(asked) == (2 + 1) + (2 + 1) + 1  # most-popular has nothing to choose
+    assert len(set(asked)) == 2  # the validation part and the test part
+
+
+def test_ours_are_fit_again_for_the_epochs_that_were_best(tmp_path, monkeypatch):
+    tiny_preset(monkeypatch, training=replace(TRAINING, epochs=7))
+    done = comparison(tmp_path, "two-stage").run(device=CPU)
+    for one in done:
+        assert 1 <= one.settings["epochs"] <= 7
+        assert all("epochs" not in trial.settings for trial in one.trials)
+
+
+def test_what_is_recorded_is_not_run_again(tmp_path, fits):
+    first = comparison(tmp_path, "ease").run(device=CPU)
+    count = len(fits)
+    again = comparison(tmp_path, "ease")
+    assert again.missing() == []
+    assert again.runs_left() == 0
+    assert again.run(device=CPU) == first
+    assert len(fits) == count
+
+
+def test_parts_run_one_by_one_make_the_whole(tmp_path):
+    whole = comparison(tmp_path / "whole", *MODELS).run(device=CPU)
+    for model, fold in (("ease", 1), ("two-stage", 0), ("ease", 0), ("most-popular", 0), ("two-stage", 1)):
+        comparison(tmp_path / "parts", model).run(device=CPU, folds=[fold])
+    parts = comparison(tmp_path / "parts", *MODELS)
+    assert parts.runs_left() == 1  # the last fit of most-popular
+    done = parts.run(device=CPU)
+    assert [(one.model, one.fold, one.settings, one.scores) for one in done] == [
+        (one.model, one.fold, one.settings, one.scores) for one in whole
+    ]
+
+
+def test_trials_survive_what_ends_a_run(tmp_path, monkeypatch, fits):
+    def broken(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(study_module.Comparison, "_test", broken)
+        with pytest.raises(KeyboardInterrupt):
+            comparison(tmp_path, "ease").run(device=CPU)
+    assert len(fits) == 4
+    comparison(tmp_path, "ease").run(device=CPU)
+    assert len(fits) == 4 + 2  # only the last fits
+
+
+def test_more_trials_use_those_that_were_done(tmp_path, fits):
+    comparison(tmp_path, "ease", trials=2).run(device=CPU)
+    comparison(tmp_path, "ease", trials=3).run(device=CPU)
+    assert len(fits) == 2 * (2 + 1) + 2 * (1 + 1)
+
+
+@pytest.mark.parametrize("change", [{"k": 4}, {"seed": 1}, {"validation": 0.3}, {"folds": 3}])
+def test_another_study_is_another_result(tmp_path, change):
+    comparison(tmp_path, "most-popular").run(device=CPU)
+    assert comparison(tmp_path, "most-popular", **change).results() == []
+
+
+def test_a_changed_preset_or_space_is_another_result(tmp_path, monkeypatch):
+    comparison(tmp_path, "two-stage").run(device=CPU)
+    with monkeypatch.context() as patch:
+        patch.setitem(PRESET_SEARCHES, "two-stage", {"dim": (4, 8)})
+        assert comparison(tmp_path, "two-stage").results() == []
+    tiny_preset(monkeypatch, training=replace(TRAINING, dim=8))
+    assert comparison(tmp_path, "two-stage").results() == []
+
+
+def test_all_that_is_recorded_is_given_back(tmp_path):
+    comparison(tmp_path, "most-popular").run(device=CPU)
+    done = comparison(tmp_path, "ease").run(device=CPU)
+    assert {one.model for one in done} == {"ease", "most-popular"}
+
+
+def test_a_given_test_part(tmp_path):
+    fold = splits.k_fold(DATA, 3)[0]
+    given = comparison(tmp_path, "ease", data=fold.train, test=fold.test)
+    (result,) = given.run(device=CPU)
+    assert result.fold == 0
+    expected = evaluate(Ease().fit(fold.train, result.settings, CONTEXT), fold.train, fold.test, k=5)
+    assert result.scores == pytest.approx(expected.summary())
+    assert comparison(tmp_path, "ease").results() == []  # folds are something else
+
+
+def test_several_at_once_give_the_same(tmp_path):
+    one = comparison(tmp_path / "one", "two-stage", trials=3).run(device=CPU, workers=1)
+    several = comparison(tmp_path / "several", "two-stage", trials=3).run(device=CPU, workers=3)
+    assert [(a.settings, a.scores) for a in one] == [(b.settings, b.scores) for b in several]
+
+
+def test_users_values_are_those_of_the_means(tmp_path):
+    compared = comparison(tmp_path, "ease")
+    for result in compared.run(device=CPU):
+        users = compared.user_values.load(result)
+        assert users["ndcg"].dtype == np.float32
+        for name in ("map", "ndcg", "recall", "mmr"):
+            assert users[name].mean() == pytest.approx(result.scores[name], rel=1e-5)
+    other = comparison(tmp_path, "ease", seed=1)
+    other.run(device=CPU)
+    assert np.array_equal(UserValues(tmp_path).load(result)["ndcg"], users["ndcg"])  # another study, other rows
+
+
+def test_settings_that_cannot_be_fit_are_not_chosen(tmp_path, monkeypatch):
+    fit = Ease.fit
+
+    def fails(self, train, settings, context):
+        if settings["regularization"] == 500:
+            raise TrainingError("no")
+        return fit(self, train, settings, context)
+
+    monkeypatch.setattr(Ease, "fit", fails)
+    for one in comparison(tmp_path, "ease").run(device=CPU):
+        assert one.settings["regularization"] != 500
+        assert [trial.failed for trial in one.trials] == ["no", ""]
+    one = comparison(tmp_path, "ease", "most-popular", trials=1)
+    assert {result.model for result in one.run(device=CPU)} == {"most-popular"}  # the others go on
+    assert one.failed == {"ease": "ease learned nothing with any of its settings: no"}
+
+
+def test_of_equal_trials_the_first_is_chosen():
+    trials = [Trial({"a": a}, {"ndcg": ndcg}) for a, ndcg in enumerate((0.1, 0.3, 0.3))]
+    assert best_trial(trials).settings == {"a": 1}
+
+
+def test_a_line_left_half_is_passed_over_and_a_foreign_one_named(tmp_path):
+    compared = comparison(tmp_path, "most-popular")
+    compared.run(device=CPU, folds=[0])
+    path = tmp_path / "records.jsonl"
+    path.write_text(path.read_text() + path.read_text()[:50])
+    assert len(compared.run(device=CPU)) == 2
+    path.write_text(json.dumps({"a": 1}))
+    with pytest.raises(DataError, match=r"records.jsonl, line 1 is not a record"):
+        compared.results()
+
+
+def test_the_space_of_ours_begins_with_the_preset():
+    for name, preset in PRESETS.items():
+        ours = OurModel.preset(name)
+        default = {path: values[0] for path, values in ours.search_space.items()}
+        assert ours.configure(default, CONTEXT) == replace(preset.training, seed=CONTEXT.seed)
+        for path, values in ours.search_space.items():
+            assert len(set(values)) == len(values)
+            for value in values:
+                ours.configure({path: value}, CONTEXT)  # all are values that the setting takes
+
+
+def test_what_cannot_be_fit_is_said_before_long_work(tmp_path, monkeypatch, fits):
+    monkeypatch.setattr(ease_module, "LARGEST", 3)
+    with pytest.raises(DataError, match="at most 3 rows; these are 24 users and 20 items"):
+        comparison(tmp_path / "out", "most-popular", "ease").run(device=CPU)
+    assert not (tmp_path / "out").exists()
+
+
+def test_one_call_does_it_all(tmp_path):
+    options = {"folds": 2, "k": 5, "trials": 2, "validation": 0.2, "device": "cpu"}
+    table = compare(DATA, ["ease", "most-popular"], folder=tmp_path, **options)
+    results = comparison(tmp_path, "ease").results()
+    assert table == summarize_comparison(results, UserValues(tmp_path), COMPARED_METRICS)
+    assert {line.model for line in table} == {"ease", "most-popular"}
+    assert spherec.lab.compare is compare
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_as_on_a_cpu(tmp_path):
+    models = ("two-stage", "ease", "most-popular")
+    there = comparison(tmp_path / "gpu", *models, trials=4).run(device=torch.device("cuda"))
+    here = {(one.model, one.fold): one for one in comparison(tmp_path / "cpu", *models, trials=4).run(device=CPU)}
+    for one in there:
+        assert one.peak_of == "allocated on the GPU"
+        if one.model != "two-stage":  # the GPU draws other negatives
+            other = here[one.model, one.fold]
+            assert one.settings == other.settings
+            assert one.scores == pytest.approx(other.scores, rel=1e-4)
+
+
+def test_names():
+    assert [one.name for one in find_models(known_models())] == known_models()
+    assert set(BASELINES) <= set(default_models()) <= set(known_models())
+    assert all(one.is_ours == (one.name in PRESETS) for one in find_models(known_models()))
+    assert len(find_models(["ease", "ease"])) == 1
+    with pytest.raises(ArgumentError, match=r"no model called 'eas' \(did you mean 'ease'\?\); there are .*, als, "):
+        find_models(["eas"])
+    with pytest.raises(ArgumentError, match="no models to compare"):
+        find_models([])
+
+
+@pytest.mark.parametrize("wrong", [{"folds": 1}, {"k": 0}, {"trials": 0}, {"seed": -1}, {"validation": 1.0}])
+def test_a_study_is_checked(wrong):
+    (name,) = wrong
+    with pytest.raises(ArgumentError, match=f"^{name} must be "):
+        ComparisonPlan(tuple(find_models(["ease"])), **wrong)
+
+
+def test_baselines_of_implicit_stay_on_the_cpu():
+    cuda = torch.device("cuda")
+    assert [BASELINES[name].device_for(cuda).type for name in ("als", "bpr", "knn", "ease")] == ["cpu"] * 3 + ["cuda"]
+    assert MostPopular().device_for(cuda) == cuda
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match=r"cannot make the folder .*file.x"):
+        comparison(tmp_path / "file/x", "most-popular").run(device=CPU)
+
+
+def test_a_validation_part_without_pairs_is_refused_before_anything_is_run(tmp_path):
+    with pytest.raises(ArgumentError, match=r"validation 0.0001 holds nothing out"):
+        comparison(tmp_path, "ease", validation=0.0001).run(device=CPU)
+    assert not list(tmp_path.iterdir())
+
+
+def test_models_with_nothing_to_choose_need_no_validation_part(tmp_path):
+    pairs = spherec.Interactions.from_pairs(["a", "a", "b", "b"], ["x", "y", "x", "z"])
+    done = comparison(tmp_path / "one", "most-popular", data=pairs).run(device=CPU)
+    assert [one.fold for one in done] == [0, 1]
+    with pytest.raises(DataError, match=r"no user has two items, .*; take models with nothing to choose.* more folds"):
+        comparison(tmp_path / "two", "most-popular", "ease", data=pairs).run(device=CPU)
+    given = spherec.Interactions.from_pairs(["a", "b"], ["z", "y"])
+    rest = spherec.Interactions.from_pairs(["a", "b", "c"], ["y", "z", "x"])
+    with pytest.raises(DataError, match=r"such as most-popular$"):
+        comparison(tmp_path / "two", "ease", data=rest, test=given).run(device=CPU)
+    assert not (tmp_path / "two").exists()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError,
+        torch.OutOfMemoryError,
+        RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory"),
+    ],
+)
+def test_a_model_that_does_not_fit_into_memory_leaves_the_others(tmp_path, monkeypatch, error):
+    def fails(*_, **__):
+        raise error
+
+    monkeypatch.setattr(Ease, "fit", fails)
+    compared = comparison(tmp_path, "ease", "most-popular")
+    assert {one.model for one in compared.run(device=CPU)} == {"most-popular"}
+    assert "not enough memory" in compared.failed["ease"]
+
+
+def test_a_model_with_nothing_to_choose_is_fit_once(tmp_path, monkeypatch):
+    tiny_preset(monkeypatch, training=replace(TRAINING, optimizer=Adam(schedule="cosine"), validate_every=None))
+    monkeypatch.setitem(PRESET_SEARCHES, "two-stage", {})
+    for one in comparison(tmp_path, "two-stage").run(device=CPU):
+        assert (one.trials, one.settings) == ([], {})
+
+
+def test_what_the_paper_says_and_does_is_not_searched_away():
+    for name in ("two-stage-as-written", "two-stage-as-released"):
+        assert "sampler.sharpness" not in OurModel.preset(name).search_space
+
+
+def test_what_is_no_data_and_no_list_of_models_is_refused(tmp_path):
+    with pytest.raises(ArgumentError, match=r"data must be Interactions, got dict; Interactions.from_frame makes some"):
+        compare({}, ["ease"], folder=tmp_path)
+    with pytest.raises(ArgumentError, match=r"models must be a list of names, got 'ease'"):
+        compare(DATA, "ease", folder=tmp_path)
+
+
+def test_presets_that_are_one_model_are_fit_once_and_asked_in_turn(tmp_path, monkeypatch):
+    calls, fit = [], OurModel.fit
+
+    def noted(self, train, settings, context):
+        calls.append(self.name)
+        return fit(self, train, settings, context)
+
+    monkeypatch.setattr(OurModel, "fit", noted)
+    base = replace(TRAINING, reach=True, optimizer=Adam(0.05, schedule="cosine"), epochs=9)
+    models = [OurModel(f"dial {place:g}", replace(base, mainstream=place), {}) for place in (90.0, 0.0, -90.0)]
+    results = comparison(tmp_path, *models).run(device=CPU)
+    assert calls == ["dial 90", "dial 90"], "one fit for each of two folds"
+    assert len(results) == 6
+    popular = {one.model: one.scores["mmr"] for one in results if one.fold == 0}
+    assert popular["dial 90"] > popular["dial -90"]
+    alone = comparison(tmp_path / "alone", models[1]).run(device=CPU)
+    assert [one.scores for one in alone] == [one.scores for one in results if one.model == "dial 0"]

@@ -1,0 +1,94 @@
+"""Of the test pairs nothing is seen before the end."""
+
+import pytest
+
+from spherec.data.splits import Fold
+from spherec.lab import RecordFile, Result
+from spherec.lab import reproduction as reproduction_module
+from spherec.lab import trial as trial_module
+from tests.lab.tiny import DATA, EXPERIMENT, fold, pairs_of, ran, without_clock
+from tests.sampling.checks import interactions
+
+
+class Sealed:
+    """A test part that nobody may look into until it is opened."""
+
+    def __init__(self, part):
+        self.part = part
+
+    def __getattr__(self, name):
+        raise AssertionError(f"{name} of the test part was looked at")
+
+    __len__ = __iter__ = __eq__ = __bool__ = lambda self, *_: self.__getattr__("something")
+    __hash__ = None
+
+
+def given_folds(monkeypatch, folds):
+    monkeypatch.setattr("spherec.data.splits.k_fold", lambda *_, **__: folds)
+
+
+def others(part):
+    """The same training pairs, with all the pairs that are nowhere else to test on."""
+    rows = 1 - DATA.matrix.toarray()
+    return Fold(part.train, interactions(rows))
+
+
+def test_the_test_part_is_opened_by_the_evaluation_alone(records, monkeypatch):
+    folds = [Fold(fold(index).train, Sealed(fold(index).test)) for index in range(EXPERIMENT.folds)]
+    given_folds(monkeypatch, folds)
+    evaluate, opened = reproduction_module.evaluate, []
+
+    def opening(model, train, test, **options):
+        if isinstance(test, Sealed):
+            opened.append(test)
+            test = test.part
+        return evaluate(model, train, test, **options)
+
+    monkeypatch.setattr(reproduction_module, "evaluate", opening)
+    ran(records)
+    assert len(opened) == EXPERIMENT.folds * len(EXPERIMENT.rows), "once a run"
+
+
+def test_other_test_pairs_change_nothing_but_the_scores(records, tmp_path, monkeypatch):
+    own = ran(records)
+    given_folds(monkeypatch, [others(fold(index)) for index in range(EXPERIMENT.folds)])
+    other = ran(RecordFile(tmp_path / "other.jsonl", Result))
+
+    def chosen(results):
+        return [
+            (one.digest, one.settings, [(trial.settings, trial.epochs, trial.scores) for trial in one.trials])
+            for one in results
+        ]
+
+    assert chosen(own) == chosen(other)
+    assert [without_clock(one.curve) for one in own] == [without_clock(one.curve) for one in other]
+    assert all(one.scores != two.scores for one, two in zip(own, other, strict=True))
+
+
+@pytest.mark.parametrize("index", range(EXPERIMENT.folds))
+def test_training_is_never_given_a_test_pair(records, trainings, index):
+    ran(records, folds=[index])
+    part = fold(index)
+    for pairs, _ in trainings:
+        assert pairs <= pairs_of(part.train)
+        assert not pairs & pairs_of(part.test)
+    chosen_on, final = (pairs for pairs, _ in trainings[:2])
+    assert final == pairs_of(part.train)
+    assert chosen_on < final
+
+
+def test_what_is_validated_on_is_learned_from_only_for_good(records, trainings, monkeypatch):
+    validation, held = trial_module.Validation, []
+
+    def noted(train, held_out, **options):
+        held.append((pairs_of(train), pairs_of(held_out)))
+        return validation(train, held_out, **options)
+
+    monkeypatch.setattr(trial_module, "Validation", noted)
+    ran(records, folds=[0])
+    for run, (known, held_out) in enumerate(held):
+        (chosen_on, _), (final, _) = trainings[2 * run : 2 * run + 2]
+        assert chosen_on == known
+        assert known | held_out == final == pairs_of(fold(0).train)
+        assert held_out
+        assert not known & held_out

@@ -1,0 +1,392 @@
+"""Studies: what wins, what goes on, what is refused."""
+
+import signal
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import optuna
+import pytest
+import sqlalchemy.exc
+
+from spherec.data import splits
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError, DataError
+from spherec.evaluation import evaluate
+from spherec.lab import Goal, best_trial
+from spherec.lab.tuning import storage as storage_of
+from spherec.lab.tuning.study import TuneWatcher
+from spherec.ranking import ExactRanker
+from spherec.sampling import TwoStage
+from spherec.training import train
+from tests.lab.tuning.runs import DATA, QUICK, facts, plant, space, tuned
+
+
+def test_the_best_is_what_training_with_its_config_gives():
+    goal = Goal(metric="map", k=7, validation=0.2)
+    done = tuned(goal=goal, trials=4)
+    assert done.ended == "all trials done"
+    assert [one.number for one in done.trials] == [0, 1, 2, 3]
+    assert done.best.scores["map"] == max(one.scores["map"] for one in done.trials)
+    assert done.config == space().config(done.best.settings)
+    inner = splits.ratio(DATA, 0.2, seed=QUICK.seed)
+
+    def validate(vectors):
+        return evaluate(ExactRanker(vectors), inner.train, inner.test, k=7).map
+
+    again = train(inner.train, done.config, validate=validate, device="cpu")
+    assert again.history.best.metric == pytest.approx(done.best.scores["map"], abs=1e-12)
+    assert again.history.best.epoch == done.best.epochs
+    assert evaluate(again.vectors, inner.train, inner.test, k=7).mmr == pytest.approx(done.best.scores["mmr"])
+
+
+def test_the_first_trial_is_the_base():
+    assert tuned("dim=2,4,8", trials=1).config == QUICK
+
+
+def test_the_same_seed_gives_the_same_trials():
+    one, other = tuned(trials=4), tuned(trials=4)
+    assert facts(one.trials) == facts(other.trials)
+    elsewhere = tuned(trials=4, base=replace(QUICK, seed=1))
+    assert [trial.settings for trial in elsewhere.trials[1:]] != [trial.settings for trial in one.trials[1:]]
+
+
+def test_a_study_goes_on_as_if_it_had_not_stopped(tmp_path):
+    for trials in (2, 3, 5):
+        stopped = tuned(trials=trials, storage=tmp_path / "study.db")
+        assert len(stopped.trials) == trials, "earlier calls are counted"
+    assert facts(stopped.trials) == facts(tuned(trials=5).trials)
+    again = tuned(trials=4, storage=tmp_path / "study.db")
+    assert facts(again.trials) == facts(stopped.trials), "nothing left to do"
+
+
+def test_a_url_is_a_place_and_a_name_a_study(tmp_path):
+    url = f"sqlite:///{tmp_path}/study.db"
+    assert len(tuned(trials=1, storage=url).trials) == 1
+    assert len(tuned(trials=2, storage=tmp_path / "study.db").trials) == 2
+    assert len(tuned(trials=1, storage=url, study="another", goal=Goal(metric="recall")).trials) == 1
+
+
+OTHERS = {
+    "data": ({"data": Interactions.from_matrix(DATA.matrix[:39])}, ["data was 40 users", "now it is 39 users"]),
+    "search": ({"searches": ["dim=2,4"]}, ["the search was dim=2,4,8, optimizer", "now it is dim=2,4"]),
+    "base": ({"base": replace(QUICK, spread_out=0.5)}, ["spread_out was 0.0, now it is 0.5"]),
+    "seed": ({"base": replace(QUICK, seed=3)}, ["seed was 0, now it is 3"]),
+    "metric": ({"goal": Goal(metric="map")}, ["metric was NDCG@50, now it is MAP@50"]),
+    "validation": ({"goal": Goal(validation=0.2)}, ["validation was 0.1, now it is 0.2"]),
+    "limit": ({"goal": Goal(mmr_at_most=3)}, ["mmr_at_most was None, now it is 3"]),
+}
+
+
+@pytest.mark.parametrize(("change", "words"), OTHERS.values(), ids=OTHERS)
+def test_a_study_of_something_else_does_not_go_on(monkeypatch, tmp_path, change, words):
+    plant(monkeypatch, lambda config: [(0.1, 1.0)])
+    tuned(trials=1, storage=tmp_path / "study.db")
+    change = dict(change)
+    with pytest.raises(DataError) as refused:
+        tuned(*change.pop("searches", ()), storage=tmp_path / "study.db", **change)
+    for word in (*words, "'spherec'", "study.db", "--study or --storage"):
+        assert word in str(refused.value)
+
+
+@contextmanager
+def database(url):
+    """Open a study's database as another program would, and close it."""
+    storage = optuna.storages.RDBStorage(url)
+    yield storage
+    storage.remove_session()
+    storage.engine.dispose()
+
+
+def test_the_study_of_another_program_does_not_go_on(tmp_path):
+    url = f"sqlite:///{tmp_path}/study.db"
+    with database(url) as storage:
+        optuna.create_study(storage=storage, study_name="spherec", direction="maximize").add_trial(
+            optuna.create_trial(value=1.0, params={}, distributions={})
+        )
+    with pytest.raises(DataError, match="was not made by spherec tune"):
+        tuned(storage=url)
+
+
+@pytest.mark.parametrize(
+    ("storage", "words"),
+    [
+        ("{tmp}/no/such/study.db", ["does not exist"]),
+        ("{tmp}", ["is a folder"]),
+        ("{tmp}/text.db", ["cannot open the study", "text.db", "--storage"]),
+        ("redis://me:secret@host/1", ["sqlite:///", "postgresql://", "redis://me:***@host"]),
+        ("redis://host/1?user=me&password=secret&x=1", ["redis://host/1?***"]),
+        ("redis://me:sec@ret@host/1", ["redis://me:***@host"]),
+        ("postgresql+nosuch://me:secret@host/db", ["cannot open the study in postgresql+nosuch://me:***@host/db"]),
+    ],
+)
+def test_a_place_that_cannot_be_is_one_sentence_without_passwords(tmp_path, storage, words):
+    (tmp_path / "text.db").write_text("not a database, " * 100)
+    with pytest.raises((DataError, ArgumentError)) as refused:
+        tuned(storage=storage.format(tmp=tmp_path))
+    for word in words:
+        assert word in str(refused.value)
+    assert "secret" not in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_database_that_fails_is_one_sentence(monkeypatch, tmp_path):
+    def full(*_, **__):
+        raise sqlalchemy.exc.OperationalError("INSERT", {}, Exception("database or disk is full"))
+
+    plant(monkeypatch, lambda config: [(0.1, 1.0)])
+    tuned(trials=1, storage=tmp_path / "study.db")
+    with monkeypatch.context() as failing:
+        failing.setattr(optuna.storages.RDBStorage, "set_trial_state_values", full)
+        with pytest.raises(DataError, match=r"study\.db cannot be read or written any more: .*disk is full; what"):
+            tuned(trials=2, storage=tmp_path / "study.db")
+    assert len(tuned(trials=2, storage=tmp_path / "study.db").trials) == 2
+
+
+def rising(config):
+    """Ten looks, the higher the more dimensions; without rounding."""
+    return [(config.dim / 64 * epoch / 16, 5.0) for epoch in range(1, 11)]
+
+
+def test_a_poor_trial_is_ended_early(monkeypatch):
+    """The looks of a trial below the median end; those of the best never do."""
+    lived = plant(monkeypatch, rising)
+    done = tuned("dim=2..60", trials=20, base=replace(QUICK, epochs=10))
+    assert {one.state for one in done.trials} == {"complete", "pruned"}
+    finals = []
+    for one, looks in zip(done.trials, lived, strict=True):
+        median = np.median(finals) if finals else 0
+        is_poor = len(finals) >= 5 and one.settings["dim"] < median
+        assert one.state == ("pruned" if is_poor else "complete")
+        assert looks == (2 if is_poor else 10), "a fifth of the epochs is left to everybody"
+        if not is_poor:
+            finals.append(one.settings["dim"])
+    assert done.best.settings["dim"] == max(one.settings["dim"] for one in done.trials)
+
+
+def test_a_rate_at_which_nothing_is_learned_is_ended_in_a_real_run():
+    base = replace(QUICK, epochs=10)
+    done = tuned("optimizer.learning_rate=1e-7,0.03,0.031,0.032", base=base, trials=14)
+    slow = [one for one in done.trials if one.settings["optimizer.learning_rate"] == 1e-7]
+    assert slow
+    assert all(one.state == "pruned" for one in slow if one.number > 6)
+    assert done.best.settings["optimizer.learning_rate"] >= 0.03
+
+
+def popular(config):
+    """The larger, the better and the more popular."""
+    return [(config.dim / 100, float(config.dim))]
+
+
+def test_what_is_above_the_limit_on_mmr_never_wins(monkeypatch):
+    plant(monkeypatch, popular)
+    done = tuned("dim=2..60", goal=Goal(mmr_at_most=20), trials=25)
+    within = [one for one in done.trials if one.scores["mmr"] <= 20]
+    assert 0 < len(within) < len(done.trials)
+    assert done.best == max(within, key=lambda one: one.scores["ndcg"])
+    elsewhere = [one.scores["mmr"] <= 20 for one in tuned("dim=2..60", trials=25).trials[12:]]
+    assert sum(one.scores["mmr"] <= 20 for one in done.trials[12:]) > sum(elsewhere) + 3, (
+        "the search stays where the limit is kept"
+    )
+
+
+def test_where_everything_is_above_the_limit_the_least_popular_wins(monkeypatch):
+    plant(monkeypatch, popular)
+    done = tuned("dim=2..60", goal=Goal(mmr_at_most=1), trials=6)
+    assert done.best.settings["dim"] == min(one.settings["dim"] for one in done.trials)
+    assert best_trial([]) is None
+
+
+def test_what_keeps_the_limit_is_not_ended_for_less_accuracy_than_what_does_not(monkeypatch):
+    lived = plant(monkeypatch, lambda config: popular(config) * 10)
+    done = tuned("dim=2..60", goal=Goal(mmr_at_most=3), trials=14, base=replace(QUICK, epochs=10))
+    assert all(looks == 10 for one, looks in zip(done.trials, lived, strict=True) if one.scores["mmr"] <= 3)
+
+
+def test_a_trial_that_diverges_is_not_the_end():
+    done = tuned("spread_out=0,1e300", trials=5)
+    assert {one.state for one in done.trials} == {"complete", "failed"}
+    assert len(done.trials) == 5
+    for one in done.trials:
+        assert (one.state == "failed") == (one.settings["spread_out"] > 0)
+        assert ("the loss is" in one.failed) == (one.state == "failed")
+    assert done.config.spread_out == 0
+
+
+def test_values_that_do_not_go_together_are_not_the_end():
+    base = replace(QUICK, sampler=TwoStage(2, candidates=5))
+    done = tuned("sampler.negatives=1,5", "sampler.candidates=2,10", base=base, trials=8)
+    assert {one.state for one in done.trials} >= {"complete", "failed"}
+    assert all("negatives must be at most candidates" in one.failed for one in done.trials if one.state == "failed")
+
+
+def test_a_trial_that_runs_out_of_memory_has_failed_and_the_study_goes_on():
+    done = tuned(f"dim=4,{10**16}", trials=6)
+    assert {one.state for one in done.trials} == {"complete", "failed"}
+    assert all(("not enough memory" in one.failed) == (one.settings["dim"] > 4) for one in done.trials)
+    assert done.config == QUICK
+
+
+class CtrlC(TuneWatcher):
+    """Presses it once, in the middle of a trial or between two."""
+
+    def __init__(self, number, where):
+        self.number, self.where, self.pressed = number, where, False
+
+    def _press(self, number, where):
+        if not self.pressed and (number, where) == (self.number, self.where):
+            self.pressed = True
+            signal.raise_signal(signal.SIGINT)
+
+    def on_epoch(self, number, epoch, history):
+        self._press(number, "going")
+
+    def on_trial(self, trials, last):
+        self._press(last.number, "ended")
+
+
+@pytest.mark.parametrize("where", ["going", "ended"])
+def test_ctrl_c_keeps_what_is_done_and_the_trial_waits(tmp_path, where):
+    place = {"storage": tmp_path / "study.db", "trials": 4}
+    stopped = tuned(**place, watcher=CtrlC(1, where))
+    assert stopped.ended == "interrupted"
+    assert len(stopped.trials) == (1 if where == "going" else 2)
+    assert stopped.best is not None
+    done = tuned(**place)
+    assert done.ended == "all trials done"
+    assert len(done.trials) == 4
+    whole = tuned(trials=4)
+    assert done.trials[1].settings == whole.trials[1].settings, "the trial that was stopped comes next"
+    if where == "ended":
+        assert facts(done.trials) == facts(whole.trials)
+
+
+def test_ctrl_c_at_the_end_of_a_trial_is_not_lost():
+    class AtTheEnd(TuneWatcher):
+        def on_epoch(self, number, epoch, history):
+            if len(history.epochs) == QUICK.epochs:
+                signal.raise_signal(signal.SIGINT)
+
+    stopped = tuned(trials=3, watcher=AtTheEnd())
+    assert (stopped.ended, len(stopped.trials)) == ("interrupted", 1)
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_ctrl_c_while_the_end_of_a_trial_is_written(monkeypatch, tmp_path, is_written):
+    plant(monkeypatch, lambda config: [(0.1, 1.0)])
+    write, calls = optuna.storages.RDBStorage.set_trial_state_values, []
+
+    def pressed(self, trial_id, state, values=None):
+        calls.append(state)
+        if calls.count(optuna.trial.TrialState.COMPLETE) == 2 and state == optuna.trial.TrialState.COMPLETE:
+            if is_written:
+                write(self, trial_id, state, values)
+            raise KeyboardInterrupt
+        return write(self, trial_id, state, values)
+
+    monkeypatch.setattr(optuna.storages.RDBStorage, "set_trial_state_values", pressed)
+    place = {"storage": tmp_path / "study.db", "trials": 3}
+    stopped = tuned(**place)
+    assert (stopped.ended, len(stopped.trials)) == ("interrupted", 2 if is_written else 1)
+    done = tuned(**place)
+    assert len(done.trials) == 3
+    assert done.trials[1].settings == tuned(trials=3).trials[1].settings
+    assert len({str(one.settings) for one in done.trials}) == 3
+
+
+def test_a_trial_whose_process_was_killed_is_run_again(monkeypatch, tmp_path):
+    monkeypatch.setattr(storage_of, "_HEARTBEAT", 1)
+    monkeypatch.setattr(storage_of, "_GRACE", 1)
+    plant(monkeypatch, lambda config: [(0.1, 1.0)])
+    place = {"storage": tmp_path / "study.db"}
+    tuned(trials=1, **place)
+    with database(f"sqlite:///{tmp_path}/study.db") as storage:
+        killed = optuna.load_study(study_name="spherec", storage=storage).ask()  # and nobody tells how it ended
+        killed.suggest_categorical("dim", (2, 4, 8))
+        rate = killed.suggest_float("optimizer.learning_rate", 0.001, 0.1, log=True)
+        storage.record_heartbeat(killed._trial_id)
+    time.sleep(2.5)
+    done = tuned(trials=2, **place)
+    assert [one.number for one in done.trials] == [0, 2]
+    assert done.trials[1].settings["optimizer.learning_rate"] == rate
+
+
+def test_a_process_that_was_stopped_for_long_loses_its_trial_and_goes_on(tmp_path):
+    """Others have given the trial up meanwhile, as if it had been killed."""
+    url = f"sqlite:///{tmp_path}/study.db"
+
+    class Asleep(TuneWatcher):
+        def on_epoch(self, number, epoch, history):
+            if number == 1 and len(history.epochs) == 1:
+                with database(url) as storage:
+                    other = optuna.load_study(study_name="spherec", storage=storage)
+                    other.tell(number, state=optuna.trial.TrialState.FAIL)
+
+    done = tuned(trials=3, storage=url, watcher=Asleep())
+    assert done.ended == "all trials done"
+    assert [trial.number for trial in done.trials] == [0, 2, 3]
+
+
+def test_no_trial_begins_after_the_time():
+    done = tuned(trials=1000, minutes=0.005)
+    assert done.ended == "out of time"
+    assert 1 <= len(done.trials) < 1000
+
+
+@pytest.mark.parametrize(
+    "value",
+    [lambda _: 0.5, lambda dim: 0.5 + 1e-16 * (dim % 7), lambda dim: 0.6 if dim == 4 else 0.5],
+    ids=["the same", "but for rounding", "all but one"],
+)
+def test_where_values_do_not_vary_nothing_decides(monkeypatch, value):
+    plant(monkeypatch, lambda config: [(value(config.dim), 1.0)])
+    done = tuned("dim=4..4000", "covariance=0..1", trials=30)
+    assert len([one for one in done.trials if one.state == "complete"]) >= 10
+    assert done.importance == {}
+
+
+def test_few_trials_say_nothing_about_what_decides(monkeypatch):
+    plant(monkeypatch, lambda config: [(config.dim / 100, 1.0)])
+    assert tuned("dim=2..60", "covariance=0..1", trials=5).importance == {}
+    shares = tuned("dim=2..60", "covariance=0..1", trials=30).importance
+    assert list(shares) == ["dim", "covariance"]
+    assert sum(shares.values()) == pytest.approx(1)
+
+
+def test_optuna_says_nothing_and_is_left_as_it_was(capfd):
+    before = optuna.logging.get_verbosity()
+    tuned(trials=1)
+    assert optuna.logging.get_verbosity() == before
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"trials": 0}, "trials must be"),
+        ({"minutes": 0}, "minutes must be > 0"),
+        ({"study": " "}, "a study needs a name"),
+        ({"goal": Goal(validation=1e-9)}, "holds nothing out"),
+    ],
+)
+def test_what_cannot_be_is_refused(options, word):
+    with pytest.raises(ArgumentError, match=word):
+        tuned(**options)
+
+
+@pytest.mark.parametrize(
+    ("facts", "word"),
+    [
+        ({"metric": "auc"}, "no metric called 'auc'"),
+        ({"metric": "mmr"}, "looks for the highest metric, but lower is better for 'mmr'"),
+        ({"k": 0}, "k must be"),
+        ({"k": 1.5}, "k must be"),
+        ({"validation": 0}, "share between"),
+        ({"validation": 1}, "share between"),
+        ({"mmr_at_most": -1}, "mmr_at_most must be"),
+    ],
+)
+def test_a_goal_is_checked(facts, word):
+    with pytest.raises(ArgumentError, match=word):
+        Goal(**facts)
