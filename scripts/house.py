@@ -42,7 +42,7 @@ ROOMS = {
     "ranking, evaluation": "ranking evaluation",
     "recommender": "recommender artifact",
     "distributed": "distributed process_group embedding/sharded training/sharded data/partitions data/shards",
-    "lab": "lab experiments",
+    "lab": "lab",
     "serve": "serve item_map",
     "export": "export",
     "cli": "cli",
