@@ -28,15 +28,15 @@ import torch
 from spherec import rng
 from spherec.bench.steps import TrainerSteps, generate_interactions
 from spherec.data.interactions import Interactions
-from spherec.data.partitions import PartitionedInteractions, save_partitions
 from spherec.device import resolve
+from spherec.distributed.batches import draw_held, take_share
+from spherec.distributed.group import ProcessGroup, join_group
+from spherec.distributed.partitions import PartitionedInteractions, save_partitions
 from spherec.geometry import DenseVectors
 from spherec.losses import Softmin
 from spherec.memory import measure_peak
-from spherec.process_group import ProcessGroup, join_group
 from spherec.sampling import Popularity, TwoStage, Uniform
 from spherec.training import Training
-from spherec.training.sharded import draw_held, take_share
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "uniform": {"sampler": Uniform(5)},

@@ -41,7 +41,7 @@ ROOMS = {
     "training": "training",
     "ranking, evaluation": "ranking evaluation",
     "recommender": "recommender artifact",
-    "distributed": "distributed process_group embedding/sharded training/sharded data/partitions data/shards",
+    "distributed": "distributed",
     "lab": "lab",
     "serve": "serve item_map",
     "export": "export",

@@ -205,7 +205,7 @@ def test_a_disk_that_is_full_leaves_the_model_before(model, tmp_path, monkeypatc
             raise DataError("the disk is full")
         return write(file, *arguments)
 
-    from spherec.data import shards
+    from spherec.distributed import shards
 
     write = shards.write_tensors
     monkeypatch.setattr(shards, "write_tensors", full)

@@ -19,7 +19,9 @@ from spherec.data.id_arrays import decode_ids, decode_names, encode_ids, encode_
 from spherec.data.ids import IdMap
 from spherec.data.input_files import describe_damage
 from spherec.data.interactions import Interactions
-from spherec.data.shards import (
+from spherec.data.tensor_file import read_tensors, write_tensors
+from spherec.distributed.group import ProcessGroup
+from spherec.distributed.shards import (
     WHOLE,
     Portion,
     Rows,
@@ -33,12 +35,10 @@ from spherec.data.shards import (
     write_all_shards,
     write_shard,
 )
-from spherec.data.tensor_file import read_tensors, write_tensors
 from spherec.embedding import FeatureMap
 from spherec.errors import ArgumentError, DataError, FailedProcessError, quote
 from spherec.geometry import DenseVectors, check_finite
 from spherec.losses import LOSSES
-from spherec.process_group import ProcessGroup
 from spherec.sampling import SAMPLERS
 from spherec.training import History, Trained, Training
 from spherec.training.trainer import Ended

@@ -47,7 +47,7 @@ def permutation(n: int, generator: "torch.Generator") -> "torch.Tensor":
 def draw_rows(draw: Callable[[int], "torch.Tensor"], rows: int, generator: "torch.Generator") -> "torch.Tensor":
     """Return what `draw(rows)` draws from the generator, a row for each pair of a batch.
 
-    Where processes share a batch (`spherec.process_group.ShareGenerator`), the rows of all its pairs are drawn, and
+    Where processes share a batch (`spherec.distributed.group.ShareGenerator`), the rows of all its pairs are drawn, and
     those of this process's pairs are returned. So a draw does not depend on the number of processes.
     """
     places = getattr(generator, "places", None)

@@ -8,7 +8,7 @@ import pytest
 
 from spherec import Interactions, datasets, splits
 from spherec.cli._source import NamesTable, Source
-from spherec.data.partitions import PartitionedInteractions
+from spherec.distributed.partitions import PartitionedInteractions
 from spherec.errors import DataError
 from tests.cli.conftest import COLUMNS
 

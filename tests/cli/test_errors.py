@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from spherec import cli, process_group
+from spherec import cli
 from spherec.cli._output import note
+from spherec.distributed import group as process_group
 from spherec.errors import DataError, FailedProcessError
 from tests.cli.conftest import COLUMNS
 

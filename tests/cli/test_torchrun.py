@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import spherec
-from spherec.data.partitions import save_partitions
+from spherec.distributed.partitions import save_partitions
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = ["--preset", "uniform", "--dim", "8", "--batch-size", "64", "--validation", "0"]

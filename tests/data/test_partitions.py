@@ -7,7 +7,7 @@ import pytest
 
 import spherec
 from spherec.data.archive import is_partitioned
-from spherec.data.partitions import PartitionedInteractions, save_partitions
+from spherec.distributed.partitions import PartitionedInteractions, save_partitions
 from spherec.errors import ArgumentError, DataError
 from tests.sampling.checks import interactions, random_rows
 

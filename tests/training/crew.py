@@ -22,15 +22,16 @@ import pytest
 import torch
 from torch import distributed
 
-from spherec import process_group
 from spherec.artifact import Artifact
-from spherec.data import shards
-from spherec.data.partitions import PartitionedInteractions
+from spherec.distributed import checkpoint as checkpoint_set
+from spherec.distributed import group as process_group
+from spherec.distributed import shards
+from spherec.distributed.partitions import PartitionedInteractions
 from spherec.errors import ArgumentError, DataError, LostProcessError, TrainingError
 from spherec.losses import Softmin
 from spherec.recommender import CML
 from spherec.sampling import Hard, Popularity, TwoStage, Uniform
-from spherec.training import checkpoint_set, train, trainer
+from spherec.training import train, trainer
 from tests.sampling.checks import CPU, interactions, random_rows
 from tests.training.runs import QUICK, at_step, facts, watch
 

@@ -330,7 +330,7 @@ def test_fewer_epochs_than_are_done_are_refused(epochs, path, monkeypatch):
 
 
 def test_a_set_of_parts_leaves_those_of_others_alone(tmp_path):
-    from spherec.training.checkpoint_set import CheckpointSet
+    from spherec.distributed.checkpoint import CheckpointSet
 
     others = [tmp_path / name for name in ("run.b", "run.b.7.0-of-2", "run.5.0-of-2.bak")]
     for path in (*others, tmp_path / "run.5.0-of-2", tmp_path / "run.5.1-of-2"):

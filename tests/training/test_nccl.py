@@ -5,7 +5,7 @@ import torch
 from torch import distributed
 
 import spherec
-from spherec.data.partitions import save_partitions
+from spherec.distributed.partitions import save_partitions
 from tests.training.crew import DATA
 from tests.training.runs import difference
 

@@ -10,17 +10,20 @@ import torch
 from torch import distributed
 
 import spherec
-from spherec import process_group, rng
-from spherec.data.partitions import PartitionedInteractions, save_partitions
-from spherec.embedding.sharded import Share, count_held, interleave
+from spherec import rng
+from spherec.distributed import batches as sharded
+from spherec.distributed import checkpoint as checkpoint_set
+from spherec.distributed import group as process_group
+from spherec.distributed.batches import PartitionedBatches, draw_held, hold_vectors, take_share
+from spherec.distributed.checkpoint import CheckpointSet
+from spherec.distributed.group import ShareGenerator, join_group
+from spherec.distributed.partitions import PartitionedInteractions, save_partitions
+from spherec.distributed.table import Share, count_held, interleave
 from spherec.errors import ArgumentError, CheckpointWarning, DataError, LostProcessError
 from spherec.geometry import DenseVectors
-from spherec.process_group import ShareGenerator, join_group
 from spherec.sampling import TwoStage, Uniform
-from spherec.training import Training, checkpoint_set, sharded, trainer
+from spherec.training import Training, trainer
 from spherec.training.checkpoint import Standing
-from spherec.training.checkpoint_set import CheckpointSet
-from spherec.training.sharded import PartitionedBatches, draw_held, hold_vectors, take_share
 from spherec.training.step import Run
 from tests.sampling.checks import CPU, interactions
 from tests.training.crew import DATA, SETTINGS, config_of, fit, plain

@@ -14,7 +14,7 @@ from spherec.data.events import pair_keys
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions, row_starts
 from spherec.device import threads_for
-from spherec.embedding import Share
+from spherec.distributed.table import Share
 from spherec.geometry import DenseVectors
 from spherec.memory import measure_peak
 from spherec.sampling import Popularity, Sampling, TwoStage, Uniform

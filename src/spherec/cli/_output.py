@@ -87,7 +87,7 @@ def _speaks_for_all(error: Exception) -> bool:
         return True
     if isinstance(error, FailedProcessError):
         return False
-    from spherec.process_group import is_first_to_fail
+    from spherec.distributed.group import is_first_to_fail
 
     return is_first_to_fail()
 

@@ -20,10 +20,10 @@ from spherec.data import splits
 from spherec.data.events import Step
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_folder, refuse_taken, refuse_unwritable
-from spherec.data.partitions import PartitionedInteractions, check_partitions
 from spherec.data.splits import Fold
 from spherec.data.statistics import CountSummary, Statistics, histogram, statistics
 from spherec.datasets import PaperDataset, Table1
+from spherec.distributed.partitions import PartitionedInteractions, check_partitions
 from spherec.errors import ArgumentError, escape_controls
 
 data_commands = typer.Typer(

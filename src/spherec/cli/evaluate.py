@@ -22,8 +22,8 @@ from spherec.errors import DataError
 
 if TYPE_CHECKING:
     from spherec.device import DeviceName
+    from spherec.distributed.group import ProcessGroup
     from spherec.evaluation import GivenLists
-    from spherec.process_group import ProcessGroup
     from spherec.recommender.trained_model import TrainedModel
 
 
@@ -68,9 +68,9 @@ def evaluate_command(
     - spherec evaluate model.spherec --train new/train.npz --test new/test.npz --cold-items
     """
     from spherec.device import resolve
+    from spherec.distributed.group import is_first_process, join_group
     from spherec.evaluation import METRICS, evaluate
     from spherec.evaluation.metrics import format_metric, label_at
-    from spherec.process_group import is_first_process, join_group
 
     group = join_group(resolve(device))
     has_lists = find_kind(model) == "file" and not (is_archive(model) or is_tensor_file(model))
@@ -112,9 +112,9 @@ def _report_cold(
     as_json: bool,
 ) -> None:
     """Print the scores of new items, of known ones and of all."""
+    from spherec.distributed.group import is_first_process
     from spherec.evaluation import METRICS, evaluate_cold
     from spherec.evaluation.metrics import format_metric, label_at
-    from spherec.process_group import is_first_process
 
     cold = np.flatnonzero(fold.train.users_per_item == 0)
     if not len(cold):

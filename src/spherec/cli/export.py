@@ -10,7 +10,7 @@ import typer
 from spherec.cli._output import counting_bar, note, show
 from spherec.cli._settings import Force, refuse_existing, refuse_overwriting
 from spherec.data.output_files import refuse_unwritable
-from spherec.data.shards import WHOLE, Portion
+from spherec.distributed.shards import WHOLE, Portion
 from spherec.errors import ArgumentError, quote
 
 _NEAREST = {

@@ -28,7 +28,7 @@ from spherec.cli._settings import (
 from spherec.cli._source import NamesTable, Source, takes_source
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import lock_output, refuse_unwritable
-from spherec.data.partitions import PartitionedInteractions
+from spherec.distributed.partitions import PartitionedInteractions
 from spherec.errors import ArgumentError, LostProcessError, NotEnoughMemoryError, SpherecError, TrainingError
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def train_command(
     - spherec train plays.csv --item-features records.csv --preset accurate -o music.spherec
     - torchrun --nproc-per-node 4 -m spherec train events.parts -o model.spherec
     """
-    from spherec.process_group import is_first_process, is_restarted, is_started_by_torchrun
+    from spherec.distributed.group import is_first_process, is_restarted, is_started_by_torchrun
     from spherec.recommender import CML
     from spherec.training.checkpoint import count_epochs, remove_checkpoint
     from spherec.training.presets import PRESETS
@@ -201,7 +201,7 @@ def _check_checkpoint(checkpoint: Path, resume: bool) -> None:
 
 def _explain_resuming(checkpoint: Path, words: Sequence[str]) -> None:
     """Print how an interrupted run is continued."""
-    from spherec.process_group import is_started_by_torchrun
+    from spherec.distributed.group import is_started_by_torchrun
 
     if not checkpoint.exists():
         note("there is no checkpoint, so the run cannot be continued")

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spherec.data.interactions import Interactions
-from spherec.data.partitions import PartitionedInteractions
+from spherec.distributed.partitions import PartitionedInteractions
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,9 @@ from typing import Protocol
 from torch import Tensor
 
 from spherec.embedding.features import FeatureMap, FeatureTable
-from spherec.embedding.sharded import ShardedTable, Share
 from spherec.embedding.table import EmbeddingTable
 
-__all__ = ["Embedding", "EmbeddingTable", "FeatureMap", "FeatureTable", "ShardedTable", "Share"]
+__all__ = ["Embedding", "EmbeddingTable", "FeatureMap", "FeatureTable"]
 
 
 class Embedding(Protocol):

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from spherec.data import splits
 from spherec.data.interactions import Interactions
 from spherec.data.splits import ColdFold
+from spherec.distributed.group import ProcessGroup
 from spherec.errors import ArgumentError, DataError, quote
 from spherec.evaluation.metrics import Formula, Metric, RankedLists, find_metrics
 from spherec.evaluation.scores import Scores
 from spherec.geometry import DenseVectors
-from spherec.process_group import ProcessGroup
 from spherec.ranking import ExactRanker, Ranker, Ranking
 from spherec.ranking.ranker import Indices, check_items, check_k, refuse_idle_dial
 

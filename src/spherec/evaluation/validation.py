@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from spherec.data import splits
 from spherec.data.interactions import Interactions
-from spherec.data.partitions import HeldInteractions
 from spherec.data.splits import Fold
+from spherec.distributed.group import ProcessGroup
+from spherec.distributed.partitions import HeldInteractions
 from spherec.errors import ArgumentError, DataError
 from spherec.evaluation.metrics import Formula, Metric, RankedLists, Values, compute_metric, find_metric, mean_of
 from spherec.geometry import DenseVectors, Vectors
-from spherec.process_group import ProcessGroup
 from spherec.ranking import ExactRanker, Ranking
 from spherec.ranking.ranker import LeftOut
 from spherec.training.config import Training

@@ -14,15 +14,15 @@ from spherec.artifact import Artifact, estimate_model
 from spherec.data.ids import Unknown
 from spherec.data.interactions import Orientation, as_interactions
 from spherec.data.output_files import lock_output, refuse_lack_of_room, refuse_unwritable
-from spherec.data.partitions import HeldInteractions, PartitionedInteractions
-from spherec.data.shards import WHOLE, Portion
 from spherec.device import DeviceName, resolve
+from spherec.distributed.group import is_first_process, join_group
+from spherec.distributed.partitions import HeldInteractions, PartitionedInteractions
+from spherec.distributed.shards import WHOLE, Portion
 from spherec.errors import ArgumentError, quote, suggest
 from spherec.evaluation.validation import hold_out
 from spherec.geometry import Constraint, check_finite
 from spherec.losses import Loss
 from spherec.optim import Adam
-from spherec.process_group import is_first_process, join_group
 from spherec.ranking.index_file import IndexFiles, find_index
 from spherec.recommender.new_items import (
     add_placed_items,

@@ -13,9 +13,10 @@ from spherec import rng
 from spherec.data.events import pair_keys
 from spherec.data.features import Features
 from spherec.data.interactions import Interactions
-from spherec.data.partitions import HeldInteractions
 from spherec.device import keep_freed_memory, make_table, records_graphs
-from spherec.embedding import Embedding, EmbeddingTable, FeatureMap, FeatureTable, ShardedTable, Share
+from spherec.distributed.partitions import HeldInteractions
+from spherec.distributed.table import ShardedTable, Share
+from spherec.embedding import Embedding, EmbeddingTable, FeatureMap, FeatureTable
 from spherec.errors import ArgumentError
 from spherec.geometry import (
     Constraint,

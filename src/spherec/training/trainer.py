@@ -20,19 +20,8 @@ from spherec import rng
 from spherec.data.features import Features
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import lock_output, refuse_lack_of_room, refuse_unwritable
-from spherec.data.partitions import HeldInteractions
 from spherec.device import DeviceName, records_graphs, resolve, threads_for
-from spherec.embedding import FeatureMap, Share
-from spherec.errors import ArgumentError, DataError, FailedProcessError, NotEnoughMemoryError, TrainingError, quote
-from spherec.geometry import DenseVectors, Vectors
-from spherec.process_group import ProcessGroup, is_first_process, join_group
-from spherec.sampling import SAMPLERS, TwoStage
-from spherec.training.checkpoint import CheckpointFile, Standing, estimate_checkpoint, fingerprint
-from spherec.training.checkpoint_set import CheckpointSet
-from spherec.training.config import Plan, Training
-from spherec.training.graphs import GraphedBatches
-from spherec.training.history import EpochRecord, History
-from spherec.training.sharded import (
+from spherec.distributed.batches import (
     PartitionedBatches,
     SharedBatches,
     draw_held,
@@ -40,6 +29,18 @@ from spherec.training.sharded import (
     hold_vectors,
     take_share,
 )
+from spherec.distributed.checkpoint import CheckpointSet
+from spherec.distributed.group import ProcessGroup, is_first_process, join_group
+from spherec.distributed.partitions import HeldInteractions
+from spherec.distributed.table import Share
+from spherec.embedding import FeatureMap
+from spherec.errors import ArgumentError, DataError, FailedProcessError, NotEnoughMemoryError, TrainingError, quote
+from spherec.geometry import DenseVectors, Vectors
+from spherec.sampling import SAMPLERS, TwoStage
+from spherec.training.checkpoint import CheckpointFile, Standing, estimate_checkpoint, fingerprint
+from spherec.training.config import Plan, Training
+from spherec.training.graphs import GraphedBatches
+from spherec.training.history import EpochRecord, History
 from spherec.training.step import Batches, Run
 
 Validate = Callable[[Vectors], float]

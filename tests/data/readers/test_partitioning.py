@@ -11,11 +11,11 @@ import pytest
 import scipy.sparse
 
 from spherec.data.cuts import Cut
-from spherec.data.partitions import PartitionedInteractions
 from spherec.data.readers import parquet, partitioning
 from spherec.data.readers.formats import read_interactions
 from spherec.data.readers.options import Columns, Reading
-from spherec.data.readers.partitioning import prepare_partitions
+from spherec.distributed.partitions import PartitionedInteractions
+from spherec.distributed.preparation import prepare_partitions
 from spherec.errors import DataError
 
 RATED = Reading(columns=Columns("user", "item", "value", "time"))

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 import spherec
 from spherec.data.readers import read_events
 from spherec.data.readers.options import Columns, Reading, list_files
-from spherec.data.readers.partitioning import prepare_partitions
+from spherec.distributed.preparation import prepare_partitions
 from spherec.errors import ArgumentError, DataError
 
 

@@ -16,7 +16,6 @@ from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, level_of_caller
 from spherec.data.input_files import refuse_unreadable
 from spherec.data.interactions import Interactions
-from spherec.data.partitions import PartitionedInteractions
 from spherec.data.readers.options import (
     Columns,
     FormatName,
@@ -28,6 +27,7 @@ from spherec.data.readers.options import (
     list_files,
     run_options,
 )
+from spherec.distributed.partitions import PartitionedInteractions
 from spherec.errors import ArgumentError, DataError, EmptyFileError, UncutValuesWarning, UnreadValuesWarning, quote
 from spherec.forks import require_polars
 

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from spherec import rng
 from spherec.device import run_at_once, split_work
+from spherec.distributed.group import ShareGenerator
 from spherec.kernels.cpu.compiled import compiled
 from spherec.kernels.protocol import Candidates, Directions, Flags, Floats, Ints, LawTables, OwnItems, TwoStageLaw
 from spherec.kernels.reference.negatives import count_repeats, weigh
-from spherec.process_group import ShareGenerator
 
 Guide = NDArray[np.int32]
 

@@ -7,9 +7,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from spherec.distributed.group import ShareGenerator
 from spherec.kernels.protocol import Directions, LawTables, OwnItems, TwoStageLaw
 from spherec.kernels.reference.negatives import ReferenceLaw, ReferenceMembership, ReferenceTwoStage
-from spherec.process_group import ShareGenerator
 
 _BLOCK = 1024
 _MOST_AT_ONCE = 8192  # draws that one program looks at, at once

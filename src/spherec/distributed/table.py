@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from spherec.distributed.group import ProcessGroup, ShareGenerator
 from spherec.embedding.table import EmbeddingTable
-from spherec.process_group import ProcessGroup, ShareGenerator
 
 
 @dataclass(frozen=True)

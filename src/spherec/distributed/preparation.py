@@ -21,13 +21,6 @@ from spherec.data.events import Duplicates, Events, Step, refuse_repeats, refuse
 from spherec.data.ids import GrowingIds, IdMap, factorize
 from spherec.data.interactions import check_weights, row_starts
 from spherec.data.output_files import atomic_folder
-from spherec.data.partitions import (
-    PartitionedInteractions,
-    PartitionRows,
-    check_partitions,
-    users_of_partition,
-    write_partitions,
-)
 from spherec.data.readers.formats import (
     FORMATS,
     describe_no_weights,
@@ -38,6 +31,13 @@ from spherec.data.readers.formats import (
     remark_kinds,
 )
 from spherec.data.readers.options import Paths, Reading, describe_files, list_files
+from spherec.distributed.partitions import (
+    PartitionedInteractions,
+    PartitionRows,
+    check_partitions,
+    users_of_partition,
+    write_partitions,
+)
 from spherec.errors import DataError
 
 

@@ -10,12 +10,11 @@ from torch import Tensor
 
 from spherec import rng
 from spherec.data.interactions import Interactions
-from spherec.data.partitions import HeldInteractions
-from spherec.embedding import Share
-from spherec.embedding.sharded import interleave
+from spherec.distributed.group import ProcessGroup, ShareGenerator
+from spherec.distributed.partitions import HeldInteractions
+from spherec.distributed.table import Share, interleave
 from spherec.errors import FailedProcessError, NotEnoughMemoryError
 from spherec.geometry import DenseVectors, unit
-from spherec.process_group import ProcessGroup, ShareGenerator
 from spherec.training.config import Training
 from spherec.training.step import Batches, Pairs, Run
 

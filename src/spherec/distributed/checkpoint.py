@@ -18,10 +18,9 @@ import torch
 from numpy.typing import NDArray
 
 from spherec.data.archive import read_archive, write_archive
-from spherec.embedding import Share
-from spherec.embedding.sharded import count_held
+from spherec.distributed.group import ProcessGroup
+from spherec.distributed.table import Share, count_held
 from spherec.errors import DataError
-from spherec.process_group import ProcessGroup
 from spherec.training.checkpoint import FORMAT, VERSION, CheckpointFile, Standing, remove_parts
 from spherec.training.step import Run
 

@@ -1,0 +1,1 @@
+"""Several processes: groups that train one model, data in partitions, models in shards."""
