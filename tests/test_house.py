@@ -26,7 +26,7 @@ CEILINGS = {
     "cli": 3622,
     "bench": 1049,
 }
-CORE, SOURCE, TESTS = 19_772, 33_293, 34_854
+CORE, SOURCE, TESTS = 19_772, 33_293, 34_856
 SCRIPTS = 4_732  # with the room bench, which moves to benchmarks/
 
 OPTIONS, COMMAND = 331, (20, 60)

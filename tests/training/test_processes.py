@@ -10,6 +10,7 @@ import torch
 from torch import distributed
 
 import spherec
+import spherec.training
 from spherec import rng
 from spherec.distributed import batches as sharded
 from spherec.distributed import checkpoint as checkpoint_set

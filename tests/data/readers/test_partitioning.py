@@ -11,9 +11,10 @@ import pytest
 import scipy.sparse
 
 from spherec.data.cuts import Cut
-from spherec.data.readers import parquet, partitioning
+from spherec.data.readers import parquet
 from spherec.data.readers.formats import read_interactions
 from spherec.data.readers.options import Columns, Reading
+from spherec.distributed import preparation as partitioning
 from spherec.distributed.partitions import PartitionedInteractions
 from spherec.distributed.preparation import prepare_partitions
 from spherec.errors import DataError
