@@ -20,11 +20,13 @@ SHOWN = {  # in documents; ours are bold
     "ease": "EASE",
     "gf-cf": "GF-CF",
     "chebycf": "ChebyCF",
-    "als": "ALS (implicit)",
     "bpr": "BPR (implicit)",
     "knn": "item kNN (implicit)",
     "most-popular": "most popular",
 }
+
+
+LEFT_OUT = "als"  # of documents: its grid was too narrow
 
 
 def recorded(name):
@@ -68,6 +70,8 @@ def test_documents_show_the_same_numbers(name):
             "| " + " | ".join((bold if line.is_ours else line.model, *page_cells(line, COMPARED_METRICS)[1:])) + " |"
             in page
         )
+        if line.model == LEFT_OUT:
+            continue
         digits = {"map": 2, "ndcg": 2, "recall": 2, "mmr": 1}
         shown = [*(of(line[metric], count) for metric, count in digits.items()), p_of(line.p_values.get("ndcg"))]
         assert "| " + " | ".join((SHOWN.get(line.model, bold), *shown)) + " |" in beyond
@@ -76,7 +80,7 @@ def test_documents_show_the_same_numbers(name):
 def test_the_readme_shows_the_same_numbers():
     tables = [{line.model: line for line in table(name)} for name in NAMES[:3]]
     readme = (ROOT / "README.md").read_text()
-    for model in tables[0]:
+    for model in tables[0].keys() - {LEFT_OUT}:
         shown = [f"{rows[model]['ndcg'].mean:.2f} | {rows[model]['mmr'].mean:.1f}" for rows in tables]
         assert "| " + " | ".join((SHOWN.get(model, f"**{model}**"), *shown)) + " |" in readme
 
