@@ -2,16 +2,15 @@
 
     python benchmarks/before_after.py --other PATH/src [--device auto|cpu|cuda] [--quick] [--output FILE]
 
-Measures the figures of `spherec bench` (training steps, exact lists, reading a CSV, imports, loading the data set) in
-this tree and in the other one, and prints for each the speed of this tree divided by that of the other. Each tree has
-a process of its own that stays alive. They take turns chunk by chunk, so other load on the machine meets both alike.
-The ratio is the median over the chunks; the spread is the range of its middle half. Exits with 1 if a median is below
---least (0.95).
-
-The other tree may be as old as cd2ac73: the few names that have changed since are looked up under both.
+Measures what users wait for: fits, exact lists, reading of tables, the first list after loading a model, requests per
+second with 64 clients. Prints for each the speed of this tree divided by that of the other. Each tree has a process of
+its own that stays alive, and files of its own. They take turns chunk by chunk, so other load on the machine meets both
+alike. The ratio is the median over the chunks; the spread is the range of its middle half. Exits with 1 if a median is
+below --least (0.95). Both trees are used by their public API alone.
 """
 
 import argparse
+import asyncio
 import json
 import os
 import statistics
@@ -20,17 +19,21 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
 HERE = Path(__file__).resolve()
 THIS = HERE.parents[1] / "src"
-IMPORTS = {"import spherec": "import spherec", "import spherec.training": "import spherec.training"}
-LOADING = "import spherec; spherec.datasets.book_crossing()"
+CLIENTS = 64
+STARTS = {  # each in a process of its own
+    "import spherec": "import spherec",
+    "first list after load": "import spherec; spherec.load('model.spherec').recommend('247752')",
+    "first list after load, mapped": "import spherec; spherec.load('model.spherec', mmap=True).recommend('247752')",
+}
+SERVE = [sys.executable, "-m", "spherec", "serve", "model.spherec", "--port", "0", "--no-log-requests"]
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ def main() -> None:
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
-        serve(arguments.device, quick=arguments.quick)
+        answer_requests(arguments.device, quick=arguments.quick)
         return
     if arguments.other is None or not (arguments.other / "spherec").is_dir():
         parser.error("--other must be the src folder of another tree, which holds spherec/")
@@ -89,18 +92,25 @@ def describe(figure: Figure) -> str:
 
 def compare(other: Path, chunks: int, seconds: float, arguments: argparse.Namespace) -> Iterator[Figure]:
     """Measure figure after figure, in turns between the trees."""
-    with tempfile.TemporaryDirectory() as folder:
-        options = ["--device", arguments.device, *(["--quick"] if arguments.quick else [])]
-        with worker(THIS, folder, options) as this_ask, worker(other, folder, options) as other_ask:
-            for name in this_ask({"names": True})["names"]:
-                if arguments.only not in name:
-                    continue
-                calls = calibrate(name, seconds, this_ask, other_ask)
-                yield summarise(name, take_turns(chunks, *(timer(ask, name, calls) for ask in (this_ask, other_ask))))
-    for name, statement in {**IMPORTS, "load the data set": LOADING}.items():
+    options = ["--device", arguments.device, *(["--quick"] if arguments.quick else [])]
+    with ExitStack() as open_:
+        trees = [(source, open_.enter_context(tempfile.TemporaryDirectory())) for source in (THIS, other)]
+        asks = [open_.enter_context(worker(source, folder, options)) for source, folder in trees]
+        for ask in asks:
+            names = ask({"name": "save a model", "calls": 1})["names"]
+        for name in names:
+            if arguments.only in name:
+                calls = calibrate(name, seconds, *asks)
+                this, before = (timer(ask, name, calls) for ask in asks)
+                yield summarise(name, take_turns(chunks, this, before))
+        for name, statement in STARTS.items():
+            if arguments.only in name:
+                this, before = (starter(statement, *tree) for tree in trees)
+                yield summarise(name, take_turns(max(chunks // 2, 1), this, before))
+        name = f"requests, {CLIENTS} clients"
         if arguments.only in name:
-            starts = (starter(statement, THIS), starter(statement, other))
-            yield summarise(name, take_turns(max(chunks // 2, 1), *starts))
+            this, before = (open_.enter_context(server(*tree, seconds)) for tree in trees)
+            yield summarise(name, take_turns(chunks, this, before))
 
 
 Ask = Callable[[dict[str, Any]], dict[str, Any]]
@@ -112,16 +122,32 @@ def timer(ask: Ask, name: str, calls: int) -> Timer:
     return lambda: float(ask({"name": name, "calls": calls})["per_second"])
 
 
-def starter(statement: str, source: Path) -> Timer:
+def starter(statement: str, source: Path, folder: str) -> Timer:
     """Return a timer of a statement in a fresh process, whose unit is one start."""
 
     def start() -> float:
         began = time.perf_counter()
-        subprocess.run([sys.executable, "-c", statement], env=environment_for(source), check=True)
+        subprocess.run([sys.executable, "-c", statement], cwd=folder, env=environment_for(source), check=True)
         return 1 / (time.perf_counter() - began)
 
     start()  # reads the files and compiles the modules
     return start
+
+
+@contextmanager
+def server(source: Path, folder: str, seconds: float) -> Iterator[Timer]:
+    """Serve the model of a tree; yield a timer of requests."""
+    from serve_load import ask, service
+
+    paths = json.loads(Path(folder, "paths.json").read_text())
+    with service(*SERVE, source=source, folder=folder) as (address, _):
+
+        def load() -> float:
+            tally = asyncio.run(ask(address, paths, CLIENTS, seconds=4 * seconds, most=10**9))
+            return len(tally.seconds) / tally.wall
+
+        load()
+        yield load
 
 
 def calibrate(name: str, seconds: float, *asks: Ask) -> int:
@@ -192,120 +218,97 @@ def write(pipe: IO[str] | None, message: dict[str, Any]) -> None:
 # The process of one tree
 
 
-def serve(device_name: str, *, quick: bool) -> None:
+def answer_requests(device: str, *, quick: bool) -> None:
     """Answer requests from standard input with the spherec that this process imports."""
     answers, sys.stdout = sys.stdout, sys.stderr
-    makers = contenders(device_name, quick=quick)
-    name, contender, wait = "", None, None
+    makers = contenders(device, quick=quick)
+    name, contender = "", None
     for line in sys.stdin:
         request = json.loads(line)
-        if "names" in request:
-            write(answers, {"names": list(makers)})
-            continue
         if request["name"] != name:
             contender = None  # frees its memory first
-            name, (contender, wait) = request["name"], makers[request["name"]]()
+            name, contender = request["name"], makers[request["name"]]()
         assert contender is not None
-        assert wait is not None
-        wait()
         began = time.perf_counter()
         units = contender(request["calls"])
-        wait()
         took = time.perf_counter() - began
-        write(answers, {"seconds": took, "per_second": units / took})
+        names = [name for name in makers if name != "save a model"]
+        write(answers, {"seconds": took, "per_second": units / took, "names": names})
 
 
 Contender = Callable[[int], int]
 """Function that makes the given number of calls and returns the units done."""
-Maker = Callable[[], tuple[Contender, Callable[[], None]]]
 
 
-def contenders(device_name: str, *, quick: bool) -> dict[str, Maker]:
+def contenders(device: Any, *, quick: bool) -> dict[str, Callable[[], Contender]]:
     """Return what can be measured, by name; each is set up when it is first asked for."""
+    import spherec
+
+    whole = spherec.datasets.book_crossing()
+    dense = whole.cut(spherec.Cut(min_per_item=5))
+    users = list(whole.user_ids)[: 256 if quick else None]
+
+    def repeat(call: Callable[[], object], units: int) -> Contender:
+        def make_calls(calls: int) -> int:
+            for _ in range(calls):
+                call()
+            return calls * units
+
+        return make_calls
+
+    def save_a_model() -> Contender:
+        model = spherec.CML(epochs=1, device=device).fit(whole, validation=0, progress=False)
+        model.save("model.spherec")
+        Path("paths.json").write_text(json.dumps([f"/recommend/{user}?k=10" for user in users]))
+        return lambda calls: calls
+
+    def fits(settings: dict[str, Any]) -> Contender:
+        data, epochs = (whole.cut(spherec.Cut(min_per_item=30)) if "preset" in settings else dense), 2
+        model = spherec.CML(epochs=epochs, device=device, **settings)
+        return repeat(lambda: model.fit(data, validation=0, progress=False), epochs * data.n_pairs)
+
+    def lists() -> Contender:
+        model = spherec.CML.load("model.spherec", device=device)
+        return repeat(lambda: model.recommend(users, k=50), len(users))
+
+    def reading(name: str) -> Contender:
+        write_tables(rows := 20_000 if quick else 500_000)
+        options: Any = {} if name == "prepared" else {"duplicates": "sum"}
+        return repeat(lambda: spherec.read(f"events.{name}", **options), rows)
+
+    settings: dict[str, dict[str, Any]] = {
+        "uniform, batch 4096": {"sampler": spherec.Uniform(5), "batch_size": 4096},
+        "popularity": {"sampler": spherec.Popularity(5)},
+        "two-stage": {},
+        "two-stage, batch 4096": {"batch_size": 4096},
+        "hard": {"sampler": spherec.Hard()},
+        "semi-hard": {"sampler": spherec.SemiHard()},
+        "fast": {"preset": "fast"},
+        "accurate": {"preset": "accurate"},
+    }
+    return {
+        "save a model": save_a_model,
+        **{f"fits: {name}": partial(fits, each) for name, each in settings.items()},
+        "exact lists": lists,
+        **{f"reading: {name}": partial(reading, name) for name in ("csv", "csv.gz", "jsonl", "parquet", "prepared")},
+    }
+
+
+def write_tables(rows: int) -> None:
+    """Write the same generated events as tables of several kinds, and one prepared."""
     import numpy as np
-    import torch
+    import polars as pl
 
     import spherec
-    from spherec import rng
-    from spherec.bench import steps as bench_steps
-    from spherec.device import resolve
-    from spherec.ranking import ExactRanker
-    from spherec.training import Training
-    from spherec.training.presets import PRESETS
 
-    device = resolve(device_name)  # type: ignore[arg-type]
-    data = spherec.datasets.book_crossing()
-    samplers: Any = getattr(bench_steps, "MEASURED_SAMPLERS", None) or vars(bench_steps)["SAMPLERS"]
-    trainer_steps: Any = getattr(bench_steps, "TrainerSteps", None) or vars(bench_steps)["Steps"]
-
-    def wait() -> None:
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-
-    def initial(dim: int = 128) -> Any:
-        generator = rng.torch_stream(0, "initial vectors")
-        try:
-            from spherec.geometry import DenseVectors
-        except ImportError:
-            from spherec.model import MetricModel  # type: ignore[import-not-found, unused-ignore]
-
-            return MetricModel.initial(data.n_users, data.n_items, dim, generator).to(device)
-        return DenseVectors.random(data.n_users, data.n_items, dim, generator).to(device)
-
-    def make_steps(sampler: str, negatives: int, batch: int) -> tuple[Contender, Callable[[], None]]:
-        return run_steps(Training(dim=128, sampler=samplers[sampler](negatives), batch_size=batch))
-
-    def run_steps(config: Training) -> tuple[Contender, Callable[[], None]]:
-        steps = trainer_steps(data, config, initial(config.dim))
-        steps.set_up()
-        return lambda calls: int(steps(calls).units), wait
-
-    def make_lists() -> tuple[Contender, Callable[[], None]]:
-        vectors = initial()
-        ranker = ExactRanker(getattr(vectors, "vectors", vectors))
-        users = np.arange(256 if quick else data.n_users)
-
-        def rank(calls: int) -> int:
-            for _ in range(calls):
-                ranker.top(users, 50, without=data)
-            return calls * len(users)
-
-        return rank, wait
-
-    def make_reading() -> tuple[Contender, Callable[[], None]]:
-        rows, path = (100_000 if quick else 1_000_000), Path(f"events-{os.getpid()}.csv")
-        random = rng.stream(0, "events")
-        users, items = (
-            (20_000 * random.random(rows) ** 1.5).astype(int),
-            (50_000 * random.random(rows) ** 2).astype(int),
-        )
-        lines = [f"reader-{user},{item:010d}" for user, item in zip(users.tolist(), items.tolist(), strict=True)]
-        path.write_text("\n".join(["user,item", *lines, ""]))
-
-        def read(calls: int) -> int:
-            for _ in range(calls):
-                spherec.read(path, user="user", item="item", duplicates="sum")
-            return calls * rows
-
-        return read, lambda: None
-
-    settings = [
-        (sampler, negatives, batch)
-        for sampler in samplers
-        for negatives in ((5,) if quick else (1, 5))
-        for batch in ((256,) if quick else (256, 4096))
-    ]
-    makers: dict[str, Maker] = {
-        f"steps: {sampler}, N = {negatives}, batch {batch}": partial(make_steps, sampler, negatives, batch)
-        for sampler, negatives, batch in settings
-    }
-    accurate = PRESETS["accurate"].training
-    accurate = replace(accurate, dim=128, subspace_dim=None) if quick else accurate
-    makers["steps: accurate"] = partial(run_steps, accurate)
-    makers["exact lists"] = make_lists
-    if find_spec("polars") is not None:
-        makers["reading a CSV"] = make_reading
-    return makers
+    random = np.random.default_rng(0)
+    users, items = (20_000 * random.random(rows) ** 1.5).astype(int), (50_000 * random.random(rows) ** 2).astype(int)
+    frame = pl.DataFrame({"user": [f"reader-{user}" for user in users], "item": [f"{item:010d}" for item in items]})
+    frame.write_csv("events.csv")
+    subprocess.run(["gzip", "-kf", "events.csv"], check=True)
+    frame.write_ndjson("events.jsonl")
+    frame.write_parquet("events.parquet")
+    spherec.read("events.csv", duplicates="sum").save("events.prepared")
 
 
 if __name__ == "__main__":

@@ -138,13 +138,15 @@ async def ask(address: str, paths: Sequence[str], clients: int, *, seconds: floa
 
 
 @contextmanager
-def service(*command: str, threads: int | None = None) -> Iterator[tuple[str, int]]:
-    """Run a service; yield its address and process id."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+def service(
+    *command: str, threads: int | None = None, source: Path = ROOT / "src", folder: str | None = None
+) -> Iterator[tuple[str, int]]:
+    """Run a service of a source tree in a folder; yield its address and process id."""
+    environment = {**os.environ, "PYTHONPATH": str(source.resolve())}
     environment.pop("OMP_NUM_THREADS", None)
     if threads is not None:
         environment["OMP_NUM_THREADS"] = str(threads)
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
         for line in process.stderr:

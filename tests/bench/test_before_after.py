@@ -46,5 +46,5 @@ def test_a_tree_is_as_fast_as_itself():
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
-    assert "steps: uniform, N = 5, batch 256" in done.stdout
+    assert "fits: uniform, batch 4096" in done.stdout
     assert "least ratio: " in done.stdout
