@@ -8,7 +8,7 @@ FOLDER holds BX-Book-Ratings.csv and BX-Books.csv, plain or gzipped.
 import sys
 from pathlib import Path
 
-from spherec.data.readers import read, read_book_crossing_names
+from spherec.data.read import read, read_book_crossing_names
 from spherec.datasets import BOOK_CROSSING
 
 TARGET = Path(__file__).parents[1] / "src/spherec/datasets/book_crossing.npz"

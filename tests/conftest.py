@@ -22,7 +22,7 @@ settings.load_profile("default")
 # A machine with a GPU may have torch, numba, Triton, SciPy and hypothesis, but none of these: their tests are skipped.
 MAY_BE_MISSING = {"implicit", "matplotlib", "optuna", "pandas", "polars", "pydantic", "ranx", "usearch"}
 MAY_BE_MISSING |= {"fastapi", "httptools", "httpx", "starlette", "uvicorn"}
-collect_ignore = ["data/readers"] if find_spec("polars") is None else []  # its conftest imports polars
+collect_ignore = ["data/read"] if find_spec("polars") is None else []  # its conftest imports polars
 
 
 class SkippedIfPackagesAreMissing(pytest.Module):

@@ -36,7 +36,7 @@ NEIGHBOURS = {
     "cli": {"export", "serve", "bench"},
 }
 POLARS_ONLY_IN = (
-    "data/readers",
+    "data/read",
     "lab/user_values.py",
     "export/atlas.py",
     "export/parquet.py",
@@ -135,7 +135,7 @@ def test_randomness_comes_from_named_streams():
     assert not [name_of(path) for path in TREES if path.name != "rng.py" and other.search(path.read_text())]
 
 
-def test_polars_stays_in_the_readers_and_extras_in_their_files():
+def test_polars_stays_where_files_are_read_and_extras_in_their_files():
     for path, modules in IMPORTS.items():
         roots = {module.split(".")[0] for module in modules}
         if not any(place in path.as_posix() for place in POLARS_ONLY_IN):
@@ -149,7 +149,7 @@ LATE = {
     # A command imports what it needs in its first lines: torch takes a second, and most commands do without.
     "cli": {"spherec", "torch"},
     # polars is absent where models are only trained.
-    "": {"polars", "pandas", "spherec.data.readers"},
+    "": {"polars", "pandas", "spherec.data.read"},
     "rng.py": {"torch"},
     # Triton comes with the CUDA builds of torch only.
     "kernels/__init__.py": {"spherec.kernels.cuda"},

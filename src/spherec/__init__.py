@@ -23,7 +23,7 @@ if _typing.TYPE_CHECKING:
     from spherec.data.cuts import Cut
     from spherec.data.features import Features
     from spherec.data.interactions import Interactions
-    from spherec.data.readers import read, read_features, read_names
+    from spherec.data.read import read, read_features, read_names
     from spherec.data.statistics import statistics
     from spherec.evaluation import evaluate
     from spherec.losses import Hinge, Softmin
@@ -60,7 +60,7 @@ _PLACES = {
     "spherec.data.cuts": ("Cut",),
     "spherec.data.features": ("Features",),
     "spherec.data.interactions": ("Interactions",),
-    "spherec.data.readers": ("read", "read_features", "read_names"),
+    "spherec.data.read": ("read", "read_features", "read_names"),
     "spherec.data.statistics": ("statistics",),
     "spherec.evaluation": ("evaluate",),
     "spherec.losses": ("Hinge", "Softmin"),

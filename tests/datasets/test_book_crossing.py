@@ -39,7 +39,7 @@ def test_every_item_is_in_use(data):
 
 @pytest.mark.data
 def test_can_be_built_again_from_the_raw_dump(data, shared):
-    from spherec.data.readers import read, read_book_crossing_names
+    from spherec.data.read import read, read_book_crossing_names
 
     folder = shared / "data/book-crossing"
     raw = read(folder / "BX-Book-Ratings.csv.gz", format="book-crossing", cut=datasets.BOOK_CROSSING.cut)

@@ -25,7 +25,7 @@ import spherec
 from spherec.cli import main
 from spherec.cli._settings import read_settings
 from spherec.data.archive import read_archive, write_archive
-from spherec.data.readers.formats import FORMATS
+from spherec.data.read.formats import FORMATS
 from spherec.data.tensor_file import read_tensors, write_tensors
 from spherec.recommender import CML
 from spherec.training import Training

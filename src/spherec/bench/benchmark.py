@@ -24,7 +24,7 @@ from spherec.bench.report import LoadingResult, RankingResult, ReadingResult, Re
 from spherec.bench.steps import MEASURED_SAMPLERS, measure_steps
 from spherec.bench.timing import WorkDone, Workload, time_in_turns
 from spherec.data.interactions import Interactions
-from spherec.data.readers import read
+from spherec.data.read import read
 from spherec.errors import ArgumentError, DataError, MissingPackageError
 from spherec.geometry import DenseVectors
 from spherec.lab.environment import environment_of

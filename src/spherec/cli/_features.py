@@ -48,8 +48,8 @@ FeatureKinds = Annotated[
 
 def read_item_features(files: Sequence[Path], column: str | None, kinds: Sequence[str], item_ids: IdMap) -> Features:
     """Return the features in these files side by side, with ids written as these; notes say what gave no numbers."""
-    from spherec.data.readers import read_features
-    from spherec.data.readers.item_features import list_columns
+    from spherec.data.read import read_features
+    from spherec.data.read.item_features import list_columns
 
     chosen: dict[str, Kind] = {}
     for text in kinds:
@@ -80,7 +80,7 @@ def read_new_features(files: Sequence[Path], column: str | None, known: Features
 
     A file that `Features.save` wrote stands for all sources that were joined in it.
     """
-    from spherec.data.readers import read_features
+    from spherec.data.read import read_features
 
     saved = {path: Features.load(path) for path in files if is_archive(path)}
     counts = [len(saved[path].transformation.sources) if path in saved else 1 for path in files]
@@ -101,7 +101,7 @@ def read_new_features(files: Sequence[Path], column: str | None, known: Features
 
 def _find_id_columns(files: Sequence[Path], column: str | None) -> list[str | None]:
     """Return the column of ids for each file: this one where a table has it, else None, to be recognised."""
-    from spherec.data.readers.item_features import list_columns
+    from spherec.data.read.item_features import list_columns
 
     if column is None:
         return [None] * len(files)

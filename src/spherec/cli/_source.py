@@ -19,10 +19,10 @@ from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events
 from spherec.data.input_files import find_kind
 from spherec.data.interactions import Interactions
-from spherec.data.readers import read_events, read_interactions, read_names
-from spherec.data.readers.formats import describe_uncut, suggest_least
-from spherec.data.readers.names import read_names_inside
-from spherec.data.readers.options import Columns, FormatName, Missing, Reading, is_one_file, list_files
+from spherec.data.read import read_events, read_interactions, read_names
+from spherec.data.read.formats import describe_uncut, suggest_least
+from spherec.data.read.names import read_names_inside
+from spherec.data.read.options import Columns, FormatName, Missing, Reading, is_one_file, list_files
 from spherec.distributed.partitions import PartitionedInteractions, save_partitions
 from spherec.distributed.preparation import prepare_partitions
 from spherec.errors import ArgumentError, DataError, quote

@@ -39,7 +39,7 @@ def add_items_command(
     - spherec train plays.csv --item-features songs.csv -o music.spherec
     - spherec add-items music.spherec new-songs.csv -o music.spherec --force
     """
-    from spherec.data.readers import read_names
+    from spherec.data.read import read_names
     from spherec.recommender import CML
 
     refuse_overwriting({"--output": output}, (*files, names))

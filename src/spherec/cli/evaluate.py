@@ -16,8 +16,8 @@ from spherec.data import splits
 from spherec.data.archive import is_archive, is_tensor_file
 from spherec.data.input_files import find_kind, refuse_unreadable
 from spherec.data.interactions import Interactions
-from spherec.data.readers import read_events
-from spherec.data.readers.options import Columns, Reading
+from spherec.data.read import read_events
+from spherec.data.read.options import Columns, Reading
 from spherec.errors import DataError
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from spherec.cli._settings import Dial, Force, refuse_existing, refuse_overwriti
 from spherec.data.ids import IdMap, Unknown
 from spherec.data.input_files import read_text_file
 from spherec.data.output_files import refuse_unwritable
-from spherec.data.readers.options import list_files
+from spherec.data.read.options import list_files
 from spherec.errors import ArgumentError, UnknownIdError
 
 if TYPE_CHECKING:

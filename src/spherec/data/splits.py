@@ -16,8 +16,8 @@ from spherec.data.cuts import Cut
 from spherec.data.events import pair_keys, to_seconds
 from spherec.data.ids import IdMap, describe_id, invert, refuse_twins
 from spherec.data.interactions import Interactions, merge_item_names, row_starts
-from spherec.data.readers.formats import read
-from spherec.data.readers.options import Paths
+from spherec.data.read.formats import read
+from spherec.data.read.options import Paths
 from spherec.errors import ArgumentError, DataError, quote
 
 

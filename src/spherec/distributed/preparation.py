@@ -21,7 +21,7 @@ from spherec.data.events import Duplicates, Events, Step, refuse_repeats, refuse
 from spherec.data.ids import GrowingIds, IdMap, factorize
 from spherec.data.interactions import check_weights, row_starts
 from spherec.data.output_files import atomic_folder
-from spherec.data.readers.formats import (
+from spherec.data.read.formats import (
     FORMATS,
     describe_no_weights,
     describe_reading,
@@ -30,7 +30,7 @@ from spherec.data.readers.formats import (
     refuse_without_polars,
     remark_kinds,
 )
-from spherec.data.readers.options import Paths, Reading, describe_files, list_files
+from spherec.data.read.options import Paths, Reading, describe_files, list_files
 from spherec.distributed.partitions import (
     PartitionedInteractions,
     PartitionRows,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spherec._version import __version__
 from spherec.artifact import Artifact
 from spherec.data.output_files import lock_output
-from spherec.data.readers.item_features import to_item_frame
+from spherec.data.read.item_features import to_item_frame
 from spherec.errors import ArgumentError, LockedOutputError, SpherecError
 from spherec.geometry import check_mainstream
 from spherec.ranking import Ranking

@@ -1,0 +1,74 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spherec.data.read import read
+from spherec.errors import DataError
+
+WORD = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=4)
+GAP = st.sampled_from([" ", "  ", "\t", " \t "])
+SIZES = st.integers(1, 60) | st.just(1 << 20)
+
+
+@given(
+    lists=st.lists(st.lists(WORD, max_size=4), min_size=1, max_size=6),
+    gap=GAP,
+    end=st.sampled_from(["\n", "\r\n", " \n"]),
+    size=SIZES,
+    counted=st.booleans(),
+    suffix=st.sampled_from(["", ".gz"]),
+)
+def test_every_word_after_the_first_is_an_item_of_the_lines_user(
+    write, rows, blocks_of, lists, gap, end, size, counted, suffix
+):
+    lists = [*lists, ["last"]]  # so that there is a row at all
+    heads = [str(len(items)) if counted else f"u{n}" for n, items in enumerate(lists)]
+    users = [str(n) for n in range(len(lists))] if counted else heads
+    path = write(
+        f"a.txt{suffix}", "".join(gap.join([head, *items]) + end for head, items in zip(heads, lists, strict=True))
+    )
+    with blocks_of(size):
+        found = rows(path, format="citeulike" if counted else "adjacency")
+    assert found == [(user, item) for user, items in zip(users, lists, strict=True) for item in items]
+
+
+def test_users_without_items_do_not_come_out_but_keep_their_number(write, rows):
+    assert rows(write("users.dat", "2 10 11\n0\n1 10\n"), format="citeulike") == [("0", "10"), ("0", "11"), ("2", "10")]
+    assert rows(write("train.txt", "5 10\n6\n7 11\n"), format="adjacency") == [("5", "10"), ("7", "11")]
+
+
+@pytest.mark.parametrize("odd", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\r"])
+def test_only_a_line_feed_ends_a_line(write, rows, odd):
+    path = write("users.dat", f"2 10{odd} 11\n1 12\n")
+    assert {user for user, _ in rows(path, format="citeulike")} == {"0", "1"}
+
+
+@pytest.mark.parametrize("bad", ["3 7", "0 7", "x 7", "-1", "1.0 7", "99999999999999999999 7"])
+@pytest.mark.parametrize("size", [1, 12, 1 << 20])
+def test_a_wrong_count_is_named_with_line_and_both_numbers(write, rows, blocks_of, bad, size):
+    path = write("users.dat", f"2 10 11\n\n0\n{bad}\n1 12\n")
+    head, *items = bad.split()
+    with blocks_of(size), pytest.raises(DataError) as failure:
+        rows(path, format="citeulike")
+    message = str(failure.value)
+    assert message.startswith(f"{path}, line 4: ")
+    assert f"{head!r}" in message
+    assert f"{len(items)} item" in message
+    assert "; mend the line" in message
+
+
+def test_repeated_items_of_a_user_are_merged_when_asked(write):
+    path = write("train.txt", "0 1 1 2\n1 2\n0 1\n")
+    with pytest.raises(DataError, match="2 of 5 events repeat"):
+        read(path, format="adjacency", duplicates="error")
+    assert len(read(path, format="adjacency", duplicates="sum")) == 3
+
+
+def test_a_header_is_left_out_and_counted_on_request(write):
+    data = read(write("train.txt", "user item\n1 2 3\n2 3\n"), format="adjacency", missing="drop")
+    assert data.n_pairs == 3
+    assert data.steps[0].name.endswith("without 1 rows that repeat the names of the columns")
+
+
+def test_limit_counts_pairs(write, rows):
+    assert rows(write("a", "0 1 2 3\n1 4\n"), format="adjacency", limit=2) == [("0", "1"), ("0", "2")]

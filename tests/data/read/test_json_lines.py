@@ -1,0 +1,160 @@
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spherec.data.read import read_events
+from spherec.data.read.options import Reading
+from spherec.errors import DataError
+
+WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
+NUMBERS = st.integers(-(2**63), 2**63 - 1)
+OTHERS = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text('ab{"', max_size=3),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from("xy"), inner, max_size=2),
+    max_leaves=4,
+)
+SIZES = st.integers(1, 60) | st.just(1 << 20)
+
+
+def lines(*objects: object) -> str:
+    return "".join(json.dumps(one) + "\n" for one in objects)
+
+
+@pytest.mark.parametrize(("users", "items"), [(NUMBERS, WORDS), (WORDS, NUMBERS)], ids=["int-str", "str-int"])
+@settings(max_examples=40)
+@given(data=st.data(), size=SIZES, suffix=st.sampled_from(["jsonl", "ndjson", "json", "JSONL.gz", "json.gz"]))
+def test_ids_come_back_with_their_type_whatever_else_is_in_the_objects(
+    write, rows, blocks_of, users, items, data, size, suffix
+):
+    pairs = data.draw(st.lists(st.tuples(users, items), min_size=1, max_size=6))
+    ascii_only = data.draw(st.booleans())
+    text = ""
+    for user, item in pairs:
+        record = {"user": user, "item": item} | data.draw(st.dictionaries(st.sampled_from("pq"), OTHERS))
+        keys = data.draw(st.permutations(list(record)))
+        text += json.dumps({key: record[key] for key in keys}, ensure_ascii=ascii_only)
+        text += data.draw(st.sampled_from(["\n", "\r\n", "\n\n", "\n  \n"]))
+    with blocks_of(size):
+        assert rows(write(f"a.{suffix}", text)) == pairs
+
+
+@pytest.mark.parametrize("number", [2**63, 2**64 - 1, 10**30])
+def test_a_number_beyond_64_bits_is_refused_with_the_line(write, rows, number):
+    path = write("a.jsonl", lines({"user": 1, "item": "x"}, {"user": number, "item": "y"}))
+    with pytest.raises(DataError, match=rf"a\.jsonl, line 2: 'user' is '{number}', .*64 bits; write it in quotes"):
+        rows(path)
+
+
+@pytest.mark.parametrize("users", [(7, "x"), (7, 1.5), (7, True)], ids=json.dumps)
+@pytest.mark.parametrize("size", [1, 40, 1 << 20])
+def test_ids_of_two_types_are_refused_with_the_line_of_the_second(write, rows, blocks_of, users, size):
+    path = write("a.jsonl", lines(*({"user": user, "item": 1} for user in users)))
+    with blocks_of(size), pytest.raises(DataError, match=r"a\.jsonl, line 2: 'user' is .*; make them alike"):
+        rows(path)
+
+
+def test_numbers_after_strings_are_read_as_strings(write, rows):
+    path = write("a.jsonl", lines({"user": "7", "item": 1}, {"user": 7, "item": 2}))
+    assert rows(path) == [("7", 1), ("7", 2)]
+
+
+@pytest.mark.parametrize(
+    "line", ['{"item": 3}', '{"user": null, "item": 3}', '{"user": 3}', '{"user": 3, "item": null}']
+)
+@pytest.mark.parametrize("size", [1, 40, 1 << 20])
+def test_missing_keys_are_refused_with_the_line_or_dropped_and_counted(write, rows, blocks_of, line, size):
+    path = write("a.jsonl", lines({"user": 1, "item": 2}) + "\n" + line + "\n" + lines({"user": 5, "item": 6}))
+    with blocks_of(size):
+        with pytest.raises(DataError, match=r"a\.jsonl, line 3: column '(user|item)' is None"):
+            rows(path)
+        events = read_events(path, Reading(missing="drop"))
+    assert events.user_ids.tolist() == [1, 5]
+    assert events.steps[0].name == "read, without 1 rows that have no user or item"
+
+
+def test_values_and_times_are_read_from_numbers_and_from_strings(write, rows):
+    path = write(
+        "a.jsonl",
+        lines({"u": 1, "i": 2, "r": 4, "t": 10}, {"u": 1, "i": 3, "r": "4.5", "t": 20.5}),
+    )
+    assert rows(path, user="u", item="i", value="r", time="t") == [(1, 2, 4.0, 10.0), (1, 3, 4.5, 20.5)]
+
+
+def test_dates_become_seconds(write, rows):
+    path = write("a.jsonl", lines({"user": 1, "item": 2, "t": "01 2, 1970"}))
+    assert rows(path, time="t", time_format="%m %d, %Y") == [(1, 2, 86400.0)]
+
+
+@given(size=SIZES, limit=st.integers(1, 5))
+def test_limit_stops_after_so_many_rows(write, rows, blocks_of, size, limit):
+    path = write("a.jsonl", lines(*({"user": n, "item": n} for n in range(5))))
+    with blocks_of(size):
+        assert rows(path, limit=limit) == [(n, n) for n in range(limit)]
+
+
+@pytest.mark.parametrize(
+    "bad", ["{", '{"user": 1, "item"', "hello", "[1, 2]", "5", '"x"', "{'user': 1, 'item': 2}", '{"user": 1} x', "null"]
+)
+@pytest.mark.parametrize("size", [1, 40, 1 << 20])
+def test_a_line_that_is_no_object_is_named(write, rows, blocks_of, bad, size):
+    path = write("a.jsonl", lines({"user": 1, "item": 2}) * 3 + "\n" + bad + "\n" + lines({"user": 1, "item": 2}))
+    with blocks_of(size), pytest.raises(DataError, match=r"a\.jsonl, line 5: .* is not a JSON object; ") as failure:
+        rows(path)
+    assert "\n" not in str(failure.value)
+
+
+def test_nesting_too_deep_to_be_read_is_refused_with_the_line(write, rows):
+    path = write("a.jsonl", '{"user": 1, "item": 2, "x": ' + "[" * 20_000 + "]" * 20_000 + "}\n")
+    with pytest.raises(DataError, match=r"a\.jsonl, line 1: ") as failure:
+        rows(path)
+    assert len(str(failure.value)) < 400
+
+
+@pytest.mark.parametrize("other", [[], {"a": 1}, "x", None, [[1], "y"]], ids=json.dumps)
+def test_fields_that_nobody_asked_for_may_be_of_any_type_on_any_line(write, rows, other):
+    path = write("a.jsonl", lines({"user": 1, "item": 2, "p": {"b": [0]}}, {"user": 3, "item": 4, "p": other}))
+    assert rows(path) == [(1, 2), (3, 4)]
+
+
+@pytest.mark.parametrize("nested", [{"id": 1}, ["a", "b"], True], ids=json.dumps)
+@pytest.mark.parametrize("line", [1, 2])
+def test_what_is_no_id_is_refused_though_a_string_could_be_made_of_it(write, rows, nested, line):
+    users = ["u", "u"]
+    users[line - 1] = nested
+    path = write("a.jsonl", lines(*({"user": user, "item": "i"} for user in users)))
+    with pytest.raises(DataError, match=rf"a\.jsonl, line {line}: 'user' is .*, which is no id; "):
+        rows(path)
+
+
+@pytest.mark.parametrize("user", ["[live]", "{x}", "true"])
+def test_strings_that_look_like_json_are_ids(write, rows, user):
+    assert rows(write("a.jsonl", lines({"user": user, "item": "i"}))) == [(user, "i")]
+
+
+@pytest.mark.parametrize(
+    "half", ["\\ud800", "\\uDBFF", "x\\udc00y", "\\ud800\\ud800", "\\ud83d\\u0041", "\\udc00\\ud83d"]
+)
+@pytest.mark.parametrize("role", ["user", "item"])
+def test_half_a_character_is_refused_with_line_and_value(write, rows, half, role):
+    row = {"user": '"u"', "item": '"i"', role: f'"{half}"'}
+    path = write("a.jsonl", f'{{"user": "v", "item": "j"}}\n{{"user": {row["user"]}, "item": {row["item"]}}}\n')
+    with pytest.raises(
+        DataError, match=rf"a\.jsonl, line 2: '{role}' is \".*\\u.*, which has half a character"
+    ) as failure:
+        rows(path)
+    str(failure.value).encode()  # which it could not be if the half were in it
+
+
+@pytest.mark.parametrize("text", ["\\ud83d\\ude00", "\\\\ud800", "\\\\\\ud83d\\ude00"])
+def test_whole_characters_and_escaped_backslashes_are_kept(write, rows, text):
+    path = write("a.jsonl", f'{{"user": "{text}", "item": "i", "text": "\\ud800"}}\n')
+    assert rows(path) == [(json.loads(f'"{text}"'), "i")]
+
+
+def test_the_first_of_a_repeated_key_counts_in_data_and_in_errors(write, rows):
+    path = write("a.jsonl", '{"user": "a", "user": "b", "item": "i", "r": "x", "r": 5}\n')
+    assert rows(path) == [("a", "i")]
+    with pytest.raises(DataError, match="'r' is 'x', which is not a number"):
+        rows(path, value="r")

@@ -1,0 +1,472 @@
+"""`auto` knows the public files of the field by their content, and says what it took a file for."""
+
+import json
+import warnings
+from datetime import datetime
+
+import numpy as np
+import polars as pl
+import pytest
+import scipy.sparse as sp
+
+from spherec.data.cuts import Cut
+from spherec.data.read import read, read_events
+from spherec.data.read.options import Columns, Reading
+from spherec.errors import ArgumentError, DataError, UncutValuesWarning, UnreadValuesWarning
+
+SHA1 = "b80344d063b5ccb3212f76538f3d9e43d87dca9e"
+REVIEW = {"reviewerID": "ADZ0", "asin": "0005019281", "overall": 4.0, "unixReviewTime": 1203984000, "helpful": [0, 1]}
+# What it is read as, content, first row.
+KNOWN = {
+    "LightGCN": ("LightGCN train.txt", "0 5 6 7\n1 8\n2\n3 5 9\n", ("0", "5")),
+    "CiteULike": ("CiteULike users.dat", "4 193 11908 12727 14760\n3 1 2 3\n0\n3 7 8 9\n", ("0", "193")),
+    "ratings.dat": (
+        "MovieLens ratings.dat",
+        "1::1193::5::978300760\n1::661::3.5::978302109\n",
+        ("1", "1193", 5, 978300760),
+    ),
+    "u.data": ("MovieLens u.data", "196\t242\t3\t881250949\n186\t302\t3\t891717742\n", ("196", "242", 3, 881250949)),
+    "ratings.csv": (
+        "MovieLens ratings.csv",
+        "userId,movieId,rating,timestamp\r\n1,296,5.0,1147880044\r\n",
+        ("1", "296", 5, 1147880044),
+    ),
+    "RecBole": (
+        "RecBole .inter",
+        "user_id:token\titem_id:token\trating:float\ttimestamp:float\n196\t242\t3\t881250949\n",
+        ("196", "242", 3, 881250949),
+    ),
+    "Book-Crossing": (
+        "Book-Crossing BX-Book-Ratings.csv",
+        '"User-ID";"ISBN";"Book-Rating"\r\n"1";"ö\\"x";"5"\r\n'.encode("latin-1"),
+        ("1", 'ö"x', 5),
+    ),
+    "EchoNest": ("EchoNest train_triplets.txt", f"{SHA1}\tSOAKIMP12A8C130995\t1\n", (SHA1, "SOAKIMP12A8C130995", 1)),
+    "Amazon 2014": (
+        "Amazon ratings of 2014",
+        "A3R5OBKS7OM2IR,0000143502,5.0,1358380800\nAH3QC2PC1VTGP,B00005U0JX,2.0,1215388800\n",
+        ("A3R5OBKS7OM2IR", "0000143502", 5, 1358380800),
+    ),
+    "Amazon 2018": (
+        "Amazon ratings of 2018",
+        "0001527665,A3478QRKQDOPQ2,5.0,1362960000\nB00005U0JX,A2VHSG6TZHU1OB,5.0,1361145600\n",
+        ("A3478QRKQDOPQ2", "0001527665", 5, 1362960000),
+    ),
+    "Amazon reviews": ("Amazon reviews", json.dumps(REVIEW) + "\n", ("ADZ0", "0005019281", 4, 1203984000)),
+    "Netflix": (
+        "Netflix Prize",
+        "1:\n1488844,3,2005-09-06\n822109,5,2005-05-13\n2:\n1488844,4,2005-09-05\n",
+        ("1488844", "1", 3, 1125964800),
+    ),
+    "Last.fm 360K": (
+        "Last.fm 360K",
+        f'{SHA1}\t3bd73256-3905-4f3a-97e2-8b341527f805\tbetty "b\t2137\n{SHA1}\t\tdie Ärzte\t1099\n',
+        (SHA1, 'betty "b', 2137),
+    ),
+    "YooChoose clicks": (
+        "YooChoose clicks",
+        "1,2014-04-07T10:51:09.277Z,214536502,0\n1,2014-04-07T10:54:09.868Z,214536500,S\n",
+        ("1", "214536502", 1396867869.277),
+    ),
+    "YooChoose buys": (
+        "YooChoose buys",
+        "420374,2014-04-06T18:44:58.314Z,214537888,12462,1\n",
+        ("420374", "214537888", 1396809898.314),
+    ),
+    "Gowalla": (
+        "check-ins of SNAP",
+        "0\t2010-10-19T23:55:27Z\t30.2359091167\t-97.7951395833\t22847\n",
+        ("0", "22847", 1287532527),
+    ),
+    "Amazon 2023": (
+        "JSON lines",
+        json.dumps({"rating": 5.0, "asin": "B1", "parent_asin": "B0", "user_id": "AE", "timestamp": 1588687728923})
+        + "\n",
+        ("AE", "B0", 5, 1588687728923),
+    ),
+    "Steam reviews": (
+        "a table",
+        "app_id,helpful,funny,date,is_recommended,hours,user_id,review_id\n975370,0,0,2022-12-12,true,36.3,51580,0\n"
+        "304390,4,0,2017-02-17,false,11.5,2586,1\n",
+        ("51580", "975370", 1, 1670803200),
+    ),
+    "HetRec": ("a table", "userID\tartistID\tweight\n2\t51\t13883\n", ("2", "51", 13883)),
+    "Yelp": (
+        "JSON lines",
+        json.dumps({"review_id": "r", "user_id": "u", "business_id": "b", "stars": 5.0, "date": "2018-07-07 22:09:11"})
+        + "\n",
+        ("u", "b", 5, 1531001351),
+    ),
+    "events of shops": (
+        "a table",
+        "event_time,event_type,product_id,category_id,price,user_id,user_session\n"
+        "2019-10-01 00:00:00 UTC,view,44600062,2103807459595387724,35.79,541312140,72d76fde\n",
+        ("541312140", "44600062", 1569888000),
+    ),
+    "dates of Amazon": (
+        "a table",
+        ',asin,reviewerID,overall,reviewTime\n7,B,A,5.0,"04 4, 2004"\n',
+        ("A", "B", 5, 1081036800),
+    ),
+    "spaces": ("a table", "uid iid time\nu1 i1 7\n", ("u1", "i1", 7)),
+    "pairs": ("pairs", "1\t7\n1\t8\n2\t7\n", ("1", "7")),
+}
+
+
+@pytest.mark.parametrize(("title", "content", "row"), KNOWN.values(), ids=KNOWN)
+@pytest.mark.parametrize("name", ["a", "a.csv", "x.txt.gz"])
+def test_a_public_file_is_known_by_its_content_under_any_name(write, rows, title, content, row, name):
+    path, notes = write(name, content), []
+    assert rows(path, report=notes.append)[0] == row
+    assert [note for note in notes if note.startswith(f"{path}: read as {title} (")], notes
+    data = read(path, cut=Cut(min_value=0)) if len(row) > 2 else read(path)
+    assert data.steps[0].name.startswith(f"read as {title}")
+
+
+# Whatever is not plain is an error that names the options which decide.
+UNDECIDED = {
+    "three numbers": "1 2 3\n4 5 6\n",
+    "three numbers, by commas": "1,2,5\n1,3,4\n",
+    "spaces inside fields": "1\tU1\t11/11/2019 9:05:58 AM\tN1 N21 N3\tN31-1 N41-0\n",
+    "dates and ids in hexadecimal digits": "user_01\t2009-05-04T23:08:57Z\tf1b1cf71-bd35-4e99\tDeep\tx\ty\n",
+    "one number": "1\n2\n3\n",
+    "counts or users": "1 7\n2 8 9\n3 4 5 6\n",
+    "all counts are 1": "1 7\n1 8\n1 9\n",
+    "repeated users": "1 7 8 9\n2 5\n1 6 4\n",
+}
+
+
+@pytest.mark.parametrize("content", UNDECIDED.values(), ids=UNDECIDED)
+def test_what_may_be_several_things_is_refused_with_the_formats_to_choose_from(write, content):
+    path = write("a.txt", content)
+    with pytest.raises(DataError) as failure:
+        read(path)
+    message = str(failure.value)
+    for part in (f"{path}, line 1: ", repr(content.split("\n")[0]), "--format", "--header", "adjacency, citeulike"):
+        assert part in message
+    assert len(message) < 600
+
+
+def test_a_table_without_names_is_read_under_a_header_and_spaces(write, rows):
+    assert rows(write("a", "1 2 3\n4 5 6\n"), header=("user", "item", "x")) == [("1", "2"), ("4", "5")]
+
+
+@pytest.mark.parametrize("first", ["user,item,x", "userId,movieId,rating", "item_id,user_id,n"])
+def test_names_in_the_first_line_are_no_event_under_a_header(write, rows, first):
+    path = write("a.csv", f"{first}\n1,2,3\n")
+    with pytest.raises(DataError, match=f"line 1: '{first}' has names of columns already.*leave header out"):
+        rows(path, header=("user", "item", "x"))
+
+
+def test_spaces_in_the_name_of_a_column_are_shown(write, rows):
+    notes: list[str] = []
+    assert rows(write("a.csv", "user, item\nu, i\n"), report=notes.append) == [("u", " i")]
+    assert "item: ' item'" in notes[0]
+
+
+@pytest.mark.parametrize(
+    "user", ["userId", "user_id", "USER ID", "uid", "User-ID", "reviewerID", "customer_id", "visitorid"]
+)
+@pytest.mark.parametrize(
+    "item", ["movieId", "item_id", "itemid", "asin", "artistID", "ISBN", "product_id", "business_id"]
+)
+def test_usual_names_of_columns_are_known_where_the_default_ones_are_absent(write, rows, user, item):
+    assert rows(write("a.csv", f"{item},{user}\ni,u\n")) == [("u", "i")]
+
+
+def test_default_names_go_before_usual_ones_and_named_columns_before_both(write, rows):
+    path = write("a.csv", "user,userId,item,movieId\n1,2,3,4\n")
+    assert rows(path) == [("1", "3")]
+    assert rows(path, user="userId", item="movieId") == [("2", "4")]
+
+
+def test_usual_names_in_json_and_parquet(write, rows, tmp_path):
+    assert rows(write("a.jsonl", '{"uid": 1, "sku": "x"}\n')) == [(1, "x")]
+    pl.DataFrame({"userId": [1], "movieId": [2]}).write_parquet(tmp_path / "a")
+    assert rows(tmp_path / "a") == [(1, 2)]
+
+
+def test_two_columns_that_may_be_the_item_are_not_guessed_between(write, rows):
+    path = write("a.csv", "userId,artist_id,track_id\n1,2,3\n")
+    with pytest.raises(DataError, match=r"'artist_id' and 'track_id' both look like the item; .*--item-column"):
+        rows(path)
+    assert rows(path, item="track_id") == [("1", "3")]
+
+
+def test_a_file_with_users_but_no_items_is_told_which_is_missing(write, rows):
+    with pytest.raises(DataError, match="there is no column 'item', only 'User-ID', 'Age'"):
+        rows(write("a.csv", '"User-ID";"Age"\n"1";"7"\n'))
+
+
+# --- A wrong format is noticed
+
+
+def test_counts_are_not_taken_for_users(write, rows):
+    path = write("users.dat", "2 10 11\n1 10\n2 5 6\n3 1 2 3\n")
+    with pytest.raises(DataError, match=r"4 of 4 lines begin with the number of the items.*--format citeulike"):
+        rows(path, format="adjacency")
+    assert rows(path)[0] == ("0", "10")
+
+
+@pytest.mark.parametrize("format", ["auto", "adjacency", "citeulike"])
+@pytest.mark.parametrize("line", [1, 2])
+def test_words_with_counts_are_no_items(write, rows, format, line):
+    lines = ["2 10 11", "1 7"]
+    lines[line - 1] = "2 10:1 11:3"
+    with pytest.raises(DataError, match=rf"line {line}: '10:1' is a word and its count|no column names|'2 10:1 11:3'"):
+        rows(write("mult.dat", "\n".join(lines) + "\n"), format=format)
+
+
+@pytest.mark.parametrize("text", ["user,item,rating\n0,u,i,5\n1,v,j,4\n", "user\titem\n0\tu\ti\n"])
+def test_a_header_one_column_short_is_told_as_an_index_without_a_name(write, rows, text):
+    with pytest.raises(DataError, match=r"line 2: .*index without a name.*index=False"):
+        rows(write("a.csv", text))
+
+
+# --- Nothing vanishes
+
+
+@pytest.mark.parametrize(
+    ("format", "text", "empty"),
+    [
+        ("citeulike", "2 10 11\n0\n\n1 10\n", 2),
+        ("adjacency", "5 10 7\n6\n7 11\n\n", 2),
+        ("adjacency", "5 10\n7 11\n", 0),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 1 << 20])
+def test_lines_without_items_are_counted_and_said(write, blocks_of, format, text, empty, size):
+    notes = []
+    with blocks_of(size):
+        events = read_events(write("a", text), Reading(format, report=notes.append))
+    assert events.steps[0].name == (f"read, without {empty} lines that have no items" if empty else "read")
+    assert len(notes) == bool(empty)
+
+
+def test_low_ratings_count_as_likes_but_not_without_a_word(write):
+    path = write("ratings.dat", "1::2::5::9\n1::3::1::9\n")
+    for known in ("auto", "movielens"):
+        with pytest.warns(UncutValuesWarning, match=r"from 1 to 5 all count as likes.*Cut\(min_value=4\)"):
+            assert len(read(path, format=known)) == 2
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert len(read(path, format=known, cut=Cut(min_value=4))) == 1
+
+
+def test_what_nobody_clicked_counts_but_not_without_a_word(write):
+    with pytest.warns(UncutValuesWarning, match=r"from 0 to 1 all count as likes.*Cut\(min_value=1\)"):
+        assert len(read(write("a.csv", "user_id,item_id,clicked\n1,2,1\n1,3,0\n"))) == 2
+
+
+def test_ratings_found_by_their_name_serve_the_cut(write):
+    data = read(write("a.csv", "userId,movieId,stars\n1,2,5\n1,3,1\n"), cut=Cut(min_value=4))
+    assert list(data.item_ids) == ["2"]
+
+
+def test_items_that_nobody_has_can_be_stated(write):
+    path = write("users.dat", "2 1 3\n1 3\n0\n")
+    data = read(path, format="citeulike", items=range(5))
+    assert list(data.item_ids) == ["0", "1", "2", "3", "4"]
+    assert data.users_per_item.tolist() == [0, 1, 0, 2, 0]
+    assert data.steps[-1].name == "3 items that nobody has"
+    words = write("mult.dat", "1 7:1\n0\n2 5:1 6:2\n0\n1 4:1\n")
+    assert read(path, format="citeulike", items=words) == data
+    assert read(path, format="citeulike", items=write("ids", "0\n1\n2\n3\n4\n")) == data
+    assert read(path, format="citeulike", items=write("t.csv", "itemId,title\n0,a\n2,b\n4,\n")) == data
+    with pytest.raises(ArgumentError, match="min_per_item=1 drops them"):
+        read(path, format="citeulike", items=range(5), cut=Cut(min_per_item=1))
+
+
+def test_items_stated_as_text_meet_ids_that_are_numbers(write):
+    data = read(write("a.jsonl", '{"user": 1, "item": 2}\n'), items=write("ids.txt", "2\n3\n"))
+    assert data.item_ids.array.tolist() == [2, 3]
+
+
+# --- Matrices of scipy
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo"])
+@pytest.mark.parametrize("compressed", [True, False])
+def test_a_matrix_that_scipy_saved_keeps_its_empty_columns(tmp_path, kind, compressed):
+    matrix = sp.coo_array(np.array([[0, 3, 0, 1], [0, 0, 0, 0], [5, 0, 0, 2]])).asformat(kind)
+    sp.save_npz(tmp_path / "m.npz", matrix, compressed=compressed)
+    data = read(tmp_path / "m.npz", cut=Cut(min_value=0))
+    assert (list(data.user_ids), list(data.item_ids)) == ([0, 2], [0, 1, 2, 3])
+    assert data.matrix.toarray().tolist() == [[0, 1, 0, 1], [1, 0, 0, 1]]
+    assert data.steps[0].name == "read as scipy sparse matrix, without 1 rows that have no items"
+    assert len(read(tmp_path / "m.npz", cut=Cut(min_value=2))) == 3
+    assert list(read(tmp_path / "m.npz", cut=Cut(min_value=0, min_per_item=2)).item_ids) == [3]
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        *(("indices", [9, 0]), ("indices", [-1, 0]), ("indptr", [0, 5, 2]), ("indptr", [0, 2]), ("data", [1.0])),
+        *(("data", [np.nan, 1]), ("data", [-1, 1]), ("shape", [2]), ("shape", [-2, 2]), ("format", b"bsr")),
+    ],
+)
+def test_a_forged_matrix_is_refused(tmp_path, part, value):
+    good = {"indices": [0, 1], "indptr": [0, 1, 2], "data": [1.0, 1.0], "shape": [2, 2], "format": b"csr"}
+    np.savez(tmp_path / "m.npz", **{**good, part: value})
+    with pytest.raises(DataError, match=r"m\.npz.*; "):
+        read(tmp_path / "m.npz")
+
+
+def test_a_matrix_that_unpacks_to_very_much_is_refused(tmp_path):
+    sp.save_npz(tmp_path / "m.npz", sp.csr_array(np.ones((3, 3))))
+    with pytest.raises(DataError, match=r"m\.npz would unpack .* GB; .*--max-unpacked"):
+        read(tmp_path / "m.npz", max_unpacked=1e-7)
+
+
+# --- Bounded reading
+
+
+def test_a_gzip_bomb_is_refused_and_may_be_allowed(write, monkeypatch):
+    path = write("a.csv.gz", "user,item\n" + "u,i\n" * 2_000_000)
+    monkeypatch.setattr("spherec.data.read.delimited._parse", lambda *_: pytest.fail("it was parsed"))
+    with pytest.raises(DataError, match=r"unpacks to more than 200 times its size; .*--max-unpacked"):
+        read(path, duplicates="sum")
+    monkeypatch.undo()
+    assert len(read(path, duplicates="sum", max_unpacked=1)) == 1
+    with pytest.raises(DataError, match="unpacks to more than"):
+        read(path, duplicates="sum", max_unpacked=1e-5)
+    with pytest.raises(ArgumentError, match="max_unpacked must be above 0 GB, got 0"):
+        read(path, max_unpacked=0)
+
+
+def test_a_parquet_file_of_very_many_rows_is_refused(tmp_path, monkeypatch):
+    pl.DataFrame({"user": [1] * 100_000, "item": [1] * 100_000}).write_parquet(tmp_path / "a.parquet")
+    monkeypatch.setattr("spherec.data.archive._USUAL_UNPACKED", 1000)
+    with pytest.raises(DataError, match="claims 100,000 rows"):
+        read(tmp_path / "a.parquet")
+
+
+def test_a_header_of_a_hundred_thousand_columns_is_refused(write):
+    with pytest.raises(DataError, match="100,001 columns"):
+        read(write("a.csv", "user" + ",x" * 100_000 + "\n"))
+
+
+def test_an_unclosed_quote_ends_soon(write, monkeypatch):
+    monkeypatch.setattr("spherec.data.read.streaming._LONGEST_QUOTED_RECORD", 1000)
+    path = write("a.csv", 'user,item\nu,"i\n' + "u,i\n" * 1000)
+    with pytest.raises(DataError, match=r"line 2: a record without end; .*--no-quotes"):
+        read_events(path, Reading(columns=Columns()))
+
+
+@pytest.mark.parametrize("content", [b"\0" * 5000, b"7\xff\xff;8\n"])
+def test_what_is_no_text_is_told_as_such(write, content):
+    with pytest.raises(DataError, match=r"line 1: (a zero byte|byte 0xff)"):
+        read(write("a.csv", content))
+
+
+# --- Lists that only their name tells apart
+
+COUNTED = "4 193 11908 12727 14760\n3 1 2 3\n0\n3 7 8 9\n"
+
+
+@pytest.mark.parametrize("name", ["tag-item.dat", "item-tag.dat.gz", "citations.dat", "cf-train-1-items.dat"])
+def test_lists_of_something_else_are_not_taken_for_those_of_users(write, name):
+    path = write(name, COUNTED)
+    with pytest.raises(DataError, match=r"in its name says that they are no users; .*--format citeulike"):
+        read(path)
+    assert read(path, format="citeulike").n_users == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("users.dat", "a line is a user"), ("cf-train-1-users.dat", "is a user"), ("a.dat", "is assumed to be a user")],
+)
+def test_lists_whose_name_does_not_tell_are_assumed_to_be_those_of_users(write, rows, name, told):
+    notes = []
+    assert rows(write(name, COUNTED), report=notes.append)[0] == ("0", "193")
+    assert told in notes[0]
+
+
+# --- Parquet as CSV
+
+
+def test_ratings_and_times_of_parquet_are_known_as_those_of_csv(tmp_path, rows):
+    table = {"userId": [1, 1], "movieId": [2, 3], "rating": [5.0, 1.0], "timestamp": [7, 8], "tags": [["a"], None]}
+    pl.DataFrame(table).write_parquet(tmp_path / "a.parquet")
+    assert rows(tmp_path / "a.parquet") == [(1, 2, 5, 7), (1, 3, 1, 8)]
+    with pytest.warns(UncutValuesWarning, match="from 1 to 5 all count as likes"):
+        assert len(read(tmp_path / "a.parquet")) == 2
+    assert len(read(tmp_path / "a.parquet", cut=Cut(min_value=4))) == 1
+    dates = pl.DataFrame({"userId": [1], "movieId": [2], "date": [datetime(2018, 7, 7, 22, 9, 11)]})
+    dates.write_parquet(tmp_path / "b.parquet")
+    assert rows(tmp_path / "b.parquet") == [(1, 2, 1531001351)]
+
+
+# --- What a first look at a public file must not miss
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("timestamp,visitorid,event,itemid\n1,2,view,3\n2,2,transaction,4\n", "view, transaction in column 'event'"),
+        ("user_id,item_id,interaction\n1,2,like\n1,3,dislike\n", "like, dislike in column 'interaction'"),
+        ("user,item,action\n1,2,like\n1,3,skip\n", "like, skip in column 'action'"),
+        ('1,"The, Game",purchase,1.0,0\n1,"The, Game",play,27.0,0\n', "purchase and play in column 'behaviour'"),
+    ],
+)
+def test_kinds_of_events_that_all_count_are_told(write, rows, text, kinds):
+    path, notes = write("events.csv", text), []
+    rows(path, report=notes.append)
+    told = f"{path}: {kinds} all count as positives; if some should not, remove their rows first"
+    assert told in notes
+    with pytest.warns(UnreadValuesWarning, match="all count as positives"):
+        read(path, duplicates="sum")
+
+
+def test_one_kind_of_event_is_no_news(write, rows):
+    notes = []
+    rows(write("a.csv", "user,item,event\n1,2,view\n1,3,view\n"), report=notes.append)
+    assert notes == []
+
+
+def test_a_column_of_times_that_was_only_found_may_be_missing(write, rows):
+    path, notes = write("a.csv", "user_id,video_id,time\n" + "1,2,2020-07-05\n" * 150 + "1,3,\n"), []
+    assert len(rows(path, report=notes.append)[0]) == 2
+    assert f"{path}: column 'time' is not read, because not all of its cells are times" in notes
+    with pytest.raises(DataError, match="line 152: column 'time' is"):
+        rows(path, user="user_id", item="video_id", time="time")
+
+
+def test_na_is_no_user_among_numbers(write, rows):
+    text = "userId;itemId\n" + "".join(f"{number};5\nNA;6\n" for number in range(12))
+    with pytest.raises(DataError, match=r"'userId' is NA in 12 rows, and a number in all others; .*--missing drop"):
+        rows(write("views.csv", text))
+    data = read(write("views.csv", text), missing="drop")
+    assert (data.n_users, len(data)) == (12, 12)
+    assert data.steps[0].name == "read as a table, without 12 rows that have no user or item"
+    nothing = write("b.csv", "user,item\n" + "".join(f"{number},NA\nNA,{number}\n" for number in range(11)))
+    with pytest.raises(DataError, match="all 22 rows lack user or item"):
+        rows(nothing, missing="drop")
+    assert ("NA", "6") in rows(write("a.csv", text.replace("11;", "ann;"))), "among texts it is an id"
+
+
+def test_yes_and_no_serve_the_cut(write):
+    path = write(
+        "a.jsonl", '{"user_id": 1, "app_id": 2, "voted_up": true}\n{"user_id": 1, "app_id": 3, "voted_up": false}\n'
+    )
+    with pytest.warns(UncutValuesWarning, match=r"from 0 to 1 all count as likes.*Cut\(min_value=1\)"):
+        assert len(read(path)) == 2
+    assert list(read(path, cut=Cut(min_value=1)).item_ids) == [2]
+
+
+def test_python_notation_is_told_from_json(write):
+    with pytest.raises(DataError, match=r"Python's notation; write json\.dumps\(ast\.literal_eval\(line\)\)"):
+        read(write("steam.json", "{u'username': u'Chaos', u'product_id': u'7'}\n"))
+
+
+@pytest.mark.parametrize("text", ["7,5,2005-09-06\n", "1:\n7;5\n", "1:\n7,x,2005-09-06\n", "1:\n7,5,soon\n"])
+def test_a_bad_line_of_netflix_is_named(write, rows, text):
+    with pytest.raises(DataError, match=r"line [12]: "):
+        rows(write("a.txt", text), format="netflix")
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 20])
+def test_a_movie_of_netflix_goes_on_in_the_next_block(write, rows, blocks_of, size):
+    with blocks_of(size):
+        found = rows(write("a.txt", "1:\n7,5,2005-09-06\n8,1,2005-09-06\n\n2:\n3:\n7,3,2005-09-06\n"), format="netflix")
+    assert [row[:3] for row in found] == [("7", "1", 5), ("8", "1", 1), ("7", "3", 3)]

@@ -1,0 +1,270 @@
+"""Several files as one: folders, patterns, lists, and splits that come as files."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import spherec
+from spherec.data.read import read_events
+from spherec.data.read.options import Columns, Reading, list_files
+from spherec.distributed.preparation import prepare_partitions
+from spherec.errors import ArgumentError, DataError
+
+
+@pytest.fixture
+def parts(tmp_path):
+    """Two parts of one table, a marker of another program, a hidden file and a folder."""
+    folder = tmp_path / "plays"
+    (folder / "old").mkdir(parents=True)
+    (folder / "part-10.csv").write_text("user,item\nu3,a\nu1,c\n")
+    (folder / "part-2.csv").write_text("user,item\nu1,a\nu2,b\n")
+    (folder / "_SUCCESS").touch()
+    (folder / ".part-2.csv.crc").write_text("x")
+    return folder
+
+
+def whole():
+    return spherec.Interactions.from_pairs(["u1", "u2", "u3", "u1"], ["a", "b", "a", "c"])
+
+
+def test_a_folder_a_pattern_and_a_list_are_read_as_one(parts):
+    for paths in (
+        parts,
+        str(parts),
+        f"{parts}/part-*.csv",
+        f"{parts}/part-[0-9]*.csv",
+        [parts / "part-2.csv", str(parts / "part-10.csv")],
+        (path for path in (parts / "part-2.csv", parts / "part-10.csv")),
+        [f"{parts}/part-?.csv", f"{parts}/part-??.csv"],
+    ):
+        assert spherec.read(paths) == whole()
+
+
+def test_files_come_by_name_with_numbers_in_their_order(parts):
+    assert [file.name for file in list_files(parts)] == ["part-2.csv", "part-10.csv"]
+    assert [file.name for file in list_files(f"{parts}/*.csv")] == ["part-2.csv", "part-10.csv"]
+    assert [file.name for file in list_files([parts / "part-10.csv", parts / "part-2.csv"])] == [
+        "part-10.csv",
+        "part-2.csv",
+    ]
+
+
+def test_a_file_whose_name_looks_like_a_pattern_is_a_file(tmp_path):
+    path = tmp_path / "a[1].csv"
+    path.write_text("user,item\nu,i\n")
+    assert len(spherec.read(path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("paths", "message"),
+    [
+        ([], "the list of files is empty"),
+        (5, "a path must be text, a Path, or a list of them, got 5"),
+        (None, "a path must be text"),
+        (b"x.csv", "a path must be text"),
+        ([5], "a path must be text or a Path, got 5"),
+        (["part-2.csv", "./part-2.csv"], "is given twice"),
+        ("nothing-*.csv", "no file matches"),
+        ("old", "is a folder with no files in it"),
+        ("a\0b", "NUL"),
+        ("", "must not be empty"),
+    ],
+)
+def test_paths_that_name_no_files_are_refused(parts, monkeypatch, paths, message):
+    monkeypatch.chdir(parts)
+    with pytest.raises((ArgumentError, DataError), match=message):
+        spherec.read(paths)
+
+
+def test_files_of_different_kinds_are_refused(parts):
+    (parts / "part-3.jsonl").write_text('{"user": "u", "item": "i"}\n')
+    with pytest.raises(DataError, match="format"):
+        spherec.read(parts)
+
+
+def test_a_prepared_file_among_others_is_refused(parts):
+    whole().save(parts / "part-3.npz")
+    with pytest.raises(DataError, match=r"part-3\.npz is prepared"):
+        spherec.read(parts)
+
+
+def test_values_and_times_are_read_from_all_files_and_merged(tmp_path):
+    (tmp_path / "1.csv").write_text("user,item,stars,at\nu,i,1,10\nu,j,5,11\n")
+    (tmp_path / "2.csv").write_text("user,item,stars,at\nu,i,5,12\n")
+    data = spherec.read(tmp_path, value="stars", time="at", duplicates="last", cut=spherec.Cut(min_value=4))
+    assert list(data.item_ids) == ["i", "j"]
+    np.testing.assert_array_equal(data.times, [12, 11])
+
+
+def test_milliseconds_here_and_dates_there_are_refused(tmp_path):
+    (tmp_path / "1.csv").write_text("user,item,at\nu,i,1577836800000\n")
+    (tmp_path / "2.csv").write_text("user,item,at\nv,j,2021-01-01\n")
+    said = r"times from 1609459200 to 1577836800000 are in two units.*bring them to one.*placeholder"
+    with pytest.raises(DataError, match=said):
+        spherec.read(tmp_path, time="at")
+    with pytest.raises(DataError, match=said):  # although users of one partition have one unit
+        prepare_partitions(tmp_path, Reading(columns=Columns(time="at")), tmp_path / "p", 2)
+
+
+def test_a_placeholder_at_the_end_of_time_is_no_second_unit(tmp_path):
+    (tmp_path / "1.csv").write_text("user,item,at\nu,i,2020-01-01\nv,j,9999-12-31\n")
+    np.testing.assert_array_equal(spherec.read(tmp_path, time="at").times, [1577836800, 253402214400])
+
+
+@pytest.mark.parametrize(
+    ("unsigned", "signed", "dtype"),
+    [([2**60, 5], [2**60 + 1, -5], np.int64), ([2**64 - 1, 5], [2**60 + 1, 2**60], np.uint64)],
+)
+def test_signed_here_and_unsigned_there_stay_exact(tmp_path, unsigned, signed, dtype):
+    _save_ids(tmp_path, unsigned, signed)
+    in_memory = spherec.read(tmp_path)
+    on_disk = prepare_partitions(tmp_path, Reading(), tmp_path / "p", 2).read()
+    for data in (in_memory, on_disk):
+        assert (list(data.user_ids), data.user_ids.array.dtype) == (sorted({*unsigned, *signed}), dtype)
+        assert data.n_pairs == 4
+
+
+def test_ids_that_no_whole_number_type_has_are_refused(tmp_path):
+    _save_ids(tmp_path, [2**64 - 1, 5], [-1, 5])
+    said = "user ids go from -1 in one file to 18446744073709551615 in another.*make them texts"
+    with pytest.raises(DataError, match=said):
+        spherec.read(tmp_path)
+    with pytest.raises(DataError, match=said):
+        prepare_partitions(tmp_path, Reading(), tmp_path / "p", 2)
+
+
+def _save_ids(folder, unsigned, signed):
+    """Write two Parquet files, one for each type."""
+    pl = pytest.importorskip("polars")
+    for name, users, dtype in (("1", unsigned, pl.UInt64), ("2", signed, pl.Int64)):
+        frame = {"user": pl.Series(users, dtype=dtype), "item": [f"{name}a", f"{name}b"]}
+        pl.DataFrame(frame).write_parquet(folder / f"{name}.parquet")
+
+
+def test_numbers_here_and_texts_there_are_refused(tmp_path):
+    pl = pytest.importorskip("polars")
+    pl.DataFrame({"user": [1], "item": [2]}).write_parquet(tmp_path / "1.parquet")
+    pl.DataFrame({"user": ["1"], "item": ["2"]}).write_parquet(tmp_path / "2.parquet")
+    with pytest.raises(DataError, match="numbers in some files and texts in others"):
+        spherec.read(tmp_path)
+
+
+def test_a_split_that_comes_as_files_shares_its_indices(tmp_path):
+    (tmp_path / "train.txt").write_text("0 2 10\n1 2\n2 10\n")
+    (tmp_path / "test.txt").write_text("0 3\n2 2\n")
+    fold = spherec.splits.given(tmp_path / "train.txt", tmp_path / "test.txt", format="adjacency")
+    assert fold.train.user_ids == fold.test.user_ids
+    assert fold.train.item_ids == fold.test.item_ids
+    assert (len(fold.train), len(fold.test)) == (4, 2)
+    with pytest.raises(ArgumentError, match="leave out format"):
+        spherec.splits.given(fold.train, fold.test, format="adjacency")
+
+
+def test_ids_that_are_numbers_keep_their_order_in_lists(tmp_path):
+    path = tmp_path / "train.txt"
+    path.write_text("".join(f"{user} {user * 2} {user * 2 + 1}\n" for user in range(12)))
+    data = spherec.read(path, format="adjacency")
+    assert list(data.user_ids) == [str(number) for number in range(12)]
+    assert list(data.item_ids) == [str(number) for number in range(24)]
+    path.write_text("".join(f"1 {user}\n" for user in range(12)))
+    data = spherec.read(path, format="citeulike")
+    assert list(data.user_ids) == list(data.item_ids) == [str(number) for number in range(12)]
+
+
+def test_ties_in_time_are_broken_the_same_way_for_any_order_of_rows():
+    rows = [(f"u{user}", f"i{item}", 1) for user in range(20) for item in range(4)]
+    folds = []
+    for order in (rows, rows[::-1], rows[7:] + rows[:7]):
+        users, items, times = zip(*order, strict=True)
+        data = spherec.Interactions.from_pairs(users, items, times=times)
+        folds.append(spherec.splits.leave_one_out(data, by="time", seed=3))
+    assert folds[0].test == folds[1].test == folds[2].test
+    assert len(folds[0].test) == 20
+
+
+def test_what_each_file_left_out_is_summed_and_told(tmp_path):
+    for number, rows in enumerate(("0 1 2\n1\n", "10 3 11\n2 20\n3\n4\n")):
+        (tmp_path / f"{number}.txt").write_text(rows)
+    notes = []
+    events = read_events(tmp_path, Reading("adjacency", report=notes.append))
+    told = "read from 2 files (2 in 0.txt, 3 in 1.txt), without 3 lines that have no items"
+    assert [step.name for step in events.steps] == [told]
+    assert notes == [
+        f"{tmp_path}/0.txt: read without 1 lines that have no items",
+        f"{tmp_path}/1.txt: read without 2 lines that have no items",
+    ]
+    assert list(events.user_ids) == ["0", "2", "10"], "in the order of numbers"
+    assert list(events.item_ids) == ["1", "2", "3", "11", "20"]
+
+
+def test_many_files_are_named_up_to_a_number(tmp_path):
+    for number in range(9):
+        (tmp_path / f"{number}.csv").write_text(f"user,item\nu{number},i\n")
+    assert spherec.read(tmp_path).steps[0].name.endswith("1 in 4.csv and 4 more)")
+
+
+def test_the_columns_of_joined_matrices_stay(tmp_path):
+    for number in range(2):
+        sp.save_npz(tmp_path / f"{number}.npz", sp.csr_array(np.eye(2, 3, k=number)))
+    assert spherec.read(tmp_path).n_items == 3
+
+
+def test_least_numbers_of_a_split_in_files_are_counted_in_the_train_part(tmp_path):
+    (tmp_path / "train.csv").write_text("user,item\na,x\na,y\nb,x\nc,x\nc,y\n")
+    (tmp_path / "test.csv").write_text("user,item\nb,y\na,z\n")
+    fold = spherec.splits.given(tmp_path / "train.csv", tmp_path / "test.csv", cut=spherec.Cut(min_per_user=1))
+    assert (len(fold.train), len(fold.test)) == (5, 1)
+    assert fold.test.steps[-2].name == "users and items that the train part has"
+    with pytest.raises(DataError, match="no test pair has a user and an item that the cut left"):
+        spherec.splits.given(tmp_path / "train.csv", tmp_path / "test.csv", cut=spherec.Cut(min_per_user=2))
+
+
+def test_names_in_the_files_need_no_item_column(tmp_path):
+    (tmp_path / "1.csv").write_text("userId,movieId,title\nu,1,One\nu,2,Two\n")
+    (tmp_path / "2.csv").write_text("userId,movieId,title\nv,3,Three\nv,1,\n")
+    assert spherec.read(tmp_path, name="title").item_names == ("One", "Two", "Three")
+    assert spherec.read([tmp_path / "1.csv"], name="title").item_names == ("One", "Two")
+    with pytest.raises(DataError, match=r"there is no column 'titel'.*did you mean 'title'"):
+        spherec.read(tmp_path, name="titel")
+    whole().save(tmp_path / "x.npz")
+    with pytest.raises(ArgumentError, match="is prepared, with the names that it has; leave out name="):
+        spherec.read(tmp_path / "x.npz", name="title")
+    (tmp_path / "list").write_text("0 5 6 7\n1 8\n")
+    with pytest.raises(DataError, match="adjacency has no columns"):
+        spherec.read(tmp_path / "list", name="title")
+
+
+def test_files_without_events_among_others_are_skipped_and_named(parts, tmp_path):
+    expected = spherec.read(parts)
+    (parts / "part-0.csv").touch()
+    (parts / "part-3.csv").write_text("user,item\n")
+    notes = []
+    events = read_events(parts, Reading(report=notes.append))
+    assert spherec.Interactions.from_events(events.merge()) == expected
+    assert notes == [f"{parts / name}: skipped, because it has no events" for name in ("part-0.csv", "part-3.csv")]
+    assert "(0 in part-0.csv, 2 in part-2.csv, 0 in part-3.csv, 2 in part-10.csv)" in events.steps[0].name
+    made = prepare_partitions(parts, Reading(), tmp_path / "p", 2).read()
+    assert made == expected
+    assert made.steps == events.steps
+    for path in parts.glob("*.csv"):
+        path.write_text("user,item\n")
+    with pytest.raises(DataError, match=r"part-10\.csv has no rows"):
+        spherec.read(parts)
+    for path in parts.glob("*.csv"):
+        path.write_text("")
+    with pytest.raises(DataError, match=r"part-10\.csv is empty"):
+        spherec.read(parts)
+
+
+def test_a_parquet_file_without_rows_among_others_is_skipped(tmp_path):
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame({"user": [1, 2], "item": [3, 4]})
+    frame.clear().write_parquet(tmp_path / "0.parquet")
+    frame.write_parquet(tmp_path / "1.parquet")
+    assert spherec.read(tmp_path) == spherec.read(tmp_path / "1.parquet")
+
+
+def test_names_are_read_from_the_files_that_have_events(tmp_path):
+    (tmp_path / "1.csv").write_text("user,item,title\nu,i,Emma\n")
+    (tmp_path / "2.csv").touch()
+    assert spherec.read(tmp_path, name="title").item_names == ("Emma",)
