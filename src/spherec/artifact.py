@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from spherec.data.feature_transformation import Transformation
-from spherec.data.features import Features
+from spherec.data.features import Features, Transformation
 from spherec.data.id_arrays import decode_ids, decode_names, encode_ids, encode_names
 from spherec.data.ids import IdMap
 from spherec.data.input_files import describe_damage

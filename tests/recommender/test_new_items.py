@@ -12,8 +12,7 @@ import torch
 
 import spherec
 from spherec.artifact import Artifact
-from spherec.data.feature_transformation import Transformation
-from spherec.data.features import Features
+from spherec.data.features import Features, Transformation
 from spherec.data.interactions import Interactions
 from spherec.data.tensor_file import read_tensors, write_tensors
 from spherec.errors import ArgumentError, DataError, UnknownContentWarning, UnknownIdError

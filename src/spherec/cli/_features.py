@@ -9,7 +9,7 @@ import typer
 
 from spherec.cli._output import note
 from spherec.data.archive import is_archive
-from spherec.data.feature_cells import Kind
+from spherec.data.feature_columns import Kind
 from spherec.data.features import Features
 from spherec.data.ids import IdMap
 from spherec.errors import ArgumentError, describe_missing_column, quote

@@ -8,9 +8,8 @@ tomorrow = features.transform(new_books)       # other items through the same, f
 features.save("books.features.npz")
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Self, get_args
 
@@ -19,16 +18,123 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spherec.data.archive import checksum, read_archive, write_archive
-from spherec.data.feature_cells import Kind, holds_dates, name_kind, read_cells
-from spherec.data.feature_columns import CountsColumn, Encoded, FittedColumn, NumberColumn, VectorColumn, fit_column
-from spherec.data.feature_transformation import FittedTable, Transformation, ids_in_table, ids_of_rows, to_rows
-from spherec.data.feature_words import FitOptions, LeftOutCounts
+from spherec.data.feature_columns import (
+    Column,
+    Counts,
+    CountsColumn,
+    Encoded,
+    FitOptions,
+    Kind,
+    VectorColumn,
+    fit_column,
+    name_kind,
+    read_cells,
+    read_column,
+)
+from spherec.data.frames import column_of, sparse_entries
 from spherec.data.id_arrays import decode_ids, encode_ids
-from spherec.data.ids import IdMap, describe_id, refuse_twins, spell_like
+from spherec.data.ids import IdMap, describe_id, refuse_masked, refuse_twins, spell_like
 from spherec.data.input_files import describe_damage
 from spherec.errors import ArgumentError, DataError, describe_missing_column, enumerate_ids, quote, suggest
 
 _FORMAT, _VERSION = "spherec-features", 1  # of the file
+
+
+@dataclass(frozen=True)
+class Source:
+    """The fitted columns of one source: a table, or a matrix."""
+
+    item: str | None
+    "Column of item ids in a table; None for a matrix."
+    columns: tuple[Column, ...]
+
+    def describe(self) -> str:
+        """Return what it was fitted to, for messages."""
+        names = ", ".join(quote(column.name) for column in self.columns)
+        if self.item is not None:
+            return f"a table with the columns {quote(self.item)}, {names}"
+        if isinstance(self.columns[0], CountsColumn):
+            return f"lists of words or tags, or a sparse matrix ({names})"
+        return f"a dense matrix of {self.columns[0].size:,} columns ({names})"
+
+    def transform(self, table: Any, item_ids: Iterable[Hashable] | None = None) -> "Features":
+        """Return the features of the items of another table, or of the rows of another matrix."""
+        if self.item is not None and hasattr(table, "columns"):
+            named = {str(name): name for name in table.columns}
+            absent = next((column.name for column in self.columns if column.name not in named), None)
+            if absent is not None:
+                raise DataError(describe_missing_column(absent, list(named)))
+            ids = _ids_in_table(table, self.item)
+            parts = [column.encode(read_cells(table, named[column.name])) for column in self.columns]
+        elif self.item is None and not hasattr(table, "columns"):
+            (column,), rows = self.columns, _to_rows(table)
+            width = column.n_columns if isinstance(column, CountsColumn) else column.size
+            if isinstance(column, CountsColumn) != sp.issparse(rows) or rows.shape[1] != width:
+                kind = "sparse" if sp.issparse(rows) else "dense"
+                raise DataError(
+                    f"the features were made of {self.describe()} and {width:,} columns, got a {kind} matrix of "
+                    f"{rows.shape[1]:,}; give such a one"
+                )
+            ids = _ids_of_rows(item_ids, rows.shape[0])
+            parts = [column.encode(rows)]
+        else:
+            raise DataError(f"the features were made of {self.describe()}, got {quote(table)}; give such a one")
+        unknown = tuple(one for part in parts for one in part.unknown)
+        return _assemble(ids, self, parts, unknown, unknown)
+
+
+@dataclass(frozen=True)
+class Transformation:
+    """What was fitted to each source of some features."""
+
+    sources: tuple[Source, ...]
+
+    def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Return everything that was fitted as arrays and as a JSON-able table."""
+        arrays: dict[str, NDArray[Any]] = {}
+        described: list[dict[str, Any]] = []
+        for number, source in enumerate(self.sources):
+            states = [column.to_state() for column in source.columns]
+            described.append({"item": source.item, "columns": [table for table, _ in states]})
+            for place, (_, own) in enumerate(states):
+                arrays |= {f"{number}.{place}.{name}": array for name, array in own.items()}
+        return arrays, {"sources": described}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], manifest: Mapping[str, Any]) -> Self:
+        """Return the transformation that `to_arrays` described; a `DataError` if it is damaged."""
+        own: dict[tuple[str, str], dict[str, NDArray[Any]]] = {}  # by number of source and of column
+        for name, array in arrays.items():
+            number, place, field = name.split(".", 2)
+            own.setdefault((number, place), {})[field] = array
+        try:
+            return cls(
+                tuple(
+                    Source(
+                        described["item"],
+                        tuple(
+                            read_column(table, own.get((str(number), str(place)), {}))
+                            for place, table in enumerate(described["columns"])
+                        ),
+                    )
+                    for number, described in enumerate(manifest["sources"])
+                )
+            )
+        except Exception as error:  # whatever forged content raises
+            raise DataError(f"the transformation is damaged ({describe_damage(error)}); fit it again") from None
+
+    def is_same(self, other: "Transformation") -> bool:
+        """Tell whether both were fitted to the same."""
+        (arrays, table), (others, other_table) = self.to_arrays(), other.to_arrays()
+        return table == other_table and checksum(*arrays.values()) == checksum(*others.values())
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of numbers that each column gives."""
+        sizes: dict[str, int] = {}
+        for column in (column for source in self.sources for column in source.columns):
+            sizes[column.name] = sizes.get(column.name, 0) + column.size
+        return sizes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,31 +152,22 @@ class Features:
     "(I,) False for items without features."
     transformation: Transformation
     "The fitted transformation."
-    left_out: LeftOutCounts = field(default=())
+    left_out: Counts = ()
     "Content that gave no numbers, or was cut: a description such as 'genre: unknown categories', and how often."
-    unknown: LeftOutCounts = field(default=())
+    unknown: Counts = ()
     "The part of it that was not there when the transformation was fitted."
 
     def __post_init__(self) -> None:
-        n_items, size = len(self.item_ids), sum(self.transformation.sizes.values())
-        if self.matrix.shape != (n_items, size) or self.matrix.dtype != np.float32:
-            raise DataError(
-                f"the matrix must be float32 of shape ({n_items:,}, {size:,}), got {self.matrix.dtype} "
-                f"{self.matrix.shape}"
-            )
-        if self.known.shape != (n_items,) or self.known.dtype != np.bool_:
-            raise DataError(f"known must have {n_items:,} booleans, got {self.known.dtype} {self.known.shape}")
+        shape = len(self.item_ids), sum(self.transformation.sizes.values())
+        if self.matrix.shape != shape or self.matrix.dtype != np.float32 or self.known.shape != shape[:1]:
+            raise DataError(f"the matrix must be float32 of shape {shape}, got {self.matrix.dtype} {self.matrix.shape}")
         if not np.isfinite(self.matrix.sum(dtype=np.float64)):  # of float32, this sum is finite if all are
-            raise DataError(f"row {int((~np.isfinite(self.matrix)).any(1).argmax())} of the matrix has NaN or infinity")
+            item = self.item_ids[int((~np.isfinite(self.matrix)).any(1).argmax())]
+            raise DataError(f"the features of {quote(item)} are too large; correct them")
         for name in ("matrix", "known"):
             view = getattr(self, name).view()
             view.setflags(write=False)
             object.__setattr__(self, name, view)
-
-    @property
-    def fingerprint(self) -> str:
-        """A checksum of whose features these are, and what they are."""
-        return checksum(self.matrix, self.known, *encode_ids(self.item_ids, "ids").values())
 
     @classmethod
     def from_frame(
@@ -96,33 +193,28 @@ class Features:
             seed: The seed of the truncated SVD.
         """
         options = _check_options(dims, min_items, seed)
-        ids = ids_in_table(frame, item)
-        names = [name for name in frame.columns if name != item]
-        chosen = _check_kinds(kinds or {}, [str(name) for name in names])
-        columns: list[FittedColumn] = []
+        ids = _ids_in_table(frame, item)
+        names = {str(name): name for name in frame.columns if name != item}
+        chosen = _check_kinds(kinds or {}, list(names))
+        columns: list[Column] = []
         parts: list[Encoded] = []
         left_out: list[tuple[str, int]] = []
-        for name in names:
-            kind = chosen.get(str(name))
-            if kind == "skip":
+        for text, name in names.items():
+            if chosen.get(text) == "skip":
                 continue
             cells = read_cells(frame, name)
-            column, unused = fit_column(str(name), cells, kind, options)
-            if column is None and kind is not None:
-                raise DataError(
-                    f"column {quote(name)} tells no items apart as {kind}; leave it out: {name_kind(str(name), 'skip')}"
-                )
-            if column is None:
-                left_out.append((f"{name}: tells no items apart", len(cells)))
-                continue
-            if isinstance(column, NumberColumn) and holds_dates(frame, name):
-                column = replace(column, is_date=True)
-            left_out += unused
-            columns.append(column)
-            parts.append(column.encode(cells))
+            column, unused = fit_column(text, cells, chosen.get(text), options)
+            if column is not None:
+                left_out += unused
+                columns.append(column)
+                parts.append(column.encode(cells))
+            elif text in chosen:
+                raise DataError(f"column {quote(text)} tells no items apart; leave it out: {name_kind(text, 'skip')}")
+            else:
+                left_out.append((f"{text}: tells no items apart", len(cells)))
         if not columns:
             raise DataError(f"no column but {quote(item)} tells items apart; give a table with features")
-        return _assemble(ids, parts, FittedTable(item, tuple(columns)), tuple(left_out))
+        return _assemble(ids, Source(item, tuple(columns)), parts, tuple(left_out))
 
     @classmethod
     def from_matrix(
@@ -149,18 +241,20 @@ class Features:
             seed: The seed of the truncated SVD.
         """
         options = _check_options(dims, min_items, seed)
-        rows: Any = to_rows(matrix)
-        ids = ids_of_rows(item_ids, rows.shape[0])
-        column: FittedColumn | None
-        left_out: LeftOutCounts = ()
+        rows: Any = _to_rows(matrix)
+        ids = _ids_of_rows(item_ids, rows.shape[0])
+        column: Column | None
+        left_out: Counts = ()
         if isinstance(rows, sp.csr_array):
             column, left_out = CountsColumn.fit(name, rows, options)
-            reason = f"no column has entries of {min_items} items"
         else:
-            column, reason = VectorColumn.fit(name, rows), "all rows are zeros or NaN"
+            column = VectorColumn.fit(name, rows)
         if column is None:
-            raise DataError(f"{quote(name)} tells no items apart: {reason}; give another matrix")
-        return _assemble(ids, [column.encode(rows)], FittedTable(None, (column,)), left_out)
+            raise DataError(
+                f"{quote(name)} tells no items apart: all its rows are zeros or NaN, or no column has entries of "
+                f"{min_items} items; give another matrix"
+            )
+        return _assemble(ids, Source(None, (column,)), [column.encode(rows)], left_out)
 
     @classmethod
     def join(cls, *parts: "Features") -> "Features":
@@ -169,9 +263,8 @@ class Features:
             raise ArgumentError(f"give Features to join, got {enumerate_ids([type(part).__name__ for part in parts])}")
         if len(parts) == 1:
             return parts[0]
-        first = parts[0].item_ids
         for part in parts[1:]:
-            refuse_twins(first, part.item_ids, "the first features have the item", "others have")
+            refuse_twins(parts[0].item_ids, part.item_ids, "the first features have the item", "others have")
         ids = IdMap(dict.fromkeys(external for part in parts for external in part.item_ids))
         aligned = [part._select(ids) for part in parts]
         return cls(
@@ -183,13 +276,6 @@ class Features:
             tuple(one for part in parts for one in part.unknown),
         )
 
-    def append(self, new: "Features", item_ids: IdMap) -> "Features":
-        """Return the features of all these ids: first the items that are here, then those of `new`.
-
-        Both must come from the same transformation.
-        """
-        return _AppendedFeatures(self, new, item_ids)
-
     def split(self) -> tuple["Features", ...]:
         """Return the features of each source apart, for all items: what `join` joined.
 
@@ -200,8 +286,7 @@ class Features:
         for source in self.transformation.sources:
             begin, end = end, end + sum(column.size for column in source.columns)
             numbers = self.matrix[:, begin:end]
-            has_any: NDArray[np.bool_] = np.any(numbers != 0, axis=1)
-            parts.append(Features(self.item_ids, numbers, has_any, Transformation((source,))))
+            parts.append(Features(self.item_ids, numbers, (numbers != 0).any(axis=1), Transformation((source,))))
         return tuple(parts)
 
     def transform(self, *tables: Any, item_ids: Iterable[Hashable] | None = None) -> "Features":
@@ -217,13 +302,8 @@ class Features:
         sources = self.transformation.sources
         if len(tables) != len(sources):
             raise ArgumentError(f"the features came from {len(sources)} tables, got {len(tables)}; give them all")
-        given = None if item_ids is None else list(item_ids)
-        parts: list[Features] = []
-        for source, table in zip(sources, tables, strict=True):
-            ids, columns = source.encode(table, given)
-            unknown = tuple(one for column in columns for one in column.unknown)
-            parts.append(_assemble(ids, columns, source, unknown, unknown))
-        return Features.join(*parts)
+        ids = None if item_ids is None else list(item_ids)
+        return Features.join(*(source.transform(table, ids) for source, table in zip(sources, tables, strict=True)))
 
     def align(self, item_ids: Iterable[Hashable]) -> "Features":
         """Return the features of these items, in this order; those that are not here have none.
@@ -246,31 +326,12 @@ class Features:
         ids = IdMap(spell_like(self.item_ids, item_ids.array))
         return Features(ids, self.matrix, self.known, self.transformation, self.left_out, self.unknown)
 
-    def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return everything, the transformation included, as arrays and as a JSON-able table."""
+    def save(self, path: str | PathLike[str], *, compress: bool = False) -> None:
+        """Write one self-contained file atomically, without pickle."""
         arrays, manifest = self.transformation.to_arrays()
         arrays |= {"matrix": self.matrix, "known": self.known, **encode_ids(self.item_ids, "item_ids")}
-        return arrays, {**manifest, "left_out": [list(one) for one in self.left_out]}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], manifest: Mapping[str, Any]) -> Self:
-        """Return the features that `to_arrays` described; a `DataError` if they are damaged."""
-        transformation = Transformation.from_arrays(arrays, manifest)
-        try:
-            return cls(
-                IdMap(decode_ids(arrays, "item_ids")),
-                arrays["matrix"],
-                arrays["known"],
-                transformation,
-                tuple((str(description), int(number)) for description, number in manifest["left_out"]),
-            )
-        except Exception as error:  # whatever forged content raises
-            raise DataError(f"the features are damaged ({describe_damage(error)}); make them again") from None
-
-    def save(self, path: str | PathLike[str], *, compress: bool = False) -> None:
-        """Write one self-contained file atomically: an .npz archive that NumPy alone can read."""
-        arrays, manifest = self.to_arrays()
-        write_archive(path, arrays, {**manifest, "format": _FORMAT, "version": _VERSION}, compress=compress)
+        manifest |= {"left_out": [list(one) for one in self.left_out], "format": _FORMAT, "version": _VERSION}
+        write_archive(path, arrays, manifest, compress=compress)
 
     @classmethod
     def load(cls, path: str | PathLike[str], *, max_unpacked: float | None = None) -> Self:
@@ -280,10 +341,19 @@ class Features:
         times its size and more than 0.27 GB.
         """
         arrays, manifest = read_archive(path, _FORMAT, _VERSION, remedy="make it again", max_unpacked=max_unpacked)
+        fitted = {name: array for name, array in arrays.items() if name[0].isdecimal()}
         try:
-            return cls.from_arrays(arrays, manifest)
-        except DataError as error:
-            raise DataError(f"{path}: {error}") from None
+            ids = IdMap(decode_ids(arrays, "item_ids"))
+            left_out = tuple((str(what), int(count)) for what, count in manifest["left_out"])
+            transformation = Transformation.from_arrays(fitted, manifest)
+            return cls(ids, arrays["matrix"], arrays["known"], transformation, left_out)
+        except Exception as error:  # whatever forged content raises
+            raise DataError(f"{path}: the features are damaged ({describe_damage(error)}); make them again") from None
+
+    @property
+    def fingerprint(self) -> str:
+        """A checksum of whose features these are, and what they are."""
+        return checksum(self.matrix, self.known, *encode_ids(self.item_ids, "ids").values())
 
     @property
     def n_items(self) -> int:
@@ -293,7 +363,7 @@ class Features:
     @property
     def n_features(self) -> int:
         """Number of numbers of each item, F."""
-        return sum(self.transformation.sizes.values())
+        return int(self.matrix.shape[1])
 
     def _select(self, ids: IdMap) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return the rows (n, F) of these items, zeros for those that are not here, and which are known (n,)."""
@@ -310,49 +380,67 @@ class Features:
         return f"Features(items={self.n_items:,}{f' ({without:,} without)' if without else ''}, {sizes})"
 
 
-class _AppendedFeatures(Features):
-    """Features whose matrix is put together when it is first read: adding a few items does not copy all others."""
-
-    def __init__(self, old: Features, new: Features, item_ids: IdMap) -> None:
-        of_old = old.__dict__.get("_blocks") or (old.matrix,)
-        fields = {
-            "item_ids": item_ids,
-            "known": np.concatenate((old.known, new.known)),
-            "transformation": old.transformation,
-            "left_out": (*old.left_out, *new.left_out),
-            "unknown": (),
-            "_blocks": (*of_old, new.matrix),
-        }
-        self.__dict__.update(fields)
-
-    @cached_property
-    def matrix(self) -> NDArray[np.float32]:
-        """(I, F) the numbers, read-only; zeros for items without features."""
-        matrix = np.concatenate(self.__dict__["_blocks"])
-        matrix.setflags(write=False)
-        self.__dict__["_blocks"] = (matrix,)
-        return matrix
-
-
-def _assemble(
-    ids: IdMap, columns: list[Encoded], source: FittedTable, left_out: LeftOutCounts, unknown: LeftOutCounts = ()
-) -> Features:
+def _assemble(ids: IdMap, source: Source, parts: list[Encoded], left_out: Counts, unknown: Counts = ()) -> Features:
     """Return the features of items by the numbers of all columns of a source."""
     return Features(
         ids,
-        np.concatenate([column.numbers for column in columns], axis=1),
-        np.any([column.known for column in columns], axis=0),
+        np.concatenate([part.numbers for part in parts], axis=1),
+        np.any([part.known for part in parts], axis=0),
         Transformation((source,)),
-        (*left_out, *(one for column in columns for one in column.left_out)),
+        (*left_out, *(one for part in parts for one in part.left_out)),
         unknown,
     )
 
 
+def _ids_in_table(frame: Any, item: str) -> IdMap:
+    """Return the item ids of a table, one row each."""
+    if not hasattr(frame, "columns"):
+        raise DataError(f"expected a pandas or polars DataFrame, got {quote(frame)}; give a matrix to from_matrix")
+    ids = column_of(frame, item)
+    if not len(ids):
+        raise DataError("the table has no rows; give one with items")
+    try:
+        return IdMap(ids)
+    except DataError as error:
+        raise DataError(f"column {quote(item)}: {error}; give one row for each item") from None
+
+
+def _ids_of_rows(item_ids: Iterable[Hashable] | None, n_rows: int) -> IdMap:
+    """Return the ids of a matrix's rows; by default their positions."""
+    ids = IdMap(np.arange(n_rows) if item_ids is None else item_ids)
+    if len(ids) != n_rows:
+        raise DataError(f"the matrix has {n_rows:,} rows, but there are {len(ids):,} item_ids; give one for each row")
+    return ids
+
+
+def _to_rows(matrix: Any) -> "sp.csr_array[np.float32] | NDArray[Any]":
+    """Return a matrix as checked rows: dense float32 or float64, or sparse float32 with entries above 0."""
+    if hasattr(matrix, "columns"):
+        raise DataError("a data frame is not a matrix; use from_frame(frame, item=…)")
+    refuse_masked(matrix, "entries of the matrix")
+    is_sparse: bool = sp.issparse(matrix)
+    try:
+        rows: Any = matrix if is_sparse else np.asarray(matrix)
+    except ValueError as error:
+        raise DataError(f"the matrix must be two-dimensional: {describe_damage(error)}") from None
+    if len(rows.shape) != 2 or rows.dtype.kind not in "biuf" or not all(rows.shape):
+        raise DataError(f"the matrix must be two-dimensional and hold real numbers, got {quote(matrix)}")
+    if not is_sparse:
+        dense: NDArray[Any] = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float32)
+        return dense
+    places, columns, values = sparse_entries(rows)
+    if not np.all(values >= 0) or not np.isfinite(values).all():  # the first is false for NaN, too
+        raise DataError("a sparse matrix of features must have finite entries >= 0, such as counts; give others dense")
+    above = values > 0
+    csr = sp.csr_array((values[above].astype(np.float32), (places[above], columns[above])), shape=rows.shape)
+    csr.sum_duplicates()
+    return csr
+
+
 def _check_options(dims: int, min_items: int, seed: int) -> FitOptions:
-    is_whole: Callable[[object], bool] = lambda value: isinstance(value, int) and not isinstance(value, bool)  # noqa: E731
-    if not is_whole(dims) or not 2 <= dims <= 4096:
+    if not isinstance(dims, int) or not 2 <= dims <= 4096:
         raise ArgumentError(f"dims must be a whole number from 2 to 4096, got {quote(dims)}; 300 is usual")
-    if not is_whole(min_items) or min_items < 1:
+    if not isinstance(min_items, int) or min_items < 1:
         raise ArgumentError(f"min_items must be a whole number >= 1, got {quote(min_items)}; 2 is usual")
     return FitOptions(dims, min_items, seed)
 

@@ -144,7 +144,7 @@ def add_placed_items(artifact: Artifact, features: Features, names: Mapping[Any,
         data=grown,
         checksum=None,
         stored_fold_in=stored,
-        features=known.append(features, grown.item_ids),
+        features=merge_features(known, features, grown.item_ids),
         feature_map=FeatureMap(learned.weights, lengths),
     )
 

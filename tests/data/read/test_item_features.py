@@ -181,8 +181,6 @@ def test_ids_are_written_as_those_of_the_data():
     assert list(odd.spell_ids(IdMap([7, 8])).item_ids) == [7, "07", -7, "9" * 5000]  # another spelling: another item
     assert list(features.spell_ids(IdMap([1, "x"])).item_ids) == [0, 1, 2]  # of both types: as they are
     assert np.array_equal(texts.matrix, features.matrix)
-    appended = features.append(Features.from_matrix(np.eye(3), [5, 6, 7]), IdMap([0, 1, 2, 5, 6, 7]))
-    assert list(appended.spell_ids(IdMap(["0"])).item_ids) == ["0", "1", "2", "5", "6", "7"]
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from spherec.data.archive import is_archive, is_scipy_archive, read_array
-from spherec.data.feature_cells import Kind
-from spherec.data.feature_columns import CountsColumn
+from spherec.data.feature_columns import CountsColumn, Kind
 from spherec.data.features import Features
 from spherec.data.read.formats import FORMATS, detect_format, refuse_without_polars
 from spherec.data.read.names import list_keys, read_item_ids, recognise_item_table

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from spherec.data.feature_words import unit_rows
+from spherec.data.feature_columns import unit_rows
 from spherec.data.features import Features
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, quote
