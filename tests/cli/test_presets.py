@@ -4,7 +4,6 @@ import tomllib
 
 import pytest
 
-from spherec.cli._settings import PresetName
 from spherec.training import Training
 from spherec.training.presets import PRESETS
 
@@ -17,10 +16,6 @@ def test_all_are_listed_with_what_they_are(spherec):
         for said in (type(preset.training.loss).__name__, type(preset.training.sampler).__name__, preset.what):
             assert said in line
     assert "spherec presets NAME" in done.err
-
-
-def test_the_command_line_knows_every_preset():
-    assert list(PresetName.__args__) == list(PRESETS)
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -48,5 +43,5 @@ def test_every_setting_is_printed(spherec, name):
 def test_an_unknown_preset_is_refused_beside_the_known_ones(spherec):
     done = spherec("presets", "best")
     assert (done.code, done.out) == (2, "")
-    assert "best" in done.err
-    assert "two-stage-as-written" in done.err
+    assert "'best'" in done.err
+    assert all(name in done.err for name in PRESETS)

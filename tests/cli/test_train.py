@@ -119,9 +119,11 @@ def test_the_same_command_gives_the_same_vectors(train, tmp_path):
 
 def test_settings_are_those_of_preset_file_set_and_flags_in_this_order(train, tmp_path):
     config = tmp_path / "run.toml"
-    config.write_text('covariance = 0.5\nseed = 3\n[sampler]\nkind = "Popularity"\nbeta = 0.1\nnegatives = 2\n')
+    config.write_text(
+        'covariance = 0.5\nseed = 3\n[sampler]\nkind = "Popularity"\nbeta = 0.1\nnegatives = 2\nshared = false\n'
+    )
     chosen = ("--set", "sampler.beta=0.3", "--set", "sampler.negatives=4", "--set", "seed=4")
-    done = train("--preset", "uniform", "--config", config, *chosen, "--negatives", 6, "--learning-rate", 0.02)
+    done = train("--preset", "fast", "--config", config, *chosen, "--negatives", 6, "--learning-rate", 0.02)
     assert done.code == 0, done.err
     settings = settings_of(tmp_path / "model.spherec")
     assert settings["sampler"] == {"kind": "Popularity", "negatives": 6, "beta": 0.3, "shared": False}
@@ -133,13 +135,12 @@ def test_settings_are_those_of_preset_file_set_and_flags_in_this_order(train, tm
 @pytest.mark.parametrize(
     ("options", "part", "expected"),
     [
-        (("--preset", "two-stage-as-released"), "sampler", {"kind": "TwoStage", "vectors": "frozen"}),
         (("--preset", "accurate", "--negatives", 50), "loss", {"kind": "Softmin"}),
         (("--set", "loss.kind=Softmin", "--set", "loss.temperature=0.2"), "loss", {"temperature": 0.2}),
         (("--set", 'sampler.kind="Hard"'), "sampler", {"kind": "Hard"}),
         (("--set", "sampler.kind=Uniform", "--set", "sampler.shared=true"), "sampler", {"shared": True}),
         (("--set", "loss.rank_weight = true"), "loss", {"rank_weight": True}),
-        (("--preset", "niche", "--negatives", 50, "--set", "loss.gamma=-0.5"), "loss", {"gamma": -0.5}),
+        (("--preset", "accurate", "--negatives", 50, "--set", "loss.gamma=-0.5"), "loss", {"gamma": -0.5}),
     ],
 )
 def test_any_setting_can_be_set(train, tmp_path, options, part, expected):
@@ -151,7 +152,8 @@ def test_a_gamma_without_effect_is_told(train):
     uniform = ("--set", "loss.kind=Softmin", "--set", "sampler.kind=Uniform", "--set", "loss.gamma=0.5")
     assert "gamma has no effect with Uniform" in train(*uniform).err
     assert (
-        "no effect" not in train("--set", "loss.kind=Softmin", "--preset", "popularity", "--set", "loss.gamma=0.5").err
+        "no effect"
+        not in train("--set", "loss.kind=Softmin", "--set", "sampler.kind=Popularity", "--set", "loss.gamma=0.5").err
     )
 
 
@@ -161,7 +163,7 @@ def test_a_beta_without_effect_is_told(train):
     assert "sampler={'candidates': 10} (--set sampler.candidates=10) gives it one" in told
     assert "no effect" not in train("--set", "sampler.candidates=10").err
     assert "no effect" not in train("--set", "sampler.replacement=true").err
-    assert "no effect" not in train("--preset", "popularity").err
+    assert "no effect" not in train("--set", "sampler.kind=Popularity").err
 
 
 def test_a_low_temperature_is_told(train):

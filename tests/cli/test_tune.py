@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from spherec.sampling import Uniform
 from spherec.training import Training
 from spherec.training.presets import PRESETS
 from tests.lab.tuning.runs import DATA
@@ -59,11 +60,11 @@ def test_the_config_that_is_read_is_not_written_over(tune, tmp_path):
 
 
 def test_the_best_settings_are_a_file_that_train_reads(tune, spherec, prepared, tmp_path):
-    done = tune(*RATE, "--preset", "uniform", "--trials", 4, "--seed", 3)
+    done = tune(*RATE, "--set", "sampler.kind=Uniform", "--trials", 4, "--seed", 3)
     assert done.code == 0, done.err
     assert files(tmp_path) == ["best.db", "best.toml", "data.npz"]
     text = (tmp_path / "best.toml").read_text()
-    said = json.loads(tune(*RATE, "--preset", "uniform", "--trials", 4, "--seed", 3, "--json").out)
+    said = json.loads(tune(*RATE, "--set", "sampler.kind=Uniform", "--trials", 4, "--seed", 3, "--json").out)
     best = said["best"]
     assert text.startswith(f"# spherec tune {prepared} -o")
     for word in (
@@ -76,7 +77,7 @@ def test_the_best_settings_are_a_file_that_train_reads(tune, spherec, prepared, 
         assert word in text
     config = PRESETS["accurate"].training.change(tomllib.loads(text))
     assert config.optimizer.learning_rate == best["values"]["optimizer.learning_rate"]
-    assert (config.dim, config.seed, config.sampler) == (4, 3, PRESETS["uniform"].training.sampler)
+    assert (config.dim, config.seed, config.sampler) == (4, 3, Uniform())
 
     assert f"train with it: spherec train {prepared} --config {tmp_path}/best.toml -o" in done.err
     model = tmp_path / "best.spherec"
@@ -155,7 +156,7 @@ def test_the_table_of_a_raw_file_needs_its_columns_again(spherec, tmp_path):
 BAD = {
     "unknown field": (("--search", "dims=2..4"), ["dims is not a field", "did you mean 'dim'?"]),
     "field of another kind": (
-        ("--preset", "uniform", "--search", "sampler.beta=0..1"),
+        ("--set", "sampler.kind=Uniform", "--search", "sampler.beta=0..1"),
         ["sampler.beta is not a field of Uniform, but of Popularity, TwoStage; choose sampler.kind"],
     ),
     "no range": (("--search", "dim=2...4"), ["--search dim", "not a range"]),

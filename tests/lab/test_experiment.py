@@ -11,11 +11,11 @@ from spherec.data.cuts import Cut
 from spherec.datasets import PAPER_DATASETS as DATASETS
 from spherec.errors import ArgumentError
 from spherec.lab import Experiment, Row, paper_rows
+from spherec.lab.experiment import PAPER_SETTINGS
 from spherec.lab.reproduction import recorded_results
 from spherec.losses import Hinge
 from spherec.sampling import Popularity, TwoStage, Uniform
 from spherec.training import Training
-from spherec.training.presets import PRESETS
 from tests.lab.tiny import EXPERIMENT
 
 OF_THE_PAPER = ["book-crossing", "amazon-movies", "echonest"]
@@ -92,9 +92,9 @@ def test_settings_reach_the_training():
     mine = Experiment.from_toml(TOML)
     assert (mine.name, mine.folds, mine.seed, mine.k, mine.validation) == ("mine", 3, 9, 20, 0.1)
     plain, changed = mine.rows
-    assert plain == Row("a", PRESETS["two-stage"].training)
+    assert plain == Row("a", Training())
     training = changed.training
-    assert (training.dim, training.batch_size) == (16, PRESETS["uniform"].training.batch_size)
+    assert (training.dim, training.batch_size) == (16, PAPER_SETTINGS["uniform"].batch_size)
     assert training.sampler == Uniform(3)
     assert (type(training.loss).__name__, training.loss.temperature) == ("Softmin", 0.25)
     assert training.optimizer.learning_rate == 0.01

@@ -135,7 +135,7 @@ def test_what_is_searched_if_nothing_is_said_suits_the_parts(loss, sampler):
     assert ("sampler.beta" in space.domains) == (hasattr(sampler, "beta") and not isinstance(loss, Softmin))
 
 
-@pytest.mark.parametrize("preset", sorted({*PRESETS} - {"two-stage-as-written"}))  # that one is no good start
+@pytest.mark.parametrize("preset", PRESETS)
 def test_the_usual_search_of_a_preset_begins_with_the_preset(preset):
     base = PRESETS[preset].training.resolve(DATA)
     assert SearchSpace.build(base, default_search(base)).start() is not None

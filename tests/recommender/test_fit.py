@@ -146,7 +146,7 @@ def test_settings_are_those_of_training():
     model = CML(dim=16, loss=spherec.Softmin(0.2), sampler=spherec.Uniform(9, shared=True), seed=3, device="cpu")
     assert model.config == Training(dim=16, loss=spherec.Softmin(0.2), sampler=spherec.Uniform(9, shared=True), seed=3)
     assert CML(device="cpu").config == Training()
-    assert CML(preset="uniform", dim=16, device="cpu").config.batch_size == 4096
+    assert CML(preset="fast", dim=16, device="cpu").config.batch_size == 512
 
 
 def test_every_field_of_training_is_a_parameter_and_documented():
@@ -190,7 +190,7 @@ def test_true_is_no_number(make):
         ({"epochs": "auto"}, "epochs must be a whole number >= 1, or None, got 'auto'"),
         ({"loss": {"gamma": 0.3}}, "loss.gamma is not a field of Hinge, but of Softmin; choose loss.kind"),
         ({"loss": "hinge"}, "loss must be a Hinge or Softmin or .*, got 'hinge'"),
-        ({"preset": "best"}, "preset must be one of accurate, .*, got 'best'"),
+        ({"preset": "best"}, "preset must be one of two-stage, .*, got 'best'"),
         ({"device": "tpu"}, "device must be one of auto, cpu, cuda, got 'tpu'"),
     ],
 )

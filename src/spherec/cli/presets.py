@@ -6,12 +6,11 @@ import typer
 from rich.table import Table
 
 from spherec.cli._output import note, show
-from spherec.cli._settings import PresetName
 
 
 def presets_command(
     name: Annotated[
-        PresetName | None,
+        str | None,
         typer.Argument(metavar="NAME", help="Preset whose settings to print, as TOML. Default: list all presets."),
     ] = None,
 ) -> None:
@@ -22,10 +21,10 @@ def presets_command(
     - spherec presets two-stage > run.toml
     - spherec train DATA --config run.toml -o my.spherec
     """
-    from spherec.training.presets import PRESETS
+    from spherec.training.presets import PRESETS, find_preset
 
     if name is not None:
-        typer.echo(PRESETS[name].training.to_toml())
+        typer.echo(find_preset(name).to_toml())
         return
     table = Table("preset", "loss", "sampler", "description")
     for known, preset in PRESETS.items():

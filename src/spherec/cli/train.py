@@ -64,8 +64,8 @@ def train_command(
     mainstream: Annotated[
         float | None,
         typer.Option(
-            help="Share of popularity that counts in lists by default, with reach (accurate 0.6, fast 0.5, balanced "
-            "0.3, niche -0.25); 'spherec recommend --mainstream' changes it for each list.",
+            help="Share of popularity that counts in lists by default, with reach (accurate 0.6, fast 0.5); "
+            "'spherec recommend --mainstream' changes it for each list.",
             rich_help_panel=MODEL,
         ),
     ] = None,
@@ -78,7 +78,7 @@ def train_command(
         float | None,
         typer.Option(
             help="Share of each user's items to hold out, to choose the best epoch and to know when to stop; 0 trains "
-            "on everything for all epochs. Default: 0.05, but 0 with accurate, fast, balanced and niche, which always "
+            "on everything for all epochs. Default: 0.05, but 0 with accurate and fast, which always "
             "run to their end.",
             rich_help_panel=RUN,
         ),
@@ -117,7 +117,7 @@ def train_command(
     from spherec.distributed.group import is_first_process, is_restarted, is_started_by_torchrun
     from spherec.recommender import CML
     from spherec.training.checkpoint import count_epochs, remove_checkpoint
-    from spherec.training.presets import PRESETS
+    from spherec.training.presets import find_preset
     from spherec.training.trainer import interruptible
 
     flags = {
@@ -129,7 +129,7 @@ def train_command(
         "epochs": epochs,
         "seed": seed,
     }
-    training = PRESETS[preset].training.change(read_settings(config, settings or [], flags))
+    training = find_preset(preset).change(read_settings(config, settings or [], flags))
     refuse_unwritable(output)
     refuse_overwriting({"--output": output}, (*source.files, names.names, config, *(item_features or ())))
     checkpoint = output.with_name(f"{output.name}.checkpoint")

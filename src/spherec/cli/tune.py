@@ -119,12 +119,12 @@ def tune_command(
     from spherec.lab.environment import environment_of
     from spherec.lab.tuning.storage import hide_password
     from spherec.training.config import find_idle_settings
-    from spherec.training.presets import PRESETS
+    from spherec.training.presets import find_preset
 
     refuse_unwritable(output)
     storage = storage or str(output.with_suffix(".db"))
     searches = searches or []
-    base = PRESETS[preset].training.change(read_settings(config, settings or [], {"seed": seed}))
+    base = find_preset(preset).change(read_settings(config, settings or [], {"seed": seed}))
     goal = Goal(metric=metric, k=k, validation=validation, mmr_at_most=mmr_at_most)
     space = SearchSpace.build(base, parse_searches(searches) or default_search(base))
     refuse_overwriting({"--output": output, "--storage": storage}, (*source.files, config))

@@ -25,17 +25,9 @@ _HINGE: SearchValues = {
     "optimizer.learning_rate": _RATES,
 }
 PRESET_SEARCHES: dict[str, SearchValues] = {
-    # One model, which takes its temperature from the data, asked with more or less mainstream lists.
-    "accurate": {},
+    "accurate": {},  # takes its temperature from the data, and runs to the end of its schedule
     "fast": {},
-    "balanced": {},
-    "niche": {},
     "two-stage": {**_HINGE, "sampler.beta": _BETAS, "sampler.sharpness": (0.0, 0.02, 0.05)},
-    # These two stay what the paper's text says and what its code does.
-    "two-stage-as-written": {"optimizer.learning_rate": _RATES, "sampler.beta": _BETAS},
-    "two-stage-as-released": {"optimizer.learning_rate": _RATES, "sampler.beta": _BETAS},
-    "uniform": _HINGE,
-    "popularity": {**_HINGE, "sampler.beta": (0.2, 0.4, 0.6, 0.8)},
 }
 """Values to search for each preset, besides its own, which come first. Epochs are chosen by early stopping."""
 

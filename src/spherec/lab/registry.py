@@ -12,7 +12,7 @@ from spherec.lab.baselines.implicit_models import Als, Bpr, Knn
 from spherec.lab.baselines.most_popular import MostPopular
 from spherec.lab.featured import FEATURED, FeaturedModel
 from spherec.lab.model import Baseline, ComparedModel, UserBaseline
-from spherec.lab.ours import OurModel
+from spherec.lab.ours import PRESET_SEARCHES, OurModel
 from spherec.training import Training
 from spherec.training.presets import PRESETS
 
@@ -21,13 +21,11 @@ BASELINES: Mapping[str, ComparedModel] = {
 }
 """The built-in baselines: what a user might take instead."""
 
-_OURS = ("accurate", "fast", "balanced", "niche")
-
 
 def default_models(features: Features | None = None) -> list[str]:
-    """Return the names of our everyday presets and of all built-in baselines, those that need features included."""
+    """Return the names of our presets and of all built-in baselines, those that need features included."""
     with_features = [] if features is None else [f"accurate{FEATURED}", ContentKnn.name]
-    return [*_OURS, *BASELINES, *with_features]
+    return [*(name for name in PRESETS if not PRESET_SEARCHES[name]), *BASELINES, *with_features]
 
 
 def known_models() -> list[str]:

@@ -18,7 +18,7 @@ from spherec.device import DeviceName, resolve
 from spherec.distributed.group import is_first_process, join_group
 from spherec.distributed.partitions import HeldInteractions, PartitionedInteractions
 from spherec.distributed.shards import WHOLE, Portion
-from spherec.errors import ArgumentError, quote, suggest
+from spherec.errors import ArgumentError
 from spherec.evaluation.validation import hold_out
 from spherec.geometry import Constraint, check_finite
 from spherec.losses import Loss
@@ -37,7 +37,7 @@ from spherec.sampling import Sampling
 from spherec.training import ProgressCallback, Trained, Training, train
 from spherec.training.checkpoint import estimate_checkpoint
 from spherec.training.config import advise
-from spherec.training.presets import PRESETS
+from spherec.training.presets import find_preset
 from spherec.training.trainer import enough_memory, join_run
 
 _MOST_ADVICE = 2  # sentences for one run
@@ -69,8 +69,7 @@ class CML(TrainedModel):
 
     Args:
         preset: Settings to begin with. "two-stage" (default): two-stage sampling of negatives with the hinge loss.
-            "accurate": the best lists. "fast": nearly as good in a twentieth of the time. "balanced": nearly as
-            accurate, less mainstream. "niche": the long tail.
+            "accurate": the best lists. "fast": nearly as good in a ninth of the time.
             "uniform", "popularity", "two-stage-as-released", "two-stage-as-written": baselines of the paper.
         device: Where the model trains: "auto" (a GPU if there is one), "cpu" or "cuda".
         dim: Dimensions of the space. More dimensions fit more, and take more time and memory. Default: 128.
@@ -78,7 +77,7 @@ class CML(TrainedModel):
             independently; a squared distance is the mean of theirs. Default: None, one space.
         constraint: "sphere" (default) keeps vectors on the unit sphere, "ball" inside the unit ball.
         reach: True gives each item a number that makes it reach more people, and lists a dial, `mainstream`. Default:
-            False; True in the presets accurate, fast, balanced and niche.
+            False; True in the presets accurate and fast.
         mainstream: The dial by default: 1 the most popular lists, 0 and below the long tail. Needs `reach`. Default: 1.
         loss: What is minimised: `Hinge` (default, margin 1.0) or `Softmin`.
         sampler: How negatives are drawn: `TwoStage` (default), `Uniform`, `Popularity`, `Hard` or `SemiHard`.
@@ -126,14 +125,12 @@ class CML(TrainedModel):
     ) -> None:
         names = {field.name for field in fields(Training)}
         given = {name: value for name, value in locals().items() if name in names}
-        if not isinstance(preset, str) or preset not in PRESETS:
-            hint = suggest(str(preset), PRESETS)
-            raise ArgumentError(f"preset must be one of {', '.join(PRESETS)}, got {quote(preset)}{hint}")
+        start = find_preset(preset)
         super().__init__()
         settings = {name: _to_python(value) for name, value in given.items() if value is not FROM_PRESET}
         changes = {name: value for name, value in settings.items() if isinstance(value, Mapping)}
         values = {name: value for name, value in settings.items() if name not in changes}
-        self.config: Training = replace(PRESETS[preset].training.change(changes), **values)
+        self.config: Training = replace(start.change(changes), **values)
         self.device: DeviceName = device
         resolve(device)  # a missing device is an error now, not after the data is read
 

@@ -1,10 +1,11 @@
 """Presets: settings of a run by name."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from spherec.errors import ArgumentError, quote, suggest
 from spherec.losses import Softmin
 from spherec.optim import Adam
-from spherec.sampling import Popularity, TwoStage, Uniform
+from spherec.sampling import Popularity
 from spherec.training.config import Training
 
 
@@ -40,26 +41,16 @@ _FAST = _ACCURATE.change(
 )
 
 PRESETS = {
+    "two-stage": Preset(Training(), "the default: the paper's two-stage sampling on live vectors, tuned"),
     "accurate": Preset(_ACCURATE, "the best lists: softmin with reach, in four subspaces of 256 dimensions"),
     "fast": Preset(_FAST, "good lists soon: the same with half the dimensions and epochs, a fourth of the negatives"),
-    "balanced": Preset(
-        replace(_ACCURATE, mainstream=0.3),
-        "the same model, asked with mainstream 0.3: nearly as accurate, far fewer bestsellers",
-    ),
-    "niche": Preset(
-        replace(_ACCURATE, mainstream=-0.25),
-        "the same model, asked with mainstream -0.25: the long tail, for those who know the bestsellers",
-    ),
-    "two-stage": Preset(Training(), "the default: the paper's two-stage sampling on live vectors, tuned"),
-    "two-stage-as-released": Preset(
-        Training(sampler=TwoStage.as_released()), "what the paper's public code does: stage two on the initial vectors"
-    ),
-    "two-stage-as-written": Preset(
-        Training(sampler=TwoStage.as_written()), "what the paper's text says; training collapses"
-    ),
-    "uniform": Preset(
-        Training(sampler=Uniform(negatives=5), batch_size=4096),
-        "uniform negatives in large batches, the paper's baseline",
-    ),
-    "popularity": Preset(Training(sampler=Popularity(negatives=5)), "the paper's sampling by popularity"),
 }
+"""The only list of presets: help texts, documentation and comparisons are made from it."""
+
+
+def find_preset(name: object) -> Training:
+    """Return the settings of the preset of this name."""
+    if not isinstance(name, str) or name not in PRESETS:
+        hint = suggest(str(name), PRESETS)
+        raise ArgumentError(f"preset must be one of {', '.join(PRESETS)}, got {quote(name)}{hint}")
+    return PRESETS[name].training

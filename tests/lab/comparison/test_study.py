@@ -345,11 +345,6 @@ def test_a_model_with_nothing_to_choose_is_fit_once(tmp_path, monkeypatch):
         assert (one.trials, one.settings) == ([], {})
 
 
-def test_what_the_paper_says_and_does_is_not_searched_away():
-    for name in ("two-stage-as-written", "two-stage-as-released"):
-        assert "sampler.sharpness" not in OurModel.preset(name).search_space
-
-
 def test_what_is_no_data_and_no_list_of_models_is_refused(tmp_path):
     with pytest.raises(ArgumentError, match=r"data must be Interactions, got dict; Interactions.from_frame makes some"):
         compare({}, ["ease"], folder=tmp_path)
