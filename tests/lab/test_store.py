@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from spherec.errors import DataError
-from spherec.lab import RecordFile, Result, Trial, store
+from spherec.lab import RecordFile, Result, Trial
 from spherec.lab.paper import PAPER_METRICS
-from spherec.lab.store import SCHEMA, TrialRecord
+from spherec.lab.store import SCHEMA
 from spherec.lab.table import summarize
 from tests.lab.tiny import record
 
@@ -129,100 +129,8 @@ def test_the_key_is_what_decides_the_result_and_no_more():
     assert len({record().key, record(fold=1).key, record(row="b").key}) == 3
 
 
-# --- Older lines and renamed things -----------------------------------------------------------------------------------
-
-CONFIG = {"dim": 4, "loss": {"kind": "Hinge", "margin": 1.0}, "optimizer": {"kind": "Adam", "schedule": "cosine"}}
-OF_COMPARISON = {
-    "model": "accurate",
-    "is_ours": True,
-    "fold": 1,
-    "identity": {"base": {**CONFIG, "judged": "at the end"}, "data": "d", "k": 5},
-    "settings": {"epochs": 7, "dim": 8},
-    "trials": [
-        {"settings": {"dim": 8}, "refit": {"dim": 8, "epochs": 7}, "scores": {"ndcg": 0.2}, "failed": ""},
-        {"settings": {"dim": 4}, "refit": {}, "scores": {}, "failed": "no"},
-    ],
-    "scores": {"ndcg": 0.1, "mmr": None},
-    "fit_seconds": 2.0,
-    "peak_mb": 1.5,
-    "peak_of": "resident in the process",
-    "choosing_seconds": 3.0,
-    "environment": {"commit": "abc"},
-}
-OF_PAPER = {
-    "experiment": "book-crossing",
-    "row": "uniform-1-256",
-    "fold": 2,
-    "identity": {"choices": [CONFIG, {**CONFIG, "loss": {"kind": "Hinge", "margin": 2.0}}], "k": 50},
-    "epochs": 9,
-    "training": {**CONFIG, "loss": {"kind": "Hinge", "margin": 2.0}},
-    "tried": [
-        {"training": CONFIG, "epochs": 5, "scores": {"ndcg": 0.1}},
-        {"training": {**CONFIG, "loss": {"kind": "Hinge", "margin": 2.0}}, "epochs": 9, "scores": {"ndcg": 0.2}},
-    ],
-    "scores": {"ndcg": 0.3},
-    "curve": [{"epoch": 1, "metric": 0.1}],
-    "seconds": {"choosing": 1.0, "training": 2.0, "testing": 3.0},
-    "environment": {"commit": "abc"},
-    "digest": "00",
-}
-
-
-def read(path, *lines, kind=Result):
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return list(RecordFile(path, kind))
-
-
 def test_lines_have_the_schema_they_were_written_with(two):
     assert {json.loads(line)["schema"] for line in two.path.read_text().splitlines()} == {SCHEMA}
-
-
-def test_comparisons_of_the_first_schema_are_read(records):
-    (result,) = read(records.path, OF_COMPARISON)
-    assert (result.study, result.model, result.fold) == ("compare", "accurate", 1)
-    assert result.identity == {"base": CONFIG, "data": "d", "k": 5}, "how a schedule is judged is no setting any more"
-    assert result.trials == [Trial({"dim": 8}, {"ndcg": 0.2}, 7), Trial({"dim": 4}, failed="no")]
-    assert result.trials[0].refit == {"dim": 8, "epochs": 7}
-    assert result.seconds == {"choosing": 3.0, "training": 2.0}
-    assert math.isnan(result.scores["mmr"])
-    records.path.unlink()
-    records.add(result)
-    assert [one.key for one in records] == [result.key]
-
-
-def test_a_schedule_that_was_not_judged_at_its_end_is_another_run(records):
-    early = {**OF_COMPARISON, "identity": {**OF_COMPARISON["identity"], "base": CONFIG}}
-    first, second = read(records.path, OF_COMPARISON, early)
-    assert first.key != second.key
-
-
-def test_rows_of_the_first_schema_are_read(records):
-    (result,) = read(records.path, OF_PAPER)
-    assert (result.study, result.model, result.fold) == ("book-crossing", "uniform-1-256", 2)
-    assert result.identity == OF_PAPER["identity"]
-    assert result.settings == {"loss.margin": 2.0, "epochs": 9}
-    assert result.trials == [Trial({}, {"ndcg": 0.1}, 5), Trial({"loss.margin": 2.0}, {"ndcg": 0.2}, 9)]
-    assert (result.curve, result.seconds, result.digest) == (OF_PAPER["curve"], OF_PAPER["seconds"], "00")
-
-
-def test_trials_of_the_first_schema_are_read(records):
-    trial = {name: OF_COMPARISON[name] for name in ("model", "fold", "identity", "environment")}
-    trial |= {**OF_COMPARISON["trials"][0], "seconds": 4.0}
-    (read_back,) = read(records.path, trial, kind=TrialRecord)
-    assert read_back.trial == Trial({"dim": 8}, {"ndcg": 0.2}, 7, 4.0)
-    assert read_back.identity["base"] == CONFIG
-
-
-def test_renamed_classes_and_settings_are_found_again(records, monkeypatch):
-    monkeypatch.setitem(store.RENAMED_CLASSES, "Hinge", "Triplet")
-    monkeypatch.setitem(store.RENAMED_SETTINGS, "loss.margin", "loss.gap")
-    monkeypatch.setitem(store.RENAMED_SETTINGS, "dim", "dimensions")
-    row, comparison = read(records.path, OF_PAPER, OF_COMPARISON)
-    assert row.identity["choices"][1]["loss"] == {"kind": "Triplet", "gap": 2.0}
-    assert row.settings == {"loss.gap": 2.0, "epochs": 9}
-    assert row.trials[1].settings == {"loss.gap": 2.0}
-    assert comparison.identity["base"]["dimensions"] == 4
-    assert comparison.settings == {"epochs": 7, "dimensions": 8}
 
 
 def test_a_trial_takes_no_more_room_than_it_needs(records):

@@ -49,7 +49,7 @@ def plot_comparison(title: str, table: Sequence[TableRow], k: int, path: Path) -
         dx, dy = (np.nan_to_num([row[metric.name].std for row in rows]) for metric in (median_popularity, ndcg))
         axes.errorbar(x, y, dy, dx, linestyle="none", marker="o", capsize=2, color=colour, label=label)
         for row, at_x, at_y in zip(rows, x, y, strict=True):
-            offset, side = ((0, 6), "center") if is_ours else ((5, -12), "left")  # above, or to the right
+            offset, side = ((-5, 4), "right") if is_ours else ((5, -12), "left")
             axes.annotate(row.model, (at_x, at_y), xytext=offset, textcoords="offset points", ha=side, fontsize=9)
     if all(row[median_popularity.name].mean > 0 for row in table):
         _use_log_popularity(axes)

@@ -1,15 +1,10 @@
-"""Records of experiments on disk: a line of JSON for each trial and each test.
-
-Every line has a schema version. Lines of older versions are upgraded as they are read, and names that have changed
-since are translated by the tables below, so that no run is repeated because something was renamed.
-"""
+"""Records of experiments on disk: a line of JSON for each trial and each test."""
 
 import json
 import math
 import os
 import threading
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -21,13 +16,7 @@ from spherec.errors import DataError
 from spherec.lab.trial import Trial
 
 SCHEMA = 2
-"""Version of the lines that are written."""
-
-RENAMED_CLASSES: dict[str, str] = {}
-"""Losses, samplers and optimizers under the names that records may have: {"old": "new"}."""
-
-RENAMED_SETTINGS: dict[str, str] = {}
-"""Dotted names of settings that records may have: {"sampler.old": "sampler.new"}."""
+"""Version of the lines."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +101,7 @@ class RecordFile(Generic[_Record]):
                 continue
             try:
                 yield _parse(self.kind, content)
-            except (TypeError, KeyError, AttributeError) as error:
+            except (TypeError, ValueError, KeyError, AttributeError) as error:
                 raise DataError(f"{self.path}, line {number} is not a record ({error}); remove the line") from None
 
     def add(self, record: _Record) -> None:
@@ -132,96 +121,10 @@ def data_id(data: Interactions) -> str:
     return f"{data.n_users} users, {data.n_items} items, {checksum(data.indptr, data.indices)}{weighed}"
 
 
-# --- Older lines -----------------------------------------------------------------------------------------------------
-
-
-def upgrade(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record's content in the present schema, under the present names."""
-    schema = content.get("schema", 1)
-    if schema > SCHEMA:
-        raise TypeError(f"its schema is {schema}, and this version of spherec knows {SCHEMA}")
-    content = {name: value for name, value in content.items() if name != "schema"}
-    if schema == 1:
-        content = _upgrade_trial_line(content) if "refit" in content else _upgrade_result(content)
-    translated: dict[str, Any] = _rename(content)
-    return translated
-
-
-def _upgrade_result(old: dict[str, Any]) -> dict[str, Any]:
-    if "row" in old:  # a row of the paper's table
-        choices = [_rename(choice) for choice in old["identity"]["choices"]]
-        chosen = _differences(_rename(old["training"]), choices[0])
-        tried = [
-            {
-                "settings": _differences(_rename(one["training"]), choices[0]),
-                "epochs": one["epochs"],
-                "scores": one["scores"],
-            }
-            for one in old["tried"]
-        ]
-        renamed = {"study": old["experiment"], "model": old["row"], "settings": {**chosen, "epochs": old["epochs"]}}
-        same = ("fold", "identity", "scores", "curve", "seconds", "environment", "digest")
-        return {**renamed, "trials": tried, **{name: old[name] for name in same if name in old}}
-    kept = ("model", "fold", "is_ours", "settings", "scores", "peak_mb", "peak_of", "environment")
-    return {
-        "study": "compare",
-        **{name: old[name] for name in kept},
-        "identity": _upgrade_identity(old["identity"]),
-        "trials": [_upgrade_trial(trial) for trial in old["trials"]],
-        "seconds": {"choosing": old["choosing_seconds"], "training": old["fit_seconds"]},
-        "run": f"{zlib.crc32(json.dumps([old['model'], old['fold'], old['identity']], sort_keys=True).encode()):08x}",
-    }
-
-
-def _upgrade_trial_line(old: dict[str, Any]) -> dict[str, Any]:
-    kept = {name: old[name] for name in ("model", "fold", "environment")}
-    return {**kept, "identity": _upgrade_identity(old["identity"]), "trial": _upgrade_trial(old)}
-
-
-def _upgrade_trial(old: dict[str, Any]) -> dict[str, Any]:
-    trial = {name: old[name] for name in ("settings", "scores", "failed", "seconds") if name in old}
-    return trial | ({"epochs": old["refit"]["epochs"]} if "epochs" in old["refit"] else {})
-
-
-def _upgrade_identity(old: dict[str, Any]) -> dict[str, Any]:
-    """Drop the mark of runs whose schedule was judged at its end, as all are now; mark those that were not."""
-    base = {name: value for name, value in old["base"].items() if name != "judged"}
-    if base.get("optimizer", {}).get("schedule", "constant") != "constant" and "judged" not in old["base"]:
-        base["judged"] = "before the end"
-    return {**old, "base": base}
-
-
-def _differences(table: dict[str, Any], base: dict[str, Any], path: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in table.items():
-        if isinstance(value, dict):
-            found |= _differences(value, base.get(name, {}), f"{path}{name}.")
-        elif value != base.get(name, ...):
-            found[f"{path}{name}"] = value
-    return found
-
-
-def _rename(value: Any, path: str = "") -> Any:
-    """Return the value with classes and settings under their present names."""
-    if isinstance(value, list):
-        return [_rename(one, path) for one in value]
-    if not isinstance(value, dict):
-        return value
-    renamed = {}
-    for name, inner in value.items():
-        if name == "kind" and inner in RENAMED_CLASSES:
-            inner = RENAMED_CLASSES[inner]
-        dotted = f"{path}.{name}" if path in ("loss", "sampler", "optimizer") else name
-        present = RENAMED_SETTINGS.get(dotted, dotted)
-        renamed[present.removeprefix(f"{path}.")] = _rename(inner, name)
-    return renamed
-
-
-# --- Lines as objects ------------------------------------------------------------------------------------------------
-
-
 def _parse(kind: type[_Record], content: Any) -> _Record:
-    values = upgrade(content)
+    values = dict(content)
+    if (schema := values.pop("schema", None)) != SCHEMA:
+        raise TypeError(f"its schema is {schema}, and this version of spherec knows {SCHEMA}")
     if "trial" in values:
         values["trial"] = Trial(**values["trial"])
     if "trials" in values:
