@@ -53,7 +53,7 @@ house: $(VENV)/installed  ## figures of the source tree: names, docstrings, hops
 DEVICE ?= cpu
 
 bench: $(VENV)/installed  ## steps, lists, reading beside a plain baseline; preparing 48 million rows; into results/bench
-	$(BIN)/spherec bench --device $(DEVICE) -o results/bench/$(DEVICE).json
+	$(BIN)/python benchmarks/speed.py --device $(DEVICE) -o results/bench/$(DEVICE).json
 	$(BIN)/python benchmarks/prepare_echonest.py
 
 growth: $(VENV)/installed  ## how a step grows with items, interactions, dimensions, batch; into results/bench

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from machine import Machine, measure_machine
+from plain import step_floor
+from steps import MEASURED_SAMPLERS, TrainerSteps, compile_steps, generate_interactions
+from timing import time_in_turns
 
 from spherec import rng
-from spherec.bench.baseline import step_floor
-from spherec.bench.machine import Machine, measure_machine
-from spherec.bench.steps import MEASURED_SAMPLERS, TrainerSteps, compile_steps, generate_interactions
-from spherec.bench.timing import time_in_turns
 from spherec.data.interactions import Interactions
 from spherec.device import resolve
 from spherec.geometry import DenseVectors

@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from steps import TrainerSteps
+from timing import synchronize, time_in_turns
 from torch.profiler import ProfilerActivity, profile
 
 from spherec import rng
-from spherec.bench.steps import TrainerSteps
-from spherec.bench.timing import synchronize, time_in_turns
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
 from spherec.device import resolve

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from steps import TrainerSteps, generate_interactions
 
 from spherec import rng
-from spherec.bench.steps import TrainerSteps, generate_interactions
 from spherec.data.interactions import Interactions
 from spherec.device import resolve
 from spherec.distributed.batches import draw_held, take_share

@@ -18,9 +18,9 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from steps import TrainerSteps
 
 from spherec import datasets, rng
-from spherec.bench.steps import TrainerSteps
 from spherec.device import run_at_once, threads_for
 from spherec.geometry import DenseVectors
 from spherec.kernels.cpu.factors import choose_factors

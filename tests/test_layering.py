@@ -20,7 +20,7 @@ LEVELS = (
     {"embedding", "losses", "sampling", "optim", "ranking"},
     {"training", "evaluation"},
     {"artifact", "item_map", "recommender", "lab"},
-    {"distributed", "export", "serve", "bench", "cli"},
+    {"distributed", "export", "serve", "cli"},
     {"__init__", "__main__"},
 )
 # Neighbours on a level that may be imported all the same, one way only.
@@ -33,7 +33,7 @@ NEIGHBOURS = {
     "embedding": {"optim"},
     "evaluation": {"training"},
     "recommender": {"artifact"},
-    "cli": {"export", "serve", "bench"},
+    "cli": {"export", "serve"},
 }
 POLARS_ONLY_IN = (
     "data/read",
@@ -47,7 +47,7 @@ EXTRAS_IN = {
     "implicit": "lab/baselines/implicit_models.py",
     "matplotlib": "lab/plots.py",
     "pyarrow": "lab/user_values.py",
-    "pandas": ("recommender/results.py", "bench/benchmark.py"),
+    "pandas": "recommender/results.py",
     "usearch": "ranking/usearch.py",
     "optuna": "lab/tuning/package.py",
     "fastapi": "serve/app.py",

@@ -1,34 +1,19 @@
 """The growth curves, on sizes that take no time."""
 
-import importlib.util
 import json
-import sys
 from argparse import Namespace
 from dataclasses import asdict, replace
-from pathlib import Path
 
+import growth
 import pytest
 import torch
+from machine import Machine
 
-from spherec.bench.machine import Machine
-
-PATH = Path(__file__).parents[2] / "benchmarks/growth.py"
 MACHINE = Machine(20.0, 10.0, 90.0, None, None)
 
 
 @pytest.fixture(scope="module")
-def growth():
-    """The script as a module."""
-    spec = importlib.util.spec_from_file_location("growth", PATH)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["growth"] = module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["growth"]
-
-
-@pytest.fixture(scope="module")
-def points(growth):
+def points():
     base = growth.Size(items=200, pairs=1000, dim=4, batch=16)
     curves = {"items": [base, replace(base, items=2000)], "dim": [base, replace(base, dim=8)]}
     return list(growth.measure(curves, MACHINE, torch.device("cpu"), 0.001))
@@ -46,7 +31,7 @@ def test_every_size_with_every_sampler(points):
         assert point.tables_mb == pytest.approx(3 * 4 * (20 + point.size.items) * point.size.dim / 1e6)
 
 
-def test_curves_change_one_size_and_end_where_they_are_told(growth):
+def test_curves_change_one_size_and_end_where_they_are_told():
     base = growth.Size(dim=32)
     curves = growth.curves(base, Namespace(most_items=10**6, most_pairs=10**8, most_batch=1024))
     assert [size.items for size in curves["items"]] == [10**4, 10**5, 10**6]
@@ -58,7 +43,7 @@ def test_curves_change_one_size_and_end_where_they_are_told(growth):
         assert all(one == others[0] for one in others)
 
 
-def test_the_claim_compares_many_items_with_few(growth, points):
+def test_the_claim_compares_many_items_with_few(points):
     one = points[0]
     at = {10**5: 1.0, 10**7: 2.5}
     made = [replace(one, size=replace(one.size, items=items), fastest_ms_per_step=ms) for items, ms in at.items()]
@@ -67,7 +52,7 @@ def test_the_claim_compares_many_items_with_few(growth, points):
     assert growth.claim(points) == {}
 
 
-def test_the_picture_is_drawn_from_the_record(growth, points, tmp_path):
+def test_the_picture_is_drawn_from_the_record(points, tmp_path):
     pytest.importorskip("matplotlib")
     made = [*points, *(replace(point, curve=curve) for point in points[:6] for curve in ("pairs", "batch"))]
     record = {"environment": {"device": "a machine"}, "points": [asdict(point) for point in made]}

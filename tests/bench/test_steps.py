@@ -3,8 +3,7 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-
-from spherec.bench.steps import generate_interactions
+from steps import generate_interactions
 
 
 @given(users=st.integers(1, 50), items=st.integers(1, 50), pairs=st.integers(1, 300), seed=st.integers(0, 9))

@@ -47,8 +47,6 @@ _COMMANDS = {
         "compare": "Train and test our models and baselines alike: which is best for your data, and at what cost?",
         "reproduce": "Train and test every row of the paper's table on 4 folds, and compare the figures with the "
         "paper's.",
-        "bench": "Measure training steps, lists, reading and loading, alternating with a plain torch and NumPy "
-        "implementation.",
     },
 }
 _OF_SEVERAL = ("train", "evaluate")  # commands that processes of torchrun run together

@@ -60,22 +60,6 @@ def plot_comparison(title: str, table: Sequence[TableRow], k: int, path: Path) -
     return _save(figure, path)
 
 
-def plot_time_to_quality(
-    title: str, points: Sequence[tuple[str, float, float]], target: float | None, k: int, path: Path
-) -> Path:
-    """Draw NDCG against seconds, from points (model, seconds, NDCG): a line through the runs of each model."""
-    figure = Figure(figsize=(8, 5))
-    axes = figure.subplots()
-    for model in dict.fromkeys(model for model, _, _ in points):
-        seconds, values = zip(*sorted((at, 100 * value) for name, at, value in points if name == model), strict=True)
-        axes.plot(seconds, values, marker="o", label=model)
-    if target is not None:
-        axes.axhline(100 * target, linestyle=":", color="grey", label="NDCG of EASE")
-    axes.set(xscale="log", xlabel="seconds from the prepared file to lists", ylabel=f"NDCG@{k}, %", title=title)
-    axes.legend()
-    return _save(figure, path)
-
-
 def _plot_popularity(dataset: str, table: Sequence[TableRow], path: Path) -> Path:
     figure = Figure(figsize=(8, 5))
     axes = figure.subplots()

@@ -1,15 +1,15 @@
 """Training steps timed: those of the trainer and those of the baseline, sampling included in both."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
+from machine import Machine
+from plain import PlainTraining, step_floor
+from timing import WorkDone, time_in_turns
 
 from spherec import rng
-from spherec.bench.baseline import PlainTraining, step_floor
-from spherec.bench.machine import Machine
-from spherec.bench.report import SpeedPair, StepResult
-from spherec.bench.timing import WorkDone, time_in_turns
 from spherec.data.events import pair_keys
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions, row_starts
@@ -89,7 +89,7 @@ def measure_steps(
     *,
     chunks: int,
     seconds: float,
-) -> StepResult:
+) -> dict[str, Any]:
     """Time the trainer and the baseline in turns, both from the same initial vectors on their device."""
     device = initial.device
     compile_steps(config, device)
@@ -99,20 +99,20 @@ def measure_steps(
     with measure_peak(device) as baseline_peak:
         plain = BaselineSteps(data, config, initial)
         plain(1)
-    speeds = time_in_turns([ours, plain], chunks, seconds, device)
+    fast, slow = time_in_turns([ours, plain], chunks, seconds, device)
     floor = step_floor(config)
-    return StepResult(
-        sampler=sampler,
-        negatives=config.sampler.negatives,
-        batch=config.batch_size,
-        dim=config.dim,
-        speed=SpeedPair("triplets", *speeds),
-        peak_mb=peak.mb,
-        baseline_peak_mb=baseline_peak.mb,
-        floor_mb=floor.mb,
-        floor_gflop=floor.gflop,
-        floor_ms=floor.ms_on(machine),
-    )
+    return {
+        "sampler": sampler,
+        "negatives": config.sampler.negatives,
+        "batch": config.batch_size,
+        "dim": config.dim,
+        "floor_mb": floor.mb,
+        "floor_gflop": floor.gflop,
+        "floor_ms": floor.ms_on(machine),
+        "spherec": fast.to_dict("triplets") | {"peak_mb": peak.mb},
+        "baseline": slow.to_dict("triplets") | {"peak_mb": baseline_peak.mb},
+        "ratio": fast.per_second / slow.per_second,
+    }
 
 
 def compile_steps(config: Training, device: torch.device) -> None:

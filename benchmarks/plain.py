@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from machine import Machine
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from spherec import rng
-from spherec.bench.machine import Machine
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
 from spherec.geometry import DenseVectors

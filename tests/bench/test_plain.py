@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain import PlainTraining, plain_top
+from steps import generate_interactions
 
 from spherec import rng
-from spherec.bench.baseline import PlainTraining, plain_top
-from spherec.bench.steps import generate_interactions
 from spherec.errors import ArgumentError
 from spherec.geometry import DenseVectors
 from spherec.losses import Softmin

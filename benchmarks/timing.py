@@ -31,6 +31,15 @@ class Speed(NamedTuple):
     steps: int
     "Steps measured in all chunks together."
 
+    def to_dict(self, unit: str) -> dict[str, float]:
+        """Return plain data for JSON."""
+        return {
+            f"{unit}_per_second": self.per_second,
+            "ms_per_step": self.ms_per_step,
+            "fastest_ms_per_step": self.fastest_ms_per_step,
+            "steps_measured": self.steps,
+        }
+
 
 def time_in_turns(workloads: Sequence[Workload], chunks: int, seconds: float, device: torch.device) -> list[Speed]:
     """Time each workload for `chunks` chunks of about `seconds` seconds, at least one call each, in turns.

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from timing import synchronize
 
 from spherec import rng
-from spherec.bench.timing import synchronize
 from spherec.device import threads_for
 
 _FLOATS = 1 << 26  # 256 MB, larger than every cache
