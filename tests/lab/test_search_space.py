@@ -82,18 +82,18 @@ def test_decimals_are_steps_although_no_binary_numbers():
         ("dim", ["NAME=RANGE", "'dim'"]),
         ("=1..2", ["NAME=RANGE"]),
         ("dim=", ["NAME=RANGE", "'dim='"]),
-        ("dim=64", ["at least two choices", "64", "--set"]),
+        ("dim=64", ["two choices or more", "64"]),
         ("dim=64,", ["dim", "neither a number nor a word"]),
         ("dim=5..1", ["dim", "begin below its end", "5..1"]),
         ("dim=1..1", ["begin below its end"]),
         ("x=a..b", ["not a range of numbers", "'a..b'", "A..B:log"]),
         ("x=2...4", ["not a range of numbers"]),
         ("x=1..2:lin", ["not a range of numbers", "A..B:STEP"]),
-        ("x=0..1:log", ["must begin above 0", "0..1:log"]),
-        ("x=0..1:0", ["step must be > 0"]),
+        ("x=0..1:log", ["begin above 0", "0..1:log"]),
+        ("x=0..1:0", ["step above 0"]),
         ("x=0..1:0.3", ["whole number of steps", "0..1:0.3"]),
         ("x=1..1e999", ["finite"]),
-        ("x=1,1", ["choices must differ"]),
+        ("x=1,1", ["all different"]),
         ("x=1,nan?", ["neither a number nor a word", "'nan?'"]),
     ],
 )
@@ -105,5 +105,5 @@ def test_what_cannot_be_read_is_one_sentence(text, words):
 
 
 def test_a_field_is_searched_once():
-    with pytest.raises(ArgumentError, match=r"dim is searched twice, as 1..2 and as 3,4"):
+    with pytest.raises(ArgumentError, match="dim=3,4"):
         parse_searches(["dim=1..2", "dim=3,4"])

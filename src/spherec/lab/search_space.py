@@ -40,19 +40,18 @@ class Range:
     "Distance of neighbours; by default 1 for fields with whole numbers, any number elsewhere."
 
     def __post_init__(self) -> None:
-        if not abs(self.low) < float("inf") or not abs(self.high) < float("inf"):
-            raise ArgumentError(f"a range must have finite ends, got {self}")
-        if not self.low < self.high:
-            raise ArgumentError(f"a range must begin below its end, got {self}")
-        if self.log and not self.low > 0:
-            raise ArgumentError(f"a range with :log must begin above 0, got {self}")
-        if self.step is not None:
-            if self.log:
-                raise ArgumentError(f"a range has :log or a step, not both, got {self}")
-            if not 0 < self.step < float("inf"):
-                raise ArgumentError(f"a step must be > 0, got {self}")
-            if self._steps_to(self.high) % 1:
-                raise ArgumentError(f"a range must be a whole number of steps long, got {self}")
+        conditions = {
+            "have finite ends": abs(self.low) < float("inf") and abs(self.high) < float("inf"),
+            "begin below its end": self.low < self.high,
+            "begin above 0, because of :log": not self.log or self.low > 0,
+            "have :log or a step, not both": not self.log or self.step is None,
+            "have a step above 0": self.step is None or 0 < self.step < float("inf"),
+        }
+        conditions["be a whole number of steps long"] = (
+            not all(conditions.values()) or self.step is None or not self._steps_to(self.high) % 1
+        )
+        if broken := [condition for condition, holds in conditions.items() if not holds]:
+            raise ArgumentError(f"a range must {broken[0]}, got {self}")
 
     def __contains__(self, value: object) -> bool:
         if not isinstance(value, int | float) or isinstance(value, bool) or not self.low <= value <= self.high:
@@ -85,10 +84,8 @@ class Choices:
     values: tuple[SettingValue, ...]
 
     def __post_init__(self) -> None:
-        if len(self.values) < 2:
-            raise ArgumentError(f"there must be at least two choices, got {self}; a fixed value goes to --set")
-        if len({str(value) for value in self.values}) < len(self.values):
-            raise ArgumentError(f"choices must differ, got {self}")
+        if len({str(value) for value in self.values}) < max(len(self.values), 2):
+            raise ArgumentError(f"there must be two choices or more, all different, got {self}")
 
     def __contains__(self, value: object) -> bool:
         return any(type(value) is type(choice) and value == choice for choice in self.values)
@@ -154,13 +151,12 @@ def parse_searches(searches: Sequence[str]) -> dict[str, Domain]:
     """Return the domain that each NAME=RANGE or NAME=CHOICES asks for, by the name of the field."""
     domains: dict[str, Domain] = {}
     for search in searches:
-        name, equals, text = (part.strip() for part in search.partition("="))
-        if not equals or not name or not text:
+        name, _, text = (part.strip() for part in search.partition("="))
+        if not name or not text or name in domains:
             raise ArgumentError(
-                f"--search needs NAME=RANGE or NAME=CHOICES, e.g. sampler.beta=0.1..1.0, got {quote(search)}"
+                f"each --search must be NAME=RANGE or NAME=CHOICES, e.g. sampler.beta=0.1..1.0, with another name, got "
+                f"{quote(search)}"
             )
-        if name in domains:
-            raise ArgumentError(f"{name} is searched twice, as {domains[name]} and as {text}; give it once")
         try:
             domains[name] = _parse_domain(text)
         except ArgumentError as error:

@@ -384,7 +384,6 @@ def test_what_cannot_be_is_refused(options, word):
         ({"k": 1.5}, "k must be"),
         ({"validation": 0}, "share between"),
         ({"validation": 1}, "share between"),
-        ({"mmr_at_most": -1}, "mmr_at_most must be"),
     ],
 )
 def test_a_goal_is_checked(facts, word):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from spherec.errors import ArgumentError, quote
 from spherec.evaluation import Metric
 from spherec.evaluation.metrics import Formula, find_metric, format_metric, label_at
+from spherec.lab.experiment import check_counts, check_validation
 from spherec.lab.trial import is_within
 
 
@@ -27,12 +28,8 @@ class Goal:
                 f"a search looks for the highest metric, but lower is better for {quote(self.objective.name)}; name "
                 "another metric, or write one that returns the negative"
             )
-        if not isinstance(self.k, int) or self.k < 1:
-            raise ArgumentError(f"k must be a whole number >= 1, got {quote(self.k)}")
-        if not 0 < self.validation < 1:
-            raise ArgumentError(f"validation must be a share between 0 and 1, got {self.validation:g}")
-        if self.mmr_at_most is not None and not 0 <= self.mmr_at_most < float("inf"):
-            raise ArgumentError(f"mmr_at_most must be a number >= 0, got {self.mmr_at_most}")
+        check_counts(self, k=1)
+        check_validation(self.validation)
 
     @property
     def objective(self) -> Metric:
