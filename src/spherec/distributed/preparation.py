@@ -38,7 +38,7 @@ from spherec.distributed.partitions import (
     users_of_partition,
     write_partitions,
 )
-from spherec.errors import DataError
+from spherec.errors import DataError, quote
 
 
 def prepare_partitions(
@@ -219,7 +219,7 @@ class _Preparation:
         before = self._steps[-1].pairs
         self._change(name, lambda events: events.filter(find(events)))
         if not self._steps[-1].pairs:
-            raise DataError(f"nothing is left after {name!r} (before it: {before:,} pairs); lower the minimum")
+            raise DataError(f"nothing is left after {quote(name)} (before it: {before:,} pairs); lower the minimum")
 
     def _is_frequent(self, events: Events, per_user: int, per_item: int) -> NDArray[np.bool_]:
         """Return which events (e,) are of users with so many items, and of items with so many users."""
