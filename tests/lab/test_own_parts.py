@@ -71,9 +71,6 @@ class FirstItems(Sampling):
 
         return Uniform(self.negatives).build(train, device, initial_items=initial_items)
 
-    def search_space(self):
-        return {"most": "3..9:3"}
-
 
 @dataclass(frozen=True)
 class Squares(Loss):
@@ -83,9 +80,6 @@ class Squares(Loss):
 
     def __call__(self, triplets):
         return (self.gap + triplets.positive - triplets.nearest()).clamp(min=0) ** 2
-
-    def search_space(self):
-        return {"gap": "0.5..2.0"}
 
 
 def first_place(lists):
@@ -169,9 +163,6 @@ def test_a_sampler_and_a_loss_of_ones_own_are_compared(tmp_path, as_model):
     config = spherec.CML(**parts) if as_model else Training(**parts)
     table = lab.compare(DATA, [config, "most-popular"], folder=tmp_path, **QUICK)
     assert {row.model for row in table} == {"squares-firstitems", "most-popular"}
-    searched = next(iter(lab.RecordFile(tmp_path / "records.jsonl", lab.Result))).identity["space"]
-    assert searched["loss.gap"] == [1.0, 0.5, 0.875, 1.25, 1.625, 2.0]
-    assert searched["sampler.most"] == [5, 3, 6, 9]
 
 
 def test_a_config_has_the_name_it_is_given(tmp_path):
@@ -185,8 +176,8 @@ def test_a_sampler_and_a_loss_of_ones_own_are_tuned(as_model):
     pytest.importorskip("optuna")
     parts = {"sampler": FirstItems(), "loss": Squares(), **SMALL}
     config = spherec.CML(**parts) if as_model else Training(**parts)
-    tuned = lab.tune(DATA, config, trials=3, device="cpu")
-    assert set(tuned.best.settings) == {"optimizer.learning_rate", "loss.gap", "sampler.most"}
+    tuned = lab.tune(DATA, config, ["loss.gap=0.5..2.0", "sampler.most=3..9:3"], trials=3, device="cpu")
+    assert set(tuned.best.settings) == {"loss.gap", "sampler.most"}
     assert isinstance(tuned.config.loss, Squares)
     assert tuned.config.loss.gap == tuned.best.settings["loss.gap"]
 

@@ -15,7 +15,7 @@ from spherec.geometry import Geometry
 from spherec.losses import Hinge, Loss, Triplets, UnknownLoss
 from spherec.sampling import Negatives, Sampling, UnknownSampling
 from spherec.training import Training, train
-from spherec.training.config import advise
+from spherec.training.advice import advise
 from tests.training.planted import TRAIN as DATA
 from tests.training.runs import same
 
@@ -127,7 +127,6 @@ def test_fields_of_a_dataclass_can_be_changed_by_name():
 
 def test_defaults_stand_in_for_all_that_was_not_written():
     assert np.array_equal(CONFIG.sampler.law(DATA), np.ones(DATA.n_items))
-    assert CONFIG.sampler.search_space() == CONFIG.loss.search_space() == {}
     assert replace(CONFIG, epochs=None).plan(1_000_000).epochs == 100
     assert advise(CONFIG, DATA) == []
 

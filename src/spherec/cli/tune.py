@@ -118,7 +118,7 @@ def tune_command(
     from spherec.lab import Goal, SearchSpace, default_search, parse_searches, tune
     from spherec.lab.environment import environment_of
     from spherec.lab.tuning.storage import hide_password
-    from spherec.training.config import find_idle_settings
+    from spherec.training.advice import find_idle_settings
     from spherec.training.presets import find_preset
 
     refuse_unwritable(output)

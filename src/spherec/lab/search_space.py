@@ -17,6 +17,8 @@ import numpy as np
 
 from spherec.errors import ArgumentError, quote
 from spherec.lab.settings import apply_settings, read_setting
+from spherec.losses import Hinge, Loss, Softmin
+from spherec.sampling import Hard, Popularity, Sampling, SemiHard, TwoStage
 from spherec.training import Training
 
 SettingValue = bool | int | float | str
@@ -132,18 +134,32 @@ class SearchSpace:
         return values if all(values[name] in domain for name, domain in self.domains.items()) else None
 
 
+SEARCHED: Mapping[type[Loss | Sampling], Mapping[str, str]] = {
+    Hinge: {"margin": "0.25..2.0"},
+    Softmin: {"temperature": "0.03..1.0:log"},
+    Popularity: {"beta": "0.0..1.0"},
+    TwoStage: {"beta": "0.0..1.0", "sharpness": "0.005..0.1:log"},
+    Hard: {"candidates": "2..50:log"},
+    SemiHard: {"candidates": "2..50:log"},
+}
+"""Fields of the losses and samplers that are searched by default."""
+
+
 def default_search(config: Training) -> dict[str, Domain]:
-    """Return the search that suits the config's loss and sampler.
+    """Return the search that suits the config's loss and sampler; of your own ones, nothing is searched.
 
     Dimensions, negatives and batch size are not searched: more of them are mostly better and always slower, so the
-    answer would be the largest allowed.
+    answer would be the largest allowed. Neither are softmin's γ and the β of its negatives: they decide how popular
+    lists are, which is a matter of taste.
     """
     loss, sampler = config.loss, config.sampler
     searches = {"optimizer.learning_rate": "0.0003..0.01:log"}
-    searches |= {f"loss.{name}": values for name, values in loss.search_space().items()}
-    searches |= {
-        f"sampler.{name}": values for name, values in sampler.search_space().items() if name not in loss.not_searched
-    }
+    searches |= {f"loss.{name}": values for name, values in SEARCHED.get(type(loss), {}).items()}
+    searches |= {f"sampler.{name}": values for name, values in SEARCHED.get(type(sampler), {}).items()}
+    if isinstance(loss, Softmin):
+        searches.pop("sampler.beta", None)
+    if isinstance(sampler, TwoStage) and sampler.vectors == "frozen":
+        del searches["sampler.sharpness"]
     return parse_searches([f"{name}={values}" for name, values in searches.items()])
 
 

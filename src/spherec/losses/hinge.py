@@ -68,10 +68,6 @@ class Hinge(Loss):
         """A tenth of the margin."""
         return _TEMPERATURE_AT_MARGIN_1 * self.margin
 
-    def search_space(self) -> dict[str, str]:
-        """Return the margin."""
-        return {"margin": "0.25..2.0"}
-
 
 def hinge(triplets: Triplets, margin: float) -> Tensor:
     """Return the hinge of each pair (B,); 0 where a pair has no negative."""

@@ -115,20 +115,6 @@ class Loss(Protocol):
         """Share of the sampling bias that the loss undoes by `Triplets.log_q`; None if it does not look at it."""
         return None
 
-    def search_space(self) -> dict[str, str]:
-        """Return the fields that `tune` searches by default, each with its values as `tune` writes them."""
-        return {}
-
-    @property
-    def not_searched(self) -> tuple[str, ...]:
-        """Fields of the sampler that `tune` leaves alone by default together with this loss."""
-        return ()
-
-    def advice(self, data: Interactions) -> list[str]:
-        """Return one sentence for each setting that is likely better changed on this data."""
-        del data
-        return []
-
 
 @dataclass(frozen=True)
 class UnknownLoss(Loss):

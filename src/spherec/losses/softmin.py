@@ -86,22 +86,6 @@ class Softmin(Loss):
         """γ."""
         return self.gamma
 
-    def search_space(self) -> dict[str, str]:
-        """Return the temperature. γ is left out: it decides how popular lists are, which is a matter of taste."""
-        return {"temperature": "0.03..1.0:log"}
-
-    @property
-    def not_searched(self) -> tuple[str, ...]:
-        """β of the pool's law, which like γ decides how popular lists are."""
-        return ("beta",)
-
-    def advice(self, data: Interactions) -> list[str]:
-        """Recommend the temperature that comes from the data if this one is far lower."""
-        likely = temperature_for(data)
-        if self.temperature is None or self.temperature >= 0.7 * likely:
-            return []
-        return [f"a temperature near {likely:g} is likely better on this data; leave loss.temperature out to get it"]
-
 
 def temperature_for(data: Interactions) -> float:
     """Return τ for this data: the denser it is, the higher."""

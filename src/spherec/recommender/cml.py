@@ -35,8 +35,8 @@ from spherec.recommender.progress import show_progress
 from spherec.recommender.trained_model import ModelState, TrainedModel, look_up
 from spherec.sampling import Sampling
 from spherec.training import ProgressCallback, Trained, Training, train
+from spherec.training.advice import advise
 from spherec.training.checkpoint import estimate_checkpoint
-from spherec.training.config import advise
 from spherec.training.presets import find_preset
 from spherec.training.trainer import enough_memory, join_run
 

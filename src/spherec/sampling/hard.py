@@ -38,10 +38,6 @@ class Hard(Sampling):
         """Return the sampler for `train` on `device`."""
         return HardSampler(train, self, device)
 
-    def search_space(self) -> dict[str, str]:
-        """Return the number of candidates."""
-        return {"candidates": "2..50:log"}
-
 
 class HardSampler:
     """Drawn per pair; each negative has candidates of its own, drawn with replacement, so an item may come twice.

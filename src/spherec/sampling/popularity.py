@@ -41,10 +41,6 @@ class Popularity(Sampling):
         """Return f^β (I,)."""
         return popularity_weights(train, self.beta)
 
-    def search_space(self) -> dict[str, str]:
-        """Return β."""
-        return {"beta": "0.0..1.0"}
-
 
 def check_beta(beta: float) -> None:
     """Raise an `ArgumentError` unless β is a number that leaves a law: beyond 100, one item would own all of it."""

@@ -60,15 +60,6 @@ class Sampling(Protocol):
         """Return the weights (I,) by which items are drawn before any look at the space; fold-in draws by them."""
         return np.ones(train.n_items)
 
-    def search_space(self) -> dict[str, str]:
-        """Return the fields that `tune` searches by default, each with its values as `tune` writes them."""
-        return {}
-
-    def advice(self, data: Interactions) -> list[str]:
-        """Return one sentence for each setting that has no effect or is likely better changed on this data."""
-        del data
-        return []
-
 
 @dataclass(frozen=True)
 class UnknownSampling(Sampling):

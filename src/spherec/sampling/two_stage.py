@@ -72,22 +72,6 @@ class TwoStage(Sampling):
         """Return the weights (I,) of stage one."""
         return popularity_weights(train, self.beta)
 
-    def search_space(self) -> dict[str, str]:
-        """Return β, and κ where it sees live vectors."""
-        return {"beta": "0.0..1.0"} | ({"sharpness": "0.005..0.1:log"} if self.vectors == "live" else {})
-
-    def advice(self, data: Interactions) -> list[str]:
-        """Say that β has no effect where stage one takes all items that somebody has."""
-        drawable = int(np.count_nonzero(data.users_per_item))
-        if drawable > self.candidates or self.replacement:
-            return []
-        fewer = -(-drawable // 4)
-        return [
-            f"all {drawable:,} items are candidates in every batch, so the sampler's beta has no effect; "
-            f"sampler={{'candidates': {fewer}}} (--set sampler.candidates={fewer}) gives it one; preset='accurate' "
-            "(--preset accurate) is likely better on so few"
-        ]
-
     @classmethod
     def tuned(cls, negatives: int = 5) -> "TwoStage":
         """Return the default: live vectors, a gentle sharpness, and the β that goes with this number of negatives."""

@@ -1,4 +1,4 @@
-"""Settings of a run: everything that decides what it learns, except the data; and advice about settings."""
+"""Settings of a run: everything that decides what it learns, except the data."""
 
 import json
 import math
@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from numbers import Integral, Real
 from types import UnionType
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
-
-import numpy as np
 
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, check_number, quote, suggest
@@ -317,39 +315,6 @@ def _kinds_having(part: str, name: str) -> str:
     """Return a hint at the kinds of the loss or sampler that have a field of this name; empty if none has."""
     having = [kind for kind, cls in _KINDS.get(part, {}).items() if name in {one.name for one in fields(cls)}]
     return f", but of {', '.join(having)}; choose {part}.kind, or a preset that has it" if having else ""
-
-
-_DEFAULT = Training()
-
-
-def advise(config: Training, data: Interactions) -> list[str]:
-    """Return one sentence for each setting that has no effect, or that is likely better changed on this data."""
-    advice = [*find_idle_settings(config, data), *config.loss.advice(data)]
-    if not advice and (config.loss, config.sampler) == (_DEFAULT.loss, _DEFAULT.sampler):
-        advice.append(
-            "the default is made for lists that are not mainstream; on Book-Crossing preset='fast' (--preset fast) had "
-            "a higher NDCG (6.0 against 4.3 %), with more popular items, in about a third of the time on a CPU, and "
-            "preset='accurate' a still higher one (6.3 %), in about four times the time"
-        )
-    return advice
-
-
-def find_idle_settings(config: Training, data: Interactions) -> list[str]:
-    """Return one sentence for each setting that has no effect next to the others, or on this data."""
-    advice = config.sampler.advice(data)
-    if config.mainstream != 1 and not config.reach:
-        advice.append("mainstream has no effect without reach; set reach, or train a preset that has it")
-    correction = config.loss.bias_correction
-    if correction is not None and correction != 1 and not _is_biased(config, data):
-        advice.append(
-            f"gamma has no effect with {type(config.sampler).__name__}; it undoes the bias of the sampler Popularity"
-        )
-    return advice
-
-
-def _is_biased(config: Training, data: Interactions) -> bool:
-    """Tell whether the loss learns that some items are drawn more often than others."""
-    return config.sampler.gives_log_q and bool(np.ptp(config.sampler.law(data)) > 0)
 
 
 def overlay(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
