@@ -289,20 +289,6 @@ class Artifact:
             raise DataError(f"{path} is damaged ({describe_damage(error)}); train it again") from None
 
 
-def estimate_model(data: Interactions, config: Training, features: Features | None = None) -> int:
-    """Return about how many bytes the file of a model of this data takes."""
-    rows = data.n_users + data.n_items
-    reach = 4 * config.subspaces if config.reach else 0
-    content = 0
-    if features is not None:
-        fitted, _ = features.transformation.to_arrays()
-        content = (
-            sum(array.nbytes for array in (features.matrix, *fitted.values())) + 4 * features.n_features * config.dim
-        )
-    pairs = data.indptr.nbytes + (4 if data.weights is None else 12) * data.n_pairs
-    return rows * (4 * config.dim + 24) + data.n_items * reach + pairs + content + 10_000
-
-
 def _read_fold_in(arrays: dict[str, NDArray[Any]], manifest: dict[str, Any], n_items: int) -> FoldInSettings | None:
     if "fold_in" not in manifest:
         return None

@@ -200,7 +200,7 @@ def test_one_run_at_a_time_writes_a_checkpoint(path):
 
 
 def test_what_killed_runs_left_behind_is_in_nobodys_way(path):
-    leftovers = [path.with_name(f".{path.name}{ending}") for ending in (".lock", ".0a1b2c3d.part", ".x7_k2p9q.part")]
+    leftovers = [path.with_name(f".{path.name}{ending}") for ending in (".lock", ".0a1b2c3d.part", ".77ab2c3d.part")]
     others = [path.with_name(name) for name in (f".{path.name}2.0a1b2c3d.part", f".{path.name}.note.part", "a.part")]
     for file in (*leftovers, *others):
         file.write_bytes(b"rest")
@@ -208,18 +208,20 @@ def test_what_killed_runs_left_behind_is_in_nobodys_way(path):
     assert sorted(path.parent.iterdir()) == sorted([path, *others])
 
 
-def test_the_file_of_a_living_writer_is_left_alone(path):
-    with atomic_write(path) as file, ThreadPoolExecutor(1) as pool:
-        file.write(b"one")
-        pool.submit(write_other, path).result()
-        assert path.read_bytes() == b"other"
-    assert path.read_bytes() == b"one"
+def test_a_writer_waits_for_another_one_of_the_same_file(path):
+    with ThreadPoolExecutor(1) as pool:
+        with atomic_write(path) as file:
+            other = pool.submit(write_other, path)
+            file.write(b"one")
+        assert other.result() == b"one"
+    assert path.read_bytes() == b"other"
     assert list(path.parent.iterdir()) == [path]
 
 
 def write_other(path):
     with atomic_write(path) as file:
         file.write(b"other")
+        return path.read_bytes()
 
 
 def test_locks_of_one_thread_may_be_nested(path):

@@ -10,10 +10,10 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from spherec.artifact import Artifact, estimate_model
+from spherec.artifact import Artifact
 from spherec.data.ids import Unknown
 from spherec.data.interactions import Orientation, as_interactions
-from spherec.data.output_files import lock_output, refuse_lack_of_room, refuse_unwritable
+from spherec.data.output_files import lock_output, refuse_unwritable
 from spherec.device import DeviceName, resolve
 from spherec.distributed.group import is_first_process, join_group
 from spherec.distributed.partitions import HeldInteractions, PartitionedInteractions
@@ -36,7 +36,6 @@ from spherec.recommender.trained_model import ModelState, TrainedModel, look_up
 from spherec.sampling import Sampling
 from spherec.training import ProgressCallback, Trained, Training, train
 from spherec.training.advice import advise
-from spherec.training.checkpoint import estimate_checkpoint
 from spherec.training.presets import find_preset
 from spherec.training.trainer import enough_memory, join_run
 
@@ -226,14 +225,6 @@ class CML(TrainedModel):
             refuse_unwritable(written)
         with self._writing, nullcontext() if written is None else lock_output(written):
             learned, validate = hold_out(interactions, self.config, validation, group)
-            if written is not None:
-                sizes = {written: estimate_model(interactions, self.config, features)}
-                if checkpoint is not None:
-                    validated = validate is not None
-                    sizes[checkpoint] = estimate_checkpoint(
-                        learned, self.config, validated=validated, features=features
-                    )
-                refuse_lack_of_room(sizes)
             advice = advise(self.config, interactions)[:_MOST_ADVICE]
             shown = progress if is_first else False
             with enough_memory(), show_progress(shown, self.config, learned, validate, advice) as callback:

@@ -15,7 +15,7 @@ import numpy as np
 from spherec.data.ids import Ids, list_ids
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_write, refuse_unwritable, temporary_folder
-from spherec.errors import ArgumentError, DataError, shorten
+from spherec.errors import ArgumentError
 from spherec.forks import require_polars
 from spherec.recommender.results import Recommended, Results
 
@@ -97,15 +97,12 @@ def _write_parquet(path: str | PathLike[str], tables: Iterator["pl.DataFrame"]) 
     import polars as pl
 
     rows = 0
-    try:
-        with temporary_folder(Path(path).resolve()) as folder:
-            parts: list[Path] = []
-            for table in tables:
-                parts.append(folder / f"{len(parts)}.parquet")
-                table.write_parquet(parts[-1])
-                rows += len(table)
-            with atomic_write(path) as file:
-                pl.scan_parquet(parts, glob=False).sink_parquet(file)  # a name may hold [ or *
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise DataError(f"cannot write {path}: {shorten(error)}; make room or choose another place") from None
+    with temporary_folder(path) as folder:
+        parts: list[Path] = []
+        for table in tables:
+            parts.append(folder / f"{len(parts)}.parquet")
+            table.write_parquet(parts[-1])
+            rows += len(table)
+        with atomic_write(path) as file:
+            pl.scan_parquet(parts, glob=False).sink_parquet(file)  # a name may hold [ or *
     return rows

@@ -186,15 +186,6 @@ def count_epochs(path: str | PathLike[str]) -> int:
     return len(history) if isinstance(history, list) else 0
 
 
-def estimate_checkpoint(
-    data: Interactions, config: Training, *, validated: bool, features: Features | None = None
-) -> int:
-    """Return about how many bytes a checkpoint takes: rows with two moments, and the best vectors if validated."""
-    rows = data.n_users + data.n_items + (0 if features is None else features.n_features + 1)
-    numbers = config.dim + (config.subspaces if config.reach else 0)
-    return rows * (4 * numbers * (4 if validated else 3) + 8 * config.subspaces) + 10_000
-
-
 def _restore(run: Run, arrays: dict[str, NDArray[Any]], manifest: dict[str, Any], n_pairs: int) -> Standing:
     """Put the run into the state of the arrays, and return its position; everything is checked before."""
     tensors = _tensors(run)

@@ -19,7 +19,7 @@ import torch
 from spherec import rng
 from spherec.data.features import Features
 from spherec.data.interactions import Interactions
-from spherec.data.output_files import lock_output, refuse_lack_of_room, refuse_unwritable
+from spherec.data.output_files import lock_output, refuse_unwritable
 from spherec.device import DeviceName, records_graphs, resolve, threads_for
 from spherec.distributed.batches import (
     PartitionedBatches,
@@ -37,7 +37,7 @@ from spherec.embedding import FeatureMap
 from spherec.errors import ArgumentError, DataError, FailedProcessError, NotEnoughMemoryError, TrainingError, quote
 from spherec.geometry import DenseVectors, Vectors
 from spherec.sampling import SAMPLERS, TwoStage
-from spherec.training.checkpoint import CheckpointFile, Standing, estimate_checkpoint, fingerprint
+from spherec.training.checkpoint import CheckpointFile, Standing, fingerprint
 from spherec.training.config import Plan, Training
 from spherec.training.graphs import GraphedBatches
 from spherec.training.history import EpochRecord, History
@@ -147,9 +147,6 @@ def train(
         first = _first_vectors(data, config, initial, where, share)
         run, standing, file = Run(data, config, first, features, feature_map, share), Standing(), None
         if checkpoint is not None:
-            if is_first:
-                size = estimate_checkpoint(data, config, validated=is_validated, features=features)
-                refuse_lack_of_room({checkpoint: size})
             file = (CheckpointFile if share is None else CheckpointSet)(checkpoint, identity, data.n_pairs)
             if resume:
                 standing = file.load(run)
