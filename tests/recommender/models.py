@@ -9,7 +9,7 @@ from spherec.artifact import Artifact
 from spherec.data.interactions import Interactions
 from spherec.geometry import DenseVectors
 from spherec.recommender import CML
-from spherec.recommender.trained_model import ModelState
+from spherec.recommender.state import ModelState
 from spherec.sampling import Uniform
 from spherec.training import History, Trained, Training
 from tests.sampling.checks import directions, generator

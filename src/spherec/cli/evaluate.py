@@ -149,7 +149,8 @@ def _load_model(path: Path, train: Interactions, columns: Columns, device: "Devi
     from spherec.artifact import Artifact
     from spherec.device import resolve
     from spherec.evaluation import GivenLists
-    from spherec.recommender.trained_model import ModelState, TrainedModel
+    from spherec.recommender.state import ModelState
+    from spherec.recommender.trained_model import TrainedModel
 
     if find_kind(path) == "nothing":
         raise DataError(f"{path} does not exist; give a model or a table of user, item, rank")

@@ -2,12 +2,14 @@
 
 from spherec.recommender.cml import CML
 from spherec.recommender.results import Reason, Recommended, Results, SimilarItem, SimilarUser, merge_lists
+from spherec.recommender.state import Query
 from spherec.recommender.trained_model import TrainedModel
 
 load = CML.load
 
 __all__ = [
     "CML",
+    "Query",
     "Reason",
     "Recommended",
     "Results",

@@ -32,7 +32,8 @@ from spherec.recommender.new_items import (
 )
 from spherec.recommender.partial_fit import add_users, continue_features, initial_vectors, merge
 from spherec.recommender.progress import show_progress
-from spherec.recommender.trained_model import ModelState, TrainedModel, look_up
+from spherec.recommender.state import ModelState
+from spherec.recommender.trained_model import TrainedModel, look_up
 from spherec.sampling import Sampling
 from spherec.training import ProgressCallback, Trained, Training, train
 from spherec.training.advice import advise

@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
 from spherec.errors import MissingPackageError
 from spherec.forks import require_polars
-from spherec.geometry import Constraint
 from spherec.ranking import Ranking
-from spherec.ranking.ranker import to_nearness
 
 if TYPE_CHECKING:
     import polars as pl  # imported where it is used: a machine that only trains has none
@@ -180,11 +177,10 @@ class Neighbours:
     "(n,) 1 − d²/2, and λ times the reach of an item."
 
     @classmethod
-    def of(cls, ranking: Ranking, queries: Tensor, constraint: Constraint) -> "Neighbours":
-        """Turn lists (B, K) of queries (B, D) into rows; places without an item are dropped."""
+    def of(cls, ranking: Ranking) -> "Neighbours":
+        """Turn lists (B, K) into rows; places without an item are dropped."""
         query, place = np.nonzero(ranking.items >= 0)  # (n,)
-        score = to_nearness(ranking.scores, queries.numpy(), constraint)[query, place]
-        return cls(query, place + 1, ranking.items[query, place], score)
+        return cls(query, place + 1, ranking.items[query, place], ranking.scores[query, place])
 
     def items(self, data: Interactions, role: str) -> dict[str, Sequence[object]]:
         """Return the columns of neighbours that are items; `role` is the name of the column of their ids."""

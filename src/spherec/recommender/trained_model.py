@@ -1,7 +1,7 @@
 """A trained model and the questions it answers: recommend, similar, explain, score. External ids in and out."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -19,17 +19,17 @@ from spherec.device import settle_thread
 from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.evaluation.foreign import align
 from spherec.forks import ProcessLock
-from spherec.geometry import DenseVectors, check_mainstream, squared_distance
-from spherec.ranking import ExactRanker, MergedRanker, Ranker
+from spherec.geometry import DenseVectors
+from spherec.ranking import ExactRanker, Ranker, Ranking
 from spherec.ranking.index_file import IndexFiles
-from spherec.ranking.ranker import check_dial, check_k, refuse_idle_dial, refuse_nan
+from spherec.ranking.ranker import check_k, to_nearness
 from spherec.recommender import results_file
-from spherec.recommender.fold_in import FoldIn
 from spherec.recommender.results import Neighbours, Reason, Recommended, Results, SimilarItem, SimilarUser
+from spherec.recommender.state import ModelState, Query
 from spherec.training import History
 
 if TYPE_CHECKING:
-    from spherec.ranking.usearch import Hnsw, UsearchRanker  # an extra
+    from spherec.ranking.usearch import Hnsw  # an extra
 
 _REMEDIES = {
     "user": "place new users with recommend_for or fold_in, or skip them with unknown='skip'",
@@ -37,43 +37,6 @@ _REMEDIES = {
     "unknown='skip'",
 }
 _REMEDY_OF_PART = "another part of the model may have it: ask that one, or skip it with unknown='skip'"
-
-
-@dataclass(frozen=True)
-class ModelState:
-    """One version of a trained model, with all that is derived from it. It never changes; a new version replaces it."""
-
-    artifact: Artifact
-    "Vectors, data, config and history: the content of a model file."
-    exact: ExactRanker
-    "Ranks all items."
-    fold_in: FoldIn
-    "Places new users."
-    index: "UsearchRanker | MergedRanker | None" = None
-    "Ranks through a graph, or through one for each shard, if they were built or loaded."
-
-    @classmethod
-    def of(cls, artifact: Artifact, index: "UsearchRanker | MergedRanker | None" = None) -> "ModelState":
-        """Derive the rest from the content of a model file."""
-        return cls(artifact, ExactRanker(artifact.vectors), FoldIn(artifact), index)
-
-    @property
-    def vectors(self) -> DenseVectors:
-        """The vectors of all users and items."""
-        return self.artifact.vectors
-
-    @property
-    def data(self) -> Interactions:
-        """The users and items with ids and names, and the items of each user."""
-        return self.artifact.data
-
-    @property
-    def ranker(self) -> Ranker:
-        """The index if there is one, else the exact ranker."""
-        return self.exact if self.index is None else self.index
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return ModelState.of, (self.artifact, self.index)
 
 
 class TrainedModel:
@@ -111,18 +74,9 @@ class TrainedModel:
             unknown: "error" raises an `UnknownIdError` for ids that the model does not know, "skip" ignores them.
         """
         state = self._state
-        k = _check_k(k, state.data.n_items)
-        _check_mainstream(mainstream, state.vectors)
         index = look_up(users, state, "user", unknown)  # (B,)
-        ranking = state.ranker.top(
-            index,
-            k,
-            without=state.data if exclude_seen else None,
-            only=_look_up_items(only, state, unknown),
-            exclude=_look_up_items(exclude, state, unknown),
-            mainstream=mainstream,
-        )
-        near = Neighbours.of(ranking, state.vectors.users(torch.from_numpy(index)), state.vectors.constraint)
+        query = _ask(state, k, only, exclude, exclude_seen, mainstream, unknown)
+        near = Neighbours.of(state.rank([query._replace(user=user) for user in index.tolist()]))
         return Results(Recommended, near.items(state.data, "item") | {"user": near.queries(state.data.user_ids, index)})
 
     def recommend_for(
@@ -148,21 +102,9 @@ class TrainedModel:
             unknown: "error" raises an `UnknownIdError` for ids that the model does not know, "skip" ignores them.
         """
         state = self._state
-        k = _check_k(k, state.data.n_items)
-        _check_mainstream(mainstream, state.vectors)
-        own = np.unique(look_up(items, state, "item", unknown)).astype(np.int32)  # (n,)
-        if not len(own):
-            raise ArgumentError("recommend_for needs at least one item that the model knows, got none")
-        user = state.fold_in.place(own)[None]  # (1, D)
-        ranking = state.ranker.top_of(
-            user.numpy(),
-            k,
-            without=[own] if exclude_seen else None,
-            only=_look_up_items(only, state, unknown),
-            exclude=_look_up_items(exclude, state, unknown),
-            mainstream=mainstream,
-        )
-        near = Neighbours.of(ranking, user, state.vectors.constraint)
+        own = look_up(items, state, "item", unknown)  # (n,)
+        query = _ask(state, k, only, exclude, exclude_seen, mainstream, unknown)
+        near = Neighbours.of(state.rank([query._replace(basket=own)]))
         return Results(Recommended, near.items(state.data, "item") | {"user": [None] * len(near.index)})
 
     def recommend_to_file(
@@ -216,37 +158,32 @@ class TrainedModel:
         Reach does not count here: a bestseller is no more similar than others.
         """
         state = self._state
-        k = _check_k(k, state.data.n_items)
         index = look_up(items, state, "item", unknown)  # (B,)
-        queries = state.vectors.items(torch.from_numpy(index))  # (B, D)
-        ranking = state.ranker.top_of(queries.numpy(), k, without=list(index[:, None]), mainstream=0.0)
-        near = Neighbours.of(ranking, queries, state.vectors.constraint)
+        near = Neighbours.of(state.rank([Query(item=item, k=k) for item in index.tolist()]))
         asked = {"item": near.queries(state.data.item_ids, index)}
         return Results(SimilarItem, near.items(state.data, "similar") | asked)
 
     def similar_users(self, users: Ids, k: int = 10, *, unknown: Unknown = "error") -> Results[SimilarUser]:
         """Return the k users nearest to a user, or to each of several; the user themselves is not listed."""
         state = self._state
-        k = _check_k(k, state.data.n_users)
+        check_k(k)
+        k = max(min(k, state.data.n_users), 1)
         index = look_up(users, state, "user", unknown)  # (B,)
-        queries = state.vectors.users(torch.from_numpy(index))  # (B, D)
-        ranking = ExactRanker(state.vectors, catalogue="users").top_of(queries.numpy(), k, without=list(index[:, None]))
-        near = Neighbours.of(ranking, queries, state.vectors.constraint)
+        queries = state.vectors.users(torch.from_numpy(index)).numpy()  # (B, D)
+        ranking = ExactRanker(state.vectors, catalogue="users").top_of(queries, k, without=list(index[:, None]))
+        near = Neighbours.of(replace(ranking, scores=to_nearness(ranking.scores, queries, state.vectors.constraint)))
         ids = {"user": near.queries(state.data.user_ids, index), "similar": near.ids(state.data.user_ids)}
         return Results(SimilarUser, ids | {"rank": near.rank.tolist(), "score": near.score.tolist()})
 
     def explain(self, user: Ids, item: Ids, k: int = 5) -> Results[Reason]:
         """Explain why the item suits the user: return the k of their own items that are nearest to it."""
         state = self._state
-        k = _check_k(k, state.data.n_items)
         if is_several(user) or is_several(item):
             raise ArgumentError("explain is about one user and one item; ask once for each pair")
         who = look_up(user, state, "user", "error")  # (1,)
         what = look_up(item, state, "item", "error")  # (1,)
-        query = state.vectors.items(torch.from_numpy(what))  # (1, D)
         own = state.data.items_of(int(who[0]))
-        ranking = state.exact.top_of(query.numpy(), k, only=own, exclude=what, mainstream=0.0)
-        near = Neighbours.of(ranking, query, state.vectors.constraint)
+        near = Neighbours.of(state.rank([Query(item=int(what[0]), only=own, k=k)]))
         ids = {"user": near.queries(state.data.user_ids, who), "item": near.queries(state.data.item_ids, what)}
         return Results(Reason, near.items(state.data, "because") | ids)
 
@@ -257,20 +194,30 @@ class TrainedModel:
         single id.
         """
         state = self._state
-        _check_mainstream(mainstream, state.vectors)
         who = look_up(users, state, "user", "error")
         what = look_up(items, state, "item", "error")
         try:
-            pairs = [torch.from_numpy(index.copy()) for index in np.broadcast_arrays(who, what)]  # (n,), (n,)
+            who, what = np.broadcast_arrays(who, what)  # (n,), (n,)
         except ValueError:
             raise ArgumentError(
-                f"users and items must be as many, or one of them single, got {len(who)} and {len(what)}"
+                f"users and items must have the same length, or one must be a single id, got {len(who)} and {len(what)}"
             ) from None
-        scores = (1 - squared_distance(state.vectors.users(pairs[0]), state.vectors.items(pairs[1])) / 2).numpy()
-        if state.vectors.reach is not None:
-            scores += check_dial(mainstream, len(scores), state.vectors) * state.vectors.reach.numpy()[pairs[1]]
-        refuse_nan(np.abs(scores))
-        return scores
+        return state.score(who, what, mainstream)
+
+    def rank(self, queries: Sequence[Query]) -> Ranking:
+        """Return a list for each of B queries in index space: (B, K) for the longest k, shorter lists filled up.
+
+        Queries of any kind may come together: each list is the same, bit for bit, as if its query had been the only
+        one. Scores are nearness, 1 − d²/2, and λ times the reach of an item. Items that explain others are the query
+        `Query(item=…, only=own_items)`.
+        """
+        return self._state.rank(queries)
+
+    def score_indices(
+        self, users: NDArray[np.int64], items: NDArray[np.int64], *, mainstream: float | None = None
+    ) -> NDArray[np.float32]:
+        """Return what `score` does for pairs of indices (n,)."""
+        return self._state.score(users, items, mainstream)
 
     def place(self, items: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """Return the vector (D,) of a user who has the items with these indices (n,), ascending."""
@@ -406,19 +353,15 @@ def look_up(ids: Ids, state: ModelState, role: Literal["user", "item"], unknown:
     return known.look_up(ids, role=role, unknown=unknown, remedy=remedy)
 
 
-def _look_up_items(ids: Ids | None, state: ModelState, unknown: Unknown) -> NDArray[np.int64] | None:
-    """Return the indices of item ids, None if none are given."""
-    return None if ids is None else look_up(ids, state, "item", unknown)
-
-
-def _check_mainstream(mainstream: float | None, vectors: DenseVectors) -> None:
-    """Raise an `ArgumentError` unless λ is not given, or is one number and the model has reach."""
-    refuse_idle_dial(mainstream, vectors)
-    if mainstream is not None:
-        check_mainstream(mainstream)
-
-
-def _check_k(k: int, most: int) -> int:
-    """Return the length of a list, cut to what there is; raise an `ArgumentError` unless it is a whole number >= 1."""
-    check_k(k)
-    return max(min(int(k), most), 1)
+def _ask(
+    state: ModelState,
+    k: int,
+    only: Ids | None,
+    exclude: Ids | None,
+    exclude_seen: bool,
+    mainstream: float | None,
+    unknown: Unknown,
+) -> Query:
+    """Return the query in index space, without saying whose list is wanted."""
+    allowed, closed = (None if ids is None else look_up(ids, state, "item", unknown) for ids in (only, exclude))
+    return Query(k=k, exclude_seen=exclude_seen, only=allowed, exclude=closed, mainstream=mainstream)

@@ -1,0 +1,202 @@
+"""One version of a trained model, and its lists in index space, on which all answers stand."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from spherec.artifact import Artifact
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError, quote
+from spherec.geometry import DenseVectors, check_mainstream, squared_distance
+from spherec.ranking import ExactRanker, MergedRanker, Ranker, Ranking
+from spherec.ranking.ranker import (
+    Indices,
+    LeftOut,
+    check_items,
+    check_k,
+    check_users,
+    refuse_idle_dial,
+    refuse_nan,
+    to_nearness,
+)
+from spherec.recommender.fold_in import FoldIn
+
+if TYPE_CHECKING:
+    from spherec.ranking.usearch import UsearchRanker  # an extra
+
+_LARGEST = 1_000_000  # number in a vector: squares stay finite
+
+
+class Query(NamedTuple):
+    """One list that is wanted: around whom or what, and which items may be on it. Ids are dense indices here.
+
+    One of `user`, `basket`, `vector` and `item` says where the list is.
+    """
+
+    user: int | None = None
+    "A user whom the model knows."
+    basket: Indices | None = None
+    "(n,) items of a user whom the model does not know, who is placed by them; at least one."
+    vector: NDArray[np.floating[Any]] | None = None
+    "(D,) any place."
+    item: int | None = None
+    "An item whose neighbours are wanted. It is not listed itself, and reach does not count."
+    k: int = 10
+    "Length of the list. It is shorter only if fewer items are left."
+    exclude_seen: bool = True
+    "Leave out the items of the user, or of the basket."
+    only: Indices | None = None
+    "(o,) items that may be listed; None for all. Queries with the same are ranked together."
+    exclude: Indices | None = None
+    "(e,) items that must not be listed."
+    mainstream: float | None = None
+    "λ, the share of reach that counts; None for that of the model."
+
+
+@dataclass(frozen=True)
+class ModelState:
+    """One version of a trained model, with all that is derived from it. It never changes; a new version replaces it."""
+
+    artifact: Artifact
+    "Vectors, data, config and history: the content of a model file."
+    exact: ExactRanker
+    "Ranks all items."
+    fold_in: FoldIn
+    "Places new users."
+    index: "UsearchRanker | MergedRanker | None" = None
+    "Ranks through a graph, or through one for each shard, if they were built or loaded."
+
+    @classmethod
+    def of(cls, artifact: Artifact, index: "UsearchRanker | MergedRanker | None" = None) -> "ModelState":
+        """Derive the rest from the content of a model file."""
+        return cls(artifact, ExactRanker(artifact.vectors), FoldIn(artifact), index)
+
+    @property
+    def vectors(self) -> DenseVectors:
+        """The vectors of all users and items."""
+        return self.artifact.vectors
+
+    @property
+    def data(self) -> Interactions:
+        """The users and items with ids and names, and the items of each user."""
+        return self.artifact.data
+
+    @property
+    def ranker(self) -> Ranker:
+        """The index if there is one, else the exact ranker."""
+        return self.exact if self.index is None else self.index
+
+    def rank(self, queries: Sequence[Query]) -> Ranking:
+        """Return a list for each query; see `TrainedModel.rank`."""
+        for query in queries:
+            check_k(query.k)
+            self._check_dial(query.mainstream)
+            if not isinstance(query.exclude_seen, bool | np.bool_):
+                raise ArgumentError(f"exclude_seen must be True or False, got {quote(query.exclude_seen)}")
+        lengths = np.array([min(query.k, self.data.n_items) for query in queries], dtype=np.int64)  # (B,)
+        ranking = Ranking.empty(len(queries), max(int(lengths.max(initial=0)), 1))
+        places = self._place(queries)  # (B, D)
+        dial = np.array([self._dial_of(query) for query in queries], dtype=np.float32)  # (B,)
+        for only, rows in self._group(queries, lengths):
+            group, k = [queries[row] for row in rows], max(int(lengths[rows].max()), 1)
+            shared, left_out = self._leave_out(group)
+            found = self.ranker.top_of(
+                places[rows], k, without=left_out, only=only, exclude=shared, mainstream=dial[rows]
+            )
+            ranking.items[rows, :k], ranking.scores[rows, :k] = found.items, found.scores
+        beyond = np.arange(ranking.items.shape[1]) >= lengths[:, None]  # (B, K)
+        ranking.items[beyond], ranking.scores[beyond] = -1, -np.inf
+        return Ranking(ranking.items, to_nearness(ranking.scores, places, self.vectors.constraint))
+
+    def score(self, users: Indices, items: Indices, mainstream: float | None = None) -> NDArray[np.float32]:
+        """Return how near pairs of users and items (n,) are; see `TrainedModel.score`."""
+        self._check_dial(mainstream)
+        who, what = (torch.from_numpy(np.array(index, dtype=np.int64)) for index in (users, items))
+        scores = (1 - squared_distance(self.vectors.users(who), self.vectors.items(what)) / 2).numpy()
+        if self.vectors.reach is not None:
+            share = np.float32(self.vectors.mainstream if mainstream is None else mainstream)
+            scores += share * self.vectors.reach.numpy()[what]
+        refuse_nan(np.abs(scores))
+        return scores
+
+    def _check_dial(self, mainstream: float | None) -> None:
+        if mainstream is not None:
+            refuse_idle_dial(mainstream, self.vectors)
+            check_mainstream(mainstream)
+
+    def _dial_of(self, query: Query) -> float:
+        if query.item is not None:
+            return 0.0
+        return self.vectors.mainstream if query.mainstream is None else query.mainstream
+
+    def _place(self, queries: Sequence[Query]) -> NDArray[np.float32]:
+        """Return the places (B, D) that lists are around."""
+        places = np.empty((len(queries), self.vectors.dim), dtype=np.float32)
+        known = [row for row, query in enumerate(queries) if query.user is not None]
+        users = check_users(np.array([queries[row].user for row in known], dtype=np.int64), self.vectors.n_users)
+        places[known] = self.vectors.users(torch.from_numpy(users)).numpy()
+        for row, query in enumerate(queries):
+            if query.item is not None:
+                (item,) = check_items(np.array([query.item]), self.vectors.n_items, "item")
+                places[row] = self.vectors.items(torch.tensor(item)).numpy()
+            elif query.basket is not None:
+                own = np.unique(check_items(query.basket, self.vectors.n_items, "basket"))
+                if not len(own):
+                    raise ArgumentError("a new user needs at least one item that the model knows, got none")
+                places[row] = self.fold_in.place(own.astype(np.int32)).numpy()
+            elif query.vector is not None:
+                if np.shape(query.vector) != (self.vectors.dim,) or not np.abs(query.vector).max() <= _LARGEST:
+                    raise ArgumentError(
+                        f"vectors must have {self.vectors.dim} numbers from {-_LARGEST:,} to {_LARGEST:,}, got one of "
+                        f"shape {np.shape(query.vector)} with numbers up to {np.abs(query.vector).max(initial=0):g}"
+                    )
+                places[row] = query.vector
+        return places
+
+    def _group(
+        self, queries: Sequence[Query], lengths: NDArray[np.int64]
+    ) -> list[tuple[NDArray[np.int64] | None, list[int]]]:
+        """Return the rows of queries that are ranked by one call, and the only items that they may list.
+
+        With an index those of one length, because it looks further for longer lists.
+        """
+        filters = {id(query.only): query.only for query in queries if query.only is not None}
+        checked = {at: np.unique(check_items(only, self.data.n_items, "only")) for at, only in filters.items()}
+        keys = {at: only.tobytes() for at, only in checked.items()}
+        groups: dict[Hashable, list[int]] = {}
+        for row, (query, k) in enumerate(zip(queries, lengths.tolist(), strict=True)):
+            groups.setdefault((keys.get(id(query.only)), k if self.index is not None else 0), []).append(row)
+        return [(checked.get(id(queries[rows[0]].only)), rows) for rows in groups.values()]
+
+    def _leave_out(self, group: Sequence[Query]) -> tuple[Indices | None, LeftOut]:
+        """Return the items that nobody gets, if they are the same for all, and those that each does not get."""
+        excluded = {id(query.exclude): query.exclude for query in group}
+        checked = {
+            at: None if items is None else np.unique(check_items(items, self.data.n_items, "exclude"))
+            for at, items in excluded.items()
+        }
+        shared = checked[id(group[0].exclude)] if len(checked) == 1 else None
+        lists = []
+        for query in group:
+            items, exclude = self._own_items(query), None if shared is not None else checked[id(query.exclude)]
+            lists.append(items if exclude is None else np.union1d(items, exclude))
+        counts = np.array([len(items) for items in lists], dtype=np.int64)
+        return shared, LeftOut(counts, np.concatenate([_NOTHING, *lists]).astype(np.int64, copy=False))
+
+    def _own_items(self, query: Query) -> Indices:
+        """Return the items that are left out because of whom or what the list is around."""
+        if query.item is not None:
+            return np.array([query.item])
+        if query.user is not None and query.exclude_seen:
+            return self.data.items_of(query.user)
+        return np.unique(query.basket) if query.basket is not None and query.exclude_seen else _NOTHING
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ModelState.of, (self.artifact, self.index)
+
+
+_NOTHING = np.zeros(0, dtype=np.int64)
