@@ -26,13 +26,9 @@ The class in parentheses is a second base, so that `except ValueError` works, to
 
 import re
 from collections.abc import Hashable, Iterable
-from datetime import date, time, timedelta
-from decimal import Decimal
 from difflib import get_close_matches
-from fractions import Fraction
 from numbers import Real
 from pathlib import PurePath
-from uuid import UUID
 
 _SHOWN = 12  # columns named in an error before "and n more"
 _LONGEST = 30  # characters of each
@@ -123,24 +119,17 @@ def quote(value: object) -> str:
     """Return a value as it appears in a message: texts in quotes and cut, numbers bare, other things by their type."""
     if getattr(value, "shape", None) == () and hasattr(value, "item"):  # a number of NumPy or torch
         value = value.item()
-    match value:
-        case str():
-            text = escape_controls(value if len(value) <= _QUOTED else f"{value[:_QUOTED]}…")
-            return f'"{text}"' if "'" in text else f"'{text}'"
-        case bytes():
-            return f"bytes {quote(value.decode('latin-1'))}"
-        case int() if not isinstance(value, bool) and value.bit_length() > 256:
-            return "a whole number of more than 77 digits"
-        case None | bool() | int() | float() | complex() | Decimal() | Fraction() | PurePath() | UUID():
-            return escape_controls(str(value))
-        case date() | time() | timedelta():
-            return str(value)
-        case tuple() | list():
-            more = f", … {len(value):,} in all" if len(value) > _PARTS else ""
-            parts = f"{', '.join(map(quote, value[:_PARTS]))}{more}"
-            return f"({parts})" if isinstance(value, tuple) else f"[{parts}]"
-        case dict():
-            return "a table"
+    if isinstance(value, str):
+        text = escape_controls(value if len(value) <= _QUOTED else f"{value[:_QUOTED]}…")
+        return f'"{text}"' if "'" in text else f"'{text}'"
+    if isinstance(value, tuple | list):
+        more = f", … {len(value):,} in all" if len(value) > _PARTS else ""
+        parts = f"{', '.join(map(quote, value[:_PARTS]))}{more}"
+        return f"({parts})" if isinstance(value, tuple) else f"[{parts}]"
+    if isinstance(value, int) and value.bit_length() > 256:
+        return "a whole number of more than 77 digits"
+    if value is None or isinstance(value, int | float | PurePath):
+        return escape_controls(str(value))
     shape = f" of shape {quote(tuple(value.shape))}" if hasattr(value, "shape") else ""
     return f"a value of type {type(value).__name__}{shape}"
 
@@ -174,8 +163,6 @@ def describe_missing_column(name: str, columns: list[str]) -> str:
 
 def check_number(name: str, value: object, low: float, high: float, usual: str = "") -> None:
     """Raise an `ArgumentError` unless the value is a number from `low` to `high`; `usual` is what most people take."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not value <= high or value < low:
+    if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) <= high:
         remedy = f"; {usual} is usual" if usual else ""
-        is_number = not isinstance(value, bool) and isinstance(value, Real)
-        shown = str(value) if is_number else f"a value of type {type(value).__name__}"
-        raise ArgumentError(f"{name} must be a number from {low:g} to {high:g}, got {shown[:60]}{remedy}")
+        raise ArgumentError(f"{name} must be a number from {low:g} to {high:g}, got {quote(value)}{remedy}")

@@ -63,7 +63,7 @@ def test_equal_ids_give_equal_bytes():
 
 
 def test_ids_of_a_foreign_type_are_refused_by_name():
-    with pytest.raises(DataError, match=r"ids of type complex cannot be saved, got 1j"):
+    with pytest.raises(DataError, match=r"ids of type complex cannot be saved"):
         id_arrays.encode_ids(IdMap([1j]), "x")
 
 

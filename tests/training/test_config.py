@@ -182,7 +182,7 @@ def test_what_goes_by_the_data_can_be_said():
 def test_reach_is_for_the_sphere():
     with pytest.raises(ArgumentError, match="reach needs constraint 'sphere'; in the ball an item's length plays its"):
         Training(reach=True, constraint="ball")
-    with pytest.raises(ArgumentError, match="mainstream must be a number from -100 to 100, got a value of type str"):
+    with pytest.raises(ArgumentError, match=r"mainstream must be .*'high'"):
         Training(reach=True, mainstream="high")
 
 

@@ -12,7 +12,7 @@ from spherec.data.events import level_of_caller
 from spherec.data.ids import factorize, refuse_masked
 from spherec.data.input_files import describe_damage
 from spherec.errors import DataError, UnreadValuesWarning, describe_missing_column, quote
-from spherec.forks import refuse_polars_after_fork
+from spherec.forks import require_polars
 
 
 def column_of(frame: Any, name: str) -> NDArray[Any]:
@@ -24,7 +24,7 @@ def column_of(frame: Any, name: str) -> NDArray[Any]:
     if name not in frame.columns:
         raise DataError(describe_missing_column(name, [str(column) for column in frame.columns]))
     if hasattr(frame, "lazy"):
-        refuse_polars_after_fork()
+        require_polars("a data frame of polars")
     try:
         return np.asarray(frame[name])
     except Exception as error:  # of polars: a type that NumPy does not have
