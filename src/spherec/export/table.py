@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from spherec.data.id_arrays import json_text
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, quote
@@ -28,7 +27,6 @@ PlainIds = list[int] | list[str]
 """Ids as integers, or all as text."""
 
 _BLOCK = 8192  # rows at a time
-_CONTAINERS = (bytes, tuple, frozenset)  # their plain text would not tell them apart, or not be the same each time
 _HALVES = re.compile("[\ud800-\udfff]")  # of characters: Python strings may hold them, no other text may
 
 
@@ -100,15 +98,7 @@ class ExportTable:
     @cached_property
     def ids_are_integers(self) -> bool:
         """True if ids are written as 64-bit integers; else they are text."""
-        values = self.id_map.array
-        return values.dtype.kind == "i" or (values.dtype.kind == "u" and bool((values < 1 << 63).all()))
-
-    @cached_property
-    def ids_print_well(self) -> bool:
-        """True if `str` tells all ids apart: they are of one kind, and no containers."""
-        values = self.id_map.array
-        kinds = {values.dtype.type} if values.dtype != object else set(map(type, values))
-        return len(kinds) < 2 and not kinds & set(_CONTAINERS)
+        return self.id_map.array.dtype == np.int64
 
 
 @dataclass(frozen=True)
@@ -127,15 +117,11 @@ class ExportBlock:
 
     @property
     def ids(self) -> PlainIds:
-        """The ids (n,) as integers, or all as text.
-
-        Strings stay as they are. Ids of another kind become what Python prints for them (2024-01-31, 1.5, a UUID);
-        bytes, tuples, sets and ids of several kinds become JSON that carries their types: ["tuple", [["int", "1"], …]].
-        """
+        """The ids (n,) as integers, or all as text."""
         table = self.table
         if table.ids_are_integers:
             return table.id_map.array[self.first : self.last].tolist()  # type: ignore[no-any-return]
-        return list(map(str if table.ids_print_well else json_text, table.id_map[self.first : self.last]))
+        return list(map(str, table.id_map[self.first : self.last]))
 
     @property
     def names(self) -> list[str | None]:

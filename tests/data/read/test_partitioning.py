@@ -103,7 +103,7 @@ def test_files_whose_ids_are_of_other_types_or_whose_columns_differ_are_refused(
         np.arange(2), np.array(["a", "b"], object))]  # fmt: skip
     work = partitioning._Preparation(tmp_path, 2, 2)
     work.add(0, events[0])
-    with pytest.raises(DataError, match="user ids are numbers in some files and texts in others"):
+    with pytest.raises(DataError, match="user ids must be all numbers or all texts"):
         work.add(1, events[1])
     timed = partitioning.replace(events[0], times=np.zeros(2))
     with pytest.raises(DataError, match="only some of the files have values or times"):

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from spherec.data.archive import USUAL_RATIO, largest_unpacked
 from spherec.data.events import Events
-from spherec.data.ids import GrowingIds, factorize, invert
+from spherec.data.ids import GrowingIds, as_id_array, factorize, invert
 from spherec.data.input_files import refuse_unreadable
 from spherec.data.read.options import Reading, ReadProgress
 from spherec.errors import ArgumentError, DataError, EmptyFileError
@@ -493,7 +493,7 @@ class _IdColumn:
             first, self._n_integers = self._n_integers, self._n_integers + len(distinct)
             self._integers.append(distinct)
             return (first + places).astype(np.min_scalar_type(self._n_integers))
-        return self._others.encode(np.fromiter(ids.to_list(), dtype=object, count=len(ids)))
+        return self._others.encode(as_id_array(ids.to_list(), ids.name))
 
     def finish(self) -> tuple[NDArray[np.int32], NDArray[Any]]:
         """Return the place (n,) of each number among the distinct ids (n,), which are sorted."""
