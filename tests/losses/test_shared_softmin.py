@@ -15,7 +15,7 @@ BACKENDS = pytest.mark.parametrize("kernels", [CpuBackend(), ReferenceBackend()]
 
 def gradient_by(kernels, rows, *given, **settings):
     """Gradient and sums in one space."""
-    gradient, sums = kernels.softmin_gradient(rows[None], *given, **settings)
+    gradient, sums = kernels.gradients["Softmin"](rows[None], *given, **settings)
     return gradient[0], sums
 
 
@@ -69,7 +69,7 @@ def test_subspaces_have_their_own_gradients_and_the_mean_of_their_sums(kernels):
     rows, *given = batch()
     settings = {"temperature": 0.1, "gamma": 1.0, "n_items": ITEMS}
     first, second = (gradient_by(kernels, part, *given, **settings) for part in (rows, 2 - rows))
-    gradient, sums = kernels.softmin_gradient(torch.stack((rows, 2 - rows)), *given, **settings)
+    gradient, sums = kernels.gradients["Softmin"](torch.stack((rows, 2 - rows)), *given, **settings)
     assert torch.equal(gradient, torch.stack((first[0], second[0])))
     assert torch.equal(sums, (first[1] + second[1]) / 2)
 

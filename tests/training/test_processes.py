@@ -540,7 +540,7 @@ def test_rows_of_all_processes_interleave(n, first, past):
         ({"covariance": 1.0}, "covariance"),
         ({"spread_out": 1.0}, "spread_out"),
         ({"sampler": TwoStage.as_released()}, "frozen"),
-        ({"sampler": type("Mine", (Uniform,), {})()}, "the sampler Mine"),
+        ({"sampler": type("Mine", (Uniform,), {"draws_alike": False})()}, "the sampler Mine"),
         ({"has_features": True}, "item_features"),
     ],
 )

@@ -1,12 +1,14 @@
 """The operations that every backend has, as protocols, and the arrays that they work on."""
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from spherec.kernels.gradients import Gradient
 
 Directions = Callable[[Tensor], Tensor]
 """Function that maps item indices (m,) to their vectors of length 1 (m, D)."""
@@ -177,6 +179,9 @@ class FeatureProducts(Protocol):
 class Backend(Protocol):
     """The operations whose speed decides that of training, for tensors of one kind of device."""
 
+    gradients: ClassVar[Mapping[str, Gradient]]
+    "Gradients of losses, by the name of their class; `spherec.kernels.gradients` calls them."
+
     def adam(self, state: AdamState, rates: AdamRates, *, ball: bool) -> AdamRows:
         """Return the rows of a table under dense Adam; in the ball, none is longer than 1."""
         ...
@@ -195,49 +200,6 @@ class Backend(Protocol):
 
     def two_stage(self, law: TwoStageLaw, own: OwnItems, device: torch.device) -> TwoStageDraws:
         """Return draws of two-stage sampling."""
-        ...
-
-    def hinge_gradient(
-        self,
-        rows: Tensor,
-        valid: Tensor,
-        *,
-        margin: float,
-        ranked: bool,
-        n_items: int,
-        on_sphere: bool,
-    ) -> tuple[Tensor, Tensor]:
-        """Return the gradient of the hinge and three sums (3,): loss, active pairs, places without a negative.
-
-        The sums may come in parts (3, …), for the caller to add up.
-
-        `rows` (2 B + B N, D) are raw rows of B users, B positives, the N negatives of the first pair, of the second …;
-        `valid` (B, N) is false in places without a negative. With `ranked`, pairs are weighted by rank.
-        """
-        ...
-
-    def softmin_gradient(
-        self,
-        rows: Tensor,
-        valid: Tensor,
-        log_q: Tensor | None,
-        weights: Tensor | None,
-        dial: Tensor | None,
-        *,
-        temperature: float,
-        gamma: float,
-        n_items: int,
-    ) -> tuple[Tensor, Tensor]:
-        """Return the gradient of softmin on the sphere and three sums (3,): loss, active pairs, masked places.
-
-        The sums may come in parts (3, …), for the caller to add up.
-
-        `rows` (P, 2 B + N, d) are, in each of P subspaces, raw rows of B users, B positives and the N negatives that
-        all pairs share; the sums are means over the subspaces. `valid` (B, N) is false where a negative is the user's
-        own item; `log_q` (1, N) is the log of the probability with which each was drawn; `weights` (B,) are those of
-        pairs. With `dial` (B,), λ of pairs, rows are (P, 2 B + N, d + 1), and the last number of an item's row is its
-        reach.
-        """
         ...
 
     def keep_rows(self, items: Tensor, steps: Tensor, always: Tensor, seed: int, left_out: int) -> Tensor:

@@ -1,7 +1,7 @@
 """Losses, which return one value for each positive pair, and penalties, which return one number for a batch."""
 
 from spherec.losses.hinge import Hinge, hinge, rank_weight
-from spherec.losses.loss import FusedGradient, GradientTask, Loss, Triplets, UnknownLoss
+from spherec.losses.loss import Loss, Triplets, UnknownLoss
 from spherec.losses.penalties import covariance, spread_out
 from spherec.losses.softmin import Softmin, softmin
 
@@ -10,8 +10,6 @@ LOSSES: dict[str, type[Loss]] = {kind.__name__: kind for kind in (Hinge, Softmin
 
 __all__ = [
     "LOSSES",
-    "FusedGradient",
-    "GradientTask",
     "Hinge",
     "Loss",
     "Softmin",

@@ -6,15 +6,12 @@ With w_ij = 1 it is the paper's; with the rank weight, that of Hsieh et al., Col
 """
 
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 from torch import Tensor
 
 from spherec.errors import check_number
-from spherec.geometry import each_subspace
-from spherec.kernels import Backend
-from spherec.losses.loss import FusedGradient, GradientTask, Loss, Triplets
+from spherec.losses.loss import Loss, Triplets
 
 _TEMPERATURE_AT_MARGIN_1 = 0.1  # of fold-in
 
@@ -39,29 +36,6 @@ class Hinge(Loss):
     def active(self, triplets: Triplets) -> Tensor:
         """Tell which pairs (B,) have a negative inside the margin."""
         return triplets.positive - triplets.nearest() + self.margin > 0
-
-    def fused_gradient(self, task: GradientTask, kernels: Backend) -> FusedGradient | None:
-        """Return one pass over the pairs, if each has its own negatives and all weigh the same."""
-        if task.shared or task.weighted or task.reach:
-            return None
-        gradient_in_one = partial(
-            kernels.hinge_gradient,
-            margin=self.margin,
-            ranked=self.rank_weight,
-            n_items=task.n_items,
-            on_sphere=task.constraint == "sphere",
-        )
-
-        def fused(
-            rows: Tensor, valid: Tensor, log_q: Tensor | None, weights: Tensor | None, dial: Tensor | None
-        ) -> tuple[Tensor, Tensor]:
-            del log_q, weights, dial
-            if len(rows) > 1:
-                return each_subspace(lambda part: gradient_in_one(part, valid), rows)
-            gradient, sums = gradient_in_one(rows[0], valid)
-            return gradient[None], sums
-
-        return fused
 
     @property
     def distance_scale(self) -> float:

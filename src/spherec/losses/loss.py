@@ -1,52 +1,14 @@
-"""The protocol of a loss, and the distances that a loss looks at."""
+"""What a loss is, and the distances that it looks at."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from torch import Tensor
 
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
-from spherec.geometry import Constraint
-from spherec.kernels import Backend
-
-
-class FusedGradient(Protocol):
-    """A faster way to the gradient than autograd."""
-
-    def __call__(
-        self, rows: Tensor, valid: Tensor, log_q: Tensor | None, weights: Tensor | None, dial: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the gradient of the rows and three sums: loss, active pairs, places without a negative.
-
-        The sums (3,) are means over the subspaces. They may also come in parts (3, …), for the caller to add up.
-
-        Args:
-            rows: (P, 2 B + M, d) raw rows of B users, B positives and M negatives in P subspaces; with reach
-                (P, 2 B + M, d + 1).
-            valid: (B, N) false in places without a negative.
-            log_q: (B | 1, N) log of the probability with which each negative was drawn.
-            weights: (B,) weights of pairs; None if they all weigh the same.
-            dial: (B,) λ of pairs; None without reach.
-        """
-        ...
-
-
-@dataclass(frozen=True)
-class GradientTask:
-    """Everything that a fused gradient must know about a run."""
-
-    n_items: int
-    "I, items in the catalogue."
-    constraint: Constraint
-    "Space of the vectors: sphere or ball."
-    shared: bool
-    "True if a batch shares its negatives: M is N then, otherwise B N."
-    weighted: bool
-    "True if pairs have weights."
-    reach: bool = False
-    "True if the last number of an item's row is its reach; users have an idle one there."
 
 
 @dataclass(frozen=True)
@@ -69,26 +31,27 @@ class Triplets:
         return self.negative.masked_fill(~self.valid, float("inf")).amin(1)
 
 
-@runtime_checkable
-class Loss(Protocol):
+class Loss(ABC):
     """A loss together with its settings.
 
-    For a loss of your own, subclass this and write `__call__`; a frozen dataclass keeps its settings readable. All
-    other methods have defaults. Its settings are saved with a model, the class is not.
+    For a loss of your own, subclass this and write `__call__`; a frozen dataclass keeps its settings readable. All else
+    has defaults. Its settings are saved with a model, the class is not.
     """
 
+    default_epochs: int = 100
+    "Passes over the training pairs by default, unless `default_steps` asks for more."
+    default_steps: int = 10_000
+    "Steps of a run by default, at least."
+    bias_correction: float | None = None
+    "Share of the sampling bias that the loss undoes by `Triplets.log_q`; None if it does not look at it."
+
+    @abstractmethod
     def __call__(self, triplets: Triplets) -> Tensor:
         """Return the loss of each pair (B,), differentiable in the distances."""
-        ...
 
     def active(self, triplets: Triplets) -> Tensor:
         """Tell which pairs (B,) still teach something; a run reports their share."""
         return self(triplets) > 0
-
-    def fused_gradient(self, task: GradientTask, kernels: Backend) -> FusedGradient | None:
-        """Return a faster way to the gradient than autograd, or None if there is none for this task."""
-        del task, kernels
-        return None
 
     def resolve(self, data: Interactions) -> "Loss":
         """Return the loss with the settings filled in that come from the data; by default there are none."""
@@ -96,24 +59,9 @@ class Loss(Protocol):
         return self
 
     @property
-    def default_epochs(self) -> int:
-        """Passes over the training pairs by default, unless `default_steps` asks for more."""
-        return 100
-
-    @property
-    def default_steps(self) -> int:
-        """Steps of a run by default, at least."""
-        return 10_000
-
-    @property
     def distance_scale(self) -> float:
         """Scale of squared distances: τ of the softmin by which new users are placed, and the unit of reach."""
         return 0.1
-
-    @property
-    def bias_correction(self) -> float | None:
-        """Share of the sampling bias that the loss undoes by `Triplets.log_q`; None if it does not look at it."""
-        return None
 
 
 @dataclass(frozen=True)

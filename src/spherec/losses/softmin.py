@@ -12,7 +12,6 @@ was 0.45 to 0.77.
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import torch
@@ -20,8 +19,7 @@ from torch import Tensor
 
 from spherec.data.interactions import Interactions
 from spherec.errors import check_number
-from spherec.kernels import Backend
-from spherec.losses.loss import FusedGradient, GradientTask, Loss, Triplets
+from spherec.losses.loss import Loss, Triplets
 
 _GAP = 0.65  # mean score of positives less that of all pairs, at the end of a run
 _WITHOUT_DATA = 0.1  # temperature
@@ -37,6 +35,8 @@ class Softmin(Loss):
     gamma: float = 1.0
     """Share of the sampling bias that is undone: 1 all of it, 0 nothing. It acts with the sampler Popularity; Uniform
     has no bias, and the others draw by a law that has no closed form, so their negatives count alike."""
+    default_epochs = 30  # fewer than for the hinge, because each pair pushes many negatives at once
+    default_steps = 3_000
 
     def __post_init__(self) -> None:
         if self.temperature is not None:
@@ -51,30 +51,9 @@ class Softmin(Loss):
         """Tell which pairs (B,) have a negative nearer than the positive."""
         return triplets.nearest() < triplets.positive
 
-    def fused_gradient(self, task: GradientTask, kernels: Backend) -> FusedGradient | None:
-        """Return a few passes over one table of pairs and negatives, if a batch shares its negatives on the sphere."""
-        if not task.shared or task.constraint != "sphere":
-            return None
-        return partial(
-            kernels.softmin_gradient,
-            temperature=self.distance_scale,
-            gamma=self.gamma,
-            n_items=task.n_items,
-        )
-
     def resolve(self, data: Interactions) -> "Softmin":
         """Return the loss with a temperature."""
         return self if self.temperature is not None else replace(self, temperature=temperature_for(data))
-
-    @property
-    def default_epochs(self) -> int:
-        """Fewer than for the hinge, because each pair pushes many negatives at once."""
-        return 30
-
-    @property
-    def default_steps(self) -> int:
-        """Fewer than for the hinge."""
-        return 3_000
 
     @property
     def distance_scale(self) -> float:
@@ -82,7 +61,7 @@ class Softmin(Loss):
         return _WITHOUT_DATA if self.temperature is None else self.temperature
 
     @property
-    def bias_correction(self) -> float | None:
+    def bias_correction(self) -> float:  # type: ignore[override]
         """γ."""
         return self.gamma
 

@@ -29,6 +29,7 @@ class Hard(Sampling):
     "N, negatives for each positive."
     candidates: int = 10
     "m, items drawn for each negative."
+    draws_alike = True
 
     def __post_init__(self) -> None:
         check_count("negatives", self.negatives)

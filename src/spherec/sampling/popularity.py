@@ -28,6 +28,7 @@ class Popularity(Sampling):
     """True lets a batch share its negatives: hundreds or thousands of them, for softmin. No more are drawn than there
     are items."""
     gives_log_q = True
+    draws_alike = True
 
     def __post_init__(self) -> None:
         check_count("negatives", self.negatives)

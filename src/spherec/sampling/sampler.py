@@ -1,8 +1,9 @@
-"""The protocols of samplers and of their settings, and the negatives that a sampler returns."""
+"""What a sampler and its settings are, and the negatives that a sampler returns."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -34,15 +35,13 @@ class Sampler(Protocol):
 
         Everything random comes from `generator`. On a GPU nothing in here may wait for the device.
         """
-        ...
 
 
-@runtime_checkable
-class Sampling(Protocol):
+class Sampling(ABC):
     """The settings of a sampler, from which it is built for given data.
 
-    For a sampler of your own, subclass this and write `build`; a frozen dataclass keeps its settings readable. All
-    other methods have defaults. Its settings are saved with a model, the class is not.
+    For a sampler of your own, subclass this and write `build`; a frozen dataclass keeps its settings readable. All else
+    has defaults. Its settings are saved with a model, the class is not.
     """
 
     negatives: int = 1
@@ -51,10 +50,13 @@ class Sampling(Protocol):
     "True if all pairs of a batch share the same N negatives."
     gives_log_q: bool = False
     "True if the sampler's `Negatives` have `log_q`."
+    draws_alike: bool = False
+    """True if the sampler draws everything for pairs by `spherec.rng.draw_rows`: several processes that share a batch
+    then draw what one alone would."""
 
+    @abstractmethod
     def build(self, train: Interactions, device: torch.device, *, initial_items: Tensor) -> Sampler:
         """Return the sampler for `train` on `device`; `initial_items` (I, D) are the vectors before the first step."""
-        ...
 
     def law(self, train: Interactions) -> NDArray[np.float64]:
         """Return the weights (I,) by which items are drawn before any look at the space; fold-in draws by them."""

@@ -30,6 +30,7 @@ class SemiHard(Sampling):
     "m, items drawn for each negative."
     margin: float = 1.0
     "Margin of the loss, in squared distance."
+    draws_alike = True
 
     def __post_init__(self) -> None:
         check_count("negatives", self.negatives)

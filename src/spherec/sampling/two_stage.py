@@ -50,6 +50,7 @@ class TwoStage(Sampling):
     "The item vectors of stage two: as they are at this step, or as they were before the first."
     cap: float = 0.875
     "Larger s counts as this; beyond it the weights would leave nothing to the others."
+    draws_alike = True
 
     def __post_init__(self) -> None:
         check_count("negatives", self.negatives)

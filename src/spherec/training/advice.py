@@ -29,8 +29,7 @@ def find_idle_settings(config: Training, data: Interactions) -> list[str]:
     advice = _advise_candidates(config, data)
     if config.mainstream != 1 and not config.reach:
         advice.append("mainstream has no effect without reach; set reach, or train a preset that has it")
-    correction = config.loss.bias_correction
-    if correction is not None and correction != 1 and not _is_biased(config, data):
+    if config.loss.bias_correction not in (None, 1) and not _is_biased(config, data):
         advice.append(
             f"gamma has no effect with {type(config.sampler).__name__}; it undoes the bias of the sampler Popularity"
         )

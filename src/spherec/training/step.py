@@ -29,7 +29,8 @@ from spherec.geometry import (
     to_vectors,
 )
 from spherec.kernels import Backend, backend
-from spherec.losses import GradientTask, Loss, Triplets, covariance, spread_out
+from spherec.kernels.gradients import GradientTask, fuse
+from spherec.losses import Loss, Triplets, covariance, spread_out
 from spherec.sampling import SAMPLERS, Negatives
 from spherec.training.config import Training
 
@@ -97,7 +98,7 @@ class Run:
         weighted = self._weights is not None or self._pair_weights is not None
         task = GradientTask(train.n_items, config.constraint, config.sampler.shared, weighted, reach=config.reach)
         is_penalised = config.covariance or config.spread_out
-        self._fused = None if is_penalised else config.loss.fused_gradient(task, backend(device))
+        self._fused = None if is_penalised else fuse(config.loss, task, backend(device).gradients)
         # Sums over this epoch: the loss, pairs with something to learn from, places without a negative.
         self.sums = torch.zeros(3, dtype=torch.float64, device=device)
 

@@ -36,7 +36,7 @@ from spherec.distributed.table import Share
 from spherec.embedding import FeatureMap
 from spherec.errors import ArgumentError, DataError, FailedProcessError, NotEnoughMemoryError, TrainingError, quote
 from spherec.geometry import DenseVectors, Vectors
-from spherec.sampling import SAMPLERS, TwoStage
+from spherec.sampling import TwoStage
 from spherec.training.checkpoint import CheckpointFile, Standing, fingerprint
 from spherec.training.config import Plan, Training
 from spherec.training.graphs import GraphedBatches
@@ -271,10 +271,8 @@ def join_run(config: Training, device: torch.device, *, has_features: bool) -> P
         problem = "covariance and spread_out look at all vectors of a batch; set both to 0"
     elif isinstance(sampler, TwoStage) and sampler.vectors == "frozen":
         problem = "frozen vectors of the sampler are not shared; use vectors='live'"
-    elif type(sampler) not in SAMPLERS.values():
-        problem = (
-            f"the sampler {type(sampler).__name__} is not known to draw alike in all processes; use a built-in one"
-        )
+    elif not sampler.draws_alike:
+        problem = f"the sampler {type(sampler).__name__} does not state that it draws alike (draws_alike = True)"
     if problem is None or group is None:
         return group
     if group.size > 1:

@@ -36,7 +36,7 @@ def compiled(rows, valid, loss, constraint, kernels=None):
     """Gradient, sum of losses and active pairs."""
     settings = {"margin": loss.margin, "ranked": loss.rank_weight, "n_items": N_ITEMS}
     kernels = kernels or CpuBackend()
-    gradient, sums = kernels.hinge_gradient(rows, valid, **settings, on_sphere=constraint == "sphere")
+    gradient, sums = kernels.gradients["Hinge"](rows, valid, **settings, on_sphere=constraint == "sphere")
     assert sums[2] == (~valid).sum()
     return gradient, sums[0].item(), int(sums[1])
 

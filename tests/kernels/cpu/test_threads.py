@@ -88,8 +88,8 @@ def test_subspaces_that_divide_evenly_have_the_same_gradients_bit_by_bit(three_t
         torch.rand(PAIRS, generator=random),
     )
     settings = {"temperature": 0.1, "gamma": 1.0, "n_items": 100}
-    gradient, sums = CpuBackend.softmin_gradient(*given, **settings)
+    gradient, sums = CpuBackend.gradients["Softmin"](*given, **settings)
     with three_threads:
-        divided, divided_sums = CpuBackend.softmin_gradient(*given, **settings)
+        divided, divided_sums = CpuBackend.gradients["Softmin"](*given, **settings)
     assert torch.equal(gradient, divided)
     assert torch.equal(sums, divided_sums)

@@ -35,7 +35,7 @@ def batch(parts=2, pairs=PAIRS, pool=POOL, dim=DIM, *, log_q=True, weighted=True
 
 def both(given, **settings):
     for kernels in (CudaBackend, ReferenceBackend):
-        gradient, sums = kernels.softmin_gradient(*given, **SETTINGS | settings)
+        gradient, sums = kernels.gradients["Softmin"](*given, **SETTINGS | settings)
         yield gradient, sums.reshape(3, -1).sum(1)
 
 

@@ -1,10 +1,14 @@
 """The operations of a backend for CPUs, in loops that numba compiles: no temporary for every operation."""
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from spherec.kernels.cpu.adam import CpuRows, scale_to_unit
 from spherec.kernels.cpu.features import CpuFeatures
 from spherec.kernels.cpu.hinge import hinge_gradient
 from spherec.kernels.cpu.negatives import CpuLaw, CpuMembership, CpuTwoStage
 from spherec.kernels.cpu.softmin import softmin_gradient
+from spherec.kernels.gradients import Gradient
 from spherec.kernels.reference import ReferenceBackend
 from spherec.kernels.reference.features import keep_rows
 
@@ -17,8 +21,7 @@ class CpuBackend:
     law = CpuLaw
     membership = CpuMembership
     two_stage = CpuTwoStage
-    hinge_gradient = staticmethod(hinge_gradient)
-    softmin_gradient = staticmethod(softmin_gradient)
+    gradients: ClassVar[Mapping[str, Gradient]] = {"Hinge": hinge_gradient, "Softmin": softmin_gradient}
     keep_rows = staticmethod(keep_rows)
     features = CpuFeatures
     next_batch = ReferenceBackend.next_batch

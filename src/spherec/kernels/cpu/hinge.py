@@ -14,7 +14,7 @@ from spherec.kernels.protocol import Flags, Floats
 def hinge_gradient(
     rows: Tensor, valid: Tensor, *, margin: float, ranked: bool, n_items: int, on_sphere: bool
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradient (2 B + B N, D), and three sums (3,): loss, active pairs, places without a negative."""
+    """Return the gradient and three sums (3,), as in `kernels.reference.hinge`."""
     gradient = torch.zeros_like(rows)
     mask = valid.numpy()  # (B, N)
     loss, active = fill_gradient(rows.numpy(), mask, margin, ranked, n_items, on_sphere, gradient.numpy())

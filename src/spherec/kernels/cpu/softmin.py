@@ -38,7 +38,7 @@ def softmin_gradient(
     gamma: float,
     n_items: int,
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradient, shaped as the rows, and three sums (3,), as `Backend.softmin_gradient` describes."""
+    """Return the gradient, shaped as the rows, and three sums (3,), as in `kernels.reference.softmin`."""
     n, pool = valid.shape
     bias = np.zeros(pool, "f4") if log_q is None else gamma * (log_q[0].numpy() + np.float32(math.log(n_items)))  # (N,)
     shares, weight = (np.ones(n, "f4") if one is None else one.numpy() for one in (dial, weights))  # (B,)

@@ -38,7 +38,7 @@ def softmin_gradient(
     gamma: float,
     n_items: int,
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradient, shaped as the rows, and the sums of `Backend.softmin_gradient` in parts (3, P B)."""
+    """Return the gradient, shaped as the rows, and the sums of `kernels.reference.softmin` in parts (3, P B)."""
     (parts, count, width), (pairs, pool) = rows.shape, valid.shape
     dim = width - (dial is not None)
     padded, stride = (triton.cdiv(size, _ALIGNED) * _ALIGNED for size in (dim, pool))

@@ -1,9 +1,13 @@
 """The operations of a backend in plain torch: the oracle of the compiled ones, and the fallback for any device."""
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
 from spherec.geometry import unit
+from spherec.kernels.gradients import Gradient
 from spherec.kernels.reference.adam import ReferenceRows
 from spherec.kernels.reference.features import ReferenceFeatures, keep_rows
 from spherec.kernels.reference.hinge import hinge_gradient
@@ -18,8 +22,7 @@ class ReferenceBackend:
     law = ReferenceLaw
     membership = ReferenceMembership
     two_stage = ReferenceTwoStage
-    hinge_gradient = staticmethod(hinge_gradient)
-    softmin_gradient = staticmethod(softmin_gradient)
+    gradients: ClassVar[Mapping[str, Gradient]] = {"Hinge": hinge_gradient, "Softmin": softmin_gradient}
     keep_rows = staticmethod(keep_rows)
     features = ReferenceFeatures
 

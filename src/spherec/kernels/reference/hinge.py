@@ -9,7 +9,11 @@ from spherec.geometry import squared_distance, unit
 def hinge_gradient(
     rows: Tensor, valid: Tensor, *, margin: float, ranked: bool, n_items: int, on_sphere: bool
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradient (2 B + B N, D), and three sums (3,): loss, active pairs, places without a negative."""
+    """Return the gradient, shaped as the rows, and three sums (3,): loss, active pairs, places without a negative.
+
+    `rows` (2 B + B N, D) are raw rows of B users, B positives, the N negatives of the first pair, of the second …;
+    `valid` (B, N) is false in places without a negative. With `ranked`, pairs are weighted by rank.
+    """
     n = len(valid)
     with torch.enable_grad():
         rows = rows.detach().requires_grad_()

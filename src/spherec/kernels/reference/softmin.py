@@ -19,7 +19,12 @@ def softmin_gradient(
     gamma: float,
     n_items: int,
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradient, shaped as the rows, and three sums (3,), as `Backend.softmin_gradient` describes.
+    """Return the gradient, shaped as the rows, and three sums (3,): loss, active pairs, masked places.
+
+    `rows` (P, 2 B + N, d) are, in each of P subspaces, raw rows of B users, B positives and the N negatives that all
+    pairs share; the sums are means over the subspaces. `valid` (B, N) is false where a negative is the user's own item;
+    `log_q` (1, N) is the log of the probability with which each was drawn; `weights` (B,) are those of pairs. With
+    `dial` (B,), λ of pairs, rows are (P, 2 B + N, d + 1), and the last number of an item's row is its reach.
 
     Autograd takes three times as many passes over all pairs with all negatives. Here one table (B, N) is made in each
     subspace and changed in place: similarities, their exponents, and at last the forces by which each pair pulls and
