@@ -376,7 +376,7 @@ def digests_of_commands(run: Run) -> Digests:
     write_tables(run.folder)
     events, model = run.folder / "events.csv", run.folder / "model.spherec"
     for preset, sampler in (("two-stage", "sampler.candidates=50"), ("accurate", "sampler.negatives=64")):
-        options = ["--preset", preset, "--epochs", "2", "--dim", "16", "--batch-size", "64", "--set", sampler]
+        options = ["--preset", preset, "--epochs", "2", "--dim", "16", "--set", "batch_size=64", "--set", sampler]
         if preset == "accurate":
             options += ["--set", "subspace_dim=8"]
         words = ["train", str(events), "-o", str(model), "--force", "--device", run.device, *options]

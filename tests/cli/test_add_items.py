@@ -16,8 +16,8 @@ from spherec.serve.served_model import ServedModel
 from tests.training.runs import at_step, watch
 
 GENRES = ["crime", "novel", "poems", "travel"]
-SETTINGS = ("--preset", "accurate", "--dim", "16", "--epochs", "30", "--batch-size", "64", "--device", "cpu")
-SETTINGS += ("--negatives", "30", "--learning-rate", "0.03")
+SETTINGS = ("--preset", "accurate", "--dim", "16", "--epochs", "30", "--set", "batch_size=64", "--device", "cpu")
+SETTINGS += ("--set", "sampler.negatives=30", "--set", "optimizer.learning_rate=0.03")
 
 
 def write_books(path, numbers):
@@ -138,7 +138,7 @@ def test_what_does_not_fit_is_one_sentence(spherec, folder):
 
 
 WRONG = {
-    "name,text\na,b\n": "('name', 'text') is plainly the id of items; item= (--item-features-id-column)",
+    "name,text\na,b\n": "('name', 'text') is plainly the id of items; item= (--features-id-column)",
     "item_id,year\n1,7\n2,old\n3,8\n": "kinds={'year': 'category'}, or --feature-kind year=category",
     "item_id,year\n1,7\n2,7\n": "leave it out: kinds={'year': 'skip'}, or --feature-kind year=skip",
     "2 1 2\n2 0 2\n": "say so by its name, tag-item.dat or item-tag.dat",
@@ -220,18 +220,18 @@ def test_options_go_to_the_tables_that_have_the_column(spherec, folder):
     given = [word for path in files for word in ("--item-features", path)]
     model = folder / "m.spherec"
     train = ("train", folder / "events.csv", *given, "-o", model, *SETTINGS)
-    done = spherec(*train, "--item-features-id-column", "book", "--feature-kind", "genre=skip")
+    done = spherec(*train, "--features-id-column", "book", "--feature-kind", "genre=skip")
     assert done.code == 0, done.err
     assert "features: year (2), mult (7)" in done.err
-    for wrong in (("--feature-kind", "colour=skip"), ("--item-features-id-column", "isbn")):
-        done = spherec(*train, "--force", "--item-features-id-column", "book", *wrong)
+    for wrong in (("--feature-kind", "colour=skip"), ("--features-id-column", "isbn")):
+        done = spherec(*train, "--force", "--features-id-column", "book", *wrong)
         assert done.code == 2
         assert f"{wrong[0]}: there is no column '{wrong[1].partition('=')[0]}', only 'item_id', 'genre'" in done.err
 
     write_books(folder / "genres.csv", [40])
     (folder / "years.csv").write_text("book,year\n40,1999\n")
     (folder / "mult.dat").write_text(40 * "\n" + "1 2:1\n0\n")  # lines of known items may be empty
-    add = ("add-items", model, *files, "--item-features-id-column", "book", "-o", folder / "more.spherec")
+    add = ("add-items", model, *files, "--features-id-column", "book", "-o", folder / "more.spherec")
     done = spherec(*add)
     assert done.code == 0, done.err
     assert "has 41 items, 1 of them new" in done.out

@@ -1,15 +1,12 @@
 """`spherec data`, as a newcomer and as a script would call it."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from spherec import Interactions, datasets, splits
-from spherec.cli._source import NamesTable, Source
 from spherec.distributed.partitions import PartitionedInteractions
-from spherec.errors import DataError
 from tests.cli.conftest import COLUMNS
 
 
@@ -57,12 +54,6 @@ def test_partitions_keep_weights(spherec, ratings, tmp_path):
     data = Interactions.load(tmp_path / "d.npz")
     assert data.weights is not None
     assert PartitionedInteractions.open(tmp_path / "p").read() == data
-    source = Source(data=[str(tmp_path / "p")])
-    for weigh, is_weighed in ((None, True), (True, True), (False, False)):
-        assert replace(source, weigh=weigh).open_partitions(NamesTable()).is_weighed == is_weighed
-    assert spherec(*given[:-1], "--partitions", 2, "-o", tmp_path / "q").code == 0
-    with pytest.raises(DataError, match="was prepared without weights"):
-        replace(source, data=[str(tmp_path / "q")], weigh=True).open_partitions(NamesTable())
 
 
 def test_prepare_says_all_of_it_in_json(spherec, ratings, tmp_path):
@@ -73,62 +64,13 @@ def test_prepare_says_all_of_it_in_json(spherec, ratings, tmp_path):
     assert told["output"] == str(tmp_path / "out.npz")
 
 
-UNREAD = "column 'stars' is not read, and every row counts as a positive"
-
-
-def test_values_that_nobody_asked_for_are_told_beside_the_result(spherec, ratings, tmp_path):
-    columns = COLUMNS[:4]
-    for command in (("stats", "--json"), ("prepare", "-o", tmp_path / "all.npz", "--json")):
-        done = spherec("data", command[0], ratings, *columns, *command[1:])
-        (line,) = done.err.splitlines()
-        assert line.startswith(f"{ratings}: {UNREAD}; ")
-        assert line.endswith(" with e.g. --value-column stars --min-value 4, or weigh pairs by them with --weigh")
-        assert json.loads(done.out)["pairs"] == 6
-    for options in (COLUMNS, (*columns, "--min-value", 1), (*COLUMNS, "--min-value", 4)):
-        assert spherec("data", "stats", ratings, *options, "--json").err == ""
-    assert spherec("data", "stats", tmp_path / "all.npz", "--json").err == ""
-    (tmp_path / "ratings.dat").write_text("1::2::5::9\n1::3::1::9\n2::3::4::9\n")
-    (_, line) = spherec("data", "stats", tmp_path / "ratings.dat", "--json").err.splitlines()
-    assert line.endswith(" with e.g. --min-value 4, or weigh pairs by them with --weigh")
-
-
-def test_repeated_pairs_are_told_where_no_table_of_steps_is_shown(spherec, ratings, tmp_path):
-    quick = ("--device", "cpu", "--set", "sampler.kind=Uniform", "--set", "epochs=1", "--set", "dim=2")
-    commands = {
-        "train": ("train", ratings, "-o", tmp_path / "m.spherec", "--validation", 0, *quick),
-        "tune": ("tune", ratings, "-o", tmp_path / "m.toml", "--validation", 0.5, "--trials", 1, *quick),
-        "compare": ("compare", ratings, "--models", "most-popular", "--folds", 2, "-o", tmp_path / "compared"),
-        "split": ("data", "split", ratings, "-o", tmp_path / "parts"),
-    }
-    for name, command in commands.items():
-        done = spherec(*command, *COLUMNS)
-        assert done.code == 0, done.err
-        assert done.err.count(f"{ratings}: 1 repeated pair merged; choose how with --duplicates\n") == 1, name
-    chosen = spherec("data", "split", ratings, "-o", tmp_path / "chosen", *COLUMNS, "--duplicates", "sum")
-    shown = spherec("data", "stats", ratings, *COLUMNS)
-    movielens = tmp_path / "u.data"
-    movielens.write_text("1\t2\t5\t0\n1\t2\t4\t1\n1\t3\t4\t1\n")
-    known = spherec("data", "split", movielens, "--format", "movielens", "--folds", 2, "-o", tmp_path / "known")
-    for done in (chosen, shown, known):
-        assert done.code == 0, done.err
-        assert "merged; choose how" not in done.err
-
-
-def test_evaluate_chooses_how_repeated_pairs_are_merged(spherec, tmp_path):
-    train, test, lists = (tmp_path / f"{name}.csv" for name in ("train", "test", "lists"))
-    train.write_text("user,item\na,x\na,x\nb,y\n")
-    test.write_text("user,item\na,y\n")
-    lists.write_text("user,item,rank\na,y,1\n")
-    done = spherec("evaluate", lists, "--train", train, "--test", test)
-    assert done.code == 0, done.err
-    assert f"{train}: 1 repeated pair merged; choose how with --duplicates" in done.err
-    assert "repeat" in spherec("evaluate", lists, "--train", train, "--test", test, "--duplicates", "error").err
-
-
-def test_the_advice_can_be_pasted(spherec, tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("user,item,User Rating\nann,a,5\nbob,b,1\n")
-    assert "--value-column 'User Rating' --min-value 4" in spherec("data", "stats", path).err
+def test_values_that_nobody_asked_for_are_told_once(spherec, ratings, tmp_path):
+    for command in (("stats",), ("prepare", "-o", tmp_path / "all.npz"), ("split", "-o", tmp_path / "parts")):
+        told = spherec("data", command[0], ratings, *COLUMNS[:4], *command[1:], "--json").err.splitlines()
+        assert len([line for line in told if "'stars'" in line]) == 1
+        assert len([line for line in told if "repeat" in line]) == (command[0] != "prepare")
+    for options in (COLUMNS, (*COLUMNS, "--min-value", 4)):
+        assert "'stars'" not in spherec("data", "stats", ratings, *options, "--json").err
 
 
 def test_prepare_adds_names(spherec, ratings, tmp_path):
@@ -161,33 +103,33 @@ def test_stats_of_the_embedded_set_stand_beside_the_paper(spherec):
     assert told["paper"] == {"users": 3593, "items": 127339, "pairs": 240020, "density_percent": 0.052}
 
 
-def test_a_cut_of_the_embedded_set_is_no_longer_the_papers(spherec):
-    told = json.loads(spherec("data", "stats", "book-crossing", "--min-per-item", 2, "--json").out)
+def test_a_cut_of_the_embedded_set_is_no_longer_the_papers(spherec, tmp_path):
+    told = json.loads(
+        spherec("data", "prepare", "book-crossing", "--min-per-item", 2, "-o", tmp_path / "x.npz", "--json").out
+    )
     assert "paper" not in told
 
 
-def test_preset_options_can_be_overridden(spherec, tmp_path):
+def test_the_papers_cut_goes_by_its_name(spherec, tmp_path):
     plays = tmp_path / "train_triplets.txt"
-    plays.write_text("".join(f"u{user}\ts{song}\t{5 if song else 1}\n" for user in range(2) for song in range(3)))
-    told = json.loads(
-        spherec(
-            *("data", "stats", plays, "--paper-cut", "echonest", "--json"), *("--min-per-user", 2, "--min-per-item", 2)
-        ).out
-    )
-    assert (told["users"], told["items"], told["pairs"]) == (2, 2, 4)
+    plays.write_text("".join(f"u{user}\ts{song}\t{5 if song else 1}\n" for user in range(5) for song in range(23)))
+    prepare = ("data", "prepare", plays, "--paper-cut", "echonest", "-o", tmp_path / "x.npz", "--json")
+    told = json.loads(spherec(*prepare).out)
+    assert (told["users"], told["items"], told["pairs"]) == (5, 22, 110)
     assert told["paper"]["users"] == 31521
+    assert spherec(*prepare, "--force", "--min-per-user", 2).code == 2
 
 
 def test_head_shows_raw_events_in_their_order(spherec, ratings):
-    done = spherec("data", "head", ratings, *COLUMNS, "-n", 2, "--json")
+    done = spherec("data", "prepare", ratings, *COLUMNS, "--head", 2, "--json")
     first, second = json.loads(done.out)
     assert first == {"user": "ann", "item": "a", "value": 2.0, "time": 1704067200.0}
     assert second["item"] == "b"
-    assert "ann" in spherec("data", "head", ratings, *COLUMNS).out
+    assert "ann" in spherec("data", "prepare", ratings, *COLUMNS, "--head", 9).out
 
 
 def test_head_of_prepared_data_shows_names(spherec):
-    (record,) = json.loads(spherec("data", "head", "book-crossing", "-n", 1, "--json").out)
+    (record,) = json.loads(spherec("data", "prepare", "book-crossing", "--head", 1, "--json").out)
     assert set(record) == {"user", "item", "name"}
 
 
@@ -258,7 +200,7 @@ def test_ids_names_and_paths_that_look_like_markup_are_shown_as_they_are(spherec
     names.write_text("id,name\n" + "".join(f"{one},name of {one}\n" for one in ODD))
     prepared, parts = tmp_path / "x[b].npz", tmp_path / "parts[live]"
     assert spherec("data", "prepare", path, "--names", names, "-o", prepared).code == 0
-    for shown in (spherec("data", "head", path).out, spherec("data", "head", prepared).out):
+    for shown in (spherec("data", "prepare", one, "--head", 9).out for one in (path, prepared)):
         for one in ODD:
             assert one in shown
     assert f"{parts}/train.npz" in spherec("data", "split", prepared, "--by", "ratio", "-o", parts).out
@@ -314,30 +256,13 @@ def test_items_that_nobody_has_come_from_a_file(spherec, tmp_path):
 
 
 def test_a_given_split_is_read_and_cut_alike(spherec, tmp_path):
-    (tmp_path / "train.csv").write_text("who,what,stars,title\nann,a,5,A\nann,b,4,B\nbob,a,5,A\nbob,c,1,C\n")
-    (tmp_path / "test.csv").write_text("who,what,stars,title\nann,c,5,C\nann,a,2,A\nbob,b,5,B\nann,d,5,D\n")
-    options = ("--user-column", "who", "--item-column", "what", "--value-column", "stars", "--name-column", "title")
-    split = ("data", "split", tmp_path / "train.csv", "--by", "given", "--test", tmp_path / "test.csv", *options)
-    assert spherec(*split, "--min-value", 4, "-o", tmp_path / "by-value").code == 0
-    train, test = (Interactions.load(tmp_path / "by-value" / f"{role}.npz") for role in ("train", "test"))
+    (tmp_path / "train.csv").write_text("who,what,stars\nann,a,5\nann,b,4\nbob,a,5\nbob,c,1\n")
+    (tmp_path / "test.csv").write_text("who,what,stars\nann,c,5\nann,a,2\nbob,b,5\nann,d,5\n")
+    split = ("data", "split", tmp_path / "train.csv", "--by", "given", "--test", tmp_path / "test.csv", *COLUMNS[:6])
+    assert spherec(*split, "--min-value", 4, "-o", tmp_path / "parts").code == 0
+    train, test = (Interactions.load(tmp_path / "parts" / f"{role}.npz") for role in ("train", "test"))
     assert pairs(train) == {("ann", "a"), ("ann", "b"), ("bob", "a")}
     assert pairs(test) == {("ann", "c"), ("bob", "b"), ("ann", "d")}
-    assert train.item_names == test.item_names == ("A", "B", "C", None), "d has no name in DATA"
-    assert spherec(*split, "--min-value", 4, "--min-per-user", 2, "-o", tmp_path / "by-count").code == 2
-    assert spherec(*split, "--min-per-user", 2, "--min-per-item", 2, "-o", tmp_path / "by-count").code == 2
-
-
-def test_least_numbers_of_a_given_split_leave_its_users_and_items_in_the_test_part(spherec, tmp_path):
-    (tmp_path / "train.csv").write_text("user,item\nann,a\nann,b\nbob,a\ncy,a\ncy,b\n")
-    (tmp_path / "test.csv").write_text("user,item\nann,c\nbob,b\ncy,c\ndi,a\n")
-    split = ("data", "split", tmp_path / "train.csv", "--by", "given", "--test", tmp_path / "test.csv")
-    done = spherec(*split, "--min-per-user", 1, "-o", tmp_path / "x", "--json")
-    assert done.code == 0, done.err
-    assert "1 of 4 test pairs have a user and an item that the cut left in the train part" in done.err
-    test = Interactions.load(tmp_path / "x/test.npz")
-    assert pairs(test) == {("bob", "b")}
-    assert list(test.user_ids) == ["ann", "bob", "cy"]
-    assert list(test.item_ids) == ["a", "b"]
 
 
 def test_several_files_need_no_quotes(spherec, tmp_path):
@@ -346,23 +271,10 @@ def test_several_files_need_no_quotes(spherec, tmp_path):
         path.write_text(f"uid,iid,title\nu{number},a,A\nu{number},b{number},B\nu{number},,\n")
     done = spherec("data", "prepare", *paths, "-o", tmp_path / "x.npz", "--missing", "drop", "--name-column", "title")
     assert done.code == 0, done.err
-    assert f"2 files are read as one: {paths[0]}, {paths[1]}" in done.err
     assert f"{paths[1]}: read without 1 rows that have no user or item" in done.err
     data = Interactions.load(tmp_path / "x.npz")
     assert (data.n_users, data.n_items, len(data), data.item_names) == (2, 3, 4, ("A", "B", "B"))
     step = "read as a table from 2 files (2 in part-1.csv, 2 in part-2.csv), without 2 rows that have no user or item"
     assert data.steps[0].name == step
-    for words in (("stats",), ("head",), ("split", "-o", tmp_path / "s", "--folds", 2)):
-        assert spherec("data", *words, *paths, "--missing", "drop").code == 0
     done = spherec("data", "stats", paths[0], paths[0])
     assert "is given twice" in done.err
-
-
-def test_split_takes_names(spherec, tmp_path):
-    (tmp_path / "a.csv").write_text("user,item\nann,a\nann,b\nbob,a\nbob,b\n")
-    (tmp_path / "names.csv").write_text("id,name\na,Alpha\n")
-    done = spherec(
-        "data", "split", tmp_path / "a.csv", "--by", "ratio", "--names", tmp_path / "names.csv", "-o", tmp_path / "s"
-    )
-    assert "1 of 2 items have a name" in done.err
-    assert Interactions.load(tmp_path / "s/test.npz").item_names == ("Alpha", None)

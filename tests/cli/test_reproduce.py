@@ -277,7 +277,7 @@ BAD = {
     "a word for a fold": (("--only-folds", "first"), ["--only-folds must be", "'first'"]),
     "unknown row": (("--rows", f"{ROW},best"), ["has no row best", "two-stage-5-256"]),
     "fewer than no workers": (("--workers", "-1"), ["workers", "-1"]),
-    "no file": (("--data", "no-such.csv"), ["no-such.csv", "does not exist"]),
+    "no file": (("--data", "no-such.csv"), ["no-such.csv"]),
     "no file of a pattern": (("--data", "no-such-*.csv"), ["no file matches"]),
     "not the published file": (("--data", "{csv}"), ["User-ID"]),
     "output is a file": (("-o", "{csv}"), ["a.csv"]),

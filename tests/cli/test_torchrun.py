@@ -16,7 +16,7 @@ import spherec
 from spherec.distributed.partitions import save_partitions
 
 ROOT = Path(__file__).parents[2]
-OPTIONS = ["--set", "sampler.kind=Uniform", "--dim", "8", "--batch-size", "64", "--validation", "0"]
+OPTIONS = ["--set", "sampler.kind=Uniform", "--dim", "8", "--set", "batch_size=64", "--validation", "0"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux")]
 

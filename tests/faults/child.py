@@ -26,7 +26,7 @@ from spherec.cli import main as spherec
 from spherec.recommender import CML
 from spherec.training import trainer
 
-OPTIONS = "--device cpu --epochs 2 --dim 4 --batch-size 64 --set validate_every=1 --json --force"
+OPTIONS = "--device cpu --epochs 2 --dim 4 --set batch_size=64 --set validate_every=1 --json --force"
 NEEDS_ROOM = ("open", "write", "fsync")
 
 

@@ -144,7 +144,7 @@ def test_a_disk_that_is_full_from_some_call_on(run, folder, whole):
 
 
 COMMAND = [sys.executable, "-m", "spherec", "train"]
-QUICK = ["--device", "cpu", "--epochs", "2", "--dim", "32", "--batch-size", "64"]
+QUICK = ["--device", "cpu", "--epochs", "2", "--dim", "32", "--set", "batch_size=64"]
 
 
 def spherec(folder, *options, limit=None):

@@ -15,9 +15,10 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from spherec import errors
 from spherec._version import __version__
-from spherec.cli._output import INTERRUPTED, note, print_error
-from spherec.errors import ArgumentError, SpherecError, UncheckedIndexWarning, escape_controls
+from spherec.cli._output import INTERRUPTED, PlainCommand, note, print_error
+from spherec.errors import ArgumentError, SpherecError, escape_controls
 
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer names only some of its errors
 
@@ -92,7 +93,7 @@ def load_command(name: str) -> Any:
     if name == "data":
         return typer.main.get_command(module.data_commands)
     alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-    alone.command(name)(getattr(module, f"{function}_command"))
+    alone.command(name, cls=PlainCommand)(getattr(module, f"{function}_command"))
     return typer.main.get_command(alone)
 
 
@@ -158,13 +159,14 @@ def _warnings_as_notes() -> Iterator[None]:
         show = warnings.showwarning
 
         def print_note(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-            if category.__module__ == SpherecError.__module__:
-                is_plain = issubclass(category, UncheckedIndexWarning)
-                note(str(message) if is_plain else f"warning: {message}", everywhere=True)
+            if issubclass(category, own):
+                note(f"warning: {message}", everywhere=True)
             else:
                 show(message, category, *place, **more)
 
-        warnings.simplefilter("always", UncheckedIndexWarning)
+        own = tuple(kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Warning))
+        for kind in own:
+            warnings.simplefilter("always", kind)
         warnings.showwarning = print_note
         yield
 

@@ -20,17 +20,16 @@ FeatureFiles = Annotated[
     typer.Option(
         "--item-features",
         metavar="FILE",
-        help="Table of items (CSV, JSON lines, Parquet), their words or tags (CiteULike's mult.dat, tag-item.dat), a "
-        "matrix (.npy, .npz of scipy), or a file that Features.save wrote. Features help with all items, and place "
-        "those that nobody has. May be repeated.",
+        help="Table, words, tags or matrix of items, which help with all of them and place new ones. May be repeated.",
         rich_help_panel=FEATURES,
     ),
 ]
 FeatureIdColumn = Annotated[
     str | None,
     typer.Option(
-        "--item-features-id-column",
-        help="Column of item ids, in those tables that have it. By default recognised.",
+        "--features-id-column",
+        metavar="NAME",
+        help="Column of item ids in them, by default recognised.",
         rich_help_panel=FEATURES,
     ),
 ]
@@ -39,8 +38,7 @@ FeatureKinds = Annotated[
     typer.Option(
         "--feature-kind",
         metavar="COLUMN=KIND",
-        help=f"Kind of a column, in those tables that have it: {', '.join(get_args(Kind))}. By default guessed; may be "
-        "repeated.",
+        help=f"Kind of a column, by default guessed: {', '.join(get_args(Kind))}. May be repeated.",
         rich_help_panel=FEATURES,
     ),
 ]
@@ -108,7 +106,7 @@ def _find_id_columns(files: Sequence[Path], column: str | None) -> list[str | No
     present = [list_columns(path) for path in files]
     if not any(column in columns for columns in present):
         everywhere = [name for columns in present for name in columns]
-        raise ArgumentError(f"--item-features-id-column: {describe_missing_column(column, everywhere)}")
+        raise ArgumentError(f"--features-id-column: {describe_missing_column(column, everywhere)}")
     return [column if column in columns else None for columns in present]
 
 

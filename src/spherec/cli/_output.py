@@ -23,6 +23,7 @@ from rich.progress import (
 )
 from rich.table import Table
 from rich.text import Text
+from typer.core import TyperCommand
 
 from spherec.errors import ArgumentError, FailedProcessError, SpherecError, escape_controls
 
@@ -35,14 +36,20 @@ OutputFormat = Literal["table", "json", "csv"]
 AsFormat = Annotated[OutputFormat, typer.Option("--format", help="Format of what is printed.")]
 AlsoJson = Annotated[bool, typer.Option("--json", help="Print JSON; short for --format json.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-GuardFormulas = Annotated[
-    bool,
-    typer.Option(
-        "--guard-formulas",
-        help="Put an apostrophe, in CSV, before ids and names that a spreadsheet would take for formulas: those that "
-        "begin with = + - @.",
-    ),
-]
+
+
+class PlainCommand(TyperCommand):
+    """A command whose help has no type at flags, and has defaults in its sentences instead of lines of their own."""
+
+    def get_params(self, context: Any) -> list[Any]:
+        """Return the options and arguments, with --help."""
+        options: list[Any] = super().get_params(context)
+        for option in options:
+            if getattr(option, "is_flag", False):
+                option.metavar, option.show_default = "", False
+            elif getattr(option, "show_default", False) and option.help and option.default not in (None, [], ""):
+                option.help, option.show_default = f"{option.help} Default: {option.default}.", False
+        return options
 
 
 class SafeConsole(Console):
@@ -121,16 +128,12 @@ def print_results(
     format: OutputFormat,
     by: Sequence[str],
     title: Callable[[Any], str],
-    *,
-    guard_formulas: bool = False,
 ) -> None:
     """Print records as JSON, as CSV, or as one table for each list.
 
     Records that agree in the fields `by` form one list; `title` is called with its first record. JSON and CSV keep ids
     and names exactly, except for CSV that goes to a terminal; elsewhere it is UTF-8, as in files.
     """
-    if guard_formulas and format != "csv":
-        raise ArgumentError("--guard-formulas is for CSV; give --format csv, too, or leave it out")
     if format == "json":
         typer.echo(json.dumps(results.as_dicts(), default=str))
     elif format == "csv":
@@ -139,8 +142,7 @@ def print_results(
             sys.stdout.reconfigure(encoding="utf-8", errors="surrogatepass")
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(results.columns)
-        cells = results.guard_formulas() if guard_formulas else results
-        writer.writerows(map(_escape_cells, cells) if in_terminal else cells)
+        writer.writerows(map(_escape_cells, results) if in_terminal else results)
     elif not results:
         note("nothing to list: no id is known, or no item is left")
     else:

@@ -19,13 +19,13 @@ StartingPreset = Annotated[
     typer.Option(
         "--preset",  # typer 0.27 would call it --PRESET
         metavar="PRESET",
-        help="Preset to start from; 'spherec presets' lists them.",
+        help="Preset; 'spherec presets' lists them.",
         rich_help_panel=MODEL,
     ),
 ]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option(help="TOML file of settings, with the names that --set takes.", rich_help_panel=MODEL),
+    typer.Option(metavar="FILE", help="TOML file of settings, named as in --set.", rich_help_panel=MODEL),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
 Dial = Annotated[
@@ -38,7 +38,7 @@ Dial = Annotated[
 ]
 Device = Annotated[
     Literal["auto", "cpu", "cuda"],
-    typer.Option(help="Device to compute on; 'auto' takes the GPU if there is one.", rich_help_panel=RUN),
+    typer.Option(help="auto takes the GPU if there is one.", rich_help_panel=RUN),
 ]
 
 

@@ -26,56 +26,58 @@ if TYPE_CHECKING:
 
 @takes_source
 def compare_command(
-    source: Source,
     models: Annotated[
         str | None,
         typer.Option(
-            help="Comma-separated models: presets of ours (see 'spherec presets') and the baselines ease, gf-cf, "
-            "chebycf, als, bpr, knn, most-popular. als, bpr, knn need the package implicit. With --item-features also "
-            "accurate+features, which learns from them, and content-knn. Default: our main presets and all baselines."
+            metavar="NAMES",
+            help="Comma-separated presets ('spherec presets') and baselines: ease, gf-cf, chebycf, als, bpr, knn, "
+            "most-popular; with --item-features also accurate+features, content-knn. Default: our main presets and "
+            "all baselines.",
         ),
     ] = None,
     folds: Annotated[
-        int | None, typer.Option(help="Number of parts that each user's items are dealt over. Default: 4.")
+        int | None, typer.Option(metavar="N", help="Parts that each user's items are dealt over. Default: 4.")
     ] = None,
     only_folds: Annotated[
-        str | None, typer.Option(help="Comma-separated folds to run, e.g. 0,1. Default: all.")
+        str | None, typer.Option(metavar="FOLDS", help="Folds to run, e.g. 0,1. Default: all.")
     ] = None,
     test: Annotated[
         list[str] | None,
         typer.Option(
-            help="File to test on, read and cut like DATA, instead of folds; DATA is then for training. "
-            "May be repeated."
+            metavar="DATA",
+            help="Data to test on, read like DATA, instead of folds. May be repeated.",
         ),
     ] = None,
     item_features: FeatureFiles = None,
     item_features_id_column: FeatureIdColumn = None,
     feature_kinds: FeatureKinds = None,
-    k: Annotated[int, typer.Option("-k", help="Length of the lists.")] = 50,
-    trials: Annotated[int, typer.Option(help="Settings to try for each model on each fold, its defaults first.")] = 10,
+    k: Annotated[int, typer.Option("-k", metavar="N", help="Length of the lists.")] = 50,
+    trials: Annotated[int, typer.Option(metavar="N", help="Settings to try for each model on each fold.")] = 10,
     validation: Annotated[
-        float, typer.Option(help="Share of each user's training items on which settings are chosen.")
+        float, typer.Option(metavar="SHARE", help="Share of training items on which settings are chosen.")
     ] = 0.05,
-    seed: Annotated[int, typer.Option(help="Random seed of the split, of the settings and of the models.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed of everything.")] = 0,
     device: Device = "auto",
     workers: Annotated[
         int | None,
-        typer.Option(help="Trials of our models at once. Default: 8 on a GPU, else 1.", rich_help_panel=RUN),
+        typer.Option(metavar="N", help="Trials of ours at once. Default: 8 on a GPU, else 1.", rich_help_panel=RUN),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the results.")] = Path("results/compare"),
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder of results.")] = Path(
+        "results/compare"
+    ),
     name: Annotated[
-        str | None, typer.Option(help="Name of the files in that folder. Default: the name of the data.")
+        str | None, typer.Option(metavar="NAME", help="Name of the results. Default: that of the data.")
     ] = None,
     force: Force = False,
     plots: Annotated[bool, typer.Option("--plots/--no-plots", help="Draw a plot; needs matplotlib.")] = True,
     as_json: AsJson = False,
+    *,
+    source: Source,
 ) -> None:
     """Train and test our models and baselines alike: which is best for your data, and at what cost?
 
-    Each model is tried with the same number of settings on a validation part of the training items. With the best of
-    them it is trained on all training items and tested once. What is recorded in the folder is not run again: stop and
-    start at will, or run some models here and others on another machine. When nothing is left to run, the table is
-    printed at once.
+    Each model is tried with the same number of settings on a validation part of the training items, then trained with
+    the best on all of them, and tested once. What is recorded in the folder is not run again: stop and start at will.
 
     For example:
 
@@ -137,7 +139,7 @@ def compare_command(
         "--validation": validation,
         "--seed": seed,
         "--name": None if name == _name_of(source) else name,
-        "--item-features-id-column": item_features_id_column,
+        "--features-id-column": item_features_id_column,
     }
     repeated = {"--test": test, "--item-features": item_features, "--feature-kind": feature_kinds}
     facts = PageFacts(name, _command(source, repeated, table, options), sizes, plan.k, plan.trials, plan.validation)

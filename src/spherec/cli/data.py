@@ -1,7 +1,7 @@
-"""`spherec data prepare`, `stats`, `head` and `split`: from raw files to interactions, and a look at either."""
+"""`spherec data prepare`, `stats` and `split`: from raw files to interactions, and a look at either."""
 
 import json
-import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import dropwhile, pairwise
@@ -13,18 +13,20 @@ import typer
 from numpy.typing import NDArray
 from rich.table import Table
 
-from spherec.cli._output import AsJson, note, show
+from spherec.cli._output import AsJson, PlainCommand, counting_bar, note, show
 from spherec.cli._settings import Force, refuse_existing, refuse_overwriting
-from spherec.cli._source import CUT, NamesTable, Source, takes_source
+from spherec.cli._source import RawSource, Source, report_names, takes_source
 from spherec.data import splits
 from spherec.data.events import Step
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_folder, refuse_taken, refuse_unwritable
+from spherec.data.read import read_events
 from spherec.data.splits import Fold
 from spherec.data.statistics import CountSummary, Statistics, histogram, statistics
 from spherec.datasets import PaperDataset, Table1
-from spherec.distributed.partitions import PartitionedInteractions, check_partitions
-from spherec.errors import ArgumentError, escape_controls
+from spherec.distributed.partitions import PartitionedInteractions, check_partitions, save_partitions
+from spherec.distributed.preparation import prepare_partitions
+from spherec.errors import ArgumentError, DuplicatePairsWarning, escape_controls
 
 data_commands = typer.Typer(
     help="Prepare, describe, split and inspect interactions.",
@@ -37,23 +39,23 @@ _By = Literal["k-fold", "ratio", "leave-one-out", "leave-last-out", "time", "col
 _BAR = 40  # characters of the longest bar
 
 
-@data_commands.command("prepare")
+@data_commands.command("prepare", cls=PlainCommand)
 @takes_source
 def prepare_command(
-    source: Source,
+    source: RawSource,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="File to write, e.g. movies.npz; with --partitions, a folder.")
-    ],
-    names: NamesTable,
-    compress: Annotated[
-        bool, typer.Option("--compress", help="Compress the file: smaller, but slower to load.")
-    ] = False,
+        Path | None, typer.Option("--output", "-o", help="File to write, e.g. movies.npz; with --partitions, a folder.")
+    ] = None,
+    head: Annotated[
+        int | None, typer.Option("--head", metavar="N", min=1, help="Show the first N events; write nothing.")
+    ] = None,
+    compress: Annotated[bool, typer.Option("--compress", help="Write a smaller file, slower to load.")] = False,
     partitions: Annotated[
         int | None,
         typer.Option(
-            help="Write a folder instead, with the users divided among so many files: of several processes that train "
-            "together, each reads its own. Their number must divide it: 48 serves 2, 3, 4, 6, 8, 12, 16 and 24. "
-            "Raw files may then be larger than memory."
+            metavar="N",
+            help="Write a folder with the users divided among N files, for several processes: 48 serves 2, 3, 4, 6 "
+            "and more. Raw files may then be larger than memory.",
         ),
     ] = None,
     force: Force = False,
@@ -63,33 +65,62 @@ def prepare_command(
 
     For example:
 
-    - spherec data prepare ratings.csv --user-column userId --item-column movieId --value-column rating --min-value 4
-      -o movies.npz
+    - spherec data prepare ratings.csv --head 5
+    - spherec data prepare ratings.csv --value-column rating --min-value 4 -o movies.npz
     - spherec data prepare 'events/*.parquet' --partitions 16 -o events.parts
     """
-    refuse_overwriting({"--output": output}, (*source.files, names.names))
-    if partitions is None:
-        refuse_unwritable(output)
-        refuse_existing(output, force)
-    else:
-        if given := [name for name, value in (("--compress", compress), ("--force", force)) if value]:
-            raise ArgumentError(f"--partitions writes a new folder of plain files; leave out {', '.join(given)}")
-        check_partitions(partitions)
-        refuse_taken(output)
+    if head is not None:
+        _show_first_events(source, head, as_json=as_json)
+        return
+    if output is None:
+        raise ArgumentError("-o is missing; name the file to write, or look at the first events with --head 10")
+    refuse_overwriting({"--output": output}, (*source.files, source.names))
     data: Interactions | PartitionedInteractions
-    if partitions is None:
-        data = source.load_with_names(names, shows_steps=True)
-        data.save(output, compress=compress)
-    else:
-        data = source.save_partitions(output, partitions, names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DuplicatePairsWarning)  # the table of steps shows them
+        if partitions is None:
+            refuse_unwritable(output)
+            refuse_existing(output, force)
+            data = source.load()
+            data.save(output, compress=compress)
+        else:
+            if given := [name for name, value in (("--compress", compress), ("--force", force)) if value]:
+                raise ArgumentError(f"--partitions writes a new folder of plain files; leave out {', '.join(given)}")
+            check_partitions(partitions)
+            refuse_taken(output)
+            data = _partition(source, output, partitions)
     _describe(source, data, output=str(output), as_json=as_json)
 
 
-@data_commands.command("stats")
+def _partition(source: RawSource, output: Path, partitions: int) -> PartitionedInteractions:
+    """Read, merge and cut, and write a partitioned data set; raw files need not fit into memory together."""
+    if source.is_prepared or source.items_file is not None:
+        save_partitions(source.load(), output, partitions)
+        return PartitionedInteractions.open(output)
+    names, remarks = source.read_names(), list[str]()  # names first: they fail sooner
+    with counting_bar(f"reading {Path(source.data[0]).name}", "bytes") as progress:
+        made = prepare_partitions(
+            source.files,
+            replace(source.reading(), progress=progress, report=remarks.append),
+            output=output,
+            partitions=partitions,
+            duplicates=source.duplicates,
+            cut=source.cut(),
+            names=names or None,
+            weigh=bool(source.weigh),
+        )
+    for remark in remarks:
+        note(remark)
+    if names is not None:
+        report_names(made.n_named_items, made.n_items, source.named_in)
+    return PartitionedInteractions.open(output)
+
+
+@data_commands.command("stats", cls=PlainCommand)
 @takes_source
 def stats_command(source: Source, as_json: AsJson = False) -> None:
     """Count users, items and pairs, and show how they are spread."""
-    data = source.load(shows_steps=True)
+    data = source.load()
     _describe(source, data, output=None, as_json=as_json)
     if not as_json and len(data):
         show(
@@ -98,56 +129,35 @@ def stats_command(source: Source, as_json: AsJson = False) -> None:
         )
 
 
-@data_commands.command("head")
-@takes_source
-def head_command(
-    source: Source,
-    rows: Annotated[int, typer.Option("--rows", "-n", min=1, help="Number of events.")] = 10,
-    as_json: AsJson = False,
-) -> None:
-    """Show the first events of a file, before repeated pairs are merged and anything is cut."""
-    if given := [option for option in source.options_given(CUT) if option != "--paper-cut"]:
-        raise ArgumentError(f"head shows events before any cut; leave out {', '.join(given)}")
-    columns = _first_events(source, min(rows, sys.maxsize))  # polars takes no larger number
-    records = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
-    if as_json:
-        typer.echo(json.dumps(records, default=str))
-        return
-    table = Table(*columns)
-    for record in records:
-        table.add_row(*map(_cell, record.values()))
-    show(table)
-
-
-@data_commands.command("split")
+@data_commands.command("split", cls=PlainCommand)
 @takes_source
 def split_command(
-    source: Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write; it must not exist yet.")],
-    names: NamesTable,
     by: Annotated[
         _By,
         typer.Option(
-            help="k-fold: deal each user's items over --folds. ratio: take a share of each user's items. "
-            "leave-one-out, leave-last-out: take a random or the latest item of each user. "
-            "time: take everything from --at on, or the latest share. given: DATA trains, --test tests. "
-            "cold-items: take all pairs of a share of the items, and a share of each user's other items; the two are "
-            "also written apart, as cold.npz and warm.npz."
+            metavar="HOW",
+            help="k-fold deals each user's items over --folds; ratio takes a share of them; leave-one-out and "
+            "leave-last-out take one, at random or the latest; time takes all from --at on, or the latest share; "
+            "cold-items takes all pairs of a share of the items, and a share of each user's others; given takes "
+            "--test.",
         ),
     ] = "k-fold",
     folds: Annotated[int | None, typer.Option(help="Number of folds, for k-fold. Default: 4.")] = None,
     test_share: Annotated[
-        float | None, typer.Option(help="Share to test on, for ratio, time and cold-items. Default: 0.2.")
+        float | None, typer.Option(help="Share to test on, for ratio, time, cold-items. Default: 0.2.")
     ] = None,
     cold_share: Annotated[
         float | None, typer.Option(help="Share of the items that are cold, for cold-items. Default: 0.2.")
     ] = None,
     at: Annotated[str | None, typer.Option(help="Date such as 2004-06-01, or a number, for time.")] = None,
     test: Annotated[
-        list[str] | None, typer.Option(help="File to test on, read and cut like DATA, for given. May be repeated.")
+        list[str] | None, typer.Option(metavar="DATA", help="File to test on, read like DATA. May be repeated.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     as_json: AsJson = False,
+    *,
+    source: Source,
 ) -> None:
     """Split into train.npz and test.npz in a folder; k-fold makes fold-0, fold-1 and so on in it.
 
@@ -160,31 +170,24 @@ def split_command(
     if by == "given" and not test:
         raise ArgumentError("--by given needs --test, the file to test on")
     refuse_taken(output)
-    known = names.read(source)  # first: it fails sooner
-    if by == "given":
-        fold = splits.given(*source.load_parts(test or ()))
-        data = names.add(fold.train, known)
-    else:
-        data = names.add(source.load(), known)
     share = 0.2 if test_share is None else test_share
     match by:
+        case "given":
+            parts = {".": splits.given(*source.load_parts(test or ()))}
         case "k-fold":
-            parts = {
-                f"fold-{index}": fold
-                for index, fold in enumerate(splits.k_fold(data, 4 if folds is None else folds, seed=seed))
-            }
+            made = splits.k_fold(source.load(), 4 if folds is None else folds, seed=seed)
+            parts = {f"fold-{index}": fold for index, fold in enumerate(made)}
         case "ratio":
-            parts = {".": splits.ratio(data, share, seed=seed)}
-        case "leave-one-out":
-            parts = {".": splits.leave_one_out(data, seed=seed)}
-        case "leave-last-out":
-            parts = {".": splits.leave_one_out(data, by="time", seed=seed)}
+            parts = {".": splits.ratio(source.load(), share, seed=seed)}
+        case "leave-one-out" | "leave-last-out":
+            order: Literal["random", "time"] = "random" if by == "leave-one-out" else "time"
+            parts = {".": splits.leave_one_out(source.load(), by=order, seed=seed)}
         case "time":
+            data = source.load()
             parts = {".": splits.by_time(data, at=at) if at is not None else splits.by_time(data, test=share)}
         case "cold-items":
-            parts = {".": splits.cold_items(data, 0.2 if cold_share is None else cold_share, test=share, seed=seed)}
-        case "given":
-            parts = {".": Fold(data, replace(fold.test, item_names=data.item_names))}
+            cold = 0.2 if cold_share is None else cold_share
+            parts = {".": splits.cold_items(source.load(), cold, test=share, seed=seed)}
         case _ as never:
             assert_never(never)
     _write_split(parts, output)
@@ -211,19 +214,29 @@ def _describe(
         note(f"written to {output}")
 
 
-def _first_events(source: Source, rows: int) -> dict[str, list[Any]]:
-    """Return the columns of the first events, by name."""
-    prepared = source.load_prepared()
-    events = source.first_events(rows) if prepared is None else prepared.events()
+def _show_first_events(source: RawSource, rows: int, *, as_json: bool) -> None:
+    """Show the first events of a file, before repeated pairs are merged and anything is cut."""
+    if source.is_prepared:
+        data = source.load()
+        events, names = data.events(), data.item_names
+    else:
+        events, names = read_events(source.files, replace(source.reading(), limit=rows, report=note)), None
     users, items = events.users[:rows], events.items[:rows]
     columns: dict[str, list[Any]] = {"user": events.user_ids[users].tolist(), "item": events.item_ids[items].tolist()}
     if events.values is not None:
         columns["value"] = events.values[:rows].tolist()
     if events.times is not None:
         columns["time"] = events.times[:rows].tolist()
-    if prepared is not None and prepared.item_names is not None:
-        columns["name"] = [prepared.item_names[item] for item in items]
-    return columns
+    if names is not None:
+        columns["name"] = [names[item] for item in items]
+    records = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+    if as_json:
+        typer.echo(json.dumps(records, default=str))
+        return
+    table = Table(*columns)
+    for record in records:
+        table.add_row(*map(_cell, record.values()))
+    show(table)
 
 
 def _cell(value: Any) -> str:

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from spherec.cli._output import AsJson, note, show
 from spherec.cli._settings import Device, Dial
-from spherec.cli._source import ReadOptions, takes_source
+from spherec.cli._source import TableOptions, takes_source
 from spherec.data import splits
 from spherec.data.archive import is_archive, is_tensor_file
 from spherec.data.input_files import find_kind, refuse_unreadable
@@ -33,26 +33,24 @@ def evaluate_command(
         Path,
         typer.Argument(help="Model file from 'spherec train', or a table of user, item and rank from another program."),
     ],
-    train: Annotated[
-        list[str], typer.Option(help="Data it was trained on, as DATA of 'spherec train'. May be repeated.")
-    ],
+    train: Annotated[list[str], typer.Option(metavar="DATA", help="Data it was trained on. May be repeated.")],
     test: Annotated[
-        list[str], typer.Option(help="Data that was held out, read and cut like --train. May be repeated.")
+        list[str], typer.Option(metavar="DATA", help="Data that was held out, read alike. May be repeated.")
     ],
-    options: ReadOptions,
     k: Annotated[int, typer.Option("-k", help="Length of the lists.")] = 50,
     rank_column: Annotated[str, typer.Option(help="Column of ranks, in a table of lists; 1 is the best.")] = "rank",
     cold_items: Annotated[
         bool,
         typer.Option(
             "--cold-items",
-            help="Score apart the items that nobody has in --train: ranked among themselves, the others among "
-            "themselves, and all together.",
+            help="Score apart the items that nobody has in --train.",
         ),
     ] = False,
     mainstream: Dial = None,
     device: Device = "auto",
     as_json: AsJson = False,
+    *,
+    options: TableOptions,
 ) -> None:
     """Rank all items for every user who has test items, leave out training items, and score the lists.
 
@@ -61,11 +59,7 @@ def evaluate_command(
     - spherec data split movies.npz --by ratio -o split
     - spherec train split/train.npz -o model.spherec
     - spherec evaluate model.spherec --train split/train.npz --test split/test.npz
-    - spherec evaluate model.spherec --train train.csv --test test.csv --min-value 4
     - torchrun --nproc-per-node 4 -m spherec evaluate model.spherec --train split/train.npz --test split/test.npz
-    - spherec data split songs.npz --by cold-items -o new
-    - spherec train new/train.npz --item-features songs.csv -o model.spherec
-    - spherec evaluate model.spherec --train new/train.npz --test new/test.npz --cold-items
     """
     from spherec.device import resolve
     from spherec.distributed.group import is_first_process, join_group

@@ -12,7 +12,6 @@ from spherec.cli._output import (
     AlsoJson,
     AsFormat,
     AsJson,
-    GuardFormulas,
     choose_format,
     counting_bar,
     note,
@@ -84,7 +83,6 @@ def recommend_command(
     index: IndexFilesGiven = None,
     format: AsFormat = "table",
     as_json: AlsoJson = False,
-    guard_formulas: GuardFormulas = False,
 ) -> None:
     """List the k nearest items of users, without those that they have already.
 
@@ -120,7 +118,7 @@ def recommend_command(
         results = loaded.recommend_for(
             own, k, only=allowed, exclude=excluded, exclude_seen=not with_seen, mainstream=mainstream
         )
-        print_results(results, chosen, ["user"], lambda _: "For a user with these items", guard_formulas=guard_formulas)
+        print_results(results, chosen, ["user"], lambda _: "For a user with these items")
         return
     remedy = "for a new user give --items; --skip-unknown skips unknown ids"
     who = None if everybody else _parse_ids("user", users or [], loaded.data.user_ids, unknown, remedy)
@@ -135,7 +133,6 @@ def recommend_command(
                 exclude=excluded,
                 exclude_seen=not with_seen,
                 mainstream=mainstream,
-                guard_formulas=guard_formulas,
                 progress=lambda done: progress(done, count),
             )
         note(f"{rows:,} rows written to {output}")
@@ -143,7 +140,7 @@ def recommend_command(
     results = loaded.recommend(
         who, k, only=allowed, exclude=excluded, exclude_seen=not with_seen, mainstream=mainstream
     )
-    print_results(results, chosen, ["user"], lambda record: f"For user {record.user}", guard_formulas=guard_formulas)
+    print_results(results, chosen, ["user"], lambda record: f"For user {record.user}")
 
 
 def similar_command(
@@ -154,7 +151,6 @@ def similar_command(
     index: IndexFilesGiven = None,
     format: AsFormat = "table",
     as_json: AlsoJson = False,
-    guard_formulas: GuardFormulas = False,
 ) -> None:
     """List the items nearest to an item, or with --users the users nearest to a user.
 
@@ -170,22 +166,10 @@ def similar_command(
     loaded = load(model, index=_name_index(list_files(index) if index else []), device="cpu")
     if users:
         near_users = loaded.similar_users(_parse_ids("user", ids, loaded.data.user_ids), k)
-        print_results(
-            near_users,
-            chosen,
-            ["user"],
-            lambda record: f"Users similar to {record.user}",
-            guard_formulas=guard_formulas,
-        )
+        print_results(near_users, chosen, ["user"], lambda record: f"Users similar to {record.user}")
     else:
         near_items = loaded.similar_items(_parse_ids("item", ids, loaded.data.item_ids), k)
-        print_results(
-            near_items,
-            chosen,
-            ["item"],
-            lambda record: f"Items similar to {_title(loaded, record.item)}",
-            guard_formulas=guard_formulas,
-        )
+        print_results(near_items, chosen, ["item"], lambda record: f"Items similar to {_title(loaded, record.item)}")
 
 
 def explain_command(
@@ -195,7 +179,6 @@ def explain_command(
     k: ListLength = 5,
     format: AsFormat = "table",
     as_json: AlsoJson = False,
-    guard_formulas: GuardFormulas = False,
 ) -> None:
     """Explain why an item would be recommended to a user: list the user's own items that are nearest to it.
 
@@ -210,9 +193,7 @@ def explain_command(
     (who,) = _parse_ids("user", [user], loaded.data.user_ids)
     (what,) = _parse_ids("item", [item], loaded.data.item_ids)
     title = f"Items of user {who} that are nearest to {_title(loaded, what)}"
-    print_results(
-        loaded.explain(who, what, k), chosen, ["user", "item"], lambda _: title, guard_formulas=guard_formulas
-    )
+    print_results(loaded.explain(who, what, k), chosen, ["user", "item"], lambda _: title)
 
 
 def info_command(model: ModelPath, as_json: AsJson = False) -> None:

@@ -12,7 +12,7 @@ from spherec import datasets
 from spherec.cli._output import note, show
 from spherec.cli._runs import check_workers, parse_folds, runs_bar
 from spherec.cli._settings import RUN, Device
-from spherec.cli._source import Source
+from spherec.cli._source import RawSource, Source
 from spherec.data.archive import is_archive
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_write
@@ -161,7 +161,7 @@ def _data(dataset: Literal["book-crossing", "amazon-movies", "echonest"], path: 
         return datasets.book_crossing()
     if is_archive(path):
         return Source(data=[str(path)]).load()
-    return Source(data=[str(path)], paper_cut=dataset).load()
+    return RawSource(data=[str(path)], paper_cut=dataset).load()
 
 
 def _show(title: str, table: "Sequence[TableRow]", paper: "Mapping[str, PaperRow]") -> None:

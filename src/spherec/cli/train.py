@@ -25,9 +25,10 @@ from spherec.cli._settings import (
     refuse_existing,
     refuse_overwriting,
 )
-from spherec.cli._source import NamesTable, Source, takes_source
+from spherec.cli._source import Source, add_names, takes_source
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import lock_output, refuse_unwritable
+from spherec.data.read import read_names
 from spherec.distributed.partitions import PartitionedInteractions
 from spherec.errors import ArgumentError, LostProcessError, NotEnoughMemoryError, SpherecError, TrainingError
 
@@ -37,10 +38,18 @@ if TYPE_CHECKING:
 
 @takes_source
 def train_command(
-    source: Source,
     context: typer.Context,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write, e.g. books.spherec.")],
-    names: NamesTable,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Model file to write, e.g. books.spherec.")
+    ],
+    names: Annotated[Path | None, typer.Option(metavar="FILE", help="Table of item names.")] = None,
+    weigh: Annotated[
+        bool | None,
+        typer.Option(
+            "--weigh/--no-weigh",
+            help="Weigh pairs by ratings or counts: ln(1 + value).",
+        ),
+    ] = None,
     item_features: FeatureFiles = None,
     item_features_id_column: FeatureIdColumn = None,
     feature_kinds: FeatureKinds = None,
@@ -51,57 +60,46 @@ def train_command(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Any setting, e.g. sampler.beta=0.6, loss.kind=Softmin, sampler.kind=Hard; may be repeated. "
-            "The command 'spherec presets two-stage' lists all.",
+            help="Any setting, as 'spherec presets two-stage' lists them, e.g. sampler.beta=0.6. May be repeated.",
             rich_help_panel=MODEL,
         ),
     ] = None,
-    dim: Annotated[int | None, typer.Option(help="Dimensions of the space.", rich_help_panel=MODEL)] = None,
-    negatives: Annotated[
-        int | None, typer.Option(help="Negatives for each positive pair.", rich_help_panel=MODEL)
+    dim: Annotated[
+        int | None, typer.Option(metavar="N", help="Dimensions of the space.", rich_help_panel=MODEL)
     ] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Positive pairs in a step.", rich_help_panel=MODEL)] = None,
-    mainstream: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of popularity that counts in lists by default, with reach (accurate 0.6, fast 0.5); "
-            "'spherec recommend --mainstream' changes it for each list.",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Learning rate of Adam.", rich_help_panel=MODEL)] = None,
     epochs: Annotated[
-        int | None, typer.Option(help="Largest number of passes over the pairs.", rich_help_panel=MODEL)
+        int | None, typer.Option(metavar="N", help="Most passes over the pairs.", rich_help_panel=MODEL)
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed.", rich_help_panel=MODEL)] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Random seed.", rich_help_panel=MODEL)] = None,
     validation: Annotated[
         float | None,
         typer.Option(
-            help="Share of each user's items to hold out, to choose the best epoch and to know when to stop; 0 trains "
-            "on everything for all epochs. Default: 0.05, but 0 with accurate and fast, which always "
-            "run to their end.",
+            metavar="SHARE",
+            help="Share of each user's items to hold out, to stop at the best epoch. Default: 0.05; 0 with accurate "
+            "and fast, which run to their end.",
             rich_help_panel=RUN,
         ),
     ] = None,
     device: Device = "auto",
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Continue an interrupted run with the same --output.", rich_help_panel=RUN),
+        typer.Option("--resume", help="Continue an interrupted run.", rich_help_panel=RUN),
     ] = False,
     checkpoint_seconds: Annotated[
-        float, typer.Option(help="Seconds between two checkpoints.", rich_help_panel=RUN)
+        float, typer.Option(metavar="N", help="Seconds between two checkpoints.", rich_help_panel=RUN)
     ] = 300.0,
     shards: Annotated[
         bool,
         typer.Option(
             "--shards",
-            help="Write the vectors that each process of torchrun holds into a file of its own next to the output, so "
-            "that no process needs all of them.",
+            help="Write a file for each process of torchrun.",
             rich_help_panel=RUN,
         ),
     ] = False,
     force: Force = False,
     as_json: AsJson = False,
+    *,
+    source: Source,
 ) -> None:
     """Train a model: one vector for each user and item, such that a user's nearest items are those to recommend.
 
@@ -120,18 +118,10 @@ def train_command(
     from spherec.training.presets import find_preset
     from spherec.training.trainer import interruptible
 
-    flags = {
-        "dim": dim,
-        "sampler.negatives": negatives,
-        "batch_size": batch_size,
-        "mainstream": mainstream,
-        "optimizer.learning_rate": learning_rate,
-        "epochs": epochs,
-        "seed": seed,
-    }
+    flags = {"dim": dim, "epochs": epochs, "seed": seed}
     training = find_preset(preset).change(read_settings(config, settings or [], flags))
     refuse_unwritable(output)
-    refuse_overwriting({"--output": output}, (*source.files, names.names, config, *(item_features or ())))
+    refuse_overwriting({"--output": output}, (*source.files, names, config, *(item_features or ())))
     checkpoint = output.with_name(f"{output.name}.checkpoint")
     refuse_unwritable(checkpoint)
     is_first = is_first_process()
@@ -142,12 +132,13 @@ def train_command(
         refuse_existing(output, force or resume)  # an interrupted run has left its best model
         model = CML.from_config(training, device=device)
         data: Interactions | PartitionedInteractions
-        features, known_names = None, {}
+        features, known_names = None, dict[str, str]()
         if source.is_partitioned and is_started_by_torchrun() and not item_features:
-            data = source.open_partitions(names)
+            data = source.open_partitions(weigh=weigh)
         else:
-            known_names = names.read(source)  # first: it fails sooner
-            data = names.add(source.load(), known_names)
+            known_names = read_names(names) if names is not None else {}  # first: it fails sooner
+            data = source.load(weigh=weigh)
+            data = add_names(data, known_names, str(names)) if names is not None else data
             if item_features:
                 kinds = feature_kinds or []
                 features = read_item_features(item_features, item_features_id_column, kinds, data.item_ids)

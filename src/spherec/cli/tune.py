@@ -40,9 +40,8 @@ _FIRST_WORDS = "# spherec tune "  # of every file that it writes
 
 @takes_source
 def tune_command(
-    source: Source,
     context: typer.Context,
-    output: Annotated[Path, typer.Option("--output", "-o", help="TOML file of settings to write, e.g. best.toml.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="TOML file to write, e.g. best.toml.")],
     preset: StartingPreset = "two-stage",
     config: ConfigFile = None,
     settings: Annotated[
@@ -50,64 +49,71 @@ def tune_command(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Any setting that all trials share, e.g. dim=64; may be repeated.",
+            help="Setting of all trials, e.g. dim=64; may be repeated.",
             rich_help_panel=MODEL,
         ),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(help="Random seed of the split, of training and of the search.", rich_help_panel=MODEL),
+        typer.Option(metavar="N", help="Random seed of everything.", rich_help_panel=MODEL),
     ] = None,
     searches: Annotated[
         list[str] | None,
         typer.Option(
             "--search",
             metavar="NAME=RANGE",
-            help="Setting to search, e.g. sampler.beta=0.1..1.0, optimizer.learning_rate=1e-4..1e-2:log, "
-            "dim=32..256:32 or dim=64,128,256; may be repeated. Default: those that matter most for the loss and the "
-            "sampler.",
+            help="Setting to search: sampler.beta=0.1..1.0, optimizer.learning_rate=1e-4..1e-2:log, dim=64,128,256. "
+            "May be repeated. Default: those that matter most.",
             rich_help_panel=_SEARCH,
         ),
     ] = None,
-    trials: Annotated[
-        int, typer.Option(help="Trials in the whole study, those of earlier calls included.", rich_help_panel=_SEARCH)
-    ] = 50,
+    trials: Annotated[int, typer.Option(metavar="N", help="Trials in the whole study.", rich_help_panel=_SEARCH)] = 50,
     minutes: Annotated[
-        float | None, typer.Option(help="Minutes after which no new trial begins.", rich_help_panel=_SEARCH)
+        float | None,
+        typer.Option(metavar="N", help="Minutes after which no new trial begins.", rich_help_panel=_SEARCH),
     ] = None,
     storage: Annotated[
         str | None,
         typer.Option(
             envvar="SPHEREC_STORAGE",
-            help="Place of the study: a file, or postgresql://… or mysql://… for several machines. Give a URL with a "
-            "password in the environment, since others can see a command line. Default: a file next to the output "
-            "that ends in .db.",
+            metavar="PLACE",
+            help="File of the study, or postgresql://… for several machines; with a password, better in "
+            "SPHEREC_STORAGE. Default: a file next to the output.",
+            show_envvar=False,
             rich_help_panel=_SEARCH,
         ),
     ] = None,
-    study: Annotated[str, typer.Option(help="Name of the study in that place.", rich_help_panel=_SEARCH)] = "spherec",
+    study: Annotated[
+        str, typer.Option(metavar="NAME", help="Name of the study there.", rich_help_panel=_SEARCH)
+    ] = "spherec",
     metric: Annotated[
-        str, typer.Option(help="Metric on the held-out items: ndcg, map, recall, mrr, …", rich_help_panel=_GOAL)
+        str,
+        typer.Option(
+            metavar="NAME", help="Metric on the held-out items: ndcg, map, recall, mrr, …", rich_help_panel=_GOAL
+        ),
     ] = "ndcg",
     k: Annotated[int, typer.Option("-k", help="Length of the lists.", rich_help_panel=_GOAL)] = 50,
     mmr_at_most: Annotated[
         float | None,
         typer.Option(
-            help="Upper limit on the popularity of lists (MMR); settings above it win only if all are above it.",
+            metavar="MMR",
+            help="Largest popularity of lists; settings above it win only if all are.",
             rich_help_panel=_GOAL,
         ),
     ] = None,
     validation: Annotated[
-        float, typer.Option(help="Share of each user's items to hold out for the metric.", rich_help_panel=_GOAL)
+        float, typer.Option(metavar="SHARE", help="Share of each user's items to hold out.", rich_help_panel=_GOAL)
     ] = 0.1,
     device: Device = "auto",
     force: Force = False,
     as_json: AsJson = False,
+    *,
+    source: Source,
 ) -> None:
     """Search for the best settings: train with many, score each on held-out items, stop poor ones early.
 
-    DATA is what models learn from; keep test data out of it. The study is saved: Ctrl-C loses nothing, and the same
-    command continues it and replaces its own output. Needs optuna: pip install 'spherec[tune]'.
+    Keep test data out of DATA. The study is saved: after Ctrl-C, the same command continues it. Needs optuna: pip
+    install 'spherec[tune]'.
 
     For example:
 

@@ -25,9 +25,7 @@ FeatureFormat = Literal[
 ]
 """Format of a file of item features; "auto" goes by its content."""
 
-_OPTIONS = (
-    "item= (--item-features-id-column) names the column of item ids, header= all columns if the first line has none"
-)
+_OPTIONS = "item= (--features-id-column) names the column of item ids, header= all columns if the first line has none"
 _MAGIC = b"\x93NUMPY"
 
 
