@@ -68,7 +68,7 @@ def fit(
     changes = {name: json.loads(value) for name, value in (change.split("=", 1) for change in arguments.change)}
     if epochs is not None:
         changes["epochs"] = epochs
-    model = spherec.CML(preset=arguments.preset, seed=seed, device=arguments.device, **changes)
+    model = spherec.CML.preset(arguments.preset, seed=seed, device=arguments.device, **changes)
     began = time.perf_counter()
     model.fit(fold.train, progress=False)
     seconds = time.perf_counter() - began

@@ -49,7 +49,7 @@ def train(data: Interactions, folder: Path | None, name: str, options: argparse.
     path = None if folder is None else folder / f"{options.preset}-{options.seed}-{name}.spherec"
     if path is not None and path.exists():
         return spherec.load(path)
-    model = CML(preset=options.preset, dim=options.dim, seed=options.seed, epochs=options.epochs)
+    model = CML.preset(options.preset, dim=options.dim, seed=options.seed, epochs=options.epochs)
     model.fit(data, validation=0, progress=True)
     if path is not None:
         model.save(path)

@@ -162,7 +162,7 @@ def measure_adding(n_items: int) -> None:
             (table[known:],),
         ),
     ):
-        model = CML(preset="accurate", dim=256, epochs=1, device="cpu").fit(data, item_features=features)
+        model = CML.preset("accurate", dim=256, epochs=1, device="cpu").fit(data, item_features=features)
         ids = range(known, known + n_items) if name.startswith("vectors") else None
         began = time.perf_counter()
         model.add_items(*new, item_ids=ids)

@@ -159,7 +159,7 @@ def digests_of_variants(run: Run) -> Digests:
     small = planted()
     for seed in SEEDS:
         for name, settings in VARIANTS.items():
-            model = spherec.CML(dim=16, batch_size=128, epochs=6, seed=seed, device=run.device, **settings)
+            model = make(dim=16, batch_size=128, epochs=6, seed=seed, device=run.device, **settings)
             yield f"{name}; seed {seed}", digest(model.fit(small, validation=0.2, progress=False))
 
 
@@ -169,12 +169,12 @@ def digests_of_presets(run: Run) -> Digests:
     for seed in SEEDS:
         for name, settings in PRESETS.items():
             preset = f"preset {name}"
-            model = spherec.CML(epochs=3, seed=seed, device=run.device, **settings)
+            model = make(epochs=3, seed=seed, device=run.device, **settings)
             yield f"{preset}, planted; seed {seed}", digest(model.fit(small, progress=False))
             if "as it is" in name:
                 yield f"{preset}, planted; seed {seed}; lists", digest_lists(model, small)
             if not run.quick and (seed == 0 or "as it is" not in name):
-                model = spherec.CML(epochs=1, seed=seed, device=run.device, **settings)
+                model = make(epochs=1, seed=seed, device=run.device, **settings)
                 yield f"{preset}, Book-Crossing; seed {seed}", digest(model.fit(whole, progress=False))
                 if "as it is" in name:
                     yield f"{preset}, Book-Crossing; seed {seed}; lists", digest_lists(model, whole)
@@ -184,9 +184,9 @@ def digests_of_updates(run: Run) -> Digests:
     """Weights, users folded in, models continued, each with and without reach and subspaces."""
     small, weighed = planted(), planted(weighed=True)
     for name, settings in SMALL.items():
-        model = spherec.CML(epochs=3, device=run.device, **settings)
+        model = make(epochs=3, device=run.device, **settings)
         yield f"{name}, weights", digest(model.fit(weighed, validation=0.2, progress=False))
-        model = spherec.CML(epochs=3, device=run.device, **settings).fit(small, progress=False)
+        model = make(epochs=3, device=run.device, **settings).fit(small, progress=False)
         more = planted(first=280, users=40, items=420)  # 20 users are known, 20 are new, and so are 20 items
         folded = model.fold_in(more, unknown="skip")
         yield f"{name}, fold_in", digest(folded)
@@ -194,7 +194,7 @@ def digests_of_updates(run: Run) -> Digests:
         yield f"{name}, recommend_for", digest_records(model.recommend_for([5, 13, 21, 400 - 1], k=20))
         model.partial_fit(more, epochs=2, progress=False)
         yield f"{name}, partial_fit", digest(model)
-        model = spherec.CML(epochs=3, device=run.device, **settings).fit(weighed, progress=False)
+        model = make(epochs=3, device=run.device, **settings).fit(weighed, progress=False)
         more = planted(first=280, users=40, items=420, weighed=True)
         model.partial_fit(more, epochs=2, validation=0.2, progress=False)
         yield f"{name}, partial_fit with weights", digest(model)
@@ -212,7 +212,7 @@ def digests_of_features(run: Run) -> Digests:
     yield "features of a frame", checksum(np.asarray(of_frame.matrix))
     for name, settings in SMALL.items():
         for kind, features in (("frame", of_frame), ("matrix", matrix)):
-            model = spherec.CML(epochs=3, device=run.device, **settings)
+            model = make(epochs=3, device=run.device, **settings)
             model.fit(small, item_features=features, progress=False)
             yield f"{name}, item features, {kind}", digest(model)
             yield f"{name}, item features, {kind}; lists", digest_lists(model, small)
@@ -233,6 +233,14 @@ SMALL: dict[str, dict[str, Any]] = {
         "sampler": {"negatives": 64},
     },
 }
+
+
+def make(preset: str | None = None, **settings: Any) -> spherec.CML:
+    """Return an untrained model, on a tree of today or on one where the preset was an argument."""
+    if preset is None:
+        return spherec.CML(**settings)
+    named = getattr(spherec.CML, "preset", None)
+    return named(preset, **settings) if named else spherec.CML(preset=preset, **settings)  # type: ignore[call-arg]
 
 
 def planted(*, first: int = 0, users: int = 300, items: int = 400, weighed: bool = False) -> spherec.Interactions:

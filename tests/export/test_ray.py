@@ -113,7 +113,7 @@ def test_ray_gives_the_lists_of_everybody(cluster, monkeypatch, tmp_path):
     """The call of docs/scaling.md, for all users of Book-Crossing in four files."""
     monkeypatch.chdir(tmp_path)
     data = spherec.datasets.book_crossing()
-    spherec.CML(preset="accurate", dim=16, epochs=1).fit(data).save("books.spherec")
+    spherec.CML.preset("accurate", dim=16, epochs=1).fit(data).save("books.spherec")
     with pytest.raises(SystemExit) as ended:
         main(["recommend", "books.spherec", "--all", "-k", "50", "--mainstream", "0.2", "-o", "everybody.parquet"])
     assert not ended.value.code

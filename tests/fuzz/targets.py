@@ -55,6 +55,13 @@ def model(mainstream=None):
     return model_of(data, mainstream=mainstream)
 
 
+def with_state(known):
+    """Another model object with the same content, for indexes of its own."""
+    other = CML.from_config(known.config, device="cpu")
+    other._current = known._state
+    return other
+
+
 @cache
 def features():
     columns = {"id": ["a", "b", "c", "d"], "x": [1.0, 2.0, None, 4.0], "g": ["p", "p", "q", "r"]}
@@ -83,7 +90,7 @@ def content(kind):
             case "index":
                 from spherec.ranking.usearch import Hnsw
 
-                CML._make(model().config, "cpu", model()._state).build_index(path, Hnsw(exact_beyond=1.0))
+                with_state(model()).build_index(path, Hnsw(exact_beyond=1.0))
             case "features":
                 features().save(path)
             case "parquet":
@@ -289,7 +296,7 @@ def same_lists(case, folder):
 
 def list_through(index, folder):
     known = model()
-    indexed = CML._make(known.config, "cpu", known._state).use_index(put(folder, "m.usearch", index))
+    indexed = with_state(known).use_index(put(folder, "m.usearch", index))
     return list(indexed.recommend(USERS, k=5))
 
 
@@ -519,7 +526,7 @@ def call(case, folder):
         lambda: spherec.Softmin(temperature=argument(), gamma=argument()),
         lambda: spherec.TwoStage(negatives=argument(), beta=argument()),
         lambda: spherec.Popularity(argument(), argument()),
-        lambda: CML(preset=argument(), device="cpu"),
+        lambda: CML.preset(argument(), device="cpu"),
         lambda: CML(device="cpu", dim=argument(), loss=argument(), sampler=argument()),
         lambda: CML(device="cpu", optimizer=argument(), epochs=argument(), seed=argument()),
         lambda: CML(device="cpu", epochs=1, dim=4).fit(argument(), user=argument(), orientation=argument()),

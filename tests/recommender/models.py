@@ -34,7 +34,9 @@ def model_of(data, dim=6, constraint="sphere", seed=1, mainstream=None):
 
 def make(content):
     """The model with the content of a model file."""
-    return CML._make(content.config, "cpu", ModelState.of(content))
+    model = CML.from_config(content.config, device="cpu")
+    model._current = ModelState.of(content)
+    return model
 
 
 def small(density=0.3, seed=0, users=USERS, items=ITEMS):

@@ -124,11 +124,11 @@ def test_if_nothing_is_said_a_schedule_learns_from_everything():
 
 
 def test_a_dict_changes_some_fields_of_a_part():
-    accurate, changed = (CML(preset="accurate", **more).config for more in ({}, {"loss": {"gamma": 0.3}, "dim": 7}))
+    accurate, changed = (CML.preset("accurate", **more).config for more in ({}, {"loss": {"gamma": 0.3}, "dim": 7}))
     assert changed.loss == replace(accurate.loss, gamma=0.3)
     assert (changed.dim, changed.sampler) == (7, accurate.sampler)
     with pytest.raises(ArgumentError, match=r"loss.gama is not a field of Softmin \(did you mean 'gamma'\?\)"):
-        CML(preset="accurate", loss={"gama": 0.3})
+        CML.preset("accurate", loss={"gama": 0.3})
 
 
 @pytest.mark.parametrize("share", [-0.1, 1, 2])
@@ -146,24 +146,25 @@ def test_settings_are_those_of_training():
     model = CML(dim=16, loss=spherec.Softmin(0.2), sampler=spherec.Uniform(9, shared=True), seed=3, device="cpu")
     assert model.config == Training(dim=16, loss=spherec.Softmin(0.2), sampler=spherec.Uniform(9, shared=True), seed=3)
     assert CML(device="cpu").config == Training()
-    assert CML(preset="fast", dim=16, device="cpu").config.batch_size == 512
+    assert CML.preset("fast", dim=16, device="cpu").config.batch_size == 512
 
 
-def test_every_field_of_training_is_a_parameter_and_documented():
+def test_every_field_of_training_is_a_parameter_with_its_default_and_documented():
     parameters = inspect.signature(CML).parameters
-    names = [field.name for field in fields(Training)]
-    assert list(parameters) == ["preset", "device", *names]
+    assert list(parameters) == ["device", *(field.name for field in fields(Training))]
     for name, parameter in parameters.items():
         assert parameter.kind is parameter.KEYWORD_ONLY
         assert f"\n    {name}: " in inspect.getdoc(CML), "help(spherec.CML) explains every setting"
-        assert name not in names or repr(parameter.default) == "FROM_PRESET"
-    with pytest.raises(TypeError, match="unexpected keyword argument 'gamma'"):
-        CML(preset="accurate", gamma=0.3)
+        assert parameter.default == getattr(Training(), name, "auto")
+    with pytest.raises(TypeError, match="gamma"):
+        CML(gamma=0.3)
+    with pytest.raises(ArgumentError, match="gamma"):
+        CML.preset("accurate", gamma=0.3)
 
 
 def test_numbers_of_numpy_are_numbers():
-    model = CML(preset="accurate", dim=np.int64(64), loss={"temperature": np.float64(0.25)})
-    assert model.config == CML(preset="accurate", dim=64, loss={"temperature": 0.25}).config
+    model = CML.preset("accurate", dim=np.int64(64), loss={"temperature": np.float64(0.25)})
+    assert model.config == CML.preset("accurate", dim=64, loss={"temperature": 0.25}).config
     assert type(model.config.dim) is int
 
 
@@ -186,17 +187,21 @@ def test_true_is_no_number(make):
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"dim": 0}, "dim must be a whole number >= 2, got 0"),
-        ({"epochs": "auto"}, "epochs must be a whole number >= 1, or None, got 'auto'"),
+        ({"dim": 0}, "dim must be >= 2, got 0"),
+        ({"epochs": "all"}, "epochs must be a whole number or 'auto', got 'all'"),
         ({"loss": {"gamma": 0.3}}, "loss.gamma is not a field of Hinge, but of Softmin; choose loss.kind"),
-        ({"loss": "hinge"}, "loss must be a Hinge or Softmin or .*, got 'hinge'"),
-        ({"preset": "best"}, "preset must be one of two-stage, .*, got 'best'"),
+        ({"loss": "hinge"}, "loss must be .*Hinge or Softmin or .*, got 'hinge'"),
         ({"device": "tpu"}, "device must be one of auto, cpu, cuda, got 'tpu'"),
     ],
 )
 def test_settings_that_are_none(settings, told):
     with pytest.raises(ArgumentError, match=told.replace("?", r"\?")):
         CML(**{"device": "cpu", **settings})
+
+
+def test_an_unknown_preset_is_refused():
+    with pytest.raises(ArgumentError, match="'best'"):
+        CML.preset("best")
 
 
 # --- What it shows ---------------------------------------------------------------------------------------------------

@@ -51,7 +51,7 @@ def events():
 
 EVENTS = events()
 SETTINGS = {
-    "preset": "accurate",
+    "name": "accurate",
     "dim": 16,
     "epochs": 40,
     "batch_size": 64,
@@ -61,7 +61,7 @@ SETTINGS = {
 
 
 def fitted(frame=EVENTS, features=BOOKS, **settings):
-    model = spherec.CML(**{**SETTINGS, "device": "cpu", **settings})
+    model = spherec.CML.preset(**{**SETTINGS, "device": "cpu", **settings})
     return model.fit(frame, user="reader", item="isbn", item_features=features)
 
 
@@ -193,7 +193,7 @@ def test_partial_fit_takes_features_of_new_and_of_changed_items(model):
 def test_a_model_continues_where_it_was(model):
     before = model.vectors.item_table.clone()
     tiny = {"optimizer": {"learning_rate": 1e-12}}
-    slow = spherec.CML._make(model.config.change(tiny), "cpu", None)
+    slow = spherec.CML.from_config(model.config.change(tiny), device="cpu")
     slow._current = type(model._state).of(
         Artifact(**{**vars_of(model.artifact), "config": model.artifact.config.change(tiny)})
     )
@@ -214,7 +214,7 @@ def test_what_fit_takes(features):
     matrix = np.eye(4)[[GENRES.index(genre) for genre in frame.genre]]
     if features == "sparse":
         matrix = sp.csr_array(matrix)
-    model = spherec.CML(**SETTINGS, device="cpu")
+    model = spherec.CML.preset(**SETTINGS, device="cpu")
     if features == "polars":
         polars = pytest.importorskip("polars")
         given, options = polars.DataFrame(EVENTS.to_dict("list")), {"user": "reader", "item": "isbn"}
@@ -245,7 +245,7 @@ def test_joined_features_take_a_table_each():
     model.partial_fit(pairs, user="reader", item="isbn", item_features=more, epochs=1, validation=0)
     known = model.artifact.features
     assert known.known[known.item_ids.index_of(["b200"])[0]]
-    both = spherec.CML(**SETTINGS, device="cpu").fit(
+    both = spherec.CML.preset(**SETTINGS, device="cpu").fit(
         EVENTS, user="reader", item="isbn", item_features=(BOOKS[["isbn", "year"]], BOOKS[["isbn", "genre"]])
     )
     assert both.artifact.features.transformation.sizes == {"year": 1, "genre": 4}
@@ -253,7 +253,7 @@ def test_joined_features_take_a_table_each():
 
 def test_fit_and_partial_fit_name_items_that_the_data_does_not_name():
     events, names = EVENTS.assign(title="of the events"), {"b0": "of fit", "b38": "Nobody has it", "b39": "Nor this"}
-    model = spherec.CML(**{**SETTINGS, "epochs": 1, "device": "cpu"})
+    model = spherec.CML.preset(**{**SETTINGS, "epochs": 1, "device": "cpu"})
     model.fit(events, user="reader", item="isbn", name="title", item_features=BOOKS, names=names)
 
     def known(item):
@@ -345,7 +345,7 @@ def test_what_fit_refuses():
 
 
 def test_a_model_without_features_says_so():
-    plain = spherec.CML(**SETTINGS, device="cpu").fit(EVENTS, user="reader", item="isbn")
+    plain = spherec.CML.preset(**SETTINGS, device="cpu").fit(EVENTS, user="reader", item="isbn")
     with pytest.raises(ArgumentError, match="trained without item features"):
         plain.add_items(NEW)
     with pytest.raises(ArgumentError, match="trained without item features"):
@@ -360,7 +360,7 @@ def test_the_version_of_the_file(model, tmp_path):
     path = tmp_path / "m.spherec"
     model.save(path)
     assert read_tensors(path, "spherec-model", 3, oldest=1, remedy="")[1]["version"] == 3
-    plain = spherec.CML(**SETTINGS, device="cpu").fit(EVENTS, user="reader", item="isbn")
+    plain = spherec.CML.preset(**SETTINGS, device="cpu").fit(EVENTS, user="reader", item="isbn")
     plain.save(path)
     arrays, manifest = read_tensors(path, "spherec-model", 3, oldest=1, remedy="")
     assert manifest["version"] == 2
@@ -407,7 +407,9 @@ def without_range(model):
     (source,) = features.transformation.sources
     columns = [replace(one, lowest=-np.inf, highest=np.inf) if one.name == "year" else one for one in source.columns]
     features = replace(features, transformation=Transformation((replace(source, columns=tuple(columns)),)))
-    return spherec.CML._make(model.config, "cpu", type(model._state).of(replace(model.artifact, features=features)))
+    other = spherec.CML.from_config(model.config, device="cpu")
+    other._current = type(model._state).of(replace(model.artifact, features=features))
+    return other
 
 
 def share_of_lists(model, year):
@@ -449,7 +451,7 @@ def test_the_mean_of_the_reach_in_subspaces_stays_within_that_of_the_model():
 
 def test_words_of_a_sparse_matrix_that_are_not_known_are_named():
     matrix = sp.csr_array(np.eye(20)[np.arange(40) % 19])  # nobody has the last column
-    model = spherec.CML(**{**SETTINGS, "dim": 8, "epochs": 1, "device": "cpu"})
+    model = spherec.CML.preset(**{**SETTINGS, "dim": 8, "epochs": 1, "device": "cpu"})
     model.fit(sp.csr_array(np.ones((5, 40))), orientation="users x items", item_features=matrix)
     row = np.zeros((1, 20))
     row[0, [0, 19]] = 1
@@ -490,7 +492,7 @@ def test_a_changed_item_that_nobody_has_goes_where_its_features_say(model):
 def test_rows_of_a_matrix_are_those_of_the_items():
     data = Interactions.from_frame(EVENTS, user="reader", item="isbn")
     numbers = np.random.default_rng(0).standard_normal((data.n_items, 5))
-    model = spherec.CML(**{**SETTINGS, "epochs": 1}, device="cpu").fit(data, item_features=numbers)
+    model = spherec.CML.preset(**{**SETTINGS, "epochs": 1}, device="cpu").fit(data, item_features=numbers)
     with pytest.raises(ArgumentError, match="item_ids="):
         model.add_items(numbers[:2])
     pairs = pd.DataFrame({"reader": ["r0", "r1"], "isbn": ["new", "b1"]})

@@ -28,7 +28,7 @@ def as_interactions(pairs):
 
 def quick(**options):
     settings = {"dim": 6, "sampler": spherec.Uniform(2), "batch_size": 32, "epochs": 3, "device": "cpu"}
-    return CML(**settings | options)
+    return CML.preset(**{"name": "two-stage"} | settings | options)
 
 
 @given(pairs=PAIRS)
@@ -145,13 +145,13 @@ HANDFULS = {
 @pytest.mark.parametrize("preset", ["two-stage", "accurate"])
 def test_a_handful_of_events_needs_no_setting(pairs, preset):
     subspaces = {"subspace_dim": None} if preset == "accurate" else {}
-    model = CML(preset=preset, dim=6, epochs=20, device="cpu", **subspaces).fit(DATA, validation=0)
+    model = CML.preset(preset, dim=6, epochs=20, device="cpu", **subspaces).fit(DATA, validation=0)
     before = model.vectors
     model.partial_fit(as_interactions(pairs))
     assert 3 <= len(model.history.epochs) < 20, "fewer than the first run"
     assert model.history.best is None, "nothing is held out"
     assert model.config.epochs == 20
-    assert model.config.optimizer == CML(preset=preset).config.optimizer, "the settings stay"
+    assert model.config.optimizer == CML.preset(preset).config.optimizer, "the settings stay"
     assert set(pairs) <= set(pairs_of(model.data))
     moved = (model.vectors.item_table[: len(ITEMS)] - before.item_table).norm(dim=1)
     assert moved.mean() < 0.5
@@ -185,7 +185,7 @@ def test_ids_of_another_type_are_not_taken_for_new():
 
 # --- Reach -----------------------------------------------------------------------------------------------------------
 
-DIALLED = {"preset": "accurate", "dim": 8, "subspace_dim": 4, "epochs": 3}
+DIALLED = {"name": "accurate", "dim": 8, "subspace_dim": 4, "epochs": 3}
 
 
 def test_new_items_have_no_reach_beyond_that_of_old_ones():

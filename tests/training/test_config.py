@@ -55,7 +55,7 @@ def test_a_description_is_plain_data_that_gives_the_config_back(config):
         *(("covariance", value) for value in (-1e-9, math.nan, math.inf, "1")),
         *(("spread_out", value) for value in (-1, math.nan, math.inf, None)),
         *(("reach", value) for value in (1, None, "yes")),
-        *(("mainstream", value) for value in (math.nan, math.inf, -101, 100.5)),
+        *(("mainstream", value) for value in (math.nan, math.inf, -101, 100.5, "high")),
         *(("constraint", value) for value in ("cube", "Sphere", None)),
         *(("effort", value) for value in (0, -1.0, float("nan"))),
         *(("loss", value) for value in ("Hinge", Uniform())),
@@ -113,12 +113,9 @@ def test_fast_multiplies_a_sixteenth_of_what_accurate_does():
     ids=str,
 )
 def test_plain_data_changes_settings(changes, expected):
-    assert Training().change(changes) == expected
-
-
-def test_whole_numbers_become_floats_where_floats_are_asked_for():
-    changed = Training().change({"covariance": 1, "sampler": {"beta": 1}})
-    assert type(changed.covariance) is type(changed.sampler.beta) is float
+    changed = Training().change(changes)
+    assert changed == expected
+    assert type(changed.covariance) is type(changed.optimizer.learning_rate) is float
 
 
 def test_changes_begin_from_the_base_and_leave_it_alone():
@@ -129,42 +126,33 @@ def test_changes_begin_from_the_base_and_leave_it_alone():
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "named"),
     [
-        ({"dims": 3}, ["dims is not a field of Training", "did you mean 'dim'?"]),
-        ({"sampler": {"candidate": 3}}, ["sampler.candidate is not a field of TwoStage", "'candidates'"]),
-        ({"sampler": {"kind": "Uniform", "beta": 0.5}}, ["sampler.beta is not a field of Uniform, but of Popularity,"]),
-        ({"loss": {"marge": 3}}, ["loss.marge is not a field of Hinge", "'margin'"]),
-        ({"zzz": 3}, ["zzz is not a field of Training", "batch_size"]),
-        ({"sampler": {"kind": "uniform"}}, ["sampler.kind", "Uniform", "'uniform'"]),
-        ({"sampler": {"kind": "Hinge"}}, ["sampler.kind", "TwoStage", "'Hinge'"]),
-        ({"sampler": {"kind": 3}}, ["sampler.kind", "3"]),
-        ({"sampler": {"kind": ["Uniform"]}}, ["sampler.kind", "['Uniform']"]),
-        ({"optimizer": {"kind": "SGD"}}, ["optimizer.kind", "Adam", "'SGD'"]),
-        ({"sampler": "Uniform"}, ["sampler has fields of its own"]),
-        ({"optimizer": 0.1}, ["optimizer has fields of its own", "optimizer.learning_rate"]),
-        ({"dim": True}, ["dim must be a whole number", "True"]),
-        ({"dim": 8.0}, ["dim must be a whole number", "8.0"]),
-        ({"sampler": {"negatives": True}}, ["sampler.negatives must be a whole number", "True"]),
-        ({"dim": "8"}, ["dim must be a whole number", "'8'"]),
-        ({"dim": None}, ["dim must be a whole number", "None"]),
-        ({"dim": {"of": 8}}, ["dim must be a whole number"]),
-        ({"covariance": "0.1"}, ["covariance must be a number", "'0.1'"]),
-        ({"covariance": True}, ["covariance must be a number", "True"]),
-        ({"sampler": {"kind": "Uniform", "shared": 1}}, ["sampler.shared must be true or false", "1"]),
-        ({"loss": {"rank_weight": "yes"}}, ["loss.rank_weight must be true or false", "'yes'"]),
-        ({"constraint": "cube"}, ["constraint must be one of", "'sphere'", "'cube'"]),
-        ({"constraint": ["ball"]}, ["constraint must be one of", "['ball']"]),
-        ({"sampler": {"vectors": "cold"}}, ["sampler.vectors must be one of", "'frozen'", "'cold'"]),
-        ({"dim": 1}, ["dim must be a whole number >= 2, got 1"]),
-        ({"sampler": {"negatives": 0}}, ["negatives must be a whole number >= 1, got 0"]),
+        ({"dims": 3}, ["dims", "'dim'"]),
+        ({"sampler": {"candidate": 3}}, ["sampler.candidate", "'candidates'"]),
+        ({"sampler": {"kind": "Uniform", "beta": 0.5}}, ["sampler.beta", "Uniform", "Popularity"]),
+        ({"zzz": 3}, ["zzz", "batch_size"]),
+        *(
+            ({"sampler": {"kind": kind}}, ["sampler.kind", quote(kind)])
+            for kind in ("uniform", "Hinge", 3, ["Uniform"])
+        ),
+        ({"optimizer": {"kind": "SGD"}}, ["optimizer.kind", "'SGD'"]),
+        ({"sampler": "Uniform"}, ["sampler", "'Uniform'"]),
+        ({"optimizer": 0.1}, ["optimizer", "0.1"]),
+        *(({"dim": value}, ["dim", quote(value)]) for value in (True, 8.0, "8", None, {"of": 8}, 1)),
+        *(({"covariance": value}, ["covariance", quote(value)]) for value in ("0.1", True, 10**400)),
+        *(({"sampler": {"negatives": value}}, ["negatives", quote(value)]) for value in (True, 0, 1.5)),
+        ({"sampler": {"kind": "Uniform", "shared": 1}}, ["sampler.shared", "1"]),
+        ({"sampler": {"vectors": "cold"}}, ["sampler.vectors", "frozen", "'cold'"]),
+        ({"loss": {"rank_weight": "yes"}}, ["loss.rank_weight", "'yes'"]),
+        *(({"constraint": value}, ["constraint", "sphere", quote(value)]) for value in ("cube", ["ball"])),
     ],
     ids=str,
 )
-def test_plain_data_that_does_not_fit_is_refused(changes, words):
+def test_plain_data_that_does_not_fit_is_refused(changes, named):
     with pytest.raises(ArgumentError) as refused:
         Training().change(changes)
-    for word in words:
+    for word in named:
         assert word in str(refused.value)
 
 
@@ -180,13 +168,10 @@ def test_what_goes_by_the_data_can_be_said():
 
 
 def test_reach_is_for_the_sphere():
-    with pytest.raises(ArgumentError, match="reach needs constraint 'sphere'; in the ball an item's length plays its"):
+    with pytest.raises(ArgumentError, match="reach needs constraint 'sphere'"):
         Training(reach=True, constraint="ball")
-    with pytest.raises(ArgumentError, match=r"mainstream must be .*'high'"):
-        Training(reach=True, mainstream="high")
 
 
 def test_records_without_reach_are_those_of_before_there_was_any():
     assert not {"reach", "mainstream"} & set(Training().to_record())
     assert Training(reach=True, mainstream=0.4).to_record()["mainstream"] == 0.4
-    assert Training.from_dict(Training().to_record()) == Training()

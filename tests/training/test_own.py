@@ -133,7 +133,7 @@ def test_defaults_stand_in_for_all_that_was_not_written():
 
 @pytest.mark.parametrize("part", ["loss", "sampler"])
 def test_an_object_without_the_methods_is_refused(part):
-    with pytest.raises(ArgumentError, match=rf"^{part} must be a .* or an object of your own subclass of spherec\."):
+    with pytest.raises(ArgumentError, match=rf"^{part} must be .* or an object of your own subclass of spherec\."):
         Training(**{part: object()})
 
 
@@ -146,7 +146,7 @@ def test_a_name_of_ours_is_refused():
     class Uniform(Free):
         pass
 
-    with pytest.raises(ArgumentError, match="give the class another name"):
+    with pytest.raises(ArgumentError, match="another name"):
         Training(sampler=Uniform())
 
 

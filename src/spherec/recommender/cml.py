@@ -2,11 +2,10 @@
 
 from collections.abc import Hashable, Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import fields, replace
-from enum import Enum
+from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Any, Final, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -40,20 +39,8 @@ from spherec.training.advice import advise
 from spherec.training.presets import find_preset
 from spherec.training.trainer import enough_memory, join_run
 
+_DEFAULT = Training()
 _MOST_ADVICE = 2  # sentences for one run
-
-
-class FromPreset(Enum):
-    """Type of the default of a setting of `CML`: the value that the preset has."""
-
-    FROM_PRESET = "as in the preset"
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-FROM_PRESET: Final = FromPreset.FROM_PRESET
-"""Default of a setting of `CML`: the value that the preset has."""
 
 
 class CML(TrainedModel):
@@ -64,80 +51,96 @@ class CML(TrainedModel):
         model.fit(data)
         model.recommend("ann", k=10)
 
-    Settings that are not given come from the preset. For `loss`, `sampler` and `optimizer`, a dict changes some fields
-    and keeps the others: `CML(preset="accurate", loss={"gamma": 0.5}, optimizer={"learning_rate": 0.001})`.
+    The defaults are those of the preset "two-stage". Begin from others with `CML.preset("accurate", dim=256)`. For
+    `loss`, `sampler` and `optimizer`, a dict changes some fields and keeps the others, as `optimizer={"beta1": 0.8}`.
 
     Args:
-        preset: Settings to begin with. "two-stage" (default): two-stage sampling of negatives with the hinge loss.
-            "accurate": the best lists. "fast": nearly as good in a ninth of the time.
-            "uniform", "popularity", "two-stage-as-released", "two-stage-as-written": baselines of the paper.
         device: Where the model trains: "auto" (a GPU if there is one), "cpu" or "cuda".
-        dim: Dimensions of the space. More dimensions fit more, and take more time and memory. Default: 128.
+        dim: Dimensions of the space. More dimensions fit more, and take more time and memory.
         subspace_dim: Largest number of dimensions of a subspace. The space is divided into equal subspaces that learn
-            independently; a squared distance is the mean of theirs. Default: None, one space.
-        constraint: "sphere" (default) keeps vectors on the unit sphere, "ball" inside the unit ball.
-        reach: True gives each item a number that makes it reach more people, and lists a dial, `mainstream`. Default:
-            False; True in the presets accurate and fast.
-        mainstream: The dial by default: 1 the most popular lists, 0 and below the long tail. Needs `reach`. Default: 1.
-        loss: What is minimised: `Hinge` (default, margin 1.0) or `Softmin`.
-        sampler: How negatives are drawn: `TwoStage` (default), `Uniform`, `Popularity`, `Hard` or `SemiHard`.
-        optimizer: Learning rate and schedule, as a dict or a `spherec.optim.Adam`. Default: learning rate 0.001,
-            constant.
-        covariance: Weight of the covariance penalty of the original CML. Default: 0.
-        spread_out: Weight of the penalty that spreads vectors over the sphere. Default: 0.
-        balance: Exponent ρ in [0, 1]. A pair weighs n^−ρ if its user has n items: 0 (default) counts all pairs alike,
-            1 all users.
+            independently; a squared distance is the mean of theirs. None: one space.
+        constraint: "sphere" keeps vectors on the unit sphere, "ball" inside the unit ball.
+        reach: True gives each item a number that makes it reach more people, and lists a dial, `mainstream`.
+        mainstream: The dial by default: 1 the most popular lists, 0 and below the long tail. Needs `reach`.
+        loss: What is minimised: `Hinge` or `Softmin`.
+        sampler: How negatives are drawn: `TwoStage`, `Uniform`, `Popularity`, `Hard` or `SemiHard`.
+        optimizer: Learning rate and schedule, as a dict or a `spherec.optim.Adam`.
+        covariance: Weight of the covariance penalty of the original CML.
+        spread_out: Weight of the penalty that spreads vectors over the sphere.
+        balance: Exponent ρ in [0, 1]. A pair weighs n^−ρ if its user has n items: 0 counts pairs alike, 1 users.
         feature_dropout: Share of the items that a step places by their features alone, if `fit` is given features.
-            Default: 0.5.
-        batch_size: Positive pairs in a step. Default: 256.
-        epochs: Largest number of passes over the pairs. Default: None, 100 epochs or 10,000 steps, whichever is more
-            (30 or 3,000 with `Softmin`).
-        effort: Share of those epochs, if `epochs` is None. Default: 1; 0.5 in the preset fast.
-        validate_every: Epochs between two validations. Default: None, 2 epochs or 500 steps, whichever is more; with a
+        batch_size: Positive pairs in a step.
+        epochs: Largest number of passes over the pairs. None: 100 epochs or 10,000 steps, whichever is more (30 or
+            3,000 with `Softmin`).
+        effort: Share of those epochs, if `epochs` is None.
+        validate_every: Epochs between two validations. None: 2 epochs or 500 steps, whichever is more; with a
             learning-rate schedule only after the last epoch.
-        patience: Validations without a new best after which training ends. Default: 10.
-        seed: Seed of everything random. The same data, settings and device give the same model. Default: 0.
+        patience: Validations without a new best after which training ends.
+        seed: Seed of everything random. The same data, settings and device give the same model.
     """
 
     def __init__(
         self,
         *,
-        preset: str = "two-stage",
         device: DeviceName = "auto",
-        dim: int | FromPreset = FROM_PRESET,
-        subspace_dim: int | FromPreset | None = FROM_PRESET,
-        constraint: Constraint | FromPreset = FROM_PRESET,
-        reach: bool | FromPreset = FROM_PRESET,
-        mainstream: float | FromPreset = FROM_PRESET,
-        loss: Loss | Mapping[str, Any] | FromPreset = FROM_PRESET,
-        sampler: Sampling | Mapping[str, Any] | FromPreset = FROM_PRESET,
-        optimizer: Adam | Mapping[str, Any] | FromPreset = FROM_PRESET,
-        covariance: float | FromPreset = FROM_PRESET,
-        spread_out: float | FromPreset = FROM_PRESET,
-        balance: float | FromPreset = FROM_PRESET,
-        feature_dropout: float | FromPreset = FROM_PRESET,
-        batch_size: int | FromPreset = FROM_PRESET,
-        epochs: int | FromPreset | None = FROM_PRESET,
-        effort: float | FromPreset = FROM_PRESET,
-        validate_every: int | FromPreset | None = FROM_PRESET,
-        patience: int | FromPreset = FROM_PRESET,
-        seed: int | FromPreset = FROM_PRESET,
+        dim: int = 128,
+        subspace_dim: int | None = None,
+        constraint: Constraint = "sphere",
+        reach: bool = False,
+        mainstream: float = 1.0,
+        loss: Loss | Mapping[str, Any] = _DEFAULT.loss,
+        sampler: Sampling | Mapping[str, Any] = _DEFAULT.sampler,
+        optimizer: Adam | Mapping[str, Any] = _DEFAULT.optimizer,
+        covariance: float = 0.0,
+        spread_out: float = 0.0,
+        balance: float = 0.0,
+        feature_dropout: float = 0.5,
+        batch_size: int = 256,
+        epochs: int | None = None,
+        effort: float = 1.0,
+        validate_every: int | None = None,
+        patience: int = 10,
+        seed: int = 0,
     ) -> None:
-        names = {field.name for field in fields(Training)}
-        given = {name: value for name, value in locals().items() if name in names}
-        start = find_preset(preset)
         super().__init__()
-        settings = {name: _to_python(value) for name, value in given.items() if value is not FROM_PRESET}
-        changes = {name: value for name, value in settings.items() if isinstance(value, Mapping)}
-        values = {name: value for name, value in settings.items() if name not in changes}
-        self.config: Training = replace(start.change(changes), **values)
         self.device: DeviceName = device
+        self.config = _DEFAULT.change(
+            {
+                "dim": dim,
+                "subspace_dim": subspace_dim,
+                "constraint": constraint,
+                "reach": reach,
+                "mainstream": mainstream,
+                "loss": loss,
+                "sampler": sampler,
+                "optimizer": optimizer,
+                "covariance": covariance,
+                "spread_out": spread_out,
+                "balance": balance,
+                "feature_dropout": feature_dropout,
+                "batch_size": batch_size,
+                "epochs": epochs,
+                "effort": effort,
+                "validate_every": validate_every,
+                "patience": patience,
+                "seed": seed,
+            }
+        )
         resolve(device)  # a missing device is an error now, not after the data is read
+
+    @classmethod
+    def preset(cls, name: str, *, device: DeviceName = "auto", **changes: Any) -> Self:
+        """Return an untrained model with the settings of a preset, and changes to them, as `CML` takes them.
+
+        "accurate" has the best lists, "fast" nearly as good ones in a ninth of the time; "two-stage" is the default.
+        For example `CML.preset("accurate", dim=256, loss={"gamma": 0.5})`.
+        """
+        return cls.from_config(find_preset(name).change(changes), device=device)
 
     @classmethod
     def from_config(cls, config: Training, *, device: DeviceName = "auto") -> Self:
         """Return an untrained model with these settings."""
-        return cls._make(config, device, None)
+        return cls(device=device, **vars(config))
 
     def fit(
         self,
@@ -354,7 +357,9 @@ class CML(TrainedModel):
         grown = add_users(state.artifact, merge(state.data, new), state.fold_in)
         check_finite(grown.vectors)
         index = None if state.index is None else state.index.with_vectors(grown.vectors)
-        return self._make(grown.config, self.device, ModelState.of(grown, index))
+        model = CML.from_config(grown.config, device=self.device)
+        model._current = ModelState.of(grown, index)
+        return model
 
     def add_items(
         self,
@@ -419,26 +424,11 @@ class CML(TrainedModel):
         """
         content = Artifact.load(path, mmap=mmap, users=users, items=items)
         content = replace(content, config=_give_parts(content.config, {"sampler": sampler, "loss": loss}))
-        model = cls._make(content.config, device, ModelState.of(content))
+        model = cls.from_config(content.config, device=device)
+        model._current = ModelState.of(content)
         if index is not False:
             model.use_index(find_index(path) if index is True else index, mmap=mmap)
         return model
-
-    @classmethod
-    def _make(cls, config: Training, device: DeviceName, state: ModelState | None) -> Self:
-        """Return a model with all settings known, without a preset."""
-        model = cls.__new__(cls)
-        TrainedModel.__init__(model, state)
-        model.config, model.device = config, device
-        resolve(device)  # a missing device is an error now, not after the data is read
-        return model
-
-
-def _to_python(value: Any) -> Any:
-    """Turn NumPy's numbers into Python's, also among the fields of a part."""
-    if isinstance(value, Mapping):
-        return {name: _to_python(field) for name, field in value.items()}
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _give_parts(config: Training, parts: Mapping[str, Sampling | Loss | None]) -> Training:

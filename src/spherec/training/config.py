@@ -2,15 +2,18 @@
 
 import json
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from numbers import Integral, Real
+from functools import cache
 from types import UnionType
-from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+import numpy as np
 
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, check_number, quote, suggest
-from spherec.geometry import Constraint, check_mainstream
+from spherec.errors import ArgumentError, quote, suggest
+from spherec.geometry import Constraint
 from spherec.losses import LOSSES, Hinge, Loss, UnknownLoss
 from spherec.optim import Adam
 from spherec.sampling import SAMPLERS, Sampling, TwoStage, UnknownSampling
@@ -18,20 +21,30 @@ from spherec.sampling import SAMPLERS, Sampling, TwoStage, UnknownSampling
 _EPOCHS_BETWEEN_LOOKS, _STEPS_BETWEEN_LOOKS = 2, 500
 
 _AUTO = "auto"  # stands in TOML, which has no null, for a value that depends on the data or on other settings
-_BY_SIZE = "by the size of the data"
-_MEANING_OF_AUTO = {
-    "subspace_dim": "as dim: one space",
-    "epochs": _BY_SIZE,
-    "validate_every": _BY_SIZE,
-    "loss.temperature": "by the density of the data",
-}
-
 # Settings that the first records do not have, with their defaults.
 _NEWER = (("reach", False), ("mainstream", 1.0), ("feature_dropout", 0.5), ("effort", 1.0))
 
 _KINDS: dict[str, Mapping[str, Any]] = {"loss": LOSSES, "sampler": SAMPLERS, "optimizer": {"Adam": Adam}}
 
-_Part = TypeVar("_Part", bound=Any)
+_NO_END = math.inf
+_BOUNDS = {
+    "dim": (2, _NO_END),
+    "subspace_dim": (2, _NO_END),
+    "mainstream": (-100, 100),
+    "covariance": (0, _NO_END),
+    "spread_out": (0, _NO_END),
+    "balance": (0, _NO_END),
+    "feature_dropout": (0, 0.99),  # at 1 no item would learn its own row
+    "batch_size": (1, _NO_END),
+    "epochs": (1, _NO_END),
+    "effort": (1e-3, 1e3),
+    "validate_every": (1, _NO_END),
+    "patience": (1, _NO_END),
+    "seed": (0, _NO_END),
+}
+
+_PARTS_OF: dict[object, str] = {Loss: "loss", Sampling: "sampler", Adam: "optimizer"}
+_PLACEHOLDERS: dict[str, Any] = {"loss": UnknownLoss, "sampler": UnknownSampling}
 
 
 @dataclass(frozen=True)
@@ -91,39 +104,25 @@ class Training:
     "Seed of everything random."
 
     def __post_init__(self) -> None:
-        optional = {"subspace_dim": 2, "epochs": 1, "validate_every": 1}
-        for name, bound in {"dim": 2, "batch_size": 1, "patience": 1, "seed": 0, **optional}.items():
-            value = getattr(self, name)
-            if value is None and name in optional:
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < bound:
-                or_none = ", or None" if name in optional else ""
-                raise ArgumentError(f"{name} must be a whole number >= {bound}{or_none}, got {quote(value)}")
+        for name, hint in _hints_of(Training).items():
+            value = check_type(getattr(self, name), hint, name)
+            least, most = _BOUNDS.get(name, (-_NO_END, _NO_END))
+            if isinstance(value, int | float) and not least <= value <= most:
+                bounds = f">= {least:g}" if most == _NO_END else f"from {least:g} to {most:g}"
+                raise ArgumentError(f"{name} must be {bounds}, got {quote(value)}")
+            object.__setattr__(self, name, value)
         if left := self.dim % self.subspaces:
             raise ArgumentError(
                 f"dim {self.dim} cannot be divided into {self.subspaces} equal subspaces of at most "
                 f"{self.subspace_dim} dimensions; give a dim of {self.dim - left + self.subspaces}, or another "
                 "subspace_dim"
             )
-        for name in ("covariance", "spread_out", "balance"):
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < float("inf"):
-                raise ArgumentError(f"{name} must be a number >= 0, got {quote(value)}")
-        check_number("effort", self.effort, 1e-3, 1e3, "1")
-        check_number("feature_dropout", self.feature_dropout, 0, 1, "0.5")
-        if self.feature_dropout == 1:
-            raise ArgumentError("feature_dropout must be below 1, or no item would learn its own row; 0.5 is usual")
-        if self.constraint not in get_args(Constraint):
-            raise ArgumentError(f"constraint must be 'sphere' or 'ball', got {quote(self.constraint)}")
-        if not isinstance(self.reach, bool):
-            raise ArgumentError(f"reach must be True or False, got {quote(self.reach)}")
         if self.reach and self.constraint != "sphere":
             raise ArgumentError("reach needs constraint 'sphere'; in the ball an item's length plays its part")
-        check_mainstream(self.mainstream)
-        _check_part("loss", self.loss, Loss, LOSSES)
-        _check_part("sampler", self.sampler, Sampling, SAMPLERS)
-        if not isinstance(self.optimizer, Adam):
-            raise ArgumentError(f"optimizer must be an Adam, got {quote(self.optimizer)}")
+        for name, own in (("loss", LOSSES), ("sampler", SAMPLERS)):
+            if type(part := getattr(self, name)) is not own.get(type(part).__name__, type(part)):
+                kind = type(part).__name__
+                raise ArgumentError(f"{name} is of a class named {kind}, as one of spherec's own; give it another name")
 
     @property
     def subspaces(self) -> int:
@@ -152,7 +151,8 @@ class Training:
         A part that changes its kind begins from the defaults of the new kind. An unknown name, a value of another type
         or an unknown kind is an `ArgumentError`.
         """
-        return _change(self, changes, "")
+        changed: Training = _change(Training, self, changes, "")
+        return changed
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain data, each part with the name of its class as `kind`."""
@@ -173,36 +173,20 @@ class Training:
         A loss or sampler of an unknown kind, a class of the user's own, becomes a placeholder that keeps its kind and
         settings. A model with it answers; training with it raises an `ArgumentError` that asks for the class.
         """
-        known, unknown = dict(settings), {}
-        kinds: tuple[tuple[str, Mapping[str, type], type], ...] = (
-            ("loss", LOSSES, UnknownLoss),
-            ("sampler", SAMPLERS, UnknownSampling),
-        )
-        for name, own, placeholder in kinds:
-            part = settings.get(name)
-            if isinstance(part, Mapping) and isinstance(kind := part.get("kind"), str) and kind not in own:
-                unknown[name] = placeholder(kind, {key: value for key, value in part.items() if key != "kind"})
-                del known[name]
-        return replace(cls().change(known), **unknown)
+        made: Training = _change(cls, None, settings, "")
+        return made
 
     def to_toml(self) -> str:
         """Return the settings as TOML, which `spherec train --config` reads."""
         # JSON writes numbers, strings, booleans and lists as TOML does. Tables come after all scalars.
         settings = self.to_dict()
-        lines = [_line(name, name, value) for name, value in settings.items() if not isinstance(value, dict)]
-        for name, part in settings.items():
-            if isinstance(part, dict):
-                lines += ["", f"[{name}]"]
-                lines += [_line(f"{name}.{key}", key, value) for key, value in part.items()]
-        return "\n".join(lines)
-
-
-def _line(path: str, name: str, value: object) -> str:
-    """Return a line of TOML for the setting of this dotted path."""
-    if value is None:
-        meaning = _MEANING_OF_AUTO.get(path)
-        return f"{name} = {json.dumps(_AUTO)}" + (f"  # {meaning}" if meaning else "")
-    return f"{name} = {json.dumps(value)}"
+        tables = {"": {name: value for name, value in settings.items() if not isinstance(value, dict)}}
+        tables |= {f"\n[{name}]\n": part for name, part in settings.items() if isinstance(part, dict)}
+        return "\n".join(
+            title
+            + "\n".join(f"{name} = {json.dumps(_AUTO if value is None else value)}" for name, value in part.items())
+            for title, part in tables.items()
+        )
 
 
 class Plan(NamedTuple):
@@ -220,15 +204,6 @@ class Plan(NamedTuple):
         return (epoch + 1) % self.validate_every == 0 or epoch + 1 == self.epochs
 
 
-def _check_part(name: str, part: object, protocol: type, own: Mapping[str, type]) -> None:
-    kind = type(part).__name__
-    if isinstance(part, type) or not isinstance(part, protocol):
-        known = " or ".join([*own, f"an object of your own subclass of {protocol.__module__}.{protocol.__name__}"])
-        raise ArgumentError(f"{name} must be a {known}, got {quote(part)}")
-    if kind in own and type(part) is not own[kind]:
-        raise ArgumentError(f"{name} is of a class named {kind}, as one of spherec's own; give the class another name")
-
-
 def _part_to_dict(part: Loss | Sampling | Adam) -> dict[str, Any]:
     if isinstance(part, UnknownLoss | UnknownSampling):
         return {"kind": part.kind, **part.settings}
@@ -238,10 +213,10 @@ def _part_to_dict(part: Loss | Sampling | Adam) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON reads it back; what JSON has no form for, by its name or as its repr."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, Real):  # such as NumPy's
-        return int(value) if isinstance(value, Integral) else float(value)
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
     if isinstance(value, Mapping):
@@ -249,71 +224,85 @@ def _plain(value: Any) -> Any:
     return getattr(value, "__qualname__", None) or repr(value)
 
 
-def _change(base: _Part, changes: Mapping[str, Any], path: str) -> _Part:
-    """Return a dataclass with changes; `path` is its dotted name, for messages."""
-    hints = get_type_hints(type(base))
-    names = [one.name for one in fields(base)]
+def _change(cls: Any, base: Any, changes: Mapping[str, Any], path: str) -> Any:
+    """Return a dataclass with changes to its defaults or to `base`; `path` is its dotted name, for messages."""
+    hints = _hints_of(cls)
     values = {}
     for name, value in changes.items():
         where = f"{path}{name}"
-        if name not in names:
-            other = _kinds_having(path.rstrip("."), name)
-            hint = other or suggest(name, names) or f"; it has {', '.join(names)}"
-            raise ArgumentError(f"{where} is not a field of {type(base).__name__}{hint}")
+        if name not in hints:
+            hint = _kinds_having(path.rstrip("."), name) or suggest(name, hints) or f"; it has {', '.join(hints)}"
+            raise ArgumentError(f"{where} is not a field of {cls.__name__}{hint}")
         if name in _KINDS and not path:
-            values[name] = _change_part(getattr(base, name), value, where)
+            values[name] = _change_part(None if base is None else getattr(base, name), value, where)
         else:
-            values[name] = _check_type(value, hints[name], where)
-    return replace(base, **values)
+            values[name] = check_type(value, hints[name], where)
+    return cls(**values) if base is None else replace(base, **values)
 
 
-def _change_part(part: _Part, changes: object, where: str) -> _Part:
-    """Return the loss, sampler or optimiser with changes, among which may be its kind."""
+def _change_part(part: Any, changes: object, where: str) -> Any:
+    """Return the loss, sampler or optimiser with changes, among which may be its kind; or another object as it is.
+
+    Without a part to change, the settings are those of a file: an unknown kind becomes a placeholder.
+    """
     if not isinstance(changes, Mapping):
-        first = f", {where}.{fields(part)[0].name}" if is_dataclass(part) else ""
-        raise ArgumentError(f"{where} has fields of its own, got {quote(changes)}; set {where}.kind{first} and so on")
-    part = _change_kind(part, changes.get("kind"), where)
-    rest = {name: value for name, value in changes.items() if name != "kind"}
-    if not rest:
-        return part
-    if not is_dataclass(part) or isinstance(part, UnknownLoss | UnknownSampling):
-        raise ArgumentError(f"the fields of {where} cannot be changed by name; pass an object of its class instead")
-    return _change(part, rest, f"{where}.")
+        return changes
+    settings, kinds = dict(changes), _KINDS[where]
+    kind = settings.pop("kind", None)
+    if part is not None and kind in (None, type(part).__name__):
+        if not settings:
+            return part
+        if not is_dataclass(part) or isinstance(part, UnknownLoss | UnknownSampling):
+            raise ArgumentError(f"the fields of {where} cannot be changed by name; pass an object of its class instead")
+        return _change(type(part), part, settings, f"{where}.")
+    if isinstance(kind, str) and kind in kinds:
+        return _change(kinds[kind], None, settings, f"{where}.")
+    if part is None and isinstance(kind, str) and where in _PLACEHOLDERS:
+        return _PLACEHOLDERS[where](kind, settings)
+    raise ArgumentError(f"{where}.kind must be one of {', '.join(kinds)}, got {quote(kind)}")
 
 
-def _change_kind(part: _Part, kind: object, where: str) -> _Part:
-    """Return the part itself, or the defaults of another kind."""
-    if kind is None or kind == type(part).__name__:
-        return part
-    kinds = _KINDS[where]
-    if not isinstance(kind, str) or kind not in kinds:
-        raise ArgumentError(f"{where}.kind must be one of {', '.join(kinds)}, got {quote(kind)}")
-    changed: _Part = kinds[kind]()
-    return changed
+@cache
+def _hints_of(cls: Any) -> dict[str, Any]:
+    """Return the type of each field."""
+    hints = get_type_hints(cls)
+    return {one.name: hints[one.name] for one in fields(cls)}
 
 
-def _check_type(value: Any, hint: Any, where: str) -> Any:
-    """Return the value if it has the type of its field; whole numbers become floats where floats are asked for."""
-    or_auto = ""
+def check_type(value: Any, hint: Any, where: str) -> Any:
+    """Return a setting, which must have the type of its field; NumPy's numbers become Python's, whole ones floats.
+
+    "auto" is None, where that is allowed.
+    """
+    value = value.item() if isinstance(value, np.generic) else value
+    wanted, or_auto = hint, ""
     if isinstance(hint, UnionType):  # int | None
-        if value in (None, _AUTO):
+        if value is None or (isinstance(value, str) and value == _AUTO):
             return None
-        hint, or_auto = get_args(hint)[0], f" or {quote(_AUTO)}"
-    if get_origin(hint) is Literal:
-        if value not in get_args(hint):
-            raise ArgumentError(f"{where} must be one of {', '.join(map(quote, get_args(hint)))}, got {quote(value)}")
+        wanted, or_auto = get_args(hint)[0], f" or {quote(_AUTO)}"
+    if get_origin(wanted) is Literal:
+        is_right, name = isinstance(value, str) and value in get_args(wanted), "one of " + ", ".join(get_args(wanted))
+    elif wanted is float:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        is_right, name = is_number and abs(value) <= sys.float_info.max, "a number"
+    elif wanted in (int, bool, str):
+        names = {int: "a whole number", bool: "true or false", str: "text"}
+        is_right, name = type(value) is wanted, names[wanted]
+    elif wanted in _PARTS_OF:
+        name = " or ".join(
+            (*_KINDS[_PARTS_OF[wanted]], f"an object of your own subclass of {wanted.__module__}.{wanted.__name__}")
+        )
+        is_right = isinstance(value, wanted) and not isinstance(value, type)
+    else:
         return value
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    kinds = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
-    if hint in kinds and (not isinstance(value, hint) or (hint is int and isinstance(value, bool))):
-        raise ArgumentError(f"{where} must be {kinds[hint]}{or_auto}, got {quote(value)}")
-    return value
+    if not is_right:
+        raise ArgumentError(f"{where} must be {name}{or_auto}, got {quote(value)}")
+    return float(value) if wanted is float else value
 
 
 def _kinds_having(part: str, name: str) -> str:
     """Return a hint at the kinds of the loss or sampler that have a field of this name; empty if none has."""
-    having = [kind for kind, cls in _KINDS.get(part, {}).items() if name in {one.name for one in fields(cls)}]
+    having = [kind for kind, cls in _KINDS.get(part, {}).items() if name in _hints_of(cls)]
     return f", but of {', '.join(having)}; choose {part}.kind, or a preset that has it" if having else ""
 
 
