@@ -32,13 +32,6 @@ def test_a_model_file_is_written_as_it_was(tmp_path):
     assert (tmp_path / "again.spherec").read_bytes() == (FOLDER / "model.spherec").read_bytes()
 
 
-def test_an_index():
-    pytest.importorskip("usearch")
-    with pytest.warns(spherec.errors.UncheckedIndexWarning, match=r"model\.usearch .* no checksum.*; build it again"):
-        model = spherec.load(FOLDER / "model.spherec", index=True, device="cpu")
-    check(model.recommend(list(model.data.user_ids), 5), "through the index")
-
-
 def test_a_data_file(tmp_path):
     data = spherec.Interactions.load(FOLDER / "data.npz")
     assert data == spherec.load(FOLDER / "model.spherec", device="cpu").data

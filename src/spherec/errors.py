@@ -17,7 +17,6 @@
   * UncutValuesWarning                       low ratings count as likes
   * UnreadValuesWarning                      ratings or counts were not used
   * CheckpointWarning                        a checkpoint could not be written; training continues
-  * UncheckedIndexWarning                    an index file of an earlier version has no checksum
   * UnknownContentWarning                    features of new items have words or categories that are not known
 
 The class in parentheses is a second base, so that `except ValueError` works, too. A message is one sentence: where
@@ -100,10 +99,6 @@ class UnreadValuesWarning(UserWarning):
 
 class CheckpointWarning(UserWarning):
     """A checkpoint could not be written; training continues, and tries again after a while."""
-
-
-class UncheckedIndexWarning(UserWarning):
-    """An index file has no checksum, because an earlier version wrote it: damage would not be noticed."""
 
 
 class UnknownContentWarning(UserWarning):

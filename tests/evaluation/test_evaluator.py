@@ -370,7 +370,7 @@ def test_the_dial_needs_a_model_that_has_one():
         ArgumentError, match="mainstream is a dial of spherec's own models, got a Listing; leave it out"
     ):
         evaluate(Listing([[0]] * 30), train, test, mainstream=0.5)
-    for place, told in (("high", "a value of type str"), (float("nan"), "nan"), (1e9, "1000000000")):
+    for place, told in (("high", "'high'"), (float("nan"), "nan"), (1e9, "1000000000")):
         with pytest.raises(ArgumentError, match=f"mainstream must be a number from -100 to 100, got {told}"):
             evaluate(with_reach(model), train, test, mainstream=place)
 

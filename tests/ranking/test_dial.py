@@ -10,7 +10,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spherec.errors import ArgumentError, DataError
+from spherec.errors import DataError
 from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker
 from tests.oracles import best_with_reach
@@ -150,38 +150,25 @@ def test_each_query_has_its_place_of_the_dial(vectors, ranker, monkeypatch):
 
 
 def test_what_is_left_out_is_left_out_wherever_the_dial_is(vectors, ranker):
-    users, places = np.arange(9), np.array(DIAL)
-    nearest = ExactRanker(vectors).top(users, 40, mainstream=places).items
-    lists = [row[:10] for row in nearest]
-    shared = np.unique(nearest[:, 10])
+    users, places, exact = np.arange(9), np.array(DIAL), ExactRanker(vectors)
+    nearest = exact.top(users, 40, mainstream=places).items
     own = np.zeros((60, 3000), int)
     own[users[:, None], nearest[:, :10]] = 1
-    expected = ExactRanker(vectors).top_of(
-        vectors.user_table[:9].numpy(), 20, without=lists, exclude=shared, mainstream=places
-    )
-    by_user = ranker.top(users, 20, without=interactions(own), exclude=shared, mainstream=places)
-    by_vector = ranker.top_of(vectors.user_table[:9].numpy(), 20, without=lists, exclude=shared, mainstream=places)
-    for found in (by_user, by_vector):
-        assert not np.isin(found.items, shared).any()
-        assert not any(set(a) & set(b) for a, b in zip(found.items.tolist(), nearest[:, :10].tolist(), strict=True))
-        assert recall(found.items, expected.items) > 0.98
+    options = {"without": interactions(own), "exclude": np.unique(nearest[:, 10]), "mainstream": places}
+    found, expected = (one.top(users, 20, **options).items for one in (ranker, exact))
+    assert not np.isin(found, options["exclude"]).any()
+    assert not any(set(a) & set(b) for a, b in zip(found.tolist(), nearest[:, :10].tolist(), strict=True))
+    assert recall(found, expected) > 0.98
     only = np.arange(0, 3000, 7)
-    found = ranker.top(users, 20, only=only, mainstream=places)
-    assert np.array_equal(found.items, ExactRanker(vectors).top(users, 20, only=only, mainstream=places).items)
-    assert np.isin(found.items, only).all()
+    found, expected = (one.top(users, 20, only=only, mainstream=places).items for one in (ranker, exact))
+    assert np.array_equal(found, expected)
+    assert np.isin(found, only).all()
 
 
 def test_a_query_that_gives_way_to_exact_ranking_keeps_its_place_of_the_dial(vectors):
     ranker = UsearchRanker.build(vectors, replace(GRAPH, exact_beyond=0.0))
     places = np.array(DIAL)
     found, true = (one.top(np.arange(9), 20, mainstream=places) for one in (ranker, ExactRanker(vectors)))
-    assert np.array_equal(found.items, true.items)
-
-
-def test_users_are_searched_without_reach(vectors):
-    plain = replace(vectors, item_reach=None)
-    queries = vectors.user_table[:5].numpy()
-    found, true = (ExactRanker(one, catalogue="users").top_of(queries, 7) for one in (vectors, plain))
     assert np.array_equal(found.items, true.items)
 
 
@@ -201,54 +188,10 @@ def test_the_index_comes_back_with_the_dial(vectors, ranker, tmp_path):
 
 
 def test_the_index_of_another_reach_is_refused(plain, vectors, ranker, tmp_path):
-    ranker.save(tmp_path / "reach.usearch")
-    UsearchRanker.build(plain, GRAPH).save(tmp_path / "plain.usearch")
+    ranker.save(tmp_path / "x.usearch")
     other = vectors.item_reach.clone()
     other[17, 1] += 1e-6
-    for file, others in (
-        ("reach", replace(vectors, item_reach=other)),
-        ("reach", plain),
-        ("plain", vectors),
-        ("plain", replace(vectors, item_reach=torch.zeros(3000, 1))),
-    ):
-        with pytest.raises(DataError, match=r"is the index of other vectors: checksum .*; build it again"):
-            UsearchRanker.load(tmp_path / f"{file}.usearch", others)
-    UsearchRanker.load(tmp_path / "reach.usearch", replace(vectors, mainstream=-3.0))  # a default is no part of it
-
-
-# --- What cannot be asked --------------------------------------------------------------------------------------------
-
-WRONG = {
-    "text": ("high", "mainstream must be a number from -100 to 100, got a value of type str; 0 to 1 is usual"),
-    "NaN": (float("nan"), "mainstream must be a number from -100 to 100, got nan"),
-    "too much": (101, "from -100 to 100, got 101"),
-    "infinity": (-np.inf, "from -100 to 100, got -inf"),
-    "one NaN": ([0.1, np.nan, 0.2], "from -100 to 100, got nan"),
-    "one too much": (np.array([0.1, 0.2, 1e9]), r"from -100 to 100, got 1000000000"),
-    "too few": (np.zeros(2), r"mainstream must be one number, or one for each of 3 queries, got \(2,\)"),
-    "a table": (np.zeros((3, 1)), r"one for each of 3 queries, got \(3, 1\)"),
-    "texts": (["a", "b", "c"], "mainstream must be a number from -100 to 100, got a value of type list"),
-    "numbers as texts": (["0.1", "0.2", "1"], "got a value of type list"),
-    "yes": (True, "got a value of type bool"),
-    "yes and no": (np.array([True, False, True]), "got a value of type ndarray"),
-    "a ragged table": ([[1], [2, 3], []], "got a value of type list"),
-    "a huge number": ([0.1, 0.2, 1e300], "from -100 to 100, got"),
-    "a huger number": ([0.1, 0.2, 10**400], "got a value of type list"),
-}
-
-
-@pytest.mark.parametrize("name", RANKERS)
-@pytest.mark.parametrize(("mainstream", "words"), WRONG.values(), ids=WRONG)
-def test_what_is_no_place_of_the_dial_is_refused(name, mainstream, words):
-    ranker = RANKERS[name](with_reach(DenseVectors(directions(3, 4), directions(30, 4, 1))))
-    with pytest.raises(ArgumentError, match=words):
-        ranker.top(np.arange(3), 5, mainstream=mainstream)
-    with pytest.raises(ArgumentError, match=words):
-        ranker.top_of(directions(3, 4).numpy(), 5, mainstream=mainstream)
-
-
-@pytest.mark.parametrize("name", RANKERS)
-def test_no_queries_have_no_dial(name):
-    ranker = RANKERS[name](with_reach(DenseVectors(directions(3, 4), directions(30, 4, 1))))
-    assert ranker.top(np.zeros(0, np.int64), 5, mainstream=np.zeros(0)).items.shape == (0, 5)
-    assert ranker.top_of(np.zeros((0, 4), np.float32), 5, mainstream=0.5).items.shape == (0, 5)
+    for others in (replace(vectors, item_reach=other), plain):
+        with pytest.raises(DataError, match="checksum"):
+            UsearchRanker.load(tmp_path / "x.usearch", others)
+    UsearchRanker.load(tmp_path / "x.usearch", replace(vectors, mainstream=-3.0))  # a default is no part of it

@@ -9,7 +9,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spherec.errors import ArgumentError
 from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker
 from spherec.ranking.exact import _choose_columns
@@ -126,18 +125,6 @@ def test_users_with_everything_get_nothing_and_users_with_nothing_all():
 def test_only_the_users_asked_for_are_ranked_in_their_order():
     own = random_rows(9, 12, 0.3)
     check(directions(9, 4), directions(12, 4, 1), 5, own=own, of=[7, 0, 7, 3])
-
-
-def test_no_users_is_no_lists():
-    for own in (None, random_rows(3, 4, 0.5)):
-        result = ranked(directions(3, 4), directions(4, 4), 2, own=own, of=np.zeros(0, np.int64))
-        assert result.items.shape == result.scores.shape == (0, 2)
-
-
-@pytest.mark.parametrize("k", [0, -1])
-def test_a_list_of_no_items_is_refused(k):
-    with pytest.raises(ArgumentError, match=f"k must be a whole number >= 1, got {k}"):
-        ranked(directions(2, 4), directions(3, 4), k)
 
 
 def test_vectors_stay_as_they_are():

@@ -6,7 +6,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, DataError
 from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker, MergedRanker
 from spherec.ranking.merged import take_items
@@ -134,24 +134,50 @@ def test_users_in_any_order_and_more_than_one_block(name, monkeypatch):
 def test_no_queries_is_no_lists(name):
     ranker = RANKERS[name](vectors_of())
     assert ranker.top(np.zeros(0, np.int64), 3).items.shape == (0, 3)
-    assert ranker.top_of(np.zeros((0, 6), np.float32), 3, without=[]).scores.shape == (0, 3)
+    assert ranker.top_of(np.zeros((0, 6), np.float32), 3, without=[], mainstream=np.zeros(0)).scores.shape == (0, 3)
 
 
 QUERIES = np.zeros((2, 6), np.float32)
 WRONG = {
-    "no length": ((QUERIES, 0), {}, "k must be a whole number >= 1, got 0"),
-    "one vector": ((QUERIES[0], 3), {}, r"queries must be float32 of shape \(B, 6\), got float32 \(6,\)"),
-    "another dimension": ((QUERIES[:, :5], 3), {}, r"got float32 \(2, 5\)"),
-    "other numbers": ((QUERIES.astype(np.float64), 3), {}, "got float64"),
-    "too few lists": ((QUERIES, 3), {"without": [[1]]}, "one list for each of 2 queries, got 1"),
-    "no such item": ((QUERIES, 3), {"without": [[1], [60]]}, "item indices in 0 … 59, got 60"),
-    "a negative item": ((QUERIES, 3), {"without": [[-1], []]}, "got -1"),
+    "no length": ((QUERIES, 0), {}, "0"),
+    "one vector": ((QUERIES[0], 3), {}, r"\(6,\)"),
+    "another dimension": ((QUERIES[:, :5], 3), {}, r"\(2, 5\)"),
+    "other numbers": ((QUERIES.astype(np.float64), 3), {}, "float64"),
+    "NaN": ((QUERIES * np.nan, 3), {}, "row 0"),
+    "too few lists": ((QUERIES, 3), {"without": [[1]]}, "1"),
+    "no such item": ((QUERIES, 3), {"without": [[1], [60]]}, "60"),
+    "a negative item": ((QUERIES, 3), {"without": [[-1], []]}, "-1"),
+    "no such item to exclude": ((QUERIES, 3), {"exclude": [60]}, "60"),
+    "half an item": ((QUERIES, 3), {"only": [0.5]}, "only"),
+    "a dial as text": ((QUERIES, 3), {"mainstream": "high"}, "str"),
+    "a dial of NaN": ((QUERIES, 3), {"mainstream": float("nan")}, "nan"),
+    "a dial too far": ((QUERIES, 3), {"mainstream": 101}, "101"),
+    "yes as a dial": ((QUERIES, 3), {"mainstream": True}, "mainstream"),
+    "a dial with NaN": ((QUERIES, 3), {"mainstream": np.array([0.1, np.nan])}, "nan"),
+    "a dial too far for one": ((QUERIES, 3), {"mainstream": np.array([0.1, -1e9])}, "-1000000000"),
+    "too few dials": ((QUERIES, 3), {"mainstream": np.zeros(3)}, r"\(3,\)"),
+    "dials of yes and no": ((QUERIES, 3), {"mainstream": np.array([True, False])}, "bool"),
 }
 
 
-@pytest.mark.parametrize("name", RANKERS)
-@pytest.mark.parametrize(("arguments", "options", "words"), WRONG.values(), ids=WRONG)
-def test_what_cannot_be_asked(name, arguments, options, words):
+@pytest.mark.parametrize("name", ["exact", "usearch", "merged"])
+@pytest.mark.parametrize(("arguments", "options", "got"), WRONG.values(), ids=WRONG)
+def test_what_cannot_be_asked(name, arguments, options, got):
     ranker = RANKERS[name](vectors_of())
-    with pytest.raises(ArgumentError, match=words):
+    with pytest.raises(ArgumentError, match=got):
         ranker.top_of(*arguments, **options)
+
+
+@pytest.mark.parametrize("users", [[20], [-1], [0.5], [[1]]])
+def test_users_that_are_not_there_are_refused(users):
+    with pytest.raises(ArgumentError, match="users"):
+        ExactRanker(vectors_of()).top(np.array(users), 3)
+
+
+@pytest.mark.parametrize("name", ["exact", "usearch", "merged"])
+def test_vectors_with_nan_are_refused_in_lists(name):
+    vectors = vectors_of()
+    ranker = RANKERS[name](vectors)
+    vectors.user_table[3], vectors.item_table[:3] = float("inf"), float("nan")
+    with pytest.raises(DataError, match="NaN or infinity"):
+        ranker.top(np.arange(20), 60)

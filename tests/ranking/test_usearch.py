@@ -108,17 +108,18 @@ def test_beyond_a_share_of_the_catalogue_all_items_are_looked_at(vectors, share,
 
 
 @pytest.mark.parametrize(
-    ("setting", "words"),
+    "setting",
     [
-        ({"connectivity": 1}, "connectivity must be a whole number >= 2, got 1"),
-        ({"expansion_add": 0}, "expansion_add"),
-        ({"width": 0.5}, "width must be >= 1, got 0.5"),
-        ({"exact_beyond": 1.5}, "exact_beyond must be between 0 and 1, got 1.5"),
-        ({"dtype": "f64"}, "dtype must be one of f32, f16, bf16, got 'f64'"),
+        {"connectivity": 1},
+        {"expansion_add": 0},
+        {"width": 0.5},
+        {"width": "5"},
+        {"exact_beyond": 1.5},
+        {"dtype": "f64"},
     ],
 )
-def test_settings_out_of_range(setting, words):
-    with pytest.raises(ArgumentError, match=words):
+def test_settings_out_of_range(setting):
+    with pytest.raises(ArgumentError, match=next(iter(setting))):
         Hnsw(**setting)
 
 
@@ -153,13 +154,6 @@ def test_one_thread_builds_the_same_file_twice(path, vectors, tmp_path):
     assert path.read_bytes() == (tmp_path / "again.usearch").read_bytes()
 
 
-def test_the_index_outlives_its_maker_and_its_file(path, vectors):
-    before = UsearchRanker.load(path, vectors).top(np.arange(40), 30).items
-    loaded = UsearchRanker.load(path, vectors)
-    path.unlink()
-    assert np.array_equal(loaded.top(np.arange(40), 30).items, before)
-
-
 def test_usearch_alone_reads_the_file(path, vectors):
     index = Index.restore(path, view=True)
     assert len(index) == 3000
@@ -171,40 +165,23 @@ def test_an_index_is_looked_for_beside_its_model():
     assert str(index_file.find_index("models/books.v2.spherec")) == "models/books.v2.usearch"
 
 
-def other_vectors(vectors):
-    items = vectors.item_table
-    changed = items.clone()
-    changed[1234, 5] += 1e-6
-    return {
-        "items 3000, of this model 2999": replace(vectors, item_table=items[:-1]),
-        "dim 16, of this model 15": DenseVectors(vectors.user_table[:, :-1], items[:, :-1], vectors.constraint),
-        "constraint": replace(vectors, constraint={"sphere": "ball", "ball": "sphere"}[vectors.constraint]),
-        "checksum": replace(vectors, item_table=changed),
-    }
-
-
-def test_the_index_of_other_vectors_is_refused(path, vectors):
-    for words, others in other_vectors(vectors).items():
-        with pytest.raises(DataError, match=rf"is the index of other vectors: {words}.*; build it again"):
-            UsearchRanker.load(path, others)
-
-
 def test_other_users_do_not_matter(path, vectors):
     UsearchRanker.load(path, replace(vectors, user_table=vectors.user_table[:3]))
 
 
-@pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.99, 0.9999])
-def test_a_truncated_file_is_refused(path, vectors, share):
-    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
-    with pytest.raises(DataError, match=r"model\.usearch is damaged or no index of spherec .*; build it again"):
-        UsearchRanker.load(path, vectors)
-
-
-def test_an_index_that_lost_its_middle_is_refused(path, vectors):
-    content = path.read_bytes()
-    path.write_bytes(content[:100_000] + content[150_000:])
-    with pytest.raises(DataError, match="damaged"):
-        UsearchRanker.load(path, vectors)
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda vectors: replace(vectors, item_table=vectors.item_table[:-1]),
+        lambda vectors: DenseVectors(vectors.user_table[:, 1:], vectors.item_table[:, 1:], vectors.constraint),
+        lambda vectors: replace(vectors, constraint={"sphere": "ball", "ball": "sphere"}[vectors.constraint]),
+        lambda vectors: replace(vectors, item_table=torch.nextafter(vectors.item_table, torch.ones(1))),
+    ],
+    ids=["items", "dim", "constraint", "checksum"],
+)
+def test_the_index_of_other_vectors_is_refused(path, vectors, change, request):
+    with pytest.raises(DataError, match=request.node.callspec.id.split("-")[-1]):
+        UsearchRanker.load(path, change(vectors))
 
 
 def test_every_byte_counts(path, vectors):
@@ -213,22 +190,29 @@ def test_every_byte_counts(path, vectors):
         changed = bytearray(content)
         changed[at] ^= 1
         path.write_bytes(changed)
-        with pytest.raises(DataError, match=r"is damaged or no index of spherec \(.*; build it again"):
+        with pytest.raises(DataError, match="damaged"):
+            UsearchRanker.load(path, vectors)
+    for share in (0.0, 0.001, 0.5, 0.99, 0.9999):
+        path.write_bytes(content[: int(share * len(content))])
+        with pytest.raises(DataError, match="damaged"):
             UsearchRanker.load(path, vectors)
 
 
-def test_keys_must_be_the_positions_of_the_items(tmp_path, vectors):
-    for keys in (np.arange(1, 3001), np.where(np.arange(3000) == 7, 10**15, np.arange(3000))):
-        index = Index(ndim=16, metric={"sphere": "ip", "ball": "l2sq"}[vectors.constraint], dtype="bf16")
-        index.add(keys.astype(np.uint64), vectors.item_table.numpy())
-        index_file.write_index(tmp_path / "x.usearch", index.save, vectors, GRAPH)
-        with pytest.raises(DataError, match="its keys are not the positions of the items"):
-            UsearchRanker.load(tmp_path / "x.usearch", vectors)
+def test_what_is_not_an_index_of_spherec_is_refused(tmp_path, vectors):
+    index = Index(ndim=16)
+    index.add(np.arange(3000), vectors.item_table.numpy())
+    index.save(tmp_path / "x.usearch")
+    for name in ("x.usearch", "no-such.usearch", "."):
+        with pytest.raises(DataError, match=name):
+            UsearchRanker.load(tmp_path / name, vectors)
 
 
 def test_the_checksum_can_be_skipped(path, vectors, monkeypatch):
-    monkeypatch.setattr(index_file, "_checksum", lambda _: pytest.fail("not asked for"))
-    UsearchRanker.load(path, vectors, verify=False)
+    monkeypatch.setattr(index_file.zlib, "crc32", lambda *_: 0)  # of the vectors, too
+    with pytest.raises(DataError, match="checksum is wrong"):
+        UsearchRanker.load(path, vectors)
+    with pytest.raises(DataError, match="other vectors"):
+        UsearchRanker.load(path, vectors, verify=False)
 
 
 def test_a_file_that_is_overwritten_does_not_reach_the_index(path, ranker, vectors):
@@ -267,34 +251,6 @@ def test_a_graph_is_extended_while_another_thread_searches(path, ranker, vectors
     assert len(grown[0]._index) == vectors.n_items + 7
     found = grown[0].top(np.arange(40), 20).items
     assert recall(found, ExactRanker(more).top(np.arange(40), 20).items) > 0.98
-
-
-def test_vectors_with_nan_are_refused(vectors, ranker):
-    for one in (ranker, ExactRanker(vectors)):
-        with pytest.raises(ArgumentError, match="queries must be finite"):
-            one.top_of(np.full((1, 16), np.nan, np.float32), 3)
-    items, users = vectors.item_table.clone(), vectors.user_table.clone()
-    items[5], users[3] = float("nan"), float("inf")
-    for one in (
-        ExactRanker(replace(vectors, item_table=items)),
-        UsearchRanker(ranker._index, replace(vectors, user_table=users), GRAPH),
-    ):
-        with pytest.raises(DataError, match="vector holds NaN or infinity"):
-            one.top(np.arange(40), 3)
-
-
-def test_an_index_from_elsewhere_is_refused(tmp_path, vectors):
-    index = Index(ndim=16)
-    index.add(np.arange(3000), vectors.item_table.numpy())
-    index.save(tmp_path / "x.usearch")
-    with pytest.raises(DataError, match="no index of spherec"):
-        UsearchRanker.load(tmp_path / "x.usearch", vectors)
-
-
-@pytest.mark.parametrize("name", ["no-such.usearch", "."])
-def test_what_is_not_there_is_an_error(tmp_path, vectors, name):
-    with pytest.raises(DataError, match="there is no such file; build it again"):
-        UsearchRanker.load(tmp_path / name, vectors)
 
 
 def test_a_save_that_fails_leaves_the_old_file(path, ranker, monkeypatch):

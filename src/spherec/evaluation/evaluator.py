@@ -19,7 +19,7 @@ from spherec.evaluation.metrics import Formula, Metric, RankedLists, find_metric
 from spherec.evaluation.scores import Scores
 from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker, Ranker, Ranking
-from spherec.ranking.ranker import Indices, check_items, check_k, refuse_idle_dial
+from spherec.ranking.ranker import Indices, check_indices, check_k, refuse_idle_dial
 
 _LONGEST = 10_000  # lists of this length are scored even where there are fewer items
 
@@ -185,7 +185,7 @@ def _unite_lists(items: NDArray[np.int64], n_users: int, group: ProcessGroup) ->
 
 def _check_only(only: Indices, test: Interactions) -> NDArray[np.int64]:
     """Return the items that may be listed; raise an `ArgumentError` if `test` holds others, which nobody could hit."""
-    items = np.unique(check_items(only, test.n_items, "only"))
+    items = np.unique(check_indices(only, test.n_items, "only"))
     if not len(items):
         raise ArgumentError("only must name at least one item, got none")
     others = int((~np.isin(test.indices, items)).sum())

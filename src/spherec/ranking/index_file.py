@@ -2,37 +2,33 @@
 
     index | JSON | length of the JSON, 8 bytes | CRC-32 of all bytes before it, 8 bytes | "spherec2"
 
-Other programs can read the file as a usearch index, because they do not look beyond its end. Files of earlier versions
-end with "spherec1" and have no checksum.
+Other programs can read the file as a usearch index, because they do not look beyond its end. The checksum shows damage,
+not forgery: an index is code's input that nobody checks, so use those of people whom you trust.
 """
 
 import glob
 import json
 import os
 import struct
-import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spherec.data.events import level_of_caller
-from spherec.data.input_files import DamagedFileError, read_bytes
+from spherec.data.input_files import DamagedFileError, read_bytes, reading_file
 from spherec.data.output_files import atomic_path
-from spherec.errors import DataError, UncheckedIndexWarning, quote
+from spherec.errors import DataError, quote
 from spherec.geometry import Vectors
 
-_MARK, _MARK_WITHOUT_CHECKSUM = b"spherec2", b"spherec1"
+_MARK = b"spherec2"
 _BLOCK = 1 << 24  # bytes
-_REMEDY = "build it again, with model.build_index(path) or `spherec export MODEL -o FILE.usearch`"
-
+REMEDY = "build it again, with model.build_index(path) or `spherec export MODEL -o FILE.usearch`"
 
 IndexFiles = str | PathLike[str] | Sequence[str | PathLike[str]]
 """An index file, or one for each part of the items."""
@@ -77,61 +73,25 @@ def read_index(
         mmap: Map the bytes from the file instead of reading them into memory.
         verify: Compare the bytes with their checksum.
     """
-    if not Path(path).is_file():
-        raise DataError(f"cannot read {path}: there is no such file; {_REMEDY}")
-    try:
-        with damage(path), open(path, "rb") as file:
-            begin, size, has_checksum = _find_description(file)
-            content = read_bytes(file, 0, os.fstat(file.fileno()).st_size, mmap=mmap)
-            if has_checksum and verify and _checksum(content[:-16]) != int.from_bytes(content[-16:-8], "little"):
-                raise ValueError("its checksum is wrong")
-            description = json.loads(content[begin : begin + size].tobytes())
-            config, there = dict(description["config"]), dict(description["vectors"])
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+    damage = (ValueError, KeyError, TypeError, struct.error)
+    with reading_file(path, damage=damage, remedy=REMEDY), open(path, "rb") as file:
+        content = read_bytes(file, 0, os.fstat(file.fileno()).st_size, mmap=mmap)
+        length, checksum, mark = struct.unpack("<QQ8s", content[-24:].tobytes())
+        if mark != _MARK:
+            raise DamagedFileError("its end is missing")
+        if verify and zlib.crc32(content[:-16].data) != checksum:
+            raise DamagedFileError("its checksum is wrong")
+        end = len(content) - 24 - length
+        described = json.loads(content[end:-24].tobytes())
+        config, there = dict(described["config"]), dict(described["vectors"])
     here = _describe(vectors)
-    differs = [name for name in here if there.get(name) != here[name]]
-    if differs:
-        name = differs[0]
-        raise DataError(
-            f"{path} is the index of other vectors: {name} {quote(there.get(name))}, "
-            f"of this model {quote(here[name])}; {_REMEDY}"
-        )
-    if not has_checksum:
-        warnings.warn(
-            f"{path} was written by an earlier version and has no checksum, so damage in it is not noticed; {_REMEDY}",
-            UncheckedIndexWarning,
-            stacklevel=level_of_caller(),
-        )
-    return config, content[:begin]
-
-
-@contextmanager
-def damage(path: str | PathLike[str]) -> Iterator[None]:
-    """Raise a `DataError` for whatever goes wrong with the content of a file in this block."""
-    try:
-        yield
-    except (DamagedFileError, ValueError, KeyError, TypeError, RuntimeError, MemoryError, OverflowError) as error:
-        raise DataError(f"{path} is damaged or no index of spherec ({error}); {_REMEDY}") from None
-
-
-def _find_description(file: BinaryIO) -> tuple[int, int, bool]:
-    """Return where the description begins, how long it is, and whether the file has a checksum."""
-    size = os.fstat(file.fileno()).st_size
-    file.seek(max(size - 24, 0))
-    tail = file.read()
-    has_checksum = tail[-8:] == _MARK
-    end = 24 if has_checksum else 16
-    if len(tail) < 24 or tail[-8:] not in (_MARK, _MARK_WITHOUT_CHECKSUM):
-        raise ValueError("its end is missing")
-    (length,) = struct.unpack("<Q", tail[24 - end : 32 - end])
-    if length > size - end:
-        raise ValueError("its end is damaged")
-    return size - end - length, length, has_checksum
-
-
-def _checksum(content: NDArray[np.uint8]) -> int:
-    return zlib.crc32(content.data)
+    for name in here:
+        if there.get(name) != here[name]:
+            raise DataError(
+                f"{path} is the index of other vectors: {name} {quote(there.get(name))}, "
+                f"of this model {quote(here[name])}; {REMEDY}"
+            )
+    return config, content[:end]
 
 
 def _describe(vectors: Vectors) -> dict[str, Any]:

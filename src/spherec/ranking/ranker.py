@@ -1,16 +1,21 @@
-"""The ranker protocol: the nearest items of users, or of any vectors, without the items that they must not get."""
+"""What all rankers share: how they are asked for the nearest items, checks of what is asked, and items left out."""
 
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from spherec.data.events import pair_keys
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, quote
 from spherec.geometry import Constraint, Vectors, check_mainstream
+
+_AT_ONCE = 4096  # queries whose vectors and left-out items are held at once
 
 Indices = NDArray[np.integer[Any]]
 """Item indices (n,)."""
@@ -31,64 +36,18 @@ class Ranking:
     @classmethod
     def empty(cls, n_queries: int, k: int) -> Self:
         """Return lists without any item, to be filled block by block."""
-        check_k(k)
         try:
-            items = np.full((n_queries, int(k)), -1, dtype=np.int64)
+            items = np.full((n_queries, k), -1, dtype=np.int64)
             return cls(items, np.full(items.shape, -np.inf, dtype=np.float32))
         except (MemoryError, ValueError):
             raise ArgumentError(
                 f"k must be a length for which there is memory, got {quote(k)} for {n_queries:,} lists"
             ) from None
 
-    def put(self, block: slice, items: NDArray[np.int64], scores: NDArray[np.float32]) -> None:
+    def put(self, block: slice | NDArray[np.int64], items: NDArray[np.int64], scores: NDArray[np.float32]) -> None:
         """Write the lists (b, ≤ K) of a block of queries."""
         self.items[block, : items.shape[1]] = items
         self.scores[block, : scores.shape[1]] = scores
-
-
-@runtime_checkable
-class Ranker(Protocol):
-    """Ranks items by score: on the sphere u·v, in the ball u·v − |v|²/2, and λ times the item's reach if it has one."""
-
-    @property
-    def vectors(self) -> Vectors:
-        """The vectors that it ranks."""
-        ...
-
-    def top(
-        self,
-        users: NDArray[np.int64],
-        k: int,
-        *,
-        without: Interactions | None = None,
-        only: Indices | None = None,
-        exclude: Indices | None = None,
-        mainstream: Mainstream | None = None,
-    ) -> Ranking:
-        """Return the k best items for users.
-
-        Args:
-            users: User indices (B,).
-            k: Length of the lists.
-            without: Interactions whose items are left out, each user's own for that user.
-            only: The only items that may be listed, for all users.
-            exclude: Items that must not be listed, for all users.
-            mainstream: λ; by default that of the vectors.
-        """
-        ...
-
-    def top_of(
-        self,
-        queries: NDArray[np.float32],
-        k: int,
-        *,
-        without: "LeftOut | Sequence[Indices] | None" = None,
-        only: Indices | None = None,
-        exclude: Indices | None = None,
-        mainstream: Mainstream | None = None,
-    ) -> Ranking:
-        """Return the k best items for vectors (B, D); `without` has a list of item indices for each of them."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -101,30 +60,18 @@ class LeftOut:
     "(r,) their indices, query after query; no item twice for one query."
 
     @classmethod
-    def nothing(cls, n_queries: int) -> Self:
-        """Leave nothing out."""
-        return cls(np.zeros(n_queries, dtype=np.int64), np.zeros(0, dtype=np.int64))
-
-    @classmethod
     def of_users(cls, users: NDArray[np.int64], without: Interactions | None) -> Self:
         """Leave out the items that users (B,) have in `without`."""
         if without is None:
-            return cls.nothing(len(users))
+            return cls(np.zeros(len(users), dtype=np.int64), np.zeros(0, dtype=np.int64))
         counts = without.indptr[users + 1] - without.indptr[users]  # (B,)
         return cls(counts, without.indices[ranges(without.indptr[users], counts)].astype(np.int64))
 
     @classmethod
-    def of_lists(cls, lists: "LeftOut | Sequence[Indices] | None", n_queries: int, n_items: int) -> "LeftOut":
-        """Leave out the items in B lists of indices."""
-        if lists is None:
-            return cls.nothing(n_queries)
-        if isinstance(lists, LeftOut):
-            return lists
-        if len(lists) != n_queries:
-            raise ArgumentError(f"without must have one list for each of {n_queries:,} queries, got {len(lists):,}")
-        distinct = [np.unique(check_items(items, n_items, "without")) for items in lists]
-        items = np.concatenate([np.zeros(0, dtype=np.int64), *distinct])
-        return cls(np.array([len(items) for items in distinct], dtype=np.int64), items)
+    def of_lists(cls, lists: Sequence[Indices]) -> Self:
+        """Leave out the items in B lists, of which none has an item twice."""
+        counts = np.array([len(items) for items in lists], dtype=np.int64)
+        return cls(counts, np.concatenate([np.zeros(0, dtype=np.int64), *lists]))
 
     @property
     def queries(self) -> NDArray[np.int64]:
@@ -146,32 +93,130 @@ class LeftOut:
         if exclude is None:
             return self
         own = pair_keys(self.queries, self.items, n_items)
-        everybody = check_items(exclude, n_items, "exclude")
-        new = pair_keys(np.arange(len(self.counts))[:, None], everybody, n_items).ravel()
+        new = pair_keys(np.arange(len(self.counts))[:, None], exclude, n_items).ravel()
         keys = np.union1d(own, new)  # ascending: query after query
         return LeftOut(np.bincount(keys // n_items, minlength=len(self.counts)), keys % n_items)
 
 
-def check_dial(mainstream: Mainstream | None, n_queries: int, vectors: Vectors) -> NDArray[np.float32]:
+class Ranker(ABC):
+    """Ranks items by score: on the sphere u·v, in the ball u·v − |v|²/2, and λ times the item's reach if it has one.
+
+    Of equal scores the lower index comes first. `top` and `top_of` check what they are asked; `search` trusts it.
+    """
+
+    vectors: Vectors
+
+    def top(
+        self,
+        users: NDArray[np.int64],
+        k: int,
+        *,
+        without: Interactions | None = None,
+        only: Indices | None = None,
+        exclude: Indices | None = None,
+        mainstream: Mainstream | None = None,
+    ) -> Ranking:
+        """Return the k best items for users.
+
+        Args:
+            users: User indices (B,).
+            k: Length of the lists.
+            without: Interactions whose items are left out, each user's own for that user.
+            only: The only items that may be listed, for all users.
+            exclude: Items that must not be listed, for all users.
+            mainstream: λ; by default that of the vectors.
+        """
+        users = check_indices(users, self.vectors.n_users, "users")
+        index = torch.as_tensor(users, device=self.vectors.device)
+        blocks = (
+            (self.vectors.users(index[block]), LeftOut.of_users(users[block], without))
+            for block in split_blocks(len(users), _AT_ONCE)
+        )
+        return self._search_blocks(blocks, len(users), k, only, exclude, mainstream)
+
+    def top_of(
+        self,
+        queries: NDArray[np.float32],
+        k: int,
+        *,
+        without: LeftOut | Sequence[Indices] | None = None,
+        only: Indices | None = None,
+        exclude: Indices | None = None,
+        mainstream: Mainstream | None = None,
+    ) -> Ranking:
+        """Return the k best items for vectors (B, D); `without` has a list of item indices for each of them."""
+        check_queries(queries, self.vectors.dim)
+        if without is None:
+            without = LeftOut(np.zeros(len(queries), dtype=np.int64), np.zeros(0, dtype=np.int64))
+        elif not isinstance(without, LeftOut):
+            if len(without) != len(queries):
+                raise ArgumentError(
+                    f"without must have one list for each of {len(queries):,} queries, got {len(without):,}"
+                )
+            n_items = self.vectors.n_items
+            without = LeftOut.of_lists([np.unique(check_indices(items, n_items, "without")) for items in without])
+        blocks = (
+            (torch.as_tensor(queries[block], device=self.vectors.device), without.select(block))
+            for block in split_blocks(len(queries), _AT_ONCE)
+        )
+        return self._search_blocks(blocks, len(queries), k, only, exclude, mainstream)
+
+    @abstractmethod
+    def search(
+        self,
+        queries: Tensor,
+        k: int,
+        left_out: LeftOut,
+        dial: NDArray[np.float32],
+        only: NDArray[np.int64] | None,
+        exclude: NDArray[np.int64] | None,
+    ) -> Ranking:
+        """Return the k best items for vectors (B, D) on the device of the ranker, with λ (B,).
+
+        `only` and `exclude` are ascending, without repetition. Nothing is checked.
+        """
+
+    def _search_blocks(
+        self,
+        blocks: Iterable[tuple[Tensor, LeftOut]],
+        n_queries: int,
+        k: int,
+        only: Indices | None,
+        exclude: Indices | None,
+        mainstream: Mainstream | None,
+    ) -> Ranking:
+        """Check what is asked, and search for block after block of queries (b, D)."""
+        ranking = Ranking.empty(n_queries, check_k(k))
+        dial = _check_dial(mainstream, n_queries, self.vectors)  # (B,)
+        allowed, closed = (
+            check_filter(items, self.vectors.n_items, name) for items, name in ((only, "only"), (exclude, "exclude"))
+        )
+        first = 0
+        for queries, left_out in blocks:
+            block = slice(first, first + len(queries))
+            found = self.search(queries, int(k), left_out, dial[block], allowed, closed)
+            ranking.put(block, found.items, found.scores)
+            first = block.stop
+        return ranking
+
+
+def _check_dial(mainstream: Mainstream | None, n_queries: int, vectors: Vectors) -> NDArray[np.float32]:
     """Return λ of each query (B,), by default that of the vectors; raise an `ArgumentError` unless it is in range."""
     if mainstream is None:
         return np.full(n_queries, vectors.mainstream, dtype=np.float32)
-    try:
-        dial = np.asarray(mainstream)
-    except ValueError:  # rows of different lengths
-        dial = None
-    if dial is None or dial.ndim == 0 or dial.dtype.kind not in "fiu":
-        return np.full(n_queries, check_mainstream(mainstream), dtype=np.float32)  # type: ignore[arg-type]
-    if dial.shape != (n_queries,):
+    if not isinstance(mainstream, np.ndarray):
+        return np.full(n_queries, check_mainstream(mainstream), dtype=np.float32)
+    if mainstream.shape != (n_queries,) or mainstream.dtype.kind not in "fiu":
         raise ArgumentError(
-            f"mainstream must be one number, or one for each of {n_queries:,} queries, got {dial.shape}"
+            f"mainstream must be one number, or an array of one for each of {n_queries:,} queries, got "
+            f"{mainstream.dtype} {mainstream.shape}"
         )
-    for extreme in (dial.min(initial=0), dial.max(initial=0)):
+    for extreme in (mainstream.min(initial=0), mainstream.max(initial=0)):
         check_mainstream(float(extreme))
-    return dial.astype(np.float32)
+    return mainstream.astype(np.float32)
 
 
-def refuse_idle_dial(mainstream: Mainstream | None, vectors: Vectors) -> None:
+def refuse_idle_dial(mainstream: object, vectors: Vectors) -> None:
     """Raise an `ArgumentError` if λ is given, but items have no reach that it could count."""
     if mainstream is not None and vectors.reach is None:
         raise ArgumentError(
@@ -180,46 +225,34 @@ def refuse_idle_dial(mainstream: Mainstream | None, vectors: Vectors) -> None:
         )
 
 
-def check_k(k: int) -> None:
-    """Raise an `ArgumentError` unless the length of lists is a whole number of at least 1."""
+def check_k(k: int) -> int:
+    """Return the length of lists; raise an `ArgumentError` unless it is a whole number of at least 1."""
     if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
         raise ArgumentError(f"k must be a whole number >= 1, got {quote(k)}")
+    return int(k)
 
 
-def check_users(users: NDArray[np.int64], n_users: int) -> NDArray[np.int64]:
-    """Return user indices (B,) as an array; raise an `ArgumentError` unless all are in range."""
-    array = np.asarray(users)
+def check_indices(index: Indices, n: int, name: str) -> NDArray[np.int64]:
+    """Return indices (m,) as an array; raise an `ArgumentError` unless all are in 0 … n − 1."""
+    array = np.asarray(index)
     if array.ndim != 1 or (len(array) and array.dtype.kind not in "iu"):
-        raise ArgumentError(f"users must be a row of whole numbers, got {quote(users)}")
-    if len(array) and not 0 <= int(array.min()) <= int(array.max()) < n_users:
-        wrong = array[(array < 0) | (array >= n_users)][0]
-        raise ArgumentError(f"users must be indices in 0 … {n_users - 1}, got {wrong}")
+        raise ArgumentError(f"{name} must be a row of indices, which are whole numbers, got {quote(index)}")
+    if len(array) and not 0 <= int(array.min()) <= int(array.max()) < n:
+        wrong = array[(array < 0) | (array >= n)][0]
+        raise ArgumentError(f"{name} must be indices in 0 … {n - 1}, got {wrong}")
     return array.astype(np.int64, copy=False)
 
 
-def check_items(items: Indices, n_items: int, name: str) -> NDArray[np.int64]:
-    """Return item indices (n,) as an array; raise an `ArgumentError` unless all are in range."""
-    array = np.asarray(items)
-    if array.ndim != 1 or (len(array) and array.dtype.kind not in "iu"):
-        raise ArgumentError(f"{name} must be a row of item indices, got {quote(items)}")
-    if len(array) and not 0 <= int(array.min()) <= int(array.max()) < n_items:
-        wrong = array[(array < 0) | (array >= n_items)][0]
-        raise ArgumentError(f"{name} must hold item indices in 0 … {n_items - 1}, got {wrong}")
-    return array.astype(np.int64, copy=False)
-
-
-def split_blocks(n_queries: int, size: int) -> Iterator[slice]:
-    """Yield slices of `size` queries; the last may be shorter."""
-    for first in range(0, n_queries, size):
-        yield slice(first, min(first + size, n_queries))
+def check_filter(items: Indices | None, n_items: int, name: str) -> NDArray[np.int64] | None:
+    """Return the items of a filter, ascending and none twice; None if there is none."""
+    return None if items is None else np.unique(check_indices(items, n_items, name))
 
 
 def check_queries(queries: NDArray[np.float32], dim: int) -> None:
     """Raise an `ArgumentError` unless the queries are finite vectors of this space."""
-    array = np.asarray(queries)
-    if array is not queries or array.ndim != 2 or array.shape[1] != dim or array.dtype != np.float32:
-        kind = "" if array is queries else f"{type(queries).__name__} of "
-        raise ArgumentError(f"queries must be float32 of shape (B, {dim}), got {kind}{array.dtype} {array.shape}")
+    if not isinstance(queries, np.ndarray) or queries.shape[1:] != (dim,) or queries.dtype != np.float32:
+        got = f"{queries.dtype} {queries.shape}" if isinstance(queries, np.ndarray) else f"a {type(queries).__name__}"
+        raise ArgumentError(f"queries must be a NumPy array of float32 and shape (B, {dim}), got {got}")
     if not np.isfinite(queries).all():
         row = int((~np.isfinite(queries)).any(1).argmax())
         raise ArgumentError(f"queries must be finite, got NaN or infinity in row {row}")
@@ -242,6 +275,12 @@ def to_nearness(
     lengths = np.square(queries, dtype=np.float64).sum(1)  # (B,) u·v − |v|²/2 is 1 − d²/2, less 1 − |u|²/2
     nearness: NDArray[np.float32] = (scores + (1 - lengths / 2)[:, None]).astype(np.float32)
     return nearness
+
+
+def split_blocks(n_queries: int, size: int) -> Iterator[slice]:
+    """Yield slices of `size` queries; the last may be shorter."""
+    for first in range(0, n_queries, size):
+        yield slice(first, min(first + size, n_queries))
 
 
 def ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ Yu. A. Malkov, D. A. Yashunin: Efficient and robust approximate nearest neighbor
 Small World graphs, 2016.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -22,24 +22,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from spherec.data.events import pair_keys
-from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, DataError, quote
+from spherec.data.input_files import reading_file
+from spherec.errors import ArgumentError, DataError, check_number, quote
 from spherec.forks import ProcessLock
 from spherec.geometry import DenseVectors, Vectors, longest_reach, widen_items, widen_queries, widened_dim
 from spherec.ranking import index_file
 from spherec.ranking.exact import ExactRanker, score_pairs
 from spherec.ranking.merged import MergedRanker, take_items
-from spherec.ranking.ranker import (
-    Indices,
-    LeftOut,
-    Mainstream,
-    Ranking,
-    check_dial,
-    check_queries,
-    check_users,
-    refuse_nan,
-    split_blocks,
-)
+from spherec.ranking.ranker import LeftOut, Ranker, Ranking, refuse_nan, split_blocks
 
 try:
     from usearch.index import Index
@@ -72,18 +62,14 @@ class Hnsw:
     "Share of the catalogue. A query with more items in view than that is ranked exactly, because that is faster then."
 
     def __post_init__(self) -> None:
-        for name in ("connectivity", "expansion_add"):
-            if (value := getattr(self, name)) < 2:
-                raise ArgumentError(f"{name} must be a whole number >= 2, got {value}")
-        if not self.width >= 1:
-            raise ArgumentError(f"width must be >= 1, got {self.width}")
+        for name, low in (("connectivity", 2), ("expansion_add", 2), ("width", 1)):
+            check_number(name, getattr(self, name), low, 1_000_000)
+        check_number("exact_beyond", self.exact_beyond, 0, 1)
         if self.dtype not in get_args(_Dtype):
             raise ArgumentError(f"dtype must be one of {', '.join(get_args(_Dtype))}, got {quote(self.dtype)}")
-        if not 0 <= self.exact_beyond <= 1:
-            raise ArgumentError(f"exact_beyond must be between 0 and 1, got {self.exact_beyond}")
 
 
-class UsearchRanker:
+class UsearchRanker(Ranker):
     """A `Ranker` that asks a graph of the items for candidates.
 
     Always lists as many items as there are. A user's own items take up places among the nearest, so the graph is asked
@@ -111,13 +97,7 @@ class UsearchRanker:
         """
         config = config or Hnsw()
         index = _empty(vectors, config)
-        done = 0
-        for rows in _chunks(vectors):  # (c, D)
-            keys = np.arange(done, done + len(rows), dtype=np.uint64)
-            index.add(keys, rows, threads=torch.get_num_threads())
-            done += len(rows)
-            if progress is not None:
-                progress(done, vectors.n_items)
+        _add(index, vectors, 0, progress)
         return cls(index, vectors, config)
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -145,14 +125,9 @@ class UsearchRanker:
             verify: Compare the file with its checksum. Without it a damaged index may end the process.
         """
         described, content = index_file.read_index(path, vectors, mmap=mmap, verify=verify)
-        with index_file.damage(path):
-            config = Hnsw(**described | ({} if width is None else {"width": width}))
-            index = _view(content, vectors, config)
-            if len(index) != vectors.n_items:
-                raise ValueError(f"it has {len(index):,} items")
-            if not np.array_equal(np.sort(np.asarray(index.keys)), np.arange(vectors.n_items)):
-                raise ValueError("its keys are not the positions of the items")
-        return cls(index, vectors, config, content=content)
+        config = Hnsw(**described | ({} if width is None else {"width": width}))
+        with reading_file(path, damage=RuntimeError, remedy=index_file.REMEDY):  # such as the format of another usearch
+            return cls(_view(content, vectors, config), vectors, config, content=content)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self._to_bytes(), self.vectors, self.config)
@@ -177,94 +152,58 @@ class UsearchRanker:
             return None
         index = _empty(vectors, self.config)
         index.load(self._to_bytes().data)
-        new = torch.arange(first, vectors.n_items, device=vectors.device)
-        rows = vectors.items(new)  # (n, D)
-        if reach is not None:
-            rows = widen_items(rows, reach[first:], longest_reach(reach))  # (n, D + 2)
-        index.add(new.cpu().numpy().astype(np.uint64), rows.cpu().numpy(), threads=torch.get_num_threads())
+        _add(index, vectors, first)
         return UsearchRanker(index, vectors, self.config)
 
-    def top(
+    def search(
         self,
-        users: NDArray[np.int64],
+        queries: Tensor,
         k: int,
-        *,
-        without: Interactions | None = None,
-        only: Indices | None = None,
-        exclude: Indices | None = None,
-        mainstream: Mainstream | None = None,
+        left_out: LeftOut,
+        dial: NDArray[np.float32],
+        only: NDArray[np.int64] | None,
+        exclude: NDArray[np.int64] | None,
     ) -> Ranking:
-        """Return the k best items for user indices (B,), without those that the users have in `without`."""
-        if not self._can_search(k, only, exclude):
-            return self._exact.top(users, k, without=without, only=only, exclude=exclude, mainstream=mainstream)
-        users = check_users(users, self.vectors.n_users)
-        dial = check_dial(mainstream, len(users), self.vectors)  # (B,)
-        ranking = Ranking.empty(len(users), k)
-        for block in split_blocks(len(users), _QUERIES):
-            queries = self.vectors.users(torch.as_tensor(users[block], device=self.vectors.device)).cpu().numpy()
-            left_out = LeftOut.of_users(users[block], without).extend(exclude, self.vectors.n_items)
-            ranking.put(block, *self._rank(queries, int(k), left_out, dial[block]))
-        return ranking
+        """Return the k best items for vectors (B, D), by the graph unless all items are looked at faster.
 
-    def top_of(
-        self,
-        queries: NDArray[np.float32],
-        k: int,
-        *,
-        without: LeftOut | Sequence[Indices] | None = None,
-        only: Indices | None = None,
-        exclude: Indices | None = None,
-        mainstream: Mainstream | None = None,
-    ) -> Ranking:
-        """Return the k best items for vectors (B, D), without those in each query's list of item indices."""
-        if not self._can_search(k, only, exclude):
-            return self._exact.top_of(queries, k, without=without, only=only, exclude=exclude, mainstream=mainstream)
-        check_queries(queries, self.vectors.dim)
-        dial = check_dial(mainstream, len(queries), self.vectors)  # (B,)
-        left_out = LeftOut.of_lists(without, len(queries), self.vectors.n_items).extend(exclude, self.vectors.n_items)
+        The graph cannot keep to `only`, and a long `exclude` leaves too little.
+        """
+        n_items = self.vectors.n_items
+        n_closed = np.array([0 if exclude is None else len(exclude)])
+        if only is not None or (exclude is not None and self._in_view(k, n_closed)[0] > self._most):
+            return self._exact.search(queries, k, left_out, dial, only, exclude)
         ranking = Ranking.empty(len(queries), k)
         for block in split_blocks(len(queries), _QUERIES):
-            ranking.put(block, *self._rank(queries[block], int(k), left_out.select(block), dial[block]))
+            found = self._rank(queries[block], k, left_out.select(block).extend(exclude, n_items), dial[block])
+            ranking.put(block, found.items, found.scores)
         return ranking
-
-    def _can_search(self, k: int, only: Indices | None, exclude: Indices | None) -> bool:
-        """Return whether the graph can answer: it cannot keep to `only`, and a long `exclude` leaves too little."""
-        if only is not None:
-            return False
-        return exclude is None or bool(self._in_view(k, np.array([np.size(exclude)]))[0] <= self._most)
 
     @property
     def _most(self) -> float:
         """Items in view beyond which exact ranking is faster."""
         return self.config.exact_beyond * self.vectors.n_items
 
-    def _rank(
-        self, queries: NDArray[np.float32], k: int, left_out: LeftOut, dial: NDArray[np.float32]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def _rank(self, queries: Tensor, k: int, left_out: LeftOut, dial: NDArray[np.float32]) -> Ranking:
         """Rank the candidates of the graph for queries (b, D) with λ (b,).
 
         Ask the graph again, or rank exactly, where too few are left.
         """
-        items = np.full((len(queries), k), -1, dtype=np.int64)
-        scores = np.full((len(queries), k), -np.inf, dtype=np.float32)
+        ranking = Ranking.empty(len(queries), k)
         possible = np.minimum(k, self.vectors.n_items - left_out.counts)  # (b,)
         ask = self._in_view(k, left_out.counts)  # (b,) candidates
         pending = np.arange(len(queries))
         while len(pending):
-            beyond = ask[pending] > self._most
-            rows = pending[beyond]
-            if len(rows):
-                exact = self._exact.top_of(queries[rows], k, without=left_out.select(rows), mainstream=dial[rows])
-                items[rows], scores[rows] = exact.items, exact.scores
-            short = []  # queries that got too few
-            for count in np.unique(ask[pending[~beyond]]):
-                rows = pending[~beyond][ask[pending[~beyond]] == count]
-                some = left_out.select(rows)
-                items[rows], scores[rows] = self._search(queries[rows], int(count), k, some, dial[rows])
-                short.append(rows[(items[rows] >= 0).sum(1) < possible[rows]])
-            pending = np.concatenate(short) if short else pending[:0]
-            ask[pending] *= 2
-        return items, scores
+            ask[ask > self._most] = self.vectors.n_items + 1  # these are ranked exactly, all at once
+            count = int(ask[pending].min())
+            here = ask[pending] == count
+            rows = pending[here]
+            some = queries[torch.from_numpy(rows)], k, left_out.select(rows), dial[rows]
+            found = self._exact.search(*some, None, None) if count > self._most else self._ask(count, *some)
+            ranking.put(rows, found.items, found.scores)
+            short = rows[(found.items >= 0).sum(1) < possible[rows]]
+            ask[short] *= 2
+            pending = np.concatenate((pending[~here], short))
+        return ranking
 
     def _in_view(self, k: int, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return how many items to look at (b,) so that k are left; few different numbers, to search many at once."""
@@ -272,31 +211,25 @@ class UsearchRanker:
         wanted = np.maximum(np.ceil(self.config.width * (k + rounded_up)), _LEAST)
         return np.minimum(wanted, self.vectors.n_items).astype(np.int64)
 
-    def _search(
-        self, queries: NDArray[np.float32], count: int, k: int, left_out: LeftOut, dial: NDArray[np.float32]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Return the k best (b, k) of `count` candidates each, and their scores."""
-        n_items, asked = self.vectors.n_items, queries
-        if self.vectors.reach is not None:
-            asked = widen_queries(torch.from_numpy(queries), torch.from_numpy(dial)).numpy()  # (b, D + 2)
+    def _ask(self, count: int, queries: Tensor, k: int, left_out: LeftOut, dial: NDArray[np.float32]) -> Ranking:
+        """Return the k best of `count` candidates for each query (b, D)."""
+        n_items, reach, share = self.vectors.n_items, self.vectors.reach, torch.from_numpy(dial).to(queries.device)
+        widened = queries if reach is None else widen_queries(queries, share)  # (b, D) or (b, D + 2)
         with self._searching:  # usearch does not promise that several threads may search at once
-            matches = self._index.search(asked, count, threads=torch.get_num_threads())  # looks at `count`, too
+            matches = self._index.search(widened.cpu().numpy(), count, threads=torch.get_num_threads())
         items = matches.keys.reshape(len(queries), -1).astype(np.int64)  # (b, c)
         counts = np.reshape(getattr(matches, "counts", items.shape[1]), (-1, 1))  # (b, 1); of one query: all are found
         absent = np.arange(items.shape[1]) >= counts  # (b, c)
         items[absent] = 0  # whatever stood there
         rows = np.arange(len(queries))[:, None]  # (b, 1)
         absent |= np.isin(pair_keys(rows, items, n_items), pair_keys(left_out.queries, left_out.items, n_items))
-        asking, index, share = (torch.as_tensor(part, device=self.vectors.device) for part in (queries, items, dial))
-        reach = self.vectors.reach
-        scores = score_pairs(asking, self.vectors.items, index, self.vectors.constraint, reach, share).cpu().numpy()
-        refuse_nan(scores)  # (b, c)
+        index = torch.as_tensor(items, device=queries.device)
+        scores = score_pairs(self.vectors, reach, queries, index, share).cpu().numpy()  # (b, c)
+        refuse_nan(scores)
         scores[absent] = -np.inf
         order = np.lexsort((items, -scores), axis=1)[:, :k]  # of equal scores the lower index first
         items, scores = np.take_along_axis(items, order, 1), np.take_along_axis(scores, order, 1)
-        padding = ((0, 0), (0, k - items.shape[1]))
-        items = np.pad(np.where(np.isneginf(scores), -1, items), padding, constant_values=-1)
-        return items, np.pad(scores, padding, constant_values=-np.inf)
+        return Ranking(np.where(np.isneginf(scores), -1, items), scores)
 
 
 def load_index(
@@ -319,29 +252,18 @@ def load_index(
     return MergedRanker(rankers, vectors)
 
 
-def _chunks(vectors: Vectors) -> Iterator[NDArray[np.float32]]:
-    """Yield all item vectors (c, D), with reach (c, D + 2), `_ADDED` at a time, whatever blocks they come in."""
-    rest = np.empty((0, widened_dim(vectors)), dtype=np.float32)
-    for block in _widened_blocks(vectors):
-        rows = block.cpu().numpy()
-        rest = np.concatenate((rest, rows)) if len(rest) else rows
-        while len(rest) >= _ADDED:
-            yield rest[:_ADDED]
-            rest = rest[_ADDED:]
-    if len(rest):
-        yield rest
-
-
-def _widened_blocks(vectors: Vectors) -> Iterator[Tensor]:
-    """Yield the item vectors, block after block, widened by their reach if they have one."""
-    reach, first = vectors.reach, 0
-    if reach is None:
-        yield from vectors.item_blocks()
-        return
-    longest = longest_reach(reach)
-    for block in vectors.item_blocks():
-        yield widen_items(block, reach[first : first + len(block)], longest)
-        first += len(block)
+def _add(index: Index, vectors: Vectors, first: int, progress: Callable[[int, int], None] | None = None) -> None:
+    """Add the items from number `first` on to the graph, with reach as vectors (D + 2) that have it as a coordinate."""
+    reach = vectors.reach
+    longest = 0.0 if reach is None else longest_reach(reach)
+    for block in split_blocks(vectors.n_items - first, _ADDED):
+        keys = torch.arange(first + block.start, first + block.stop, device=vectors.device)  # (c,)
+        rows = vectors.items(keys)  # (c, D)
+        if reach is not None:
+            rows = widen_items(rows, reach[keys], longest)  # (c, D + 2)
+        index.add(keys.cpu().numpy().astype(np.uint64), rows.cpu().numpy(), threads=torch.get_num_threads())
+        if progress is not None:
+            progress(first + block.stop, vectors.n_items)
 
 
 def _view(content: NDArray[np.uint8], vectors: Vectors, config: Hnsw) -> Index:

@@ -1,6 +1,6 @@
 """One version of a trained model, and its lists in index space, on which all answers stand."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,9 +16,9 @@ from spherec.ranking import ExactRanker, MergedRanker, Ranker, Ranking
 from spherec.ranking.ranker import (
     Indices,
     LeftOut,
-    check_items,
+    check_filter,
+    check_indices,
     check_k,
-    check_users,
     refuse_idle_dial,
     refuse_nan,
     to_nearness,
@@ -92,22 +92,17 @@ class ModelState:
 
     def rank(self, queries: Sequence[Query]) -> Ranking:
         """Return a list for each query; see `TrainedModel.rank`."""
-        for query in queries:
-            check_k(query.k)
-            self._check_dial(query.mainstream)
-            if not isinstance(query.exclude_seen, bool | np.bool_):
-                raise ArgumentError(f"exclude_seen must be True or False, got {quote(query.exclude_seen)}")
-        lengths = np.array([min(query.k, self.data.n_items) for query in queries], dtype=np.int64)  # (B,)
+        lengths = np.array([self._check(query) for query in queries], dtype=np.int64)  # (B,)
         ranking = Ranking.empty(len(queries), max(int(lengths.max(initial=0)), 1))
         places = self._place(queries)  # (B, D)
         dial = np.array([self._dial_of(query) for query in queries], dtype=np.float32)  # (B,)
-        for only, rows in self._group(queries, lengths):
+        allowed, closed = (self._check_filters(queries, name) for name in ("only", "exclude"))
+        for rows in self._group(queries, lengths, allowed):
             group, k = [queries[row] for row in rows], max(int(lengths[rows].max()), 1)
-            shared, left_out = self._leave_out(group)
-            found = self.ranker.top_of(
-                places[rows], k, without=left_out, only=only, exclude=shared, mainstream=dial[rows]
-            )
-            ranking.items[rows, :k], ranking.scores[rows, :k] = found.items, found.scores
+            left_out, shared = self._leave_out(group, closed)
+            only, some = allowed[id(group[0].only)], torch.from_numpy(places[rows])
+            found = self.ranker.search(some, k, left_out, dial[rows], only, shared)
+            ranking.put(np.array(rows), found.items, found.scores)
         beyond = np.arange(ranking.items.shape[1]) >= lengths[:, None]  # (B, K)
         ranking.items[beyond], ranking.scores[beyond] = -1, -np.inf
         return Ranking(ranking.items, to_nearness(ranking.scores, places, self.vectors.constraint))
@@ -115,7 +110,14 @@ class ModelState:
     def score(self, users: Indices, items: Indices, mainstream: float | None = None) -> NDArray[np.float32]:
         """Return how near pairs of users and items (n,) are; see `TrainedModel.score`."""
         self._check_dial(mainstream)
-        who, what = (torch.from_numpy(np.array(index, dtype=np.int64)) for index in (users, items))
+        try:
+            pairs = np.broadcast_arrays(users, items)  # (n,), (n,)
+        except ValueError:
+            raise ArgumentError(
+                f"users and items must have the same length, or one must be a single id, got {len(users)} and "
+                f"{len(items)}"
+            ) from None
+        who, what = (torch.from_numpy(np.array(index, dtype=np.int64)) for index in pairs)
         scores = (1 - squared_distance(self.vectors.users(who), self.vectors.items(what)) / 2).numpy()
         if self.vectors.reach is not None:
             share = np.float32(self.vectors.mainstream if mainstream is None else mainstream)
@@ -123,10 +125,22 @@ class ModelState:
         refuse_nan(np.abs(scores))
         return scores
 
+    def _check(self, query: Query) -> int:
+        """Return the length of the list; raise an `ArgumentError` for a query that cannot be answered."""
+        self._check_dial(query.mainstream)
+        if not isinstance(query.exclude_seen, bool | np.bool_):
+            raise ArgumentError(f"exclude_seen must be True or False, got {quote(query.exclude_seen)}")
+        return min(check_k(query.k), self.data.n_items)
+
     def _check_dial(self, mainstream: float | None) -> None:
         if mainstream is not None:
             refuse_idle_dial(mainstream, self.vectors)
             check_mainstream(mainstream)
+
+    def _check_filters(self, queries: Sequence[Query], name: str) -> dict[int, NDArray[np.int64] | None]:
+        """Return the items of all filters of a name, ascending and none twice, each object once, by its `id`."""
+        filters = {id(items): items for query in queries for items in (getattr(query, name),)}
+        return {at: check_filter(items, self.data.n_items, name) for at, items in filters.items()}
 
     def _dial_of(self, query: Query) -> float:
         if query.item is not None:
@@ -136,59 +150,57 @@ class ModelState:
     def _place(self, queries: Sequence[Query]) -> NDArray[np.float32]:
         """Return the places (B, D) that lists are around."""
         places = np.empty((len(queries), self.vectors.dim), dtype=np.float32)
-        known = [row for row, query in enumerate(queries) if query.user is not None]
-        users = check_users(np.array([queries[row].user for row in known], dtype=np.int64), self.vectors.n_users)
-        places[known] = self.vectors.users(torch.from_numpy(users)).numpy()
+        for name, count, gather in (
+            ("user", self.vectors.n_users, self.vectors.users),
+            ("item", self.vectors.n_items, self.vectors.items),
+        ):
+            rows = [row for row, query in enumerate(queries) if getattr(query, name) is not None]
+            index = check_indices(np.array([getattr(queries[row], name) for row in rows]), count, name)
+            places[rows] = gather(torch.from_numpy(index)).numpy()
         for row, query in enumerate(queries):
-            if query.item is not None:
-                (item,) = check_items(np.array([query.item]), self.vectors.n_items, "item")
-                places[row] = self.vectors.items(torch.tensor(item)).numpy()
-            elif query.basket is not None:
-                own = np.unique(check_items(query.basket, self.vectors.n_items, "basket"))
-                if not len(own):
+            if query.basket is not None:
+                own = check_filter(query.basket, self.vectors.n_items, "basket")
+                if own is None or not len(own):
                     raise ArgumentError("a new user needs at least one item that the model knows, got none")
                 places[row] = self.fold_in.place(own.astype(np.int32)).numpy()
             elif query.vector is not None:
-                if np.shape(query.vector) != (self.vectors.dim,) or not np.abs(query.vector).max() <= _LARGEST:
-                    raise ArgumentError(
-                        f"vectors must have {self.vectors.dim} numbers from {-_LARGEST:,} to {_LARGEST:,}, got one of "
-                        f"shape {np.shape(query.vector)} with numbers up to {np.abs(query.vector).max(initial=0):g}"
-                    )
-                places[row] = query.vector
+                places[row] = self._check_vector(query.vector)
         return places
 
+    def _check_vector(self, vector: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+        if np.shape(vector) != (self.vectors.dim,) or not np.abs(vector).max() <= _LARGEST:
+            raise ArgumentError(
+                f"a vector must have {self.vectors.dim} numbers from {-_LARGEST:,} to {_LARGEST:,}, got shape "
+                f"{np.shape(vector)}, numbers up to {np.abs(vector).max(initial=0):g}"
+            )
+        return vector
+
     def _group(
-        self, queries: Sequence[Query], lengths: NDArray[np.int64]
-    ) -> list[tuple[NDArray[np.int64] | None, list[int]]]:
-        """Return the rows of queries that are ranked by one call, and the only items that they may list.
+        self, queries: Sequence[Query], lengths: NDArray[np.int64], allowed: dict[int, NDArray[np.int64] | None]
+    ) -> Iterable[list[int]]:
+        """Return the rows of queries that are ranked by one call: those with the same `only`.
 
-        With an index those of one length, because it looks further for longer lists.
+        With an index those of the same length, too, because it looks further for longer lists.
         """
-        filters = {id(query.only): query.only for query in queries if query.only is not None}
-        checked = {at: np.unique(check_items(only, self.data.n_items, "only")) for at, only in filters.items()}
-        keys = {at: only.tobytes() for at, only in checked.items()}
-        groups: dict[Hashable, list[int]] = {}
+        names = {at: None if items is None else items.tobytes() for at, items in allowed.items()}
+        groups: dict[tuple[bytes | None, int], list[int]] = {}
         for row, (query, k) in enumerate(zip(queries, lengths.tolist(), strict=True)):
-            groups.setdefault((keys.get(id(query.only)), k if self.index is not None else 0), []).append(row)
-        return [(checked.get(id(queries[rows[0]].only)), rows) for rows in groups.values()]
+            groups.setdefault((names[id(query.only)], 0 if self.index is None else k), []).append(row)
+        return groups.values()
 
-    def _leave_out(self, group: Sequence[Query]) -> tuple[Indices | None, LeftOut]:
-        """Return the items that nobody gets, if they are the same for all, and those that each does not get."""
-        excluded = {id(query.exclude): query.exclude for query in group}
-        checked = {
-            at: None if items is None else np.unique(check_items(items, self.data.n_items, "exclude"))
-            for at, items in excluded.items()
-        }
-        shared = checked[id(group[0].exclude)] if len(checked) == 1 else None
+    def _leave_out(
+        self, group: Sequence[Query], closed: dict[int, NDArray[np.int64] | None]
+    ) -> tuple[LeftOut, NDArray[np.int64] | None]:
+        """Return the items that each query does not get and, if they exclude the same items, these for all."""
+        shared = closed[id(group[0].exclude)] if len({id(query.exclude) for query in group}) == 1 else None
         lists = []
         for query in group:
-            items, exclude = self._own_items(query), None if shared is not None else checked[id(query.exclude)]
-            lists.append(items if exclude is None else np.union1d(items, exclude))
-        counts = np.array([len(items) for items in lists], dtype=np.int64)
-        return shared, LeftOut(counts, np.concatenate([_NOTHING, *lists]).astype(np.int64, copy=False))
+            own, exclude = self._own_items(query), closed[id(query.exclude)]
+            lists.append(own if shared is not None or exclude is None else np.union1d(own, exclude))
+        return LeftOut.of_lists(lists), shared
 
     def _own_items(self, query: Query) -> Indices:
-        """Return the items that are left out because of whom or what the list is around."""
+        """Return the items that are not listed because of whom or what the list is around."""
         if query.item is not None:
             return np.array([query.item])
         if query.user is not None and query.exclude_seen:

@@ -170,7 +170,8 @@ class TrainedModel:
         k = max(min(k, state.data.n_users), 1)
         index = look_up(users, state, "user", unknown)  # (B,)
         queries = state.vectors.users(torch.from_numpy(index)).numpy()  # (B, D)
-        ranking = ExactRanker(state.vectors, catalogue="users").top_of(queries, k, without=list(index[:, None]))
+        turned = DenseVectors(state.vectors.item_table, state.vectors.user_table, state.vectors.constraint)
+        ranking = ExactRanker(turned).top_of(queries, k, without=list(index[:, None]))
         near = Neighbours.of(replace(ranking, scores=to_nearness(ranking.scores, queries, state.vectors.constraint)))
         ids = {"user": near.queries(state.data.user_ids, index), "similar": near.ids(state.data.user_ids)}
         return Results(SimilarUser, ids | {"rank": near.rank.tolist(), "score": near.score.tolist()})
@@ -196,12 +197,6 @@ class TrainedModel:
         state = self._state
         who = look_up(users, state, "user", "error")
         what = look_up(items, state, "item", "error")
-        try:
-            who, what = np.broadcast_arrays(who, what)  # (n,), (n,)
-        except ValueError:
-            raise ArgumentError(
-                f"users and items must have the same length, or one must be a single id, got {len(who)} and {len(what)}"
-            ) from None
         return state.score(who, what, mainstream)
 
     def rank(self, queries: Sequence[Query]) -> Ranking:
@@ -216,7 +211,7 @@ class TrainedModel:
     def score_indices(
         self, users: NDArray[np.int64], items: NDArray[np.int64], *, mainstream: float | None = None
     ) -> NDArray[np.float32]:
-        """Return what `score` does for pairs of indices (n,)."""
+        """Return what `score` does, for indices instead of ids."""
         return self._state.score(users, items, mainstream)
 
     def place(self, items: NDArray[np.integer[Any]]) -> NDArray[np.float32]:

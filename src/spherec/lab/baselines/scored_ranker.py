@@ -11,7 +11,7 @@ from torch import Tensor
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
 from spherec.ranking import Ranking
-from spherec.ranking.ranker import Indices, LeftOut, check_items, split_blocks
+from spherec.ranking.ranker import Indices, LeftOut, check_indices, split_blocks
 
 _BLOCK = 1 << 22  # scores held at once: 16 MB of float32; larger blocks are slower on a CPU
 
@@ -43,7 +43,7 @@ class ScoredRanker:
         ranking = Ranking.empty(len(users), k)
         closed = None if only is None else np.ones(self._n_items, dtype=bool)  # (I,)
         if closed is not None and only is not None:
-            closed[check_items(only, self._n_items, "only")] = False
+            closed[check_indices(only, self._n_items, "only")] = False
         for block in split_blocks(len(users), max(_BLOCK // max(self._n_items, 1), 1)):
             scores = self._check(self._scores(users[block]), len(users[block]))  # (b, I)
             left_out = LeftOut.of_users(users[block], without)
