@@ -19,7 +19,7 @@ from typing import Any
 import spherec
 from spherec.data import splits
 from spherec.device import resolve
-from spherec.lab.environment import environment_of
+from spherec.lab.records import environment_of
 from spherec.losses import Softmin
 from spherec.training import Training, train
 from spherec.training.presets import PRESETS

@@ -20,7 +20,7 @@ from spherec import rng
 from spherec.data.interactions import Interactions
 from spherec.device import resolve
 from spherec.geometry import DenseVectors
-from spherec.lab.environment import environment_of
+from spherec.lab.records import environment_of
 from spherec.ranking import ExactRanker
 from spherec.ranking.usearch import Hnsw, UsearchRanker
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import spherec
 from spherec.device import resolve
-from spherec.lab.environment import environment_of
+from spherec.lab.records import environment_of
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
 from spherec.device import resolve
 from spherec.geometry import DenseVectors
-from spherec.lab.environment import environment_of
+from spherec.lab.records import environment_of
 from spherec.memory import measure_peak
 from spherec.training.presets import PRESETS
 

@@ -35,7 +35,7 @@ from spherec import datasets, rng
 from spherec.data.interactions import Interactions
 from spherec.device import resolve
 from spherec.geometry import DenseVectors
-from spherec.lab.environment import environment_of
+from spherec.lab.records import environment_of
 from spherec.ranking import ExactRanker
 from spherec.training import Training
 

@@ -30,12 +30,9 @@ from spherec.device import resolve
 from spherec.errors import DataError, MissingPackageError
 from spherec.evaluation import evaluate, validation_part
 from spherec.evaluation.metrics import median_popularity, ndcg
-from spherec.lab.comparison import draw_settings
-from spherec.lab.environment import environment_of
-from spherec.lab.model import ComparedModel, FitContext
-from spherec.lab.ours import OurModel
+from spherec.lab import ComparedModel, FitContext, OurModel, best_trial, run_trial
+from spherec.lab.records import environment_of
 from spherec.lab.registry import find_models
-from spherec.lab.trial import best_trial, run_trial
 from spherec.memory import measure_peak
 from spherec.training.presets import find_preset
 
@@ -155,7 +152,7 @@ def _choose_settings(model: ComparedModel, fold: Fold, plan: Plan, context: FitC
         for count in dict.fromkeys(max(round(length * epochs), 1) for length in plan.lengths):
             yield {**defaults, "epochs": count}
         return
-    some = draw_settings(model.search_space, plan.trials, seed=plan.seed, name=model.name, fold=0)
+    some = model.draw(plan.trials, seed=plan.seed, fold=0)
     if len(some) == 1:
         yield some[0]
         return

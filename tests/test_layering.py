@@ -37,7 +37,7 @@ NEIGHBOURS = {
 }
 POLARS_ONLY_IN = (
     "data/read",
-    "lab/user_values.py",
+    "lab/records.py",
     "export/atlas.py",
     "export/parquet.py",
     "recommender/results.py",
@@ -46,10 +46,9 @@ POLARS_ONLY_IN = (
 EXTRAS_IN = {
     "implicit": "lab/baselines/implicit_models.py",
     "matplotlib": "lab/plots.py",
-    "pyarrow": "lab/user_values.py",
     "pandas": "recommender/results.py",
     "usearch": "ranking/usearch.py",
-    "optuna": "lab/tuning/package.py",
+    "optuna": "lab/tuning.py",
     "fastapi": "serve/app.py",
     "starlette": "serve/app.py",
     "pydantic": ("serve/schema.py", "serve/app.py"),
@@ -154,7 +153,7 @@ LATE = {
     # Triton comes with the CUDA builds of torch only.
     "kernels/__init__.py": {"spherec.kernels.cuda"},
     # extras
-    "lab": {"implicit", "threadpoolctl", "pyarrow", "spherec.lab.tuning"},
+    "lab": {"implicit", "threadpoolctl", "spherec.lab.tuning"},
     "export": {"spherec.export", "spherec.ranking.usearch", "usearch"},
     "ranking": {"usearch"},
     "recommender": {"spherec.ranking.usearch"},

@@ -13,7 +13,7 @@ import pytest
 from spherec import Interactions
 from spherec.lab.baselines.ease import Ease
 from spherec.training.presets import PRESETS
-from tests.lab.comparison.tiny import tiny_preset
+from tests.lab.tiny import tiny_preset
 from tests.sampling.checks import random_rows
 
 ROOT = Path(__file__).parents[2]
@@ -197,8 +197,8 @@ def test_no_plot_without_matplotlib(compare, monkeypatch, tmp_path):
 
 
 def bare(prepared, tmp_path, models, *options):
-    """Where there is neither implicit nor polars nor pydantic."""
-    absent = ["implicit", "polars", "pandas", "matplotlib"]  # some versions of typer bring pydantic
+    """Where there is neither implicit nor pandas nor matplotlib."""
+    absent = ["implicit", "pandas", "matplotlib"]  # some versions of typer bring pydantic
     arguments = ["compare", str(prepared), "--models", models, "--folds", "2", "--trials", "1", "-k", "5", *options]
     script = f"""
 import sys
@@ -222,7 +222,7 @@ main({arguments!r})
 
 
 @pytest.mark.slow
-def test_a_machine_without_implicit_and_polars(prepared, tmp_path, compare):
+def test_a_machine_without_implicit(prepared, tmp_path, compare):
     done = bare(prepared, tmp_path, "ease,most-popular", "--no-plots")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "results/compare/tiny.csv").exists()

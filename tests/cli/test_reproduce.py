@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from spherec import Interactions
-from spherec.lab import Experiment, RecordFile, Result, paper_rows
-from spherec.lab import reproduction as reproduction_module
-from spherec.lab import trial as trial_module
+from spherec.data import splits
+from spherec.lab import Experiment, RecordFile, Result, models, paper_rows
+from spherec.lab import runs as runs_module
 from tests.sampling.checks import random_rows
 
 ROW = "uniform-1-4096"
-WRITTEN = ["records.jsonl", "table.csv", "table.md"]
+WRITTEN = ["records.jsonl", "records.trials.jsonl", "table.csv", "table.md"]
 PLOTS = ["accuracy-batch.png", "accuracy-popularity.png", "curves.png"]
 
 
@@ -38,13 +38,13 @@ def short(monkeypatch):
 @pytest.fixture
 def trainings(monkeypatch):
     """The configs that were trained so far."""
-    calls, train = [], trial_module.train
+    calls, train = [], runs_module.train
 
     def noted(data, config, **options):
         calls.append(config)
         return train(data, config, **options)
 
-    for module in (trial_module, reproduction_module):
+    for module in (runs_module, models):
         monkeypatch.setattr(module, "train", noted)
     return calls
 
@@ -128,7 +128,9 @@ def test_faces_of_two_stage_stand_beside_the_tuned_one(reproduce, tmp_path):
     assert reproduce("--rows", "two-stage-1-256", "--only-folds", "0,1", "--no-plots").code == 0
     done = reproduce("--rows", "as-written-1-256,as-released-1-256", "--only-folds", "0,1", dataset="two-stage")
     assert done.code == 0, done.err
-    assert files(tmp_path / "out") == sorted([*WRITTEN, "two-stage.csv", "two-stage.jsonl", "two-stage.md"])
+    assert files(tmp_path / "out") == sorted(
+        [*WRITTEN, "two-stage.csv", "two-stage.jsonl", "two-stage.trials.jsonl", "two-stage.md"]
+    )
     rows = (tmp_path / "out/two-stage.csv").read_text().splitlines()[1:]
     assert [row.split(",")[1:4] for row in rows] == [
         [face, "1", "256"] for face in ("as-released", "as-written", "tuned")
@@ -174,7 +176,7 @@ def test_a_quick_look_is_kept_apart_from_results(reproduce, trainings, tmp_path)
     done = reproduce("--rows", ROW, "--quick")
     assert done.code == 0, done.err
     assert "a quick look" in done.err
-    assert files(tmp_path / "out") == ["quick.jsonl"]
+    assert files(tmp_path / "out") == ["quick.jsonl", "quick.trials.jsonl"]
     assert runs(tmp_path / "out/quick.jsonl") == {(ROW, 0): 1}
     assert (trainings[0].epochs, trainings[0].validate_every) == (10, 2)
     assert trainings[1].epochs in (2, 4, 6, 8, 10)
@@ -195,7 +197,7 @@ def test_workers_change_nothing(reproduce, tmp_path):
 def test_the_folder_is_called_after_the_data_set(spherec, prepared, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     spherec("reproduce", "two-stage", "--data", prepared, "--rows", "as-released-1-256", "--quick")
-    assert files(tmp_path / "results/book-crossing") == ["quick.jsonl"]
+    assert files(tmp_path / "results/book-crossing") == ["quick.jsonl", "quick.trials.jsonl"]
 
 
 def test_progress_is_shown_on_a_terminal(reproduce, monkeypatch):
@@ -203,7 +205,7 @@ def test_progress_is_shown_on_a_terminal(reproduce, monkeypatch):
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     done = reproduce("--rows", ROW, "--quick")
     assert done.code == 0
-    assert "1/1" in done.err
+    assert "2/2" in done.err
 
 
 def test_a_fold_that_is_named_twice_is_refused_or_counts_once(reproduce, tmp_path):
@@ -254,7 +256,7 @@ def echonest(path):
     [("amazon-movies", amazon, "ratings_Movies_and_TV.csv"), ("echonest", echonest, "train_triplets.txt")],
 )
 def test_the_published_file_is_cut_as_the_paper_did(reproduce, trainings, tmp_path, monkeypatch, dataset, write, name):
-    seen, run = [], reproduction_module.splits.k_fold
+    seen, run = [], splits.k_fold
     monkeypatch.setattr("spherec.data.splits.k_fold", lambda data, *_, **__: seen.append(data) or run(data, *_, **__))
     write(tmp_path / name)
     done = reproduce("--quick", "--rows", ROW, dataset=dataset, data=tmp_path / name)

@@ -14,7 +14,7 @@ import pytest
 from spherec.sampling import Uniform
 from spherec.training import Training
 from spherec.training.presets import PRESETS
-from tests.lab.tuning.runs import DATA
+from tests.lab.tunings import DATA
 
 ROOT = Path(__file__).parents[2]
 QUICK = (
@@ -168,7 +168,7 @@ BAD = {
     "storage is output": ((*RATE, "--storage", "{tmp}/best.toml"), ["--storage and --output are both"]),
     "storage nowhere": ((*RATE, "--storage", "{tmp}/no/s.db"), ["does not exist"]),
     "output nowhere": ((*RATE, "-o", "{tmp}/no/b.toml"), ["does not exist"]),
-    "a strange place": ((*RATE, "--storage", "ftp://a:pw@b/c"), ["--storage", "ftp://a:***@b"]),
+    "a strange place": ((*RATE, "--storage", "ftp://a:pw@b/c"), ["--storage must be a file"]),
 }
 
 
@@ -197,15 +197,12 @@ def test_a_password_is_not_written_anywhere(tune, tmp_path):
     place = f"sqlite:///{tmp_path}/kept.db"
     done = tune(*RATE, "--trials", 1, "--storage", place)
     assert done.code == 0, done.err
-    assert f"--storage {place}" in (tmp_path / "best.toml").read_text()
+    assert place not in (tmp_path / "best.toml").read_text()
     done = tune(*RATE, "--storage", "postgresql+nosuch://me:secret@host/db")
-    assert "me:***@host" in done.err
     assert "secret" not in done.err
 
 
-@pytest.mark.parametrize(
-    "place", ["postgresql://me:hunter2", "postgresql+nosuch://me@host/db?passwd=hunter2", "me:hunter2@host/db"]
-)
+@pytest.mark.parametrize("place", ["postgresql://me:hunter2", "postgresql+nosuch://me@host/db?passwd=hunter2"])
 def test_a_password_in_a_wrong_url_is_not_shown_either(tune, tmp_path, place, monkeypatch):
     done = tune(*RATE, "--trials", 1, "--storage", place)
     assert done.code == 2
@@ -222,7 +219,6 @@ def test_the_place_can_come_from_the_environment(tune, tmp_path, monkeypatch):
     monkeypatch.setenv("SPHEREC_STORAGE", f"sqlite:///{tmp_path}/kept.db?timeout=7")
     done = tune(*RATE, "--trials", 1)
     assert done.code == 0, done.err
-    assert f"the study is in sqlite:///{tmp_path}/kept.db?***" in done.err
     assert files(tmp_path) == ["best.toml", "data.npz", "kept.db"]
     assert "timeout" not in (tmp_path / "best.toml").read_text()
 

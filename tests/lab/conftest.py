@@ -2,10 +2,14 @@
 
 import pytest
 
-from spherec.lab import RecordFile, Result
-from spherec.lab import reproduction as reproduction_module
-from spherec.lab import trial as trial_module
-from tests.lab.tiny import pairs_of
+from spherec.lab import RecordFile, Result, models, runs
+from tests.lab.tiny import pairs_of, tiny_preset
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """The preset two-stage trains in a blink."""
+    tiny_preset(monkeypatch)
 
 
 @pytest.fixture
@@ -16,12 +20,12 @@ def records(tmp_path):
 @pytest.fixture
 def trainings(monkeypatch):
     """What `train` was called with so far: [(pairs, config)]."""
-    calls, train = [], trial_module.train
+    calls, train = [], runs.train
 
     def noted(data, config, **options):
         calls.append((pairs_of(data), config))
         return train(data, config, **options)
 
-    for module in (trial_module, reproduction_module):
+    for module in (runs, models):
         monkeypatch.setattr(module, "train", noted)
     return calls

@@ -4,9 +4,9 @@ import pytest
 
 from spherec.data.splits import Fold
 from spherec.lab import RecordFile, Result
-from spherec.lab import reproduction as reproduction_module
-from spherec.lab import trial as trial_module
-from tests.lab.tiny import DATA, EXPERIMENT, fold, pairs_of, ran, without_clock
+from spherec.lab import comparison as comparison_module
+from spherec.lab import runs as runs_module
+from tests.lab.tiny import DATA, EXPERIMENT, fold, pairs_of, ran
 from tests.sampling.checks import interactions
 
 
@@ -36,7 +36,7 @@ def others(part):
 def test_the_test_part_is_opened_by_the_evaluation_alone(records, monkeypatch):
     folds = [Fold(fold(index).train, Sealed(fold(index).test)) for index in range(EXPERIMENT.folds)]
     given_folds(monkeypatch, folds)
-    evaluate, opened = reproduction_module.evaluate, []
+    evaluate, opened = comparison_module.evaluate, []
 
     def opening(model, train, test, **options):
         if isinstance(test, Sealed):
@@ -44,7 +44,7 @@ def test_the_test_part_is_opened_by_the_evaluation_alone(records, monkeypatch):
             test = test.part
         return evaluate(model, train, test, **options)
 
-    monkeypatch.setattr(reproduction_module, "evaluate", opening)
+    monkeypatch.setattr(comparison_module, "evaluate", opening)
     ran(records)
     assert len(opened) == EXPERIMENT.folds * len(EXPERIMENT.rows), "once a run"
 
@@ -61,7 +61,9 @@ def test_other_test_pairs_change_nothing_but_the_scores(records, tmp_path, monke
         ]
 
     assert chosen(own) == chosen(other)
-    assert [without_clock(one.curve) for one in own] == [without_clock(one.curve) for one in other]
+    assert [[look["metric"] for look in one.curve] for one in own] == [
+        [look["metric"] for look in one.curve] for one in other
+    ]
     assert all(one.scores != two.scores for one, two in zip(own, other, strict=True))
 
 
@@ -78,13 +80,13 @@ def test_training_is_never_given_a_test_pair(records, trainings, index):
 
 
 def test_what_is_validated_on_is_learned_from_only_for_good(records, trainings, monkeypatch):
-    validation, held = trial_module.Validation, []
+    validation, held = runs_module.Validation, []
 
     def noted(train, held_out, **options):
         held.append((pairs_of(train), pairs_of(held_out)))
         return validation(train, held_out, **options)
 
-    monkeypatch.setattr(trial_module, "Validation", noted)
+    monkeypatch.setattr(runs_module, "Validation", noted)
     ran(records, folds=[0])
     for run, (known, held_out) in enumerate(held):
         (chosen_on, _), (final, _) = trainings[2 * run : 2 * run + 2]

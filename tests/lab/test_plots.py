@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from spherec.lab import Experiment, paper_rows
-from spherec.lab.paper import PAPER_METRICS
-from spherec.lab.table import summarize
+from spherec.lab.reproduction import PAPER_METRICS
+from spherec.lab.tables import summarize
 from tests.lab.tiny import record
 
 pytest.importorskip("matplotlib")

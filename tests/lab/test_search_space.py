@@ -1,13 +1,20 @@
-"""The grammar of searches."""
+"""The grammar of searches, and searches against the config that they change."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spherec.errors import ArgumentError
-from spherec.lab import Choices, Range, parse_searches
+from spherec.lab import Choices, Range, SearchSpace, default_search, parse_searches
+from spherec.lab.search_space import read_setting
+from spherec.losses import Softmin
+from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
+from spherec.training import Training
+from spherec.training.presets import PRESETS
+from tests.training.runs import DATA
 
 WHOLE = st.integers(-(10**9), 10**9)
 ANY = st.floats(allow_nan=False, allow_infinity=False)
@@ -76,34 +83,124 @@ def test_decimals_are_steps_although_no_binary_numbers():
     assert 0.25 not in domain
 
 
+def of(*searches, base=None):
+    return SearchSpace.build(base or Training(), parse_searches(searches))
+
+
+def test_numbers_take_the_type_of_their_field():
+    domains = of("dim=8..64", "sampler.beta=0..1", "covariance=0..2:1", "batch_size=64,128", "loss.margin=1,2").domains
+    assert domains["dim"] == Range(8, 64)
+    assert isinstance(domains["sampler.beta"].low, float)
+    assert isinstance(domains["covariance"].step, float)
+    assert domains["batch_size"] == Choices((64, 128))
+    assert [type(value) for value in domains["loss.margin"].values] == [float, float]
+
+
+def leaves(table, path=""):
+    for name, value in table.items():
+        yield from leaves(value, f"{path}{name}.") if isinstance(value, dict) else [f"{path}{name}"]
+
+
+@given(st.sampled_from(list(PRESETS)), st.data())
+def test_any_field_of_any_preset_can_be_searched(preset, data):
+    base = PRESETS[preset].training
+    name = data.draw(st.sampled_from(sorted(leaves(base.to_dict()))))
+    value = read_setting(base, name)
+    options = {
+        "constraint": None if base.reach else "sphere,ball",
+        "loss.kind": "Hinge,Softmin",
+        "sampler.kind": "Uniform,Hard",
+        "sampler.vectors": "live,frozen",
+        "optimizer.kind": None,  # there is one
+        "optimizer.beta2": "0.99..0.999",
+        "sampler.cap": "0.5..0.9",
+        "optimizer.schedule": "constant,cosine",
+        "subspace_dim": "32,64",
+        "reach": "true,false",
+    }
+    text = options.get(
+        name, "true,false" if isinstance(value, bool) else "0.1..0.2" if isinstance(value, float) else "5..9"
+    )
+    if name == "loss.temperature":
+        text = "0.1..0.2"  # by default it comes from the data
+    if text is not None:
+        space = of(f"{name}={text}", base=base)
+        for domain in space.domains.values():
+            for one in domain.values if isinstance(domain, Choices) else (domain.low, domain.high):
+                assert read_setting(space.config({name: one}), name) == one
+
+
+def test_the_config_has_the_values_and_all_else_of_the_base():
+    base = Training(dim=32, sampler=TwoStage(negatives=3, cap=0.5), seed=7)
+    space = of("sampler.beta=0..1", "optimizer.learning_rate=1e-4..1e-2:log", base=base)
+    config = space.config({"sampler.beta": 0.25, "optimizer.learning_rate": 0.003})
+    assert config == replace(
+        base,
+        sampler=replace(base.sampler, beta=0.25),
+        optimizer=replace(base.optimizer, learning_rate=0.003),
+    )
+
+
+def test_a_kind_can_be_searched_and_begins_from_its_defaults():
+    space = of("sampler.kind=Uniform,TwoStage", "sampler.negatives=1..4", base=Training(sampler=TwoStage(cap=0.5)))
+    assert space.config({"sampler.kind": "Uniform", "sampler.negatives": 3}).sampler == Uniform(negatives=3)
+    assert space.config({"sampler.kind": "TwoStage", "sampler.negatives": 3}).sampler == TwoStage(3, cap=0.5)
+
+
+def test_the_order_in_which_fields_are_named_does_not_matter():
+    one, other = of("dim=2..4", "batch_size=8..16"), of("batch_size=8..16", "dim=2..4")
+    assert list(one.domains) == list(other.domains)
+
+
+BAD = [
+    *("dim", "=1..2", "dim=", "dim=64", "dim=64,", "dim=5..1", "dim=1..1", "x=a..b", "x=2...4", "x=1..2:lin"),
+    *("x=0..1:log", "x=0..1:0", "x=0..1:0.3", "x=1..1e999", "x=1,1", "x=1,nan?", "dims=2..4", "sampler.bet=0..1"),
+    *("sampler=0..1", "dim=2.5..4", "dim=2..4:0.5", "dim=1..4", "constraint=1..4", "constraint=sphere,bal"),
+    *("loss.rank_weight=0..1", "sampler.beta=low,high", "optimizer.learning_rate=0..1", "sampler.kind=Uniform,Best"),
+    *("optimizer.learning_rate=0.1..2", "sampler.kind=1..2", "loss.temperature=0.1..1"),
+]
+
+
+@pytest.mark.parametrize("search", BAD)
+def test_what_cannot_be_searched_is_named(search):
+    with pytest.raises(ArgumentError) as refused:
+        of(search)
+    assert search.partition("=")[0] in str(refused.value)
+
+
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("searches", "word"),
     [
-        ("dim", ["NAME=RANGE", "'dim'"]),
-        ("=1..2", ["NAME=RANGE"]),
-        ("dim=", ["NAME=RANGE", "'dim='"]),
-        ("dim=64", ["two choices or more", "64"]),
-        ("dim=64,", ["dim", "neither a number nor a word"]),
-        ("dim=5..1", ["dim", "begin below its end", "5..1"]),
-        ("dim=1..1", ["begin below its end"]),
-        ("x=a..b", ["not a range of numbers", "'a..b'", "A..B:log"]),
-        ("x=2...4", ["not a range of numbers"]),
-        ("x=1..2:lin", ["not a range of numbers", "A..B:STEP"]),
-        ("x=0..1:log", ["begin above 0", "0..1:log"]),
-        ("x=0..1:0", ["step above 0"]),
-        ("x=0..1:0.3", ["whole number of steps", "0..1:0.3"]),
-        ("x=1..1e999", ["finite"]),
-        ("x=1,1", ["all different"]),
-        ("x=1,nan?", ["neither a number nor a word", "'nan?'"]),
+        (["dim=1..2", "dim=3,4"], "dim=3,4"),
+        (["dims=2..4"], "did you mean 'dim'"),
+        (["sampler.kind=Uniform,TwoStage", "sampler.beta=0..1"], "not a field of Uniform, but of Popularity, TwoStage"),
+        ([], "nothing to search"),
     ],
 )
-def test_what_cannot_be_read_is_one_sentence(text, words):
-    with pytest.raises(ArgumentError) as refused:
-        parse_searches([text])
-    for word in words:
-        assert word in str(refused.value)
+def test_what_does_not_go_together_is_refused(searches, word):
+    with pytest.raises(ArgumentError, match=word):
+        of(*searches)
 
 
-def test_a_field_is_searched_once():
-    with pytest.raises(ArgumentError, match="dim=3,4"):
-        parse_searches(["dim=1..2", "dim=3,4"])
+def test_the_base_itself_is_the_start_where_it_may_be_found():
+    base = Training(dim=64, sampler=TwoStage(beta=0.5))
+    assert of("dim=32,64", "sampler.beta=0..1", base=base).start() == {"dim": 64, "sampler.beta": 0.5}
+    assert of("dim=32,128", "sampler.beta=0..1", base=base).start() is None
+    assert of("epochs=2..5", base=base).start() is None, "nothing is said about epochs"
+    assert of("sampler.kind=Uniform,TwoStage", base=base).start() == {"sampler.kind": "TwoStage"}
+
+
+@pytest.mark.parametrize("sampler", [Uniform(2), Popularity(), TwoStage(), TwoStage.as_released(), Hard(), SemiHard()])
+@pytest.mark.parametrize("loss", [Training().loss, Softmin()])
+def test_what_is_searched_if_nothing_is_said_suits_the_parts(loss, sampler):
+    base = Training(loss=loss, sampler=sampler)
+    space = SearchSpace.build(base, default_search(base))
+    assert "optimizer.learning_rate" in space.domains
+    assert ("loss.temperature" in space.domains) == isinstance(loss, Softmin)
+    assert ("sampler.beta" in space.domains) == (hasattr(sampler, "beta") and not isinstance(loss, Softmin))
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_usual_search_of_a_preset_begins_with_the_preset(preset):
+    base = PRESETS[preset].training.resolve(DATA)
+    assert SearchSpace.build(base, default_search(base)).start() is not None

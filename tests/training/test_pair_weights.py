@@ -10,7 +10,7 @@ import torch
 import spherec
 from spherec import Cut, Interactions, splits
 from spherec.errors import ArgumentError, DataError
-from spherec.lab.store import data_id
+from spherec.lab.records import data_id
 from spherec.losses import Hinge, Softmin
 from spherec.recommender.partial_fit import initial_vectors, merge
 from spherec.sampling import Popularity

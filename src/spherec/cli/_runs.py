@@ -11,7 +11,7 @@ from spherec.cli._output import note, transient_bar
 from spherec.errors import ArgumentError, quote
 
 if TYPE_CHECKING:
-    from spherec.lab.pool import Stage, Watch
+    from spherec.lab.runs import Stage, Watch
 
 
 def parse_folds(text: str | None, count: int) -> list[int]:

@@ -87,7 +87,7 @@ def compare_command(
     from spherec.device import resolve
     from spherec.lab import Comparison, ComparisonPlan
     from spherec.lab.registry import default_models, find_models
-    from spherec.lab.report import PageFacts, comparison_csv, comparison_page, summarize_comparison
+    from spherec.lab.tables import PageFacts, comparison_csv, comparison_page, summarize
 
     parts = features = None
     if item_features:
@@ -129,7 +129,7 @@ def compare_command(
         note(f"{model} is left out: {error}")
     if comparison.failed and not results:
         raise TrainingError("no model could be fit; name others with --models")
-    table = summarize_comparison(results, comparison.user_values, plan.metrics)
+    table = summarize(results, plan.metrics, comparison.user_values)
     sizes = {"users": data.n_users, "items": data.n_items, "pairs": len(data)}
     sizes |= {} if test_part is None else {"test pairs": len(test_part)}
     options = {
@@ -208,7 +208,7 @@ def _as_json(
     plan: "ComparisonPlan",
     sizes: dict[str, int],
 ) -> dict[str, object]:
-    from spherec.lab.report import best_baseline, comparison_columns
+    from spherec.lab.tables import best_baseline, comparison_columns
 
     models = [
         {
@@ -223,7 +223,7 @@ def _as_json(
 
 
 def _show(name: str, table: "Sequence[TableRow]", results: "Sequence[Result]", plan: "ComparisonPlan") -> None:
-    from spherec.lab.report import best_baseline, page_cells, page_header
+    from spherec.lab.tables import best_baseline, page_cells, page_header
 
     folds = max((row.folds for row in table), default=0)
     over = f"mean ± deviation over {folds} folds" if folds > 1 else "one split"

@@ -57,13 +57,13 @@ def demo_command(
 
 
 def _compared_with_paper(scores: "Scores") -> Table:
-    from spherec.lab.paper import PAPER_METRICS, paper_rows
-    from spherec.lab.table import heading, mean_std
+    from spherec.lab.reproduction import PAPER_METRICS, paper_rows
+    from spherec.lab.tables import MeanStd, heading
 
     paper = paper_rows("book-crossing")[_ROW]
     title = "Two-stage, 5 negatives, batch 256, lists of 50"
     table = Table("", *map(heading, PAPER_METRICS), title=title, title_justify="left")
-    ours = {metric.name: mean_std([scores[metric.name]], metric) for metric in PAPER_METRICS}
+    ours = {metric.name: MeanStd.of([scores[metric.name]], metric) for metric in PAPER_METRICS}
     for name, figures in (("this model, fold 0", ours), ("the paper, 4 folds", paper.scores)):
         table.add_row(name, *(f"{figures[metric.name].mean:.2f}" for metric in PAPER_METRICS))
     table.caption = "MMR is the median popularity of what is recommended: less is less biased"

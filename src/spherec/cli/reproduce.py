@@ -61,10 +61,9 @@ def reproduce_command(
     Runs that are recorded in the folder are not run again, so this can be stopped and started at will.
     """
     from spherec.device import resolve
-    from spherec.lab import Experiment, RecordFile, Result, reproduce
-    from spherec.lab.paper import PAPER_METRICS, paper_csv, paper_markdown
-    from spherec.lab.reproduction import recorded_results
-    from spherec.lab.table import describe_environments, summarize
+    from spherec.lab import Experiment, Reproduction
+    from spherec.lab.reproduction import PAPER_METRICS, paper_csv, paper_markdown
+    from spherec.lab.tables import describe_environments, summarize
 
     output = output or Path("results") / ("book-crossing" if dataset == "two-stage" else dataset)
     experiment = Experiment.embedded(dataset)
@@ -80,17 +79,12 @@ def reproduce_command(
     interactions = _data(files.dataset, data)
     output.mkdir(parents=True, exist_ok=True)
     records = output / ("quick.jsonl" if quick else files.records)
-    before = {result.key for result in RecordFile(records, Result)}
-    with runs_bar(len(experiment.rows) * len(chosen)) as watch:
-        done = reproduce(
-            experiment,
-            interactions,
-            records=records,
-            device=resolve(device),
-            folds=chosen,
-            workers=workers,
-            watch=watch,
-        )
+    reproduction = Reproduction(experiment, interactions, records)
+    before = {result.key for result in reproduction.results()}
+    with runs_bar(reproduction.runs_left(chosen)) as watch:
+        done = reproduction.run(device=resolve(device), folds=chosen, workers=workers, watch=watch)
+    reproduction.raise_if_failed()
+    done = [result for result in done if result.fold in chosen]
     _show(files.dataset, summarize(done, PAPER_METRICS), _of_paper(files.dataset, done))
     if old := sum(result.key in before for result in done):
         note(f"{old} of {len(done)} runs were recorded before in {output}; choose another --output to run them again")
@@ -98,7 +92,7 @@ def reproduce_command(
         note("a quick look: fold 0, few epochs; without --quick the runs are what the paper's are")
         return
     # What is written holds all that is recorded, not only the rows and folds that were asked for this time.
-    whole = recorded_results(Experiment.embedded(dataset), interactions, records)
+    whole = Reproduction(Experiment.embedded(dataset), interactions, records).results()
     if dataset == "two-stage":
         whole += _read_tuned_rows(interactions, output / _files("book-crossing").records)
     table = summarize(whole, PAPER_METRICS)
@@ -126,12 +120,11 @@ def _files(dataset: _Dataset) -> _Files:
 
 def _read_tuned_rows(interactions: Interactions, records: Path) -> "list[Result]":
     """Return the two-stage rows of the paper's table that are recorded in the same folder."""
-    from spherec.lab import Experiment
-    from spherec.lab.reproduction import recorded_results
+    from spherec.lab import Experiment, Reproduction
 
     experiment = Experiment.embedded("book-crossing")
     tuned = experiment.only([row.name for row in experiment.rows if row.name.startswith("two-stage-")])
-    results = recorded_results(tuned, interactions, records)
+    results = Reproduction(tuned, interactions, records).results()
     return [replace(result, model=result.model.replace("two-stage", "tuned")) for result in results]
 
 
@@ -166,8 +159,8 @@ def _data(dataset: Literal["book-crossing", "amazon-movies", "echonest"], path: 
 
 def _show(title: str, table: "Sequence[TableRow]", paper: "Mapping[str, PaperRow]") -> None:
     """Show the table, our figures above the paper's."""
-    from spherec.lab.paper import PAPER_METRICS, compare_with_paper
-    from spherec.lab.table import heading
+    from spherec.lab.reproduction import PAPER_METRICS, compare_with_paper
+    from spherec.lab.tables import heading
 
     folds = max((row.folds for row in table), default=0)
     over = f"mean ± deviation over {folds} folds" if folds > 1 else "one fold"

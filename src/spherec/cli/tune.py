@@ -28,8 +28,8 @@ from spherec.data.output_files import atomic_write, refuse_unwritable
 from spherec.errors import TrainingError, escape_controls
 
 if TYPE_CHECKING:
-    from spherec.lab import Goal, Trial
-    from spherec.lab.tuning.study import TuneResult, TuneWatcher
+    from spherec.lab import Trial
+    from spherec.lab.tuning import Goal, TuneResult, TuneWatcher
     from spherec.training import EpochRecord, History
 
 _SEARCH = "Search"
@@ -122,8 +122,8 @@ def tune_command(
     """
     from spherec.device import resolve
     from spherec.lab import Goal, SearchSpace, default_search, parse_searches, tune
-    from spherec.lab.environment import environment_of
-    from spherec.lab.tuning.storage import hide_password
+    from spherec.lab.records import environment_of
+    from spherec.lab.tuning import show_place
     from spherec.training.advice import find_idle_settings
     from spherec.training.presets import find_preset
 
@@ -139,7 +139,7 @@ def tune_command(
     data = source.load()
     domains = ", ".join(f"{name}={domain}" for name, domain in space.domains.items())
     note(f"searching {domains}{'' if searches else ' (give --search to search something else)'}")
-    note(f"{goal.name} on {goal.validation:g} of each user's items; the study is in {hide_password(storage)}")
+    note(f"{goal.name} on {goal.validation:g} of each user's items; the study is in {show_place(storage)}")
     for advice in find_idle_settings(base, data):
         note(advice)
     with _trials_bar(trials, goal) as watcher:
@@ -156,7 +156,7 @@ def tune_command(
             watcher=watcher,
         )
     if tuned.best is not None:
-        words = [word.replace(storage, hide_password(storage)) for word in context.obj]  # without a database's password
+        words = [word.replace(storage, show_place(storage)) for word in context.obj]  # without a database's password
         _write(output, tuned, goal, shlex.join(["spherec", *words]), environment_of(where)["commit"])
     _report(tuned, goal, output, as_json=as_json)
     if tuned.best is not None and not as_json:
@@ -270,7 +270,7 @@ def _to_json(trial: "Trial", goal: "Goal") -> dict[str, object]:
 @contextmanager
 def _trials_bar(trials: int, goal: "Goal") -> Iterator["TuneWatcher"]:
     """Print a line for each trial that has ended and, in a terminal, show a bar over all of them."""
-    from spherec.lab.tuning.study import TuneWatcher
+    from spherec.lab.tuning import TuneWatcher
 
     class Lines(TuneWatcher):
         def __init__(self, bar: Progress, task: TaskID) -> None:

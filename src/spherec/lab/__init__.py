@@ -1,7 +1,7 @@
 """Experiments: `reproduce` the paper's table, `compare` models, `tune` settings; three searches on one core.
 
-`trial` runs one choice of settings, `store` keeps records, `table` makes tables of them. `reproduction` tries a grid,
-`comparison` draws at random, `tuning` asks optuna.
+`runs` fits one choice of settings, `records` keeps results, `tables` makes tables of them. `comparison` draws at
+random, `reproduction` tries a grid, `tuning` asks optuna.
 """
 
 from typing import Any
@@ -9,18 +9,15 @@ from typing import Any
 from spherec.lab.baselines.content_knn import ContentKnn
 from spherec.lab.baselines.scored_ranker import ScoredRanker
 from spherec.lab.comparison import Comparison, ComparisonPlan, compare
-from spherec.lab.experiment import Experiment, Row
-from spherec.lab.featured import FeaturedModel
-from spherec.lab.model import Baseline, ComparedModel, FitContext
-from spherec.lab.ours import OurModel
-from spherec.lab.paper import PaperRow, paper_rows
+from spherec.lab.models import Baseline, ComparedModel, FitContext, OurModel
+from spherec.lab.records import RecordFile, Result, Trial
 from spherec.lab.registry import default_models, known_models
-from spherec.lab.reproduction import reproduce
+from spherec.lab.reproduction import Experiment, PaperRow, Reproduction, Row, paper_rows, reproduce
+from spherec.lab.runs import best_trial, run_trial
 from spherec.lab.search_space import Choices, Range, SearchSpace, default_search, parse_searches
-from spherec.lab.store import RecordFile, Result
-from spherec.lab.table import TableRow
-from spherec.lab.trial import Trial, best_trial, run_trial
-from spherec.lab.tuning.goal import Goal
+from spherec.lab.tables import TableRow
+
+_NEED_OPTUNA = ("Goal", "tune")
 
 __all__ = [
     "Baseline",
@@ -30,13 +27,13 @@ __all__ = [
     "ComparisonPlan",
     "ContentKnn",
     "Experiment",
-    "FeaturedModel",
     "FitContext",
     "Goal",
     "OurModel",
     "PaperRow",
     "Range",
     "RecordFile",
+    "Reproduction",
     "Result",
     "Row",
     "ScoredRanker",
@@ -57,9 +54,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import `tune` when it is first used: it needs the extra "tune"."""
-    if name == "tune":
-        from spherec.lab.tuning.study import tune
+    """Import what needs the extra "tune" when it is first used."""
+    if name in _NEED_OPTUNA:
+        from spherec.lab import tuning
 
-        return tune
+        return getattr(tuning, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,7 +4,6 @@ Each model is searched at random: its default settings first, then others drawn 
 best by NDCG on the validation part is fit again on all training data and tested once.
 """
 
-import math
 import time
 import zlib
 from collections.abc import Iterable, Sequence
@@ -16,13 +15,13 @@ from typing import Any
 
 import torch
 
-from spherec import rng
 from spherec.data import splits
+from spherec.data.archive import checksum
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.device import DeviceName, resolve
-from spherec.errors import ArgumentError, DataError, SpherecError, TrainingError, quote
-from spherec.evaluation import METRICS, Metric, Scores, evaluate, validation_part
+from spherec.errors import ArgumentError, SpherecError, TrainingError, quote
+from spherec.evaluation import METRICS, Metric, evaluate, validation_part
 from spherec.evaluation.metrics import (
     Formula,
     average_precision,
@@ -32,17 +31,13 @@ from spherec.evaluation.metrics import (
     per_user_name,
     recall,
 )
-from spherec.lab.environment import environment_of
-from spherec.lab.experiment import check_counts, check_validation
-from spherec.lab.model import ComparedModel, FitContext, SearchValues
-from spherec.lab.own_code import hash_own_code
-from spherec.lab.pool import Stage, Watch, run_all, workers_for
+from spherec.forks import require_polars
+from spherec.geometry import DenseVectors
+from spherec.lab.models import ComparedModel, FitContext, versions_of
+from spherec.lab.records import RecordFile, Result, Trial, TrialRecord, UserValues, data_id, environment_of
 from spherec.lab.registry import default_models, find_models, known_models
-from spherec.lab.report import summarize_comparison
-from spherec.lab.store import RecordFile, Result, TrialRecord, data_id
-from spherec.lab.table import TableRow
-from spherec.lab.trial import Trial, best_trial, run_trial
-from spherec.lab.user_values import UserValues
+from spherec.lab.runs import Stage, Watch, best_trial, run_all, run_trial, workers_for
+from spherec.lab.tables import TableRow, summarize
 from spherec.memory import measure_peak
 from spherec.training.trainer import enough_memory
 
@@ -72,8 +67,8 @@ def compare(
     (see `Baseline`); by default our main presets and all built-in baselines. `folder` keeps what is done, so that
     nothing is run twice; what it holds of this study is in the table, too. With `test`, models are tested on that
     part, and there are no folds. `metrics` are the columns of the table, built-in by name or of your own. The figures
-    of a row are in percent where the metric's `percent` is True: an NDCG of 0.128 is 12.8. A part of your own whose
-    code has changed since it was recorded is run again.
+    of a row are in percent where the metric's `percent` is True: an NDCG of 0.128 is 12.8. If you change the code of a
+    part of your own, change its `version`, too, so that it is run again.
     """
     if not isinstance(data, Interactions):
         raise ArgumentError(f"data must be Interactions, got {type(data).__name__}; Interactions.from_frame makes some")
@@ -88,12 +83,8 @@ def compare(
     )
     comparison = Comparison(plan, data, Path(folder), test=test)
     results = comparison.run(device=resolve(device), workers=workers, watch=watch)
-    if comparison.failed:
-        why = "; ".join(f"{model}: {error}" for model, error in comparison.failed.items())
-        raise TrainingError(
-            f"some models could not be fit ({why}); the others are recorded: run it again without these models"
-        )
-    return summarize_comparison(results, comparison.user_values, plan.metrics)
+    comparison.raise_if_failed()
+    return summarize(results, plan.metrics, comparison.user_values)
 
 
 @dataclass(frozen=True)
@@ -121,23 +112,38 @@ class ComparisonPlan:
     @property
     def computed(self) -> tuple[Metric, ...]:
         """All metrics that are recorded, built-in ones first."""
-        return METRICS + self._own
+        return METRICS + self.own_metrics
 
     @property
-    def identity(self) -> dict[str, Any]:
-        """Facts that decide the results, besides data, split and model."""
-        own = self._own
-        names = {"metrics": [metric.name for metric in own], "metrics_code": hash_own_code(*own)} if own else {}
-        return {"k": self.k, "validation": self.validation, "seed": self.seed, **names}
-
-    @property
-    def _own(self) -> tuple[Metric, ...]:
+    def own_metrics(self) -> tuple[Metric, ...]:
+        """The metrics of the user's own."""
         built_in = {metric.name for metric in METRICS}
         return tuple(metric for metric in self.metrics if metric.name not in built_in)
 
 
+@dataclass(frozen=True)
+class _Setup:
+    """What all runs of a model share."""
+
+    model: ComparedModel
+    context: FitContext
+    environment: dict[str, str]
+    workers: int
+    watch: Watch
+
+    def begin(self, stage: Stage) -> FitContext:
+        """Report a stage, and return the context of its run, which reports its epochs."""
+        self.watch(stage)
+        on_epoch = lambda epoch, epochs: self.watch(replace(stage, epoch=epoch, epochs=epochs))  # noqa: E731
+        return replace(self.context, on_epoch=on_epoch)
+
+
 class Comparison:
     """A plan on some data, with its records in a folder. What is recorded is not run again."""
+
+    study = "compare"
+    fits_alone = True
+    "True if the last fits are run one after the other, so that time and memory are those of one."
 
     def __init__(
         self, plan: ComparisonPlan, data: Interactions, folder: Path, *, test: Interactions | None = None
@@ -148,33 +154,32 @@ class Comparison:
             self.parts = splits.k_fold(data, plan.folds, seed=plan.seed)
             self._split: dict[str, Any] = {"data": data_id(data), "folds": plan.folds}
         else:
-            given = splits.given(data, test)
-            self.parts = [given]
-            self._split = {"data": data_id(given.train), "test": data_id(given.test)}
-        # Once, before anything is run: a part of the user's own may keep what it has learned.
-        self._plan_identity = plan.identity
-        self._code = {model.name: code for model in plan.models if (code := hash_own_code(*model.parts))}
-        self._folder = folder
-        self.user_values = UserValues(folder)
+            self.parts = [splits.given(data, test)]
+            self._split = {"data": data_id(self.parts[0].train), "test": data_id(self.parts[0].test)}
+        self.user_values: UserValues | None = UserValues(folder)
+        self.failed: dict[str, str] = {}
+        "Models that could not be fit, and why."
         self._results = RecordFile(folder / "records.jsonl", Result)
         self._trials = RecordFile(folder / "trials.jsonl", TrialRecord)
         self._inner = cache(self._cut)
-        self.failed: dict[str, str] = {}
-        "Models that could not be fit, and why."
 
     def results(self) -> list[Result]:
         """Return all that is recorded of this plan, also of models that it does not name."""
-        known = {result.key: result for result in self._results}
-        models = {model.name: model for model in (*find_models(known_models()), *self.plan.models)}
-        keys = [self._blank_result(model, fold).key for model in models.values() for fold in range(len(self.parts))]
+        known = self._results.by_key()
+        models = {model.name: model for model in (*self.other_models(), *self.plan.models)}
+        keys = [self.blank_result(model, fold).key for model in models.values() for fold in range(len(self.parts))]
         return [known[key] for key in keys if key in known]
+
+    def other_models(self) -> Iterable[ComparedModel]:
+        """Return models that may be recorded besides those of the plan."""
+        return find_models(known_models())
 
     def missing(self, folds: Iterable[int] | None = None) -> list[tuple[ComparedModel, list[int]]]:
         """Return the models of which something is not recorded yet, with the folds (of those named)."""
-        known = {result.key for result in self._results}
+        known = self._results.by_key().keys()
         wanted = range(len(self.parts)) if folds is None else list(folds)
         missing = [
-            (model, [fold for fold in wanted if self._blank_result(model, fold).key not in known])
+            (model, [fold for fold in wanted if self.blank_result(model, fold).key not in known])
             for model in self.plan.models
         ]
         return [(model, some) for model, some in missing if some]
@@ -199,26 +204,47 @@ class Comparison:
         workers = workers_for(workers, device)
         self.failed.clear()
         missing = [(model, some) for model, some in self.missing(folds) if self._can_run(model, needs_all)]
-        if missing:
-            UserValues.check_packages()
+        if missing and self.user_values is not None:
+            require_polars("the file of users' values")
         for model, some in missing:
             for fold in some if model.has_choices else []:
                 self._inner(fold)  # cut before several ask for it at once
-        self._make_folder()
-        report = watch or (lambda _: None)
-        for models, some in _share_fits(missing):
-            model = models[0]
+        self._results.path.parent.mkdir(parents=True, exist_ok=True)
+        for model, some in missing:
             where = model.device_for(device)
-            context = FitContext(k=self.plan.k, seed=self.plan.seed, device=where)
-            environment = {**environment_of(where), **model.versions()}
-            at_once = workers if model.runs_in_parallel else 1
+            setup = _Setup(
+                model,
+                FitContext(k=self.plan.k, seed=self.plan.seed, device=where),
+                {**environment_of(where), **model.versions()},
+                workers if model.runs_in_parallel else 1,
+                watch or (lambda _: None),
+            )
             try:
-                trials = self._run_trials(model, some, context, environment, at_once, report)
-                for fold in some:  # one after the other, so that time and memory are its own
-                    self._test(models, fold, trials[fold], context, environment, report)
+                self._run_model(setup, some)
             except TrainingError as error:  # the other models may do better
-                self.failed |= dict.fromkeys((one.name for one in models), str(error))
+                self.failed[model.name] = str(error)
         return self.results()
+
+    def raise_if_failed(self) -> None:
+        """Raise a `TrainingError` if models could not be fit."""
+        if self.failed:
+            why = "; ".join(f"{model}: {error}" for model, error in self.failed.items())
+            raise TrainingError(
+                f"some models could not be fit ({why}); the others are recorded: run it again without these models"
+            )
+
+    def identity(self, model: ComparedModel) -> dict[str, Any]:
+        """Return what decides a trial, besides its settings."""
+        plan, own = self.plan, self.plan.own_metrics
+        named = {"metrics": [metric.name for metric in own], **versions_of(*own)} if own else {}
+        facts = {"k": plan.k, "validation": plan.validation, "seed": plan.seed, **named}
+        return {**self._split, **facts, "base": dict(model.fixed)}
+
+    def blank_result(self, model: ComparedModel, fold: int) -> Result:
+        """Return the record of a test before it is run."""
+        space = {name: list(values) for name, values in model.search_space.items()}
+        identity = {**self.identity(model), "trials": self.plan.trials, "space": space}
+        return Result(self.study, model.name, fold, identity, is_ours=model.is_ours)
 
     def _can_run(self, model: ComparedModel, is_needed: bool) -> bool:
         try:
@@ -229,106 +255,89 @@ class Comparison:
             self.failed[model.name] = str(error)
         return model.name not in self.failed
 
-    def _make_folder(self) -> None:
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise DataError(f"cannot make the folder {self._folder} ({error.strerror}); choose another") from None
-
-    def _run_trials(
-        self,
-        model: ComparedModel,
-        folds: Sequence[int],
-        context: FitContext,
-        environment: dict[str, str],
-        workers: int,
-        watch: Watch,
-    ) -> dict[int, list[Trial]]:
-        """Return the trials of a model on these folds, running those that are not recorded."""
-        known = {record.key: record for record in self._trials}
-
-        def do(blank: TrialRecord) -> TrialRecord:
-            stage = Stage(f"{model.name} trial {blank.trial.number + 1}", blank.fold, "choosing")
-            watch(stage)
-            done = known.get(blank.key)
-            if done is None:
-                fit = partial(
-                    model.fit_validated, settings=blank.trial.settings, context=_reporting(context, watch, stage)
-                )
-                part = self._inner(blank.fold)
-                trial, _ = run_trial(part, blank.trial.settings, fit, k=self.plan.k, metrics=self.plan.computed)
-                done = replace(blank, trial=replace(trial, number=blank.trial.number))
-                self._trials.add(done)
-            watch(replace(stage, doing="done"))
-            return done
-
+    def _run_model(self, setup: _Setup, folds: Sequence[int]) -> None:
+        """Run all trials of a model, then fit and test it on each fold."""
+        model, known, device = setup.model, self._trials.by_key(), setup.context.device
         blanks = [
-            TrialRecord(model.name, fold, self._identity(model), Trial(settings, number=number), environment)
+            TrialRecord(model.name, fold, self.identity(model), Trial(settings, number=number), setup.environment)
             for fold in folds
             for number, settings in enumerate(self._settings_to_try(model, fold))
         ]
-        done = run_all([partial(do, blank) for blank in blanks], workers, context.device)
-        return {fold: [record.trial for record in done if record.fold == fold] for fold in folds}
+        tasks = [partial(self._try, setup, blank, known.get(blank.key)) for blank in blanks]
+        tried = run_all(tasks, setup.workers, device)
+        tests = [partial(self._test, setup, fold, [one for one in tried if one.fold == fold]) for fold in folds]
+        run_all(tests, 1 if self.fits_alone else setup.workers, device)
 
-    def _test(
-        self,
-        models: Sequence[ComparedModel],
-        fold: int,
-        trials: Sequence[Trial],
-        context: FitContext,
-        environment: dict[str, str],
-        watch: Watch,
-    ) -> None:
-        """Fit models that share a fit with the best settings on all training data, and test each of them.
+    def _try(self, setup: _Setup, blank: TrialRecord, done: TrialRecord | None) -> TrialRecord:
+        """Run a trial, unless it is done already."""
+        trial = blank.trial
+        stage = Stage(f"{setup.model.name} trial {trial.number + 1}", blank.fold, "choosing")
+        context = setup.begin(stage)
+        if done is None:
+            fit = partial(setup.model.fit_validated, settings=trial.settings, context=context)
+            part = self._inner(blank.fold)
+            tried, fitted = run_trial(part, trial.settings, fit, k=self.plan.k, metrics=self.plan.computed)
+            epochs = fitted.history.as_records() if fitted and fitted.history else []
+            curve = [epoch for epoch in epochs if epoch["metric"] is not None]
+            done = replace(blank, trial=replace(tried, number=trial.number), curve=curve)
+            self._trials.add(done)
+        setup.watch(replace(stage, doing="done"))
+        return done
+
+    def _test(self, setup: _Setup, fold: int, tried: Sequence[TrialRecord]) -> None:
+        """Fit a model with the best settings on all training data, and test it.
 
         Only here the test pairs are looked at.
         """
-        model, part = models[0], self.parts[fold]
-        stage = Stage(model.name, fold, "training")
-        watch(stage)
-        settings = self._choose(model, fold, trials)
-        with measure_peak(context.device) as growth:
-            began = time.perf_counter()
-            with enough_memory():
-                fitted = model.fit(part.train, settings, _reporting(context, watch, stage))
-            if context.device.type == "cuda":
-                torch.cuda.synchronize(context.device)
-            seconds = time.perf_counter() - began
-        for one in models:
-            stage = Stage(one.name, fold, "testing")
-            watch(stage)
-            with enough_memory():
-                scores = evaluate(one.ask(fitted), part.train, part.test, k=self.plan.k, metrics=self.plan.computed)
-            blank = self._blank_result(one, fold)
-            result = replace(
-                blank,
-                settings=settings,
-                trials=list(trials),
-                scores=scores.summary(),
-                seconds={"choosing": round(sum(trial.seconds for trial in trials), 3), "training": round(seconds, 4)},
-                environment=environment,
-                peak_mb=None if growth.mb is None else round(growth.mb, 1),
-                peak_of="allocated on the GPU" if context.device.type == "cuda" else "resident in the process",
-                run=f"{zlib.crc32(blank.key.encode()):08x}",
-            )
-            self._keep(result, scores)
-            watch(replace(stage, doing="done"))
-
-    def _keep(self, result: Result, scores: Scores) -> None:
-        """Record a result with the values of single users."""
-        names = {metric.name: per_user_name(metric) for metric in self.plan.metrics}
-        of_users = scores.per_user.values
-        values = {name: of_users[per_user] for name, per_user in names.items() if per_user in of_users}
-        self.user_values.save(result, scores.per_user.users, values)
+        model, part, device = setup.model, self.parts[fold], setup.context.device
+        best = self._choose(model, tried)
+        settings = self._draw(model, fold)[0] if best is None else best.trial.refit
+        clock = [time.perf_counter()]
+        with measure_peak(device) as growth, enough_memory():
+            fitted = model.fit(part.train, settings, setup.begin(Stage(model.name, fold, "training")))
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            clock.append(time.perf_counter())
+        setup.begin(stage := Stage(model.name, fold, "testing"))
+        with enough_memory():
+            scores = evaluate(fitted, part.train, part.test, k=self.plan.k, metrics=self.plan.computed)
+        clock.append(time.perf_counter())
+        choosing = sum(record.trial.seconds for record in tried)
+        blank = self.blank_result(model, fold)
+        result = replace(
+            blank,
+            settings=settings,
+            trials=[record.trial for record in tried],
+            scores=scores.summary(),
+            seconds={
+                "choosing": round(choosing, 3),
+                "training": round(clock[1] - clock[0], 4),
+                "testing": round(clock[2] - clock[1], 3),
+            },
+            environment=setup.environment,
+            peak_mb=None if growth.mb is None or not self.fits_alone else round(growth.mb, 1),
+            peak_of="allocated on the GPU" if device.type == "cuda" else "resident in the process",
+            curve=best.curve if best else [],
+            digest=digest_of(fitted) if isinstance(fitted, DenseVectors) else "",
+            run=f"{zlib.crc32(blank.key.encode()):08x}",
+        )
+        if self.user_values is not None:
+            names = {metric.name: per_user_name(metric) for metric in self.plan.metrics}
+            of_users = scores.per_user.values
+            values = {name: of_users[per_user] for name, per_user in names.items() if per_user in of_users}
+            self.user_values.save(result, scores.per_user.users, values)
         self._results.add(result)
+        setup.watch(replace(stage, doing="done"))
 
-    def _choose(self, model: ComparedModel, fold: int, trials: Sequence[Trial]) -> dict[str, Any]:
-        if not trials:
-            return self._draw(model, fold)[0]
-        best = best_trial(trials)
+    def _choose(self, model: ComparedModel, tried: Sequence[TrialRecord]) -> TrialRecord | None:
+        """Return the best trial; None if there is nothing to choose."""
+        if not tried:
+            return None
+        trials = [record.trial for record in tried]
+        best = best_trial(trials, mmr_at_most=model.mmr_at_most)
         if best is None:
             raise TrainingError(f"{model.name} learned nothing with any of its settings: {trials[0].failed}")
-        return best.refit
+        return tried[trials.index(best)]
 
     def _cut(self, fold: int) -> Fold:
         """Cut the training part of a fold in two: to learn from, and to choose on."""
@@ -341,52 +350,23 @@ class Comparison:
         return self._draw(model, fold) if model.has_choices else []
 
     def _draw(self, model: ComparedModel, fold: int) -> list[dict[str, Any]]:
-        plan = self.plan
-        return draw_settings(model.search_space, plan.trials, seed=plan.seed, name=model.name, fold=fold)
-
-    def _identity(self, model: ComparedModel) -> dict[str, Any]:
-        """Return what decides a trial, besides its settings."""
-        code = {"code": self._code[model.name]} if model.name in self._code else {}
-        return {**self._split, **self._plan_identity, "base": {**model.fixed, **code}}
-
-    def _blank_result(self, model: ComparedModel, fold: int) -> Result:
-        """Return the record of a test before it is run."""
-        space = {name: list(values) for name, values in model.search_space.items()}
-        identity = {**self._identity(model), "trials": self.plan.trials, "space": space}
-        return Result("compare", model.name, fold, identity, is_ours=model.is_ours)
+        return model.draw(self.plan.trials, seed=self.plan.seed, fold=fold)
 
 
-def _share_fits(
-    missing: Sequence[tuple[ComparedModel, list[int]]],
-) -> list[tuple[list[ComparedModel], list[int]]]:
-    """Put models together that are one fit and miss the same folds."""
-    shared: dict[object, tuple[list[ComparedModel], list[int]]] = {}
-    for model, folds in missing:
-        shared.setdefault((model.fit_key, *folds), ([], folds))[0].append(model)
-    return list(shared.values())
+def digest_of(vectors: DenseVectors) -> str:
+    """Return a checksum of vectors."""
+    return checksum(vectors.user_table.cpu().numpy(), vectors.item_table.cpu().numpy())
 
 
-def draw_settings(space: SearchValues, trials: int, *, seed: int, name: str, fold: int) -> list[dict[str, Any]]:
-    """Draw combinations of values at random, the default first and none twice; all of them if they are fewer.
-
-    What is drawn for one model and fold does not depend on any other.
-    """
-    if not isinstance(trials, int) or isinstance(trials, bool) or trials < 1:
-        raise ArgumentError(f"trials must be a whole number >= 1, got {quote(trials)}")
-    size = math.prod(len(values) for values in space.values())
-    others = rng.stream(seed, f"settings of {name}", fold).permutation(size - 1)[: trials - 1] + 1
-    return [_combination(space, int(number)) for number in (0, *others)]
+def check_counts(owner: object, **least: int) -> None:
+    """Raise an error unless each of these attributes is a whole number, at least as large as given."""
+    for name, smallest in least.items():
+        value = getattr(owner, name)
+        if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
+            raise ArgumentError(f"{name} must be a whole number >= {smallest}, got {quote(value)}")
 
 
-def _combination(space: SearchValues, number: int) -> dict[str, Any]:
-    """Return the combination of this number; 0 has the first value of every setting."""
-    chosen = {}
-    for name, values in space.items():
-        number, at = divmod(number, len(values))
-        chosen[name] = values[at]
-    return chosen
-
-
-def _reporting(context: FitContext, watch: Watch, stage: Stage) -> FitContext:
-    """Return the context of a run that reports its epochs."""
-    return replace(context, on_epoch=lambda epoch, epochs: watch(replace(stage, epoch=epoch, epochs=epochs)))
+def check_validation(share: object) -> None:
+    """Raise an error unless the share is a float between 0 and 1, both excluded."""
+    if not isinstance(share, float) or not 0 < share < 1:
+        raise ArgumentError(f"validation must be a share between 0 and 1, got {quote(share)}")

@@ -15,9 +15,9 @@ except ImportError as error:
     raise MissingPackageError("plots need matplotlib; install it with: pip install 'spherec[plots]'") from error
 
 from spherec.evaluation.metrics import median_popularity, ndcg
-from spherec.lab.paper import paper_rows
-from spherec.lab.store import Result
-from spherec.lab.table import TableRow
+from spherec.lab.records import Result
+from spherec.lab.reproduction import paper_rows
+from spherec.lab.tables import TableRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""The models that can be compared, by name."""
+"""The models that can be compared, by name. A new baseline needs its own file and a line here."""
 
 from collections.abc import Iterable, Mapping
 
@@ -10,9 +10,7 @@ from spherec.lab.baselines.ease import Ease
 from spherec.lab.baselines.gf_cf import GfCf
 from spherec.lab.baselines.implicit_models import Als, Bpr, Knn
 from spherec.lab.baselines.most_popular import MostPopular
-from spherec.lab.featured import FEATURED, FeaturedModel
-from spherec.lab.model import Baseline, ComparedModel, UserBaseline
-from spherec.lab.ours import PRESET_SEARCHES, OurModel
+from spherec.lab.models import FEATURED, PRESET_SEARCHES, Baseline, ComparedModel, OurModel, UserBaseline
 from spherec.training import Training
 from spherec.training.presets import PRESETS
 
@@ -42,36 +40,36 @@ def find_models(models: Iterable[object], features: Features | None = None) -> l
     if isinstance(models, str):
         raise ArgumentError(f"models must be a list of names, got {quote(models)}; give [{quote(models)}]")
     found: dict[str, ComparedModel] = {}
-    for model in models:
-        one = _find_model(model, features)
-        if one.name in found and not isinstance(model, str):
-            raise ArgumentError(f"two models are called {quote(one.name)}; give one of them another name")
-        found[one.name] = one
+    for given in models:
+        model = _find_by_name(given, features) if isinstance(given, str) else _as_model(given)
+        if model.name in found and not isinstance(given, str):
+            raise ArgumentError(f"two models are called {quote(model.name)}; give one of them another name")
+        found[model.name] = model
     if not found:
         raise ArgumentError(f"there are no models to compare; name some of {', '.join(known_models())}")
     return list(found.values())
 
 
-def _find_model(model: object, features: Features | None) -> ComparedModel:
+def _find_by_name(name: str, features: Features | None) -> ComparedModel:
+    preset = name.removesuffix(FEATURED)
+    if name == ContentKnn.name or (preset != name and preset in PRESETS):
+        if features is None:
+            raise ArgumentError(
+                f"{name} needs item features; give some with --item-features, in Python with ContentKnn(features) and "
+                "OurModel.preset(name, features), or leave it out"
+            )
+        return ContentKnn(features) if name == ContentKnn.name else OurModel.preset(preset, features)
+    if name not in (known := known_models()):
+        raise ArgumentError(
+            f"there is no model called {quote(name)}{suggest(name, known)}; there are {', '.join(known)}"
+        )
+    return BASELINES[name] if name in BASELINES else OurModel.preset(name)
+
+
+def _as_model(model: object) -> ComparedModel:
+    """Return a config of spherec or a baseline of the user's own as a model in a comparison."""
     if isinstance(model, ComparedModel):
         return model
-    if isinstance(model, str):
-        known = known_models()
-        preset = model.removesuffix(FEATURED)
-        if model == ContentKnn.name or (preset != model and preset in PRESETS):
-            if features is None:
-                raise ArgumentError(
-                    f"{model} needs item features; give some with --item-features, in Python with FeaturedModel and "
-                    "ContentKnn, or leave it out"
-                )
-            if model == ContentKnn.name:
-                return ContentKnn(features)
-            return FeaturedModel(preset, PRESETS[preset].training, features)
-        if model not in known:
-            raise ArgumentError(
-                f"there is no model called {quote(model)}{suggest(model, known)}; there are {', '.join(known)}"
-            )
-        return BASELINES[model] if model in BASELINES else OurModel.preset(model)
     config = model if isinstance(model, Training) else getattr(model, "config", None)
     if isinstance(config, Training):
         return OurModel(f"{type(config.loss).__name__}-{type(config.sampler).__name__}".lower(), config)

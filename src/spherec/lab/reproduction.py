@@ -1,35 +1,133 @@
-"""Reproduce a table: every row is trained and tested on every fold, its config chosen from a small grid.
+"""Reproduce the paper's table: each row is trained and tested on every fold, its config chosen from a small grid.
 
-Several runs go on at once on a GPU that one alone cannot fill. What is recorded is not run again.
+An experiment is a comparison whose models are rows of settings. The rows of the paper ship with the package as TOML.
 """
 
-import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
-from functools import partial
+import csv
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from importlib import resources
+from itertools import product
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from spherec import datasets
-from spherec.data import splits
-from spherec.data.archive import checksum
 from spherec.data.interactions import Interactions
-from spherec.data.splits import Fold
 from spherec.device import DeviceName, resolve
-from spherec.errors import ArgumentError, TrainingError
-from spherec.evaluation import evaluate, validation_part
-from spherec.geometry import DenseVectors
-from spherec.lab.environment import environment_of
-from spherec.lab.experiment import Experiment, Row
-from spherec.lab.pool import Stage, Watch, run_all, workers_for
-from spherec.lab.settings import differing_settings
-from spherec.lab.store import RecordFile, Result, data_id
-from spherec.lab.trial import best_trial, raise_if_interrupted, run_trial, train_validated
-from spherec.training import EpochRecord, History, Training, train
+from spherec.errors import ArgumentError, quote
+from spherec.evaluation import METRICS, Metric
+from spherec.evaluation.metrics import average_precision, median_popularity, ndcg
+from spherec.lab.comparison import Comparison, ComparisonPlan
+from spherec.lab.models import ComparedModel, FitContext, OurModel
+from spherec.lab.records import RecordFile, Result, Settings, TrialRecord, data_id
+from spherec.lab.runs import Watch
+from spherec.lab.search_space import apply_settings, differing_settings
+from spherec.lab.tables import MeanStd, TableRow, column_values, heading, metric_columns, to_csv, to_markdown
+from spherec.sampling import Popularity, TwoStage, Uniform
+from spherec.training import Training
+from spherec.training.config import overlay
+
+EXPERIMENTS = ("book-crossing", "amazon-movies", "echonest", "two-stage")
+"""The experiments that ship with the package; "two-stage" is on Book-Crossing."""
+
+PAPER_METRICS: tuple[Metric, ...] = (average_precision, ndcg, median_popularity)
+"""The metrics that the paper reports."""
+
+PAPER_SETTINGS: Mapping[str, Training] = {
+    "uniform": Training(sampler=Uniform(negatives=5), batch_size=4096),
+    "popularity": Training(sampler=Popularity(negatives=5)),
+    "two-stage": Training(),
+    "two-stage-as-released": Training(sampler=TwoStage.as_released()),
+    "two-stage-as-written": Training(sampler=TwoStage.as_written()),
+}
+"""Settings that the rows of an experiment begin from.
+
+Uniform negatives in large batches and sampling by popularity are the paper's baselines. Two-stage sampling is on live
+vectors, tuned; as in the paper's public code, on the initial vectors; and as in the paper's text, where training
+collapses.
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a table: a name, and how its models are trained."""
+
+    name: str
+    training: Training
+    grid: tuple[Training, ...] = ()
+    "Configs to choose from on each fold, in place of `training`."
+    mmr_at_most: float | None = None
+    "Upper limit on validation MMR; configs above it are chosen only if all are."
+
+    @property
+    def choices(self) -> tuple[Training, ...]:
+        """The configs to choose from on the validation part."""
+        return self.grid or (self.training,)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Rows that are trained and tested on the folds of a cross-validation.
+
+    On each fold the number of epochs, and the config of a row that has several, are chosen on a validation part of the
+    training data. Then a model is trained for that long on all training data and tested on the fold: the test pairs are
+    read once, at the very end.
+    """
+
+    name: str
+    rows: tuple[Row, ...]
+    folds: int = 4
+    "Number of parts that each user's items are dealt over."
+    seed: int = 0
+    "Seed of the split."
+    k: int = 50
+    "Length of the lists."
+    validation: float = 0.05
+    "Share of each user's training items that choices are made on."
+
+    def __post_init__(self) -> None:
+        names = [row.name for row in self.rows]
+        if len(set(names)) != len(names):
+            raise ArgumentError(f"two rows of {self.name} have the same name; rows: {', '.join(names)}")
+
+    def only(self, names: Sequence[str]) -> "Experiment":
+        """Return the same experiment with only the rows of these names."""
+        known = [row.name for row in self.rows]
+        if unknown := [name for name in names if name not in known]:
+            raise ArgumentError(f"{self.name} has no row {', '.join(unknown)}; it has {', '.join(known)}")
+        return replace(self, rows=tuple(row for row in self.rows if row.name in names))
+
+    @classmethod
+    def from_toml(cls, text: str) -> "Experiment":
+        """Read a table with `name`, `folds`, `seed`, `k`, `validation`, and `[[rows]]`.
+
+        A row has a `name`, a `preset` of `PAPER_SETTINGS` to begin from, and settings as `spherec train` takes them;
+        those of `[all]` hold for every row. It may have a `grid`, such as { "sampler.beta" = [0.7, 0.8] }, and with it
+        `mmr_at_most`.
+        """
+        try:
+            content = tomllib.loads(text)
+            common = content.pop("all", {})
+            rows = tuple(_read_row(overlay(common, table)) for table in content.pop("rows", []))
+        except (tomllib.TOMLDecodeError, TypeError, AttributeError) as error:
+            raise ArgumentError(f"this is no experiment in TOML: {error}") from None
+        if content.keys() - {field.name for field in fields(cls)} or "name" not in content or not rows:
+            raise ArgumentError(
+                "an experiment needs a name and [[rows]], and may have folds, seed, k and validation; "
+                f"got {', '.join(sorted(content)) or 'nothing'}"
+            )
+        return cls(rows=rows, **content)
+
+    @classmethod
+    def embedded(cls, name: str) -> "Experiment":
+        """Return one of `EXPERIMENTS`."""
+        if name not in EXPERIMENTS:
+            raise ArgumentError(f"there is no experiment called {quote(name)}; there are {', '.join(EXPERIMENTS)}")
+        return cls.from_toml((resources.files("spherec.lab") / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def reproduce(
@@ -48,102 +146,166 @@ def reproduce(
     embedded Book-Crossing. `records` is the file that keeps what is done.
     """
     experiment = Experiment.embedded(experiment) if isinstance(experiment, str) else experiment
-    data = _embedded_data(experiment) if data is None else data
-    where = resolve(device)
-    file = RecordFile(Path(records), Result)
-    report = watch or (lambda _: None)
-    parts = splits.k_fold(data, experiment.folds, seed=experiment.seed)
-    known = {result.key: result for result in file}
-    jobs = [
-        (row, parts[blank.fold], known.get(blank.key), blank)
-        for row, blank in _blank_results(experiment, data, folds, environment_of(where))
-    ]
-
-    def do(row: Row, part: Fold, done: Result | None, blank: Result) -> Result:
-        if done is None:
-            done = _run(experiment, row, part, blank, where, report)
-            file.add(done)
-        report(Stage(row.name, blank.fold, "done"))
-        return done
-
-    tasks = [partial(do, *job) for job in jobs]
-    return run_all(tasks, workers_for(workers, where), where, longest_first=lambda at: len(jobs[at][0].choices))
-
-
-def recorded_results(experiment: Experiment, data: Interactions, records: str | PathLike[str]) -> list[Result]:
-    """Return what is recorded of all rows on all folds; run nothing."""
-    known = {result.key: result for result in RecordFile(Path(records), Result)}
-    blanks = (blank for _, blank in _blank_results(experiment, data, None, {}))
-    return [known[blank.key] for blank in blanks if blank.key in known]
-
-
-def _run(experiment: Experiment, row: Row, fold: Fold, blank: Result, device: torch.device, watch: Watch) -> Result:
-    """Choose, train, test. The test pairs are not looked at before the test."""
-    clock = [time.perf_counter()]
-    inner = validation_part(fold.train, experiment.validation, seed=experiment.seed)
-    tried = []
-    for config in row.choices:
-        progress = _progress(watch, blank, "choosing", config, len(fold.train))
-        fit = partial(train_validated, config=config, k=experiment.k, device=device, progress=progress)
-        tried.append(run_trial(inner, differing_settings(config, row.choices[0]), fit, k=experiment.k))
-    trials = [trial for trial, _ in tried]
-    chosen = best_trial(trials, mmr_at_most=row.mmr_at_most)
-    if chosen is None:
-        raise TrainingError(f"{row.name} cannot be trained: {trials[0].failed}")
-    at = trials.index(chosen)
-    clock.append(time.perf_counter())
-    config = replace(row.choices[at], epochs=chosen.epochs)
-    progress = _progress(watch, blank, "training", config, len(fold.train))
-    model = raise_if_interrupted(train(fold.train, config, device=device, progress=progress)).vectors
-    clock.append(time.perf_counter())
-    watch(Stage(row.name, blank.fold, "testing"))
-    scores = evaluate(model, fold.train, fold.test, k=experiment.k)
-    clock.append(time.perf_counter())
-    fitted = tried[at][1]
-    history = fitted.history if fitted else None
-    return replace(
-        blank,
-        settings=chosen.refit,
-        trials=trials,
-        scores=scores.summary(),
-        curve=[epoch for epoch in history.as_records() if epoch["metric"] is not None] if history else [],
-        seconds=dict(zip(("choosing", "training", "testing"), np.diff(clock).round(3).tolist(), strict=True)),
-        digest=digest_of(model),
-    )
-
-
-def digest_of(model: DenseVectors) -> str:
-    """Return a checksum of the vectors."""
-    return checksum(model.user_table.cpu().numpy(), model.item_table.cpu().numpy())
-
-
-def _embedded_data(experiment: Experiment) -> Interactions:
-    if experiment.name not in ("book-crossing", "two-stage"):
+    if data is None and experiment.name not in ("book-crossing", "two-stage"):
         raise ArgumentError(f"the data of {experiment.name} is not embedded; give its interactions")
-    return datasets.book_crossing()
+    reproduction = Reproduction(experiment, datasets.book_crossing() if data is None else data, Path(records))
+    wanted = list(range(experiment.folds) if folds is None else folds)
+    results = reproduction.run(device=resolve(device), folds=wanted, workers=workers, watch=watch)
+    reproduction.raise_if_failed()
+    return [result for result in results if result.fold in wanted]
 
 
-def _blank_results(
-    experiment: Experiment, data: Interactions, folds: Iterable[int] | None, environment: dict[str, str]
-) -> Iterator[tuple[Row, Result]]:
-    """Return each row with its result before it has run, fold after fold."""
-    data_name = data_id(data)
-    for fold in range(experiment.folds) if folds is None else folds:
-        for row in experiment.rows:
-            identity: dict[str, Any] = {
-                "choices": [config.to_record() for config in row.choices],
-                "mmr_at_most": row.mmr_at_most,
-                "data": data_name,
-                "folds": experiment.folds,
-                "split_seed": experiment.seed,
-                "k": experiment.k,
-                "validation": experiment.validation,
-            }
-            yield row, Result(experiment.name, row.name, fold, identity, environment=environment)
+class Reproduction(Comparison):
+    """An experiment on some data, as a comparison of its rows; its trials are kept next to the file of records."""
+
+    fits_alone = False
+
+    def __init__(self, experiment: Experiment, data: Interactions, records: Path) -> None:
+        plan = ComparisonPlan(
+            tuple(_RowModel(row) for row in experiment.rows),
+            folds=experiment.folds,
+            k=experiment.k,
+            validation=experiment.validation,
+            seed=experiment.seed,
+            metrics=METRICS,
+        )
+        super().__init__(plan, data, records.parent)
+        self.study = experiment.name
+        self.user_values = None
+        self._data = data_id(data)
+        self._results = RecordFile(records, Result)
+        self._trials = RecordFile(records.with_suffix(".trials.jsonl"), TrialRecord)
+
+    def other_models(self) -> Iterable[ComparedModel]:
+        """Return none."""
+        return ()
+
+    def identity(self, model: ComparedModel) -> dict[str, Any]:
+        """Return what decides a run."""
+        assert isinstance(model, _RowModel)
+        return {
+            "choices": [config.to_record() for config in model.choices],
+            "mmr_at_most": model.mmr_at_most,
+            "data": self._data,
+            "folds": self.plan.folds,
+            "split_seed": self.plan.seed,
+            "k": self.plan.k,
+            "validation": self.plan.validation,
+        }
+
+    def blank_result(self, model: ComparedModel, fold: int) -> Result:
+        """Return the record of a test before it is run."""
+        return Result(self.study, model.name, fold, self.identity(model))
 
 
-def _progress(
-    watch: Watch, blank: Result, doing: str, config: Training, pairs: int
-) -> Callable[[EpochRecord, History], None]:
-    epochs = config.plan(pairs).epochs
-    return lambda epoch, _: watch(Stage(blank.model, blank.fold, doing, epoch.epoch, epochs))
+class _RowModel(OurModel):
+    """A row as a model: its settings are those in which its choices differ from the first, its seed is its own."""
+
+    has_choices = True
+
+    def __init__(self, row: Row) -> None:
+        super().__init__(row.name, row.choices[0], {})
+        self.choices, self.mmr_at_most = row.choices, row.mmr_at_most
+
+    def draw(self, trials: int, *, seed: int, fold: int) -> list[dict[str, Any]]:
+        """Return all choices."""
+        del trials, seed, fold
+        return [differing_settings(config, self.config) for config in self.choices]
+
+    def configure(self, settings: Settings, context: FitContext) -> Training:
+        """Return the choice with these settings."""
+        del context
+        return apply_settings(self.config, settings)
+
+
+@dataclass(frozen=True)
+class PaperRow:
+    """One row of the paper's table 2 for one data set: means and standard deviations over 4 folds."""
+
+    dataset: str
+    sampler: str
+    negatives: int
+    batch: int
+    scores: Mapping[str, MeanStd]
+    "Figures by the names of metrics; MAP and NDCG in percent."
+
+    @property
+    def name(self) -> str:
+        """The name of the row of ours that repeats it: uniform-5-4096."""
+        return f"{self.sampler}-{self.negatives}-{self.batch}"
+
+
+def paper_rows(dataset: str) -> dict[str, PaperRow]:
+    """Return the 15 rows of a data set, by name, in the paper's order."""
+    text = (resources.files("spherec.lab") / "table2.csv").read_text(encoding="utf-8")
+    rows = [
+        PaperRow(
+            line["dataset"],
+            line["sampler"],
+            int(line["negatives"]),
+            int(line["batch"]),
+            {
+                metric.name: MeanStd(float(line[f"{metric.name}_mean"]), float(line[f"{metric.name}_std"]))
+                for metric in PAPER_METRICS
+            },
+        )
+        for line in csv.DictReader(text.splitlines())
+    ]
+    return {row.name: row for row in rows if row.dataset == dataset}
+
+
+def paper_csv(dataset: str, table: Sequence[TableRow]) -> str:
+    """Return our rows with exactly the columns of the paper's table."""
+    header = ["dataset", "sampler", "negatives", "batch", *metric_columns(PAPER_METRICS)]
+    rows = [[dataset, *row.model.rsplit("-", 2), *column_values(row, PAPER_METRICS)] for row in table]
+    return to_csv(header, rows, ".3f")
+
+
+def paper_markdown(table: Sequence[TableRow], paper: Mapping[str, PaperRow], made_by: str = "") -> str:
+    """Return our rows next to the paper's, with a legend and where they were made.
+
+    `paper` has the paper's rows by the names of ours.
+    """
+    heads = [head for metric in PAPER_METRICS for head in (heading(metric), "paper")]
+    rows = []
+    for row in table:
+        cells = [cell for pair in compare_with_paper(row, paper.get(row.model)) for cell in pair]
+        seconds = row.seconds["choosing"] + row.seconds["training"]
+        rows.append([row.model, *cells, "" if row.epochs is None else f"{row.epochs:.0f}", f"{seconds:.0f}"])
+    legend = "▲ better than the paper's mean, = within its standard deviation (MMR: within a tenth), ▼ worse."
+    parts = [to_markdown(["row", *heads, "epochs", "seconds"], rows), legend, *([f"{made_by}."] if made_by else [])]
+    return "\n\n".join(parts) + "\n"
+
+
+def compare_with_paper(row: TableRow, paper: PaperRow | None) -> list[tuple[str, str]]:
+    """Return for each metric our value with a mark, and the paper's; no mark for MMR where NDCG is worse."""
+    if paper is None:
+        return [(str(row[metric.name]), "") for metric in PAPER_METRICS]
+    marks = {metric.name: mark(metric, row[metric.name], paper.scores[metric.name]) for metric in PAPER_METRICS}
+    if marks[ndcg.name] == "▼":  # poor lists are easily unpopular
+        marks[median_popularity.name] = ""
+    return [(f"{row[name]} {sign}".rstrip(), str(paper.scores[name])) for name, sign in marks.items()]
+
+
+def mark(metric: Metric, ours: MeanStd, theirs: MeanStd) -> str:
+    """Return ▲ where ours is better, = where it is as good, ▼ where it is worse."""
+    is_lower_better = getattr(metric, "lower_is_better", False)
+    ahead = (theirs.mean - ours.mean) if is_lower_better else (ours.mean - theirs.mean)
+    if ahead >= 0:
+        return "▲"
+    allowed = 0.1 * theirs.mean if is_lower_better else theirs.std
+    return "=" if -ahead <= allowed else "▼"
+
+
+def _read_row(content: Mapping[str, Any]) -> Row:
+    settings = dict(content)
+    name, preset = settings.pop("name", None), settings.pop("preset", "two-stage")
+    if not isinstance(name, str) or preset not in PAPER_SETTINGS:
+        raise ArgumentError(
+            f"a row needs a name, and a preset of {', '.join(PAPER_SETTINGS)}; got {quote(name)} and {quote(preset)}"
+        )
+    grid, mmr_at_most = settings.pop("grid", {}), settings.pop("mmr_at_most", None)
+    training = PAPER_SETTINGS[preset].change(settings)
+    combinations = product(*grid.values()) if grid else ()
+    choices = (apply_settings(training, dict(zip(grid, values, strict=True))) for values in combinations)
+    return Row(name, training, tuple(choices), mmr_at_most)

@@ -1,4 +1,4 @@
-"""Search spaces: which settings are searched, and which values they may have.
+"""Settings by dotted names, such as "sampler.beta", and the values among which a search looks.
 
 sampler.beta=0.1..1.0                    from … to, both included
 optimizer.learning_rate=1e-4..1e-2:log   as likely between 1e-4 and 1e-3 as between 1e-3 and 1e-2
@@ -11,15 +11,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from spherec.errors import ArgumentError, quote
-from spherec.lab.settings import apply_settings, read_setting
+from spherec.lab.records import Settings
 from spherec.losses import Hinge, Loss, Softmin
 from spherec.sampling import Hard, Popularity, Sampling, SemiHard, TwoStage
 from spherec.training import Training
+from spherec.training.config import nest, overlay
 
 SettingValue = bool | int | float | str
 
@@ -240,3 +242,28 @@ def _convert_value(config: Training, name: str, value: SettingValue) -> Any:
         return read_setting(apply_settings(config, {name: value}), name)
     except ArgumentError as error:
         raise ArgumentError(f"cannot search {name}: {error}") from None
+
+
+def apply_settings(config: Training, settings: Settings) -> Training:
+    """Return the config with these settings changed."""
+    changes = [nest(name, value) for name, value in settings.items()]
+    return config.change(reduce(overlay, changes, {}))
+
+
+def read_setting(config: Training, name: str) -> Any:
+    """Return the value of one setting."""
+    return reduce(lambda value, part: value[part], name.split("."), config.to_dict())
+
+
+def differing_settings(config: Training, base: Training) -> dict[str, Any]:
+    """Return the settings in which a config differs from another."""
+    before = flatten(base.to_dict())
+    return {name: value for name, value in flatten(config.to_dict()).items() if before.get(name, ...) != value}
+
+
+def flatten(table: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """Return a nested table with dotted names: {"sampler": {"beta": 1}} becomes {"sampler.beta": 1}."""
+    flat: dict[str, Any] = {}
+    for name, value in table.items():
+        flat |= flatten(value, f"{path}{name}.") if isinstance(value, Mapping) else {f"{path}{name}": value}
+    return flat

@@ -23,8 +23,8 @@ from torch import Tensor
 from spherec.data.interactions import Interactions
 from spherec.lab.baselines.item_graph import ItemGraph
 from spherec.lab.baselines.scored_ranker import ScoredRanker
-from spherec.lab.model import ComparedModel, FitContext
-from spherec.lab.settings import Settings
+from spherec.lab.models import ComparedModel, FitContext
+from spherec.lab.records import Settings
 from spherec.ranking.ranker import split_blocks
 
 _BLOCK = 1 << 20  # numbers of a signal at once: 4 MB of float32 stay in the cache of a CPU from product to product

@@ -16,8 +16,8 @@ from spherec.data.features import Features
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, quote
 from spherec.geometry import DenseVectors
-from spherec.lab.model import ComparedModel, FitContext
-from spherec.lab.settings import Settings
+from spherec.lab.models import ComparedModel, FitContext
+from spherec.lab.records import Settings
 from spherec.ranking import ExactRanker
 
 

@@ -18,10 +18,9 @@ from torch import Tensor
 
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
-from spherec.lab.baselines.scored_ranker import ScoredRanker
-from spherec.lab.baselines.sparse_tensor import sparse_tensor
-from spherec.lab.model import ComparedModel, FitContext
-from spherec.lab.settings import Settings
+from spherec.lab.baselines.scored_ranker import ScoredRanker, sparse_tensor
+from spherec.lab.models import ComparedModel, FitContext
+from spherec.lab.records import Settings
 from spherec.ranking.ranker import LeftOut, ranges
 
 LARGEST = 50_000

@@ -17,8 +17,8 @@ from torch import Tensor
 from spherec.data.interactions import Interactions
 from spherec.lab.baselines.item_graph import ItemGraph
 from spherec.lab.baselines.scored_ranker import ScoredRanker
-from spherec.lab.model import ComparedModel, FitContext
-from spherec.lab.settings import Settings
+from spherec.lab.models import ComparedModel, FitContext
+from spherec.lab.records import Settings
 
 
 class GfCf(ComparedModel):

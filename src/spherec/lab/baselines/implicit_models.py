@@ -14,8 +14,8 @@ from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, MissingPackageError, TrainingError
 from spherec.evaluation import ItemLister
 from spherec.evaluation.metrics import mark_hits
-from spherec.lab.model import ComparedModel, FitContext
-from spherec.lab.settings import Settings
+from spherec.lab.models import ComparedModel, FitContext
+from spherec.lab.records import Settings
 from spherec.ranking import Ranking
 
 _LEAST = np.finfo(np.float32).min  # the score that implicit gives to what is left out

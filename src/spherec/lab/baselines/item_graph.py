@@ -16,7 +16,7 @@ from torch import Tensor
 
 from spherec import rng
 from spherec.data.interactions import Interactions
-from spherec.lab.baselines.sparse_tensor import sparse_tensor
+from spherec.lab.baselines.scored_ranker import sparse_tensor
 from spherec.ranking.ranker import LeftOut
 
 _NULL = 1e-3  # singular values below it may be zeros with rounding errors: they are roots of eigenvalues in float32

@@ -5,8 +5,8 @@ import torch
 
 from spherec.data.interactions import Interactions
 from spherec.lab.baselines.scored_ranker import ScoredRanker
-from spherec.lab.model import ComparedModel, FitContext
-from spherec.lab.settings import Settings
+from spherec.lab.models import ComparedModel, FitContext
+from spherec.lab.records import Settings
 
 
 class MostPopular(ComparedModel):

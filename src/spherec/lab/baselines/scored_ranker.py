@@ -1,11 +1,13 @@
 """Rank items by scores, in blocks of users: for models that are no metric space."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from torch import Tensor
 
 from spherec.data.interactions import Interactions
@@ -67,6 +69,17 @@ class ScoredRanker:
                 f"and a column for each item; got {got}"
             )
         return scores if scores.is_floating_point() else scores.float()
+
+
+def sparse_tensor(matrix: sparse.csr_matrix, device: torch.device) -> Tensor:
+    """Return a matrix as a sparse tensor of float32, by rows: on a CPU products are faster than by coordinates."""
+    starts, columns, values = (torch.as_tensor(part) for part in (matrix.indptr, matrix.indices, matrix.data))
+    with warnings.catch_warnings():
+        # Of a layout in beta, and in some versions of checks that are off.
+        warnings.filterwarnings("ignore", message="Sparse (CSR|invariant)")
+        return torch.sparse_csr_tensor(
+            starts, columns, values, matrix.shape, dtype=torch.float32, device=device, check_invariants=False
+        )
 
 
 def _best_columns(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -10,12 +10,12 @@ import pytest
 
 from spherec.lab import RecordFile, Result
 from spherec.lab.comparison import COMPARED_METRICS
-from spherec.lab.ours import OurModel
+from spherec.lab.models import OurModel
+from spherec.lab.records import UserValues
 from spherec.lab.registry import find_models
-from spherec.lab.report import comparison_csv, page_cells, summarize_comparison
-from spherec.lab.user_values import UserValues
+from spherec.lab.tables import comparison_csv, page_cells, summarize
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results/compare"
 NAMES = ("book-crossing", "citeulike-t", "gowalla", "lastfm", "lastfm-1500", "citeulike-t-999")
 SHOWN = {  # in documents; ours are bold
@@ -36,7 +36,7 @@ def recorded(name):
 
 
 def table(name):
-    return summarize_comparison(recorded(name), UserValues(RESULTS / name), COMPARED_METRICS)
+    return summarize(recorded(name), COMPARED_METRICS, UserValues(RESULTS / name))
 
 
 @pytest.mark.parametrize("name", NAMES)

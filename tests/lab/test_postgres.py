@@ -31,7 +31,7 @@ def url(folder, request):
 
 def run_workers(url, go, *arguments, seconds=150):
     """Start a worker for each (TRIALS, KILLED), let them begin at once, and return how each ended and what it said."""
-    command = [sys.executable, "-m", "tests.lab.tuning.worker", url]
+    command = [sys.executable, "-m", "tests.lab.worker", url]
     environment = os.environ | {"PYTHONPATH": f"{ROOT}/src:{ROOT}", "OMP_NUM_THREADS": "1"}
     with ExitStack() as stack:
         workers = [

@@ -7,9 +7,9 @@ from spherec import Features, lab, read, read_features, splits
 from spherec.data.cuts import Cut
 from spherec.errors import ArgumentError, DataError
 from spherec.evaluation import evaluate_cold
-from spherec.lab import ContentKnn, FeaturedModel, OurModel
+from spherec.lab import ContentKnn, OurModel
 from spherec.training.presets import PRESETS
-from tests.lab.comparison.tiny import CONTEXT
+from tests.lab.tiny import CONTEXT
 from tests.sampling.checks import interactions, random_rows
 
 DATA = interactions(random_rows(20, 12, 0.3, seed=1))
@@ -58,16 +58,20 @@ def test_a_preset_with_features_takes_part_in_a_comparison(tmp_path):
     features = Features.from_matrix(ROWS)
     changes = {"dim": 8, "subspace_dim": None, "epochs": 2, "batch_size": 16, "sampler": {"negatives": 8}}
     config = PRESETS["accurate"].training.change(changes)
-    models = [FeaturedModel("accurate", config, features), OurModel("accurate", config, {}), ContentKnn(features)]
+    models = [
+        OurModel("accurate+features", config, features=features),
+        OurModel("accurate", config, {}),
+        ContentKnn(features),
+    ]
     rows = lab.compare(DATA, models, folder=tmp_path, folds=2, k=5, trials=1, device="cpu")
     scores = {row.model: row.scores["ndcg"].mean for row in rows}
     assert set(scores) == {"accurate+features", "accurate", "content-knn"}
     assert scores["accurate+features"] != scores["accurate"]
-    assert models[0].fixed != FeaturedModel("accurate", config, Features.from_matrix(ROWS + 1)).fixed
+    assert models[0].fixed != OurModel("accurate+features", config, features=Features.from_matrix(ROWS + 1)).fixed
     with pytest.raises(ArgumentError, match="its learning rate is constant"):
-        FeaturedModel("two-stage", PRESETS["two-stage"].training, features)
+        OurModel.preset("two-stage", features)
     with pytest.raises(DataError, match="features"):
-        FeaturedModel("accurate", config, Features.from_matrix(np.eye(2), ["x", "y"])).check(DATA)
+        OurModel.preset("accurate", Features.from_matrix(np.eye(2), ["x", "y"])).check(DATA)
 
 
 def test_features_of_other_items_are_refused_before_anything_is_fit():

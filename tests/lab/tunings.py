@@ -47,18 +47,19 @@ def plant(monkeypatch, curve):
     lived = []
 
     def planted(part, settings, fit, *, k, metrics):
-        config, give_up, metric = (fit.keywords[name] for name in ("config", "give_up", "metric"))
+        config, stop, looks = (fit.keywords[name] for name in ("config", "stop", "validate"))
         history, mmrs, pruned = History(), [], False
         for epoch, (value, mmr) in enumerate(curve(config), start=1):
             history = history.with_epoch(look(epoch, value))
             mmrs.append(mmr)
-            if give_up(history, mmr):
+            looks.mmr = mmr
+            if stop(history):
                 pruned = True
                 break
         lived.append(len(mmrs))
         best = history.best
-        scores = {metric.name: best.metric, "mmr": mmrs[best.epoch - 1]}
+        scores = {metrics[0].name: best.metric, "mmr": mmrs[best.epoch - 1]}
         return Trial(settings, scores, best.epoch, pruned=pruned), None
 
-    monkeypatch.setattr("spherec.lab.tuning.study.run_trial", planted)
+    monkeypatch.setattr("spherec.lab.tuning.run_trial", planted)
     return lived

@@ -12,7 +12,7 @@ from spherec.data import splits
 from spherec.errors import DataError
 from spherec.lab.baselines import ease
 from spherec.lab.baselines.ease import Ease
-from tests.lab.comparison.tiny import CONTEXT, CPU
+from tests.lab.tiny import CONTEXT, CPU
 from tests.sampling.checks import interactions, random_rows
 
 MATRICES = st.tuples(st.integers(1, 7), st.integers(1, 7)).flatmap(

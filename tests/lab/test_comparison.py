@@ -1,6 +1,5 @@
 """A comparison is fair, keeps what it did, and never does it twice."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -12,22 +11,22 @@ import spherec
 from spherec.data import splits
 from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.evaluation import evaluate
-from spherec.lab import ComparisonPlan, OurModel, Trial, best_trial, compare, default_models, known_models
+from spherec.lab import ComparisonPlan, OurModel, compare, default_models, known_models
 from spherec.lab import comparison as study_module
-from spherec.lab import trial as trial_module
+from spherec.lab import runs as trial_module
 from spherec.lab.baselines import ease as ease_module
 from spherec.lab.baselines.ease import Ease
 from spherec.lab.baselines.most_popular import MostPopular
 from spherec.lab.comparison import COMPARED_METRICS
-from spherec.lab.ours import PRESET_SEARCHES
+from spherec.lab.models import PRESET_SEARCHES
+from spherec.lab.records import UserValues
 from spherec.lab.registry import BASELINES, find_models
-from spherec.lab.report import summarize_comparison
-from spherec.lab.user_values import UserValues
+from spherec.lab.tables import summarize
 from spherec.optim import Adam
 from spherec.training.presets import PRESETS
-from tests.lab.comparison.tiny import CONTEXT, CPU, DATA, TRAINING, comparison, tiny_preset
-from tests.lab.tiny import pairs_of
+from tests.lab.tiny import CONTEXT, CPU, DATA, TRAINING, comparison, pairs_of, tiny_preset
 
+pytestmark = pytest.mark.usefixtures("small")
 MODELS = ("two-stage", "ease", "most-popular")
 
 
@@ -215,22 +214,6 @@ def test_settings_that_cannot_be_fit_are_not_chosen(tmp_path, monkeypatch):
     assert one.failed == {"ease": "ease learned nothing with any of its settings: no"}
 
 
-def test_of_equal_trials_the_first_is_chosen():
-    trials = [Trial({"a": a}, {"ndcg": ndcg}) for a, ndcg in enumerate((0.1, 0.3, 0.3))]
-    assert best_trial(trials).settings == {"a": 1}
-
-
-def test_a_line_left_half_is_passed_over_and_a_foreign_one_named(tmp_path):
-    compared = comparison(tmp_path, "most-popular")
-    compared.run(device=CPU, folds=[0])
-    path = tmp_path / "records.jsonl"
-    path.write_text(path.read_text() + path.read_text()[:50])
-    assert len(compared.run(device=CPU)) == 2
-    path.write_text(json.dumps({"a": 1}))
-    with pytest.raises(DataError, match=r"records.jsonl, line 1 is not a record"):
-        compared.results()
-
-
 def test_the_space_of_ours_begins_with_the_preset():
     for name, preset in PRESETS.items():
         ours = OurModel.preset(name)
@@ -253,7 +236,7 @@ def test_one_call_does_it_all(tmp_path):
     options = {"folds": 2, "k": 5, "trials": 2, "validation": 0.2, "device": "cpu"}
     table = compare(DATA, ["ease", "most-popular"], folder=tmp_path, **options)
     results = comparison(tmp_path, "ease").results()
-    assert table == summarize_comparison(results, UserValues(tmp_path), COMPARED_METRICS)
+    assert table == summarize(results, COMPARED_METRICS, UserValues(tmp_path))
     assert {line.model for line in table} == {"ease", "most-popular"}
     assert spherec.lab.compare is compare
 
@@ -293,12 +276,6 @@ def test_baselines_of_implicit_stay_on_the_cpu():
     cuda = torch.device("cuda")
     assert [BASELINES[name].device_for(cuda).type for name in ("als", "bpr", "knn", "ease")] == ["cpu"] * 3 + ["cuda"]
     assert MostPopular().device_for(cuda) == cuda
-
-
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match=r"cannot make the folder .*file.x"):
-        comparison(tmp_path / "file/x", "most-popular").run(device=CPU)
 
 
 def test_a_validation_part_without_pairs_is_refused_before_anything_is_run(tmp_path):
@@ -350,22 +327,3 @@ def test_what_is_no_data_and_no_list_of_models_is_refused(tmp_path):
         compare({}, ["ease"], folder=tmp_path)
     with pytest.raises(ArgumentError, match=r"models must be a list of names, got 'ease'"):
         compare(DATA, "ease", folder=tmp_path)
-
-
-def test_presets_that_are_one_model_are_fit_once_and_asked_in_turn(tmp_path, monkeypatch):
-    calls, fit = [], OurModel.fit
-
-    def noted(self, train, settings, context):
-        calls.append(self.name)
-        return fit(self, train, settings, context)
-
-    monkeypatch.setattr(OurModel, "fit", noted)
-    base = replace(TRAINING, reach=True, optimizer=Adam(0.05, schedule="cosine"), epochs=9)
-    models = [OurModel(f"dial {place:g}", replace(base, mainstream=place), {}) for place in (90.0, 0.0, -90.0)]
-    results = comparison(tmp_path, *models).run(device=CPU)
-    assert calls == ["dial 90", "dial 90"], "one fit for each of two folds"
-    assert len(results) == 6
-    popular = {one.model: one.scores["mmr"] for one in results if one.fold == 0}
-    assert popular["dial 90"] > popular["dial -90"]
-    alone = comparison(tmp_path / "alone", models[1]).run(device=CPU)
-    assert [one.scores for one in alone] == [one.scores for one in results if one.model == "dial 0"]

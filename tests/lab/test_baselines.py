@@ -10,7 +10,7 @@ from spherec.data import splits
 from spherec.errors import ArgumentError, MissingPackageError
 from spherec.evaluation import evaluate
 from spherec.lab.registry import BASELINES
-from tests.lab.comparison.tiny import CONTEXT
+from tests.lab.tiny import CONTEXT
 from tests.sampling.checks import ROWS, interactions, random_rows
 
 FOLD = splits.k_fold(interactions(random_rows(40, 25, 0.3, seed=3)), 4)[0]

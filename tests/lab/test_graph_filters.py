@@ -12,8 +12,8 @@ from scipy.interpolate import BarycentricInterpolator
 from spherec.lab.baselines import chebycf
 from spherec.lab.baselines.chebycf import ChebyCf, plateau_coefficients
 from spherec.lab.baselines.gf_cf import GfCf
-from tests.lab.comparison.test_ease import scores_of
-from tests.lab.comparison.tiny import CONTEXT
+from tests.lab.test_ease import scores_of
+from tests.lab.tiny import CONTEXT
 from tests.sampling.checks import interactions, random_rows
 
 GF_CF = {"alpha": 0.3, "vectors": 5}

@@ -9,15 +9,15 @@ from scipy.stats import ttest_rel
 
 from spherec.lab import Result, Trial
 from spherec.lab.comparison import COMPARED_METRICS
-from spherec.lab.report import (
+from spherec.lab.records import UserValues
+from spherec.lab.tables import (
     PageFacts,
     best_baseline,
     comparison_columns,
     comparison_csv,
     comparison_page,
-    summarize_comparison,
+    summarize,
 )
-from spherec.lab.user_values import UserValues
 
 COLUMNS = (
     "model,map_mean,map_std,ndcg_mean,ndcg_std,recall_mean,recall_std,mmr_mean,mmr_std,"
@@ -44,7 +44,7 @@ def result(model, fold, ndcg, *, is_ours=False, peak_mb=10.0, **scores):
 
 
 def lines(results, folder):
-    return summarize_comparison(results, folder, COMPARED_METRICS)
+    return summarize(results, COMPARED_METRICS, folder)
 
 
 def as_csv(table):

@@ -1,4 +1,4 @@
-"""A process that tunes in a study that others share: python -m tests.lab.tuning.worker URL TRIALS KILLED GO.
+"""A process that tunes in a study that others share: python -m tests.lab.worker URL TRIALS KILLED GO.
 
 It waits for the file GO, so that all begin at once. KILLED is the number of its trials after which it kills itself, in
 the middle of the next; -1 for never. A trial has failed after 2 seconds without a sign of life.
@@ -10,9 +10,9 @@ import sys
 import time
 from pathlib import Path
 
-from spherec.lab.tuning import storage
-from spherec.lab.tuning.study import TuneWatcher
-from tests.lab.tuning.runs import tuned
+from spherec.lab import tuning as storage
+from spherec.lab.tuning import TuneWatcher
+from tests.lab.tunings import tuned
 
 storage._HEARTBEAT, storage._GRACE = 1, 2
 

@@ -2,12 +2,10 @@
 
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spherec.errors import ArgumentError
-from spherec.lab.comparison import draw_settings
+from spherec.lab.models import draw_settings
 from tests.sampling.checks import FEWEST_DRAWS, assert_follows
 
 SPACES = st.dictionaries(
@@ -54,9 +52,3 @@ def test_seed_fold_and_name_decide():
     assert first == draw_settings(space, 5, seed=0, name="x", fold=0)
     for other in ({"seed": 1}, {"fold": 1}, {"name": "y"}):
         assert draw_settings(space, 5, **({"seed": 0, "name": "x", "fold": 0} | other)) != first
-
-
-@pytest.mark.parametrize("trials", [0, -1, 1.5, True])
-def test_trials_are_counted(trials):
-    with pytest.raises(ArgumentError, match="trials must be a whole number >= 1"):
-        draw_settings({}, trials, seed=0, name="x", fold=0)

@@ -1,0 +1,274 @@
+"""Models in a comparison: what each must be able to do, ours, and how a model of your own takes part.
+
+class Recent:
+    name = "recent"
+
+    def fit(self, train, settings, context):
+        return self  # anything with top(users, k, without=None) -> Ranking
+
+    def top(self, users, k, *, without=None): ...
+
+spherec.lab.compare(data, ["accurate", Recent()], folder="results")
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass, replace
+from importlib.metadata import version
+from typing import Any, Protocol
+
+import torch
+
+from spherec import rng
+from spherec.data.features import Features
+from spherec.data.interactions import Interactions
+from spherec.data.splits import Fold
+from spherec.errors import ArgumentError, quote
+from spherec.evaluation import ItemLister
+from spherec.geometry import DenseVectors
+from spherec.lab.records import Settings
+from spherec.lab.runs import FittedModel, raise_if_interrupted, train_validated
+from spherec.lab.search_space import apply_settings, default_search, flatten
+from spherec.training import EpochRecord, History, Training, train
+from spherec.training.presets import PRESETS
+
+SearchValues = Mapping[str, Sequence[Any]]
+"""Values to search for each setting; the first is the default."""
+
+FEATURED = "+features"
+"""Ending of the name of a preset that learns from item features."""
+
+PRESET_SEARCHES: dict[str, SearchValues] = {
+    "accurate": {},  # takes its temperature from the data, and runs to the end of its schedule
+    "fast": {},
+    "two-stage": {
+        "dim": (128, 256),
+        "loss.margin": (0.5, 1.0, 1.5),
+        "optimizer.learning_rate": (3e-4, 1e-3, 3e-3),
+        "sampler.beta": (0.2, 0.4, 0.525, 0.7, 0.8),
+        "sampler.sharpness": (0.0, 0.02, 0.05),
+    },
+}
+"""Values to search for each preset, besides its own, which come first. Epochs are chosen by early stopping."""
+
+
+@dataclass(frozen=True)
+class FitContext:
+    """Arguments that all models are given alike."""
+
+    k: int
+    "Length of the lists."
+    seed: int
+    "Seed of everything random."
+    device: torch.device
+    "Device to compute on; models of libraries without a GPU stay on the CPU."
+    on_epoch: Callable[[int, int], None] = lambda *_: None
+    "Called with the number of epochs that are done, and of all."
+
+
+class Baseline(Protocol):
+    """A model of your own: a name and `fit`.
+
+    Optional attributes: `search_space`, the values to search for each setting; `version`, to be changed when its code
+    is, so that it is run again; `fixed`, plain data of all else that decides the result, such as the version of a file
+    that it reads; `check(train)`, which raises an error before long work if the model cannot be fit.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        ...
+
+    def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:
+        """Fit on these interactions; `settings` has one of its values for each setting of `search_space`."""
+        ...
+
+
+class ComparedModel(ABC):
+    """A model in a comparison. By default it is fit in one go, one run at a time, and needs no validation part."""
+
+    name: str
+    is_ours = False
+    runs_in_parallel = False
+    "True if a GPU has room for several trials at a time."
+    search_space: Mapping[str, Sequence[Any]] = {}
+    fixed: Mapping[str, Any] = {}
+    "All else that decides the result, as plain data."
+    mmr_at_most: float | None = None
+    "Upper limit on validation MMR; settings above it are chosen only if all are."
+
+    @property
+    def has_choices(self) -> bool:
+        """True if there is anything to choose on the validation part."""
+        return any(len(values) > 1 for values in self.search_space.values())
+
+    def draw(self, trials: int, *, seed: int, fold: int) -> list[dict[str, Any]]:
+        """Return the settings to try on a fold, the default first."""
+        return draw_settings(self.search_space, trials, seed=seed, name=self.name, fold=fold)
+
+    def check(self, train: Interactions) -> None:  # noqa: B027, most take any data
+        """Raise an error before long work if it cannot be fit: a package is missing, the data is too large."""
+
+    def device_for(self, wanted: torch.device) -> torch.device:
+        """Return where it computes if it may compute on `wanted`."""
+        return wanted
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of the packages behind it that the environment does not name."""
+        return {}
+
+    def fit_validated(self, part: Fold, settings: Settings, context: FitContext) -> FittedModel:
+        """Fit on one part for a trial; the other may decide how long."""
+        return FittedModel(self.fit(part.train, settings, context))
+
+    @abstractmethod
+    def fit(self, train: Interactions, settings: Settings, context: FitContext) -> DenseVectors | ItemLister:
+        """Fit on these interactions."""
+
+
+class UserBaseline(ComparedModel):
+    """A model of the user's own among the others."""
+
+    def __init__(self, baseline: Baseline) -> None:
+        self.baseline = baseline
+        self.name = baseline.name
+        self.search_space = getattr(baseline, "search_space", {})
+        fields: dict[str, Any] = asdict(baseline) if is_dataclass(baseline) else {}
+        self.fixed = {
+            "kind": type(baseline).__qualname__,
+            **fields,
+            **versions_of(baseline),
+            **getattr(baseline, "fixed", {}),
+        }
+
+    def check(self, train: Interactions) -> None:
+        """Ask the baseline, if it has a check."""
+        if check := getattr(self.baseline, "check", None):
+            check(train)
+
+    def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:
+        """Fit the baseline."""
+        fitted = self.baseline.fit(train, settings, context)
+        if not isinstance(fitted, DenseVectors) and not callable(getattr(fitted, "top", None)):
+            raise ArgumentError(
+                f"fit of {type(self.baseline).__name__} must return an object with top(users, k, without=None), such "
+                f"as a ScoredRanker, got a {type(fitted).__name__}"
+            )
+        return fitted
+
+
+class OurModel(ComparedModel):
+    """A config of spherec under a name: early stopping on the validation part, then as long on everything.
+
+    Without `search`, the values come from its loss and its sampler. With `features` of the items, which a config with
+    a schedule learns from, nothing is searched.
+    """
+
+    is_ours = True
+    runs_in_parallel = True
+
+    def __init__(
+        self, name: str, config: Training, search: SearchValues | None = None, *, features: Features | None = None
+    ) -> None:
+        self.name, self.config, self.features = name, config, features
+        if features is not None:
+            _check_featured(name, config, features)
+            search = {}
+        own = flatten(config.to_dict())
+        values = {path: domain.grid() for path, domain in default_search(config).items()} if search is None else search
+        self.search_space = {
+            path: (own[path], *(value for value in some if value != own[path]))
+            for path, some in values.items()
+            if path in own
+        }
+
+    @classmethod
+    def preset(cls, name: str, features: Features | None = None) -> "OurModel":
+        """Return the preset of this name; with features, it learns from them."""
+        ending = "" if features is None else FEATURED
+        return cls(f"{name}{ending}", PRESETS[name].training, PRESET_SEARCHES.get(name), features=features)
+
+    @property
+    def has_choices(self) -> bool:
+        """True if there are settings or epochs to choose; a learning rate that falls is run to the end."""
+        return super().has_choices or self.config.optimizer.schedule == "constant"
+
+    @property
+    def fixed(self) -> Mapping[str, Any]:  # type: ignore[override]
+        """The whole config, except the seed, which is the comparison's, and the features."""
+        known = {name: value for name, value in self.config.to_record().items() if name != "seed"}
+        known |= versions_of(self.config.loss, self.config.sampler)
+        return known if self.features is None else {**known, "features": self.features.fingerprint}
+
+    def check(self, train: Interactions) -> None:
+        """Raise an error if the items of the data have no features."""
+        if self.features is not None:
+            self.features.align(train.item_ids)
+
+    def versions(self) -> dict[str, str]:
+        """Return the version of numba, which compiles its loops."""
+        return {"numba": version("numba")}
+
+    def fit_validated(self, part: Fold, settings: Settings, context: FitContext) -> FittedModel:
+        """Train with early stopping; with features, to the end."""
+        if self.features is not None:
+            return FittedModel(self.fit(part.train, settings, context))
+        config = self.configure(settings, context)
+        progress = _report_epochs(context, config, len(part.train))
+        return train_validated(part, config, k=context.k, device=context.device, progress=progress)
+
+    def fit(self, train_part: Interactions, settings: Settings, context: FitContext) -> DenseVectors:
+        """Train for the epochs among the settings."""
+        config = self.configure(settings, context)
+        features = None if self.features is None else self.features.align(train_part.item_ids)
+        progress = _report_epochs(context, config, len(train_part))
+        return raise_if_interrupted(
+            train(train_part, config, features=features, device=context.device, progress=progress)
+        ).vectors
+
+    def configure(self, settings: Settings, context: FitContext) -> Training:
+        """Return the config with these settings and the comparison's seed."""
+        return replace(apply_settings(self.config, settings), seed=context.seed)
+
+
+def draw_settings(space: SearchValues, trials: int, *, seed: int, name: str, fold: int) -> list[dict[str, Any]]:
+    """Draw combinations of values at random, the default first and none twice; all of them if they are fewer.
+
+    What is drawn for one model and fold does not depend on any other.
+    """
+    size = math.prod(len(values) for values in space.values())
+    others = rng.stream(seed, f"settings of {name}", fold).permutation(size - 1)[: trials - 1] + 1
+    return [_combination(space, int(number)) for number in (0, *others)]
+
+
+def versions_of(*parts: object) -> dict[str, str]:
+    """Return the `version` of each of these objects that has one, such as a loss of your own, by its class."""
+    versions = {f"version of {type(part).__name__}": getattr(part, "version", None) for part in parts}
+    return {name: str(given) for name, given in versions.items() if given is not None}
+
+
+def _combination(space: SearchValues, number: int) -> dict[str, Any]:
+    """Return the combination of this number; 0 has the first value of every setting."""
+    chosen = {}
+    for name, values in space.items():
+        number, at = divmod(number, len(values))
+        chosen[name] = values[at]
+    return chosen
+
+
+def _check_featured(name: str, config: Training, features: Features) -> None:
+    if not isinstance(features, Features):
+        raise ArgumentError(f"features must be Features, got {quote(features)}; make them with read_features")
+    if config.optimizer.schedule == "constant":
+        able = (preset for preset, one in PRESETS.items() if one.training.optimizer.schedule != "constant")
+        raise ArgumentError(
+            f"{name} cannot be compared: its learning rate is constant, and models with features learn to the end of a "
+            f"falling one; take {', '.join(f'{preset}{FEATURED}' for preset in able)}, or set its schedule to 'cosine'"
+        )
+
+
+def _report_epochs(context: FitContext, config: Training, pairs: int) -> Callable[[EpochRecord, History], None]:
+    """Return a callback that passes epochs on to the context."""
+    epochs = config.plan(pairs).epochs
+    return lambda epoch, _: context.on_epoch(epoch.epoch, epochs)

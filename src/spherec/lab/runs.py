@@ -1,0 +1,150 @@
+"""Runs: one trial, the best of several, and several at once on a GPU that one alone cannot fill.
+
+`reproduce` (a grid), `compare` (random search) and `tune` (TPE) all run trials with `run_trial` and choose with
+`best_trial`. Test data plays no part here.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+
+from spherec.data.splits import Fold
+from spherec.device import stream_of_thread
+from spherec.errors import ArgumentError, TrainingError
+from spherec.evaluation import ItemLister, Metric, Validation, evaluate
+from spherec.evaluation.metrics import median_popularity, ndcg
+from spherec.geometry import DenseVectors, Vectors
+from spherec.lab.records import Settings, Trial
+from spherec.training import EpochRecord, History, Trained, Training, train
+from spherec.training.trainer import enough_memory
+
+MMR = median_popularity.name
+"""Name of the metric that limits on popularity refer to."""
+
+_WORKERS_ON_GPU = 8
+_Outcome = TypeVar("_Outcome")
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """A model that a trial has fit, before it is scored."""
+
+    model: DenseVectors | ItemLister
+    epochs: int | None = None
+    "Epochs after which the validation metric was best."
+    history: History | None = None
+    pruned: bool = False
+    "True if it was ended early as poor."
+
+
+def run_trial(
+    part: Fold,
+    settings: Settings,
+    fit: Callable[[Fold], FittedModel],
+    *,
+    k: int,
+    metrics: Sequence[Metric] | None = None,
+) -> tuple[Trial, FittedModel | None]:
+    """Fit a model on `part.train`, score it on `part.test`. A model that cannot learn makes a failed trial."""
+    began = time.perf_counter()
+    try:
+        with enough_memory():
+            fitted = fit(part)
+            scores = evaluate(fitted.model, part.train, part.test, k=k, metrics=metrics).summary()
+    except TrainingError as error:
+        return Trial(settings, failed=str(error), seconds=time.perf_counter() - began), None
+    seconds = time.perf_counter() - began
+    return Trial(settings, scores, fitted.epochs, seconds, pruned=fitted.pruned), fitted
+
+
+def best_trial(trials: Sequence[Trial], metric: str = ndcg.name, mmr_at_most: float | None = None) -> Trial | None:
+    """Return the trial with the best metric among those within the limit on MMR; of equal ones the first.
+
+    If all are above the limit, return the one with the lowest MMR. Return None if no trial is complete.
+    """
+    complete = [trial for trial in trials if trial.state == "complete"]
+    within = [trial for trial in complete if is_within(trial.scores.get(MMR), mmr_at_most)]
+    if within:
+        return max(within, key=lambda trial: trial.scores[metric])
+    return min(complete, key=lambda trial: trial.scores[MMR], default=None)
+
+
+def is_within(mmr: float | None, limit: float | None) -> bool:
+    """Tell whether lists of this MMR keep the limit; no MMR and no limit always do."""
+    return limit is None or mmr is None or not mmr > limit
+
+
+def train_validated(
+    part: Fold,
+    config: Training,
+    *,
+    k: int,
+    device: torch.device,
+    validate: Callable[[Vectors], float] | None = None,
+    progress: Callable[[EpochRecord, History], None] | None = None,
+    stop: Callable[[History], bool] | None = None,
+) -> FittedModel:
+    """Train on `part.train` with early stopping by a metric on `part.test`, by default NDCG; `stop` ends it as poor."""
+    validate = validate or Validation(part.train, part.test, k=k)
+    trained = train(part.train, config, validate=validate, device=device, progress=progress, stop=stop)
+    history = raise_if_interrupted(trained).history
+    epochs = history.best.epoch if history.best else len(history.epochs)
+    return FittedModel(trained.vectors, epochs, history, trained.ended == "given up")
+
+
+def raise_if_interrupted(trained: Trained) -> Trained:
+    """Return the run, or raise KeyboardInterrupt if it was interrupted: a part of a run is no result."""
+    if trained.ended == "interrupted":
+        raise KeyboardInterrupt
+    return trained
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Progress of a run."""
+
+    model: str
+    fold: int
+    doing: str
+    "choosing (settings and epochs), training, testing, or done"
+    epoch: int = 0
+    epochs: int = 0
+
+
+Watch = Callable[[Stage], None]
+"""Called with each new stage of a run."""
+
+
+def workers_for(wanted: int | None, device: torch.device) -> int:
+    """Return the number of runs at once: by default 8 on a GPU, else 1."""
+    if wanted is not None and wanted < 1:
+        raise ArgumentError(f"workers must be a whole number >= 1, got {wanted}")
+    return wanted or (_WORKERS_ON_GPU if device.type == "cuda" else 1)
+
+
+def run_all(tasks: Sequence[Callable[[], _Outcome]], workers: int, device: torch.device) -> list[_Outcome]:
+    """Run tasks and return their outcomes in order.
+
+    After Ctrl-C or a failed run, runs in progress are finished and no other begins.
+    """
+
+    def do(task: Callable[[], _Outcome]) -> _Outcome:
+        # Runs on a GPU do not wait for each other: each has a stream of its own.
+        stream = torch.cuda.stream(stream_of_thread("run")) if device.type == "cuda" else contextlib.nullcontext()
+        with stream:
+            return task()
+
+    if workers == 1:
+        return [do(task) for task in tasks]
+    with ThreadPoolExecutor(workers) as pool:
+        begun = [pool.submit(do, task) for task in tasks]
+        try:
+            return [task.result() for task in begun]
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise

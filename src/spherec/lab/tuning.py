@@ -1,0 +1,529 @@
+"""Tune: trials one after the other, each with settings that the ones before make likely to be good (TPE of optuna).
+
+Poor trials are ended early by the median rule: after each validation, a trial whose best is below the median of the
+finished ones at the same epoch. Unlike Hyperband it needs no fixed length of a trial, and trials here end when they
+stop improving; and it works from a handful of trials on.
+"""
+
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import torch
+
+from spherec import rng
+from spherec.data.interactions import Interactions
+from spherec.data.output_files import refuse_unwritable
+from spherec.data.splits import Fold
+from spherec.device import DeviceName, resolve
+from spherec.errors import ArgumentError, DataError, MissingPackageError, SpherecError, TrainingError, quote
+from spherec.evaluation import Metric, score, validation_part
+from spherec.evaluation.metrics import Formula, find_metric, format_metric, label_at, median_popularity
+from spherec.geometry import Vectors
+from spherec.lab.comparison import check_counts, check_validation
+from spherec.lab.models import versions_of
+from spherec.lab.records import Trial, data_id
+from spherec.lab.runs import MMR, best_trial, is_within, run_trial, train_validated
+from spherec.lab.search_space import (
+    Choices,
+    Domain,
+    SearchSpace,
+    SettingValue,
+    default_search,
+    flatten,
+    parse_searches,
+)
+from spherec.ranking import ExactRanker
+from spherec.training import EpochRecord, History, Training
+from spherec.training.trainer import interruptible
+
+try:
+    import optuna
+    from sqlalchemy.exc import IntegrityError, SQLAlchemyError  # the database layer of optuna, installed with it
+    from sqlalchemy.pool import NullPool
+except ImportError as error:
+    raise MissingPackageError("tuning needs optuna; install it with: pip install 'spherec[tune]'") from error
+
+_States = optuna.trial.TrialState
+
+_COMPLETE_BEFORE_PRUNING = 5  # trials, of which at least so many must have been validated at the same epoch:
+_VALIDATED_AT_EPOCH = 3
+_NEVER_PRUNED = 0.2  # share of the epochs: curves are flat before they rise
+_ENOUGH_FOR_IMPORTANCE = 10  # complete trials
+_DIGITS = 9  # of values that count as different
+
+_HEARTBEAT, _GRACE = 30, 120  # seconds between two heartbeats, and without one before a trial is given to another
+_WAIT = 60  # seconds for another process to finish writing into an SQLite file
+_RETRIES = 3
+_ATTEMPTS, _PAUSE = 5, 0.5  # to make the tables of a new database, if others do so at the same time; seconds between
+_IDENTITY = "spherec"
+
+Storage = str | PathLike[str] | None
+"""Place of a study: a file, the URL of a database, or None for a study that ends with the process."""
+
+TuneEnd = Literal["all trials done", "out of time", "interrupted"]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A metric on held-out pairs, and perhaps a limit on how popular the lists may be."""
+
+    metric: str | Metric | Formula = "ndcg"
+    "A metric by name, or one of your own. Higher must be better; it also decides when the training of a trial ends."
+    k: int = 50
+    "K, length of the lists."
+    validation: float = 0.1
+    "Share of each user's items that is held out."
+    mmr_at_most: float | None = None
+    "Upper limit on MMR@K of the validation lists; configs above it win only if all are."
+
+    def __post_init__(self) -> None:
+        if getattr(self.objective, "lower_is_better", False):
+            raise ArgumentError(
+                f"a search looks for the highest metric, but lower is better for {quote(self.objective.name)}; name "
+                "another metric, or write one that returns the negative"
+            )
+        check_counts(self, k=1)
+        check_validation(self.validation)
+
+    @property
+    def objective(self) -> Metric:
+        """The metric as an object."""
+        return find_metric(self.metric)
+
+    @property
+    def name(self) -> str:
+        """The metric as it is shown: NDCG@50."""
+        return label_at(self.objective, self.k)
+
+    def format(self, value: float) -> str:
+        """Return a value of the metric as tables show it, with "%" if it is in percent."""
+        return format_metric(self.objective, value)
+
+    def allows(self, mmr: float | None) -> bool:
+        """Tell whether lists of this MMR are within the limit."""
+        return is_within(mmr, self.mmr_at_most)
+
+    def rate(self, value: float, mmr: float) -> float:
+        """Return one number to compare running trials by: those above the limit come after all within it."""
+        return value if self.allows(mmr) else value - 1.0
+
+
+@dataclass(frozen=True)
+class TuneResult:
+    """Result of a call of `tune`; another call may continue the study."""
+
+    best: Trial | None
+    "The winner; None as long as no trial is complete."
+    config: Training | None
+    "The winner's config."
+    trials: Sequence[Trial]
+    "All trials of the study, also of earlier calls, in the order of their numbers."
+    ended: TuneEnd
+    "Reason why this call ended."
+    importance: Mapping[str, float] = field(default_factory=dict)
+    "Share of the difference between trials that each field explains; empty where trials are few or alike."
+
+
+class TuneWatcher:
+    """Observer of a study. This one does nothing."""
+
+    def on_epoch(self, number: int, epoch: EpochRecord, history: History) -> None:
+        """Take note of how far a trial has come."""
+
+    def on_trial(self, trials: Sequence[Trial], last: Trial) -> None:
+        """Take note of a trial that has ended, the last of all trials."""
+
+
+def tune(
+    data: Interactions,
+    config: Any = None,
+    search: Sequence[str] | Mapping[str, Domain] | None = None,
+    *,
+    goal: Goal | str | Metric | Formula | None = None,
+    trials: int = 50,
+    minutes: float | None = None,
+    storage: Storage = None,
+    study: str = "spherec",
+    device: DeviceName | torch.device = "auto",
+    watcher: TuneWatcher | None = None,
+) -> TuneResult:
+    """Search the best settings of a config until the study has `trials` trials or `minutes` have passed.
+
+    `config` is a `Training` or a `CML` to begin from, by default the preset "two-stage". `search` names settings and
+    their values, such as ["sampler.beta=0.1..1.0", "dim=64,128"]; by default what matters most for the config's loss
+    and sampler. `goal` is a `Goal`, or just its metric: a name such as "recall", or a metric of your own. `trials`
+    counts those of earlier calls, and no trial begins after `minutes`. `storage` is a file or the
+    URL of a database, with which a study is continued later, or run on several machines at once. The config's seed
+    decides the split, the training and which settings are tried. Ctrl-C ends the call; the trial in progress waits for
+    the next.
+    """
+    goal = goal if isinstance(goal, Goal) else Goal() if goal is None else Goal(metric=goal)
+    if not isinstance(data, Interactions):
+        raise ArgumentError(f"data must be Interactions, got {type(data).__name__}; Interactions.from_frame makes some")
+    if not isinstance(trials, int) or trials < 1:
+        raise ArgumentError(f"trials must be a whole number >= 1, got {quote(trials)}")
+    if minutes is not None and not minutes > 0:
+        raise ArgumentError(f"minutes must be > 0, got {minutes:g}")
+    space = _search_space(config, search)
+    where = resolve(device)
+    part = validation_part(data, goal.validation, seed=space.base.seed)
+    space = replace(space, base=space.base.resolve(part.train))
+    epochs = space.base.plan(len(part.train)).epochs
+    with _quiet():
+        opened = open_study(storage, study, _identity(data, space, goal), _SeededTPE(space), epochs)
+        runner = _Runner(opened, space, goal, part, where, watcher or TuneWatcher())
+        with report_database_errors(storage):
+            ended = runner.run(trials, None if minutes is None else time.monotonic() + 60 * minutes)
+            tried = runner.trials()
+            importance = _importance(opened)
+    best = best_trial(tried, goal.objective.name, goal.mmr_at_most)
+    return TuneResult(best, None if best is None else space.config(best.settings), tried, ended, importance)
+
+
+def _search_space(config: Any, search: Sequence[str] | Mapping[str, Domain] | None) -> SearchSpace:
+    base = Training() if config is None else config if isinstance(config, Training) else getattr(config, "config", None)
+    if not isinstance(base, Training):
+        raise ArgumentError(f"config must be a Training or a CML, got {type(config).__name__}")
+    if isinstance(search, str):
+        raise ArgumentError(f"search must be a list, got {quote(search)}; give [{quote(search)}]")
+    if search is None:
+        return SearchSpace.build(base, default_search(base))
+    return SearchSpace.build(base, search if isinstance(search, Mapping) else parse_searches(search))
+
+
+class _Runner:
+    """Runs one trial after the other."""
+
+    def __init__(
+        self,
+        study: optuna.Study,
+        space: SearchSpace,
+        goal: Goal,
+        part: Fold,
+        device: torch.device,
+        watcher: TuneWatcher,
+    ) -> None:
+        self._study, self._space, self._goal = study, space, goal
+        self._part, self._device, self._watcher = part, device, watcher
+        self._trial: optuna.Trial | None = None  # in progress
+        self._is_lost = False  # others have given the trial up, because this process was stopped for a while
+
+    def run(self, trials: int, deadline: float | None) -> TuneEnd:
+        """Run trials until the study has so many, or the deadline has passed."""
+        frees = self._device.type == "cuda"  # the memory of a trial before the next: tables may fill half a GPU
+        with interruptible() as interrupt:  # between trials, where the database is written
+            while len(self.trials()) < trials:
+                if deadline is not None and time.monotonic() >= deadline:
+                    return "out of time"
+                if interrupt.is_wanted():
+                    return "interrupted"
+                try:
+                    self._study.optimize(self._run_trial, n_trials=1, catch=(TrainingError,), gc_after_trial=frees)
+                except BaseException as error:  # optuna raises another error if Ctrl-C comes while it writes
+                    if self._is_lost:
+                        continue
+                    if KeyboardInterrupt not in (type(error), type(error.__context__)):
+                        raise
+                    self._put_back()
+                    return "interrupted"
+                self._report()
+        return "all trials done"
+
+    def trials(self) -> list[Trial]:
+        """Return the trials that have ended. Those that were interrupted or whose process was killed have not."""
+        name, ended = self._goal.objective.name, (_States.COMPLETE, _States.PRUNED, _States.FAIL)
+        trials = []
+        for stored in self._study.get_trials(deepcopy=False, states=ended):
+            facts = stored.user_attrs
+            if stored.state != _States.FAIL or "why" in facts:
+                scores = {name: facts["value"], MMR: facts["mmr"]} if "value" in facts else {}
+                seconds = 0.0 if stored.duration is None else stored.duration.total_seconds()
+                pruned, failed = stored.state == _States.PRUNED, facts.get("why", "")
+                trials.append(Trial(stored.params, scores, facts.get("epoch"), seconds, failed, pruned, stored.number))
+        return trials
+
+    def _put_back(self) -> None:
+        """Let the trial in progress wait for the next call, unless its end was written."""
+        if self._trial is not None:
+            ended = self._study.tell(self._trial, state=_States.FAIL, skip_if_finished=True)
+            if ended.state == _States.FAIL:
+                self._study.enqueue_trial(self._trial.params)
+
+    def _report(self) -> None:
+        trials = self.trials()
+        for last in trials:
+            if self._trial is not None and last.number == self._trial.number:
+                self._watcher.on_trial(trials, last)
+        self._trial = None
+
+    def _run_trial(self, trial: optuna.Trial) -> float:
+        """Return the best validation metric of a config: the objective of the search."""
+        self._trial, self._is_lost = trial, False
+        try:
+            done = self._score(trial)
+            if done.failed:
+                trial.set_user_attr("why", done.failed)
+                raise TrainingError(done.failed)
+            value = done.scores[self._goal.objective.name]
+            mmr = float(np.nan_to_num(done.scores[MMR]))  # lists are empty where users have all items
+            for name, fact in (("value", value), ("epoch", done.epochs), ("mmr", mmr)):
+                trial.set_user_attr(name, fact)
+            if self._goal.mmr_at_most is not None:
+                trial.set_constraint("mmr", mmr - self._goal.mmr_at_most)
+        except optuna.exceptions.UpdateFinishedTrialError:
+            self._is_lost = True
+            raise
+        if done.pruned:
+            raise optuna.TrialPruned
+        return value
+
+    def _score(self, trial: optuna.Trial) -> Trial:
+        goal, domains = self._goal, self._space.domains
+        settings = {name: _suggest(trial, name, domain) for name, domain in domains.items()}
+        looks = _ValidationWithMmr(self._part, goal)
+
+        def give_up(history: History) -> bool:
+            look = history.epochs[-1]
+            trial.report(goal.rate(look.metric or 0.0, looks.mmr), look.epoch)
+            return trial.should_prune()
+
+        try:
+            fit = partial(
+                train_validated,
+                config=self._space.config(settings),
+                k=goal.k,
+                device=self._device,
+                validate=looks,
+                progress=lambda epoch, history: self._watcher.on_epoch(trial.number, epoch, history),
+                stop=give_up,
+            )
+            return run_trial(self._part, settings, fit, k=goal.k, metrics=(goal.objective, median_popularity))[0]
+        except ArgumentError as error:  # settings that do not go together
+            return Trial(settings, failed=str(error))
+
+
+class _ValidationWithMmr:
+    """The metric of the goal, with the MMR of the same lists."""
+
+    def __init__(self, part: Fold, goal: Goal) -> None:
+        self.mmr = 0.0
+        self._part, self._goal = part, goal
+        self._users = np.flatnonzero(part.test.items_per_user)  # (B,)
+
+    def __call__(self, vectors: Vectors) -> float:
+        part, k, metric = self._part, self._goal.k, self._goal.objective
+        ranking = ExactRanker(vectors).top(self._users, k, without=part.train)
+        scores = score(ranking, self._users, part.train, part.test, k=k, metrics=(metric, median_popularity))
+        self.mmr = float(np.nan_to_num(scores[MMR]))  # lists are empty where users have all items
+        return scores[metric.name]
+
+
+class _SeededTPE(optuna.samplers.BaseSampler):
+    """A `TPESampler` for each trial, seeded with its number.
+
+    Optuna's sampler draws from one generator as long as the process lives. A study that is resumed in a new process
+    would draw its first values again, and machines with the same seed would all draw the same values. Here the seed and
+    the number of the trial decide, so a study that was stopped between two trials continues as if it had not been.
+
+    The first trial has the values of the base, so that the best is no worse than they are. It is told by its number,
+    because machines that begin at once would all find that there is no trial yet.
+    """
+
+    def __init__(self, space: SearchSpace) -> None:
+        self._seed, self._start = space.base.seed, space.start() or {}
+        self._inner = self._make_sampler(0)
+
+    def before_trial(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
+        """Begin the random stream of this trial."""
+        del study
+        self._inner = self._make_sampler(trial.number)
+
+    def infer_relative_search_space(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> dict[str, Any]:
+        """Return what TPE samples together; nothing in the first trial."""
+        return {} if trial.number == 0 else self._inner.infer_relative_search_space(study, trial)
+
+    def sample_relative(
+        self, study: optuna.Study, trial: optuna.trial.FrozenTrial, search_space: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Sample several values together."""
+        return self._inner.sample_relative(study, trial, search_space)
+
+    def sample_independent(
+        self, study: optuna.Study, trial: optuna.trial.FrozenTrial, param_name: str, param_distribution: Any
+    ) -> Any:
+        """Sample one value, or return the one to start with."""
+        if trial.number == 0 and param_name in self._start:
+            return self._start[param_name]
+        return self._inner.sample_independent(study, trial, param_name, param_distribution)
+
+    def _make_sampler(self, number: int) -> optuna.samplers.TPESampler:
+        seed = int(rng.stream(self._seed, "tuning", number).integers(1 << 31))
+        # A trial that another machine is running counts as poor until it ends, so that not all try the same.
+        return optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+
+
+def open_study(
+    storage: Storage, name: str, identity: Mapping[str, Any], sampler: optuna.samplers.BaseSampler, epochs: int
+) -> optuna.Study:
+    """Open or create the study of that name; raise an error if it belongs to other data or settings."""
+    pruner = optuna.pruners.MedianPruner(
+        _COMPLETE_BEFORE_PRUNING, round(_NEVER_PRUNED * epochs), n_min_trials=_VALIDATED_AT_EPOCH
+    )
+    try:
+        study = optuna.create_study(
+            storage=_open_storage(storage),
+            study_name=name,
+            direction="maximize",
+            load_if_exists=True,
+            sampler=sampler,
+            pruner=pruner,
+        )
+        has_trials = bool(study.get_trials(deepcopy=False))  # first: another machine sets the identity before any trial
+        known = study.user_attrs.get(_IDENTITY)
+        if known is None and not has_trials:
+            study.set_user_attr(_IDENTITY, dict(identity))
+            return study
+    except SpherecError:
+        raise
+    except Exception as error:  # optuna, SQLAlchemy and each database driver have exceptions of their own
+        raise DataError(
+            f"cannot open the study in {show_place(storage)}: {_explain(error, storage)}; check --storage, which is a "
+            "file, or a URL such as postgresql://user:password@host:5432/database"
+        ) from None
+    _refuse_other(f"study {quote(name)} in {show_place(storage)}", known, identity)
+    return study
+
+
+@contextmanager
+def report_database_errors(storage: Storage) -> Iterator[None]:
+    """Raise database errors inside this block as a one-line `DataError`."""
+    try:
+        yield
+    except Exception as error:
+        # While the end of a trial is written, optuna raises an error of its own instead.
+        for cause in (error, error.__context__):
+            if isinstance(cause, SQLAlchemyError | optuna.exceptions.StorageInternalError):
+                raise DataError(
+                    f"the study in {show_place(storage)} cannot be read or written any more: "
+                    f"{_explain(cause, storage)}; what it holds is kept, and the same command continues it"
+                ) from None
+        raise
+
+
+def show_place(storage: Storage) -> str:
+    """Return the place of a study for messages and files. A URL may have a password in it and is never shown."""
+    return "memory" if storage is None else "the database" if _is_url(storage) else str(storage)
+
+
+def _is_url(storage: Storage) -> bool:
+    return "://" in str(storage)
+
+
+def _explain(error: BaseException, storage: Storage) -> str:
+    """Return the first line of an error; of a database at a URL its kind alone, as drivers repeat passwords."""
+    while isinstance(error, ImportError) and isinstance(error.__cause__, ImportError):
+        error = error.__cause__
+    if isinstance(error, ImportError) and error.name:
+        return f"the driver {error.name} is missing, install it with pip"
+    first_line = (str(error).splitlines() or [""])[0]
+    return type(error).__name__ if _is_url(storage) or not first_line else first_line
+
+
+def _open_storage(storage: Storage) -> optuna.storages.RDBStorage | None:
+    if storage is None:
+        return None
+    url = str(storage)
+    if not _is_url(url):
+        refuse_unwritable(url)
+        url = f"sqlite:///{str(Path(url).resolve()).replace('%', '%25').replace('?', '%3F')}"
+    elif not url.startswith(("sqlite", "postgresql", "mysql", "mariadb")):
+        raise ArgumentError("--storage must be a file, or begin with sqlite:///, postgresql:// or mysql://")
+    # Connections are closed after each use, so that none is left when a study ends.
+    options = {"poolclass": NullPool, **({"connect_args": {"timeout": _WAIT}} if url.startswith("sqlite") else {})}
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            return optuna.storages.RDBStorage(
+                url.replace("{", "{{").replace("}", "}}"),  # optuna takes it for a template
+                engine_kwargs=options,
+                heartbeat_interval=_HEARTBEAT,
+                grace_period=_GRACE,
+                # A trial whose process was killed waits until another process runs it again.
+                heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=_RETRIES),
+            )
+        except SQLAlchemyError as error:
+            is_being_made = isinstance(error, IntegrityError) or "already exists" in str(error)
+            if attempt == _ATTEMPTS or not is_being_made:  # by another process that begins at the same time
+                raise
+        time.sleep(_PAUSE)
+    raise AssertionError
+
+
+def _refuse_other(where: str, known: Mapping[str, Any] | None, now: Mapping[str, Any]) -> None:
+    """Raise an error that names the first difference between the study and what is asked for now."""
+    if known is None:
+        raise DataError(f"{where} was not made by spherec tune; name another with --study or --storage")
+    for name in sorted({*known, *now}):
+        before, after = (facts.get(name, "not given") for facts in (known, now))
+        if before != after:
+            raise DataError(
+                f"{where} cannot be continued: {name} was {before}, now it is {after}; give the same, or start another "
+                "study with --study or --storage"
+            )
+
+
+def _suggest(trial: optuna.Trial, name: str, domain: Domain) -> SettingValue:
+    if isinstance(domain, Choices):
+        return cast("SettingValue", trial.suggest_categorical(name, domain.values))
+    if isinstance(domain.low, int):
+        step = int(domain.step or 1)
+        return trial.suggest_int(name, domain.low, int(domain.high), step=step, log=domain.log)
+    return trial.suggest_float(name, domain.low, domain.high, step=domain.step, log=domain.log)
+
+
+def _importance(study: optuna.Study) -> dict[str, float]:
+    """Return each field's share, the largest first; nothing where values are, except for rounding, nearly all equal."""
+    complete = study.get_trials(deepcopy=False, states=(_States.COMPLETE,))
+    values = {round(trial.value, _DIGITS) for trial in complete if trial.value is not None}
+    if len(complete) < _ENOUGH_FOR_IMPORTANCE or len(values) == 1:
+        return {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that the best cannot be told from the others
+        shares = optuna.importance.get_param_importances(study, normalize=False)
+    total = sum(shares.values())
+    if not total > 0:  # optuna would give all the same share
+        return {}
+    return {name: shares[name] / total for name in sorted(shares, key=lambda name: -shares[name])}
+
+
+def _identity(data: Interactions, space: SearchSpace, goal: Goal) -> dict[str, Any]:
+    """Return what must be the same for a study to be continued."""
+    return {
+        "data": data_id(data),
+        "the search": ", ".join(f"{name}={domain}" for name, domain in space.domains.items()),
+        **flatten(space.base.to_record()),
+        "metric": goal.name,
+        "validation": goal.validation,
+        "mmr_at_most": goal.mmr_at_most,
+        **versions_of(goal.objective, space.base.loss, space.base.sampler),
+    }
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence optuna: the watcher reports."""
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            yield
+    finally:
+        optuna.logging.set_verbosity(before)

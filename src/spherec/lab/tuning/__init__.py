@@ -1,1 +1,0 @@
-"""Tune settings with optuna."""
