@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,36 +11,26 @@ import typer
 from spherec.data.input_files import find_kind, read_text_file
 from spherec.errors import ArgumentError, DataError, quote
 
-MODEL = "Model (by default as in the preset)"
-RUN = "Run"
+model_option = partial(typer.Option, rich_help_panel="Model (by default as in the preset)")
+run_option = partial(typer.Option, rich_help_panel="Run")
 _LARGEST_CONFIG = 1 << 20  # bytes
 
+ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file from 'spherec train'.")]
 StartingPreset = Annotated[
     str,
-    typer.Option(
-        "--preset",  # typer 0.27 would call it --PRESET
-        metavar="PRESET",
-        help="Preset; 'spherec presets' lists them.",
-        rich_help_panel=MODEL,
-    ),
+    model_option("--preset", metavar="PRESET", help="Preset; 'spherec presets' lists them."),  # 0.27: --PRESET
 ]
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="TOML file of settings, named as in --set.", rich_help_panel=MODEL),
-]
+ConfigFile = Annotated[Path | None, model_option(metavar="FILE", help="TOML file of settings, named as in --set.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
 Dial = Annotated[
     float | None,
     typer.Option(
         metavar="SHARE",
         help="Share of popularity that counts, for a model with reach: 1 gives the most popular lists, 0 counts none, "
-        "below 0 lists the long tail. Default: as the model's settings say.",
+        "below 0 lists the long tail. Default: as in the model.",
     ),
 ]
-Device = Annotated[
-    Literal["auto", "cpu", "cuda"],
-    typer.Option(help="auto takes the GPU if there is one.", rich_help_panel=RUN),
-]
+Device = Annotated[Literal["auto", "cpu", "cuda"], run_option(help="auto takes the GPU if there is one.")]
 
 
 def read_settings(file: Path | None, settings: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:

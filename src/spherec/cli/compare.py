@@ -14,7 +14,7 @@ from rich.table import Table
 from spherec.cli._features import FeatureFiles, FeatureIdColumn, FeatureKinds, read_item_features
 from spherec.cli._output import AsJson, note, show
 from spherec.cli._runs import check_workers, parse_folds, runs_bar
-from spherec.cli._settings import RUN, Device, Force, refuse_existing, refuse_overwriting
+from spherec.cli._settings import Device, Force, refuse_existing, refuse_overwriting, run_option
 from spherec.cli._source import Source, takes_source
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_write
@@ -43,25 +43,14 @@ def compare_command(
     ] = None,
     test: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="DATA",
-            help="Data to test on, read like DATA, instead of folds. May be repeated.",
-        ),
+        typer.Option(metavar="DATA", help="Data to test on, read like DATA, instead of folds. May be repeated."),
     ] = None,
-    item_features: FeatureFiles = None,
-    item_features_id_column: FeatureIdColumn = None,
-    feature_kinds: FeatureKinds = None,
     k: Annotated[int, typer.Option("-k", metavar="N", help="Length of the lists.")] = 50,
     trials: Annotated[int, typer.Option(metavar="N", help="Settings to try for each model on each fold.")] = 10,
     validation: Annotated[
         float, typer.Option(metavar="SHARE", help="Share of training items on which settings are chosen.")
     ] = 0.05,
     seed: Annotated[int, typer.Option(metavar="N", help="Random seed of everything.")] = 0,
-    device: Device = "auto",
-    workers: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Trials of ours at once. Default: 8 on a GPU, else 1.", rich_help_panel=RUN),
-    ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder of results.")] = Path(
         "results/compare"
     ),
@@ -71,6 +60,13 @@ def compare_command(
     force: Force = False,
     plots: Annotated[bool, typer.Option("--plots/--no-plots", help="Draw a plot; needs matplotlib.")] = True,
     as_json: AsJson = False,
+    device: Device = "auto",
+    workers: Annotated[
+        int | None, run_option(metavar="N", help="Trials of ours at once. Default: 8 on a GPU, else 1.")
+    ] = None,
+    item_features: FeatureFiles = None,
+    features_id_column: FeatureIdColumn = None,
+    feature_kinds: FeatureKinds = None,
     *,
     source: Source,
 ) -> None:
@@ -92,7 +88,7 @@ def compare_command(
     parts = features = None
     if item_features:
         parts = _load(source, test)
-        features = read_item_features(item_features, item_features_id_column, feature_kinds or [], parts[0].item_ids)
+        features = read_item_features(item_features, features_id_column, feature_kinds or [], parts[0].item_ids)
     named = default_models(features) if models is None else [model.strip() for model in models.split(",")]
     plan = ComparisonPlan(
         models=tuple(find_models(filter(None, named), features)),
@@ -139,7 +135,7 @@ def compare_command(
         "--validation": validation,
         "--seed": seed,
         "--name": None if name == _name_of(source) else name,
-        "--features-id-column": item_features_id_column,
+        "--features-id-column": features_id_column,
     }
     repeated = {"--test": test, "--item-features": item_features, "--feature-kind": feature_kinds}
     facts = PageFacts(name, _command(source, repeated, table, options), sizes, plan.k, plan.trials, plan.validation)

@@ -1,6 +1,7 @@
 """`spherec evaluate`: score the lists of a model, or those of another program."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -22,8 +23,7 @@ from spherec.errors import DataError
 
 if TYPE_CHECKING:
     from spherec.device import DeviceName
-    from spherec.distributed.group import ProcessGroup
-    from spherec.evaluation import GivenLists
+    from spherec.evaluation import GivenLists, Scores
     from spherec.recommender.trained_model import TrainedModel
 
 
@@ -63,8 +63,7 @@ def evaluate_command(
     """
     from spherec.device import resolve
     from spherec.distributed.group import is_first_process, join_group
-    from spherec.evaluation import METRICS, evaluate
-    from spherec.evaluation.metrics import format_metric, label_at
+    from spherec.evaluation import evaluate, evaluate_cold
 
     group = join_group(resolve(device))
     has_lists = find_kind(model) == "file" and not (is_archive(model) or is_tensor_file(model))
@@ -72,70 +71,51 @@ def evaluate_command(
     columns = Columns(options.user_column, options.item_column, rank_column)
     lister = _load_model(model, fold.train, columns, device)
     if cold_items:
-        _report_cold(model.name, lister, fold, k, mainstream, group, as_json=as_json)
-        return
-    scores = evaluate(lister, fold.train, fold.test, k=k, mainstream=mainstream, group=group)
+        cold = np.flatnonzero(fold.train.users_per_item == 0)
+        if not len(cold):
+            raise DataError("somebody has each item in --train, so none is cold; split with --by cold-items")
+        apart = splits.ColdFold(fold.train, fold.test, cold)
+        three = evaluate_cold(lister, apart, k=k, mainstream=mainstream, group=group)
+        parts = {"cold": three.cold, "warm": three.warm, "all": three.all}
+    else:
+        parts = {"value": evaluate(lister, fold.train, fold.test, k=k, mainstream=mainstream, group=group)}
     if not is_first_process():
         return
-    summary = scores.summary()
-    counts = {"k": k, "users": len(scores.per_user.users), "users_without_test_items": scores.users_without}
     if as_json:
-        known = {name: None if np.isnan(value) else value for name, value in summary.items()}  # JSON has no NaN
-        typer.echo(json.dumps({**known, **counts}))
+        described = {name: _to_json(scores, is_part=cold_items) for name, scores in parts.items()}
+        typer.echo(json.dumps({"k": k, **(described if cold_items else described["value"])}))
         return
-    table = Table("metric", "value", title=f"{model.name}: {counts['users']:,} users", title_justify="left")
-    for metric in METRICS:
-        table.add_row(label_at(metric, k, explain=True), format_metric(metric, summary[metric.name]))
-    table.columns[1].justify = "right"
-    show(table)
-    empty = int(np.isnan(scores.per_user.median_popularity).sum())
+    _show(model.name, parts, k)
+    if cold_items:
+        note(f"cold: only the {len(cold):,} cold items are ranked; warm: only the others; all: every item")
+    empty = int(np.isnan(parts["all" if cold_items else "value"].per_user.median_popularity).sum())
     if empty:
         note(f"{empty:,} users have an empty list: they count with no hit, but not for popularity")
-    if scores.users_without:
-        note(f"{scores.users_without:,} users have nothing held out and are not counted")
+    if not cold_items and (without := parts["value"].users_without):
+        note(f"{without:,} users have nothing held out and are not counted")
 
 
-def _report_cold(
-    name: str,
-    lister: "TrainedModel | GivenLists",
-    fold: splits.Fold,
-    k: int,
-    mainstream: float | None,
-    group: "ProcessGroup | None",
-    *,
-    as_json: bool,
-) -> None:
-    """Print the scores of new items, of known ones and of all."""
-    from spherec.distributed.group import is_first_process
-    from spherec.evaluation import METRICS, evaluate_cold
+def _to_json(scores: "Scores", *, is_part: bool) -> dict[str, float | int | None]:
+    known = {name: None if np.isnan(value) else value for name, value in scores.summary().items()}  # JSON has no NaN
+    counts = {"users": len(scores.per_user.users)}
+    return {**known, **counts, **({} if is_part else {"users_without_test_items": scores.users_without})}
+
+
+def _show(name: str, parts: "Mapping[str, Scores]", k: int) -> None:
+    """Print a table with a column of figures for each part."""
+    from spherec.evaluation import METRICS
     from spherec.evaluation.metrics import format_metric, label_at
 
-    cold = np.flatnonzero(fold.train.users_per_item == 0)
-    if not len(cold):
-        raise DataError("somebody has each item in --train, so none is cold; split with --by cold-items")
-    cold_fold = splits.ColdFold(fold.train, fold.test, cold)
-    scores = evaluate_cold(lister, cold_fold, k=k, mainstream=mainstream, group=group)
-    if not is_first_process():
-        return
-    parts = {"cold": scores.cold, "warm": scores.warm, "all": scores.all}
-    summaries = {part: each.summary() for part, each in parts.items()}
-    users = {part: len(each.per_user.users) for part, each in parts.items()}
-    if as_json:
-        known = {
-            part: {metric: None if np.isnan(value) else value for metric, value in summary.items()}
-            for part, summary in summaries.items()
-        }
-        typer.echo(json.dumps({"k": k, **{part: {**known[part], "users": users[part]} for part in parts}}))
-        return
-    table = Table("metric", *parts, title=f"{name}: {len(cold):,} cold items", title_justify="left")
+    summaries = [scores.summary() for scores in parts.values()]
+    users = [f"{len(scores.per_user.users):,}" for scores in parts.values()]
+    table = Table("metric", *parts, title=name, title_justify="left")
     for metric in METRICS:
-        figures = (format_metric(metric, summary[metric.name]) for summary in summaries.values())
+        figures = (format_metric(metric, summary[metric.name]) for summary in summaries)
         table.add_row(label_at(metric, k, explain=True), *figures)
-    table.add_row("users", *(f"{count:,}" for count in users.values()))
+    table.add_row("users", *users)
     for column in table.columns[1:]:
         column.justify = "right"
     show(table)
-    note("cold: only cold items are ranked; warm: only the others; all: every item")
 
 
 def _load_model(path: Path, train: Interactions, columns: Columns, device: "DeviceName") -> "TrainedModel | GivenLists":

@@ -2,23 +2,15 @@
 
 import json
 from collections.abc import Hashable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
-from spherec.cli._output import (
-    AlsoJson,
-    AsFormat,
-    AsJson,
-    choose_format,
-    counting_bar,
-    note,
-    print_results,
-    show,
-)
-from spherec.cli._settings import Dial, Force, refuse_existing, refuse_overwriting
+from spherec.cli._output import AlsoJson, AsFormat, AsJson, choose_format, counting_bar, note, print_results, show
+from spherec.cli._settings import Dial, Force, ModelPath, refuse_existing, refuse_overwriting
 from spherec.data.ids import IdMap, Unknown
 from spherec.data.input_files import read_text_file
 from spherec.data.output_files import refuse_unwritable
@@ -28,22 +20,20 @@ from spherec.errors import ArgumentError, UnknownIdError
 if TYPE_CHECKING:
     from spherec.recommender import CML
 
-_USERS = "Which users"
-_ITEMS = "Which items"
 _LARGEST_LIST = 1 << 30  # bytes of a file of ids
 
-ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file from 'spherec train'.")]
-ListLength = Annotated[int, typer.Option("-k", help="Length of a list.")]
+ListLength = Annotated[int, typer.Option("-k", metavar="N", help="Length of a list.")]
 IndexFilesGiven = Annotated[
     list[str] | None,
     typer.Option(
         "--index",
         metavar="FILE",
-        help="Index of the items from 'spherec export MODEL -o FILE.usearch': faster with hundreds of thousands of "
-        "items, with nearly the same lists. For indexes of parts, repeat it in the order of the parts, or give a "
-        "pattern such as 'books.*-of-4.usearch'. Not used with --only.",
+        help="Index of the items from 'spherec export', faster with hundreds of thousands of them. For indexes of "
+        "parts, repeat it in their order, or give a pattern. Not used with --only.",
     ),
 ]
+_for_whom = partial(typer.Option, rich_help_panel="Which users")
+_of_what = partial(typer.Option, rich_help_panel="Which items")
 
 
 def recommend_command(
@@ -52,32 +42,20 @@ def recommend_command(
         list[str] | None, typer.Argument(metavar="USER", help="User ids, or @FILE with one id per line.")
     ] = None,
     k: ListLength = 10,
-    everybody: Annotated[
-        bool, typer.Option("--all", help="All users that the model knows; needs -o.", rich_help_panel=_USERS)
-    ] = False,
+    everybody: Annotated[bool, _for_whom("--all", help="All users that the model knows; needs -o.")] = False,
     items: Annotated[
         str | None,
-        typer.Option(
-            help="Items of a user whom the model does not know: comma-separated, or @FILE.", rich_help_panel=_USERS
-        ),
+        _for_whom(metavar="IDS", help="Items of a user whom the model need not know: comma-separated, or @FILE."),
     ] = None,
+    skip_unknown: Annotated[bool, _for_whom("--skip-unknown", help="Skip ids that the model does not know.")] = False,
     only: Annotated[
-        str | None,
-        typer.Option(help="Items to choose from: comma-separated, or @FILE. Default: all.", rich_help_panel=_ITEMS),
+        str | None, _of_what(metavar="IDS", help="Items to choose from: comma-separated, or @FILE. Default: all.")
     ] = None,
-    exclude: Annotated[
-        str | None,
-        typer.Option(help="Items never to recommend: comma-separated, or @FILE.", rich_help_panel=_ITEMS),
-    ] = None,
-    with_seen: Annotated[
-        bool, typer.Option("--with-seen", help="Include items that the user has already.", rich_help_panel=_ITEMS)
-    ] = False,
+    exclude: Annotated[str | None, _of_what(metavar="IDS", help="Items never to recommend.")] = None,
+    with_seen: Annotated[bool, _of_what("--with-seen", help="Include items that the user has already.")] = False,
     mainstream: Dial = None,
-    skip_unknown: Annotated[
-        bool, typer.Option("--skip-unknown", help="Skip ids that the model does not know.", rich_help_panel=_USERS)
-    ] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Table to write: lists.parquet or lists.csv.")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Table to write: lists.parquet or lists.csv.")
     ] = None,
     force: Force = False,
     index: IndexFilesGiven = None,
@@ -96,51 +74,36 @@ def recommend_command(
 
     - spherec recommend books.spherec 247752 --mainstream 0.2
     """
-    from spherec.recommender import load
-
-    chosen, indexes = choose_format(format, as_json), list_files(index) if index else []
+    chosen = choose_format(format, as_json)
     if sum((bool(users), everybody, items is not None)) != 1:
         raise ArgumentError("say for whom: user ids, --all for all users, or --items for a new user; one of the three")
     if output is None and everybody:
         raise ArgumentError("--all needs -o, e.g. -o lists.parquet")
-    if output is not None and items is not None:
-        raise ArgumentError("--items prints one list; leave out -o, or redirect --format csv")
     if output is not None:
-        refuse_overwriting({"--output": output}, (model, *indexes))
+        if items is not None:
+            raise ArgumentError("--items prints one list; leave out -o, or redirect --format csv")
+        refuse_overwriting({"--output": output}, (model, *(list_files(index) if index else ())))
         refuse_unwritable(output)
         refuse_existing(output, force)
-    loaded = load(model, index=_name_index(indexes), device="cpu")
+    loaded = _load(model, index)
     unknown: Unknown = "skip" if skip_unknown else "error"
-    known, remedy = loaded.data.item_ids, "check the ids; --skip-unknown skips unknown ones"
-    allowed, excluded = _parse_list(only, known, unknown, remedy), _parse_list(exclude, known, unknown, remedy)
+    parse = partial(_parse_list, known=loaded.data.item_ids, unknown=unknown)
+    filters: dict[str, Any] = {"only": parse(only), "exclude": parse(exclude)}
+    filters |= {"exclude_seen": not with_seen, "mainstream": mainstream}
     if items is not None:
-        own = _parse_list(items, known, unknown, remedy)
-        results = loaded.recommend_for(
-            own, k, only=allowed, exclude=excluded, exclude_seen=not with_seen, mainstream=mainstream
-        )
+        results = loaded.recommend_for(parse(items) or (), k, **filters)
         print_results(results, chosen, ["user"], lambda _: "For a user with these items")
         return
     remedy = "for a new user give --items; --skip-unknown skips unknown ids"
     who = None if everybody else _parse_ids("user", users or [], loaded.data.user_ids, unknown, remedy)
-    if output is not None:
-        count = loaded.data.n_users if who is None else len(who)
-        with counting_bar("ranking", "users") as progress:
-            rows = loaded.recommend_to_file(
-                output,
-                who,
-                k,
-                only=allowed,
-                exclude=excluded,
-                exclude_seen=not with_seen,
-                mainstream=mainstream,
-                progress=lambda done: progress(done, count),
-            )
-        note(f"{rows:,} rows written to {output}")
+    if output is None:
+        results = loaded.recommend(who, k, **filters)
+        print_results(results, chosen, ["user"], lambda record: f"For user {record.user}")
         return
-    results = loaded.recommend(
-        who, k, only=allowed, exclude=excluded, exclude_seen=not with_seen, mainstream=mainstream
-    )
-    print_results(results, chosen, ["user"], lambda record: f"For user {record.user}")
+    count = loaded.data.n_users if who is None else len(who)
+    with counting_bar("ranking", "users") as progress:
+        rows = loaded.recommend_to_file(output, who, k, **filters, progress=lambda done: progress(done, count))
+    note(f"{rows:,} rows written to {output}")
 
 
 def similar_command(
@@ -158,12 +121,10 @@ def similar_command(
 
     - spherec similar books.spherec 0345339703
     """
-    from spherec.recommender import load
-
     chosen = choose_format(format, as_json)
     if users and index:
         raise ArgumentError("--index is of items, and --users lists users; leave out one of them")
-    loaded = load(model, index=_name_index(list_files(index) if index else []), device="cpu")
+    loaded = _load(model, index)
     if users:
         near_users = loaded.similar_users(_parse_ids("user", ids, loaded.data.user_ids), k)
         print_results(near_users, chosen, ["user"], lambda record: f"Users similar to {record.user}")
@@ -186,10 +147,7 @@ def explain_command(
 
     - spherec explain books.spherec 247752 0345339703
     """
-    from spherec.recommender import load
-
-    chosen = choose_format(format, as_json)
-    loaded = load(model, device="cpu")
+    chosen, loaded = choose_format(format, as_json), _load(model, None)
     (who,) = _parse_ids("user", [user], loaded.data.user_ids)
     (what,) = _parse_ids("item", [item], loaded.data.item_ids)
     title = f"Items of user {who} that are nearest to {_title(loaded, what)}"
@@ -198,25 +156,24 @@ def explain_command(
 
 def info_command(model: ModelPath, as_json: AsJson = False) -> None:
     """Show what a model file holds: users, items, how it was trained, how well it did."""
-    from spherec.artifact import MODEL_VERSION, Artifact
+    from spherec.artifact import Artifact
     from spherec.evaluation.validation import VALIDATION_METRIC
 
     made = Artifact.load(model)
-    data, best = made.data, made.history.best
+    data, best, features = made.data, made.history.best, made.features
     facts = {
         "file": str(model),
         "bytes": sum(model.with_name(name).stat().st_size for name in (model.name, *made.shards)),
         "shards": len(made.shards) or None,
-        "format version": MODEL_VERSION if made.shards else made.version,
         "checksum": made.checksum,
         "users": data.n_users,
         "items": data.n_items,
         "items with a name": sum(map(bool, data.item_names or ())),
         "pairs": len(data),
-        "pairs weighed": made.data.weights is not None,
-        "item features": None if made.features is None else made.features.n_features,
-        "feature columns": None if made.features is None else made.features.transformation.sizes,
-        "items with features": None if made.features is None else int(made.features.known.sum()),
+        "pairs weighed": data.weights is not None,
+        "item features": features and features.n_features,
+        "feature columns": features and features.transformation.sizes,
+        "items with features": features and int(features.known.sum()),
         "epochs trained": len(made.history.epochs),
         "ended": made.ended,
         "best epoch": best and best.epoch,
@@ -231,10 +188,16 @@ def info_command(model: ModelPath, as_json: AsJson = False) -> None:
         table.add_row(name, _format_fact(fact))
     table.add_section()
     for name, value in config.items():
-        table.add_row(
-            name, _as_python(value) if isinstance(value, dict) else "automatic" if value is None else str(value)
-        )
+        table.add_row(name, _as_python(value) if isinstance(value, dict) else _format_fact(value, "automatic"))
     show(table)
+
+
+def _load(model: Path, index: list[str] | None) -> "CML":
+    """Load a model to ask it on the CPU, through the index or those of all parts if some are given."""
+    from spherec.recommender import load
+
+    files = list_files(index) if index else []
+    return load(model, index=files[0] if len(files) == 1 else files or False, device="cpu")
 
 
 def _parse_ids(
@@ -253,17 +216,13 @@ def _parse_ids(
         raise UnknownIdError(f"{role} {error}; {remedy}") from None
 
 
-def _name_index(files: list[Path]) -> bool | Path | list[Path]:
-    """Return index files as `load` takes them: none, one, or those of all parts."""
-    return files[0] if len(files) == 1 else files or False
-
-
-def _parse_list(text: str | None, known: IdMap, unknown: Unknown, remedy: str) -> list[Hashable] | None:
+def _parse_list(text: str | None, known: IdMap, unknown: Unknown) -> list[Hashable] | None:
     """Return the ids of an option: comma-separated, or @FILE."""
     if text is None:
         return None
     words = [text] if text.startswith("@") or text in known else [word.strip() for word in text.split(",")]
-    return _parse_ids("item", (word for word in words if word), known, unknown, remedy)
+    remedy = "check the ids; --skip-unknown skips unknown ones"
+    return _parse_ids("item", filter(None, words), known, unknown, remedy)
 
 
 def _lines(path: Path) -> list[str]:
@@ -277,10 +236,10 @@ def _title(model: "CML", item: Hashable) -> str:
     return f"{item} ({names[index]})" if names is not None and names[index] else str(item)
 
 
-def _format_fact(fact: Any) -> str:
+def _format_fact(fact: Any, nothing: str = "none") -> str:
     match fact:
         case None:
-            return "none"
+            return nothing
         case bool():
             return "yes" if fact else "no"
         case dict():

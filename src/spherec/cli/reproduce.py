@@ -11,7 +11,7 @@ from rich.table import Table
 from spherec import datasets
 from spherec.cli._output import note, show
 from spherec.cli._runs import check_workers, parse_folds, runs_bar
-from spherec.cli._settings import RUN, Device
+from spherec.cli._settings import Device, run_option
 from spherec.cli._source import RawSource, Source
 from spherec.data.archive import is_archive
 from spherec.data.interactions import Interactions
@@ -28,31 +28,25 @@ _QUICK_EPOCHS = 10
 def reproduce_command(
     dataset: Annotated[
         _Dataset,
-        typer.Argument(
-            help="Data set of the paper; or 'two-stage': two-stage sampling as the public code has it and as the "
-            "text describes it, on Book-Crossing."
-        ),
+        typer.Argument(help="Data set of the paper; or 'two-stage': its sampler as in public code and in the text."),
     ],
     data: Annotated[
-        Path | None,
-        typer.Option(help="Published file of amazon-movies or echonest, raw or prepared; book-crossing is embedded."),
+        Path | None, typer.Option(metavar="FILE", help="Published file of amazon-movies or echonest, raw or prepared.")
     ] = None,
     rows: Annotated[
-        str | None,
-        typer.Option(help="Comma-separated rows to run, e.g. two-stage-5-256,uniform-5-4096. Default: all."),
+        str | None, typer.Option(metavar="ROWS", help="Rows to run, e.g. two-stage-5-256,uniform-5-4096. Default: all.")
     ] = None,
     only_folds: Annotated[
-        str | None, typer.Option(help="Comma-separated folds to run, e.g. 0,1. Default: all.")
+        str | None, typer.Option(metavar="FOLDS", help="Folds to run, e.g. 0,1. Default: all.")
     ] = None,
     device: Device = "auto",
-    workers: Annotated[
-        int | None, typer.Option(help="Runs at once. Default: 8 on a GPU, else 1.", rich_help_panel=RUN)
-    ] = None,
+    workers: Annotated[int | None, run_option(metavar="N", help="Runs at once. Default: 8 on a GPU, else 1.")] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Run fold 0 with at most 10 epochs: a look, not a result.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder of the results. Default: results/DATASET.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FOLDER", help="Folder of results. Default: results/DATASET."),
     ] = None,
     plots: Annotated[bool, typer.Option("--plots/--no-plots", help="Draw plots; needs matplotlib.")] = True,
 ) -> None:

@@ -1,68 +1,43 @@
 """`spherec serve`: answer over HTTP, and show a page."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from spherec.cli._output import note
-from spherec.cli.recommend import ModelPath
+from spherec.cli._settings import ModelPath
 
-_NETWORK = "Network"
-_LIMITS = "Limits"
+_network = partial(typer.Option, rich_help_panel="Network")
+_limit = partial(typer.Option, rich_help_panel="Limits", metavar="N")
 
 
 def serve_command(
     model: ModelPath,
     index: Annotated[
-        bool,
-        typer.Option(
-            "--index",
-            help="Answer through the index next to the model: books.usearch for books.spherec, or the indexes of all "
-            "parts, books.0-of-4.usearch and so on.",
-        ),
+        bool, typer.Option("--index", help="Answer through the index, or the indexes of all parts, next to the model.")
     ] = False,
     items: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Table of the items (CSV, Parquet, JSON lines) whose columns requests filter by and the page shows.",
-        ),
+        typer.Option(metavar="FILE", help="Table of the items, whose columns requests filter by and the page shows."),
     ] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0 is every network.", rich_help_panel=_NETWORK)
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.", rich_help_panel=_NETWORK)] = 8000,
-    workers: Annotated[
-        int, typer.Option(help="Processes that answer; they share one copy of the model.", rich_help_panel=_NETWORK)
-    ] = 1,
+    host: Annotated[str, _network(metavar="ADDRESS", help="0.0.0.0 listens on every network.")] = "127.0.0.1",
+    port: Annotated[int, _network(metavar="N", help="Port; 0 takes a free one.")] = 8000,
+    workers: Annotated[int, _network(metavar="N", help="Processes, which share one copy of the model.")] = 1,
     threads: Annotated[
-        int | None,
-        typer.Option(
-            help="Threads that rank, in each process. Default: one less than the cores of a process.",
-            rich_help_panel=_NETWORK,
-        ),
+        int | None, _network(metavar="N", help="Threads that rank, in each process. Default: one less than its cores.")
     ] = None,
     api_key_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="File of keys, one a line; only requests with one of them are answered.",
-            rich_help_panel=_NETWORK,
-        ),
+        Path | None, _network(metavar="FILE", help="File of keys, one a line; others are not let in.")
     ] = None,
-    queue: Annotated[
-        int,
-        typer.Option(
-            help="Lists that may wait; beyond that, requests are turned away with 503.", rich_help_panel=_LIMITS
-        ),
-    ] = 512,
-    max_k: Annotated[int, typer.Option(help="Largest k + offset.", rich_help_panel=_LIMITS)] = 1000,
-    max_lists: Annotated[int, typer.Option(help="Most lists in one request.", rich_help_panel=_LIMITS)] = 100,
-    max_body: Annotated[int, typer.Option(help="Largest request in bytes.", rich_help_panel=_LIMITS)] = 1 << 20,
+    queue: Annotated[int, _limit(help="Lists that may wait; more are turned away with 503.")] = 512,
+    max_k: Annotated[int, _limit(help="Largest k + offset.")] = 1000,
+    max_lists: Annotated[int, _limit(help="Most lists in one request.")] = 100,
+    max_body: Annotated[int, _limit(help="Largest request in bytes.")] = 1 << 20,
     writable: Annotated[
         bool,
-        typer.Option("--writable", help="Let POST /items add items to a model with features, and replace its file."),
+        typer.Option("--writable", help="Let POST /items add items to a model with features, and replace the file."),
     ] = False,
     log_requests: Annotated[
         bool, typer.Option("--log-requests/--no-log-requests", help="Write a line of JSON for each request.")

@@ -15,15 +15,15 @@ from rich.table import Table
 from spherec.cli._features import FeatureFiles, FeatureIdColumn, FeatureKinds, read_item_features
 from spherec.cli._output import AsJson, note, print_error, show
 from spherec.cli._settings import (
-    MODEL,
-    RUN,
     ConfigFile,
     Device,
     Force,
     StartingPreset,
+    model_option,
     read_settings,
     refuse_existing,
     refuse_overwriting,
+    run_option,
 )
 from spherec.cli._source import Source, add_names, takes_source
 from spherec.data.interactions import Interactions
@@ -44,58 +44,36 @@ def train_command(
     ],
     names: Annotated[Path | None, typer.Option(metavar="FILE", help="Table of item names.")] = None,
     weigh: Annotated[
-        bool | None,
-        typer.Option(
-            "--weigh/--no-weigh",
-            help="Weigh pairs by ratings or counts: ln(1 + value).",
-        ),
+        bool | None, typer.Option("--weigh/--no-weigh", help="Weigh pairs by ratings or counts: ln(1 + value).")
     ] = None,
-    item_features: FeatureFiles = None,
-    item_features_id_column: FeatureIdColumn = None,
-    feature_kinds: FeatureKinds = None,
     preset: StartingPreset = "two-stage",
     config: ConfigFile = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
+        model_option(
             "--set",
             metavar="NAME=VALUE",
             help="Any setting, as 'spherec presets two-stage' lists them, e.g. sampler.beta=0.6. May be repeated.",
-            rich_help_panel=MODEL,
         ),
     ] = None,
-    dim: Annotated[
-        int | None, typer.Option(metavar="N", help="Dimensions of the space.", rich_help_panel=MODEL)
-    ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(metavar="N", help="Most passes over the pairs.", rich_help_panel=MODEL)
-    ] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Random seed.", rich_help_panel=MODEL)] = None,
+    dim: Annotated[int | None, model_option(metavar="N", help="Dimensions of the space.")] = None,
+    epochs: Annotated[int | None, model_option(metavar="N", help="Most passes over the pairs.")] = None,
+    seed: Annotated[int | None, model_option(metavar="N", help="Random seed.")] = None,
     validation: Annotated[
         float | None,
-        typer.Option(
+        run_option(
             metavar="SHARE",
             help="Share of each user's items to hold out, to stop at the best epoch. Default: 0.05; 0 with accurate "
             "and fast, which run to their end.",
-            rich_help_panel=RUN,
         ),
     ] = None,
     device: Device = "auto",
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Continue an interrupted run.", rich_help_panel=RUN),
-    ] = False,
-    checkpoint_seconds: Annotated[
-        float, typer.Option(metavar="N", help="Seconds between two checkpoints.", rich_help_panel=RUN)
-    ] = 300.0,
-    shards: Annotated[
-        bool,
-        typer.Option(
-            "--shards",
-            help="Write a file for each process of torchrun.",
-            rich_help_panel=RUN,
-        ),
-    ] = False,
+    resume: Annotated[bool, run_option("--resume", help="Continue an interrupted run.")] = False,
+    checkpoint_seconds: Annotated[float, run_option(metavar="N", help="Seconds between two checkpoints.")] = 300.0,
+    shards: Annotated[bool, run_option("--shards", help="Write a file for each process of torchrun.")] = False,
+    item_features: FeatureFiles = None,
+    features_id_column: FeatureIdColumn = None,
+    feature_kinds: FeatureKinds = None,
     force: Force = False,
     as_json: AsJson = False,
     *,
@@ -141,7 +119,7 @@ def train_command(
             data = add_names(data, known_names, str(names)) if names is not None else data
             if item_features:
                 kinds = feature_kinds or []
-                features = read_item_features(item_features, item_features_id_column, kinds, data.item_ids)
+                features = read_item_features(item_features, features_id_column, kinds, data.item_ids)
         if resume and is_first:
             note(f"continuing in epoch {count_epochs(checkpoint) + 1} from {checkpoint}")
         with interruptible() as interrupt:

@@ -4,6 +4,7 @@ import json
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,11 +14,11 @@ from rich.table import Table
 
 from spherec.cli._output import INTERRUPTED, AsJson, note, show, transient_bar
 from spherec.cli._settings import (
-    MODEL,
     ConfigFile,
     Device,
     Force,
     StartingPreset,
+    model_option,
     read_settings,
     refuse_existing,
     refuse_overwriting,
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from spherec.lab.tuning import Goal, TuneResult, TuneWatcher
     from spherec.training import EpochRecord, History
 
-_SEARCH = "Search"
-_GOAL = "Goal"
+_search = partial(typer.Option, rich_help_panel="Search")
+_goal = partial(typer.Option, rich_help_panel="Goal")
 _SHOWN = 5  # trials in the table
 _FIRST_WORDS = "# spherec tune "  # of every file that it writes
 
@@ -42,68 +43,43 @@ _FIRST_WORDS = "# spherec tune "  # of every file that it writes
 def tune_command(
     context: typer.Context,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="TOML file to write, e.g. best.toml.")],
-    preset: StartingPreset = "two-stage",
-    config: ConfigFile = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Setting of all trials, e.g. dim=64; may be repeated.",
-            rich_help_panel=MODEL,
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Random seed of everything.", rich_help_panel=MODEL),
-    ] = None,
     searches: Annotated[
         list[str] | None,
-        typer.Option(
+        _search(
             "--search",
             metavar="NAME=RANGE",
             help="Setting to search: sampler.beta=0.1..1.0, optimizer.learning_rate=1e-4..1e-2:log, dim=64,128,256. "
             "May be repeated. Default: those that matter most.",
-            rich_help_panel=_SEARCH,
         ),
     ] = None,
-    trials: Annotated[int, typer.Option(metavar="N", help="Trials in the whole study.", rich_help_panel=_SEARCH)] = 50,
-    minutes: Annotated[
-        float | None,
-        typer.Option(metavar="N", help="Minutes after which no new trial begins.", rich_help_panel=_SEARCH),
-    ] = None,
+    trials: Annotated[int, _search(metavar="N", help="Trials in the whole study.")] = 50,
+    minutes: Annotated[float | None, _search(metavar="N", help="Minutes after which no new trial begins.")] = None,
     storage: Annotated[
         str | None,
-        typer.Option(
+        _search(
             envvar="SPHEREC_STORAGE",
+            show_envvar=False,
             metavar="PLACE",
             help="File of the study, or postgresql://… for several machines; with a password, better in "
             "SPHEREC_STORAGE. Default: a file next to the output.",
-            show_envvar=False,
-            rich_help_panel=_SEARCH,
         ),
     ] = None,
-    study: Annotated[
-        str, typer.Option(metavar="NAME", help="Name of the study there.", rich_help_panel=_SEARCH)
-    ] = "spherec",
+    study: Annotated[str, _search(metavar="NAME", help="Name of the study there.")] = "spherec",
     metric: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="Metric on the held-out items: ndcg, map, recall, mrr, …", rich_help_panel=_GOAL
-        ),
+        str, _goal(metavar="NAME", help="Metric on the held-out items: ndcg, map, recall, mrr, …")
     ] = "ndcg",
-    k: Annotated[int, typer.Option("-k", help="Length of the lists.", rich_help_panel=_GOAL)] = 50,
+    k: Annotated[int, _goal("-k", metavar="N", help="Length of the lists.")] = 50,
     mmr_at_most: Annotated[
-        float | None,
-        typer.Option(
-            metavar="MMR",
-            help="Largest popularity of lists; settings above it win only if all are.",
-            rich_help_panel=_GOAL,
-        ),
+        float | None, _goal(metavar="MMR", help="Largest popularity of lists; settings above it win only if all are.")
     ] = None,
-    validation: Annotated[
-        float, typer.Option(metavar="SHARE", help="Share of each user's items to hold out.", rich_help_panel=_GOAL)
-    ] = 0.1,
+    validation: Annotated[float, _goal(metavar="SHARE", help="Share of each user's items to hold out.")] = 0.1,
+    preset: StartingPreset = "two-stage",
+    config: ConfigFile = None,
+    settings: Annotated[
+        list[str] | None,
+        model_option("--set", metavar="NAME=VALUE", help="Setting of all trials, e.g. dim=64; may be repeated."),
+    ] = None,
+    seed: Annotated[int | None, model_option(metavar="N", help="Random seed of everything.")] = None,
     device: Device = "auto",
     force: Force = False,
     as_json: AsJson = False,
