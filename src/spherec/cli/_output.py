@@ -5,7 +5,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -58,6 +58,16 @@ class SafeConsole(Console):
     def render_str(self, text: str, **options: Any) -> Text:
         """Return the text without control characters, styled."""
         return super().render_str("\n".join(map(escape_controls, text.split("\n"))), **options)
+
+
+def grid(columns: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1, **style: Any) -> Table:
+    """Return a table whose columns are justified to the right, but the first `left` ones."""
+    table = Table(title_justify="left", **style)
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number < left else "right")
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def show(*parts: Table | str) -> None:

@@ -13,7 +13,7 @@ import typer
 from numpy.typing import NDArray
 from rich.table import Table
 
-from spherec.cli._output import AsJson, PlainCommand, counting_bar, note, show
+from spherec.cli._output import AsJson, PlainCommand, counting_bar, grid, note, show
 from spherec.cli._settings import Force, refuse_existing, refuse_overwriting
 from spherec.cli._source import RawSource, Source, report_names, takes_source
 from spherec.data import splits
@@ -190,8 +190,8 @@ def split_command(
             parts = {".": splits.cold_items(source.load(), cold, test=share, seed=seed)}
         case _ as never:
             assert_never(never)
-    _write_split(parts, output)
-    _report_split(parts, output, as_json=as_json)
+    _write_split(_parts_of(parts), output)
+    _report_split(_parts_of(parts), output, as_json=as_json)
 
 
 def _describe(
@@ -202,8 +202,7 @@ def _describe(
     if as_json:
         described: dict[str, Any] = {"output": output} if output else {}
         described |= asdict(numbers) | {"steps": [asdict(step) for step in data.steps]}
-        described |= {"paper": asdict(paper.paper)} if paper else {}
-        typer.echo(json.dumps(described))
+        typer.echo(json.dumps(described | ({"paper": asdict(paper.paper)} if paper else {})))
         return
     if data.steps:
         show(_steps_table(data.steps))
@@ -216,27 +215,21 @@ def _describe(
 
 def _show_first_events(source: RawSource, rows: int, *, as_json: bool) -> None:
     """Show the first events of a file, before repeated pairs are merged and anything is cut."""
-    if source.is_prepared:
-        data = source.load()
-        events, names = data.events(), data.item_names
-    else:
-        events, names = read_events(source.files, replace(source.reading(), limit=rows, report=note)), None
+    data = source.load() if source.is_prepared else None
+    reading = replace(source.reading(), limit=rows, report=note)
+    events = read_events(source.files, reading) if data is None else data.events()
     users, items = events.users[:rows], events.items[:rows]
     columns: dict[str, list[Any]] = {"user": events.user_ids[users].tolist(), "item": events.item_ids[items].tolist()}
-    if events.values is not None:
-        columns["value"] = events.values[:rows].tolist()
-    if events.times is not None:
-        columns["time"] = events.times[:rows].tolist()
-    if names is not None:
-        columns["name"] = [names[item] for item in items]
-    records = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+    for name, numbers in (("value", events.values), ("time", events.times)):
+        if numbers is not None:
+            columns[name] = numbers[:rows].tolist()
+    if data is not None and data.item_names is not None:
+        columns["name"] = [data.item_names[item] for item in items]
+    records = list(zip(*columns.values(), strict=True))
     if as_json:
-        typer.echo(json.dumps(records, default=str))
-        return
-    table = Table(*columns)
-    for record in records:
-        table.add_row(*map(_cell, record.values()))
-    show(table)
+        typer.echo(json.dumps([dict(zip(columns, record, strict=True)) for record in records], default=str))
+    else:
+        show(grid(list(columns), (list(map(_cell, record)) for record in records), left=len(columns)))
 
 
 def _cell(value: Any) -> str:
@@ -253,68 +246,56 @@ def _refuse_unused(by: _By, options: dict[str, object]) -> None:
         "time": {"--test-share", "--at"},
         "cold-items": {"--test-share", "--cold-share"},
         "given": {"--test"},
-    }
-    unused = [name for name, value in options.items() if value is not None and name not in used.get(by, set())]
-    if unused:
-        takes = " or ".join(sorted(used.get(by, set()))) or "no such option"
+    }.get(by, set())
+    if unused := [name for name, value in options.items() if value is not None and name not in used]:
+        takes = " or ".join(sorted(used)) or "no such option"
         raise ArgumentError(f"--by {by} does not use {', '.join(unused)}; it takes {takes}")
 
 
-def _write_split(parts: dict[str, Fold], output: Path) -> None:
+def _parts_of(folds: dict[str, Fold]) -> dict[str, Interactions]:
+    """Return the parts of all folds by their files, relative to the folder of the split."""
+    parts: dict[str, Interactions] = {}
+    for name, fold in folds.items():
+        parts |= {f"{name}/train.npz": fold.train, f"{name}/test.npz": fold.test}
+        if isinstance(fold, splits.ColdFold):
+            parts |= {f"{name}/cold.npz": fold.cold, f"{name}/warm.npz": fold.warm}
+    return parts
+
+
+def _write_split(parts: dict[str, Interactions], output: Path) -> None:
     with atomic_folder(output) as folder:
-        for name, fold in parts.items():
-            (folder / name).mkdir(exist_ok=True)
-            for role, part in _parts_of(fold).items():
-                part.save(folder / name / f"{role}.npz")
+        for name, part in parts.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            part.save(folder / name)
 
 
-def _parts_of(fold: Fold) -> dict[str, Interactions]:
-    """Return the parts of a fold by the names of their files."""
-    parts = {"train": fold.train, "test": fold.test}
-    return {**parts, "cold": fold.cold, "warm": fold.warm} if isinstance(fold, splits.ColdFold) else parts
-
-
-def _report_split(parts: dict[str, Fold], output: Path, *, as_json: bool) -> None:
-    rows = [
-        {"path": str(output / name / f"{role}.npz"), "pairs": len(part), "users": int((part.items_per_user > 0).sum())}
-        for name, fold in parts.items()
-        for role, part in _parts_of(fold).items()
-    ]
+def _report_split(parts: dict[str, Interactions], output: Path, *, as_json: bool) -> None:
+    counts = {str(output / name): (len(part), int((part.items_per_user > 0).sum())) for name, part in parts.items()}
     if as_json:
+        rows = [{"path": path, "pairs": pairs, "users": users} for path, (pairs, users) in counts.items()]
         typer.echo(json.dumps(rows))
         return
-    table = Table("file", "pairs", "users with any")
-    for row in rows:
-        table.add_row(str(row["path"]), f"{row['pairs']:,}", f"{row['users']:,}")
-    for column in table.columns[1:]:
-        column.justify = "right"
-    show(table)
+    cells = ((path, f"{pairs:,}", f"{users:,}") for path, (pairs, users) in counts.items())
+    show(grid(("file", "pairs", "users with any"), cells))
     note("all parts share the same user and item indices")
 
 
 def _steps_table(steps: Sequence[Step]) -> Table:
     """Show what each step left, and what it removed."""
-    table = Table(title="From raw rows to interactions", title_justify="left")
-    table.add_column("step")
-    for name in ("users", "items", "pairs", "removed"):
-        table.add_column(name, justify="right")
     removed = [0, *(before.pairs - after.pairs for before, after in pairwise(steps))]
-    for step, gone in zip(steps, removed, strict=False):
-        table.add_row(step.name, f"{step.users:,}", f"{step.items:,}", f"{step.pairs:,}", f"{gone:,}" if gone else "")
-    return table
+    rows = (
+        (step.name, f"{step.users:,}", f"{step.items:,}", f"{step.pairs:,}", f"{gone:,}" if gone else "")
+        for step, gone in zip(steps, removed, strict=False)
+    )
+    return grid(("step", "users", "items", "pairs", "removed"), rows, title="From raw rows to interactions")
 
 
 def statistics_table(statistics: Statistics, preset: PaperDataset | None) -> Table:
     """Show the statistics, next to the paper's Table 1 where the data set is one of the paper's."""
-    table = Table(title="Statistics", title_justify="left")
-    table.add_column("")
-    table.add_column("here", justify="right")
-    ours = _sizes(statistics)
-    theirs = _sizes(preset.paper) if preset is not None else {}
-    if preset is not None:
-        table.add_column(f"paper, Table 1\n({preset.title})", justify="right")
-    for name, size in ours.items():
-        table.add_row(name, size, *([theirs[name]] if theirs else []))
+    theirs = [] if preset is None else _sizes(preset.paper)
+    columns = ["", "here", *([f"paper, Table 1\n({preset.title})"] if preset else [])]
+    sizes = zip(("users", "items", "pairs", "density"), _sizes(statistics), *([theirs] if theirs else []), strict=True)
+    table = grid(columns, sizes, title="Statistics")
     table.add_section()
     table.add_row("items per user", _spread(statistics.items_per_user))
     table.add_row("users per item", _spread(statistics.users_per_item))
@@ -335,13 +316,8 @@ def _histogram_table(counts: NDArray[np.int64], of: str, having: str) -> Table:
     return table
 
 
-def _sizes(of: Statistics | Table1) -> dict[str, str]:
-    return {
-        "users": f"{of.users:,}",
-        "items": f"{of.items:,}",
-        "pairs": f"{of.pairs:,}",
-        "density": f"{of.density_percent:.3f} %",
-    }
+def _sizes(of: Statistics | Table1) -> list[str]:
+    return [f"{of.users:,}", f"{of.items:,}", f"{of.pairs:,}", f"{of.density_percent:.3f} %"]
 
 
 def _spread(spread: CountSummary) -> str:

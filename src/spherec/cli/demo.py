@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 import spherec
-from spherec.cli._output import note, show
+from spherec.cli._output import grid, note, show
 from spherec.cli._settings import Force, refuse_existing
 from spherec.cli.data import statistics_table
 from spherec.data.output_files import refuse_unwritable
@@ -61,24 +61,25 @@ def _compared_with_paper(scores: "Scores") -> Table:
     from spherec.lab.tables import MeanStd, heading
 
     paper = paper_rows("book-crossing")[_ROW]
-    title = "Two-stage, 5 negatives, batch 256, lists of 50"
-    table = Table("", *map(heading, PAPER_METRICS), title=title, title_justify="left")
     ours = {metric.name: MeanStd.of([scores[metric.name]], metric) for metric in PAPER_METRICS}
-    for name, figures in (("this model, fold 0", ours), ("the paper, 4 folds", paper.scores)):
-        table.add_row(name, *(f"{figures[metric.name].mean:.2f}" for metric in PAPER_METRICS))
-    table.caption = "MMR is the median popularity of what is recommended: less is less biased"
-    table.caption_justify = "left"
-    for column in table.columns[1:]:
-        column.justify = "right"
-    return table
+    rows = (
+        [name, *(f"{figures[metric.name].mean:.2f}" for metric in PAPER_METRICS)]
+        for name, figures in (("this model, fold 0", ours), ("the paper, 4 folds", paper.scores))
+    )
+    return grid(
+        ["", *map(heading, PAPER_METRICS)],
+        rows,
+        title="Two-stage, 5 negatives, batch 256, lists of 50",
+        caption="MMR is the median popularity of what is recommended: less is less biased",
+        caption_justify="left",
+    )
 
 
 def _books(data: spherec.Interactions, isbns: Iterable[Hashable], title: str) -> Table:
     """List books with their titles and numbers of readers."""
-    table = Table("readers", "ISBN", "book", title=title, title_justify="left")
-    table.columns[0].justify = "right"
+    rows = []
     for isbn in isbns:
         item = int(data.item_ids.index_of([isbn])[0])
         name = data.item_names[item] if data.item_names else None
-        table.add_row(str(data.users_per_item[item]), str(isbn), name or "(title unknown)")
-    return table
+        rows.append((name or "(title unknown)", str(isbn), str(data.users_per_item[item])))
+    return grid(("book", "ISBN", "readers"), rows, left=2, title=title)

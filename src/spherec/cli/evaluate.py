@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
-from rich.table import Table
 
-from spherec.cli._output import AsJson, note, show
+from spherec.cli._output import AsJson, grid, note, show
 from spherec.cli._settings import Device, Dial
 from spherec.cli._source import TableOptions, takes_source
 from spherec.data import splits
@@ -108,14 +107,11 @@ def _show(name: str, parts: "Mapping[str, Scores]", k: int) -> None:
 
     summaries = [scores.summary() for scores in parts.values()]
     users = [f"{len(scores.per_user.users):,}" for scores in parts.values()]
-    table = Table("metric", *parts, title=name, title_justify="left")
-    for metric in METRICS:
-        figures = (format_metric(metric, summary[metric.name]) for summary in summaries)
-        table.add_row(label_at(metric, k, explain=True), *figures)
-    table.add_row("users", *users)
-    for column in table.columns[1:]:
-        column.justify = "right"
-    show(table)
+    rows = [
+        [label_at(metric, k, explain=True), *(format_metric(metric, summary[metric.name]) for summary in summaries)]
+        for metric in METRICS
+    ]
+    show(grid(["metric", *parts], [*rows, ["users", *users]], title=name))
 
 
 def _load_model(path: Path, train: Interactions, columns: Columns, device: "DeviceName") -> "TrainedModel | GivenLists":

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from spherec.cli._features import FeatureFiles, FeatureIdColumn, FeatureKinds, read_item_features
-from spherec.cli._output import AsJson, note, print_error, show
+from spherec.cli._output import AsJson, grid, note, print_error, show
 from spherec.cli._settings import (
     ConfigFile,
     Device,
@@ -202,17 +201,19 @@ def _report(model: "CML", output: Path, *, as_json: bool) -> None:
         }
         typer.echo(json.dumps({**summary, "history": history.as_records()}))
         return
-    table = Table(
-        "epoch", "loss", "active", f"validation\n{VALIDATION_METRIC}", "triplets/s", title=f"Training: {ended}"
+    shown = [record for record in history.epochs if record.metric is not None] or history.epochs[-10:]
+    rows = (
+        (
+            str(record.epoch),
+            f"{record.loss:.4f}",
+            f"{record.active:.1%}",
+            "" if record.metric is None else f"{record.metric:.4f}{' ★' if record is best else ''}",
+            f"{record.triplets_per_second:,.0f}",
+        )
+        for record in shown
     )
-    shown = [record for record in history.epochs if record.metric is not None] or list(history.epochs[-10:])
-    for record in shown:
-        metric = "" if record.metric is None else f"{record.metric:.4f}{' ★' if record is best else ''}"
-        speed = f"{record.triplets_per_second:,.0f}"
-        table.add_row(str(record.epoch), f"{record.loss:.4f}", f"{record.active:.1%}", metric, speed)
-    for column in table.columns:
-        column.justify = "right"
-    show(table)
+    columns = ("epoch", "loss", "active", f"validation\n{VALIDATION_METRIC}", "triplets/s")
+    show(grid(columns, rows, left=0, title=f"Training: {ended}"))
     whose = f"of epoch {best.epoch}, the best of {len(history.epochs)}" if best else f"of {len(history.epochs)} epochs"
     so_far = "; the run was interrupted" if ended == "interrupted" else "; the run is finished"
     note(f"{output} holds the vectors {whose}{so_far}")

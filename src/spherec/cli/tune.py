@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
-from spherec.cli._output import INTERRUPTED, AsJson, note, show, transient_bar
+from spherec.cli._output import INTERRUPTED, AsJson, grid, note, show, transient_bar
 from spherec.cli._settings import (
     ConfigFile,
     Device,
@@ -196,18 +195,12 @@ def _report(tuned: "TuneResult", goal: "Goal", output: Path, *, as_json: bool) -
         return
     if best is None:
         return
-    table = Table(
-        "trial", goal.name, f"MMR@{goal.k}", "epoch", "settings", title=f"Tuning: {tuned.ended}", title_justify="left"
-    )
+    rows = []
     for trial in _best_first(tuned.trials, goal)[:_SHOWN]:
         value, mmr = _value_and_mmr(trial, goal)
-        star = " ★" if trial.number == best.number else ""
-        table.add_row(
-            str(trial.number), f"{goal.format(value)}{star}", f"{mmr:.4g}", str(trial.epochs), _settings_of(trial)
-        )
-    for column in table.columns[:4]:
-        column.justify = "right"
-    show(table)
+        score = f"{goal.format(value)}{' ★' if trial.number == best.number else ''}"
+        rows.append((_settings_of(trial), str(trial.number), score, f"{mmr:.4g}", str(trial.epochs)))
+    show(grid(("settings", "trial", goal.name, f"MMR@{goal.k}", "epoch"), rows, title=f"Tuning: {tuned.ended}"))
     if tuned.importance:
         note("importance: " + ", ".join(f"{name} {share:.0%}" for name, share in tuned.importance.items()))
     if not goal.allows(best.scores["mmr"]):
