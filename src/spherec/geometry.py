@@ -29,20 +29,15 @@ class Geometry(Protocol):
     @property
     def constraint(self) -> Constraint:
         """Space of the vectors: sphere or ball."""
-        ...
 
     @property
-    def dim(self) -> int:
-        """D."""
-        ...
+    def dim(self) -> int: ...
 
     def users(self, index: Tensor) -> Tensor:
         """Return the vectors (…, D) of user indices (…)."""
-        ...
 
     def items(self, index: Tensor) -> Tensor:
         """Return the vectors (…, D) of item indices (…)."""
-        ...
 
 
 class Vectors(Geometry, Protocol):
@@ -53,42 +48,32 @@ class Vectors(Geometry, Protocol):
     """
 
     @property
-    def n_users(self) -> int:
-        """U."""
-        ...
+    def n_users(self) -> int: ...
 
     @property
-    def n_items(self) -> int:
-        """I."""
-        ...
+    def n_items(self) -> int: ...
 
     @property
     def device(self) -> torch.device:
         """Device of the blocks."""
-        ...
 
     @property
     def block_size(self) -> int:
         """Vectors in a block; the last block may have fewer."""
-        ...
 
     @property
     def reach(self) -> Tensor | None:
         """(I,) what each item's reach adds to its scores when all of it counts; None if items have no reach."""
-        ...
 
     @property
     def mainstream(self) -> float:
         """λ by default: the share of reach that counts in a list."""
-        ...
 
     def user_blocks(self) -> Iterator[Tensor]:
         """Yield the user vectors (b, D), block after block, in the order of their indices."""
-        ...
 
     def item_blocks(self) -> Iterator[Tensor]:
         """Yield the item vectors (b, D), block after block, in the order of their indices."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -100,7 +85,6 @@ class DenseVectors:
     item_table: Tensor
     "(I, D)"
     constraint: Constraint = "sphere"
-    "Space of the vectors: sphere or ball."
     item_reach: Tensor | None = None
     "(I, P) reach of the items in each of P subspaces, as it adds to a score; None if items have no reach."
     mainstream: float = 1.0
@@ -111,20 +95,17 @@ class DenseVectors:
             raise ArgumentError(f"constraint must be 'sphere' or 'ball', got {quote(self.constraint)}")
         check_mainstream(self.mainstream)
         reach = self.item_reach
-        if reach is not None and (
-            reach.dim() != 2 or reach.dtype != torch.float32 or len(reach) != len(self.item_table) or not reach.shape[1]
-        ):
-            raise ArgumentError(
-                f"item_reach must be float32 of shape ({len(self.item_table)}, P), got {reach.dtype} {(*reach.shape,)}"
-            )
-        for name, table in (("user", self.user_table), ("item", self.item_table)):
+        tables = {"user": self.user_table, "item": self.item_table} | ({} if reach is None else {"reach": reach})
+        for name, table in tables.items():
             if table.dim() != 2 or table.dtype != torch.float32:
                 shape = (*table.shape,)
                 raise ArgumentError(f"the {name} table must be float32 with 2 dimensions, got {table.dtype} {shape}")
-        if self.user_table.shape[1] != self.item_table.shape[1]:
+        if self.user_table.shape[1] != self.item_table.shape[1] or (
+            reach is not None and (len(reach) != len(self.item_table) or not reach.shape[1])
+        ):
+            shapes = ", ".join(f"{name} {(*table.shape,)}" for name, table in tables.items())
             raise ArgumentError(
-                f"user and item vectors must have the same number of dimensions, got {self.user_table.shape[1]} and "
-                f"{self.item_table.shape[1]}"
+                f"users and items need the same dimensions, and reach a row for each item; got {shapes}"
             )
 
     @classmethod
@@ -132,31 +113,34 @@ class DenseVectors:
         cls, n_users: int, n_items: int, dim: int, generator: torch.Generator, *, constraint: Constraint = "sphere"
     ) -> "DenseVectors":
         """Draw normal rows and scale them to length 1, on the generator's device."""
-        if dim < 2:
-            raise ArgumentError(f"dim must be a whole number >= 2, got {dim}")
         rows = torch.empty(n_users + n_items, dim, device=generator.device)  # (U + I, D)
         rows = unit(rows.normal_(generator=generator))
         return cls(rows[:n_users].clone(), rows[n_users:].clone(), constraint)
 
     @property
     def dim(self) -> int:
-        """D."""
         return self.item_table.shape[1]
 
     @property
     def n_users(self) -> int:
-        """U."""
         return len(self.user_table)
 
     @property
     def n_items(self) -> int:
-        """I."""
         return len(self.item_table)
 
     @property
     def device(self) -> torch.device:
-        """Device of the tables."""
         return self.item_table.device
+
+    @property
+    def block_size(self) -> int:
+        return _BLOCK
+
+    @cached_property
+    def reach(self) -> Tensor | None:
+        """(I,) the mean reach over subspaces, as the vectors' product is the mean of theirs."""
+        return None if self.item_reach is None else self.item_reach.mean(1)
 
     def to(self, device: torch.device) -> "DenseVectors":
         """Return the same vectors on another device."""
@@ -164,36 +148,17 @@ class DenseVectors:
         users, items = self.user_table.to(device), self.item_table.to(device)
         return replace(self, user_table=users, item_table=items, item_reach=reach)
 
-    @cached_property
-    def reach(self) -> Tensor | None:
-        """(I,) the mean reach over subspaces, as the vectors' product is the mean of theirs."""
-        return None if self.item_reach is None else self.item_reach.mean(1)
-
-    def check_finite(self) -> "DenseVectors":
-        """Return the vectors themselves; raise an `ArgumentError` that names the first row with NaN or infinity."""
-        check_finite(self)
-        return self
-
     def users(self, index: Tensor) -> Tensor:
-        """Return the vectors (…, D) of user indices (…)."""
         return gather(self.user_table, index)
 
     def items(self, index: Tensor) -> Tensor:
-        """Return the vectors (…, D) of item indices (…)."""
         return gather(self.item_table, index)
 
-    @property
-    def block_size(self) -> int:
-        """Vectors in a block: so many that one block holds all of most catalogues."""
-        return _BLOCK
-
     def user_blocks(self) -> Iterator[Tensor]:
-        """Yield views (b, D) of the user table."""
-        return _split(self.user_table)
+        return iter(torch.split(self.user_table, _BLOCK))
 
     def item_blocks(self) -> Iterator[Tensor]:
-        """Yield views (b, D) of the item table; one of the whole table where that is small."""
-        return _split(self.item_table)
+        return iter(torch.split(self.item_table, _BLOCK))
 
 
 def check_finite(vectors: Vectors) -> None:
@@ -211,19 +176,13 @@ def check_finite(vectors: Vectors) -> None:
             first += len(finite)
     reach = vectors.reach
     if reach is not None and not (finite := np.isfinite(reach.cpu().numpy())).all():
-        raise ArgumentError(
-            f"reach must be finite, got NaN or infinity for item {int(finite.argmin())}; fix or drop it"
-        )
+        raise ArgumentError(f"reach must be finite, got NaN or infinity for item {finite.argmin()}; fix or drop it")
 
 
 def check_mainstream(mainstream: float) -> float:
     """Return λ as a number; raise an `ArgumentError` unless it is one between -100 and 100."""
     check_number("mainstream", mainstream, -100, 100, "0 to 1")
     return float(mainstream)
-
-
-def _split(table: Tensor) -> Iterator[Tensor]:
-    return (table[first : first + _BLOCK] for first in range(0, len(table), _BLOCK))
 
 
 def gather(table: Tensor, index: Tensor) -> Tensor:

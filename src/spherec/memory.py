@@ -34,26 +34,18 @@ def measure_peak(device: torch.device) -> Iterator[PeakMemory]:
         torch.cuda.synchronize(device)
         peak.mb = (torch.cuda.max_memory_allocated(device) - before) / 1e6
         return
-    start = _begin()
+    with suppress(OSError, AttributeError):  # another C library has no such call
+        ctypes.CDLL(None).malloc_trim(0)  # returns free memory to the system
+    with suppress(OSError):
+        (_PROCESS / "clear_refs").write_text("5")  # resets the peak
+    start = _read_kb("VmRSS")
     yield peak
     if start is not None:
-        peak.mb = max(_read("VmHWM") - start, 0) / 1e3
+        peak.mb = max((_read_kb("VmHWM") or 0) - start, 0) / 1e3
 
 
-def _begin() -> int | None:
-    """Return free memory to the system, reset the peak, and return the resident kilobytes."""
-    with suppress(OSError, AttributeError):  # another C library has no such call
-        ctypes.CDLL(None).malloc_trim(0)
-    try:
-        (_PROCESS / "clear_refs").write_text("5")
-        return _read("VmRSS")
-    except OSError:
-        return None
-
-
-def _read(name: str) -> int:
-    """Return an entry of /proc/self/status in kilobytes."""
-    match = re.search(rf"^{name}:\s+(\d+) kB", (_PROCESS / "status").read_text(), re.MULTILINE)
-    if match is None:
-        raise OSError(f"no {name} here")
-    return int(match[1])
+def _read_kb(name: str) -> int | None:
+    with suppress(OSError):
+        match = re.search(rf"^{name}:\s+(\d+) kB", (_PROCESS / "status").read_text(), re.MULTILINE)
+        return int(match[1]) if match else None
+    return None

@@ -87,7 +87,6 @@ class HeldInteractions(Interactions):
 
     @property
     def n_partitions(self) -> int:
-        """P."""
         return len(self.totals.partition_sizes)
 
     def select(self, mask: NDArray[np.bool_], totals: Totals) -> "HeldInteractions":
@@ -156,17 +155,14 @@ class PartitionedInteractions:
 
     @property
     def n_items(self) -> int:
-        """I."""
         return len(self.totals.users_per_item)
 
     @property
     def n_partitions(self) -> int:
-        """P."""
         return len(self.checksums)
 
     @property
     def n_pairs(self) -> int:
-        """E."""
         return int(self.totals.partition_sizes.sum())
 
     @property

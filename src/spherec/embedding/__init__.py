@@ -20,32 +20,24 @@ class Embedding(Protocol):
 
     def __len__(self) -> int:
         """Return the number of items and users, I + U."""
-        ...
 
     @property
-    def subspaces(self) -> int:
-        """P."""
-        ...
+    def subspaces(self) -> int: ...
 
     def rows(self, index: Tensor) -> Tensor:
         """Return the raw rows (P, m, d) of numbers (m,) as they are now, a copy."""
-        ...
 
     def block(self, first: int, past: int) -> Tensor:
         """Return the raw rows (b, P, d) of the numbers from `first` to `past` - 1 as they are now, a copy."""
-        ...
 
     def training_rows(self, index: Tensor, n_users: int) -> Tensor:
         """Return the raw rows (P, m, d) from which a step learns; the first `n_users` numbers are users, others items.
 
         An embedding may leave out a part of them, the same again until the next step. `step` comes next.
         """
-        ...
 
     def step(self, index: Tensor, gradient: Tensor, n_users: int) -> None:
         """Make one step with gradients (P, m, d) of the training rows of numbers (m,); those of the same row add up."""
-        ...
 
     def state(self) -> dict[str, Tensor]:
         """Return the tensors from which another run continues exactly; writing into them changes the embedding."""
-        ...

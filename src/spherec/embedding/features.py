@@ -82,7 +82,6 @@ class FeatureTable(EmbeddingTable):
         self._kept: Tensor | None  # (n,) of the items of this step, 0 for those whose rows are left out
 
     def rows(self, index: Tensor) -> Tensor:
-        """Return the raw rows (P, m, d) of numbers (m,) as they are now."""
         rows = super().rows(index)
         self._products.add(rows, index, self._read_below())
         return rows
@@ -95,7 +94,6 @@ class FeatureTable(EmbeddingTable):
         return rows
 
     def block(self, first: int, past: int) -> Tensor:
-        """Return the raw rows (b, P, d) of the numbers from `first` to `past` - 1 as they are now."""
         rows = super().block(first, past)
         numbers = self._numbers[first:past]  # (b', F + 1)
         rows[: len(numbers)] += (numbers @ self._read_below()).movedim(0, 1)

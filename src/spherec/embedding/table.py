@@ -21,28 +21,22 @@ class EmbeddingTable:
         self.optimizer = DenseAdam(table, config, constraint=constraint, planned=planned, kernels=kernels)
 
     def __len__(self) -> int:
-        """Return the number of items and users, I + U."""
         return self._count
 
     def rows(self, index: Tensor) -> Tensor:
-        """Return the raw rows (P, m, d) of numbers (m,) as they are now."""
         return self.optimizer.groups(index, self.subspaces)
 
     def block(self, first: int, past: int) -> Tensor:
-        """Return the raw rows (b, P, d) of the numbers from `first` to `past` - 1 as they are now."""
         rows = self.optimizer.block(first * self.subspaces, past * self.subspaces)
         return rows.view(-1, self.subspaces, self._dim)
 
     def training_rows(self, index: Tensor, n_users: int) -> Tensor:
-        """Return the raw rows (P, m, d) for a training step; users and items alike."""
         del n_users
         return self.rows(index)
 
     def step(self, index: Tensor, gradient: Tensor, n_users: int) -> None:
-        """Make one step with gradients (P, m, d) of the rows of numbers (m,)."""
         del n_users
         self.optimizer.step_groups(index, gradient)
 
     def state(self) -> dict[str, Tensor]:
-        """Return the table, its moments and its steps; views, not copies."""
         return self.optimizer.state()

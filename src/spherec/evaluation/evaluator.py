@@ -32,7 +32,6 @@ class ItemLister(Protocol):
 
     def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
         """Return the k best items for user indices (B,), without those that the users have in `without`."""
-        ...
 
 
 @runtime_checkable
@@ -41,7 +40,6 @@ class Fitted(Protocol):
 
     def ranker_for(self, train: Interactions, test: Interactions) -> ItemLister:
         """Return its lister under the indices of `train`; raise an error if it has learned from `test`."""
-        ...
 
 
 def evaluate(

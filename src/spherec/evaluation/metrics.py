@@ -86,21 +86,17 @@ class Metric(Protocol):
     @property
     def name(self) -> str:
         """Key in summaries, tables, files and options, such as "ndcg"."""
-        ...
 
     @property
     def label(self) -> str:
         """Heading for people, without the list length, such as "NDCG"."""
-        ...
 
     @property
     def percent(self) -> bool:
         """True if tables show it in percent."""
-        ...
 
     def __call__(self, lists: RankedLists) -> Values | float:
         """Return a value for each user (B,), NaN for users who do not count, or one number for all lists."""
-        ...
 
 
 Formula = Callable[[RankedLists], Values | float]

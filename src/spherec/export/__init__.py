@@ -41,12 +41,10 @@ class ExportFormat(Protocol):
     @property
     def name(self) -> str:
         """Name of the format, such as "parquet"."""
-        ...
 
     @property
     def suffix(self) -> str:
         """Ending of its files, such as ".parquet"."""
-        ...
 
     def write(
         self,
@@ -63,7 +61,6 @@ class ExportFormat(Protocol):
             constraint: "sphere" or "ball": where the vectors live.
             progress: Counts the rows that were written: call `progress.add(len(block))`.
         """
-        ...
 
 
 @runtime_checkable
@@ -73,12 +70,10 @@ class Exportable(Protocol):
     @property
     def vectors(self) -> Vectors:
         """Vectors of users and items."""
-        ...
 
     @property
     def data(self) -> Interactions:
         """Interactions with the ids and names, in the order of the vectors."""
-        ...
 
 
 EXPORT_FORMATS: tuple[ExportFormat, ...] = (

@@ -53,15 +53,12 @@ class AdamRows(Protocol):
 
     def read(self, index: Tensor, parts: int = 1) -> Tensor:
         """Return the rows (P m, D) at indices (m,) as of now, a copy."""
-        ...
 
     def read_range(self, first: int, past: int) -> Tensor:
         """Return the rows from `first` to `past` - 1 as of now, a copy."""
-        ...
 
     def move(self, index: Tensor, gradient: Tensor, parts: int = 1) -> None:
         """Make the step after `steps`, and count it: gradients (P m, D) for the rows at indices (m,)."""
-        ...
 
 
 class LawTables(NamedTuple):
@@ -89,11 +86,9 @@ class LawDraws(Protocol):
 
     def any(self, n: int, generator: torch.Generator) -> Tensor:
         """Return items (n,)."""
-        ...
 
     def without(self, users: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Return n items (B, n) that each user (B,) does not have, and whether there is any (B, n)."""
-        ...
 
 
 class OwnItems(NamedTuple):
@@ -112,7 +107,6 @@ class MembershipMask(Protocol):
 
     def mask(self, users: Tensor, items: Tensor) -> Tensor:
         """Return a mask (B, C): whether user b (B,) has item c (C,)."""
-        ...
 
 
 class Candidates(NamedTuple):
@@ -149,13 +143,11 @@ class TwoStageDraws(Protocol):
 
     def candidates(self, generator: torch.Generator) -> Candidates:
         """Draw stage one."""
-        ...
 
     def draw(
         self, users: Tensor, positives: Tensor, directions: Directions, n: int, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
         """Draw both stages: n distinct items (B, n) for each pair (B,), (B,), and whether there was one (B, n)."""
-        ...
 
 
 class FeatureProducts(Protocol):
@@ -166,14 +158,12 @@ class FeatureProducts(Protocol):
 
         `weights` (P, F + 1, d) is W. Indices from I on are of users, who have no features: nothing is added.
         """
-        ...
 
     def learn(self, gradient: Tensor, keep: Tensor | None = None) -> Tensor:
         """Return the gradient (P, F + 1, d) of W, from that of the raw rows (P, m, d) that `add` added to last.
 
         Afterwards, the gradient of rows where `keep` (m,) is 0 becomes 0, in place: they took no part.
         """
-        ...
 
 
 class Backend(Protocol):
@@ -184,37 +174,29 @@ class Backend(Protocol):
 
     def adam(self, state: AdamState, rates: AdamRates, *, ball: bool) -> AdamRows:
         """Return the rows of a table under dense Adam; in the ball, none is longer than 1."""
-        ...
 
     def unit(self, rows: Tensor) -> Tensor:
         """Scale rows (…, D) to length 1 in place, and return them; a row of zeros stays zero."""
-        ...
 
     def law(self, tables: LawTables) -> LawDraws:
         """Return draws from a law."""
-        ...
 
     def membership(self, own: OwnItems, device: torch.device) -> MembershipMask:
         """Return the mask of who has what."""
-        ...
 
     def two_stage(self, law: TwoStageLaw, own: OwnItems, device: torch.device) -> TwoStageDraws:
         """Return draws of two-stage sampling."""
-        ...
 
     def keep_rows(self, items: Tensor, steps: Tensor, always: Tensor, seed: int, left_out: int) -> Tensor:
         """Return 1 for items (m,) whose rows take part in this step, 0 for others, by a hash of seed, step and item."""
-        ...
 
     def features(self, numbers: Tensor) -> FeatureProducts:
         """Return products with the features of items (I, F + 1)."""
-        ...
 
     def next_batch(
         self, pairs: tuple[Tensor, Tensor], order: Tensor, first: Tensor, size: int
     ) -> tuple[Tensor, Tensor]:
         """Return users and items (size,) of the pairs, (E,) each, at places `first` (1,) and after in `order` (E,)."""
-        ...
 
 
 Floats = NDArray[np.float32]

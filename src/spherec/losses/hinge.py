@@ -29,7 +29,6 @@ class Hinge(Loss):
         check_number("margin", self.margin, 1e-6, 1e6, "1")
 
     def __call__(self, triplets: Triplets) -> Tensor:
-        """Return the loss of each pair (B,)."""
         loss = hinge(triplets, self.margin)
         return loss * rank_weight(triplets, self.margin) if self.rank_weight else loss
 

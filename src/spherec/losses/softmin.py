@@ -44,7 +44,6 @@ class Softmin(Loss):
         check_number("gamma", self.gamma, -100, 100, "0 to 1")
 
     def __call__(self, triplets: Triplets) -> Tensor:
-        """Return the loss of each pair (B,)."""
         return softmin(triplets, self.distance_scale, self.gamma)
 
     def active(self, triplets: Triplets) -> Tensor:
@@ -52,7 +51,6 @@ class Softmin(Loss):
         return triplets.nearest() < triplets.positive
 
     def resolve(self, data: Interactions) -> "Softmin":
-        """Return the loss with a temperature."""
         return self if self.temperature is not None else replace(self, temperature=temperature_for(data))
 
     @property
@@ -62,7 +60,6 @@ class Softmin(Loss):
 
     @property
     def bias_correction(self) -> float:  # type: ignore[override]
-        """γ."""
         return self.gamma
 
 

@@ -54,11 +54,9 @@ class ItemLaw:
         return law / law.sum(1, keepdim=True).clamp_min(1)
 
     def any(self, n: int, generator: torch.Generator) -> Tensor:
-        """Return items (n,)."""
         return self._draws.any(n, generator)
 
     def without(self, users: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Return n items (B, n) that each user (B,) does not have, and whether there is any (B, n)."""
         return self._draws.without(users, n, generator)
 
     def _whole_numbers(self) -> Tensor:
@@ -84,7 +82,6 @@ class FixedLawSampler:
         self._membership = backend(device).membership(items_of_users(train), device) if shared else None
 
     def probabilities(self) -> Tensor:
-        """Return the law (I,), before any user's items are left out."""
         return self._law.probabilities()
 
     def probabilities_for(self, users: Tensor) -> Tensor:
@@ -92,7 +89,6 @@ class FixedLawSampler:
         return self._law.probabilities_for(users)
 
     def sample(self, users: Tensor, positives: Tensor, geometry: Geometry, generator: torch.Generator) -> Negatives:
-        """Return N negatives for each of users (B,), or N for all of them; positives and geometry play no part."""
         del positives, geometry
         if self._membership is None:
             items, valid = self._law.without(users, self.negatives, generator)  # (B, N)

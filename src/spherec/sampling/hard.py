@@ -36,7 +36,6 @@ class Hard(Sampling):
         check_count("candidates", self.candidates)
 
     def build(self, train: Interactions, device: torch.device, *, initial_items: Tensor) -> Sampler:  # noqa: ARG002
-        """Return the sampler for `train` on `device`."""
         return HardSampler(train, self, device)
 
 
@@ -54,7 +53,6 @@ class HardSampler:
         return self._best.probabilities(users, _distance, geometry)
 
     def sample(self, users: Tensor, positives: Tensor, geometry: Geometry, generator: torch.Generator) -> Negatives:
-        """Return N negatives for each of users (B,); positives play no part."""
         del positives
         return self._best.sample(users, _distance, geometry, generator)
 
@@ -85,7 +83,6 @@ class BestOfFew:
         return law.masked_fill(~free, 0.0)
 
     def sample(self, users: Tensor, penalty: Penalty, geometry: Geometry, generator: torch.Generator) -> Negatives:
-        """Return N negatives for each of users (B,)."""
         n, m = self._shape
         items, valid = self._law.without(users, n * m, generator)  # (B, N m)
         distance = squared_distance(geometry.users(users), geometry.items(items))  # (B, N m)

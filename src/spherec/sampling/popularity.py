@@ -35,11 +35,9 @@ class Popularity(Sampling):
         check_beta(self.beta)
 
     def build(self, train: Interactions, device: torch.device, *, initial_items: Tensor) -> Sampler:  # noqa: ARG002
-        """Return the sampler for `train` on `device`."""
         return FixedLawSampler(train, self.law(train), self.negatives, device, shared=self.shared)
 
     def law(self, train: Interactions) -> NDArray[np.float64]:
-        """Return f^β (I,)."""
         return popularity_weights(train, self.beta)
 
 

@@ -38,7 +38,6 @@ class SemiHard(Sampling):
         check_number("margin", self.margin, 1e-6, 1e6, "1")
 
     def build(self, train: Interactions, device: torch.device, *, initial_items: Tensor) -> Sampler:  # noqa: ARG002
-        """Return the sampler for `train` on `device`."""
         return SemiHardSampler(train, self, device)
 
 
@@ -57,7 +56,6 @@ class SemiHardSampler:
         return self._best.probabilities(users, self._penalty(users, positives, geometry), geometry)
 
     def sample(self, users: Tensor, positives: Tensor, geometry: Geometry, generator: torch.Generator) -> Negatives:
-        """Return N negatives for each of users (B,) with their positives (B,)."""
         return self._best.sample(users, self._penalty(users, positives, geometry), geometry, generator)
 
     def _penalty(self, users: Tensor, positives: Tensor, geometry: Geometry) -> Penalty:

@@ -66,11 +66,9 @@ class TwoStage(Sampling):
             raise ArgumentError(f"vectors must be 'live' or 'frozen', got {quote(self.vectors)}")
 
     def build(self, train: Interactions, device: torch.device, *, initial_items: Tensor) -> Sampler:
-        """Return the sampler for `train` on `device`; frozen vectors are `initial_items` (I, D)."""
         return TwoStageSampler(train, self, device, initial_items=initial_items)
 
     def law(self, train: Interactions) -> NDArray[np.float64]:
-        """Return the weights (I,) of stage one."""
         return popularity_weights(train, self.beta)
 
     @classmethod
@@ -116,7 +114,6 @@ class TwoStageSampler:
         self._n = min(config.negatives, self._law.n_candidates)  # a small catalogue has fewer than N
 
     def candidates(self, generator: torch.Generator) -> Candidates:
-        """Draw stage one."""
         return self._draws.candidates(generator)
 
     def probabilities(self, users: Tensor, positives: Tensor, candidates: Candidates, geometry: Geometry) -> Tensor:
@@ -127,7 +124,6 @@ class TwoStageSampler:
         return log_weights.softmax(1).nan_to_num(0.0)
 
     def sample(self, users: Tensor, positives: Tensor, geometry: Geometry, generator: torch.Generator) -> Negatives:
-        """Return N negatives for each of users (B,) with their positives (B,)."""
 
         def directions(index: Tensor) -> Tensor:
             return self._directions(index, geometry)

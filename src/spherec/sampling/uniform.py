@@ -29,5 +29,4 @@ class Uniform(Sampling):
         check_count("negatives", self.negatives)
 
     def build(self, train: Interactions, device: torch.device, *, initial_items: Tensor) -> Sampler:  # noqa: ARG002
-        """Return the sampler for `train` on `device`."""
         return FixedLawSampler(train, self.law(train), self.negatives, device, shared=self.shared)

@@ -326,17 +326,14 @@ class LiveVectors:
 
     @property
     def dim(self) -> int:
-        """D."""
         return self.config.dim
 
     @property
     def n_users(self) -> int:
-        """U."""
         return len(self.embedding) - self.n_items
 
     @property
     def mainstream(self) -> float:
-        """λ by default."""
         return self.config.mainstream
 
     @property

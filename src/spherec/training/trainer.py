@@ -35,7 +35,7 @@ from spherec.distributed.partitions import HeldInteractions
 from spherec.distributed.table import Share
 from spherec.embedding import FeatureMap
 from spherec.errors import ArgumentError, DataError, FailedProcessError, NotEnoughMemoryError, TrainingError, quote
-from spherec.geometry import DenseVectors, Vectors
+from spherec.geometry import DenseVectors, Vectors, check_finite
 from spherec.sampling import TwoStage
 from spherec.training.checkpoint import CheckpointFile, Standing, fingerprint
 from spherec.training.config import Plan, Training
@@ -325,7 +325,8 @@ def _first_vectors(
     if reach is not None and (not config.reach or reach.shape[1] != config.subspaces):
         wanted = f"of shape {(data.n_items, config.subspaces)}" if config.reach else "None, because reach is False"
         raise ArgumentError(f"initial item_reach must be {wanted}, got shape {(*reach.shape,)}")
-    initial = replace(initial, constraint=config.constraint).check_finite()
+    initial = replace(initial, constraint=config.constraint)
+    check_finite(initial)
     return (initial if share is None else hold_vectors(initial, share)).to(device)
 
 

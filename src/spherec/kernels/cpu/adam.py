@@ -43,7 +43,6 @@ class CpuRows:
         self._latest = np.full(len(state.table), -1, np.int32)  # (n,) scratch of `link_rows`
 
     def read(self, index: Tensor, parts: int = 1) -> Tensor:
-        """Return the rows (P m, D) at indices (m,) as of now."""
         index = index if parts == 1 else spread_parts(index, parts)
         rows, places, now = torch.empty(len(index), self._dim), index.numpy(), int(self._steps)
 
@@ -54,11 +53,9 @@ class CpuRows:
         return rows
 
     def read_range(self, first: int, past: int) -> Tensor:
-        """Return the rows from `first` to `past` - 1 as of now."""
         return self.read(torch.arange(first, past))
 
     def move(self, index: Tensor, gradient: Tensor, parts: int = 1) -> None:
-        """Make the next step: gradients (P m, D) for the rows at indices (m,); those of the same row add up."""
         now, index = int(self._steps), index if parts == 1 else spread_parts(index, parts)
         correction = float(self._correction[min(now + 1, len(self._correction) - 1)])  # c
         given = index.numpy(), gradient.numpy()
@@ -73,7 +70,6 @@ class CpuRows:
 
 
 def scale_to_unit(rows: Tensor) -> Tensor:
-    """Scale rows (…, D) to length 1 in place, and return them; a row of zeros stays zero."""
     _scale_to_unit(rows.view(-1, rows.shape[-1]).numpy())
     return rows
 

@@ -31,7 +31,6 @@ class CpuFeatures:
         self._places = np.full(len(numbers), -1, np.int32)  # (I,) of all items among these n; -1 for none
 
     def add(self, rows: Tensor, index: Tensor, weights: Tensor, keep: Tensor | None = None) -> None:
-        """Add [x, 1] W of indices (m,) to raw rows (P, m, d) in place; rows where `keep` (m,) is 0 are replaced."""
         if not torch.equal(weights, self._weights):
             self._places[self._items.numpy()] = -1
             self._weights, self._items = weights, self._items[:0]
@@ -51,7 +50,6 @@ class CpuFeatures:
         run_at_once([partial(add, some) for some in split_work(len(index), rows.numel() * _WORK)])
 
     def learn(self, gradient: Tensor, keep: Tensor | None = None) -> Tensor:
-        """Return the gradient (P, F + 1, d) of W, from that of the raw rows (P, m, d); 0 follows where `keep` is 0."""
         parts, count, width = gradient.shape
         columns, places = find_columns(gradient.numpy(), self._last, len(self._items))  # (m,), (n,)
         items = _fill(self._items[torch.from_numpy(places)])

@@ -41,14 +41,12 @@ class CpuLaw:
         self._guide, self._shift = make_guide(self._ends)
 
     def any(self, n: int, generator: torch.Generator) -> Tensor:
-        """Return items (n,)."""
         numbers = torch.empty(n, dtype=torch.int64).random_(generator=generator)
         items = torch.empty_like(numbers)
         name_items(numbers.numpy(), self.total, self._ends, self._guide, self._shift, items.numpy())
         return items
 
     def without(self, users: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Return n items (B, n) that each user (B,) does not have, and whether there is any (B, n)."""
         numbers = _draw_numbers(len(users), n, generator)
         items, valid = torch.empty_like(numbers), torch.empty(numbers.shape, dtype=torch.bool)
         law = self._ends, self._guide, self._shift
@@ -66,7 +64,6 @@ class CpuMembership:
         self._column = np.full(own.n_items, -1, dtype=np.int32)  # (I,) scratch of `link_places`
 
     def mask(self, users: Tensor, items: Tensor) -> Tensor:
-        """Return a mask (B, C): whether user b (B,) has item c (C,)."""
         mask, who = torch.zeros(len(users), len(items), dtype=torch.bool), users.numpy()
         earlier = link_places(items.numpy(), self._column)
 
@@ -94,7 +91,6 @@ class CpuTwoStage:
         self._is_mild = abs(law.exponent) * -math.log1p(-(law.cap**2)) < _WIDEST
 
     def candidates(self, generator: torch.Generator) -> Candidates:
-        """Draw stage one."""
         law = self.law
         if law.replacement:
             return count_repeats(self._draws.any(law.n_candidates, generator))
@@ -109,7 +105,6 @@ class CpuTwoStage:
     def draw(
         self, users: Tensor, positives: Tensor, directions: Directions, n: int, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
-        """Draw both stages: n distinct items (B, n) for each pair (B,), (B,), and whether there was one (B, n)."""
         candidates = self.candidates(generator)
         vectors = directions(torch.cat((positives, candidates.items)))  # (B + C, D)
         near, others = vectors[: len(positives)], vectors[len(positives) :]

@@ -63,7 +63,6 @@ class CudaRows(ReferenceRows):
         self._pointers = _Pointers(*state, numbers, rates.correction, rates.ahead, rates.ahead_epsilon)
 
     def read(self, index: Tensor, parts: int = 1) -> Tensor:
-        """Return the rows (P m, D) at indices (m,) as of now."""
         dim, index = self.state.table.shape[1], index.contiguous()
         out = torch.empty(parts * len(index), dim, dtype=self.state.table.dtype, device=index.device)
         if len(index):
@@ -72,7 +71,6 @@ class CudaRows(ReferenceRows):
         return out
 
     def move(self, index: Tensor, gradient: Tensor, parts: int = 1) -> None:
-        """Make the next step: each row at indices (m,) moves once, by the sum of its gradients (P m, D)."""
         dim, count = self.state.table.shape[1], len(index)
         index, order = sort_stably(index.contiguous(), self.state.steps)
         if count:

@@ -9,7 +9,6 @@ _BLOCK = 256
 
 
 def next_batch(pairs: tuple[Tensor, Tensor], order: Tensor, first: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Return users and items (size,) of the pairs, (E,) each, at places `first` (1,) and after in `order` (E,)."""
     users, items = (torch.empty(size, dtype=torch.int64, device=order.device) for _ in pairs)
     _take[(triton.cdiv(size, _BLOCK),)](*pairs, order, first, users, items, size, _BLOCK)
     return users, items

@@ -37,7 +37,6 @@ class CudaFeatures:
         self._table[:-1, : self._size] = numbers
 
     def add(self, rows: Tensor, index: Tensor, weights: Tensor, keep: Tensor | None = None) -> None:
-        """Add [x, 1] W of indices (m,) to raw rows (P, m, d) in place; rows where `keep` (m,) is 0 are replaced."""
         self._last = self._gather(index)
         rounded = _round(weights, self._table.shape[1])  # (P, F', d')
         given = multiply_halves(self._last.expand(len(rows), -1, -1), rounded)[..., : rows.shape[2]]  # (P, m, d)
@@ -47,7 +46,6 @@ class CudaFeatures:
             torch.addcmul(given, rows, keep[:, None], out=rows)
 
     def learn(self, gradient: Tensor, keep: Tensor | None = None) -> Tensor:
-        """Return the gradient (P, F + 1, d) of W, from that of the raw rows (P, m, d); 0 follows where `keep` is 0."""
         rounded = _round(gradient, len(self._last), keep)  # (P, m, d')
         learned = multiply_halves(self._last.T.expand(len(gradient), -1, -1), rounded)  # (P, F', d')
         return learned[:, : self._size, : gradient.shape[2]]

@@ -22,7 +22,6 @@ class CudaLaw(ReferenceLaw):
     """Draws from a law; those without a user's items in one kernel."""
 
     def without(self, users: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Return n items (B, n) that each user (B,) does not have, and whether there is any (B, n)."""
         return draw_without(self.tables, users, self.numbers_of_pairs(len(users), n, generator))
 
 
@@ -30,7 +29,6 @@ class CudaMembership(ReferenceMembership):
     """Looks for each item in the user's row."""
 
     def mask(self, users: Tensor, items: Tensor) -> Tensor:
-        """Return a mask (B, C): whether user b (B,) has item c (C,)."""
         mask = torch.empty(len(users), len(items), dtype=torch.bool, device=users.device)
         if mask.numel():
             grid = len(users), triton.cdiv(len(items), _BLOCK)
@@ -57,7 +55,6 @@ class CudaTwoStage(ReferenceTwoStage):
     def draw(
         self, users: Tensor, positives: Tensor, directions: Directions, n: int, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
-        """Draw both stages: n distinct items (B, n) for each pair (B,), (B,), and whether there was one (B, n)."""
         if not self._is_usual or isinstance(generator, ShareGenerator):
             return super().draw(users, positives, directions, n, generator)
         law, count = self.law, len(positives)

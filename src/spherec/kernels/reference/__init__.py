@@ -27,13 +27,11 @@ class ReferenceBackend:
     features = ReferenceFeatures
 
     def unit(self, rows: Tensor) -> Tensor:
-        """Scale rows (…, D) to length 1 in place."""
         return rows.copy_(unit(rows))
 
     def next_batch(
         self, pairs: tuple[Tensor, Tensor], order: Tensor, first: Tensor, size: int
     ) -> tuple[Tensor, Tensor]:
-        """Return the next users and items (size,)."""
         at = order[first + torch.arange(size, device=order.device)]  # (size,)
         users, items = pairs
         return users[at].long(), items[at].long()

@@ -17,16 +17,13 @@ class ReferenceRows:
         self._constraint: Constraint = "ball" if ball else "sphere"
 
     def read(self, index: Tensor, parts: int = 1) -> Tensor:
-        """Return the rows (P m, D) at indices (m,) as of now."""
         places = spread_parts(index, parts)
         return self._caught_up(*(part.index_select(0, places) for part in self._parts()))
 
     def read_range(self, first: int, past: int) -> Tensor:
-        """Return the rows from `first` to `past` - 1 as of now."""
         return self._caught_up(*(part[first:past] for part in self._parts()))
 
     def move(self, index: Tensor, gradient: Tensor, parts: int = 1) -> None:
-        """Make the next step: gradients (P m, D) for the rows at indices (m,); those of the same row add up."""
         rates = self._rates
         index, gradient = _add_up(spread_parts(index, parts), gradient)
         table, mean, square, last = (part.index_select(0, index) for part in self._parts())

@@ -33,7 +33,6 @@ class ReferenceFeatures:
         self._numbers = numbers  # (I, F + 1)
 
     def add(self, rows: Tensor, index: Tensor, weights: Tensor, keep: Tensor | None = None) -> None:
-        """Add [x, 1] W of indices (m,) to raw rows (P, m, d) in place; rows where `keep` (m,) is 0 are replaced."""
         self._last = index
         is_item = index < len(self._numbers)  # (m,)
         numbers = self._numbers.index_select(0, index.clamp_max(len(self._numbers) - 1)) * is_item[:, None]
@@ -42,7 +41,6 @@ class ReferenceFeatures:
         rows += numbers @ weights
 
     def learn(self, gradient: Tensor, keep: Tensor | None = None) -> Tensor:
-        """Return the gradient (P, F + 1, d) of W, from that of the raw rows (P, m, d); 0 follows where `keep` is 0."""
         learned = self._numbers.index_select(0, self._last).T @ gradient
         if keep is not None:
             gradient *= keep[:, None]

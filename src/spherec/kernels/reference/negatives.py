@@ -16,12 +16,10 @@ class ReferenceLaw:
         self.tables = tables
 
     def any(self, n: int, generator: torch.Generator) -> Tensor:
-        """Return items (n,)."""
         numbers = self.numbers((n,), generator)
         return torch.searchsorted(self.tables.ends, numbers % self.tables.total, right=True)
 
     def without(self, users: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Return n items (B, n) that each user (B,) does not have, and whether there is any (B, n)."""
         total, ends, owned, starts, free, keys = self.tables
         numbers = self.numbers_of_pairs(len(users), n, generator)
         free = free[users][:, None]  # (B, 1)
@@ -48,7 +46,6 @@ class ReferenceMembership:
         self._device = device
 
     def mask(self, users: Tensor, items: Tensor) -> Tensor:
-        """Return a mask (B, C): whether user b (B,) has item c (C,)."""
         wanted = users[:, None] * self._own.n_items + items  # (B, C)
         if not len(self._keys):
             return torch.zeros_like(wanted, dtype=torch.bool)
@@ -72,7 +69,6 @@ class ReferenceTwoStage:
         self._membership = ReferenceMembership(own, device)
 
     def candidates(self, generator: torch.Generator) -> Candidates:
-        """Draw stage one."""
         law = self.law
         if law.replacement:
             return count_repeats(self._draws.any(law.n_candidates, generator))
@@ -84,7 +80,6 @@ class ReferenceTwoStage:
     def draw(
         self, users: Tensor, positives: Tensor, directions: Directions, n: int, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
-        """Draw both stages: n distinct items (B, n) for each pair (B,), (B,), and whether there was one (B, n)."""
         candidates = self.candidates(generator)
         similarity = directions(positives) @ directions(candidates.items).T  # (B, C)
         closed = self._membership.mask(users, candidates.items)  # (B, C)
