@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from spherec.kernels.gradients import Gradient
+from spherec.geometry import Constraint
 
 Directions = Callable[[Tensor], Tensor]
 """Function that maps item indices (m,) to their vectors of length 1 (m, D)."""
@@ -166,11 +166,50 @@ class FeatureProducts(Protocol):
         """
 
 
+Gradient = Callable[..., tuple[Tensor, Tensor]]
+"""Function of a backend: from rows, valid and the settings of one loss to the gradient and three sums."""
+
+
+class FusedGradient(Protocol):
+    """A faster way to the gradient than autograd."""
+
+    def __call__(
+        self, rows: Tensor, valid: Tensor, log_q: Tensor | None, weights: Tensor | None, dial: Tensor | None, /
+    ) -> tuple[Tensor, Tensor]:
+        """Return the gradient of the rows and three sums: loss, active pairs, places without a negative.
+
+        The sums (3,) are means over the subspaces. They may also come in parts (3, …), for the caller to add up.
+
+        Args:
+            rows: (P, 2 B + M, d) raw rows of B users, B positives and M negatives in P subspaces; with reach
+                (P, 2 B + M, d + 1).
+            valid: (B, N) false in places without a negative.
+            log_q: (B | 1, N) log of the probability with which each negative was drawn.
+            weights: (B,) weights of pairs; None if they all weigh the same.
+            dial: (B,) λ of pairs; None without reach.
+        """
+
+
+class GradientTask(NamedTuple):
+    """Everything that a fused gradient must know about a run."""
+
+    n_items: int
+    "I, items in the catalogue."
+    constraint: Constraint
+    "Space of the vectors: sphere or ball."
+    shared: bool
+    "True if a batch shares its negatives: M is N then, otherwise B N."
+    weighted: bool
+    "True if pairs have weights."
+    reach: bool = False
+    "True if the last number of an item's row is its reach; users have an idle one there."
+
+
 class Backend(Protocol):
     """The operations whose speed decides that of training, for tensors of one kind of device."""
 
     gradients: ClassVar[Mapping[str, Gradient]]
-    "Gradients of losses, by the name of their class; `spherec.kernels.gradients` calls them."
+    "Gradients of losses, by the name of their class; `spherec.kernels.fuse` calls them."
 
     def adam(self, state: AdamState, rates: AdamRates, *, ball: bool) -> AdamRows:
         """Return the rows of a table under dense Adam; in the ball, none is longer than 1."""

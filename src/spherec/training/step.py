@@ -28,8 +28,7 @@ from spherec.geometry import (
     squared_distance,
     to_vectors,
 )
-from spherec.kernels import Backend, backend
-from spherec.kernels.gradients import GradientTask, fuse
+from spherec.kernels import Backend, GradientTask, backend, fuse
 from spherec.losses import Loss, Triplets, covariance, spread_out
 from spherec.sampling import SAMPLERS, Negatives
 from spherec.training.config import Training
@@ -98,7 +97,7 @@ class Run:
         weighted = self._weights is not None or self._pair_weights is not None
         task = GradientTask(train.n_items, config.constraint, config.sampler.shared, weighted, reach=config.reach)
         is_penalised = config.covariance or config.spread_out
-        self._fused = None if is_penalised else fuse(config.loss, task, backend(device).gradients)
+        self._fused = None if is_penalised else fuse(config.loss, task, backend(device))
         # Sums over this epoch: the loss, pairs with something to learn from, places without a negative.
         self.sums = torch.zeros(3, dtype=torch.float64, device=device)
 

@@ -8,7 +8,7 @@ from spherec.kernels.cpu.features import CpuFeatures
 from spherec.kernels.cpu.hinge import hinge_gradient
 from spherec.kernels.cpu.negatives import CpuLaw, CpuMembership, CpuTwoStage
 from spherec.kernels.cpu.softmin import softmin_gradient
-from spherec.kernels.gradients import Gradient
+from spherec.kernels.protocol import Gradient
 from spherec.kernels.reference import ReferenceBackend
 from spherec.kernels.reference.features import keep_rows
 

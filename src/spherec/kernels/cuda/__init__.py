@@ -9,7 +9,7 @@ from spherec.kernels.cuda.features import CudaFeatures, keep_rows
 from spherec.kernels.cuda.hinge import hinge_gradient
 from spherec.kernels.cuda.negatives import CudaLaw, CudaMembership, CudaTwoStage
 from spherec.kernels.cuda.softmin import softmin_gradient
-from spherec.kernels.gradients import Gradient
+from spherec.kernels.protocol import Gradient
 
 
 class CudaBackend:

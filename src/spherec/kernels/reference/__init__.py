@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from spherec.geometry import unit
-from spherec.kernels.gradients import Gradient
+from spherec.kernels.protocol import Gradient
 from spherec.kernels.reference.adam import ReferenceRows
 from spherec.kernels.reference.features import ReferenceFeatures, keep_rows
 from spherec.kernels.reference.hinge import hinge_gradient
