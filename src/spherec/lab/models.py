@@ -78,11 +78,9 @@ class Baseline(Protocol):
     @property
     def name(self) -> str:
         """Name in tables."""
-        ...
 
     def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:
         """Fit on these interactions; `settings` has one of its values for each setting of `search_space`."""
-        ...
 
 
 class ComparedModel(ABC):
