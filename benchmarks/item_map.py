@@ -1,7 +1,7 @@
 """Seconds that the map of a model takes, and how much of the neighbourhoods in the space it keeps.
 
     python benchmarks/item_map.py books.spherec
-    python benchmarks/item_map.py books.spherec --layout umap       # the layout of umap-learn, if it is installed
+    python benchmarks/item_map.py books.spherec --layout umap       # UMAP of all items at once
 
 Printed are the shares of the 15 nearest items in the space that are among the 15 and the 100 nearest on the map: for
 1,000 items of all, for 1,000 items with at least 5 users, and for the latter if only such items count.
@@ -19,7 +19,7 @@ from scipy.spatial import cKDTree
 
 from spherec import rng
 from spherec.artifact import Artifact
-from spherec.item_map import ItemMap
+from spherec.serve.item_map import draw_map
 
 K, ASKED, POPULAR = 15, 1000, 5
 WIDTHS = (15, 100)
@@ -52,7 +52,7 @@ def draw(layout: str, loaded: Artifact) -> NDArray[Any]:
     """Return places (I, 2)."""
     rows = loaded.vectors.item_table
     if layout == "spherec":
-        return ItemMap.draw(loaded.vectors, loaded.data.users_per_item).places
+        return draw_map(rows, loaded.data.users_per_item)
     left, values, _ = torch.svd_lowrank(rows - rows.mean(0), min(50, rows.shape[1]), niter=3)
     principal = (left * values).numpy()  # (I, 50)
     if layout == "umap":

@@ -43,7 +43,7 @@ ROOMS = {
     "recommender": "recommender artifact",
     "distributed": "distributed",
     "lab": "lab",
-    "serve": "serve item_map",
+    "serve": "serve",
     "export": "export",
     "cli": "cli",
     "bench": "bench",

@@ -21,7 +21,7 @@ settings.load_profile("default")
 
 # A machine with a GPU may have torch, numba, Triton, SciPy and hypothesis, but none of these: their tests are skipped.
 MAY_BE_MISSING = {"implicit", "matplotlib", "optuna", "pandas", "polars", "pydantic", "ranx", "usearch"}
-MAY_BE_MISSING |= {"fastapi", "httptools", "httpx", "starlette", "uvicorn"}
+MAY_BE_MISSING |= {"fastapi", "httpx", "prometheus_client", "starlette", "uvicorn"}
 collect_ignore = ["data/read"] if find_spec("polars") is None else []  # its conftest imports polars
 
 

@@ -19,7 +19,7 @@ LEVELS = (
     {"geometry", "data", "datasets", "kernels", "memory"},
     {"embedding", "losses", "sampling", "optim", "ranking"},
     {"training", "evaluation"},
-    {"artifact", "item_map", "recommender", "lab"},
+    {"artifact", "recommender", "lab"},
     {"distributed", "export", "serve", "cli"},
     {"__init__", "__main__"},
 )
@@ -38,7 +38,6 @@ NEIGHBOURS = {
 POLARS_ONLY_IN = (
     "data/read",
     "lab/records.py",
-    "export/atlas.py",
     "export/parquet.py",
     "recommender/results.py",
     "recommender/results_file.py",
@@ -49,9 +48,11 @@ EXTRAS_IN = {
     "pandas": "recommender/results.py",
     "usearch": "ranking/usearch.py",
     "optuna": "lab/tuning.py",
-    "fastapi": "serve/app.py",
+    "fastapi": ("serve/app.py", "serve/answers.py", "serve/item_map.py"),
     "starlette": "serve/app.py",
-    "pydantic": ("serve/schema.py", "serve/app.py"),
+    "pydantic": "serve/schema.py",
+    "prometheus_client": ("serve/app.py", "serve/metrics.py"),
+    "umap": "serve/item_map.py",
     "uvicorn": "serve/server.py",
 }
 HEAVY = {*EXTRAS_IN}
@@ -156,6 +157,7 @@ LATE = {
     "lab": {"implicit", "threadpoolctl", "spherec.lab.tuning"},
     "export": {"spherec.export", "spherec.ranking.usearch", "usearch"},
     "ranking": {"usearch"},
+    "serve": {"umap"},
     "recommender": {"spherec.ranking.usearch"},
 }
 

@@ -142,11 +142,3 @@ def test_what_is_no_model_is_refused(spherec, tmp_path):
 def test_unknown_words_are_refused(command):
     assert command("out.npz", "--format", "csv").code == 2
     assert command("out.npz", "--what", "everything").code == 2
-
-
-def test_a_map_for_embedding_atlas(command, tmp_path):
-    done = command("x.parquet", "--format", "atlas", "--json")
-    assert json.loads(done.out) == {"output": str(tmp_path / "x.parquet"), "format": "atlas", "items": 30}
-    assert {"x", "y", "neighbors"} < set(pl.read_parquet(tmp_path / "x.parquet").columns)
-    assert "--neighbors neighbors" in command("x.parquet", "--format", "atlas", "--force").err
-    assert command("y.parquet", "--format", "atlas", "--what", "users").code == 2

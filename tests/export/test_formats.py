@@ -309,7 +309,7 @@ def test_what_cannot_be_asked(path):
         write("x.txt", *case)
     with pytest.raises(
         ArgumentError,
-        match="format must be one of parquet, npz, usearch, pgvector, atlas, or an object of your own, got 'csv'",
+        match="format must be one of parquet, npz, usearch, pgvector, or an object of your own, got 'csv'",
     ):
         write(path, *case, format="csv")
     with pytest.raises(ArgumentError, match="what must be 'items', 'users' or 'both', got 'item'"):

@@ -34,6 +34,6 @@ def client(model_file):
     from spherec.serve import ServeOptions
     from tests.serve.running import in_thread
 
-    options = ServeOptions(model_file, items=model_file.with_name("items.csv"), window=0.0, log_requests=False)
+    options = ServeOptions(model_file, items=model_file.with_name("items.csv"), log_requests=False)
     with in_thread(options) as address, httpx.Client(base_url=address) as client:
         yield client

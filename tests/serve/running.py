@@ -13,26 +13,28 @@ import httpx
 import uvicorn
 
 from spherec.serve.app import create_app
-from spherec.serve.server import ImpatientProtocol
 
 SOURCE = Path(__file__).parents[2] / "src"
+
+
+def wait_until(happens, seconds=60.0):
+    """Return what a function returns as soon as it is true."""
+    end = time.monotonic() + seconds
+    while not (found := happens()):
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+    return found
 
 
 @contextmanager
 def in_thread(options, **how):
     """The address of a server that runs in a thread."""
     app = create_app(options, **how)
-    timeout = max(int(options.body_seconds), 1)
-    config = uvicorn.Config(
-        app, port=0, http=ImpatientProtocol, ws="none", log_config=None, timeout_keep_alive=timeout, access_log=False
-    )
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(uvicorn.Config(app, port=0, http="h11", ws="none", log_config=None, access_log=False))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        while not server.started:
-            assert thread.is_alive(), "the server did not start"
-            time.sleep(0.005)
+        wait_until(lambda: server.started or not thread.is_alive())
         port = server.servers[0].sockets[0].getsockname()[1]
         yield f"http://127.0.0.1:{port}"
     finally:
@@ -41,17 +43,16 @@ def in_thread(options, **how):
 
 
 @contextmanager
-def in_process(*arguments):
+def in_process(*arguments, before=None):
     """The address and the process of `spherec serve ARGUMENTS`; its log is in `process.log` when it has ended."""
     environment = {**os.environ, "PYTHONPATH": str(SOURCE), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "spherec", "serve", *map(str, arguments), "--port", "0"]
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, preexec_fn=before)
     process.log = []
     reader = threading.Thread(target=lambda: process.log.extend(process.stderr))
     reader.start()
     try:
-        address = _wait_for_address(process)
-        yield address, process
+        yield wait_until(lambda: find_address(process)), process
     finally:
         if process.poll() is None:
             process.terminate()
@@ -60,23 +61,24 @@ def in_process(*arguments):
         process.stderr.close()
 
 
-def _wait_for_address(process):
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        lines = [line for line in process.log if " at http://" in line]
-        if lines:
-            address = lines[0].split(" at ")[1].split()[0]
-            try:
-                if httpx.get(f"{address}/health/ready", timeout=10).status_code == 200:
-                    return address
-            except httpx.TransportError:
-                pass
-        assert process.poll() is None, "".join(process.log)
-        time.sleep(0.02)
-    raise AssertionError("the server did not become ready")
+def find_address(process):
+    """Return the address that a process has announced, once it is ready."""
+    assert process.poll() is None, "".join(process.log)
+    for line in process.log:
+        if " at http://" in line:
+            address = line.split(" at ")[1].split()[0]
+            return address if status_of(address, "/health/ready") == 200 else None
+    return None
 
 
-def requests_in(log):
-    """The records of requests in a log."""
-    records = [json.loads(line) for line in log if line.startswith("{")]
-    return [record for record in records if record["event"] == "request"]
+def status_of(address, path):
+    """The status of an answer; None if there is none."""
+    try:
+        return httpx.get(f"{address}{path}", timeout=10).status_code
+    except httpx.TransportError:
+        return None
+
+
+def records_in(log):
+    """The records of a log, of which every line is JSON but the first."""
+    return [json.loads(line) for line in log[1:]]

@@ -1,19 +1,19 @@
-"""Queries ranked together: the lists of each alone; a bounded queue; a failure that stays with its request."""
+"""Lists ranked together: those of each alone; a bounded queue; a failure that stays with its request."""
 
 import asyncio
-import os
 import threading
-from dataclasses import replace
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
-import spherec
+from spherec.recommender.state import Query
 from spherec.serve import ServeOptions, batcher
-from spherec.serve.batcher import Batcher, BusyError, Query, rank_together
-from spherec.serve.served_model import ServedModel, stamp_files
+from spherec.serve.batcher import Batcher, BusyError, Wanted, rank_together
+from spherec.serve.metrics import Metrics
+from spherec.serve.served_model import ServedModel
 
 
 @pytest.fixture(scope="module")
@@ -21,54 +21,33 @@ def served(model_file):
     return ServedModel.load(ServeOptions(model_file))
 
 
-def test_indexes_of_all_parts_are_served_and_watched(model_file, tmp_path):
-    pytest.importorskip("usearch")
-    files = [tmp_path / f"{j}.usearch" for j in range(2)]
-    for j, file in enumerate(files):
-        spherec.load(model_file, items=(j, 2)).build_index(file)
-    options = ServeOptions(model_file, index=files)
-    served = ServedModel.load(options)
-    assert len(served.model.ranker.rankers) == 2
-    assert served.stamp == stamp_files(options)
-    os.utime(files[1], (0, 0))
-    assert served.stamp != stamp_files(options)
-
-
-def draw_query(served, rng):
-    """A query of a random kind."""
-    model, k = served.model, int(rng.integers(1, 31))
+def draw(served, rng):
+    """A list of a random kind."""
     own = np.unique(rng.integers(0, 30, rng.integers(1, 9)))
+    place = {"basket": own} if rng.random() < 0.4 else {"user": int(rng.integers(12))}
     only = np.unique(rng.integers(0, 30, 12)) if rng.random() < 0.3 else None
-    left_out = own if rng.random() < 0.5 else own[:0]
-    vector = None if rng.random() < 0.4 else model.vectors.user_table[int(rng.integers(12))].numpy()
-    mainstream = float(rng.uniform(-1, 1)) if rng.random() < 0.5 else None
-    offset = int(rng.integers(0, 5)) if rng.random() < 0.3 else 0
-    return Query(served, vector, k, offset, own, left_out, only, mainstream, int(rng.integers(0, 4)))
+    offset, dial = int(rng.integers(0, 5)), float(rng.uniform(-1, 1)) if rng.random() < 0.5 else None
+    query = Query(k=int(rng.integers(1, 31)) + offset, only=only, mainstream=dial, **place)
+    return Wanted(served, query, offset, int(rng.integers(0, 4)), own)
 
 
-def test_every_list_is_the_one_that_its_query_gets_alone(served):
+def items_of(lists):
+    return [(one.items.tolist(), one.scores.tobytes()) for one in lists]
+
+
+def test_every_list_is_the_one_that_it_is_alone(served):
     rng = np.random.default_rng(0)
-    queries = [draw_query(served, rng) for _ in range(150)]
-    for query, together in zip(queries, rank_together(queries), strict=True):
-        (alone,) = rank_together([query])
-        assert together.items.tolist() == alone.items.tolist()
-        assert together.scores.tobytes() == alone.scores.tobytes()
-        if query.reasons:
-            assert together.reasons.items.tolist() == alone.reasons.items.tolist()
-            assert not np.any(together.reasons.items == together.items[:, None]), "an item is no reason for itself"
-        allowed = set(range(30)) if query.only is None else set(query.only.tolist())
-        assert set(together.items.tolist()) <= allowed - set(query.left_out.tolist())
-        n_allowed = len(allowed - set(query.left_out.tolist()))
-        assert len(together.items) == min(query.k, max(n_allowed - query.offset, 0))
-
-
-def test_reasons_are_found_for_the_items_that_are_listed_alone(served):
-    own = np.arange(4)
-    whole = Query(served, served.model.vectors.user_table[0].numpy(), 9, 0, own, own, reasons=2)
-    (rest,) = rank_together([replace(whole, k=3, offset=6)])
-    (every,) = rank_together([whole])
-    assert rest.items.tolist() == every.items[6:].tolist()
-    assert rest.reasons.items.tolist() == every.reasons.items[6:].tolist()
+    wanted = [draw(served, rng) for _ in range(150)]
+    for one, together in zip(wanted, rank_together(wanted), strict=True):
+        (alone,) = rank_together([one])
+        assert items_of([together]) == items_of([alone])
+        whole = served.model.rank([one.query]).items[0]
+        assert together.items.tolist() == whole[whole >= 0][one.offset :].tolist()
+        assert items_of(together.reasons or []) == items_of(alone.reasons or [])
+        for item, reasons in zip(together.items, together.reasons or (), strict=False):
+            others = [other for other in one.own if other != item]
+            assert len(reasons.items) == min(one.reasons, len(others))
+            assert set(reasons.items) <= set(others), "an item is no reason for itself"
 
 
 @pytest.fixture
@@ -86,68 +65,64 @@ def gate(monkeypatch):
     return opened
 
 
-def query(served):
-    return Query(served, served.model.vectors.user_table[0].numpy(), 3)
+def wanted(served):
+    return Wanted(served, Query(user=0, k=3))
+
+
+@contextmanager
+def running(queue=64, **options):
+    """A batcher in the event loop that runs."""
+    made = Batcher(1, queue, Metrics(), **options)
+    made.start()
+    yield made
+    made.close()
+
+
+async def ask_first(queue, served, gate):
+    """Ask for a list, and wait until it is ranked."""
+    first = queue.rank([wanted(served)])
+    while not gate.sizes:
+        await asyncio.sleep(0.001)
+    return first
 
 
 def test_what_waits_is_ranked_together(served, gate):
     async def ask():
-        queue = Batcher(1, batch=8)
-        queue.start(lambda _: None)
-        first = queue.rank([query(served)])
-        while not gate.sizes:
-            await asyncio.sleep(0.001)
-        rest = [queue.rank([query(served)] * 2) for _ in range(6)]
-        gate.set()
-        lists = await asyncio.gather(first, *rest)
-        queue.close()
-        return lists
+        with running(batch=8) as queue:
+            first = await ask_first(queue, served, gate)
+            rest = [queue.rank([wanted(served)] * 2) for _ in range(6)]
+            gate.set()
+            return await asyncio.gather(first, *rest)
 
-    lists = asyncio.run(ask())
+    assert [len(lists) for lists in asyncio.run(ask())] == [1, *[2] * 6]
     assert gate.sizes == [1, 8, 4]
-    assert [len(one) for one in lists] == [1, *[2] * 6]
 
 
 def test_a_full_queue_refuses_and_a_closed_one_answers_what_it_has(served, gate):
     async def ask():
-        queue = Batcher(1, batch=4, queue=3)
-        queue.start(lambda _: None)
-        waiting = [queue.rank([query(served)])]
-        while not gate.sizes:
-            await asyncio.sleep(0.001)
-        waiting += [queue.rank([query(served)]) for _ in range(3)]
-        with pytest.raises(BusyError, match="3 lists are waiting"):
-            queue.rank([query(served)])
-        assert queue.waiting == 3
-        closing = asyncio.create_task(asyncio.to_thread(queue.close))
-        await asyncio.sleep(0.01)
-        with pytest.raises(BusyError, match="stopping"):
-            queue.rank([query(served)])
-        gate.set()
-        await closing
-        return await asyncio.wait_for(asyncio.gather(*waiting), 5)
+        with running(batch=4, queue=3) as queue:
+            waiting = [await ask_first(queue, served, gate)]
+            waiting += [queue.rank([wanted(served)]) for _ in range(3)]
+            with pytest.raises(BusyError, match="3 lists"):
+                queue.rank([wanted(served)])
+            closing = asyncio.create_task(asyncio.to_thread(queue.close))
+            await asyncio.sleep(0.01)
+            with pytest.raises(BusyError, match="stopping"):
+                queue.rank([wanted(served)])
+            gate.set()
+            await closing
+            return await asyncio.wait_for(asyncio.gather(*waiting), 5)
 
-    assert all(len(one[0].items) == 3 for one in asyncio.run(ask()))
+    assert all(len(lists[0].items) == 3 for lists in asyncio.run(ask()))
 
 
-def test_a_query_that_fails_fails_alone(served, monkeypatch):
-    broken = query(served)
-
-    def fail_for_broken(queries):
-        if broken in queries:
-            raise RuntimeError("broken")
-        return rank_together(queries)
-
-    monkeypatch.setattr(batcher, "rank_together", fail_for_broken)
-
+def test_a_list_that_fails_fails_alone(served):
     async def ask():
-        queue = Batcher(1, window=0.05)
-        queue.start(lambda _: None)
-        answers = [queue.rank([one]) for one in (query(served), broken, query(served))]
-        found = await asyncio.gather(*answers, return_exceptions=True)
-        queue.close()
-        return found
+        broken = Wanted(served, Query(user=10**6, k=3))
+        with running(window=0.05) as queue:
+            answers = [queue.rank([one]) for one in (wanted(served), broken, wanted(served))]
+            return await asyncio.gather(*answers, return_exceptions=True)
 
     first, error, last = asyncio.run(ask())
-    assert str(error) == "broken"
+    assert "1000000" in str(error)
     assert len(first[0].items) == len(last[0].items) == 3

@@ -1,5 +1,6 @@
 """Requests drawn from the OpenAPI schema, and from beside it: every answer has the form the schema promises, no 500."""
 
+import inspect
 import json
 from urllib.parse import quote
 
@@ -9,22 +10,16 @@ from hypothesis import strategies as st
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
-from pydantic import BaseModel
+from pydantic import TypeAdapter
 
 from spherec.serve import schema
+from spherec.serve.answers import Answers
 from tests.recommender.models import ITEMS, USERS
 
 ANSWERS = {
-    "recommend": schema.RecommendAnswer,
-    "recommend_user": schema.UserAnswer,
-    "similar": schema.SimilarAnswer,
-    "explain": schema.ExplainAnswer,
-    "score": schema.ScoreAnswer,
-    "search": schema.SearchAnswer,
-    "item": schema.ItemAnswer,
-    "add_items": schema.AddAnswer,
-    "user": schema.HistoryAnswer,
-    "model": schema.ModelAnswer,
+    name: inspect.signature(answer).return_annotation
+    for name, answer in vars(Answers).items()
+    if hasattr(answer, "route")
 }
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9),
@@ -112,21 +107,19 @@ def check(client, described, request):
     method, path, query, body = request
     content = None if body is None else json.dumps(body)  # with Infinity, which Python writes and reads
     answer = client.request(method, path, params=query, content=content, headers={"Content-Type": "application/json"})
-    assert answer.status_code in (200, 400, 401, 403, 404, 405, 408, 413, 422, 503), (answer.status_code, answer.text)
+    assert answer.status_code in (200, 400, 401, 403, 404, 405, 413, 422, 503), (answer.status_code, answer.text)
     content = answer.json()
     if answer.status_code != 200:
-        problem = schema.Problem.model_validate(content, strict=True)
-        assert problem.error
-        assert "\n" not in problem.error
-        assert "Traceback" not in problem.error
+        problem = TypeAdapter(schema.Problem).validate_python(content, strict=True)
+        assert "\n" not in problem["error"]
+        assert "Traceback" not in problem["error"]
         return answer.status_code
     for place, operations in described["paths"].items():
         prefix = place.partition("{")[0]
         operation = operations.get(method.lower(), {}).get("operationId")
         if (path == place or ("{" in place and path.startswith(prefix))) and operation in ANSWERS:
-            strict: type[BaseModel] = ANSWERS[operation]
-            strict.model_validate(content)
-            assert set(content) == set(strict.model_fields)
+            TypeAdapter(ANSWERS[operation]).validate_python(content, strict=True)
+            assert set(content) == set(ANSWERS[operation].__annotations__)
     return 200
 
 

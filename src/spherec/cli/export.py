@@ -23,10 +23,9 @@ def export_command(
     model: Annotated[Path, typer.Argument(help="Model file from 'spherec train'.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, e.g. books.parquet.")],
     format: Annotated[
-        Literal["parquet", "npz", "usearch", "pgvector", "atlas"] | None,
+        Literal["parquet", "npz", "usearch", "pgvector"] | None,
         typer.Option(
-            help="Format of the file. Default: by its ending, which is .parquet, .npz, .usearch or .sql (pgvector); "
-            "atlas must be named."
+            help="Format of the file. Default: by its ending, which is .parquet, .npz, .usearch or .sql (pgvector)."
         ),
     ] = None,
     part: Annotated[
@@ -48,7 +47,6 @@ def export_command(
     - npz: arrays for NumPy and FAISS
     - usearch: an index of nearest neighbours, with the ids in a second file
     - pgvector: a script for psql
-    - atlas: a map of the items for Embedding Atlas, without vectors
 
     For example:
 
@@ -76,14 +74,8 @@ def export_command(
     dial = None if without_dial or loaded.vectors.reach is None else loaded.vectors.dim
     dim, constraint = loaded.vectors.dim if without_dial else widened_dim(loaded.vectors), loaded.vectors.constraint
     if as_json:
-        described = {"output": str(output), "format": chosen, **written}
-        if chosen != "atlas":  # which holds no vectors
-            described |= {"dim": dim, "constraint": constraint} | ({} if dial is None else {"dial_column": dial})
-        typer.echo(json.dumps(described))
-        return
-    if chosen == "atlas":
-        show(f"{output} holds the map of {counts['items']:,} items and their neighbours")
-        note(f"see it with: embedding-atlas {shlex.quote(str(output))} --text name --x x --y y --neighbors neighbors")
+        described = {"output": str(output), "format": chosen, **written, "dim": dim, "constraint": constraint}
+        typer.echo(json.dumps(described | ({} if dial is None else {"dial_column": dial})))
         return
     many = " and ".join(f"{count:,} {kind}" for kind, count in written.items())
     show(f"{output} holds the vectors of {many}, {dim} dimensions")

@@ -1,4 +1,4 @@
-"""Export of a model to other programs: Parquet, .npz, an index of usearch, pgvector, Embedding Atlas, Ray.
+"""Export of a model to other programs: Parquet, .npz, an index of usearch, pgvector, Ray.
 
 import spherec.export
 spherec.export.write("books.parquet", model)                        # by the file's ending, or format="parquet"
@@ -15,7 +15,6 @@ from typing import Protocol, runtime_checkable
 
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, quote
-from spherec.export.atlas import AtlasFormat
 from spherec.export.index import UsearchFormat
 from spherec.export.npz import NpzFormat
 from spherec.export.parquet import ParquetFormat
@@ -81,7 +80,6 @@ EXPORT_FORMATS: tuple[ExportFormat, ...] = (
     NpzFormat(),
     UsearchFormat(),
     PgvectorFormat(),
-    AtlasFormat(),
 )
 """The formats of this package."""
 

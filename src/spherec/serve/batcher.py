@@ -3,19 +3,22 @@
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from spherec.errors import SpherecError
-from spherec.ranking import ExactRanker, Ranking
-from spherec.ranking.ranker import LeftOut, to_nearness
+from spherec.ranking import Ranking
+from spherec.ranking.ranker import Indices
+from spherec.recommender.state import Query
+from spherec.serve.metrics import Metrics
 from spherec.serve.served_model import ServedModel
 
-_NOTHING = np.zeros(0, dtype=np.int64)
+_BATCH = 64  # most lists ranked together
+_WINDOW = 0.002  # seconds to wait for the next request, where many come
 
 
 class BusyError(SpherecError, RuntimeError):
@@ -23,27 +26,19 @@ class BusyError(SpherecError, RuntimeError):
 
 
 @dataclass(frozen=True, eq=False)
-class Query:
-    """One list that is wanted: a place in the space, and which items may be listed around it."""
+class Wanted:
+    """One list that is wanted."""
 
     served: ServedModel
     "The version of the model that answers."
-    vector: NDArray[np.float32] | None
-    "(D,) the place; None for a new user, who is placed by `own`."
-    k: int
-    "Length of the list."
+    query: Query
+    "Around whom or what the list is; its length includes `offset`."
     offset: int = 0
     "Items to skip at its top."
-    own: NDArray[np.int64] = field(default_factory=lambda: _NOTHING)
-    "(n,) items that the user has, ascending: reasons, and the place of a new user."
-    left_out: NDArray[np.int64] = field(default_factory=lambda: _NOTHING)
-    "(r,) items that are not listed, no item twice."
-    only: NDArray[np.int64] | None = None
-    "(o,) the only items that may be listed, ascending; None for all."
-    mainstream: float | None = None
-    "λ; None for that of the model."
     reasons: int = 0
     "Number of the user's own items that are listed as reasons for each item."
+    own: Indices | None = None
+    "(n,) the items that the user has, among which reasons are."
 
 
 @dataclass(frozen=True)
@@ -54,94 +49,75 @@ class RankedList:
     "(≤ k,) item indices, best first."
     scores: NDArray[np.float32]
     "(≤ k,) 1 − d²/2, and λ times the reach of an item."
-    reasons: Ranking | None = None
+    reasons: "list[RankedList] | None" = None
     "Nearest items that the user has, for each listed item; None unless they were asked for."
 
 
-def rank_together(queries: Sequence[Query]) -> list[RankedList]:
-    """Rank queries of any kind; each list is the same, bit for bit, as if its query had been the only one."""
-    lists: list[RankedList | None] = [None] * len(queries)
-    groups: dict[tuple[object, ...], list[int]] = {}
-    for place, query in enumerate(queries):
-        groups.setdefault(_group_of(query), []).append(place)
-    for places in groups.values():
-        ranked = _rank_group([queries[place] for place in places])
-        for place, one in zip(places, ranked, strict=True):
-            lists[place] = one
-    return [one for one in lists if one is not None]
+def rank_together(wanted: Sequence[Wanted]) -> list[RankedList]:
+    """Rank lists of any kind; each is the same, bit for bit, as if it had been the only one."""
+    lists: dict[int, RankedList] = {}
+    for served in {id(one.served): one.served for one in wanted}.values():
+        places = [place for place, one in enumerate(wanted) if one.served is served]
+        ranking = served.model.rank([wanted[place].query for place in places])
+        lists |= {place: _cut(ranking, row, wanted[place].offset) for row, place in enumerate(places)}
+        asked = [place for place in places if wanted[place].reasons and wanted[place].own is not None]
+        reasons = iter(_find_reasons(served, [(wanted[place], lists[place].items) for place in asked]))
+        for place in asked:
+            found = lists[place]
+            lists[place] = RankedList(found.items, found.scores, [next(reasons) for _ in found.items])
+    return [lists[place] for place in range(len(wanted))]
 
 
-def _group_of(query: Query) -> tuple[object, ...]:
-    """Return what queries must have in common to be ranked by one call."""
-    only = None if query.only is None else query.only.tobytes()
-    is_exact = isinstance(query.served.model.ranker, ExactRanker)
-    return id(query.served), only, None if is_exact else query.k + query.offset  # an index looks further for more
+def _find_reasons(served: ServedModel, lists: Sequence[tuple[Wanted, NDArray[np.int64]]]) -> list[RankedList]:
+    """Return, for each item of each list, the nearest of the user's own; an item is no reason for itself."""
+    queries = [Query(item=item, only=one.own, k=one.reasons) for one, items in lists for item in items.tolist()]
+    ranking = served.model.rank(queries)
+    return [_cut(ranking, row, 0) for row in range(len(queries))]
 
 
-def _rank_group(queries: Sequence[Query]) -> list[RankedList]:
-    served = queries[0].served
-    vectors = served.model.vectors
-    places = np.stack([served.model.place(one.own) if one.vector is None else one.vector for one in queries])  # (B, D)
-    counts = np.array([len(one.left_out) for one in queries], dtype=np.int64)
-    left_out = LeftOut(counts, np.concatenate([_NOTHING, *(one.left_out for one in queries)]))
-    default = vectors.mainstream
-    dial = np.array([default if one.mainstream is None else one.mainstream for one in queries], dtype=np.float32)
-    longest = min(max(one.k + one.offset for one in queries), vectors.n_items)
-    ranking = served.model.ranker.top_of(places, longest, without=left_out, only=queries[0].only, mainstream=dial)
-    scores = to_nearness(ranking.scores, places, vectors.constraint)  # (B, K)
-    lists = []
-    for row, query in enumerate(queries):
-        wanted = slice(query.offset, query.offset + query.k)
-        items = ranking.items[row, wanted]
-        items = items[items >= 0]  # those listed come first
-        reasons = _find_reasons(served, query, items) if query.reasons else None
-        lists.append(RankedList(items, scores[row, wanted][: len(items)], reasons))
-    return lists
-
-
-def _find_reasons(served: ServedModel, query: Query, items: NDArray[np.int64]) -> Ranking:
-    """Return, for each listed item (n,), the nearest of the user's own; an item is no reason for itself."""
-    vectors = served.model.vectors.items(torch.from_numpy(items)).numpy()  # (n, D)
-    k = max(min(query.reasons, len(query.own)), 1)
-    ranking = served.exact.top_of(vectors, k, without=list(items[:, None]), only=query.own, mainstream=0.0)
-    return Ranking(ranking.items, to_nearness(ranking.scores, vectors, served.model.vectors.constraint))
+def _cut(ranking: Ranking, row: int, offset: int) -> RankedList:
+    """Return a list of a ranking, from a place on."""
+    end = int((ranking.items[row] >= 0).sum())  # those listed come first
+    return RankedList(ranking.items[row, offset:end], ranking.scores[row, offset:end])
 
 
 @dataclass(eq=False)
 class _Job:
-    """The queries of one request, and where their answer is awaited."""
+    """The lists of one request, and where its answer is awaited."""
 
-    queries: Sequence[Query]
+    wanted: Sequence[Wanted]
     future: "asyncio.Future[list[RankedList]]"
 
 
 class Batcher:
-    """A bounded queue of queries, and the thread that ranks them.
+    """A bounded queue of lists that are wanted, and the thread that ranks them.
 
     Args:
         threads: Threads that torch computes with.
+        queue: Lists that may wait.
+        metrics: Counts of what waits and of what is ranked together.
         batch: Most lists ranked together.
         window: Seconds to wait for the next list, where many come.
-        queue: Lists that may wait.
     """
 
-    def __init__(self, threads: int, *, batch: int = 64, window: float = 0.002, queue: int = 512) -> None:
-        self._threads = threads
-        self._batch, self._window, self._queue = batch, window, queue
+    def __init__(
+        self, threads: int, queue: int, metrics: Metrics, *, batch: int = _BATCH, window: float = _WINDOW
+    ) -> None:
+        self._threads, self._queue, self._metrics = threads, queue, metrics
+        self._batch, self._window = batch, window
         self._jobs: deque[_Job] = deque()
-        self._waiting = 0  # lists in `_jobs`
-        self._wanted = 1  # lists that must wait before ranking begins
-        self._windows = self._ended = 0  # numbers of the window that was begun last, and of the one that ended last
+        self._waiting = 0  # lists
+        self._wanted = 1  # lists for which the thread is woken
+        self._windows = 0  # that have begun
+        self._ended = 0  # number of the window that ended last
         self._changed = threading.Condition()
         self._is_closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._work, name="ranking", daemon=True)
-        self._count_batch: Callable[[int], None] = lambda _: None
 
-    def start(self, count_batch: Callable[[int], None]) -> None:
-        """Start the thread; answers go to the event loop that runs now. `count_batch` is called with each size."""
+    def start(self) -> None:
+        """Start the thread; answers go to the event loop that runs now."""
         self._loop = asyncio.get_running_loop()
-        self._count_batch = count_batch
         self._thread.start()
 
     @property
@@ -149,17 +125,18 @@ class Batcher:
         """Number of lists that wait."""
         return self._waiting
 
-    def rank(self, queries: Sequence[Query]) -> "asyncio.Future[list[RankedList]]":
-        """Queue the queries of one request, and return where their lists will be; a `BusyError` if there is no room."""
+    def rank(self, wanted: Sequence[Wanted]) -> "asyncio.Future[list[RankedList]]":
+        """Queue the lists of one request, and return where they will be; a `BusyError` if there is no room."""
         assert self._loop is not None
         future: asyncio.Future[list[RankedList]] = self._loop.create_future()
         with self._changed:
             if self._is_closed:
                 raise BusyError("the server is stopping; ask again in a second")
-            if self._waiting + len(queries) > self._queue:
+            if self._waiting + len(wanted) > self._queue:
                 raise BusyError(f"{self._waiting} lists are waiting, which is all there is room for; ask again later")
-            self._jobs.append(_Job(queries, future))
-            self._waiting += len(queries)
+            self._jobs.append(_Job(wanted, future))
+            self._waiting += len(wanted)
+            self._metrics.waiting.set(self._waiting)
             if self._waiting >= self._wanted:
                 self._changed.notify()
         return future
@@ -176,8 +153,8 @@ class Batcher:
         torch.set_num_threads(self._threads)
         before = 1
         while jobs := self._take(before):
-            before = sum(len(job.queries) for job in jobs)
-            self._count_batch(before)
+            before = sum(len(job.wanted) for job in jobs)
+            self._metrics.batches.observe(before)
             self._answer(jobs)
 
     def _take(self, before: int) -> list[_Job]:
@@ -197,10 +174,11 @@ class Batcher:
             self._wanted = 1
             jobs: list[_Job] = []
             size = 0
-            while self._jobs and (not jobs or size + len(self._jobs[0].queries) <= self._batch):
+            while self._jobs and (not jobs or size + len(self._jobs[0].wanted) <= self._batch):
                 jobs.append(self._jobs.popleft())
-                size += len(jobs[-1].queries)
+                size += len(jobs[-1].wanted)
             self._waiting -= size
+            self._metrics.waiting.set(self._waiting)
             return jobs
 
     def _wait_for_more(self) -> None:
@@ -222,25 +200,23 @@ class Batcher:
     def _answer(self, jobs: Sequence[_Job]) -> None:
         assert self._loop is not None
         try:
-            lists = rank_together([query for job in jobs for query in job.queries])
+            lists = iter(rank_together([one for job in jobs for one in job.wanted]))
         except Exception as error:
             if len(jobs) == 1:
-                self._loop.call_soon_threadsafe(_fail, jobs[0].future, error)
+                self._loop.call_soon_threadsafe(_deliver, jobs, error)
             else:  # the others must not suffer from one of them
                 for job in jobs:
                     self._answer([job])
             return
-        ends = np.cumsum([len(job.queries) for job in jobs]).tolist()
-        parts = [lists[end - len(job.queries) : end] for job, end in zip(jobs, ends, strict=True)]
-        self._loop.call_soon_threadsafe(_deliver, jobs, parts)
+        self._loop.call_soon_threadsafe(_deliver, jobs, [[next(lists) for _ in job.wanted] for job in jobs])
 
 
-def _deliver(jobs: Sequence[_Job], parts: Sequence[list[RankedList]]) -> None:
-    for job, lists in zip(jobs, parts, strict=True):
-        if not job.future.done():  # its client may have gone
-            job.future.set_result(lists)
-
-
-def _fail(future: "asyncio.Future[list[RankedList]]", error: Exception) -> None:
-    if not future.done():
-        future.set_exception(error)
+def _deliver(jobs: Sequence[_Job], parts: Sequence[list[RankedList]] | Exception) -> None:
+    """Hand each job its lists, or the only one its error."""
+    for place, job in enumerate(jobs):
+        if job.future.done():  # its client may have gone
+            continue
+        if isinstance(parts, Exception):
+            job.future.set_exception(parts)
+        else:
+            job.future.set_result(parts[place])

@@ -6,7 +6,7 @@ from pathlib import Path
 from spherec.data.input_files import read_text_file
 from spherec.errors import ArgumentError, check_number
 
-INSTALL = "spherec serve needs fastapi, httptools and uvicorn; install them with: pip install 'spherec[serve]'"
+INSTALL = "spherec serve needs fastapi, prometheus_client and uvicorn; install them with: pip install 'spherec[serve]'"
 """Message where a package is missing."""
 
 _LARGEST_KEY_FILE = 1 << 16  # bytes
@@ -33,10 +33,6 @@ class ServeOptions:
     "Threads that rank, in each process. Default: one less than the cores of a process, which HTTP needs."
     api_key_file: Path | None = None
     "File of the keys that are let in, one a line; every one is as good as another. Default: everybody is let in."
-    batch: int = 64
-    "Most lists ranked together."
-    window: float = 0.002
-    "Seconds to wait for the next request, where many come."
     queue: int = 512
     "Lists that may wait; beyond that, requests are answered with 503."
     max_k: int = 1000
@@ -49,8 +45,6 @@ class ServeOptions:
     "Most ids in each of items, only, exclude; most pairs to score."
     max_body: int = 1 << 20
     "Largest body of a request, in bytes."
-    body_seconds: float = 10.0
-    "Seconds in which a client must have sent its request."
     drain_seconds: float = 1.0
     "Seconds after SIGTERM in which connections are still taken, each for one answer."
     watch_seconds: float = 1.0
@@ -64,15 +58,12 @@ class ServeOptions:
         for name, low, high in (
             ("port", 0, 65535),
             ("workers", 1, 1024),
-            ("batch", 1, 1 << 16),
-            ("window", 0, 1),
             ("queue", 1, 1 << 20),
             ("max_k", 1, 1 << 24),
             ("max_lists", 1, 1 << 16),
             ("max_items", 1, 1 << 24),
             ("max_ids", 1, 1 << 24),
             ("max_body", 1, 1 << 30),
-            ("body_seconds", 0.01, 3600),
             ("drain_seconds", 0, 3600),
             ("watch_seconds", 0, 86400),
         ):

@@ -1,15 +1,18 @@
-"""Bodies of requests and answers, as the OpenAPI schema describes them."""
+"""Bodies of requests and forms of answers, as the OpenAPI schema describes them."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StrictBool, StrictFloat, StrictInt, StrictStr
+from typing_extensions import TypedDict  # that of Python 3.11 is not enough for pydantic
 
-ExternalId = StrictStr | StrictInt | Annotated[StrictFloat, Field(allow_inf_nan=False)]
+from spherec.data.ids import Unknown
+
+ExternalId = StrictStr | StrictInt
 """Id of a user or an item, as the model has it, or as text."""
 
 ColumnValue = StrictBool | StrictStr | StrictInt | Annotated[StrictFloat, Field(allow_inf_nan=False)]
 """Value of a column of the item table."""
-
 
 MOST_REASONS = 20
 """Largest number of reasons for each item."""
@@ -43,9 +46,7 @@ class RecommendBody(_Body):
     explain: StrictBool | Annotated[StrictInt, Field(ge=0, le=MOST_REASONS)] = Field(
         default=False, description="Reasons for each item: how many, or true for 3."
     )
-    unknown: Literal["error", "skip"] = Field(
-        default="error", description="Treatment of ids that the model does not know."
-    )
+    unknown: Unknown = Field(default="error", description="Treatment of ids that the model does not know.")
 
 
 class ScoreBody(_Body):
@@ -70,10 +71,10 @@ class AddBody(_Body):
     items: list[NewItem] = Field(min_length=1, description="The items.")
 
 
-class ItemName(BaseModel):
+class ItemName(TypedDict):
     """An item."""
 
-    id: str | int | float
+    id: str | int
     name: str | None
 
 
@@ -86,18 +87,38 @@ class ScoredItem(ItemName):
 class ListedItem(ScoredItem):
     """An item of a list; `because` has the user's own items that are nearest to it, if they were asked for."""
 
-    because: list[ScoredItem] | None = None
+    because: NotRequired[Sequence[ScoredItem]]
 
 
-class UserList(BaseModel):
+class CountedItem(ItemName):
+    """An item and how many users have it."""
+
+    users: int
+
+
+class ItemDetails(CountedItem):
+    """All that is known about an item."""
+
+    reach: float | None
+    columns: dict[str, Any]
+
+
+class CountedUser(TypedDict):
+    """A user and how many items they have."""
+
+    id: str | int
+    items: int
+
+
+class UserList(TypedDict):
     """The list of a user; `user` is null for new users and vectors."""
 
-    user: str | int | float | None
+    user: str | int | None
     items: list[ListedItem]
 
 
-class _Answer(BaseModel):
-    model: str = Field(description="Checksum of the model that answered.")
+class _Answer(TypedDict):
+    model: Annotated[str, Field(description="Checksum of the model that answered.")]
 
 
 class RecommendAnswer(_Answer):
@@ -109,7 +130,7 @@ class RecommendAnswer(_Answer):
 class UserAnswer(_Answer):
     """The list of one user."""
 
-    user: str | int | float
+    user: str | int
     items: list[ListedItem]
 
 
@@ -117,16 +138,16 @@ class SimilarAnswer(_Answer):
     """Items near an item."""
 
     item: ItemName
-    items: list[ScoredItem]
+    items: Sequence[ScoredItem]
 
 
 class ExplainAnswer(_Answer):
     """The user's own items that are nearest to an item."""
 
-    user: str | int | float
+    user: str | int
     item: ItemName
     score: float
-    because: list[ScoredItem]
+    because: Sequence[ScoredItem]
 
 
 class ScoreAnswer(_Answer):
@@ -135,31 +156,11 @@ class ScoreAnswer(_Answer):
     scores: list[float]
 
 
-class CountedItem(ItemName):
-    """An item and how many users have it."""
-
-    users: int
-
-
-class CountedUser(BaseModel):
-    """A user and how many items they have."""
-
-    id: str | int | float
-    items: int
-
-
 class SearchAnswer(_Answer):
     """Items and users that match."""
 
     items: list[CountedItem]
     users: list[CountedUser]
-
-
-class ItemDetails(CountedItem):
-    """All that is known about an item."""
-
-    reach: float | None
-    columns: dict[str, Any]
 
 
 class ItemAnswer(_Answer):
@@ -200,13 +201,13 @@ class AddAnswer(_Answer):
     ignored: dict[str, int]
 
 
-class Health(BaseModel):
+class Health(TypedDict):
     """State of the server."""
 
-    status: str
+    status: Literal["ok"]
 
 
-class Problem(BaseModel):
+class Problem(TypedDict):
     """An error, in one sentence."""
 
     error: str

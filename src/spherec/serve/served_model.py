@@ -1,7 +1,6 @@
 """One version of the model as it is served: the model, its table of items, and the search by name. It never changes."""
 
-import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,16 +9,22 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from spherec.data.ids import IdMap, Unknown
-from spherec.errors import ArgumentError, UnknownIdError, enumerate_ids, quote
-from spherec.ranking import ExactRanker
+from spherec.data.ids import Unknown, spell_like
+from spherec.errors import ArgumentError, quote
 from spherec.recommender import CML
+from spherec.recommender.state import Query
 from spherec.serve.item_table import ItemTable
 from spherec.serve.name_search import NameSearch
 from spherec.serve.options import ServeOptions
+from spherec.serve.schema import CountedItem, CountedUser, ItemName
 
 Stamp = tuple[tuple[int, int, int], ...]
 """Inode, size and time of the files that a version was loaded from."""
+
+_REMEDIES = {
+    "user": "POST /recommend with items lists for somebody new, GET /search finds users",
+    "item": "GET /search finds items",
+}
 
 
 @dataclass(frozen=True)
@@ -32,8 +37,6 @@ class ServedModel:
     "Checksum of its file, by which answers name it."
     loaded: datetime
     "Time at which it was loaded."
-    exact: ExactRanker
-    "Ranks items without an index: for reasons and filters."
     table: ItemTable | None
     "Columns of the items, if a table was given."
     items: NameSearch
@@ -50,28 +53,25 @@ class ServedModel:
         model = CML.load(options.model, index=options.index or False, mmap=True, device="cpu")
         data = model.data
         for ids in (data.user_ids, data.item_ids):
-            ids.parse([""], unknown="skip")  # makes both of its dictionaries, which the first request would wait for
+            ids.find([""])  # makes its dictionary, which the first request would wait for
         if data.n_items:
-            model.place(np.zeros(1, dtype=np.int64))  # draws the negatives of fold-in
-        counts = np.diff(data.indptr).astype(np.int64)  # (U,)
+            model.rank([Query(basket=np.zeros(1, dtype=np.int64))])  # draws the negatives of fold-in
         return cls(
             model,
             model.artifact.checksum or "unsaved",
             datetime.now(UTC),
-            ExactRanker(model.vectors),
             None if options.items is None else ItemTable.read(options.items, data.item_ids),
             NameSearch([str(one) for one in data.item_ids], data.item_names, data.users_per_item),
-            NameSearch([str(one) for one in data.user_ids], None, counts),
+            NameSearch([str(one) for one in data.user_ids], None, np.diff(data.indptr).astype(np.int64)),
             stamp,
         )
 
-    def find_users(self, ids: Iterable[Hashable], unknown: Unknown = "error") -> NDArray[np.int64]:
-        """Return the indices (n,) of users."""
-        return _find(self.model.data.user_ids, ids, "user", unknown)
-
-    def find_items(self, ids: Iterable[Hashable], unknown: Unknown = "error") -> NDArray[np.int64]:
-        """Return the indices (n,) of items."""
-        return _find(self.model.data.item_ids, ids, "item", unknown)
+    def find(
+        self, role: Literal["user", "item"], ids: Iterable[Hashable], unknown: Unknown = "error"
+    ) -> NDArray[np.int64]:
+        """Return the indices (n,) of users or items; a number may be given as text, and the other way round."""
+        known = self.model.data.user_ids if role == "user" else self.model.data.item_ids
+        return known.look_up(spell_like(ids, known.array), role=role, unknown=unknown, remedy=_REMEDIES[role])
 
     def select(self, filters: Mapping[str, Any]) -> NDArray[np.int64]:
         """Return the items that pass a filter, ascending."""
@@ -82,12 +82,22 @@ class ServedModel:
             )
         return self.table.select(filters)
 
-    def describe_items(self, index: NDArray[np.int64]) -> list[dict[str, Any]]:
+    def name_items(self, index: NDArray[np.int64]) -> list[ItemName]:
         """Return ids and names of items (n,)."""
+        names, ids = self.model.data.item_names, self.model.data.item_ids.array[index].tolist()
+        texts = [None] * len(ids) if names is None else [names[item] for item in index.tolist()]
+        return [{"id": one, "name": name} for one, name in zip(ids, texts, strict=True)]
+
+    def count_items(self, index: NDArray[np.int64]) -> list[CountedItem]:
+        """Return ids, names and numbers of users of items (n,)."""
+        counts = self.model.data.users_per_item[index].tolist()
+        return [{**item, "users": count} for item, count in zip(self.name_items(index), counts, strict=True)]
+
+    def count_users(self, index: NDArray[np.int64]) -> list[CountedUser]:
+        """Return ids and numbers of items of users (n,)."""
         data = self.model.data
-        names, ids = data.item_names, data.item_ids.array[index].tolist()
-        texts: Sequence[str | None] = [None] * len(ids) if names is None else [names[item] for item in index.tolist()]
-        return [{"id": to_json(one), "name": name} for one, name in zip(ids, texts, strict=True)]
+        counts, ids = data.indptr[index + 1] - data.indptr[index], data.user_ids.array[index]
+        return [{"id": one, "items": count} for one, count in zip(ids.tolist(), counts.tolist(), strict=True)]
 
 
 def stamp_files(options: ServeOptions) -> Stamp:
@@ -96,37 +106,9 @@ def stamp_files(options: ServeOptions) -> Stamp:
     return tuple(_stamp(path) for path in (options.model, *index, options.items) if path is not None)
 
 
-def to_json(external: Hashable) -> str | int | float:
-    """Return an id as JSON has it: numbers and texts as they are, everything else as `str` writes it."""
-    if isinstance(external, str) or (
-        isinstance(external, int | float) and not isinstance(external, bool) and abs(external) < math.inf
-    ):
-        return external
-    return str(external)
-
-
 def _stamp(path: Path) -> tuple[int, int, int]:
     try:
         status = path.stat()
     except OSError:
         return 0, 0, 0
     return status.st_ino, status.st_size, status.st_mtime_ns
-
-
-def _find(known: IdMap, ids: Iterable[Hashable], role: Literal["user", "item"], unknown: Unknown) -> NDArray[np.int64]:
-    """Return the indices (n,) of ids; one that is not known as it is may be the text of an id of another type."""
-    wanted = list(ids)
-    index = known.find(wanted)  # (n,)
-    for place in np.flatnonzero(index < 0).tolist():
-        matches = known.parse([str(wanted[place])], unknown="skip")
-        if matches:
-            index[place] = known.find(matches)[0]
-    if unknown == "skip":
-        return index[index >= 0]
-    strangers = [wanted[place] for place in np.flatnonzero(index < 0).tolist()]
-    if strangers:
-        verb = "is" if len(strangers) == 1 else "are"
-        raise UnknownIdError(
-            f"{role} {enumerate_ids(strangers)} {verb} not among the {len(known):,} {role}s of the model"
-        )
-    return index

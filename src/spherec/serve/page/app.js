@@ -334,7 +334,6 @@ function showUnknown(problem) {
 async function loadMap() {
   const status = $("drawing");
   const mine = model.model;
-  let done = 0; // of several processes only one draws, and any of them may answer
   try {
     for (;;) {
       const response = await send("map");
@@ -343,9 +342,7 @@ async function loadMap() {
         status.hidden = true;
         return;
       }
-      const { progress } = await response.json();
-      done = Math.max(done, progress);
-      status.textContent = `The map is being drawn: ${Math.round(100 * done)} %. The list works meanwhile.`;
+      status.textContent = "The map is being drawn, which may take a minute. The list works meanwhile.";
       status.hidden = false;
       await sleep(700);
       if (mine !== model.model) return;

@@ -1,0 +1,252 @@
+"""The routes that the model answers: one method each, whose types and docstring describe it to clients."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal
+from urllib.parse import unquote
+
+import numpy as np
+from fastapi import Query as Parameter
+from fastapi import Request
+
+from spherec._version import __version__
+from spherec.errors import ArgumentError, SpherecError
+from spherec.recommender.state import Query
+from spherec.serve import schema
+from spherec.serve.batcher import RankedList, Wanted
+from spherec.serve.options import ServeOptions
+from spherec.serve.served_model import ServedModel
+from spherec.serve.service import Service
+
+_REASONS = 3  # for each item, if their number is not given
+_NOTHING = np.zeros(0, dtype=np.int64)
+
+Count = Annotated[int, Parameter(ge=1, description="Length of the list.")]
+Offset = Annotated[int, Parameter(ge=0, description="Items to skip at the top of the list.")]
+Dial = Annotated[float | None, Parameter(description="As in POST /recommend.", allow_inf_nan=False)]
+Reasons = Annotated[int, Parameter(ge=0, le=schema.MOST_REASONS, description="Reasons for each item.")]
+ExcludeSeen = Annotated[bool, Parameter(description="Leave out the items that the user has.")]
+Typed = Annotated[str, Parameter(max_length=1000, description="The beginning of an id, or of words of a name.")]
+Kind = Annotated[Literal["all", "items", "users"], Parameter(description="What to look for.")]
+
+
+class ForbiddenError(SpherecError, RuntimeError):
+    """The server has not been started for this."""
+
+
+def get(path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Mark a method as the answer to GET at a path."""
+    return _route("GET", path)
+
+
+def post(path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Mark a method as the answer to POST at a path."""
+    return _route("POST", path)
+
+
+def _route(method: str, path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def mark(answer: Callable[..., Any]) -> Callable[..., Any]:
+        answer.route = (method, path)  # type: ignore[attr-defined]
+        return answer
+
+    return mark
+
+
+class Answers:
+    """Answers from the current model. Every answer comes from one version, which it names."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._options: ServeOptions = service.options
+
+    @post("/recommend")
+    async def recommend(self, body: schema.RecommendBody) -> schema.RecommendAnswer:
+        """Lists for users, for a new user with some items, and for places in the space."""
+        served = self._service.served
+        reasons = _REASONS if body.explain is True else int(body.explain)
+        self._check_lists(len(body.users) + bool(body.items) + len(body.vectors), body.k, body.offset, reasons)
+        for name, ids in (("items", body.items), ("only", body.only or ()), ("exclude", body.exclude)):
+            self._check_count(name, len(ids), self._options.max_ids)
+        only = None if body.only is None else served.find("item", body.only, body.unknown)
+        if body.filter:
+            allowed = served.select(body.filter)
+            only = allowed if only is None else np.intersect1d(only, allowed)
+        query = Query(
+            k=body.k + body.offset,
+            exclude_seen=body.exclude_seen,
+            only=only,
+            exclude=served.find("item", body.exclude, body.unknown) if body.exclude else None,
+            mainstream=body.mainstream,
+        )
+        users = served.find("user", body.users, body.unknown)  # (n,)
+        data = served.model.data
+        wanted = [
+            Wanted(served, query._replace(user=user), body.offset, reasons, data.items_of(user))
+            for user in users.tolist()
+        ]
+        if body.items:
+            basket = served.find("item", body.items, body.unknown)
+            wanted.append(Wanted(served, query._replace(basket=basket), body.offset, reasons, basket))
+        for vector in body.vectors:
+            place = np.array(vector, dtype=np.float64)
+            wanted.append(Wanted(served, query._replace(vector=place), body.offset, reasons))
+        lists = await self._rank(served, wanted)
+        names = [*data.user_ids.array[users].tolist(), *[None] * (len(lists) - len(users))]
+        return {
+            "model": served.checksum,
+            "lists": [{"user": user, "items": items} for user, items in zip(names, lists, strict=True)],
+        }
+
+    @get("/recommend/{user:path}")
+    async def recommend_user(
+        self,
+        user: str,
+        k: Count = 10,
+        offset: Offset = 0,
+        mainstream: Dial = None,
+        explain: Reasons = 0,
+        exclude_seen: ExcludeSeen = True,
+    ) -> schema.UserAnswer:
+        """The list of one user."""
+        served = self._service.served
+        self._check_lists(1, k, offset, explain)
+        (index,) = served.find("user", [user]).tolist()
+        data = served.model.data
+        query = Query(user=index, k=k + offset, exclude_seen=exclude_seen, mainstream=mainstream)
+        (items,) = await self._rank(served, [Wanted(served, query, offset, explain, data.items_of(index))])
+        return {"model": served.checksum, "user": data.user_ids.array[[index]].tolist()[0], "items": items}
+
+    @get("/similar/{item:path}")
+    async def similar(self, item: str, k: Count = 10, offset: Offset = 0) -> schema.SimilarAnswer:
+        """Items near an item."""
+        served = self._service.served
+        self._check_lists(1, k, offset, 0)
+        index = served.find("item", [item])
+        (items,) = await self._rank(served, [Wanted(served, Query(item=int(index[0]), k=k + offset), offset)])
+        return {"model": served.checksum, "item": served.name_items(index)[0], "items": items}
+
+    @get("/explain/{user:path}/{item:path}")
+    async def explain(self, request: Request, user: str, item: str, k: Count = 5) -> schema.ExplainAnswer:
+        """Reasons why an item suits a user: the nearest of the items that they have."""
+        user, item = (unquote(part) for part in request.scope["raw_path"].decode().split("/")[-2:])  # with %2F inside
+        served = self._service.served
+        self._check_lists(1, k, 0, 0)
+        who, what = served.find("user", [user]), served.find("item", [item])
+        query = Query(item=int(what[0]), k=k, only=served.model.data.items_of(int(who[0])))
+        (because,) = await self._rank(served, [Wanted(served, query)])
+        return {
+            "model": served.checksum,
+            "user": served.model.data.user_ids.array[who].tolist()[0],
+            "item": served.name_items(what)[0],
+            "score": float(served.model.score_indices(who, what)[0]),
+            "because": because,
+        }
+
+    @post("/score")
+    def score(self, body: schema.ScoreBody) -> schema.ScoreAnswer:
+        """Scores of pairs of users and items."""
+        served = self._service.served
+        for name, ids in (("users", body.users), ("items", body.items)):
+            self._check_count(name, len(ids), self._options.max_ids)
+        users, items = served.find("user", body.users), served.find("item", body.items)
+        scores = served.model.score_indices(users, items, mainstream=body.mainstream)
+        return {"model": served.checksum, "scores": scores.tolist()}
+
+    @get("/search")
+    def search(self, q: Typed = "", k: Count = 10, kind: Kind = "all") -> schema.SearchAnswer:
+        """Items by name or id, and users by id; with an empty query the most popular ones."""
+        served = self._service.served
+        self._check_lists(1, k, 0, 0)
+        items = served.items.find(q, k) if kind != "users" else _NOTHING
+        users = served.users.find(q, k) if kind != "items" else _NOTHING
+        return {"model": served.checksum, "items": served.count_items(items), "users": served.count_users(users)}
+
+    @post("/items")
+    async def add_items(self, body: schema.AddBody) -> schema.AddAnswer:
+        """Add items that nobody has yet, placed by their features, and replace the model file."""
+        if not self._options.writable:
+            raise ForbiddenError("this server does not add items; start it with --writable")
+        if self._options.index is not None:
+            raise ArgumentError(
+                "a server with an index takes no new items; add them with spherec add-items, and build it anew"
+            )
+        self._check_count("items", len(body.items), self._options.max_ids)
+        return await self._service.add(body)
+
+    @get("/items/{item:path}")
+    def item(self, item: str) -> schema.ItemAnswer:
+        """All that is known about an item."""
+        served = self._service.served
+        index = served.find("item", [item])
+        reach, table = served.model.vectors.reach, served.table
+        details: schema.ItemDetails = {
+            **served.count_items(index)[0],
+            "reach": None if reach is None else float(reach[int(index[0])]),
+            "columns": {} if table is None else table.cells_of(int(index[0])),
+        }
+        return {"model": served.checksum, "item": details}
+
+    @get("/users/{user:path}")
+    def user(self, user: str, k: Count = 100, offset: Offset = 0) -> schema.HistoryAnswer:
+        """The items that a user has, most popular first."""
+        served = self._service.served
+        self._check_count("k", k, self._options.max_k)
+        index = served.find("user", [user])
+        data = served.model.data
+        own = data.items_of(int(index[0])).astype(np.int64)
+        own = own[np.argsort(-data.users_per_item[own], kind="stable")][offset : offset + k]
+        return {"model": served.checksum, "user": served.count_users(index)[0], "items": served.count_items(own)}
+
+    @get("/model")
+    def model(self) -> schema.ModelAnswer:
+        """The model in use, and the limits of requests."""
+        served, options = self._service.served, self._options
+        model = served.model
+        has_reach = model.vectors.reach is not None
+        return {
+            "model": served.checksum,
+            "file": options.model.name,
+            "version": __version__,
+            "users": model.data.n_users,
+            "items": model.data.n_items,
+            "pairs": len(model.data),
+            "dim": model.vectors.dim,
+            "constraint": model.vectors.constraint,
+            "reach": has_reach,
+            "mainstream": model.vectors.mainstream if has_reach else None,
+            "index": options.index is not None,
+            "columns": {} if served.table is None else served.table.distinct,
+            "loaded": served.loaded.isoformat(timespec="seconds"),
+            "limits": {
+                "k": options.max_k,
+                "lists": options.max_lists,
+                "items": options.max_items,
+                "ids": options.max_ids,
+                "body_bytes": options.max_body,
+            },
+        }
+
+    async def _rank(self, served: ServedModel, wanted: Sequence[Wanted]) -> list[list[schema.ListedItem]]:
+        """Return the items of lists, which are ranked together with those of other requests."""
+        return [_list_items(served, one) for one in await self._service.batcher.rank(wanted)] if wanted else []
+
+    def _check_lists(self, n_lists: int, k: int, offset: int, reasons: int) -> None:
+        if not n_lists:
+            raise ArgumentError("a request needs users, items of a new user, or vectors; it has none of them")
+        self._check_count("k + offset", k + offset, self._options.max_k)
+        self._check_count("lists", n_lists, self._options.max_lists)
+        self._check_count("items of all lists, with reasons,", n_lists * k * (1 + reasons), self._options.max_items)
+
+    def _check_count(self, name: str, count: int, most: int) -> None:
+        if count > most:
+            got = f"{count:,}" if count < 10**15 else "far more"
+            raise ArgumentError(f"{name} must be at most {most:,} in one request, got {got}; ask in parts")
+
+
+def _list_items(served: ServedModel, ranked: RankedList) -> list[schema.ListedItem]:
+    items: list[schema.ListedItem] = [
+        {"id": item["id"], "name": item["name"], "score": score}
+        for item, score in zip(served.name_items(ranked.items), ranked.scores.tolist(), strict=True)
+    ]
+    for item, reasons in zip(items, ranked.reasons or (), strict=False):
+        item["because"] = _list_items(served, reasons)
+    return items

@@ -1,0 +1,258 @@
+"""The map of the items that the page shows: a place in two dimensions for each, near where they are near in the space.
+
+UMAP lays out the most popular items; every other item lies at those of them that are nearest to it in the space. All
+items at once would take minutes, and would show what one user alone has as thousands of islands.
+"""
+
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from fastapi import FastAPI, Request, Response
+from fastapi import Query as Parameter
+from numpy.typing import NDArray
+from torch import Tensor
+
+from spherec import rng
+from spherec.artifact import Artifact
+from spherec.data.output_files import atomic_write, lock_output, refuse_unwritable
+from spherec.errors import ArgumentError, DataError
+from spherec.geometry import squared_distance
+from spherec.ranking.ranker import check_indices
+from spherec.recommender.state import Query
+from spherec.serve.served_model import ServedModel
+from spherec.serve.service import Service
+
+Places = NDArray[np.float32]
+"""(n, 2) places on a map."""
+
+_LOG = logging.getLogger("spherec.serve")
+_LANDMARKS = 10_000  # items that UMAP lays out
+_FEWEST = 100  # items for which it is worth the time
+_TIES = 15  # nearest landmarks that each landmark is tied to
+_HOMES = 3  # nearest landmarks that place another item
+_SPREAD = 0.3  # of the other items around their place, in parts of the distance between landmarks
+_BLOCK = 2048  # items at a time
+_LONGEST_DRAWING = 600  # seconds to wait for another process that draws the map
+_POPULAR = 200  # items among which a visitor begins
+_FEW_ITEMS, _MANY_ITEMS = 12, 60  # of users with whom a visitor begins
+_SAMPLE_ITEMS, _SAMPLE_USERS = 6, 4
+_SHOWN = 3  # items that say what a sample is about
+_MOST = 1000  # items described at once
+
+
+def draw_map(items: Tensor, popularity: NDArray[np.int64]) -> Places:
+    """Return a place for each of the items (I, D), of which (I,) are the numbers of users. Reach does not count."""
+    order = torch.from_numpy(np.argsort(-popularity, kind="stable"))
+    landmarks, others = order[:_LANDMARKS], order[_LANDMARKS:]
+    layout = _lay_out(items[landmarks])
+    places = np.empty((len(items), 2), dtype=np.float32)
+    places[landmarks.numpy()] = layout
+    if len(others):
+        places[others.numpy()] = _surround(layout, *find_near(items[others], items[landmarks], _HOMES))
+    return places - np.median(places, axis=0, keepdims=True)
+
+
+def find_near(rows: Tensor, landmarks: Tensor, k: int) -> tuple[NDArray[np.int64], Places]:
+    """Return the k landmarks (M, D) nearest to each of the rows (n, D), and their squared distances: (n, k), (n, k)."""
+    best = [squared_distance(block, landmarks[None]).topk(k, largest=False) for block in torch.split(rows, _BLOCK)]
+    distances = torch.cat([one.values for one in best]).clamp_min(0)
+    return torch.cat([one.indices for one in best]).numpy(), distances.numpy()
+
+
+def _lay_out(landmarks: Tensor) -> Places:
+    """Return places (M, 2) of the landmarks (M, D): along their two principal directions, and by UMAP from there."""
+    centred = landmarks - landmarks.mean(0)
+    axes = torch.linalg.eigh(centred.T @ centred).eigenvectors[:, -2:]  # (D, ≤ 2)
+    places: Places = torch.nn.functional.pad(centred @ axes, (0, 2 - axes.shape[1])).numpy()
+    if len(landmarks) < _FEWEST:
+        return places
+    from umap import UMAP  # takes seconds
+
+    near, squared = find_near(landmarks, landmarks, _TIES)
+    known = (near.astype(np.int32), np.sqrt(squared))
+    layout = UMAP(n_neighbors=_TIES, init=places, precomputed_knn=known, random_state=0, n_jobs=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it could not place new items, which nobody asks for
+        places[:] = np.nan_to_num(layout.fit_transform(landmarks.numpy()))  # NaN where all are equal
+    return places
+
+
+def _surround(layout: Places, near: NDArray[np.int64], squared: Places) -> Places:
+    """Return places (n, 2) among the nearest landmarks (n, k) of items, at their squared distances (n, k)."""
+    weights = 1 / (squared + 1e-6)  # (n, k)
+    middle = (layout[near] * weights[:, :, None]).sum(1) / weights.sum(1, keepdims=True)  # (n, 2)
+    distance = np.sqrt(np.ptp(np.percentile(layout, [5, 95], axis=0), axis=0).prod() / len(layout))
+    middle += _SPREAD * distance * rng.stream(0, "map").standard_normal(middle.shape, dtype=np.float32)
+    places: Places = middle.astype(np.float32)
+    return places
+
+
+class MapKeeper:
+    """Keeps the map of the model in use: from the file next to the model, or drawn by a process of its own.
+
+    The file is the model's with `.map` behind it. Where it cannot be written, each server draws its own map.
+    """
+
+    def __init__(self, model_file: Path) -> None:
+        self._model_file = model_file
+        self._lock = Lock()
+        self._model = ""  # checksum of the model whose map it is, or is drawn at this moment
+        self._is_drawing = False
+        self._places: Places | None = None
+
+    def find(self, served: ServedModel) -> Places | None:
+        """Return the map; None while it is drawn."""
+        with self._lock:
+            if self._is_drawing:
+                return None
+            if self._model != served.checksum:
+                self._model, self._is_drawing = served.checksum, True
+                Thread(target=self._work, args=(served,), name="map", daemon=True).start()
+                return None
+            if self._places is None:
+                raise DataError("the map could not be drawn; the log of the server has the cause")
+            return self._places
+
+    def _work(self, served: ServedModel) -> None:
+        self._places = None
+        try:
+            self._places = self._load_or_draw(served)
+        except Exception:
+            _LOG.exception("the map of the page could not be drawn")
+        finally:
+            self._is_drawing = False
+
+    def _load_or_draw(self, served: ServedModel) -> Places:
+        """Return the map. It is drawn by another process, because UMAP lets no other thread work meanwhile."""
+        file = self._model_file.with_name(f"{self._model_file.name}.map")
+        places = _load(file, served.checksum)
+        if places is None:
+            with tempfile.TemporaryDirectory() as folder:
+                try:
+                    refuse_unwritable(file)
+                except DataError:
+                    file = Path(folder, "map")
+                command = [sys.executable, "-m", __name__, str(self._model_file), str(file)]
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                places = _load(file, served.checksum)
+        if places is None:
+            raise RuntimeError(done.stderr[-2000:] or "the model file was replaced meanwhile")
+        return places
+
+
+def draw_file(model_file: str, map_file: str) -> None:
+    """Draw the map of the model in a file, and save it. Another process may be at it already: then wait for it."""
+    artifact = Artifact.load(model_file, mmap=True)
+    checksum = artifact.checksum or "unsaved"
+    with lock_output(map_file, wait=_LONGEST_DRAWING):
+        if _load(Path(map_file), checksum) is None:
+            places = draw_map(artifact.vectors.item_table, artifact.data.users_per_item)
+            with atomic_write(map_file) as file:
+                np.savez(file, places=places, model=np.array(checksum))
+
+
+def _load(file: Path, checksum: str) -> Places | None:
+    """Return the map in a file if it is that of the model."""
+    try:
+        with np.load(file, allow_pickle=False) as known:
+            places: Places = known["places"]
+            return places if str(known["model"]) == checksum else None
+    except Exception:  # whatever a missing or damaged file raises: it is drawn again
+        return None
+
+
+def add_map(app: FastAPI, service: Service) -> None:
+    """Add the routes of the page: the map, the items at some of its places, and where to begin."""
+    keeper = MapKeeper(service.options.model)
+    samples: dict[str, Any] = {}
+
+    @app.get("/map", include_in_schema=False)
+    def map_of_items(request: Request) -> Response:
+        served = service.served
+        places = keeper.find(served)
+        if places is None:
+            return Response(status_code=202, headers={"retry-after": "1"})
+        headers = {"etag": f'"{served.checksum}"', "cache-control": "no-cache", "x-model": served.checksum}
+        if request.headers.get("if-none-match") == headers["etag"]:
+            return Response(status_code=304, headers=headers)
+        users = served.model.data.users_per_item
+        content = places.astype("<f4").tobytes() + users.astype("<f4").tobytes()  # x, y of all items, then (I,)
+        return Response(content, media_type="application/octet-stream", headers=headers)
+
+    @app.get("/map/items", include_in_schema=False)
+    def items_of_map(
+        index: Annotated[list[int] | None, Parameter()] = None, id: Annotated[list[str] | None, Parameter()] = None
+    ) -> dict[str, Any]:
+        served = service.served
+        if (n_wanted := len(index or ()) + len(id or ())) > _MOST:
+            raise ArgumentError(f"index and id must be at most {_MOST:,} together, got {n_wanted:,}")
+        given = check_indices(np.array(index or (), dtype=np.int64), served.model.data.n_items, "index")
+        items = np.concatenate((given, served.find("item", id or (), "skip")))
+        return {"model": served.checksum, "items": describe_places(served, items)}
+
+    @app.get("/map/start", include_in_schema=False)
+    def start_of_page() -> dict[str, Any]:
+        served = service.served
+        if served.checksum not in samples:
+            samples[served.checksum] = choose_samples(served)
+        return {"model": served.checksum, **samples[served.checksum]}
+
+
+def describe_places(served: ServedModel, items: NDArray[np.int64]) -> list[dict[str, Any]]:
+    """Return index, id, name and number of users of items (n,)."""
+    about = zip(items.tolist(), served.count_items(items), strict=True)
+    return [{"index": index, **item} for index, item in about]
+
+
+def choose_samples(served: ServedModel) -> dict[str, Any]:
+    """Return items and users to begin with: popular items far apart, and users of some items far apart.
+
+    With each item come its nearest items, with each user the most popular items that they have.
+    """
+    model, data = served.model, served.model.data
+    popular = np.argsort(-data.users_per_item, kind="stable")[:_POPULAR]
+    popular = popular[data.users_per_item[popular] > 0]
+    items = popular[_spread(model.vectors.items(torch.from_numpy(popular)), _SAMPLE_ITEMS)]
+    counts = np.diff(data.indptr)
+    users = np.flatnonzero((counts >= _FEW_ITEMS) & (counts <= _MANY_ITEMS))
+    users = users if len(users) else np.flatnonzero(counts)
+    users = users[_spread(model.vectors.users(torch.from_numpy(users)), _SAMPLE_USERS)]
+    near = model.rank([Query(item=item, k=_SHOWN) for item in items.tolist()]).items
+    own = [data.items_of(user).astype(np.int64) for user in users.tolist()]
+    shown = [one[np.argsort(-data.users_per_item[one], kind="stable")][:_SHOWN] for one in own]
+    return {
+        "items": [
+            {**about, "near": describe_places(served, row[row >= 0])}
+            for about, row in zip(describe_places(served, items), near, strict=True)
+        ],
+        "users": [
+            {**about, "has": describe_places(served, has)}
+            for about, has in zip(served.count_users(users), shown, strict=True)
+        ],
+    }
+
+
+def _spread(rows: Tensor, n: int) -> NDArray[np.int64]:
+    """Return the first of rows (m, D), then n − 1 others, each the farthest from those that were chosen before."""
+    if not len(rows):
+        return np.zeros(0, dtype=np.int64)
+    chosen = [0]
+    away = (rows - rows[0]).square().sum(1)  # (m,)
+    while len(chosen) < min(n, len(rows)):
+        chosen.append(int(away.argmax()))
+        away = torch.minimum(away, (rows - rows[chosen[-1]]).square().sum(1))
+    return np.array(chosen)
+
+
+if __name__ == "__main__":
+    os.nice(10)  # requests come first
+    draw_file(*sys.argv[1:])

@@ -1,0 +1,222 @@
+"""The page: its files, the map behind it, and where a visitor begins."""
+
+import re
+import subprocess
+import tarfile
+import zipfile
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("fastapi", reason="needs the extra serve")
+import httpx
+
+from spherec.geometry import unit
+from spherec.serve import ServeOptions, item_map
+from spherec.serve.app import PAGE
+from spherec.serve.item_map import MapKeeper, choose_samples, draw_file, draw_map, find_near
+from spherec.serve.served_model import ServedModel
+from tests.recommender.models import model_of, small
+from tests.serve.running import in_thread, wait_until
+
+FILES = sorted(path for path in PAGE.iterdir() if path.is_file())
+
+
+# --- files ---
+
+
+class Tags(HTMLParser):
+    """The tags of a page with their attributes, and the text inside scripts and styles."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found, self.inline, self.inside = [], "", ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+        self.inside = tag
+
+    def handle_data(self, data):
+        if self.inside in ("script", "style"):
+            self.inline += data.strip()
+
+
+def test_the_page_has_nothing_inline_and_all_files_that_it_names(client):
+    answer = client.get("/")
+    assert "default-src 'self'" in answer.headers["content-security-policy"]
+    page = Tags(answer.text)
+    assert not page.inline
+    for tag, attributes in page.found:
+        assert not [name for name in attributes if name == "style" or name.startswith("on")], tag
+    named = [a.get("src") or a.get("href") for tag, a in page.found if tag in ("script", "link")]
+    assert "page/app.js" in named
+    for name in named:
+        file = client.get(f"/{name}")
+        assert (file.status_code, file.headers["cache-control"]) == (200, "no-cache"), name
+        assert client.get(f"/{name}", headers={"if-none-match": file.headers["etag"]}).status_code == 304
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda path: path.name)
+def test_files_name_no_other_host_and_modules_import_what_is_there(file):
+    text = file.read_text()
+    assert set(re.findall(r"(?:https?:)?//[\w.-]+\.\w+", text)) <= {"http://www.w3.org"}
+    for names, module in re.findall(r'import \{([^}]+)\} from "\./([\w.]+)"', text):
+        for name in (part.strip() for part in names.split(",")):
+            assert re.search(rf"export (async )?(function|class|const) {name}\b", (PAGE / module).read_text()), name
+
+
+def test_the_wheel_and_the_source_archive_have_the_files(tmp_path):
+    wheels = pytest.importorskip("hatchling.builders.wheel", reason="needs hatchling")
+    sources = pytest.importorskip("hatchling.builders.sdist", reason="needs hatchling")
+    root = str(Path(__file__).parents[2])
+    (wheel,) = wheels.WheelBuilder(root).build(directory=str(tmp_path), versions=["standard"])
+    (source,) = sources.SdistBuilder(root).build(directory=str(tmp_path), versions=["standard"])
+    with zipfile.ZipFile(wheel) as archive:
+        assert {f"spherec/serve/page/{file.name}" for file in FILES} <= set(archive.namelist())
+    with tarfile.open(source) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+        assert {f"src/spherec/serve/page/{file.name}" for file in FILES} <= names
+
+
+# --- the map: where items lie ---
+
+
+def planted(clusters=6, each=50, dim=16):
+    """Vectors of items (I, D) in clusters, the clusters (I,) and popularities (I,)."""
+    drawn = np.random.default_rng(0)
+    cluster = drawn.permutation(np.repeat(np.arange(clusters), each))  # (I,)
+    rows = drawn.standard_normal((clusters, dim))[cluster] + 0.3 * drawn.standard_normal((len(cluster), dim))
+    return unit(torch.from_numpy(rows.astype(np.float32))), cluster, drawn.integers(1, 50, len(cluster))
+
+
+@pytest.mark.parametrize("landmarks", [1000, 150, 60])
+def test_planted_clusters_stay_together_in_one_picture(monkeypatch, landmarks):
+    pytest.importorskip("umap")
+    monkeypatch.setattr(item_map, "_LANDMARKS", landmarks)
+    items, cluster, popularity = planted()
+    places = draw_map(items, popularity)
+    assert (places.shape, places.dtype) == ((300, 2), np.float32)
+    away = np.linalg.norm(places[:, None] - places[None], axis=2)
+    np.fill_diagonal(away, np.inf)
+    near = np.argsort(away, axis=1)[:, :10]
+    assert (cluster[near] == cluster[:, None]).mean() > 0.8
+    low, middle, high = np.percentile(places, [0, 50, 100], axis=0)
+    assert ((high - middle) < 4 * (middle - low)).all(), "no far islands"
+    assert (places == draw_map(items, popularity)).all(), "the same again"
+
+
+@pytest.mark.parametrize("rows", [torch.ones(1, 4), torch.eye(2), torch.ones(5, 1), torch.ones(120, 8)])
+def test_few_items_and_equal_ones_have_places(rows):
+    places = draw_map(rows, np.ones(len(rows), dtype=np.int64))
+    assert places.shape == (len(rows), 2)
+    assert np.isfinite(places).all()
+
+
+def test_nearest_rows_as_by_sorting():
+    rows = torch.randn(40, 5, generator=torch.Generator().manual_seed(3))
+    near, squared = find_near(rows, rows[:30], 7)
+    away = ((rows[:, None] - rows[None, :30]) ** 2).sum(2)
+    assert near.tolist() == away.argsort(1)[:, :7].tolist()
+    torch.testing.assert_close(torch.from_numpy(squared), away.sort(1).values[:, :7], atol=1e-5, rtol=1e-5)
+
+
+# --- the map: its file, and its route ---
+
+
+def served_from(path):
+    return ServedModel.load(ServeOptions(path))
+
+
+@pytest.fixture
+def file(tmp_path):
+    model_of(small()).save(tmp_path / "m.spherec")
+    return tmp_path / "m.spherec"
+
+
+def find(file):
+    served = served_from(file)
+    keeper = MapKeeper(file)
+    return wait_until(lambda: (keeper.find(served),) if keeper.find(served) is not None else None)[0]
+
+
+def test_the_map_is_kept_next_to_the_model_and_drawn_once(file, monkeypatch):
+    first = find(file)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("it was drawn again"))
+    assert (find(file) == first).all()
+    written = file.with_name("m.spherec.map").stat().st_mtime_ns
+    draw_file(str(file), str(file) + ".map")  # as another process would that waited for this one
+    assert file.with_name("m.spherec.map").stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize("change", ["model", "damage", "folder"])
+def test_the_map_is_drawn_again(file, change):
+    kept = file.with_name("m.spherec.map")
+    match change:
+        case "model":
+            draw_file(str(file), str(kept))
+            model_of(small(), seed=5).save(file)
+        case "damage":
+            kept.write_bytes(b"PK nonsense")
+        case "folder":  # so that no file can be written
+            kept.mkdir()
+    assert find(file).shape == (30, 2)
+
+
+def test_the_map_comes_as_places_and_numbers_of_users(client, model):
+    answer = wait_until(lambda: (found := client.get("/map")).status_code == 200 and found)
+    numbers = np.frombuffer(answer.content, dtype="<f4")
+    assert len(numbers) == 3 * model.data.n_items
+    assert np.isfinite(numbers).all()
+    assert numbers[2 * model.data.n_items :].tolist() == model.data.users_per_item.tolist()
+    again = client.get("/map", headers={"if-none-match": answer.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_the_map_needs_the_key_and_the_page_does_not(model_file, tmp_path):
+    (tmp_path / "keys").write_text("0123456789abcdef\n")
+    options = ServeOptions(model_file, api_key_file=tmp_path / "keys", log_requests=False)
+    with in_thread(options) as address, httpx.Client(base_url=address) as client:
+        assert client.get("/").status_code == client.get("/page/app.js").status_code == 200
+        for path in ("/map", "/map/start", "/map/items?index=0"):
+            assert client.get(path).status_code == 401
+            assert client.get(path, headers={"x-api-key": "0123456789abcdef"}).status_code in (200, 202)
+
+
+# --- items and samples ---
+
+
+def test_items_by_index_and_by_id(client, model):
+    answer = client.get("/map/items", params={"index": [2, 0], "id": ["i5", "unknown"]}).json()
+    assert [item["id"] for item in answer["items"]] == [*(model.data.item_ids[index] for index in (2, 0)), "i5"]
+    for item in answer["items"]:
+        assert model.data.item_ids[item["index"]] == item["id"]
+        assert item["users"] == model.data.users_per_item[item["index"]]
+        assert item["name"].startswith("The book")
+
+
+@pytest.mark.parametrize("query", ["index=30", "index=-1", "index=x", "&".join(f"index={n % 30}" for n in range(1001))])
+def test_items_that_cannot_be_asked_for(client, query):
+    answer = client.get(f"/map/items?{query}")
+    assert (answer.status_code, bool(answer.json()["error"])) == (422, True)
+
+
+def test_samples_are_popular_and_far_apart(client, model):
+    start = client.get("/map/start").json()
+    assert len({item["id"] for item in start["items"]}) == 6
+    assert start["items"][0]["users"] == model.data.users_per_item.max()
+    for item in start["items"]:
+        assert [near["id"] for near in item["near"]] == [one.similar for one in model.similar_items(item["id"], k=3)]
+    for user in start["users"]:
+        assert user["items"] == len(model.data.items_of(int(model.data.user_ids.index_of([user["id"]])[0])))
+        assert user["has"]
+    first, second = model.vectors.item_table[[item["index"] for item in start["items"][:2]]]
+    assert ((first - model.vectors.item_table) ** 2).sum(1).max() == pytest.approx(((first - second) ** 2).sum())
+
+
+def test_samples_of_a_model_in_which_nobody_has_much(tmp_path):
+    model_of(small(density=0.05, users=["a", "b"], items=["x", "y", "z"])).save(tmp_path / "m.spherec")
+    assert len(choose_samples(served_from(tmp_path / "m.spherec"))["items"]) <= 3
