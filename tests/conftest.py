@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +19,12 @@ os.environ["OMP_NUM_THREADS"] = "1"
 settings.register_profile("default", deadline=None, max_examples=60, derandomize="CI" in os.environ)
 settings.load_profile("default")
 
+
+# nohup and cron ignore signals that tests send, and processes would inherit that; a handler they do not inherit.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)  # this process goes on, as nohup wants it
 
 # A machine with a GPU may have torch, numba, Triton, SciPy and hypothesis, but none of these: their tests are skipped.
 MAY_BE_MISSING = {"implicit", "matplotlib", "optuna", "pandas", "polars", "pydantic", "ranx", "usearch"}
