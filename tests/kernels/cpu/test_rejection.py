@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spherec.geometry import DenseVectors
-from spherec.kernels.cpu.negatives import CpuTwoStage, threshold_table
+from spherec.kernels.cpu.negatives import CpuTwoStage, Meeting, threshold_table
 from spherec.kernels.protocol import Candidates, TwoStageLaw
 from spherec.sampling import TwoStage
 from spherec.sampling.draw import items_of_users, make_law_tables
@@ -58,7 +58,7 @@ def kernel(train, exponent, cap=0.875):
     law = TwoStageLaw(
         make_law_tables(train, ones, CPU), torch.tensor(ones).log().float(), 8, 8, False, False, exponent, cap
     )
-    return CpuTwoStage(law, items_of_users(train))
+    return CpuTwoStage(law, items_of_users(train), torch.device("cpu"))
 
 
 def drawn(vectors, asked, sharpness, n=1, tries=None, seed=0):
@@ -67,7 +67,7 @@ def drawn(vectors, asked, sharpness, n=1, tries=None, seed=0):
     users, positives = pairs(0, 0, 2 * FEWEST_DRAWS)
     vectors = vectors.float()
     return rejection.draw_by_rejection(
-        users, vectors[positives], asked, vectors[asked.items], n, generator(seed), tries=tries
+        Meeting(users, vectors[positives], asked, vectors[asked.items]), n, generator(seed), tries=tries
     )
 
 
@@ -158,7 +158,7 @@ def test_only_open_candidates_are_found_and_none_twice(dim, count, n, seed, shar
     users, positives = (torch.tensor(random.integers(most, size=12)) for most in (5, 30))
     rejection = kernel(train, -sharpness * (dim - 3) / 2)
     places, found = rejection.draw_by_rejection(
-        users, vectors[positives], asked, vectors[asked.items], n, generator(seed)
+        Meeting(users, vectors[positives], asked, vectors[asked.items]), n, generator(seed)
     )
     for user, positive, row, had in zip(users.tolist(), positives.tolist(), places, found.tolist(), strict=True):
         chosen = row[:had]

@@ -19,6 +19,7 @@ State = tuple[Floats, Floats, Floats, Ints]
 """table, mean, square (n, D), last (n,)"""
 Constants = tuple[Doubles, Doubles, Doubles, Doubles]
 """lr, ε, β₁, β₂ (4,); A, B (S,); powers (G, 4) of the `_bases`, so that short gaps need no call of pow"""
+Lists = tuple[NDArray[np.int32], NDArray[np.int32]]
 
 _WORK = 50  # multiplications that take as long as one number of a row: a root, a quotient, memory
 _SHORT_GAP = 4096  # G, steps; for longer gaps powers are computed anew
@@ -83,15 +84,8 @@ def _scale_to_unit(rows: Floats) -> None:
 # Divisions by 0 follow NumPy: Python's would need a branch, and loops with branches are not vectorised. Factors that
 # differ from row to row are computed first: calls between the loops over rows would count references to arrays.
 @compiled(error_model="numpy")
-def read_rows(
-    state: State,
-    now: int,
-    index: Ints,  # (m,)
-    constants: Constants,
-    longest: float,
-    out: Floats,  # (m, D)
-) -> None:
-    """Write the rows at `index` as of step `now` into `out`, none longer than `longest`."""
+def read_rows(state: State, now: int, index: Ints, constants: Constants, longest: float, out: Floats) -> None:
+    """Write the rows at `index` (m,) as of step `now` into `out` (m, D), none longer than `longest`."""
     table, mean, square, last = state
     factors = _factors(last, now, index, constants)
     for at in range(len(index)):
@@ -106,17 +100,12 @@ def read_rows(
 
 @compiled(error_model="numpy")
 def move_rows(
-    state: State,
-    now: int,
-    index: Ints,  # (m,)
-    gradient: Floats,  # (m, D)
-    lists: tuple[NDArray[np.int32], NDArray[np.int32]],  # of `link_rows`: heads of the rows to move, next_of
-    constants: Constants,
-    correction: float,  # c at the step after `now`
+    state: State, now: int, index: Ints, gradient: Floats, lists: Lists, constants: Constants, correction: float,
     longest: float,
-) -> None:
-    """Make step `now` + 1: each row of the lists moves once, by the sum of its gradients.
+) -> None:  # fmt: skip
+    """Make step `now` + 1: each row of the lists moves once, by the sum of its gradients (m, D) at `index` (m,).
 
+    The lists are those of `link_rows`, with the heads of the rows to move; `correction` is c at the step after `now`.
     A row without a gradient may be left alone, because reading it later gives the same; but where rows are shortened,
     it is shortened now.
     """
@@ -153,13 +142,8 @@ def move_rows(
 
 
 @compiled(error_model="numpy")
-def link_rows(
-    index: Ints,  # (m,)
-    gradient: Floats,  # (m, D)
-    longest: float,
-    latest: NDArray[np.int32],  # (n,) all -1, and so again when done
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Link the places (m,) that name the same row into one list for each row.
+def link_rows(index: Ints, gradient: Floats, longest: float, latest: NDArray[np.int32]) -> Lists:
+    """Link the places (m,) that name the same row into one list for each row. `latest` (n,) is -1 before and after.
 
     Returns the head of each list, and `next_of` (m,): the place after each in its list, -1 at the end. For the index
     [7, 3, 7, 7] the heads are [0, 1] and `next_of` is [2, -1, 3, -1]. Places whose gradient is 0 are skipped if rows

@@ -122,13 +122,8 @@ def find_places(index: Ints, places: Places, known: int) -> tuple[Places, Ints]:
 
 
 @compiled()
-def add_rows(
-    rows: Floats,  # (m, d)
-    products: Floats,  # (n, d)
-    places: Places,  # (m,)
-    keep: Floats,  # (m,)
-) -> None:
-    """Add to rows the products at their places; rows that are not kept are replaced by them."""
+def add_rows(rows: Floats, products: Floats, places: Places, keep: Floats) -> None:
+    """Add to rows (m, d) the products (n, d) at their places; rows that are not kept are replaced by them."""
     for at in range(len(places)):
         if places[at] >= 0:
             row, product, share = rows[at], products[places[at]], keep[at]
@@ -155,13 +150,8 @@ def find_columns(gradient: Floats, places: Places, known: int) -> tuple[Places, 
 
 
 @compiled()
-def sum_rows(
-    gradient: Floats,  # (m, d)
-    totals: Floats,  # (n, d) all 0
-    columns: Places,  # (m,)
-    keep: Floats,  # (m,)
-) -> None:
-    """Add up the gradients of each column; then those that are not kept become 0."""
+def sum_rows(gradient: Floats, totals: Floats, columns: Places, keep: Floats) -> None:
+    """Add up the gradients (m, d) of each column in totals (n, d); then those that are not kept become 0."""
     for at in range(len(columns)):
         if columns[at] >= 0:
             row, total, share = gradient[at], totals[columns[at]], keep[at]

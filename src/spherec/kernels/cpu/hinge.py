@@ -23,15 +23,9 @@ def hinge_gradient(
 
 @compiled(error_model="numpy", fastmath={"reassoc", "contract"})
 def fill_gradient(
-    rows: Floats,  # (2 B + B N, D) of B users, B positives, N negatives of the first pair, of the second …
-    valid: Flags,  # (B, N)
-    margin: float,
-    ranked: bool,  # whether pairs are weighted by rank
-    n_items: int,
-    on_sphere: bool,
-    gradient: Floats,  # (2 B + B N, D) all 0
+    rows: Floats, valid: Flags, margin: float, ranked: bool, n_items: int, on_sphere: bool, gradient: Floats
 ) -> tuple[float, int]:
-    """Fill in the gradient, and return the sum of the losses and the number of pairs that have one."""
+    """Fill in the gradient, which is all 0; return the sum of the losses and the number of pairs that have one."""
     pairs, n = valid.shape
     dim = rows.shape[1]
     inverse = np.ones(len(rows), np.float32)  # 1 / length, or 1 in the ball

@@ -8,6 +8,7 @@ pair can be drawn from all candidates instead, without a change of the law.
 
 import math
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from spherec.device import run_at_once, split_work
 from spherec.distributed.group import ShareGenerator
 from spherec.kernels.cpu.compiled import compiled
 from spherec.kernels.protocol import Candidates, Directions, Flags, Floats, Ints, LawTables, OwnItems, TwoStageLaw
-from spherec.kernels.reference.negatives import count_repeats, weigh
+from spherec.kernels.reference.negatives import ReferenceLaw, ReferenceMembership, ReferenceTwoStage, weigh
 
 Guide = NDArray[np.int32]
 
@@ -31,34 +32,34 @@ _LEVEL_BITS = 10  # bits of u that select an entry of the threshold table
 _ROUNDING = np.float32(1e-4)  # far more than the error of sums of float32
 
 
-class CpuLaw:
+class CpuLaw(ReferenceLaw):
     """Draws from a law, by short searches that begin at a guide."""
 
     def __init__(self, tables: LawTables) -> None:
-        self.total = tables.total
+        super().__init__(tables)
         self._ends, self._free = tables.ends.numpy(), tables.free.numpy()
         self._rows = tables.starts.numpy(), tables.owned.numpy(), tables.keys.numpy()
         self._guide, self._shift = make_guide(self._ends)
 
     def any(self, n: int, generator: torch.Generator) -> Tensor:
-        numbers = torch.empty(n, dtype=torch.int64).random_(generator=generator)
+        numbers = self.numbers((n,), generator)
         items = torch.empty_like(numbers)
-        name_items(numbers.numpy(), self.total, self._ends, self._guide, self._shift, items.numpy())
+        name_items(numbers.numpy(), self.tables.total, self._ends, self._guide, self._shift, items.numpy())
         return items
 
     def without(self, users: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        numbers = _draw_numbers(len(users), n, generator)
+        numbers = self.numbers_of_pairs(len(users), n, generator)
         items, valid = torch.empty_like(numbers), torch.empty(numbers.shape, dtype=torch.bool)
         law = self._ends, self._guide, self._shift
         name_free_items(users.numpy(), numbers.numpy(), self._rows, self._free, law, items.numpy(), valid.numpy())
         return items, valid
 
 
-class CpuMembership:
+class CpuMembership(ReferenceMembership):
     """Walks through the users' rows."""
 
-    def __init__(self, own: OwnItems, device: torch.device | None = None) -> None:
-        del device
+    def __init__(self, own: OwnItems, device: torch.device) -> None:
+        super().__init__(own, device)
         self._rows = own.starts, own.items
         self._counts = np.diff(own.starts)  # (U,)
         self._column = np.full(own.n_items, -1, dtype=np.int32)  # (I,) scratch of `link_places`
@@ -76,29 +77,33 @@ class CpuMembership:
         return mask
 
 
-class CpuTwoStage:
+class Meeting(NamedTuple):
+    """Pairs and the candidates for their negatives."""
+
+    users: Tensor
+    "(B,)"
+    near: Tensor
+    "(B, D) directions of the positives, of length 1."
+    candidates: Candidates
+    others: Tensor
+    "(C, D) directions of the candidates."
+
+
+class CpuTwoStage(ReferenceTwoStage):
     """Two-stage draws: the first distinct in one pass, then rejection, or a pass over all candidates."""
 
-    def __init__(self, law: TwoStageLaw, own: OwnItems, device: torch.device | None = None) -> None:
-        del device
-        self.law = law
-        self._own = own
-        self._draws = CpuLaw(law.stage_one)
-        self._membership = CpuMembership(own)
+    def __init__(self, law: TwoStageLaw, own: OwnItems, device: torch.device) -> None:
+        self.law, self._own = law, own
+        self._draws, self._membership = CpuLaw(law.stage_one), CpuMembership(own, device)
         self._seen = np.zeros(own.n_items, np.bool_)  # (I,) scratch of `keep_first_distinct`
         self._thresholds = threshold_table(law.exponent, law.cap)
         # Weights as float32 need a largest that float32 can hold next to the smallest.
         self._is_mild = abs(law.exponent) * -math.log1p(-(law.cap**2)) < _WIDEST
 
-    def candidates(self, generator: torch.Generator) -> Candidates:
-        law = self.law
-        if law.replacement:
-            return count_repeats(self._draws.any(law.n_candidates, generator))
-        if law.by_noise:
-            items, _ = rng.draw_without_replacement(law.log_law, law.n_candidates, generator)  # (C,)
-            return Candidates(items, torch.ones_like(items, dtype=torch.float32))
-        drawn = self._draws.any(law.draws, generator)
-        items, multiplicity = torch.zeros(law.n_candidates, dtype=torch.int64), torch.zeros(law.n_candidates)
+    def first_distinct(self, drawn: Tensor) -> Candidates:
+        """Return the first C distinct of items (n,), in the order of drawing."""
+        count = self.law.n_candidates
+        items, multiplicity = torch.zeros(count, dtype=torch.int64), torch.zeros(count)
         keep_first_distinct(drawn.numpy(), self._seen, items.numpy(), multiplicity.numpy())
         return Candidates(items, multiplicity)
 
@@ -107,16 +112,17 @@ class CpuTwoStage:
     ) -> tuple[Tensor, Tensor]:
         candidates = self.candidates(generator)
         vectors = directions(torch.cat((positives, candidates.items)))  # (B + C, D)
-        near, others = vectors[: len(positives)], vectors[len(positives) :]
+        pairs = Meeting(users, vectors[: len(positives)], candidates, vectors[len(positives) :])
         if not self._is_mild:
             closed = self._membership.mask(users, candidates.items)  # (B, C)
-            log_weights = weigh(near @ others.T, closed, candidates.multiplicity, self.law.exponent, self.law.cap)
+            similarity = pairs.near @ pairs.others.T  # (B, C)
+            log_weights = weigh(similarity, closed, candidates.multiplicity, self.law.exponent, self.law.cap)
             places, valid = rng.draw_without_replacement(log_weights, n, generator)  # (B, n)
         elif self.rejection_pays(candidates, n):
-            places, valid = self._draw_mostly_by_rejection(users, near, candidates, others, n, generator)
+            places, valid = self._draw_mostly_by_rejection(pairs, n, generator)
         else:
             uniform = _draw_uniform(len(users), n, generator)
-            places, valid = self._draw_from_all(users, near, candidates, others, users[:, None][:, :0], uniform)
+            places, valid = self._draw_from_all(pairs, users[:, None][:, :0], uniform)
         return candidates.items[places], valid
 
     def rejection_pays(self, candidates: Candidates, n: int) -> bool:
@@ -126,68 +132,45 @@ class CpuTwoStage:
         return log_most < math.log(count) and n * math.exp(log_most) * _most_often(candidates) < count * _NEAR
 
     def draw_by_rejection(
-        self,
-        users: Tensor,  # (B,)
-        near: Tensor,  # (B, D) directions of the positives, of length 1
-        candidates: Candidates,
-        others: Tensor,  # (C, D) directions of the candidates
-        n: int,
-        generator: torch.Generator,
-        *,
-        tries: int | None = None,  # in a row, for one place; by default as many as there are candidates
+        self, pairs: Meeting, n: int, generator: torch.Generator, *, tries: int | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return places among the candidates (B, n), and how many of the n were found (B,)."""
+        """Return places among the candidates (B, n), and how many of the n were found (B,).
+
+        `tries` in a row are made for one place, by default as many as there are candidates.
+        """
+        users, near, candidates, others = pairs
         places = torch.zeros(len(users), n, dtype=torch.int64)
         found = torch.empty(len(users), dtype=torch.int64)
         seed = int(torch.empty((), dtype=torch.int64).random_(generator=generator))
-        seeds = _draw_numbers(len(users), 1 if _is_share(generator) else 0, generator)  # (B, 1) or (B, 0)
-        reject(
-            near.numpy(),
-            others.numpy(),
-            (candidates.multiplicity.numpy(), _most_often(candidates)),
-            (self.law.exponent, self.law.cap, *self._thresholds),
-            users.numpy(),
-            candidates.items.numpy(),
-            (self._own.starts, self._own.items),
-            seed,
-            seeds.numpy(),
-            len(candidates.items) if tries is None else tries,
-            places.numpy(),
-            found.numpy(),
-        )
+        seeds = self._draws.numbers_of_pairs(len(users), int(_is_share(generator)), generator)  # (B, 1) or (B, 0)
+        given = near.numpy(), others.numpy(), (candidates.multiplicity.numpy(), _most_often(candidates))
+        law = self.law.exponent, self.law.cap, *self._thresholds
+        drawn = users.numpy(), candidates.items.numpy(), (self._own.starts, self._own.items)
+        tries = len(candidates.items) if tries is None else tries
+        reject(*given, law, *drawn, seed, seeds.numpy(), tries, places.numpy(), found.numpy())
         return places, found
 
-    def _draw_mostly_by_rejection(
-        self, users: Tensor, near: Tensor, candidates: Candidates, others: Tensor, n: int, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor]:
+    def _draw_mostly_by_rejection(self, pairs: Meeting, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Return places (B, n) among the candidates, those that rejection did not find drawn from all."""
-        places, found = self.draw_by_rejection(users, near, candidates, others, n, generator)
-        valid = torch.ones(len(users), n, dtype=torch.bool)
-        for_all = _draw_uniform(len(users), n, generator) if _is_share(generator) else None  # (B, n)
+        places, found = self.draw_by_rejection(pairs, n, generator)
+        valid = torch.ones(places.shape, dtype=torch.bool)
+        for_all = _draw_uniform(len(places), n, generator) if _is_share(generator) else None  # (B, n)
         for had in sorted(set(found.tolist()) - {n}):
             left = found == had  # few, if any
-            rest = users[left], near[left], candidates, others, places[left, :had]
-            uniform = _draw_uniform(len(rest[0]), n - had, generator) if for_all is None else for_all[left, had:]
-            places[left, had:], valid[left, had:] = self._draw_from_all(*rest, uniform)
+            rest = pairs._replace(users=pairs.users[left], near=pairs.near[left])
+            uniform = _draw_uniform(len(rest.users), n - had, generator) if for_all is None else for_all[left, had:]
+            places[left, had:], valid[left, had:] = self._draw_from_all(rest, places[left, :had], uniform)
         return places, valid
 
-    def _draw_from_all(
-        self,
-        users: Tensor,
-        near: Tensor,
-        candidates: Candidates,
-        others: Tensor,
-        had: Tensor,
-        uniform: Tensor,
-    ) -> tuple[Tensor, Tensor]:
+    def _draw_from_all(self, pairs: Meeting, had: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
         """Return places (B, n) with few passes over (B, C), without the places (B, h) that were drawn before.
 
         `uniform` (B, n) has the numbers by which they are drawn.
         """
-        exponent, multiplicity = self.law.exponent, candidates.multiplicity
-        weights = near @ others.T  # (B, C)
-        closed = self._membership.mask(users, candidates.items)  # (B, C)
-        heaviest = torch.empty(len(users))  # (B,)
+        exponent, (items, multiplicity) = self.law.exponent, pairs.candidates
+        weights = pairs.near @ pairs.others.T  # (B, C)
+        closed = self._membership.mask(pairs.users, items)  # (B, C)
+        heaviest = torch.empty(len(closed))  # (B,)
         close_far(weights.numpy(), multiplicity.numpy(), closed.numpy(), exponent, self.law.cap, heaviest.numpy())
         closed.scatter_(1, had, value=True)
         weights.log1p_().sub_(heaviest.log1p_()[:, None]).mul_(exponent).exp_()  # at most 1
@@ -196,11 +179,6 @@ class CpuTwoStage:
         places, valid = (torch.empty(uniform.shape, dtype=kind) for kind in (torch.int64, torch.bool))
         draw_places(weights.numpy(), closed.numpy(), uniform.contiguous().numpy(), places.numpy(), valid.numpy())
         return places, valid
-
-
-def _draw_numbers(rows: int, n: int, generator: torch.Generator) -> Tensor:
-    """Return random whole numbers (B, n) from 0 to 2^63 − 1, for each pair of a batch."""
-    return rng.draw_rows(lambda b: torch.empty(b, n, dtype=torch.int64).random_(generator=generator), rows, generator)
 
 
 def _draw_uniform(rows: int, n: int, generator: torch.Generator) -> Tensor:
@@ -246,15 +224,13 @@ def name_items(numbers: Ints, total: int, ends: Ints, guide: Guide, shift: int, 
 
 @compiled()
 def name_free_items(
-    users: Ints,  # (B,)
-    numbers: Ints,  # (B, n) >= 0
-    rows: tuple[Ints, Ints, Ints],  # starts (U + 1,), owned (E + 1,), keys (E,)
-    free: Ints,  # (U,) numbers that a user's items do not own
-    law: tuple[Ints, Guide, int],  # ends (I,), guide, shift
-    items: Ints,  # (B, n)
-    valid: Flags,  # (B, n)
-) -> None:
-    """Write the items that the numbers name among those that each user does not have."""
+    users: Ints, numbers: Ints, rows: tuple[Ints, Ints, Ints], free: Ints, law: tuple[Ints, Guide, int],
+    items: Ints, valid: Flags,
+) -> None:  # fmt: skip
+    """Write the items (B, n) that numbers (B, n) >= 0 name among those that each user (B,) does not have.
+
+    `rows` are starts, owned and keys, `law` are ends, guide and shift.
+    """
     starts, owned, keys = rows
     ends, guide, shift = law
     total = ends[-1]
@@ -271,13 +247,11 @@ def name_free_items(
 
 
 @compiled()
-def keep_first_distinct(
-    drawn: Ints,  # (n,)
-    seen: Flags,  # (I,) all false, and so again when done
-    items: Ints,  # (count,) all 0
-    multiplicity: Floats,  # (count,) all 0
-) -> None:
-    """Write the first `count` distinct items, in the order of drawing; places that are left over stay 0."""
+def keep_first_distinct(drawn: Ints, seen: Flags, items: Ints, multiplicity: Floats) -> None:
+    """Write the first distinct of the drawn (n,) into items (count,), in the order of drawing; the rest stays 0.
+
+    `seen` (I,) is all false, and so again when done.
+    """
     count = 0
     for item in drawn:
         if count < len(items) and not seen[item]:
@@ -290,7 +264,7 @@ def keep_first_distinct(
 
 
 @compiled(inline="always")  # handing over arrays for each number would cost more than the search
-def _first_above(number: int, ascending: Ints | NDArray[np.int32], low: int, high: int) -> int:
+def _first_above(number: int, ascending: Ints | Guide, low: int, high: int) -> int:
     """Return the first place from `low` on that holds more than the number, at most `high`."""
     while low < high:
         middle = (low + high) >> 1
@@ -302,7 +276,7 @@ def _first_above(number: int, ascending: Ints | NDArray[np.int32], low: int, hig
 
 
 @compiled()
-def link_places(items: Ints, column: NDArray[np.int32]) -> NDArray[np.int32]:
+def link_places(items: Ints, column: Guide) -> Guide:
     """Link the places of each of the items (C,): a linked list for each item.
 
     Writes the last place of each item into `column` (I,), which is all -1. Returns for each place the one before it
@@ -316,15 +290,8 @@ def link_places(items: Ints, column: NDArray[np.int32]) -> NDArray[np.int32]:
 
 
 @compiled()
-def mark_own(
-    users: Ints,  # (B,)
-    starts: Ints,  # (U + 1,)
-    held: NDArray[np.int32],  # (E,) the items of user 0, then of user 1 …
-    column: NDArray[np.int32],  # (I,) and `earlier` (C,), of `link_places`
-    earlier: NDArray[np.int32],
-    mask: Flags,  # (B, C) all false
-) -> None:
-    """Set mask[b, c] where user b has item c."""
+def mark_own(users: Ints, starts: Ints, held: Guide, column: Guide, earlier: Guide, mask: Flags) -> None:
+    """Set mask[b, c] where user b has item c; `column` (I,) and `earlier` (C,) are those of `link_places`."""
     for row in range(len(users)):
         user = users[row]
         for at in range(starts[user], starts[user + 1]):
@@ -354,20 +321,13 @@ def threshold_table(exponent: float, cap: float) -> tuple[Floats, float]:
 
 @compiled(error_model="numpy", fastmath={"reassoc", "contract"})
 def reject(
-    ones: Floats,  # (B, D) directions of the positives, of length 1
-    others: Floats,  # (C, D) directions of the candidates
-    multiplicity: tuple[Floats, float],  # (C,), the largest
-    law: tuple[float, float, Floats, float],  # exponent, cap, their threshold table, log w_max
-    users: Ints,  # (B,)
-    items: Ints,  # (C,)
-    rows: tuple[Ints, NDArray[np.int32]],  # starts (U + 1,), the items of user 0, then of user 1 …
-    seed: int,
-    seeds: Ints,  # (B, 0), or (B, 1) a seed for each pair
-    tries: int,  # in a row, for one place
-    places: Ints,  # (B, n)
-    found: Ints,  # (B,) becomes how many of the n were found
-) -> None:
+    ones: Floats, others: Floats, multiplicity: tuple[Floats, float], law: tuple[float, float, Floats, float],
+    users: Ints, items: Ints, rows: tuple[Ints, Guide], seed: int, seeds: Ints, tries: int, places: Ints, found: Ints,
+) -> None:  # fmt: skip
     """Draw places among the candidates for each pair, one after the other without replacement, until tries run out.
+
+    `multiplicity` (C,) comes with the largest; the law is the exponent, the cap, their threshold table and log w_max;
+    `rows` are the starts of users and their items; `seeds` are (B, 0), or (B, 1) with a seed for each pair.
 
     A try takes one 64-bit number z. Its high half, as a 32-bit fraction, chooses the candidate: fraction · C. Its low
     half, as another fraction, is the u that decides whether the candidate is taken.
@@ -414,14 +374,13 @@ def reject(
 
 @compiled()
 def close_far(
-    similarity: Floats,  # (B, C) s; becomes −s², with s cut at the cap
-    multiplicity: Floats,  # (C,)
-    closed: Flags,  # (B, C) the users' own; becomes all that must not be drawn
-    exponent: float,
-    cap: float,
-    heaviest: Floats,  # (B,) becomes −s² of the candidate with the largest weight
+    similarity: Floats, multiplicity: Floats, closed: Flags, exponent: float, cap: float, heaviest: Floats
 ) -> None:
-    """Close the candidates with s < 0, unless no other is open: then all that are open count alike."""
+    """Close the candidates with s < 0, unless no other is open: then all that are open count alike.
+
+    `closed` (B, C), the users' own items, become all that must not be drawn; `similarity` (B, C) s becomes −s², with s
+    cut at the cap; `heaviest` (B,) becomes −s² of the candidate with the largest weight.
+    """
     # Half of the candidates are closed, and which ones cannot be foreseen: a branch in the loops over them would be
     # mispredicted every other time. So conditions are numbers, 0 or 1, and the loops are masked extremes:
     #     nearest, farthest = max and min of s over the candidates that are open and not far
@@ -447,14 +406,11 @@ def close_far(
 
 
 @compiled()
-def draw_places(
-    weights: Floats,  # (B, C), changed
-    closed: Flags,  # (B, C) whose weights count as 0
-    uniform: Floats,  # (B, n)
-    places: Ints,  # (B, n)
-    valid: Flags,  # (B, n)
-) -> None:
-    """Draw n places from each row, one after the other; `valid` where there was a weight above 0 left to draw."""
+def draw_places(weights: Floats, closed: Flags, uniform: Floats, places: Ints, valid: Flags) -> None:
+    """Draw places (B, n) from each row of weights (B, C), one after the other; where `closed`, they count as 0.
+
+    The weights change. `valid` (B, n) where there was one above 0 left to draw.
+    """
     rows, count = weights.shape
     block = int(math.sqrt(count)) + 1  # sums of blocks spare most of the way along a row
     sums = np.empty((count + block - 1) // block, np.float64)

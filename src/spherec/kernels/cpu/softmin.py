@@ -28,16 +28,9 @@ _LEAST = np.float32(-87)  # exponent below which e^x is taken as 0; float32 has 
 
 
 def softmin_gradient(
-    rows: Tensor,
-    valid: Tensor,
-    log_q: Tensor | None,
-    weights: Tensor | None,
-    dial: Tensor | None,
-    *,
-    temperature: float,
-    gamma: float,
-    n_items: int,
-) -> tuple[Tensor, Tensor]:
+    rows: Tensor, valid: Tensor, log_q: Tensor | None, weights: Tensor | None, dial: Tensor | None,
+    *, temperature: float, gamma: float, n_items: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return the gradient, shaped as the rows, and three sums (3,), as in `kernels.reference.softmin`."""
     n, pool = valid.shape
     bias = np.zeros(pool, "f4") if log_q is None else gamma * (log_q[0].numpy() + np.float32(math.log(n_items)))  # (N,)
@@ -119,21 +112,12 @@ class _Subspace:
         users, negatives = (vectors.to(batch.factors) for vectors in given)  # (b, d), (N, d)
         table = (users @ negatives.T).float()  # (b, N) s
         sums = fill_forces(
-            table.numpy(),
-            batch.valid[pairs].numpy(),
-            self._vectors.numpy(),
-            self._reach,
-            (pairs.start, n),
-            batch.bias,
-            batch.dial,
-            batch.weight,
-            batch.temperature,
-            self._pull,
-            self._pushed_reach[part],
-        )
-        forces = table.to(batch.factors)
-        self._pulled[pairs] = forces @ negatives
-        self._pushed[part] = forces.T @ users
+            table.numpy(), batch.valid[pairs].numpy(), self._vectors.numpy(), self._reach, (pairs.start, n), batch.bias,
+            batch.dial, batch.weight, batch.temperature, self._pull, self._pushed_reach[part],
+        )  # fmt: skip
+        pushes = table.to(batch.factors)
+        self._pulled[pairs] = pushes @ negatives
+        self._pushed[part] = pushes.T @ users
         return sums
 
     def fill_gradient(self, part: int) -> None:
@@ -149,13 +133,11 @@ class _Subspace:
 
 
 @compiled(error_model="numpy", fastmath={"reassoc", "contract"})
-def normalize_rows(
-    rows: Floats,  # (m, D), with reach (m, D + 1)
-    vectors: Floats,  # (m, D)
-    inverse: Floats,  # (m,)
-    reach: Floats,  # (m,) all 0
-) -> bool:
-    """Write the vectors, 1 over the lengths of the rows, and their reach; return whether all numbers are finite."""
+def normalize_rows(rows: Floats, vectors: Floats, inverse: Floats, reach: Floats) -> bool:
+    """Write the vectors, 1 over the lengths of the rows, and their reach; return whether all numbers are finite.
+
+    Rows are (m, D), with reach (m, D + 1); `reach` (m,) is all 0 before.
+    """
     is_finite = True
     dim = vectors.shape[1]
     for at in range(len(rows)):
@@ -174,19 +156,14 @@ def normalize_rows(
 
 @compiled(error_model="numpy", fastmath=True)
 def fill_forces(
-    table: Floats,  # (b, N) s of the pairs; then the forces
-    valid: Flags,  # (b, N)
-    vectors: Floats,  # (2 B + N, D) of B users, B positives, N negatives
-    reach: Floats,  # (2 B + N,)
-    place: tuple[int, int],  # number of the first pair of the table; B
-    bias: Floats,  # (N,) γ log(q I)
-    dial: Floats,  # (B,) λ
-    weight: Floats,  # (B,)
-    temperature: np.float32,
-    pull: Floats,  # (B,) Σ_k of the forces
-    pushed_reach: Floats,  # (N,) all 0; then Σ_i λ_i of the forces
-) -> tuple[float, int]:
-    """Turn similarities into forces, and return the sum of the losses and the number of active pairs."""
+    table: Floats, valid: Flags, vectors: Floats, reach: Floats, place: tuple[int, int], bias: Floats, dial: Floats,
+    weight: Floats, temperature: np.float32, pull: Floats, pushed_reach: Floats,
+) -> tuple[float, int]:  # fmt: skip
+    """Turn similarities into forces, and return the sum of the losses and the number of active pairs.
+
+    `table` (b, N) has s of some pairs, then the forces; `place` is the number of its first pair, and B. `pull` (B,)
+    becomes Σ_k of the forces, `pushed_reach` (N,), all 0 before, Σ_i λ_i of them. All else is as in `_Batch`.
+    """
     first, pairs = place
     slope = np.float32(1) / temperature
     lift = temperature * reach[2 * pairs :]  # (N,)
@@ -274,15 +251,14 @@ def exponentiate(row: Floats, highest: np.float32, mantissa: Floats, power: NDAr
 
 @compiled(error_model="numpy", fastmath={"reassoc", "contract"})
 def fill_rows(
-    some: tuple[int, int],  # first row, and that past the last
-    vectors: Floats,  # (2 B + N, D)
-    inverse: Floats,  # (2 B + N,)
-    forces: tuple[Floats, Floats, Floats, Floats],  # on users (B, D), on negatives (parts, N, D); pull, pushed_reach
-    dial: Floats,  # (B,)
-    temperature: np.float32,
-    gradient: Floats,  # (2 B + N, D), with reach (2 B + N, D + 1)
-) -> None:
-    """Write the gradient of some raw rows: what is left of the forces on unit vectors without the part along them."""
+    some: tuple[int, int], vectors: Floats, inverse: Floats, forces: tuple[Floats, Floats, Floats, Floats],
+    dial: Floats, temperature: np.float32, gradient: Floats,
+) -> None:  # fmt: skip
+    """Write the gradient of some raw rows: what is left of the forces on unit vectors without the part along them.
+
+    `some` are the first row and that past the last; the forces are those on users (B, D) and on negatives
+    (parts, N, D), pull and pushed_reach.
+    """
     pulled, pushed, pull, pushed_reach = forces
     pairs, dim = pulled.shape
     for at in range(*some):

@@ -28,16 +28,9 @@ _UP = tl.constexpr(1024.0)  # by which p is scaled, so that small ones keep thei
 
 
 def softmin_gradient(
-    rows: Tensor,
-    valid: Tensor,
-    log_q: Tensor | None,
-    weights: Tensor | None,
-    dial: Tensor | None,
-    *,
-    temperature: float,
-    gamma: float,
-    n_items: int,
-) -> tuple[Tensor, Tensor]:
+    rows: Tensor, valid: Tensor, log_q: Tensor | None, weights: Tensor | None, dial: Tensor | None,
+    *, temperature: float, gamma: float, n_items: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return the gradient, shaped as the rows, and the sums of `kernels.reference.softmin` in parts (3, P B)."""
     (parts, count, width), (pairs, pool) = rows.shape, valid.shape
     dim = width - (dial is not None)

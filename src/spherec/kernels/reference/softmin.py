@@ -9,16 +9,9 @@ from spherec.geometry import SHORTEST, each_subspace
 
 
 def softmin_gradient(
-    rows: Tensor,
-    valid: Tensor,
-    log_q: Tensor | None,
-    weights: Tensor | None,
-    dial: Tensor | None,
-    *,
-    temperature: float,
-    gamma: float,
-    n_items: int,
-) -> tuple[Tensor, Tensor]:
+    rows: Tensor, valid: Tensor, log_q: Tensor | None, weights: Tensor | None, dial: Tensor | None,
+    *, temperature: float, gamma: float, n_items: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Return the gradient, shaped as the rows, and three sums (3,): loss, active pairs, masked places.
 
     `rows` (P, 2 B + N, d) are, in each of P subspaces, raw rows of B users, B positives and the N negatives that all
