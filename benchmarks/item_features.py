@@ -13,6 +13,7 @@ without, by turns. `add` times `add_items`.
 """
 
 import argparse
+import gzip
 import json
 import multiprocessing
 import statistics
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 
 from spherec import CML, Features, Interactions, rng, splits
@@ -40,16 +42,27 @@ CASES = {"accurate": {}, "accurate, dim 256": {"dim": 256}, "two-stage": {}}
 
 def prepare(folder: Path, output: Path) -> None:
     """Write interactions and features as one file."""
-    from spherec import Cut, read, read_features  # reading needs polars
+    from spherec import Cut, read  # reading needs polars
 
     users, words, tags = (next(folder.glob(f"{name}.dat*")) for name in ("users", "mult", "tag-item"))
     data = read(users, cut=Cut(min_per_user=10))
     arrays: dict[str, Any] = {"indptr": data.indptr, "indices": data.indices}
-    for name, path in (("words", words), ("tags", tags)):
-        features = read_features(path).align(data.item_ids)
+    for name, matrix in (("words", read_lists(words)), ("tags", read_lists(tags).T)):
+        features = Features.from_matrix(matrix, map(str, range(matrix.shape[0]))).align(data.item_ids)
         arrays |= {name: features.matrix.astype(np.float16), f"{name}_known": features.known}
     np.savez(output, **arrays)
     print(data)
+
+
+def read_lists(path: Path) -> Any:
+    """Return the entries `number` or `number:count` of each line as a sparse matrix."""
+    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    lines = [line.split()[1:] for line in text.decode().splitlines()]
+    entries: list[Any] = [(row, *entry.split(":")) for row, line in enumerate(lines) for entry in line]
+    rows, columns, counts = zip(
+        *((row, int(column), int(*count or [1])) for row, column, *count in entries), strict=True
+    )
+    return sp.csr_array((counts, (rows, columns)))
 
 
 def load(path: Path) -> tuple[Interactions, dict[str, np.ndarray]]:

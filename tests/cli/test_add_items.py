@@ -140,11 +140,10 @@ WRONG = {
     "name,text\na,b\n": "('name', 'text') is plainly the id of items; item= (--features-id-column)",
     "item_id,year\n1,7\n2,old\n3,8\n": "kinds={'year': 'category'}, or --feature-kind year=category",
     "item_id,year\n1,7\n2,7\n": "leave it out: kinds={'year': 'skip'}, or --feature-kind year=skip",
-    "2 1 2\n2 0 2\n": "say so by its name, tag-item.dat or item-tag.dat",
 }
 
 
-@pytest.mark.parametrize(("content", "words"), WRONG.items(), ids=["id", "number", "equal", "lists"])
+@pytest.mark.parametrize(("content", "words"), WRONG.items(), ids=["id", "number", "equal"])
 def test_the_remedy_is_one_that_the_command_has(spherec, folder, content, words):
     path = folder / "wrong.dat"
     path.write_text(content)
@@ -211,17 +210,18 @@ def test_an_interrupted_run_with_features_is_the_same_run(spherec, folder, monke
 
 
 def test_options_go_to_the_tables_that_have_the_column(spherec, folder):
-    """A table of genres, one of years with ids in another column, and lists of words by position."""
+    """A table of genres, one of years with ids in another column, and counts of words by position."""
     (folder / "years.csv").write_text("book,year\n" + "".join(f"{number},{1990 + number}\n" for number in range(40)))
     write_books(folder / "genres.csv", range(40))
-    (folder / "mult.dat").write_text("".join(f"2 {number % 4}:1 {4 + number % 3}:2\n" for number in range(40)))
-    files = [folder / name for name in ("genres.csv", "years.csv", "mult.dat")]
+    counts = np.hstack((np.tile(np.eye(4), (10, 1)), 2 * np.resize(np.eye(3), (40, 3))))
+    sp.save_npz(folder / "words.npz", sp.csr_array(counts))
+    files = [folder / name for name in ("genres.csv", "years.csv", "words.npz")]
     given = [word for path in files for word in ("--item-features", path)]
     model = folder / "m.spherec"
     train = ("train", folder / "events.csv", *given, "-o", model, *SETTINGS)
     done = spherec(*train, "--features-id-column", "book", "--feature-kind", "genre=skip")
     assert done.code == 0, done.err
-    assert "features: year (2), mult (7)" in done.err
+    assert "features: year (2), words (7)" in done.err
     for wrong in (("--feature-kind", "colour=skip"), ("--features-id-column", "isbn")):
         done = spherec(*train, "--force", "--features-id-column", "book", *wrong)
         assert done.code == 2
@@ -229,7 +229,7 @@ def test_options_go_to_the_tables_that_have_the_column(spherec, folder):
 
     write_books(folder / "genres.csv", [40])
     (folder / "years.csv").write_text("book,year\n40,1999\n")
-    (folder / "mult.dat").write_text(40 * "\n" + "1 2:1\n0\n")  # lines of known items may be empty
+    sp.save_npz(folder / "words.npz", sp.csr_array(([1], ([40], [2])), shape=(42, 7)))  # known rows may be empty
     add = ("add-items", model, *files, "--features-id-column", "book", "-o", folder / "more.spherec")
     done = spherec(*add)
     assert done.code == 0, done.err
@@ -256,24 +256,21 @@ def write_features(folder, kind, numbers, like=None):
         case "scipy":
             path = folder / "features.npz"
             sp.save_npz(path, sp.csr_array(rows))
-        case "lists":
-            path = folder / "mult.dat"
-            path.write_text("".join(f"1 {number % 4}:1\n" for number in range(len(rows))))
         case "table and matrix":
             return write_features(folder, "csv", numbers) + write_features(folder, "npy", numbers)
         case "saved" | "joined":
             path, (table, matrix) = folder / "saved.npz", write_features(folder, "table and matrix", numbers)
             parts = [read_features(table), Features.from_matrix(np.load(matrix), map(str, range(len(rows))))]
             if like is not None:
-                texts = map(str, range(len(rows)))
+                texts = list(map(str, range(len(rows))))
                 frame = pl.read_csv(table, schema_overrides={"item_id": str})
-                pairs = zip(like.split(), (frame, rows), (None, texts), strict=False)
-                parts = [one.transform(content, item_ids=ids) for one, content, ids in pairs]
+                pairs = zip(like.transformation.sources, (frame, rows), strict=False)
+                parts = [source.transform(content, texts) for source, content in pairs]
             Features.join(*parts[: 1 if kind == "saved" else 2]).save(path)
     return [path]
 
 
-KINDS = ("csv", "json lines", "parquet", "npy", "scipy", "lists", "table and matrix", "saved", "joined")
+KINDS = ("csv", "json lines", "parquet", "npy", "scipy", "table and matrix", "saved", "joined")
 
 
 @pytest.mark.parametrize("ids", ["texts", "numbers"])
@@ -302,7 +299,7 @@ def test_every_command_takes_every_kind_of_file(spherec, folder, kind, ids):
     more = load(folder / "more.spherec")
     assert more.data.item_ids[40:] == (["40", "41", "42"] if ids == "texts" else [40, 41, 42])
     old, new = more.data.item_ids.index_of(more.data.item_ids.parse(["2", "42"]))
-    if kind in ("json lines", "parquet", "npy", "scipy", "lists"):  # without years
+    if kind in ("json lines", "parquet", "npy", "scipy"):  # without years
         np.testing.assert_array_equal(more.artifact.features.matrix[new], more.artifact.features.matrix[old])
 
 

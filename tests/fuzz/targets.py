@@ -319,9 +319,6 @@ SAMPLES = {
 FEATURE_SAMPLES = {
     "delimited": b"id,year,genres,plot\n1,1979,Drama|War,the zone in a wood\n2,,Drama,a sea of zone\n3,1985,War,\n",
     "json-lines": b'{"id": 1, "x": 2.5, "tags": ["a", "b"]}\n{"id": 2, "tags": ["a"]}\n{"id": 3, "v": [1.5]}\n',
-    "word-counts": b"2 0:1 3:2\n1 3:1\n0\n3 0:4 1:1 2:1\n",
-    "tag-items": b"2 0 3\n1 3\n3 0 1 2\n",
-    "item-tags": b"2 0 3\n0\n3 0 1 3\n",
     "npy": b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1), }".ljust(127)
     + b"\n"
     + bytes(7)
@@ -395,17 +392,14 @@ def use_features(case, folder):
 
 
 def feature_file(rng):
-    """A line of JSON with the format, then a table, lists or a matrix."""
+    """A table or a matrix."""
     kind = rng.choice(sorted(FEATURE_SAMPLES))
     text = mutate(rng, FEATURE_SAMPLES[kind]) if rng.random() < 0.9 else FEATURE_SAMPLES[kind]
-    text = gzip.compress(text, mtime=0) if rng.random() < 0.1 else text
-    chosen = rng.choice((kind, "auto", rng.choice(sorted(FEATURE_SAMPLES))))
-    return json.dumps({"format": chosen}).encode() + b"\n" + text
+    return gzip.compress(text, mtime=0) if rng.random() < 0.1 else text
 
 
 def read_feature_file(case, folder):
-    line, _, text = case.partition(b"\n")
-    read = spherec.read_features(put(folder, "tag-items.txt", text), **json.loads(line))
+    read = spherec.read_features(put(folder, "features.txt", case))
     assert np.isfinite(read.matrix).all()
 
 

@@ -1,9 +1,12 @@
 """Content alone: the mean of a user's items, by cosine, against loops; new items are ranked like all others."""
 
+import gzip
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
-from spherec import Features, lab, read, read_features, splits
+from spherec import Features, lab, read, splits
 from spherec.data.cuts import Cut
 from spherec.errors import ArgumentError, DataError
 from spherec.evaluation import evaluate_cold
@@ -81,13 +84,24 @@ def test_features_of_other_items_are_refused_before_anything_is_fit():
         ContentKnn(ROWS)
 
 
+def _read_lists(path):
+    """The entries `number` or `number:count` of each line, as a sparse matrix."""
+    lines = [line.split()[1:] for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
+    entries = [(row, *entry.split(":")) for row, line in enumerate(lines) for entry in line]
+    rows, columns, counts = zip(
+        *((row, int(column), int(*count or [1])) for row, column, *count in entries), strict=True
+    )
+    return sp.csr_array((counts, (rows, columns)))
+
+
 @pytest.mark.data
 @pytest.mark.slow
 def test_content_ranks_cold_articles_of_citeulike(shared):
     folder = shared / "data/citeulike-t"
     data = read(folder / "users.dat.gz", cut=Cut(min_per_user=10))
-    words = read_features(folder / "mult.dat.gz")
-    both = Features.join(words, read_features(folder / "tag-item.dat.gz"))
+    words, tags = (_read_lists(folder / name) for name in ("mult.dat.gz", "tag-item.dat.gz"))
+    words, tags = (Features.from_matrix(matrix, map(str, range(matrix.shape[0]))) for matrix in (words, tags.T))
+    both = Features.join(words, tags)
     fold = splits.cold_items(data, 0.2, test=0.2, seed=0)
     for features, recall, ndcg in ((words, 0.409, 0.244), (both, 0.561, 0.366)):
         cold = evaluate_cold(ContentKnn(features).fit(fold.train), fold, metrics=["recall", "ndcg"]).cold

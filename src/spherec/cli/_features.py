@@ -1,6 +1,6 @@
 """`--item-features` on the command line: the options, and the files, which every command reads alike."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, get_args
@@ -20,7 +20,7 @@ FeatureFiles = Annotated[
     typer.Option(
         "--item-features",
         metavar="FILE",
-        help="Table, words, tags or matrix of items, which help with all of them and place new ones. May be repeated.",
+        help="Table or matrix of items, which help with all of them and place new ones. May be repeated.",
         rich_help_panel=FEATURES,
     ),
 ]
@@ -47,25 +47,19 @@ FeatureKinds = Annotated[
 def read_item_features(files: Sequence[Path], column: str | None, kinds: Sequence[str], item_ids: IdMap) -> Features:
     """Return the features in these files side by side, with ids written as these; notes say what gave no numbers."""
     from spherec.data.read import read_features
-    from spherec.data.read.item_features import list_columns
 
     chosen: dict[str, Kind] = {}
     for text in kinds:
-        name, equals, kind = text.rpartition("=")
-        if not equals or kind not in get_args(Kind):
+        name, _, kind = text.rpartition("=")
+        if not name or kind not in get_args(Kind):
             raise ArgumentError(
                 f"--feature-kind needs COLUMN=KIND with one of {', '.join(get_args(Kind))}, got {quote(text)}"
             )
         chosen[name] = kind  # type: ignore[assignment]
     parts = []
-    ids = _find_id_columns(files, column)
-    present = [list_columns(path) for path in files]
-    absent = next((name for name in chosen if not any(name in columns for columns in present)), None)
-    if absent is not None:
-        everywhere = [name for columns in present for name in columns]
-        raise ArgumentError(f"--feature-kind: {describe_missing_column(absent, everywhere)}")
-    for path, item, columns in zip(files, ids, present, strict=True):
+    for path, columns in _list_columns(files, {"--features-id-column": column, "--feature-kind": chosen}).items():
         own = {name: kind for name, kind in chosen.items() if name in columns}
+        item = column if column in columns else None
         parts.append(read_features(path, item=item, kinds=own or None).spell_ids(item_ids))
     features = Features.join(*parts)
     note(f"features: {', '.join(f'{name} ({size})' for name, size in features.transformation.sizes.items())}")
@@ -78,7 +72,7 @@ def read_new_features(files: Sequence[Path], column: str | None, known: Features
 
     A file that `Features.save` wrote stands for all sources that were joined in it.
     """
-    from spherec.data.read import read_features
+    from spherec.data.read.item_features import read_content
 
     saved = {path: Features.load(path) for path in files if is_archive(path)}
     counts = [len(saved[path].transformation.sources) if path in saved else 1 for path in files]
@@ -89,25 +83,29 @@ def read_new_features(files: Sequence[Path], column: str | None, known: Features
             f"the model learned from {len(sources)} sources of features, and these files have {sum(counts)}; give, in "
             f"this order: {wanted}"
         )
-    like, parts = iter(known.split()), []
-    for path, item, count in zip(files, _find_id_columns(files, column), counts, strict=True):
-        first, *_ = islice(like, count)
-        features = saved[path] if path in saved else read_features(path, item=item, like=first)
-        parts.append(features.spell_ids(known.item_ids))
+    parts, left = [], iter(sources)
+    present = _list_columns(files, {"--features-id-column": column})
+    for (path, columns), count in zip(present.items(), counts, strict=True):
+        source, *_ = islice(left, count)
+        part = saved.get(path)
+        if part is None:
+            content, _ = read_content(path, column if column in columns else None, rename=source.item)
+            part = source.transform(content)
+        parts.append(part.spell_ids(known.item_ids))
     return Features.join(*parts)
 
 
-def _find_id_columns(files: Sequence[Path], column: str | None) -> list[str | None]:
-    """Return the column of ids for each file: this one where a table has it, else None, to be recognised."""
+def _list_columns(files: Sequence[Path], options: Mapping[str, str | Iterable[str] | None]) -> dict[Path, list[str]]:
+    """Return the columns of each file, none for a matrix; an error if none has a column that an option names."""
     from spherec.data.read.item_features import list_columns
 
-    if column is None:
-        return [None] * len(files)
-    present = [list_columns(path) for path in files]
-    if not any(column in columns for columns in present):
-        everywhere = [name for columns in present for name in columns]
-        raise ArgumentError(f"--features-id-column: {describe_missing_column(column, everywhere)}")
-    return [column if column in columns else None for columns in present]
+    present = {path: list_columns(path) for path in files}
+    everywhere = [name for columns in present.values() for name in columns]
+    for option, names in options.items():
+        for name in [names] if isinstance(names, str) else names or ():
+            if name not in everywhere:
+                raise ArgumentError(f"{option}: {describe_missing_column(name, everywhere)}")
+    return present
 
 
 def describe_left_out(features: Features) -> None:

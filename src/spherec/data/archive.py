@@ -195,12 +195,6 @@ def read_arrays(
         return {name: _read_array(archive, info, file) for name, info in members.items()}
 
 
-def read_array(path: str | os.PathLike[str], *, remedy: str) -> NDArray[Any]:
-    """Return the array of a .npy file of NumPy's own; `remedy` says how to get an intact file."""
-    with reading_file(path, damage=_DAMAGE, remedy=remedy) as path, open(path, "rb") as file:
-        return _to_array(read_bytes(file, 0, path.stat().st_size), path.name)
-
-
 def is_tensor_file(path: str | os.PathLike[str]) -> bool:
     """Return whether the path is a readable file that begins like a safetensors file, such as a model."""
     if find_kind(path) != "file":

@@ -18,8 +18,9 @@ import shlex
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, Self
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,12 +28,14 @@ from numpy.typing import NDArray
 
 from spherec import rng
 from spherec.data.frames import column_of
-from spherec.data.id_arrays import decode_names, encode_names
 from spherec.data.ids import is_missing
-from spherec.errors import DataError, quote
+from spherec.errors import DataError, check_number, describe_missing_column, quote
 
 Kind = Literal["number", "category", "tags", "text", "vector", "skip"]
 """Meaning of a table's column; "skip" leaves it out."""
+
+Cell = int | float | str | list[Any] | None
+"""A cell of a table, None where missing."""
 
 Counts = tuple[tuple[str, int], ...]
 """Content that gave no numbers: a description such as "genre: missing", and how often."""
@@ -45,27 +48,21 @@ _MOST_WORDS = 1 << 17  # of a column; the most frequent stay. V then takes 160 M
 _MORE_DIRECTIONS = 16  # than wanted are followed, for accuracy
 _ITERATIONS = 5
 
+Encoded = tuple[NDArray[np.float32], NDArray[np.bool_], Counts]
+"""Cells as numbers (n, size); whether each says anything (n,); what was not there when the column was fitted."""
+
 
 @dataclass(frozen=True)
 class FitOptions:
-    """Options of fitting, the same for all columns."""
+    """Options of fitting, the same for all columns; see `Features.from_frame`."""
 
     dims: int
     min_items: int
     seed: int
 
-
-@dataclass(frozen=True, eq=False)
-class Encoded:
-    """Cells of a column as numbers."""
-
-    numbers: NDArray[np.float32]
-    "(n, size)"
-    known: NDArray[np.bool_]
-    "(n,) whether the cell says anything."
-    left_out: Counts = ()
-    unknown: Counts = ()
-    "Content that was not there when the column was fitted."
+    def __post_init__(self) -> None:
+        check_number("dims", self.dims, 2, 4096, "300")
+        check_number("min_items", self.min_items, 1, np.inf, "2")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,38 +70,19 @@ class Column(ABC):
     """A fitted column. Its fields are numbers, texts, tuples of texts and arrays; files keep them as they are."""
 
     name: str
+    size: int
+    "Number of numbers for each cell."
 
-    @property
     @abstractmethod
-    def size(self) -> int:
-        """Number of numbers for each cell."""
+    def is_whole(self) -> bool:
+        """Return whether the fields fit each other; those of a damaged file may not."""
 
     @abstractmethod
     def encode(self, cells: Any) -> Encoded:
-        """Return cells, an array of `read_cells` or the rows of a matrix, as numbers."""
+        """Return the cells of a table, or the rows of a matrix, as numbers."""
 
-    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Return the fields that JSON can hold, with the class, and the others as arrays."""
-        table: dict[str, Any] = {"class": type(self).__name__}
-        arrays: dict[str, NDArray[Any]] = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, np.ndarray):
-                arrays[field.name] = value
-            elif isinstance(value, tuple):
-                arrays |= encode_names(value, field.name)
-            else:
-                table[field.name] = value
-        return table, arrays
-
-
-def read_column(table: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Column:
-    """Return the column that `to_state` described."""
-    given = {name: value for name, value in table.items() if name != "class"}
-    for name in {name.partition(".")[0] for name in arrays}:
-        given[name] = arrays[name] if name in arrays else tuple(text or "" for text in decode_names(arrays, name) or ())
-    kinds = {kind.__name__: kind for kind in (NumberColumn, CategoryColumn, TextColumn, CountsColumn, VectorColumn)}
-    return kinds[table["class"]](**given)
+    def _count(self, what: str, number: int | np.integer[Any]) -> Counts:
+        return ((f"{self.name}: {what}", int(number)),) if number else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,29 +93,28 @@ class NumberColumn(Column):
     deviation: float
     lowest: float
     highest: float
-    size: ClassVar[int] = 1
 
     @classmethod
-    @np.errstate(over="ignore", invalid="ignore")  # too large numbers become infinite, and are refused
-    def fit(cls, name: str, cells: NDArray[Any]) -> Self | None:
+    def fit(cls, name: str, cells: Sequence[Cell]) -> Self | None:
         """Return the fitted column; None if all cells are missing or equal."""
         values = _to_numbers(name, cells)
         values = values[~np.isnan(values)]
-        if not len(values):
+        if not len(values) or values.std() <= 1e-9 * abs(values.mean()):
             return None
-        mean, deviation = float(values.mean()), float(values.std())
-        is_varied = deviation > 1e-9 * abs(mean)
-        return cls(name, mean, deviation, float(values.min()), float(values.max())) if is_varied else None
+        return cls(name, 1, *map(float, (values.mean(), values.std(), values.min(), values.max())))
 
-    @np.errstate(over="ignore", invalid="ignore")  # too large numbers become infinite, and are refused
-    def encode(self, cells: NDArray[Any]) -> Encoded:
+    def is_whole(self) -> bool:
+        """Return whether the numbers are finite, and the deviation is above 0."""
+        return bool(np.isfinite([self.mean, self.lowest, self.highest]).all()) and 0 < self.deviation < np.inf
+
+    def encode(self, cells: Sequence[Cell]) -> Encoded:
         """Return cells as numbers."""
         values = _to_numbers(self.name, cells)  # (n,)
         known = ~np.isnan(values)
         inside = np.clip(values, self.lowest, self.highest)
         scaled = ((np.where(known, inside, self.mean) - self.mean) / self.deviation).astype(np.float32)
-        cut = _count(f"{self.name}: cut to {self.lowest:g} … {self.highest:g}", known & (inside != values))
-        return Encoded(scaled[:, None], known, _count(f"{self.name}: missing", ~known), cut)
+        n_cut = (known & (inside != values)).sum()
+        return scaled[:, None], known, self._count(f"cut to {self.lowest:g} … {self.highest:g}", n_cut)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,51 +125,47 @@ class CategoryColumn(Column):
     rare: tuple[str, ...]
 
     @classmethod
-    def fit(cls, name: str, cells: NDArray[Any], options: FitOptions) -> Self | None:
+    def fit(cls, name: str, cells: Sequence[Cell], options: FitOptions) -> Self | None:
         """Return the fitted column; None if no two items share a category, or all do."""
-        counts = Counter(text for text in _to_categories(cells) if text is not None)
+        counts = Counter(text for cell in cells if (text := _to_text(cell)))
         ordered = sorted(counts, key=lambda text: (-counts[text], text))  # the most frequent first
         frequent = [text for text in ordered if counts[text] >= options.min_items]
         if len(frequent) < len(ordered) or len(frequent) > options.dims:
             frequent = frequent[: options.dims - 1]
-        column = cls(name, tuple(frequent), tuple(ordered[len(frequent) :]))
-        return column if frequent and column.size > 1 else None
+        size = min(len(frequent) + 1, len(ordered))
+        return cls(name, size, tuple(frequent), tuple(ordered[len(frequent) :])) if frequent and size > 1 else None
 
-    @property
-    def size(self) -> int:
-        """Number of categories, of which all rare ones are one."""
-        return len(self.categories) + bool(self.rare)
+    def is_whole(self) -> bool:
+        """Return whether each category has a place."""
+        return self.size == len(self.categories) + bool(self.rare)
 
-    def encode(self, cells: NDArray[Any]) -> Encoded:
+    def encode(self, cells: Sequence[Cell]) -> Encoded:
         """Return cells as numbers."""
         places = {text: place for place, text in enumerate(self.categories)}
         places |= dict.fromkeys(self.rare, len(self.categories))
-        texts = _to_categories(cells)
-        place = np.array([places.get(text, -1) if text is not None else -1 for text in texts], dtype=np.int64)  # (n,)
-        missing = np.array([text is None for text in texts], dtype=bool)
-        known = place >= 0
+        texts = [_to_text(cell) for cell in cells]
         numbers = np.zeros((len(texts), self.size), dtype=np.float32)
-        numbers[np.flatnonzero(known), place[known]] = 1
-        unknown = _count(f"{self.name}: unknown categories", ~known & ~missing)
-        return Encoded(numbers, known, _count(f"{self.name}: missing", missing), unknown)
+        for row, text in enumerate(texts):
+            if text in places:
+                numbers[row, places[text]] = 1
+        known = np.array([text in places for text in texts], dtype=np.bool_)
+        return numbers, known, self._count("unknown categories", sum(map(bool, texts)) - known.sum())
 
 
 @dataclass(frozen=True, eq=False)
 class VectorColumn(Column):
     """Vectors such as embeddings of texts or images, all divided by one number.
 
-    Those of other items that are longer than the first are shortened.
+    Those of other items that are longer than the longest of the first are shortened.
     """
 
-    width: int
     scale: float
     "Root of the mean squared length."
     longest: float
     "Length of the longest vector, divided by the scale."
 
     @classmethod
-    @np.errstate(over="ignore", invalid="ignore")  # too large numbers become infinite, and are refused
-    def fit(cls, name: str, cells: NDArray[Any]) -> Self | None:
+    def fit(cls, name: str, cells: Sequence[Cell] | NDArray[Any]) -> Self | None:
         """Return the fitted column; None if all vectors are missing or zero."""
         vectors, known = _to_vectors(name, cells, None)
         squares = np.square(vectors[known], dtype=np.float64).sum(1)  # (n,)
@@ -201,141 +174,123 @@ class VectorColumn(Column):
             return None
         return cls(name, vectors.shape[1], scale, float(np.sqrt(squares.max())) / scale)
 
-    @property
-    def size(self) -> int:
-        """Number of dimensions."""
-        return self.width
+    def is_whole(self) -> bool:
+        """Return whether the numbers are finite and above 0."""
+        return self.size > 0 and 0 < self.scale < np.inf and 0 < self.longest < np.inf
 
-    @np.errstate(over="ignore", invalid="ignore")  # too large numbers become infinite, and are refused
-    def encode(self, cells: NDArray[Any]) -> Encoded:
+    def encode(self, cells: Sequence[Cell] | NDArray[Any]) -> Encoded:
         """Return cells as numbers."""
-        vectors, known = _to_vectors(self.name, cells, self.width)
+        vectors, known = _to_vectors(self.name, cells, self.size)
         numbers = (vectors / self.scale).astype(np.float32)
         lengths = np.sqrt(np.einsum("nd,nd->n", numbers, numbers, dtype=np.float64))  # (n,)
         is_longer = lengths > self.longest * (1 + _ROUNDING)  # (n,)
         numbers[is_longer] *= (self.longest / lengths[is_longer])[:, None]
-        longer = _count(f"{self.name}: shortened to the longest of the first vectors", is_longer)
-        return Encoded(numbers, known, _count(f"{self.name}: missing", ~known), longer)
+        return numbers, known, self._count("shortened to the longest of the first vectors", is_longer.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class WordColumn(Column):
+    """Words of texts, tags, or columns of a sparse matrix of counts."""
+
+    words: tuple[str, ...] | NDArray[np.int64]
+    "(V,) the words that count; of a matrix the numbers of its columns, ascending."
+    rarity: NDArray[np.float32]
+    "(V,) weight of each word, idf²."
+    directions: NDArray[np.float32] | None
+    "(V, size) right singular vectors; None where the words themselves are the numbers."
+    separator: str | None = None
+    "Separator of tags in one text; None for running text."
+    width: int | None = None
+    "Columns of the matrix; None for texts and tags."
+
+    @classmethod
+    def fit(cls, name: str, cells: Sequence[Cell], options: FitOptions, *, tags: bool) -> Self | None:
+        """Return the column fitted to texts or tags; None if no word is left."""
+        marks = (mark for mark in "|;," if any(isinstance(cell, str) and mark in cell for cell in cells))
+        separator = next(marks, "") if tags else None
+        rows = _to_words(cells, separator)
+        words = list(dict.fromkeys(word for row in rows for word in row))
+        kept, rarity, directions = _fit_words(_count_words(rows, words), options)
+        size = len(kept) if directions is None else directions.shape[1]
+        return cls(name, size, tuple(words[word] for word in kept), rarity, directions, separator) if size else None
+
+    @classmethod
+    def fit_matrix(cls, name: str, counts: "sp.csr_array[np.float32]", options: FitOptions) -> Self | None:
+        """Return the column fitted to the rows of a matrix of counts; None if no word is left."""
+        kept, rarity, directions = _fit_words(counts, options)
+        size = len(kept) if directions is None else directions.shape[1]
+        return cls(name, size, kept, rarity, directions, width=counts.shape[1]) if size else None
+
+    def is_whole(self) -> bool:
+        """Return whether each word has a weight, a row of directions, and a column of the matrix."""
+        words, rarity, directions, shape = self.words, self.rarity, self.directions, (len(self.words),)
+        is_whole = rarity.dtype == np.float32 and rarity.shape == shape and isinstance(self.separator, str | None)
+        if isinstance(words, np.ndarray):
+            is_whole &= words.dtype == np.int64 and words.shape == shape
+            is_whole &= 0 <= words.min() <= words.max() < (self.width or 0)
+        if directions is None:
+            return is_whole and (self.size,) == shape
+        return is_whole and directions.dtype == np.float32 and directions.shape == (*shape, self.size)
+
+    def encode(self, cells: Any) -> Encoded:
+        """Return texts, tags or rows of counts (n, width) as numbers."""
+        if isinstance(self.words, tuple):
+            rows = _to_words(cells, self.separator)
+            counts = _count_words(rows, self.words)  # (n, V)
+            n_unknown = sum(map(len, rows)) - int(counts.sum(dtype=np.float64))
+        else:
+            counts = sp.csr_array(cells[:, self.words])  # (n, V)
+            n_unknown = cells.nnz - counts.nnz
+        weights = _weigh(counts, self.rarity)
+        numbers = weights.toarray() if self.directions is None else weights @ self.directions
+        known = np.diff(weights.indptr) > 0
+        return unit_rows(numbers.astype(np.float32, copy=False)), known, self._count("rare or unknown words", n_unknown)
+
+
+COLUMN_CLASSES = {kind.__name__: kind for kind in (NumberColumn, CategoryColumn, VectorColumn, WordColumn)}
+"""All kinds of columns, by the names that files have for them."""
+
+
+def fit_column(name: str, cells: Sequence[Cell], kind: Kind | None, options: FitOptions) -> Column | None:
+    """Fit a column of a table; None if nothing in it tells items apart. The kind None is guessed from the cells."""
+    match kind or guess_kind(cells):
+        case "number":
+            return NumberColumn.fit(name, cells)
+        case "category":
+            return CategoryColumn.fit(name, cells, options)
+        case "vector":
+            return VectorColumn.fit(name, cells)
+        case words:
+            return WordColumn.fit(name, cells, options, tags=words == "tags")
 
 
 # --- Words -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class WordColumn(Column):
-    """V words with weights, and the directions into which rows of their counts are reduced."""
-
-    rarity: NDArray[np.float32]
-    "(V,) weight of each word, idf²."
-    directions: NDArray[np.float32] | None
-    "(V, d) right singular vectors; None where the words themselves are the numbers."
-
-    @property
-    def size(self) -> int:
-        """Number of directions or, without any, of words."""
-        return len(self.rarity) if self.directions is None else self.directions.shape[1]
-
-    def encode_counts(self, counts: "sp.csr_array[np.float32]", empty: NDArray[np.bool_], unknown: int) -> Encoded:
-        """Return rows of counts (n, V) as numbers; which rows (n,) had no word, and how many words were not known."""
-        weights = _weigh(counts, self.rarity)
-        numbers = weights.toarray() if self.directions is None else weights @ self.directions
-        known = np.diff(weights.indptr) > 0
-        left_out = _count(f"{self.name}: missing", empty) + _count(f"{self.name}: no known word", ~known & ~empty)
-        more = ((f"{self.name}: unknown words", unknown),) if unknown else ()
-        return Encoded(unit_rows(numbers.astype(np.float32, copy=False)), known, left_out, more)
-
-
-@dataclass(frozen=True, eq=False)
-class TextColumn(WordColumn):
-    """Texts, or lists of tags."""
-
-    words: tuple[str, ...]
-    "(V,) the known words."
-    separator: str | None
-    "Separator of tags in one text; None for running text."
-
-    @classmethod
-    def fit(cls, name: str, cells: NDArray[Any], options: FitOptions, *, tags: bool) -> tuple[Self | None, Counts]:
-        """Return the fitted column, None if no word is left, and the words that were left out."""
-        texts = [cell for cell in cells.tolist() if isinstance(cell, str)]
-        mark = next((mark for mark in "|;," if any(mark in text for text in texts)), "")
-        separator = mark if tags else None
-        rows = _to_words(cells, separator)
-        index = {word: place for place, word in enumerate(dict.fromkeys(word for row in rows for word in row))}
-        counts, _ = _count_words(rows, index)
-        kept, left_out = _choose_words(name, counts, options)
-        if not len(kept):
-            return None, left_out
-        words = list(index)
-        known = tuple(words[word] for word in kept.tolist())
-        return cls(name, *_fit_weights(counts, kept, options), known, separator), left_out
-
-    def encode(self, cells: NDArray[Any]) -> Encoded:
-        """Return cells as numbers."""
-        rows = _to_words(cells, self.separator)
-        counts, unknown = _count_words(rows, {word: place for place, word in enumerate(self.words)})
-        return self.encode_counts(counts, np.array([not row for row in rows], dtype=bool), unknown)
-
-
-@dataclass(frozen=True, eq=False)
-class CountsColumn(WordColumn):
-    """Rows of a sparse matrix: how often each item has each word."""
-
-    n_columns: int
-    "Columns of the matrix."
-    kept: NDArray[np.int64]
-    "(V,) the columns in use, ascending."
-
-    @classmethod
-    def fit(cls, name: str, counts: "sp.csr_array[np.float32]", options: FitOptions) -> tuple[Self | None, Counts]:
-        """Return the fitted column, None if no word is left, and the words that were left out."""
-        kept, left_out = _choose_words(name, counts, options)
-        if not len(kept):
-            return None, left_out
-        return cls(name, *_fit_weights(counts, kept, options), counts.shape[1], kept), left_out
-
-    def encode(self, cells: "sp.csr_array[np.float32]") -> Encoded:
-        """Return rows of counts (n, n_columns) as numbers."""
-        kept = sp.csr_array(cells[:, self.kept])
-        return self.encode_counts(kept, np.diff(cells.indptr) == 0, cells.nnz - kept.nnz)
-
-
-def _count_words(rows: Sequence[Sequence[str]], index: Mapping[str, int]) -> "tuple[sp.csr_array[np.float32], int]":
-    """Return how often each row has each word of `index` (n, V), and the number of words that are not in it."""
+def _count_words(rows: Sequence[Sequence[str]], words: Sequence[str]) -> "sp.csr_array[np.float32]":
+    """Return how often each row has each of these words (n, V); others are ignored."""
+    index = {word: place for place, word in enumerate(words)}
     places = [[index[word] for word in row if word in index] for row in rows]
-    indices = np.fromiter((place for row in places for place in row), dtype=np.int64)
+    indices = np.fromiter(chain.from_iterable(places), dtype=np.int64)
     ends = np.cumsum([0, *map(len, places)], dtype=np.int64)
-    ones = np.ones(len(indices), dtype=np.float32)
-    counts = sp.csr_array((ones, indices, ends), shape=(len(rows), len(index)))
+    counts = sp.csr_array((np.ones(len(indices), dtype=np.float32), indices, ends), shape=(len(rows), len(words)))
     counts.sum_duplicates()
-    return counts, sum(map(len, rows)) - len(indices)
+    return counts
 
 
-def _choose_words(
-    name: str, counts: "sp.csr_array[np.float32]", options: FitOptions
-) -> tuple[NDArray[np.int64], Counts]:
-    """Return the words (V,) of enough items, ascending, and how many others the column `name` has."""
+def _fit_words(
+    counts: "sp.csr_array[np.float32]", options: FitOptions
+) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32] | None]:
+    """Return the words (V,) of enough items among all (n, V0), ascending, and their rarity and directions."""
     items_with = np.bincount(counts.indices, minlength=counts.shape[1])  # (V0,)
     kept = np.flatnonzero(items_with >= options.min_items)
-    rare = int((items_with > 0).sum()) - len(kept)
-    left_out = [(f"{name}: words of fewer than {options.min_items} items", rare)] if rare else []
     if len(kept) > _MOST_WORDS:
-        left_out.append((f"{name}: words beyond the {_MOST_WORDS:,} most frequent", len(kept) - _MOST_WORDS))
         kept = np.sort(kept[np.argsort(-items_with[kept], kind="stable")[:_MOST_WORDS]])
-    return kept, tuple(left_out)
-
-
-def _fit_weights(
-    counts: "sp.csr_array[np.float32]", kept: NDArray[np.int64], options: FitOptions
-) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
-    """Return rarity (V,) and directions (V, d) of the words `kept` (V,), by the counts (n, V0) of all words."""
     n_items = int((np.diff(counts.indptr) > 0).sum())
-    used = sp.csr_array(counts[:, kept])  # (n, V)
-    items_with = np.bincount(used.indices, minlength=len(kept))  # (V,)
-    rarity = np.square(np.log((1 + n_items) / (1 + items_with)) + 1).astype(np.float32)
+    rarity = np.square(np.log((1 + n_items) / (1 + items_with[kept])) + 1).astype(np.float32)
     if len(kept) <= options.dims:
-        return rarity, None
-    return rarity, top_directions(_weigh(used, rarity), options.dims, options.seed)
+        return kept, rarity, None
+    return kept, rarity, top_directions(_weigh(sp.csr_array(counts[:, kept]), rarity), options.dims, options.seed)
 
 
 def _weigh(counts: "sp.csr_array[np.float32]", rarity: NDArray[np.float32]) -> "sp.csr_array[np.float32]":
@@ -375,61 +330,55 @@ def unit_rows(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     return scaled
 
 
-def fit_column(name: str, cells: NDArray[Any], kind: Kind | None, options: FitOptions) -> tuple[Column | None, Counts]:
-    """Fit a column of a table; None if nothing in it tells items apart. The kind None is guessed from the cells."""
-    match kind or guess_kind(name, cells):
-        case "number":
-            return NumberColumn.fit(name, cells), ()
-        case "category":
-            return CategoryColumn.fit(name, cells, options), ()
-        case "vector":
-            return VectorColumn.fit(name, cells), ()
-        case words:
-            return TextColumn.fit(name, cells, options, tags=words == "tags")
-
-
 # --- Cells -----------------------------------------------------------------------------------------------------------
 
 
-def read_cells(frame: Any, name: str) -> NDArray[Any]:
-    """Return a column of a pandas or polars frame: float64 (n,) or (n, width), or objects (n,), None where missing."""
-    column = column_of(frame, name)
-    if column.dtype.kind in "biuf":
-        return column.astype(np.float64)
-    if column.dtype.kind == "M":
-        return np.where(np.isnat(column), np.nan, column.astype("M8[us]").astype(np.int64) / 86_400e6)  # days
-    return np.fromiter(map(_read_cell, column.tolist()), dtype=object, count=len(column))
+def read_cells(table: Any, name: str) -> list[Cell]:
+    """Return the cells of a column; times become days."""
+    column = read_column(table, name)
+    if isinstance(column, np.ndarray) and column.dtype.kind == "M":
+        column = np.where(np.isnat(column), np.nan, column.astype("M8[us]").astype(np.int64) / 86_400e6)
+    return [_read_cell(name, cell) for cell in (column.tolist() if isinstance(column, np.ndarray) else column)]
 
 
-def _read_cell(cell: Any) -> Any:
+def read_column(table: Any, name: str) -> Any:
+    """Return a column of a pandas or polars frame, or of a dict of columns."""
+    if not isinstance(table, Mapping):
+        return column_of(table, name)
+    if name not in table:
+        raise DataError(describe_missing_column(name, list(table)))
+    return table[name]
+
+
+def _read_cell(name: str, cell: Any) -> Cell:
+    if isinstance(cell, dict):
+        raise DataError(f"column {quote(name)} has tables in its cells; leave it out: {name_kind(name, 'skip')}")
     if isinstance(cell, list | tuple) or getattr(cell, "shape", None):  # the latter are arrays, and series of polars
         return cell.tolist() if hasattr(cell, "tolist") else list(cell)
+    if is_missing(cell):
+        return None
     if isinstance(cell, bool):
-        return float(cell)
-    return cell if isinstance(cell, dict) or not is_missing(cell) else None
+        return int(cell)
+    return cell if isinstance(cell, int | float | str) else str(cell)
 
 
-def guess_kind(name: str, cells: NDArray[Any]) -> Kind:
+def guess_kind(cells: Sequence[Cell]) -> Kind:
     """Return the kind that the cells of a column suggest.
 
     Texts of numbers are numbers, even if some are n/a; lists of fractions are vectors, other lists are tags; of texts,
     those with | in at least half of them are tags, those of more than three words on average, or of more than one if
     most are different, text, and others categories.
     """
-    if cells.dtype != object:
-        return "number" if cells.ndim == 1 else "vector"
-    values = [cell for cell in cells.tolist() if cell is not None]
-    if any(isinstance(cell, dict) for cell in values):
-        raise DataError(f"column {quote(name)} has tables in its cells; leave it out: {name_kind(name, 'skip')}")
-    lists = [cell for cell in values if isinstance(cell, list)]
+    lists = [cell for cell in cells if isinstance(cell, list)]
     if lists:
         are_fractions = all(isinstance(number, float) for cell in lists for number in cell)
         is_even = len({len(cell) for cell in lists if cell}) == 1
         return "vector" if are_fractions and is_even else "tags"
-    texts = list(map(str, values))
-    numbers = [text for text in texts if not _says_missing(text)]
-    if all(map(_is_number, numbers)) and (numbers or not texts):
+    values = [cell for cell in cells if cell is not None]
+    numbers = [_to_number(cell) for cell in values]
+    if None not in numbers and not (values and np.isnan(numbers).all()):  # type: ignore[arg-type]
         return "number"
+    texts = list(map(str, values))
     if 2 * sum("|" in text for text in texts) >= len(texts):
         return "tags"
     n_words = sum(len(text.split()) for text in texts)
@@ -442,58 +391,43 @@ def name_kind(name: str, kind: Kind) -> str:
     return f"kinds={{{quote(name)}: {quote(kind)}}}, or --feature-kind {shlex.quote(f'{name}={kind}')}"
 
 
-def _to_numbers(name: str, cells: NDArray[Any]) -> NDArray[np.float64]:
+def _to_number(cell: Cell) -> float | None:
+    """Return a cell as a number, NaN where missing; None if it is something else."""
+    if cell is None or (isinstance(cell, str) and cell.strip().lower() in _NO_NUMBER):
+        return np.nan
+    try:
+        return float(cell)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _to_numbers(name: str, cells: Sequence[Cell]) -> NDArray[np.float64]:
     """Return cells as numbers (n,), NaN where missing."""
-    values = np.full(len(cells), np.nan)
-    for row, cell in enumerate(cells.tolist()):
-        try:
-            values[row] = np.nan if cell is None or _says_missing(cell) else float(cell)
-        except (TypeError, ValueError, OverflowError):
-            values[row] = np.inf
-        if np.isinf(values[row]):
-            raise DataError(
-                f"column {quote(name)}, row {row}: {quote(cell)} is not a finite number; correct it, or give the "
-                f"column another kind in training: {name_kind(name, 'category')}"
-            )
-    return values
+    values = [_to_number(cell) for cell in cells]
+    bad = next((row for row, value in enumerate(values) if value is None or abs(value) == np.inf), None)
+    if bad is not None:
+        raise DataError(
+            f"column {quote(name)}, row {bad}: {quote(cells[bad])} is not a finite number; correct it, or give the "
+            f"column another kind in training: {name_kind(name, 'category')}"
+        )
+    return np.array(values, dtype=np.float64)
 
 
-def _to_categories(cells: NDArray[Any]) -> list[str | None]:
-    """Return cells as categories, None where missing; whole numbers are written without a fraction."""
-    return [None if is_missing(cell) else _to_text(cell).strip() or None for cell in cells.tolist()]
-
-
-def _to_words(cells: NDArray[Any], separator: str | None) -> list[list[str]]:
-    """Return the words of each cell: tags, split at the separator in a text, or the lower-case words of a text."""
-    rows: list[list[str]] = []
-    for cell in cells.tolist():
-        if isinstance(cell, list):
-            rows.append([_to_text(tag) for tag in cell if not is_missing(tag)])
-        elif is_missing(cell):
-            rows.append([])
-        elif separator is None:
-            rows.append(_WORD.findall(str(cell).lower()))
-        else:
-            tags = str(cell).split(separator) if separator else [_to_text(cell)]
-            rows.append([tag.strip() for tag in tags if tag.strip()])
-    return rows
-
-
-def _to_vectors(name: str, cells: NDArray[Any], width: int | None) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return cells as vectors (n, width), zeros where missing, and which are known (n,)."""
-    vectors: NDArray[Any] = cells if cells.ndim == 2 else cells[:, None]
-    if cells.dtype == object or (width and cells.ndim == 1 and np.isnan(cells).all()):
-        width = width or next((len(cell) for cell in cells.tolist() if isinstance(cell, list)), 0)
+def _to_vectors(
+    name: str, cells: Sequence[Cell] | NDArray[Any], width: int | None
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return lists, or the rows of a matrix, as vectors (n, width), zeros where missing, and which are known (n,)."""
+    vectors: Any = cells
+    if not isinstance(cells, np.ndarray):
+        width = width or next((len(cell) for cell in cells if isinstance(cell, list)), 0)
         vectors = np.full((len(cells), width), np.nan)
-        for row, cell in enumerate(cells.tolist() if cells.dtype == object else ()):
+        for row, cell in enumerate(cells):
             try:
-                vectors[row] = np.array([None] * width if cell is None else cell, dtype=np.float64).reshape(width)
+                vectors[row] = np.nan if cell is None else np.array(cell, dtype=np.float64).reshape(width)
             except (TypeError, ValueError):
                 raise DataError(
                     f"column {quote(name)}, row {row}: {quote(cell)} is not a list of {width} numbers; correct it"
                 ) from None
-    if width is not None and vectors.shape[1] != width:
-        raise DataError(f"{quote(name)} has vectors of {vectors.shape[1]:,} numbers, but {width:,} when it was fitted")
     missing = np.isnan(vectors).all(1)  # (n,)
     bad = ~np.isfinite(vectors).all(1) & ~missing
     if bad.any():
@@ -504,21 +438,22 @@ def _to_vectors(name: str, cells: NDArray[Any], width: int | None) -> tuple[NDAr
     return (np.where(missing[:, None], 0, vectors) if missing.any() else vectors), ~missing
 
 
+def _to_words(cells: Sequence[Cell], separator: str | None) -> list[list[str]]:
+    """Return the words of each cell: tags, split at the separator in a text, or the lower-case words of a text."""
+    rows = []
+    for cell in cells:
+        if isinstance(cell, list):
+            words = [_to_text(tag) for tag in cell if not is_missing(tag)]
+        elif separator is None:
+            words = _WORD.findall(_to_text(cell).lower())
+        else:
+            words = _to_text(cell).split(separator) if separator else [_to_text(cell)]
+        rows.append([word.strip() for word in words if word.strip()])
+    return rows
+
+
 def _to_text(cell: object) -> str:
-    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
-
-
-def _says_missing(cell: object) -> bool:
-    return isinstance(cell, str) and cell.strip().lower() in _NO_NUMBER
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _count(description: str, mask: NDArray[np.bool_]) -> Counts:
-    return ((description, int(mask.sum())),) if mask.any() else ()
+    """Return a cell as text, empty where missing; whole numbers are written without a fraction."""
+    if cell is None:
+        return ""
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell).strip()

@@ -1,15 +1,8 @@
-"""Features of items: what is known about an item besides who has it, as numbers.
+"""Features of items: what is known about an item besides who has it, as numbers, and how they were made."""
 
-import spherec
-
-features = spherec.Features.from_frame(books, item="isbn", kinds={"blurb": "text"})
-features.matrix                                # (I, F) float32
-tomorrow = features.transform(new_books)       # other items through the same, fitted transformation
-features.save("books.features.npz")
-"""
-
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from os import PathLike
 from typing import Any, Self, get_args
 
@@ -19,23 +12,22 @@ from numpy.typing import NDArray
 
 from spherec.data.archive import checksum, read_archive, write_archive
 from spherec.data.feature_columns import (
+    COLUMN_CLASSES,
     Column,
     Counts,
-    CountsColumn,
-    Encoded,
     FitOptions,
     Kind,
     VectorColumn,
+    WordColumn,
     fit_column,
     name_kind,
     read_cells,
     read_column,
 )
-from spherec.data.frames import column_of, sparse_entries
-from spherec.data.id_arrays import decode_ids, encode_ids
+from spherec.data.id_arrays import decode_ids, decode_names, encode_ids, encode_names
 from spherec.data.ids import IdMap, describe_id, refuse_masked, refuse_twins, spell_like
 from spherec.data.input_files import describe_damage
-from spherec.errors import ArgumentError, DataError, describe_missing_column, enumerate_ids, quote, suggest
+from spherec.errors import ArgumentError, DataError, enumerate_ids, quote
 
 _FORMAT, _VERSION = "spherec-features", 1  # of the file
 
@@ -53,34 +45,39 @@ class Source:
         names = ", ".join(quote(column.name) for column in self.columns)
         if self.item is not None:
             return f"a table with the columns {quote(self.item)}, {names}"
-        if isinstance(self.columns[0], CountsColumn):
-            return f"lists of words or tags, or a sparse matrix ({names})"
-        return f"a dense matrix of {self.columns[0].size:,} columns ({names})"
+        is_sparse, width = self._shape
+        return f"a {'sparse' if is_sparse else 'dense'} matrix of {width:,} columns ({names})"
 
-    def transform(self, table: Any, item_ids: Iterable[Hashable] | None = None) -> "Features":
-        """Return the features of the items of another table, or of the rows of another matrix."""
-        if self.item is not None and hasattr(table, "columns"):
-            named = {str(name): name for name in table.columns}
-            absent = next((column.name for column in self.columns if column.name not in named), None)
-            if absent is not None:
-                raise DataError(describe_missing_column(absent, list(named)))
-            ids = _ids_in_table(table, self.item)
-            parts = [column.encode(read_cells(table, named[column.name])) for column in self.columns]
-        elif self.item is None and not hasattr(table, "columns"):
-            (column,), rows = self.columns, _to_rows(table)
-            width = column.n_columns if isinstance(column, CountsColumn) else column.size
-            if isinstance(column, CountsColumn) != sp.issparse(rows) or rows.shape[1] != width:
-                kind = "sparse" if sp.issparse(rows) else "dense"
-                raise DataError(
-                    f"the features were made of {self.describe()} and {width:,} columns, got a {kind} matrix of "
-                    f"{rows.shape[1]:,}; give such a one"
-                )
+    @np.errstate(over="ignore", invalid="ignore")  # too large numbers become infinite, and are refused
+    def transform(self, content: Any, item_ids: Iterable[Hashable] | None = None) -> "Features":
+        """Return the features of the items of a table, or of the rows of a matrix, like the one that was fitted."""
+        rows = None if self.item is not None or _is_table(content) else _to_rows(content)
+        if self.item is not None and _is_table(content):
+            ids = _ids_in_table(content, self.item)
+            parts = [column.encode(read_cells(content, column.name)) for column in self.columns]
+        elif rows is not None and self._shape == (sp.issparse(rows), rows.shape[1]):
             ids = _ids_of_rows(item_ids, rows.shape[0])
-            parts = [column.encode(rows)]
+            parts = [self.columns[0].encode(rows)]
         else:
-            raise DataError(f"the features were made of {self.describe()}, got {quote(table)}; give such a one")
-        unknown = tuple(one for part in parts for one in part.unknown)
-        return _assemble(ids, self, parts, unknown, unknown)
+            raise DataError(f"the features were made of {self.describe()}, got {quote(content)}; give such a one")
+        missing = [
+            (f"{column.name}: missing", int((~part[1]).sum())) for column, part in zip(self.columns, parts, strict=True)
+        ]
+        unknown = tuple(count for part in parts for count in part[2])
+        return Features(
+            ids,
+            np.concatenate([part[0] for part in parts], axis=1),
+            np.any([part[1] for part in parts], axis=0),
+            Transformation((self,)),
+            (*(count for count in missing if count[1]), *unknown),
+            unknown,
+        )
+
+    @property
+    def _shape(self) -> tuple[bool, int]:
+        """Whether the matrix was sparse, and the number of its columns."""
+        column = self.columns[0]
+        return (True, column.width or 0) if isinstance(column, WordColumn) else (False, column.size)
 
 
 @dataclass(frozen=True)
@@ -92,36 +89,20 @@ class Transformation:
     def to_arrays(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return everything that was fitted as arrays and as a JSON-able table."""
         arrays: dict[str, NDArray[Any]] = {}
-        described: list[dict[str, Any]] = []
+        sources: list[dict[str, Any]] = []
         for number, source in enumerate(self.sources):
-            states = [column.to_state() for column in source.columns]
-            described.append({"item": source.item, "columns": [table for table, _ in states]})
-            for place, (_, own) in enumerate(states):
-                arrays |= {f"{number}.{place}.{name}": array for name, array in own.items()}
-        return arrays, {"sources": described}
+            tables = [_write_column(column, arrays, f"{number}.{at}") for at, column in enumerate(source.columns)]
+            sources.append({"item": source.item, "columns": tables})
+        return arrays, {"sources": sources}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], manifest: Mapping[str, Any]) -> Self:
-        """Return the transformation that `to_arrays` described; a `DataError` if it is damaged."""
-        own: dict[tuple[str, str], dict[str, NDArray[Any]]] = {}  # by number of source and of column
-        for name, array in arrays.items():
-            number, place, field = name.split(".", 2)
-            own.setdefault((number, place), {})[field] = array
-        try:
-            return cls(
-                tuple(
-                    Source(
-                        described["item"],
-                        tuple(
-                            read_column(table, own.get((str(number), str(place)), {}))
-                            for place, table in enumerate(described["columns"])
-                        ),
-                    )
-                    for number, described in enumerate(manifest["sources"])
-                )
-            )
-        except Exception as error:  # whatever forged content raises
-            raise DataError(f"the transformation is damaged ({describe_damage(error)}); fit it again") from None
+        """Return the transformation that `to_arrays` described; any exception may say that it is damaged."""
+        sources = []
+        for number, table in enumerate(manifest["sources"]):
+            columns = (_read_column(one, arrays, f"{number}.{at}") for at, one in enumerate(table["columns"]))
+            sources.append(Source(table["item"], tuple(columns)))
+        return cls(tuple(sources))
 
     def is_same(self, other: "Transformation") -> bool:
         """Tell whether both were fitted to the same."""
@@ -131,10 +112,10 @@ class Transformation:
     @property
     def sizes(self) -> dict[str, int]:
         """Number of numbers that each column gives."""
-        sizes: dict[str, int] = {}
+        sizes: Counter[str] = Counter()
         for column in (column for source in self.sources for column in source.columns):
-            sizes[column.name] = sizes.get(column.name, 0) + column.size
-        return sizes
+            sizes[column.name] += column.size
+        return dict(sizes)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -159,8 +140,9 @@ class Features:
 
     def __post_init__(self) -> None:
         shape = len(self.item_ids), sum(self.transformation.sizes.values())
-        if self.matrix.shape != shape or self.matrix.dtype != np.float32 or self.known.shape != shape[:1]:
-            raise DataError(f"the matrix must be float32 of shape {shape}, got {self.matrix.dtype} {self.matrix.shape}")
+        for array, dtype, wanted in ((self.matrix, np.float32, shape), (self.known, np.bool_, shape[:1])):
+            if array.shape != wanted or array.dtype != dtype:
+                raise DataError(f"features must be {dtype.__name__} of shape {wanted}, got {array.dtype} {array.shape}")
         if not np.isfinite(self.matrix.sum(dtype=np.float64)):  # of float32, this sum is finite if all are
             item = self.item_ids[int((~np.isfinite(self.matrix)).any(1).argmax())]
             raise DataError(f"the features of {quote(item)} are too large; correct them")
@@ -170,6 +152,7 @@ class Features:
             object.__setattr__(self, name, view)
 
     @classmethod
+    @np.errstate(over="ignore", invalid="ignore")
     def from_frame(
         cls,
         frame: Any,
@@ -183,7 +166,7 @@ class Features:
         """Fit a transformation to a pandas or polars data frame, one row an item, and return its features.
 
         Args:
-            frame: The table.
+            frame: The table; or a dict of columns.
             item: The column with the external ids of items. Each id stands in one row.
             kinds: The kinds of columns: "number", "category", "tags" (a list, or a text with |, ; or , between tags),
                 "text", "vector" (a list of numbers) or "skip". By default guessed from the cells, see `guess_kind`;
@@ -192,31 +175,32 @@ class Features:
             min_items: Words and tags that fewer items have are left out; such categories share one place.
             seed: The seed of the truncated SVD.
         """
-        options = _check_options(dims, min_items, seed)
-        ids = _ids_in_table(frame, item)
-        names = {str(name): name for name in frame.columns if name != item}
-        chosen = _check_kinds(kinds or {}, list(names))
+        options, n_items = FitOptions(dims, min_items, seed), len(_ids_in_table(frame, item))
+        names = [str(name) for name in getattr(frame, "columns", frame) if str(name) != str(item)]
+        chosen = dict(kinds or {})
+        for name, kind in chosen.items():
+            if name not in names or kind not in get_args(Kind):
+                allowed = f"{', '.join(map(quote, names))} and one of {', '.join(get_args(Kind))}"
+                raise ArgumentError(f"kinds needs a column of {allowed}, got {quote(name)}: {quote(kind)}")
         columns: list[Column] = []
-        parts: list[Encoded] = []
         left_out: list[tuple[str, int]] = []
-        for text, name in names.items():
-            if chosen.get(text) == "skip":
+        for name in names:
+            if chosen.get(name) == "skip":
                 continue
-            cells = read_cells(frame, name)
-            column, unused = fit_column(text, cells, chosen.get(text), options)
+            column = fit_column(name, read_cells(frame, name), chosen.get(name), options)
             if column is not None:
-                left_out += unused
                 columns.append(column)
-                parts.append(column.encode(cells))
-            elif text in chosen:
-                raise DataError(f"column {quote(text)} tells no items apart; leave it out: {name_kind(text, 'skip')}")
+            elif name not in chosen:
+                left_out.append((f"{name}: tells no items apart", n_items))
             else:
-                left_out.append((f"{text}: tells no items apart", len(cells)))
+                raise DataError(f"column {quote(name)} tells no items apart; leave it out: {name_kind(name, 'skip')}")
         if not columns:
             raise DataError(f"no column but {quote(item)} tells items apart; give a table with features")
-        return _assemble(ids, Source(item, tuple(columns)), parts, tuple(left_out))
+        made = Source(str(item), tuple(columns)).transform(frame)
+        return replace(made, left_out=(*left_out, *made.left_out), unknown=())
 
     @classmethod
+    @np.errstate(over="ignore", invalid="ignore")
     def from_matrix(
         cls,
         matrix: Any,
@@ -236,25 +220,22 @@ class Features:
             matrix: The matrix (I, …).
             item_ids: The external ids of its rows; by default their positions.
             name: The name of these features in messages.
-            dims: The largest number of numbers that a sparse matrix gives.
-            min_items: Columns of a sparse matrix in which fewer items have an entry are left out.
-            seed: The seed of the truncated SVD.
+            dims: As in `from_frame`, where a column of a sparse matrix is a word.
+            min_items: Likewise.
+            seed: Likewise.
         """
-        options = _check_options(dims, min_items, seed)
-        rows: Any = _to_rows(matrix)
-        ids = _ids_of_rows(item_ids, rows.shape[0])
+        options, rows = FitOptions(dims, min_items, seed), _to_rows(matrix)
         column: Column | None
-        left_out: Counts = ()
-        if isinstance(rows, sp.csr_array):
-            column, left_out = CountsColumn.fit(name, rows, options)
-        else:
+        if isinstance(rows, np.ndarray):
             column = VectorColumn.fit(name, rows)
+        else:
+            column = WordColumn.fit_matrix(name, rows, options)
         if column is None:
             raise DataError(
                 f"{quote(name)} tells no items apart: all its rows are zeros or NaN, or no column has entries of "
                 f"{min_items} items; give another matrix"
             )
-        return _assemble(ids, Source(None, (column,)), [column.encode(rows)], left_out)
+        return replace(Source(None, (column,)).transform(rows, item_ids), unknown=())
 
     @classmethod
     def join(cls, *parts: "Features") -> "Features":
@@ -276,34 +257,21 @@ class Features:
             tuple(one for part in parts for one in part.unknown),
         )
 
-    def split(self) -> tuple["Features", ...]:
-        """Return the features of each source apart, for all items: what `join` joined.
-
-        An item whose numbers of a source are all 0 is without features there.
-        """
-        parts: list[Features] = []
-        end = 0
-        for source in self.transformation.sources:
-            begin, end = end, end + sum(column.size for column in source.columns)
-            numbers = self.matrix[:, begin:end]
-            parts.append(Features(self.item_ids, numbers, (numbers != 0).any(axis=1), Transformation((source,))))
-        return tuple(parts)
-
-    def transform(self, *tables: Any, item_ids: Iterable[Hashable] | None = None) -> "Features":
+    def transform(self, *contents: Any, item_ids: Iterable[Hashable] | None = None) -> "Features":
         """Return the features of other items, made by the same fitted transformation.
 
         Categories, tags and words that were not there when it was fitted are ignored, and numbers are cut to the range
         that was there; both are counted in `unknown`. A missing column or another width is a `DataError`.
 
         Args:
-            tables: A data frame or matrix like the first one; of joined features one for each, in the same order.
+            contents: A data frame or matrix like the first one; of joined features one for each, in the same order.
             item_ids: The external ids of the rows of matrices; by default their positions.
         """
         sources = self.transformation.sources
-        if len(tables) != len(sources):
-            raise ArgumentError(f"the features came from {len(sources)} tables, got {len(tables)}; give them all")
+        if len(contents) != len(sources):
+            raise ArgumentError(f"the features came from {len(sources)} tables, got {len(contents)}; give them all")
         ids = None if item_ids is None else list(item_ids)
-        return Features.join(*(source.transform(table, ids) for source, table in zip(sources, tables, strict=True)))
+        return Features.join(*(source.transform(one, ids) for source, one in zip(sources, contents, strict=True)))
 
     def align(self, item_ids: Iterable[Hashable]) -> "Features":
         """Return the features of these items, in this order; those that are not here have none.
@@ -319,12 +287,12 @@ class Features:
                 f"none of the {len(ids):,} items has features: ids are e.g. {theirs} in the features and "
                 f"{describe_id(ids[0])} in the data; give features of the same items, with ids written alike"
             )
-        return Features(ids, *self._select(ids), self.transformation, self.left_out, self.unknown)
+        numbers, known = self._select(ids)
+        return replace(self, item_ids=ids, matrix=numbers, known=known)
 
     def spell_ids(self, item_ids: IdMap) -> "Features":
         """Return the same features with ids written as these: 7 as "7" among texts, "7" as 7 among whole numbers."""
-        ids = IdMap(spell_like(self.item_ids, item_ids.array))
-        return Features(ids, self.matrix, self.known, self.transformation, self.left_out, self.unknown)
+        return replace(self, item_ids=IdMap(spell_like(self.item_ids, item_ids.array)))
 
     def save(self, path: str | PathLike[str], *, compress: bool = False) -> None:
         """Write one self-contained file atomically, without pickle."""
@@ -341,11 +309,10 @@ class Features:
         times its size and more than 0.27 GB.
         """
         arrays, manifest = read_archive(path, _FORMAT, _VERSION, remedy="make it again", max_unpacked=max_unpacked)
-        fitted = {name: array for name, array in arrays.items() if name[0].isdecimal()}
         try:
             ids = IdMap(decode_ids(arrays, "item_ids"))
             left_out = tuple((str(what), int(count)) for what, count in manifest["left_out"])
-            transformation = Transformation.from_arrays(fitted, manifest)
+            transformation = Transformation.from_arrays(arrays, manifest)
             return cls(ids, arrays["matrix"], arrays["known"], transformation, left_out)
         except Exception as error:  # whatever forged content raises
             raise DataError(f"{path}: the features are damaged ({describe_damage(error)}); make them again") from None
@@ -368,35 +335,48 @@ class Features:
     def _select(self, ids: IdMap) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return the rows (n, F) of these items, zeros for those that are not here, and which are known (n,)."""
         index = self.item_ids.find(ids)  # (n,)
-        numbers = np.zeros((len(ids), self.n_features), dtype=np.float32)
-        known = np.zeros(len(ids), dtype=bool)
         here = index >= 0
-        numbers[here], known[here] = self.matrix[index[here]], self.known[index[here]]
-        return numbers, known
+        numbers = np.where(here[:, None], self.matrix[index], np.float32(0))
+        return numbers, here & self.known[index]
 
     def __repr__(self) -> str:
         sizes = ", ".join(f"{name} {size}" for name, size in self.transformation.sizes.items())
-        without = int((~self.known).sum())
-        return f"Features(items={self.n_items:,}{f' ({without:,} without)' if without else ''}, {sizes})"
+        return f"Features(items={self.n_items:,}, of them known={int(self.known.sum()):,}, {sizes})"
 
 
-def _assemble(ids: IdMap, source: Source, parts: list[Encoded], left_out: Counts, unknown: Counts = ()) -> Features:
-    """Return the features of items by the numbers of all columns of a source."""
-    return Features(
-        ids,
-        np.concatenate([part.numbers for part in parts], axis=1),
-        np.any([part.known for part in parts], axis=0),
-        Transformation((source,)),
-        (*left_out, *(one for part in parts for one in part.left_out)),
-        unknown,
-    )
+def _write_column(column: Column, arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, Any]:
+    """Add the arrays of a column under this prefix, and return its other fields."""
+    table: dict[str, Any] = {"class": type(column).__name__}
+    for name, value in ((field.name, getattr(column, field.name)) for field in fields(column)):
+        if isinstance(value, np.ndarray):
+            arrays[f"{prefix}.{name}"] = value
+        elif isinstance(value, tuple):
+            arrays |= encode_names(value, f"{prefix}.{name}")
+        else:
+            table[name] = value
+    return table
 
 
-def _ids_in_table(frame: Any, item: str) -> IdMap:
+def _read_column(table: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], prefix: str) -> Column:
+    """Return the column that `_write_column` described; a ValueError if its parts do not fit each other."""
+    kind = COLUMN_CLASSES[table["class"]]
+    values = {name: value for name, value in table.items() if name != "class"}
+    for name in {field.name for field in fields(kind)} - set(values):
+        key = f"{prefix}.{name}"
+        values[name] = arrays[key] if key in arrays else decode_names(arrays, key)
+    column = kind(**values)
+    if not isinstance(column.name, str) or not column.is_whole():
+        raise ValueError(f"the parts of the column {quote(column.name)} do not fit each other")
+    return column
+
+
+def _is_table(content: Any) -> bool:
+    return hasattr(content, "columns") or isinstance(content, Mapping)
+
+
+def _ids_in_table(table: Any, item: str) -> IdMap:
     """Return the item ids of a table, one row each."""
-    if not hasattr(frame, "columns"):
-        raise DataError(f"expected a pandas or polars DataFrame, got {quote(frame)}; give a matrix to from_matrix")
-    ids = column_of(frame, item)
+    ids = read_column(table, item)
     if not len(ids):
         raise DataError("the table has no rows; give one with items")
     try:
@@ -413,45 +393,20 @@ def _ids_of_rows(item_ids: Iterable[Hashable] | None, n_rows: int) -> IdMap:
     return ids
 
 
-def _to_rows(matrix: Any) -> "sp.csr_array[np.float32] | NDArray[Any]":
+def _to_rows(matrix: Any) -> Any:
     """Return a matrix as checked rows: dense float32 or float64, or sparse float32 with entries above 0."""
-    if hasattr(matrix, "columns"):
-        raise DataError("a data frame is not a matrix; use from_frame(frame, item=…)")
     refuse_masked(matrix, "entries of the matrix")
-    is_sparse: bool = sp.issparse(matrix)
     try:
-        rows: Any = matrix if is_sparse else np.asarray(matrix)
+        rows: Any = matrix if sp.issparse(matrix) else np.asarray(matrix)
     except ValueError as error:
         raise DataError(f"the matrix must be two-dimensional: {describe_damage(error)}") from None
-    if len(rows.shape) != 2 or rows.dtype.kind not in "biuf" or not all(rows.shape):
+    if len(rows.shape) != 2 or rows.dtype.kind not in "biuf" or not all(rows.shape) or _is_table(matrix):
         raise DataError(f"the matrix must be two-dimensional and hold real numbers, got {quote(matrix)}")
-    if not is_sparse:
-        dense: NDArray[Any] = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float32)
-        return dense
-    places, columns, values = sparse_entries(rows)
-    if not np.all(values >= 0) or not np.isfinite(values).all():  # the first is false for NaN, too
+    if isinstance(rows, np.ndarray):
+        return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float32)
+    counts: Any = sp.csr_array(rows.astype(np.float32), copy=True)
+    counts.sum_duplicates()
+    counts.eliminate_zeros()
+    if not np.isfinite(counts.data).all() or (counts.data < 0).any():
         raise DataError("a sparse matrix of features must have finite entries >= 0, such as counts; give others dense")
-    above = values > 0
-    csr = sp.csr_array((values[above].astype(np.float32), (places[above], columns[above])), shape=rows.shape)
-    csr.sum_duplicates()
-    return csr
-
-
-def _check_options(dims: int, min_items: int, seed: int) -> FitOptions:
-    if not isinstance(dims, int) or not 2 <= dims <= 4096:
-        raise ArgumentError(f"dims must be a whole number from 2 to 4096, got {quote(dims)}; 300 is usual")
-    if not isinstance(min_items, int) or min_items < 1:
-        raise ArgumentError(f"min_items must be a whole number >= 1, got {quote(min_items)}; 2 is usual")
-    return FitOptions(dims, min_items, seed)
-
-
-def _check_kinds(kinds: Mapping[str, Kind], names: list[str]) -> dict[str, Kind]:
-    for name, kind in kinds.items():
-        if name not in names:
-            raise ArgumentError(f"kinds: {describe_missing_column(name, names)}")
-        if kind not in get_args(Kind):
-            known = suggest(str(kind), get_args(Kind))
-            raise ArgumentError(
-                f"the kind of {quote(name)} must be one of {', '.join(get_args(Kind))}, got {quote(kind)}{known}"
-            )
-    return dict(kinds)
+    return counts

@@ -21,12 +21,13 @@ def column_of(frame: Any, name: str) -> NDArray[Any]:
     if is_lazy or not (hasattr(frame, "iloc") or hasattr(frame, "lazy")):  # pandas has the one, polars the other
         hint = "collect() it first" if is_lazy else "make one of it, e.g. with .to_pandas()"
         raise DataError(f"expected a pandas or polars DataFrame, got {type(frame).__name__}; {hint}")
-    if name not in frame.columns:
-        raise DataError(describe_missing_column(name, [str(column) for column in frame.columns]))
+    names = {str(column): column for column in frame.columns}  # pandas counts columns without names: 0, 1, …
+    if str(name) not in names:
+        raise DataError(describe_missing_column(str(name), list(names)))
     if hasattr(frame, "lazy"):
         require_polars("a data frame of polars")
     try:
-        return np.asarray(frame[name].to_numpy())
+        return np.asarray(frame[names[str(name)]].to_numpy())
     except Exception as error:  # of polars: a type that NumPy does not have
         raise DataError(f"column {quote(name)} cannot be read ({describe_damage(error)}); cast it first") from None
 

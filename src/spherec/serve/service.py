@@ -10,7 +10,6 @@ from typing import Any
 
 from spherec.artifact import Artifact
 from spherec.data.output_files import lock_output
-from spherec.data.read.item_features import to_item_frame
 from spherec.errors import ArgumentError, LockedOutputError, SpherecError
 from spherec.recommender import CML
 from spherec.serve.batcher import Batcher, BusyError
@@ -120,7 +119,8 @@ class Service:
             tables = [source.item for source in fitted.transformation.sources]
             if None in tables:
                 raise ArgumentError("the model has features from a matrix; add items with model.add_items instead")
-            features = fitted.transform(*(to_item_frame(str(item), ids, rows) for item in tables))
+            columns = {name: [row.get(name) for row in rows] for row in rows for name in row}
+            features = fitted.transform(*({**columns, str(item): ids} for item in tables))
             model.add_items(features, names=names)
             model.save(self.options.model)
         checksum = str(Artifact.load(self.options.model, mmap=True).checksum)
