@@ -3,13 +3,10 @@
 import importlib
 import io
 import os
-import signal
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import current_thread, main_thread
-from types import FrameType
 from typing import Any
 
 import typer
@@ -141,7 +138,7 @@ def main(arguments: list[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # where its encoding lacks characters of ids and names
     try:
-        with _quiet_once_interrupted(), _warnings_as_notes():
+        with _warnings_as_notes():
             app(words, obj=words)
     except (SpherecError, OSError, MemoryError) as error:
         print_error(error)
@@ -169,21 +166,3 @@ def _warnings_as_notes() -> Iterator[None]:
             warnings.simplefilter("always", kind)
         warnings.showwarning = print_note
         yield
-
-
-@contextmanager
-def _quiet_once_interrupted() -> Iterator[None]:
-    """Silence, after Ctrl-C, the complaints of half-built objects that are thrown away, as late as at exit."""
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or current_thread() is not main_thread():
-        yield
-        return
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        sys.unraisablehook = lambda _: None
-        signal.default_int_handler(number, frame)
-
-    signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)

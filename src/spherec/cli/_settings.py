@@ -1,7 +1,7 @@
 """Options that several commands share: a model's settings, the device, files to write."""
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -49,34 +49,10 @@ def read_settings(file: Path | None, settings: Sequence[str], options: Mapping[s
     return table
 
 
-def refuse_overwriting(written: Mapping[str, Path | str], read: Iterable[Path | str | None]) -> None:
-    """Raise an `ArgumentError` if a file that an option names for writing is read or written for another purpose."""
-    others = {str(file): Path(file) for file in read if file is not None}
-    for option, file in written.items():
-        if "://" in str(file):  # a database
-            continue
-        for name, other in others.items():
-            if _are_same(Path(file), other):
-                problem = (
-                    f"and {name} are both {file}" if name in written else f"would overwrite {other}, which is read"
-                )
-                raise ArgumentError(f"{option} {problem}; name another file")
-        others[option] = Path(file)
-
-
 def refuse_existing(output: Path, force: bool) -> None:
     """Raise an `ArgumentError` if there is a file already that the command would replace without --force."""
     if not force and find_kind(output) == "file":
         raise ArgumentError(f"{output} exists already; name another file, or replace it with --force")
-
-
-def _are_same(file: Path, other: Path) -> bool:
-    if "nothing" not in (find_kind(file), find_kind(other)):
-        return file.samefile(other)
-    try:
-        return file.resolve() == other.resolve()
-    except (OSError, RuntimeError):  # a name that is too long, or links in a circle
-        return False
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import typer
 
 from spherec.cli._features import FeatureIdColumn, describe_left_out, read_new_features
 from spherec.cli._output import AsJson, note, show
-from spherec.cli._settings import Force, refuse_existing, refuse_overwriting
+from spherec.cli._settings import Force, refuse_existing
 from spherec.data.output_files import lock_output, refuse_unwritable
 from spherec.errors import ArgumentError, DataError, enumerate_ids
 
@@ -42,7 +42,6 @@ def add_items_command(
     from spherec.data.read import read_names
     from spherec.recommender import CML
 
-    refuse_overwriting({"--output": output}, (*files, names))
     refuse_unwritable(output)
     with lock_output(output):
         refuse_existing(output, force)

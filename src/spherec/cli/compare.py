@@ -3,20 +3,18 @@
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from spherec.cli._features import FeatureFiles, FeatureIdColumn, FeatureKinds, read_item_features
-from spherec.cli._output import AsJson, note, show
+from spherec.cli._output import AsJson, grid, note, show
 from spherec.cli._runs import check_workers, parse_folds, runs_bar
-from spherec.cli._settings import Device, Force, refuse_existing, refuse_overwriting, run_option
+from spherec.cli._settings import Device, Force, refuse_existing, run_option
 from spherec.cli._source import Source, takes_source
-from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_write
 from spherec.errors import ArgumentError, MissingPackageError, TrainingError, escape_controls, quote
 
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
 
 @takes_source
 def compare_command(
+    context: typer.Context,
     models: Annotated[
         str | None,
         typer.Option(
@@ -85,29 +84,20 @@ def compare_command(
     from spherec.lab.registry import default_models, find_models
     from spherec.lab.tables import PageFacts, comparison_csv, comparison_page, summarize
 
-    parts = features = None
-    if item_features:
-        parts = _load(source, test)
-        features = read_item_features(item_features, features_id_column, feature_kinds or [], parts[0].item_ids)
-    named = default_models(features) if models is None else [model.strip() for model in models.split(",")]
-    plan = ComparisonPlan(
-        models=tuple(find_models(filter(None, named), features)),
-        folds=4 if folds is None else folds,
-        k=k,
-        trials=trials,
-        validation=validation,
-        seed=seed,
-    )
     if test and (folds is not None or only_folds is not None):
         raise ArgumentError("--test is the one part to test on; leave out --folds and --only-folds")
-    chosen = parse_folds(only_folds, 1 if test else plan.folds)
+    folds, where = 4 if folds is None else folds, resolve(device)
+    chosen = parse_folds(only_folds, 1 if test else folds)
     check_workers(workers)
     name = _name_of(source) if name is None else name
-    _check_places(output, name, (*source.files, *(test or ()), *(item_features or ())))
-    for ending in () if (output / name).is_dir() else (".csv", ".md", ".png"):  # its own records are there: it goes on
-        refuse_existing(output / f"{name}{ending}", force)
-    where = resolve(device)
-    data, test_part = parts or _load(source, test)
+    _check_places(output, name, force=force)
+    data, test_part = source.load_parts(test) if test else (source.load(), None)
+    features = None
+    if item_features:
+        features = read_item_features(item_features, features_id_column, feature_kinds or [], data.item_ids)
+    named = default_models(features) if models is None else [model.strip() for model in models.split(",")]
+    found = tuple(find_models(filter(None, named), features))
+    plan = ComparisonPlan(models=found, folds=folds, k=k, trials=trials, validation=validation, seed=seed)
     comparison = Comparison(plan, data, output / name, test=test_part)
     before = len(comparison.results())
     try:
@@ -128,17 +118,8 @@ def compare_command(
     table = summarize(results, plan.metrics, comparison.user_values)
     sizes = {"users": data.n_users, "items": data.n_items, "pairs": len(data)}
     sizes |= {} if test_part is None else {"test pairs": len(test_part)}
-    options = {
-        "--folds": folds,
-        "-k": k,
-        "--trials": trials,
-        "--validation": validation,
-        "--seed": seed,
-        "--name": None if name == _name_of(source) else name,
-        "--features-id-column": features_id_column,
-    }
-    repeated = {"--test": test, "--item-features": item_features, "--feature-kind": feature_kinds}
-    facts = PageFacts(name, _command(source, repeated, table, options), sizes, plan.k, plan.trials, plan.validation)
+    command = escape_controls(shlex.join(["spherec", *context.obj]))
+    facts = PageFacts(name, command, sizes, plan.k, plan.trials, plan.validation)
     page = comparison_page(table, results, plan.metrics, facts)
     for file_name, text in {f"{name}.csv": comparison_csv(table, plan.metrics), f"{name}.md": page}.items():
         with atomic_write(output / file_name) as file:
@@ -151,40 +132,21 @@ def compare_command(
     note(f"{output} holds {name}.csv, {name}.md{f', {name}.png' if is_drawn else ''} and, in {name}, the records")
 
 
-def _load(source: Source, test: list[str] | None) -> tuple[Interactions, Interactions | None]:
-    return source.load_parts(test) if test else (source.load(), None)
-
-
-def _check_places(output: Path, name: str, read: Sequence[Path | str | None]) -> None:
-    """Raise an `ArgumentError` if the results cannot be written there, or would overwrite a file that is read."""
+def _check_places(output: Path, name: str, *, force: bool) -> None:
+    """Raise an `ArgumentError` if the results cannot be written there, or would overwrite a file."""
     if not name or Path(name).name != name:
         raise ArgumentError(f"--name must be a name for files, without folders, got {quote(name)}")
     for path in (output, output / name):
         if path.exists() and not path.is_dir():
             raise ArgumentError(f"{path} must be a folder, and it is a file; choose another --output or --name")
-    for ending in (".csv", ".md", ".png"):
-        refuse_overwriting({"--output": output / f"{name}{ending}"}, read)
+    for file in (output / f"{name}{ending}" for ending in (".csv", ".md", ".png")):
+        refuse_existing(file, force or (output / name).is_dir())  # its own records are there: it goes on
 
 
 def _name_of(source: Source) -> str:
     """Return the name of the data, without folders and endings."""
     name = Path(source.data[0]).name.split(".")[0]
     return re.sub(r"[^\w-]+", "", name).strip("-_") or "data"
-
-
-def _command(
-    source: Source,
-    repeated: Mapping[str, Sequence[object] | None],
-    table: "Sequence[TableRow]",
-    options: Mapping[str, object],
-) -> str:
-    """Return the command that asks for all that the table shows."""
-    words = ["spherec", "compare", *source.words()]
-    words += [word for option, values in repeated.items() for value in values or () for word in (option, str(value))]
-    words += ["--models", ",".join(row.model for row in table)]
-    for option, value in options.items():
-        words += [] if value is None else [option, str(value)]
-    return escape_controls(shlex.join(words))
 
 
 def _draw(name: str, table: "Sequence[TableRow]", k: int, output: Path) -> bool:
@@ -226,13 +188,12 @@ def _show(name: str, table: "Sequence[TableRow]", results: "Sequence[Result]", p
     title = f"{name}: lists of {plan.k}, {over}"
     header = page_header(plan.metrics)
     narrow = [column != "p MAP" for column in header]  # 80 characters have no room for it
-    shown = Table(*compress(header, narrow), title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
+    shown = grid(list(compress(header, narrow)), (), title=title, box=None, padding=(0, 1, 0, 0))
     for row in table:
         close = [cell.replace(" ", "") for cell in compress(page_cells(row, plan.metrics), narrow)]
         shown.add_row(*close, style="bold" if row.is_ours else None)
     for column in shown.columns:
-        column.no_wrap, column.justify = True, "right"
-    shown.columns[0].justify = "left"
+        column.no_wrap = True
     show(shown)
     baseline = best_baseline(results)
     note("ours in bold; MMR: median popularity of what is recommended; fit s, peak MB: of the last fit alone")

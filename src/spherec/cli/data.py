@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from spherec.cli._output import AsJson, PlainCommand, counting_bar, grid, note, show
-from spherec.cli._settings import Force, refuse_existing, refuse_overwriting
+from spherec.cli._settings import Force, refuse_existing
 from spherec.cli._source import RawSource, Source, report_names, takes_source
 from spherec.data import splits
 from spherec.data.events import Step
@@ -74,7 +74,6 @@ def prepare_command(
         return
     if output is None:
         raise ArgumentError("-o is missing; name the file to write, or look at the first events with --head 10")
-    refuse_overwriting({"--output": output}, (*source.files, source.names))
     data: Interactions | PartitionedInteractions
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DuplicatePairsWarning)  # the table of steps shows them

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from spherec.cli._output import counting_bar, note, show
-from spherec.cli._settings import Force, refuse_existing, refuse_overwriting
+from spherec.cli._settings import Force, refuse_existing
 from spherec.data.output_files import refuse_unwritable
 from spherec.distributed.shards import WHOLE, Portion
 from spherec.errors import ArgumentError, quote
@@ -60,7 +60,6 @@ def export_command(
     from spherec.geometry import widened_dim
 
     chosen = format or find_format(output).name
-    refuse_overwriting({"--output": output}, [model])
     refuse_unwritable(output)
     for file in (output, ids_path(output)) if chosen == "usearch" else (output,):
         refuse_existing(file, force)

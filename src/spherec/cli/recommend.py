@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from spherec.cli._output import AlsoJson, AsFormat, AsJson, choose_format, counting_bar, note, print_results, show
-from spherec.cli._settings import Dial, Force, ModelPath, refuse_existing, refuse_overwriting
+from spherec.cli._settings import Dial, Force, ModelPath, refuse_existing
 from spherec.data.ids import IdMap, Unknown
 from spherec.data.input_files import read_text_file
 from spherec.data.output_files import refuse_unwritable
@@ -82,7 +82,6 @@ def recommend_command(
     if output is not None:
         if items is not None:
             raise ArgumentError("--items prints one list; leave out -o, or redirect --format csv")
-        refuse_overwriting({"--output": output}, (model, *(list_files(index) if index else ())))
         refuse_unwritable(output)
         refuse_existing(output, force)
     loaded = _load(model, index)

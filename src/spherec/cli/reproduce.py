@@ -1,15 +1,14 @@
 """`spherec reproduce`: run the experiments of the paper's table."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
-from rich.table import Table
 
 from spherec import datasets
-from spherec.cli._output import note, show
+from spherec.cli._output import grid, note, show
 from spherec.cli._runs import check_workers, parse_folds, runs_bar
 from spherec.cli._settings import Device, run_option
 from spherec.cli._source import RawSource, Source
@@ -68,7 +67,9 @@ def reproduce_command(
     check_workers(workers)
     if output.exists() and not output.is_dir():
         raise ArgumentError(f"--output must be a folder, and {output} is a file; name another")
-    draw = _drawing() if plots and not quick and dataset != "two-stage" else None
+    is_drawn = plots and not quick and dataset != "two-stage"
+    if is_drawn:
+        from spherec.lab.plots import plot_reproduction  # before long work, because it needs matplotlib
     files = _files(dataset)
     interactions = _data(files.dataset, data)
     output.mkdir(parents=True, exist_ok=True)
@@ -91,10 +92,12 @@ def reproduce_command(
         whole += _read_tuned_rows(interactions, output / _files("book-crossing").records)
     table = summarize(whole, PAPER_METRICS)
     text = paper_markdown(table, _of_paper(files.dataset, whole), describe_environments(whole))
-    _write(files.table, {"csv": paper_csv(files.dataset, table), "md": text}, output)
-    if draw is not None:
-        draw(files.dataset, table, whole, output)
-    note(f"{output} holds the table, the records{' and the plots' if draw else ''}")
+    for ending, content in {"csv": paper_csv(files.dataset, table), "md": text}.items():
+        with atomic_write(output / f"{files.table}.{ending}") as file:
+            file.write(content.encode())
+    if is_drawn:
+        plot_reproduction(files.dataset, table, whole, output)
+    note(f"{output} holds the table, the records{' and the plots' if is_drawn else ''}")
 
 
 class _Files(NamedTuple):
@@ -158,27 +161,12 @@ def _show(title: str, table: "Sequence[TableRow]", paper: "Mapping[str, PaperRow
 
     folds = max((row.folds for row in table), default=0)
     over = f"mean ± deviation over {folds} folds" if folds > 1 else "one fold"
-    shown = Table("row", *map(heading, PAPER_METRICS), title=f"{title}: ours, {over}; the paper's below")
+    shown = grid(["row", *map(heading, PAPER_METRICS)], (), title=f"{title}: ours, {over}; the paper's below")
     shown.columns[0].no_wrap = True
     for row in table:
         ours, theirs = zip(*compare_with_paper(row, paper.get(row.model)), strict=True)
         shown.add_row(row.model, *ours)
         if any(theirs):
             shown.add_row("", *(f"{figure}  " for figure in theirs), style="dim")
-    for column in shown.columns[1:]:
-        column.justify = "right"
     show(shown)
     note("▲ better than the paper's mean, = within its deviation (MMR: within a tenth), ▼ worse")
-
-
-def _write(name: str, texts: Mapping[str, str], output: Path) -> None:
-    for ending, text in texts.items():
-        with atomic_write(output / f"{name}.{ending}") as file:
-            file.write(text.encode())
-
-
-def _drawing() -> "Callable[[str, Sequence[TableRow], Sequence[Result], Path], object]":
-    """Return the function that draws; imported before long work, because it needs matplotlib."""
-    from spherec.lab.plots import plot_reproduction
-
-    return plot_reproduction

@@ -21,7 +21,6 @@ from spherec.cli._settings import (
     model_option,
     read_settings,
     refuse_existing,
-    refuse_overwriting,
     run_option,
 )
 from spherec.cli._source import Source, add_names, takes_source
@@ -98,7 +97,6 @@ def train_command(
     flags = {"dim": dim, "epochs": epochs, "seed": seed}
     training = find_preset(preset).change(read_settings(config, settings or [], flags))
     refuse_unwritable(output)
-    refuse_overwriting({"--output": output}, (*source.files, names, config, *(item_features or ())))
     checkpoint = output.with_name(f"{output.name}.checkpoint")
     refuse_unwritable(checkpoint)
     is_first = is_first_process()

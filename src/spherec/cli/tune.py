@@ -20,7 +20,6 @@ from spherec.cli._settings import (
     model_option,
     read_settings,
     refuse_existing,
-    refuse_overwriting,
 )
 from spherec.cli._source import Source, takes_source
 from spherec.data.input_files import find_kind
@@ -108,7 +107,6 @@ def tune_command(
     base = find_preset(preset).change(read_settings(config, settings or [], {"seed": seed}))
     goal = Goal(metric=metric, k=k, validation=validation, mmr_at_most=mmr_at_most)
     space = SearchSpace.build(base, parse_searches(searches) or default_search(base))
-    refuse_overwriting({"--output": output, "--storage": storage}, (*source.files, config))
     refuse_existing(output, force or _is_own(output))
     where = resolve(device)
     data = source.load()
