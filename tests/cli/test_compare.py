@@ -90,7 +90,6 @@ def test_without_models_named_those_that_cannot_are_left_out(spherec, prepared, 
     assert spherec("compare", prepared, "--models", "ease", *options).code == 2
 
 
-
 def test_a_test_part_with_ids_of_another_type_is_refused(spherec, tmp_path):
     """A CSV has strings, Parquet may have integers: nothing would ever be found."""
     import polars as pl

@@ -278,7 +278,6 @@ def test_options_outside_their_choices_are_refused(train, tmp_path, options, wor
     assert files(tmp_path) == ["data.npz"]
 
 
-
 @pytest.mark.parametrize("output", ["no/such/folder/m.npz", ".", "data.npz"])
 def test_an_output_that_cannot_or_must_not_be_is_refused(spherec, prepared, tmp_path, output):
     before = prepared.read_bytes()

@@ -49,7 +49,6 @@ def files(folder):
     return sorted(file.name for file in folder.iterdir())
 
 
-
 def test_the_best_settings_are_a_file_that_train_reads(tune, spherec, prepared, tmp_path):
     done = tune(*RATE, "--set", "sampler.kind=Uniform", "--trials", 4, "--seed", 3)
     assert done.code == 0, done.err
