@@ -21,7 +21,7 @@ from spherec.data import splits
 from spherec.device import resolve
 from spherec.lab.records import environment_of
 from spherec.losses import Softmin
-from spherec.training import Training, train
+from spherec.training import Run, Training, join, train
 from spherec.training.presets import PRESETS
 
 DIAL = (-0.5, -0.25, 0.0, 0.25, 0.5, 0.6, 0.75, 1.0, 1.25)
@@ -61,7 +61,7 @@ def main() -> None:
         if key in runs and runs[key]["training"] == config.to_record():
             continue
         began = time.perf_counter()
-        vectors = train(fold.train, config, device=device).vectors
+        vectors = train(Run(fold.train, config, crew=join(device))).vectors
         seconds = round(time.perf_counter() - began, 1)
         points = []
         for place in arguments.places if config.reach else (None,):

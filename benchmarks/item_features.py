@@ -30,9 +30,8 @@ from spherec.data.ids import IdMap
 from spherec.device import threads_for
 from spherec.evaluation import evaluate_cold
 from spherec.geometry import DenseVectors
-from spherec.training import train
+from spherec.training import Run, join, train
 from spherec.training.presets import PRESETS
-from spherec.training.step import Run
 from spherec.training.trainer import make_batches
 
 SOURCES = {"neither": (), "words": ("words",), "tags": ("tags",), "words and tags": ("words", "tags")}
@@ -89,7 +88,7 @@ def run_jobs(path: Path, output: Path, jobs: Any, lock: Any, device: str, change
         features = Features.join(*parts).align(fold.train.item_ids) if parts else None
         config = PRESETS["accurate"].training.change({**changes, "feature_dropout": job["dropout"]})
         began = time.perf_counter()
-        trained = train(fold.train, config, features=features, device=torch.device(device))
+        trained = train(Run(fold.train, config, features=features, crew=join(torch.device(device))))
         seconds = time.perf_counter() - began
         scores = evaluate_cold(trained.vectors, fold, k=50, metrics=["recall", "ndcg"])
         parts_scored = {"cold": scores.cold, "warm": scores.warm, "all": scores.all}
@@ -131,7 +130,7 @@ def measure_steps(path: Path, device: torch.device, steps: int, rounds: int) -> 
         first = DenseVectors.random(data.n_users, data.n_items, config.dim, rng.torch_stream(0, "initial vectors"))
         kinds = {"without": None, "with": features}
         runs = {
-            kind: make_batches(Run(data, config, first.to(device), given), data, device)
+            kind: make_batches(Run(data, config, first, given, crew=join(torch.device(device))))
             for kind, given in kinds.items()
         }
         seconds: dict[str, list[float]] = {kind: [] for kind in runs}

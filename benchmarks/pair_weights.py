@@ -13,11 +13,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import torch
-
 from spherec import Cut, Interactions, read, splits
 from spherec.evaluation import evaluate
-from spherec.training import train
+from spherec.training import Run, join, train
 from spherec.training.presets import PRESETS
 
 
@@ -48,7 +46,7 @@ def main() -> None:
             part = splits.ratio(outer.train, 0.2, seed=100)
             for weights in (False, True):
                 given = part.train if weights else replace(part.train, weights=None)
-                trained = train(given, config, device=torch.device(options.device))
+                trained = train(Run(given, config, crew=join(options.device)))
                 scores = evaluate(trained.vectors, part.train, part.test, k=50, metrics=["recall", "ndcg"])
                 figures = {"recall": 100 * scores.recall, "ndcg": 100 * scores.ndcg}
                 run = {"data": name, "seed": seed, "weights": weights, "dim": options.dim, "device": options.device}

@@ -29,14 +29,13 @@ from steps import TrainerSteps, generate_interactions
 from spherec import rng
 from spherec.data.interactions import Interactions
 from spherec.device import resolve
-from spherec.distributed.batches import draw_held, take_share
-from spherec.distributed.group import ProcessGroup, join_group
+from spherec.distributed.crew import ProcessCrew
 from spherec.distributed.partitions import PartitionedInteractions, save_partitions
 from spherec.geometry import DenseVectors
 from spherec.losses import Softmin
 from spherec.memory import measure_peak
 from spherec.sampling import Popularity, TwoStage, Uniform
-from spherec.training import Training
+from spherec.training import Crew, Training, join
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "uniform": {"sampler": Uniform(5)},
@@ -60,18 +59,18 @@ def main() -> None:
     asked = parser.parse_args()
     device = resolve(asked.device)
     config = Training(dim=asked.dim, batch_size=asked.batch, **SETTINGS[asked.sampler])
-    group = join_group(device)
-    if group is None:
+    crew = join(device)
+    if not isinstance(crew, ProcessCrew):
         raise SystemExit("start it with torchrun")
-    TrainerSteps(generate_interactions(20, 200, 400), config, tiny(config).to(device))(2)  # compile
-    load = prepare(group, asked)
-    share = take_share(group, config, device)
+    group = crew.group
+    TrainerSteps(generate_interactions(20, 200, 400), config, tiny(config), Crew(device))(2)  # compile
+    load = prepare(crew, asked)
     data = load()
     with measure_peak(device) as peak:
         if asked.partitions is not None:
             del data
             data = load()
-        steps = TrainerSteps(data, config, draw_held(data, config, share).to(device), share)
+        steps = TrainerSteps(data, config, None, crew)
         steps.set_up()
     before = group.sent_bytes
     steps(asked.steps)
@@ -80,7 +79,7 @@ def main() -> None:
     if group.size == 1:
         generator = rng.torch_stream(config.seed, "initial vectors")
         initial = DenseVectors.random(data.n_users, data.n_items, config.dim, generator).to(device)
-        contenders["alone"] = TrainerSteps(data, config, initial)
+        contenders["alone"] = TrainerSteps(data, config, initial, Crew(device))
         contenders["alone"].set_up()
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(asked.chunks):
@@ -108,8 +107,9 @@ def main() -> None:
         print(json.dumps(record), flush=True)
 
 
-def prepare(group: ProcessGroup, asked: argparse.Namespace) -> Callable[[], Interactions]:
+def prepare(crew: ProcessCrew, asked: argparse.Namespace) -> Callable[[], Interactions]:
     """Return a function that loads what this process holds; process 0 writes the files that it reads, if any."""
+    group = crew.group
     if asked.partitions is None:
         return lambda: generate_interactions(asked.users, asked.items, asked.pairs)
     folder = Path(tempfile.gettempdir()) / f"spherec-processes-{os.environ['MASTER_PORT']}"
@@ -125,7 +125,7 @@ def prepare(group: ProcessGroup, asked: argparse.Namespace) -> Callable[[], Inte
     group.agree(False)  # the files are there
     if not asked.partitions:
         return lambda: Interactions.load(folder / "whole.npz")
-    return lambda: PartitionedInteractions.open(folder / "parts").hold(group.rank, group.size)
+    return lambda: crew.take(PartitionedInteractions.open(folder / "parts"))
 
 
 def synchronize(device: torch.device) -> None:

@@ -14,11 +14,10 @@ from spherec.data.events import pair_keys
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions, row_starts
 from spherec.device import threads_for
-from spherec.distributed.table import Share
 from spherec.geometry import DenseVectors
 from spherec.memory import measure_peak
 from spherec.sampling import Popularity, Sampling, TwoStage, Uniform
-from spherec.training import Training
+from spherec.training import Crew, Training
 from spherec.training.step import Run
 from spherec.training.trainer import make_batches
 
@@ -35,14 +34,16 @@ _SETUP_CALLS = {"cpu": 2, "cuda": 6}  # calls until everything is set up; on a G
 class TrainerSteps:
     """Steps of the trainer, epoch after epoch; a workload."""
 
-    def __init__(self, data: Interactions, config: Training, initial: DenseVectors, share: Share | None = None) -> None:
-        self._device = initial.device
+    def __init__(
+        self, data: Interactions, config: Training, initial: DenseVectors | None, crew: Crew | None = None
+    ) -> None:
         self._config = config
         self._pairs = data.n_pairs
         self._pairs_left = 0  # in this epoch
         self._epoch = 0
-        self._run = Run(data, config, initial, share=share)
-        self._walk = make_batches(self._run, data, self._device)
+        self._run = Run(data, config, initial, crew=crew)
+        self._device = self._run.crew.device
+        self._walk = make_batches(self._run)
 
     def __call__(self, calls: int) -> WorkDone:
         """Continue training; on a GPU one call may be sixteen steps."""

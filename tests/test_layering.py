@@ -203,13 +203,13 @@ def test_nothing_slow_is_imported_before_it_is_needed(statement, not_imported):
 # A machine that only trains has neither polars nor pydantic: what was prepared elsewhere must load and split there.
 LIBRARY = """
 import spherec
-from spherec.training import Training, train
+from spherec.training import Run, Training, train
 data = spherec.datasets.book_crossing()
 fold = spherec.splits.k_fold(data, 4)[0]
 fold.train.save("train.npz")
 assert spherec.Interactions.load("train.npz") == fold.train
 small = spherec.Interactions.from_pairs([0, 0, 1, 1], [0, 1, 1, 2])
-assert len(train(small, Training(dim=2, epochs=1, sampler=spherec.Uniform())).history.epochs) == 1
+assert len(train(Run(small, Training(dim=2, epochs=1, sampler=spherec.Uniform()))).history.epochs) == 1
 spherec.CML(dim=2, epochs=1, sampler=spherec.Uniform()).fit(small, validation=0).save("model.spherec")
 assert len(spherec.load("model.spherec").recommend([0, 1], k=1)) == 2
 try:

@@ -9,6 +9,7 @@ import torch
 
 import spherec
 from spherec.artifact import Artifact
+from spherec.distributed import shards
 from spherec.errors import ArgumentError, DataError, FailedProcessError, UnknownIdError
 from spherec.recommender import merge_lists
 from tests.recommender.models import ITEMS, USERS, model_of, small
@@ -159,10 +160,10 @@ def test_processes_agree_that_the_first_cannot_read_ids(model, tmp_path, error):
 
     first, second = Other(0), Other(1, fails=True)
     with pytest.raises(type(error)):
-        Artifact.save_together(tmp_path / "m.spherec", first, lambda: model.artifact, fail)
+        shards.save_together(tmp_path / "m.spherec", first, lambda: model.artifact, fail)
     assert first.agreed == [True]
     with pytest.raises(FailedProcessError, match="another process could not write its shard"):
-        Artifact.save_together(tmp_path / "m.spherec", second, lambda: model.artifact, fail)
+        shards.save_together(tmp_path / "m.spherec", second, lambda: model.artifact, fail)
     assert second.agreed == [False]
 
 
@@ -204,8 +205,6 @@ def test_a_disk_that_is_full_leaves_the_model_before(model, tmp_path, monkeypatc
         if len(calls) == 3:
             raise DataError("the disk is full")
         return write(file, *arguments)
-
-    from spherec.distributed import shards
 
     write = shards.write_tensors
     monkeypatch.setattr(shards, "write_tensors", full)

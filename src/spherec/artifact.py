@@ -3,8 +3,8 @@
 docs/artifact.md describes its layout. Rows may be in shards, files of their own next to it.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from typing import Any, get_args
@@ -19,23 +19,19 @@ from spherec.data.ids import IdMap
 from spherec.data.input_files import describe_damage
 from spherec.data.interactions import Interactions
 from spherec.data.tensor_file import read_tensors, write_tensors
-from spherec.distributed.group import ProcessGroup
 from spherec.distributed.shards import (
     WHOLE,
     Portion,
     Rows,
     ShardFile,
     check_portion,
-    name_shard,
     read_shards,
     remove_other_shards,
-    take_pairs,
     take_rows,
     write_all_shards,
-    write_shard,
 )
 from spherec.embedding import FeatureMap
-from spherec.errors import ArgumentError, DataError, FailedProcessError, quote
+from spherec.errors import ArgumentError, DataError, quote
 from spherec.geometry import DenseVectors, check_finite
 from spherec.losses import LOSSES
 from spherec.sampling import SAMPLERS
@@ -138,57 +134,26 @@ class Artifact:
         self.refuse_part("be saved")
         check_finite(self.vectors)
         arrays, manifest = self._describe()
-        rows = self._rows() | self._pairs()
+        rows = self.rows() | self.pairs()
         if shards is None:
             write_tensors(path, rows | arrays, manifest)
             remove_other_shards(path)
         else:
-            self._write_index(path, write_all_shards(path, rows, shards))
-
-    @staticmethod
-    def save_together(
-        path: str | PathLike[str],
-        group: ProcessGroup,
-        make: Callable[[], "Artifact"],
-        add_ids: Callable[[], Interactions] | None = None,
-    ) -> None:
-        """Write the model of a run of several processes in shards; all of them call this.
-
-        Each makes an artifact of the vectors that it holds, and writes them with the pairs of its users. Process 0
-        writes the rest; `add_ids` is called there, if `data` has no ids, and returns it with them.
-        """
-        portion, checksums = (group.rank, group.size), torch.zeros(1, dtype=torch.int64, device=group.device)
-        problem: Exception | None = None
-        try:
-            whole = held = make()
-            check_finite(held.vectors)
-            pairs = take_pairs(held._pairs(), held.data.n_items, portion)
-            checksums += int(write_shard(path, held._rows() | pairs, portion).checksum, 16)
-            if group.rank == 0 and add_ids is not None:
-                whole = replace(held, data=add_ids())
-        except Exception as error:  # the others wait to hear of it
-            problem = error
-        if group.agree(problem is not None)[0]:
-            raise problem or FailedProcessError("another process could not write its shard; see its message")
-        found = group.collect(checksums, everywhere=False)
-        if group.rank == 0:
-            whole._write_index(
-                path, [name_shard(path, (rank, group.size), f"{int(one):08x}") for rank, one in enumerate(found)]
-            )
+            self.write_index(path, write_all_shards(path, rows, shards))
 
     def refuse_part(self, action: str) -> None:
         """Raise an `ArgumentError` if this is a part of a model, which cannot do what takes all of it."""
         if self.is_part:
             raise ArgumentError(f"a part of a model cannot {action}; load the whole model")
 
-    def _write_index(self, path: str | PathLike[str], shards: Sequence[ShardFile]) -> None:
+    def write_index(self, path: str | PathLike[str], shards: Sequence[ShardFile]) -> None:
         """Write the model file itself, whose rows are in shards."""
         arrays, manifest = self._describe()
         counts = {"users": self.data.n_users, "items": self.data.n_items}
         write_tensors(path, arrays, manifest | {"version": MODEL_VERSION, "shards": shards, **counts})
         remove_other_shards(path, shards)
 
-    def _rows(self) -> Rows:
+    def rows(self) -> Rows:
         """Return the arrays with a row for each item or user."""
         rows: Rows = {
             "item_vectors": self.vectors.item_table.numpy(),  # (I, D) first, where it is aligned best
@@ -204,7 +169,7 @@ class Artifact:
             }
         return rows
 
-    def _pairs(self) -> Rows:
+    def pairs(self) -> Rows:
         """Return the arrays of all pairs."""
         pairs: Rows = {"indptr": self.data.indptr, "indices": self.data.indices}  # (U + 1,), (E,)
         if self.data.weights is not None:

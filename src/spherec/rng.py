@@ -47,11 +47,15 @@ def permutation(n: int, generator: "torch.Generator") -> "torch.Tensor":
 def draw_rows(draw: Callable[[int], "torch.Tensor"], rows: int, generator: "torch.Generator") -> "torch.Tensor":
     """Return what `draw(rows)` draws from the generator, a row for each pair of a batch.
 
-    Where processes share a batch (`spherec.distributed.group.ShareGenerator`), the rows of all its pairs are drawn, and
-    those of this process's pairs are returned. So a draw does not depend on the number of processes.
+    A generator with a `draw_rows` of its own is asked for some pairs of a larger batch: it draws for all of them, and
+    returns the rows of these.
     """
-    places = getattr(generator, "places", None)
-    return draw(rows) if places is None else draw(getattr(generator, "size", rows))[places]
+    return generator.draw_rows(draw, rows) if draws_for_others(generator) else draw(rows)  # type: ignore[attr-defined]
+
+
+def draws_for_others(generator: "torch.Generator") -> bool:
+    """Tell whether a generator draws for more pairs than it is asked for, see `draw_rows`."""
+    return hasattr(generator, "draw_rows")
 
 
 def draw_without_replacement(

@@ -15,10 +15,11 @@ from spherec.geometry import DenseVectors
 from spherec.losses import Softmin
 from spherec.ranking import ExactRanker
 from spherec.sampling import Hard, Popularity, TwoStage, Uniform
-from spherec.training import Training, train
+from spherec.training import Training
 from tests.oracles import law_without, popularity_law, stage_two_law
 from tests.sampling.checks import FEWEST_DRAWS, assert_follows, interactions
 from tests.training.planted import GOOD, SETTINGS, TRAIN, quality
+from tests.training.runs import train
 
 SAMPLERS = {"uniform": Uniform(5), "popularity": Popularity(5), "two-stage": TwoStage(5, candidates=60)}
 each_sampler = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from safetensors import safe_open
 
 from spherec import Interactions, load, read
@@ -23,6 +24,7 @@ from spherec.data.output_files import lock_output
 from spherec.distributed import group as process_group
 from spherec.errors import LostProcessError, TrainingError
 from spherec.recommender import CML
+from spherec.training import Crew
 from spherec.training.step import Run
 
 ROOT = Path(__file__).parents[2]
@@ -445,8 +447,9 @@ def test_a_run_of_torchrun_is_continued_by_torchrun(tmp_path, monkeypatch, capsy
 
 
 def test_a_run_that_goes_wrong_leaves_no_part_of_its_checkpoint(train, tmp_path, monkeypatch):
-    def fail(*_, checkpoint, **__):
+    def fail(*_, files, **__):
         for end in ("", ".7.0-of-2", ".7.1-of-2"):
+            checkpoint = files.checkpoint
             checkpoint.with_name(f"{checkpoint.name}{end}").touch()
         raise TrainingError("the loss is nan")
 
@@ -466,6 +469,7 @@ def test_an_error_is_printed_before_a_signal_of_torchrun_ends_the_process(train,
     monkeypatch.setattr(CML, "fit", fail)
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "run")
     monkeypatch.setenv("RANK", "0")
+    monkeypatch.setattr("spherec.training.join", lambda _: Crew(torch.device("cpu")))
     monkeypatch.setattr(process_group, "is_first_to_fail", be_slow)
     done = train()
     assert (done.code, done.err) == (2, "error: another process is gone\n")

@@ -8,8 +8,8 @@ from spherec import rng
 from spherec.geometry import DenseVectors
 from spherec.losses import Hinge, Softmin
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
-from spherec.training import train
 from tests.training.planted import GOOD, SETTINGS, TRAIN, quality
+from tests.training.runs import train
 
 SAMPLERS = {
     "uniform": Uniform(5),

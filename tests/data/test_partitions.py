@@ -7,9 +7,11 @@ import pytest
 
 import spherec
 from spherec.data.archive import is_partitioned
+from spherec.distributed.group import ProcessGroup
+from spherec.distributed.held import hold
 from spherec.distributed.partitions import PartitionedInteractions, save_partitions
 from spherec.errors import ArgumentError, DataError
-from tests.sampling.checks import interactions, random_rows
+from tests.sampling.checks import CPU, interactions, random_rows
 
 DATA = interactions(random_rows(37, 23, 0.2))
 
@@ -36,7 +38,7 @@ def test_what_is_read_is_what_was_saved(tmp_path, partitions):
 def test_every_process_holds_the_pairs_of_the_users_whose_rows_it_holds(folder, n):
     whole = PartitionedInteractions.open(folder)
     for rank in range(n):
-        held = whole.hold(rank, n)
+        held = hold(whole, ProcessGroup(CPU, rank, n))
         mine = (DATA.users + DATA.n_items) % n == rank
         assert np.array_equal(held.users, DATA.users[mine])
         assert np.array_equal(held.indices, DATA.indices[mine])
@@ -48,7 +50,7 @@ def test_every_process_holds_the_pairs_of_the_users_whose_rows_it_holds(folder, 
 
 def test_a_number_of_processes_that_does_not_fit_is_refused(folder):
     with pytest.raises(ArgumentError, match=r"4 partitions, which 3 processes .* start one of 1, 2, 4 processes"):
-        PartitionedInteractions.open(folder).hold(0, 3)
+        PartitionedInteractions.open(folder).read_share(0, 3)
 
 
 @pytest.mark.parametrize("partitions", [0, -1, 10_000, 2.0])
@@ -77,26 +79,26 @@ def test_pairs_with_other_weights_are_another_data_set(tmp_path):
     (tmp_path / "one" / "pairs-1.npz").write_bytes((tmp_path / "two" / "pairs-1.npz").read_bytes())
     with pytest.raises(DataError, match="of another data set"):
         PartitionedInteractions.open(tmp_path / "one").read()
-    checksums = [PartitionedInteractions.open(tmp_path / name).hold(0, 2).weights_checksum for name in ("one", "two")]
-    assert checksums[0] != checksums[1]
+    one, two = (PartitionedInteractions.open(tmp_path / name).totals.checksum for name in ("one", "two"))
+    assert one != two
 
 
 def test_weights_can_be_left_out(tmp_path):
     save_partitions(replace(DATA, weights=np.full(len(DATA), 3.0)), tmp_path / "w", 4)
     whole = PartitionedInteractions.open(tmp_path / "w")
     assert whole.is_weighed
-    assert whole.hold(1, 2).weights.tolist() == [3.0] * len(whole.hold(1, 2))
+    assert whole.read_share(1, 2).weights.tolist() == [3.0] * len(whole.read_share(1, 2))
     plain = replace(whole, is_weighed=False)
     assert plain.read() == DATA
-    assert plain.hold(1, 2).weights is plain.hold(1, 2).weights_checksum is None
+    assert plain.read_share(1, 2).weights is None
 
 
 def test_a_missing_partition_is_an_error_for_the_process_that_needs_it(folder):
     (folder / "pairs-1.npz").unlink()
     whole = PartitionedInteractions.open(folder)
-    assert len(whole.hold(0, 2))
+    assert len(whole.read_share(0, 2))
     with pytest.raises(DataError, match=r"pairs-1\.npz: there is no such file"):
-        whole.hold(1, 2)
+        whole.read_share(1, 2)
 
 
 def test_read_reads_a_partitioned_data_set(folder):

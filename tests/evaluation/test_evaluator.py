@@ -11,6 +11,8 @@ import torch
 
 from spherec.data import splits
 from spherec.data.interactions import Interactions
+from spherec.distributed.crew import ProcessCrew
+from spherec.distributed.group import ProcessGroup
 from spherec.errors import ArgumentError, DataError
 from spherec.evaluation import evaluate, evaluate_cold, score
 from spherec.geometry import DenseVectors
@@ -375,13 +377,12 @@ def test_the_dial_needs_a_model_that_has_one():
             evaluate(with_reach(model), train, test, mainstream=place)
 
 
-class Group:
+class Group(ProcessGroup):
     """One of several processes that are threads here: each gives its rows, and gets those of all."""
 
-    device = torch.device("cpu")
-
     def __init__(self, rank, given, meeting):
-        self.rank, self.size, self._given, self._meeting = rank, len(given), given, meeting
+        super().__init__(torch.device("cpu"), rank, len(given))
+        self._given, self._meeting = given, meeting
 
     def collect(self, rows, *, everywhere):
         assert everywhere
@@ -402,7 +403,7 @@ def test_processes_rank_a_share_of_the_users_each_and_have_the_scores_of_all(n):
     given, meeting = [None] * n, threading.Barrier(n)
 
     def work(rank):
-        return evaluate(listings[rank], train, test, k=5, group=Group(rank, given, meeting))
+        return evaluate(listings[rank], train, test, k=5, crew=ProcessCrew(Group(rank, given, meeting)))
 
     with ThreadPoolExecutor(n) as pool:
         together = list(pool.map(work, range(n)))
@@ -415,4 +416,4 @@ def test_processes_rank_a_share_of_the_users_each_and_have_the_scores_of_all(n):
 
 def test_more_processes_than_users_are_refused():
     with pytest.raises(ArgumentError, match="5 processes cannot share 2 users with test pairs; start fewer"):
-        evaluate(PLANTED, interactions(TRAIN), interactions(TEST), k=2, group=Group(4, [None] * 5, None))
+        evaluate(PLANTED, interactions(TRAIN), interactions(TEST), k=2, crew=ProcessCrew(Group(4, [None] * 5, None)))

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from spherec.distributed.crew import ProcessCrew
+from spherec.distributed.group import ProcessGroup
 from spherec.errors import ArgumentError, DataError, SpherecError
 from spherec.evaluation import Validation, validation_part
-from spherec.evaluation.validation import _copy_items
 from spherec.geometry import DenseVectors
 from tests.oracles import mean_ndcg
 from tests.sampling.checks import directions, interactions, random_rows
@@ -72,13 +73,11 @@ def test_where_no_share_holds_anything_out_it_is_not_to_be_raised():
         validation_part(interactions([[1, 1], [0, 1]]), 1e-9, seed=0)
 
 
-class Together:
+class Together(ProcessGroup):
     """A group of processes in which the others have nobody to rank."""
 
-    device = torch.device("cpu")
-
     def __init__(self, rank, size):
-        self.rank, self.size = rank, size
+        super().__init__(torch.device("cpu"), rank, size)
 
     def add_up(self, numbers):
         return numbers
@@ -87,7 +86,10 @@ class Together:
 def test_processes_share_the_users_and_a_process_may_have_none():
     rows = np.eye(2, 5, dtype=int)
     vectors = DenseVectors(directions(2, 4, 1), directions(5, 4, 2))
-    parts = [Validation(interactions(0 * rows), interactions(rows), k=3, group=Together(rank, 3)) for rank in range(3)]
+    parts = [
+        Validation(interactions(0 * rows), interactions(rows), k=3, crew=ProcessCrew(Together(rank, 3)))
+        for rank in range(3)
+    ]
     assert sorted(len(part._users) for part in parts) == [0, 1, 1]
     figures = [part(vectors) for part in parts if len(part._users)]
     assert np.mean(figures) == pytest.approx(Validation(interactions(0 * rows), interactions(rows), k=3)(vectors))
@@ -97,20 +99,8 @@ def test_processes_share_the_users_and_a_process_may_have_none():
 def test_processes_cannot_add_up_a_metric_without_values_of_users():
     rows = np.eye(2, 5, dtype=int)
     vectors = DenseVectors(directions(2, 4, 1), directions(5, 4, 2))
-    validation = Validation(interactions(0 * rows), interactions(rows), metric="coverage", group=Together(0, 2))
-    with pytest.raises(ArgumentError, match="the metric coverage has no values of single users"):
+    validation = Validation(
+        interactions(0 * rows), interactions(rows), metric="coverage", crew=ProcessCrew(Together(0, 2))
+    )
+    with pytest.raises(ArgumentError, match="no values of single users"):
         validation(vectors)
-
-
-def test_a_copy_of_all_items_has_one_block_more_in_memory():
-    table = directions(10, 4, 0)
-    buffer = torch.empty(4, 4)
-
-    class Blocks:
-        n_items, dim, device, reach, mainstream, constraint = 10, 4, table.device, None, 1.0, "sphere"
-
-        def item_blocks(self):
-            for block in table.split(4):
-                yield buffer[: len(block)].copy_(block)
-
-    assert torch.equal(_copy_items(Blocks()).item_table, table)

@@ -22,9 +22,9 @@ def trainings(monkeypatch):
     """What `train` was called with so far: [(pairs, config)]."""
     calls, train = [], runs.train
 
-    def noted(data, config, **options):
-        calls.append((pairs_of(data), config))
-        return train(data, config, **options)
+    def noted(run, *given, **options):
+        calls.append((pairs_of(run.data), run.config))
+        return train(run, *given, **options)
 
     for module in (runs, models):
         monkeypatch.setattr(module, "train", noted)

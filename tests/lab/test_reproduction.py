@@ -33,11 +33,11 @@ from spherec.lab.tables import MeanStd, TableRow, summarize
 from spherec.losses import Hinge
 from spherec.optim import Adam
 from spherec.sampling import Popularity, TwoStage, Uniform
-from spherec.training import Training, train
+from spherec.training import Training
 from tests.lab.tiny import CPU, DATA, EXPERIMENT, ONE_ROW, ROWS, TRAINING, fold, ran
 from tests.lab.tiny import record as made
 from tests.sampling.checks import interactions, random_rows
-from tests.training.runs import at_step, watch
+from tests.training.runs import at_step, train, watch
 
 OF_THE_PAPER = [name for name in EXPERIMENTS if name != "two-stage"]
 RUNS = [(row.name, index) for index in range(EXPERIMENT.folds) for row in ROWS]

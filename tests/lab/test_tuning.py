@@ -19,8 +19,8 @@ from spherec.lab import tuning as tuning_module
 from spherec.lab.tuning import TuneWatcher
 from spherec.ranking import ExactRanker
 from spherec.sampling import TwoStage
-from spherec.training import train
 from tests.lab.tunings import DATA, QUICK, facts, plant, space, tuned
+from tests.training.runs import train
 
 
 def test_the_best_is_what_training_with_its_config_gives():

@@ -14,9 +14,9 @@ from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.evaluation import Validation
 from spherec.losses import Hinge, Softmin
 from spherec.recommender import CML
-from spherec.training import Training, train
+from spherec.training import Training
 from tests.recommender.models import small
-from tests.training.runs import same
+from tests.training.runs import same, train
 
 DATA = small(density=0.4)
 QUICK = {"dim": 6, "sampler": spherec.Uniform(2), "batch_size": 32, "epochs": 3, "validate_every": 1, "device": "cpu"}

@@ -18,12 +18,15 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import distributed
 
 from spherec.artifact import Artifact
+from spherec.data.ids import IdMap
 from spherec.distributed import checkpoint as checkpoint_set
+from spherec.distributed import crew as process_crew
 from spherec.distributed import group as process_group
 from spherec.distributed import shards
 from spherec.distributed.partitions import PartitionedInteractions
@@ -31,7 +34,7 @@ from spherec.errors import ArgumentError, DataError, LostProcessError, TrainingE
 from spherec.losses import Softmin
 from spherec.recommender import CML
 from spherec.sampling import Hard, Popularity, TwoStage, Uniform
-from spherec.training import train, trainer
+from spherec.training import Run, RunFiles, join, train, trainer
 from tests.sampling.checks import CPU, interactions, random_rows
 from tests.training.runs import QUICK, at_step, facts, watch
 
@@ -70,13 +73,13 @@ def run(settings, folder, data=DATA, device="cpu", **options):
     """Train; return all that a run leaves. `data` may be the name of a partitioned data set in the folder."""
     if isinstance(data, str):
         data = PartitionedInteractions.open(Path(folder) / data)
-        data = data.hold(distributed.get_rank(), distributed.get_world_size())
+    together = join(device, data)
     changes = {name: options.pop(name) for name in list(options) if name in QUICK.__dataclass_fields__}
-    if options.pop("validated", False):
-        options["validate"] = first_of
+    validate = first_of if options.pop("validated", False) else None
     if "checkpoint" in options:
         options["checkpoint"] = Path(folder or "") / options["checkpoint"]
-    done = train(data, config_of(settings, **changes), device=device, **options)
+    begun = Run(together.take(data), config_of(settings, **changes), crew=together)
+    done = train(begun, validate, files=RunFiles(**options))
     vectors = done.vectors.to(CPU)
     return {
         "users": vectors.user_table,
@@ -101,7 +104,7 @@ def fit(settings, folder, data=None, device="cpu", **options):
     return {**tables, "history": seen[-1], "pairs": torch.tensor(model.data.indices), "ids": list(model.data.item_ids)}
 
 
-def fit_in_shards(settings, folder, data=None, full=None, device="cpu", **options):
+def fit_in_shards(settings, folder, data=None, full=None, device="cpu", validation=None, **options):
     """Fit a model whose processes write what they hold; return what each has then, or what it is told if the disk, or
     the memory, of process `full` is full."""
     write, make = shards.write_tensors, Artifact.of
@@ -119,11 +122,12 @@ def fit_in_shards(settings, folder, data=None, full=None, device="cpu", **option
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shards, "write_tensors", fail)
         patch.setattr(Artifact, "of", lack)
-        patch.setattr(trainer, "gather_vectors", lambda *_: pytest.fail("a process holds all vectors"))
+        patch.setattr(process_crew, "gather_vectors", lambda *_: pytest.fail("a process holds all vectors"))
         data = DATA if data is None else PartitionedInteractions.open(Path(folder) / data)
         model = CML.from_config(config_of(settings), device=device)
+        files = RunFiles(Path(folder) / "m.spherec", in_shards=True, **options)
         try:
-            model.fit(data, progress=False, output=Path(folder) / "m.spherec", in_shards=True, **options)
+            model.fit(data, progress=False, validation=validation, files=files)
         except (DataError, LostProcessError) as error:
             return {"said": str(error)}
     return {"users": list(model.data.user_ids), "items": list(model.data.item_ids), "ended": model.artifact.ended}
@@ -158,6 +162,8 @@ def run_unlike(settings, folder, name, **options):
     unlike = {
         "seed": {"seed": rank},
         "data": {"data": interactions(random_rows(60, 90, 0.1, seed=rank))},
+        "ids": {"data": replace(DATA, item_ids=IdMap([f"item {rank} {item}" for item in range(DATA.n_items)]))},
+        "weights": {"data": replace(DATA, weights=np.ones(len(DATA)) if rank else None)},
         "resume": {"checkpoint": f"c{rank}", "resume": rank == 1},
     }
     try:
@@ -195,7 +201,7 @@ def gather_too_much(settings, folder, at=None, **options):
         if at is not None and distributed.get_rank() == 0:
             watch(patch, at_step(at, lambda: os.kill(os.getpid(), signal.SIGTERM)))
         if distributed.get_rank() == 0:
-            patch.setattr(trainer, "gather_vectors", lack_memory(trainer.gather_vectors))
+            patch.setattr(process_crew, "gather_vectors", lack_memory(process_crew.gather_vectors))
         try:
             run(settings, folder, **options)
         except TrainingError as error:
@@ -225,8 +231,8 @@ def count_bytes(settings, folder, users=60, items=90, **options):
     steps, groups = [], []
     make = process_group.ProcessGroup
 
-    def remember(device):
-        groups.append(make(device))
+    def remember(*given):
+        groups.append(make(*given))
         return groups[-1]
 
     with pytest.MonkeyPatch.context() as patch:

@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from spherec import training
 from spherec.geometry import DenseVectors
 from spherec.optim import Adam
 from spherec.sampling import SAMPLERS as SAMPLER_KINDS
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
-from spherec.training import Training, train
-from spherec.training.step import Run
+from spherec.training import Run, RunFiles, Training, join
 from tests.sampling.checks import CPU, directions, interactions, random_rows
 
 DATA = interactions(random_rows(20, 30, 0.2))
@@ -29,6 +29,14 @@ SAMPLERS = {
     "hard": Hard(2),
     "semi-hard": SemiHard(2),
 }
+
+
+def train(data, config=None, *, validate=None, device=CPU, initial=None, features=None, feature_map=None, **options):
+    """A run in one call: what `RunFiles` takes goes there, callbacks to `spherec.training.train`."""
+    callbacks = {name: options.pop(name) for name in ("progress", "stop", "save") if name in options}
+    files = RunFiles(**options)
+    run = Run(data, config, initial, features, feature_map, join(device))
+    return training.train(run, validate, files=files, **callbacks)
 
 
 def trained(data=DATA, validate=None, device=CPU, **options):

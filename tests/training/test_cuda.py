@@ -14,11 +14,10 @@ from spherec.losses import Hinge, Softmin
 from spherec.optim import Adam, DenseAdam
 from spherec.ranking import ExactRanker
 from spherec.sampling import Negatives, Sampling, TwoStage, Uniform
-from spherec.training import train
 from spherec.training.step import Batches, Run
 from tests.sampling.checks import CPU, generator, interactions, random_rows
 from tests.training.planted import GOOD, SETTINGS, TRAIN, quality
-from tests.training.runs import DATA, QUICK, SAMPLERS, STEPS, facts, falling, same, start, trained
+from tests.training.runs import DATA, QUICK, SAMPLERS, STEPS, facts, falling, same, start, train, trained
 from tests.training.test_features import features_of
 
 pytestmark = [

@@ -14,10 +14,10 @@ from spherec.errors import ArgumentError
 from spherec.geometry import Geometry
 from spherec.losses import Hinge, Loss, Triplets, UnknownLoss
 from spherec.sampling import Negatives, Sampling, UnknownSampling
-from spherec.training import Training, train
+from spherec.training import Training
 from spherec.training.advice import advise
 from tests.training.planted import TRAIN as DATA
-from tests.training.runs import same
+from tests.training.runs import same, train
 
 NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, NEEDS_GPU])]

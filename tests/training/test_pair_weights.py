@@ -14,10 +14,9 @@ from spherec.lab.records import data_id
 from spherec.losses import Hinge, Softmin
 from spherec.recommender.partial_fit import initial_vectors, merge
 from spherec.sampling import Popularity
-from spherec.training import train
 from spherec.training.step import PairWeights, Run
 from tests.sampling.checks import CPU
-from tests.training.runs import DATA, QUICK, same, trained
+from tests.training.runs import DATA, QUICK, same, train, trained
 
 PLAYS = pd.DataFrame(
     {"user": ["a", "a", "b", "b", "b", "c"], "item": ["x", "y", "x", "y", "z", "z"], "plays": [1, 100, 5, 5, 5, 3]}

@@ -12,22 +12,23 @@ from torch import distributed
 import spherec
 import spherec.training
 from spherec import rng
-from spherec.distributed import batches as sharded
-from spherec.distributed import checkpoint as checkpoint_set
 from spherec.distributed import group as process_group
-from spherec.distributed.batches import PartitionedBatches, draw_held, hold_vectors, take_share
+from spherec.distributed import vectors as held_vectors
+from spherec.distributed.batches import PartitionedBatches
 from spherec.distributed.checkpoint import CheckpointSet
-from spherec.distributed.group import ShareGenerator, join_group
+from spherec.distributed.crew import ProcessCrew
+from spherec.distributed.group import ProcessGroup, join_group
+from spherec.distributed.held import hold
 from spherec.distributed.partitions import PartitionedInteractions, save_partitions
-from spherec.distributed.table import Share, count_held, interleave
+from spherec.distributed.table import ShareGenerator, count_held, interleave
+from spherec.distributed.vectors import draw_held, hold_vectors
 from spherec.errors import ArgumentError, CheckpointWarning, DataError, LostProcessError
 from spherec.geometry import DenseVectors
 from spherec.sampling import TwoStage, Uniform
-from spherec.training import Training, trainer
+from spherec.training import Run, RunFiles, Training
 from spherec.training.checkpoint import Standing
-from spherec.training.step import Run
 from tests.sampling.checks import CPU, interactions
-from tests.training.crew import DATA, SETTINGS, config_of, fit, plain
+from tests.training.crew import DATA, SETTINGS, config_of, fit, plain, run
 from tests.training.runs import SAMPLERS, difference, start
 
 ROUNDING = 1e-5
@@ -101,14 +102,14 @@ def test_a_checkpoint_of_a_process_alone_is_not_one_of_a_group(crew, tmp_path):
         crew("run", 1, settings="uniform", epochs=2, checkpoint="c", resume=True)
     (tmp_path / "c").unlink()
     crew("run", 2, settings="uniform", epochs=1, checkpoint="c")
-    with pytest.raises(ValueError, match="is the checkpoint of a run under torchrun; continue it under torchrun"):
-        plain("two-stage", epochs=2, checkpoint=tmp_path / "c", resume=True)
+    with pytest.raises(DataError, match="processes"):
+        plain("uniform", epochs=2, checkpoint=tmp_path / "c", resume=True)
 
 
-@pytest.mark.parametrize("name", ["seed", "data", "resume"])
+@pytest.mark.parametrize("name", ["seed", "data", "ids", "weights", "resume"])
 def test_processes_that_were_not_started_alike_are_refused(crew, name):
     for one in crew("run_unlike", 2, name=name, settings="uniform"):
-        assert one["said"].startswith(f"the 2 processes were not started alike: {name} are not the same")
+        assert f"not started alike: {name} are not the same" in one["said"]
 
 
 def test_one_clock_decides_when_to_write_checkpoints(crew):
@@ -123,10 +124,8 @@ def test_a_model_that_process_0_cannot_hold_leaves_the_checkpoint(crew, tmp_path
     options = {"settings": "softmin", "checkpoint": "c", "validated": True}
     at = 47 if ended == "interrupted" else None
     first, _ = crew("gather_too_much", 2, at=at, **options)
-    assert "no memory for the whole model; write it in shards" in first["said"]
-    assert first["notes"] == [
-        f"{tmp_path / 'c'} holds the whole run; resume it to save its model without more training"
-    ]
+    assert "--shards" in first["said"]
+    assert str(tmp_path / "c") in first["notes"][0]
     whole, resumed = crew("run", 1, **(options | {"checkpoint": "d"}))[0], crew("run", 2, resume=True, **options)[0]
     assert difference(whole, resumed) <= ROUNDING
 
@@ -189,6 +188,12 @@ def test_four_processes_learn_what_one_does_from_partitions(crew, partitioned, s
     assert difference(alone, together) <= (ROUNDING if settings in ("softmin", "subspaces") else 0)
 
 
+def test_a_process_alone_learns_from_partitions_what_several_do(crew, tmp_path, partitioned):
+    (grouped,) = crew("run", 1, settings="two-stage", data=partitioned)
+    alone = run("two-stage", tmp_path, data=partitioned)
+    assert difference(grouped, alone) == 0
+
+
 def test_a_run_on_partitions_continues_in_another_number_of_processes(crew, tmp_path, partitioned):
     options = {"settings": "uniform", "data": partitioned}
     whole = crew("run", 1, **options)[0]
@@ -249,10 +254,7 @@ def test_each_process_writes_the_vectors_that_it_holds(crew, tmp_path, partition
 @pytest.mark.parametrize("what", ["disk", "memory"])
 def test_a_shard_that_cannot_be_written_ends_all_processes_and_the_checkpoint_stays(crew, tmp_path, what):
     said = crew("fit_in_shards", 2, settings="uniform", full=[what, 1], checkpoint=str(tmp_path / "c"))
-    assert [one["said"] for one in said] == [
-        "another process could not write its shard; see its message",
-        f"the {what} is full",
-    ]
+    assert f"the {what} is full" in said[1]["said"]
     assert not (tmp_path / "m.spherec").exists()
     crew("fit_in_shards", 2, settings="uniform", checkpoint=str(tmp_path / "c"), resume=True)
     assert sorted(file.name[:17] for file in tmp_path.glob("[cm]*")) == [
@@ -262,22 +264,26 @@ def test_a_shard_that_cannot_be_written_ends_all_processes_and_the_checkpoint_st
     ]
 
 
-def test_shards_of_a_run_need_several_processes_and_an_output():
-    with pytest.raises(ArgumentError, match="is for several processes that write an output"):
-        spherec.CML(device="cpu").fit(DATA, in_shards=True, output="x.spherec")
+def test_shards_of_a_run_need_several_processes_and_an_output(tmp_path):
+    with pytest.raises(ArgumentError, match="in_shards"):
+        RunFiles(in_shards=True)
+    quick = Training(dim=4, epochs=1)
+    with pytest.raises(ArgumentError, match="in_shards"):
+        spherec.CML.from_config(quick, device="cpu").fit(DATA, files=RunFiles(tmp_path / "m", in_shards=True))
 
 
 def test_batches_of_partitions_have_every_pair_once_and_about_as_many_of_each(partitioned, tmp_path):
-    data = PartitionedInteractions.open(tmp_path / partitioned).hold(0, 1)
+    data = hold(PartitionedInteractions.open(tmp_path / partitioned), ProcessGroup(CPU))
     seen = []
 
     class Recorder:
         config, n_items, vectors = config_of("uniform"), DATA.n_items, start(DATA)
+        generator = torch.Generator()
 
         def step(self, users, positives):
             seen.append(torch.stack((users, positives), 1))
 
-    batches = PartitionedBatches(Recorder(), data, share_of(0, 1))
+    batches = PartitionedBatches(Recorder(), data)
     batches.begin(3, 0)
     while sum(map(len, seen)) < len(data):
         assert batches.step()[0] <= 16
@@ -346,11 +352,12 @@ def test_a_group_of_any_backend_for_the_device_is_joined(group_of_one):
     assert (group_of_one.rank, group_of_one.size) == (0, 1)
 
 
-def test_the_only_process_reads_partitions_as_a_whole_where_it_needs_features(group_of_one, tmp_path):
+def test_partitions_have_no_ids_for_features_and_names(tmp_path):
     save_partitions(DATA, tmp_path / "p", 2)
-    data = PartitionedInteractions.open(tmp_path / "p")
-    model = spherec.CML(device="cpu", dim=8, epochs=1).fit(data, item_features=np.eye(DATA.n_items), validation=0)
-    assert model.data == DATA
+    data, model = PartitionedInteractions.open(tmp_path / "p"), spherec.CML(device="cpu", dim=8, epochs=1)
+    for more in ({"item_features": np.eye(DATA.n_items)}, {"names": {"a": "A"}}):
+        with pytest.raises(ArgumentError, match=r"read\(\)"):
+            model.fit(data, validation=0, **more)
 
 
 def test_more_processes_than_gpus_are_refused(monkeypatch):
@@ -388,31 +395,30 @@ def test_what_nccl_says_is_told(group_of_one, said, told):
 # --- shares ----------------------------------------------------------------------------------------------------------
 
 
-class Alike:
+class Alike(ProcessGroup):
     """A group in which all processes give the same rows, for tests in one process."""
 
     def __init__(self, rank, size):
-        self.rank, self.size = rank, size
+        super().__init__(CPU, rank, size)
 
-
-def share_of(rank, n):
-    return take_share(Alike(rank, n), config_of("uniform"), CPU)
+    def collect_objects(self, thing):
+        return [thing] * self.size
 
 
 class TwoParts:
     """The checkpoint of two processes, each saved in this one, as if the other had answered."""
 
     def __init__(self, path):
-        self.path, config = path, config_of("uniform")
-        self.runs, self.files = [], [CheckpointSet(path, {}, len(DATA)) for _ in range(2)]
+        self.path, self.runs, self.files = path, [], []
         for rank in range(2):
-            share = share_of(rank, 2)
-            self.runs.append(Run(DATA, config, draw_held(DATA, config, share), share=share))
-            share.group.device, share.group.add_up = CPU, self._add_up
+            group = Alike(rank, 2)
+            group.add_up = self._add_up
+            self.files.append(CheckpointSet(path, {}, group))
+            self.runs.append(Run(DATA, config_of("uniform"), crew=ProcessCrew(group)))
 
     def save(self, *ranks, fails=False):
         for rank in ranks:
-            self.runs[rank].share.group.agree = lambda *flags: [flag or fails for flag in flags]
+            self.runs[rank].crew.group.agree = lambda *flags: [flag or fails for flag in flags]
             assert self.files[rank].try_save(self.runs[rank], Standing(), "") is not fails
 
     def _add_up(self, number):
@@ -442,7 +448,7 @@ def test_a_part_under_the_name_of_another_is_refused(tmp_path):
     assert saved.files[0].load(saved.runs[0]).pairs == 0
     parts = [tmp_path / f"c.{saved.number}.{rank}-of-2" for rank in range(2)]
     parts[1].write_bytes(parts[0].read_bytes())
-    with pytest.raises(DataError, match=r"1-of-2 is another part than its name says"):
+    with pytest.raises(DataError, match="1-of-2"):
         saved.files[1].load(saved.runs[1])
 
 
@@ -451,20 +457,21 @@ def test_a_process_reads_no_part_without_rows_of_its_own(tmp_path):
     saved.save(0, 1)
     (tmp_path / f"c.{saved.number}.0-of-2").unlink()
     assert saved.files[1].load(saved.runs[1]).pairs == 0
-    with pytest.raises(DataError, match=r"0-of-2: there is no such file"):
+    with pytest.raises(DataError, match="0-of-2"):
         saved.files[0].load(saved.runs[0])
 
 
 def test_parts_stay_where_the_file_that_names_them_may_be_on_disk(tmp_path, monkeypatch):
     saved = TwoParts(tmp_path / "c")
-    write = checkpoint_set.write_archive
+    write = CheckpointSet._write
 
-    def fail(*given, **options):
-        write(*given, **options)
-        raise DataError("the disk does not answer")
+    def fail(file, path, *given):
+        write(file, path, *given)
+        if path.name == "c":
+            raise DataError("the disk does not answer")
 
-    monkeypatch.setattr(checkpoint_set, "write_archive", fail)
-    saved.runs[0].share.group.agree = lambda *flags: flags
+    monkeypatch.setattr(CheckpointSet, "_write", fail)
+    saved.runs[0].crew.group.agree = lambda *flags: flags
     with pytest.warns(CheckpointWarning, match="does not answer"):
         assert not saved.files[0].try_save(saved.runs[0], Standing(), "")
     assert sorted(saved.content()) == ["c", f"c.{saved.number}.0-of-2"]
@@ -506,12 +513,12 @@ def test_draws_do_not_depend_on_who_draws_them(name):
 @pytest.mark.parametrize("n", [1, 2, 3])
 @pytest.mark.parametrize("dim", [2, 7, 16])
 def test_first_vectors_are_those_of_one_process(monkeypatch, n, dim):
-    monkeypatch.setattr(sharded, "_BLOCK", 16)
+    monkeypatch.setattr(held_vectors, "_BLOCK", 16)
     config = Training(dim=dim, seed=3)
     whole = DenseVectors.random(DATA.n_users, DATA.n_items, dim, rng.torch_stream(3, "initial vectors"))
     for rank in range(n):
-        share = share_of(rank, n)
-        drawn, held = draw_held(DATA, config, share), hold_vectors(whole, share)
+        group = Alike(rank, n)
+        drawn, held = draw_held(DATA, config, group), hold_vectors(whole, group)
         assert torch.equal(drawn.user_table, held.user_table)
         assert torch.equal(drawn.item_table, held.item_table)
 
@@ -544,18 +551,14 @@ def test_rows_of_all_processes_interleave(n, first, past):
         ({"has_features": True}, "item_features"),
     ],
 )
-def test_settings_that_need_one_process_are_refused_to_several(monkeypatch, changes, said):
+def test_settings_that_need_one_process_are_refused_to_several(changes, said):
     has_features = changes.pop("has_features", False)
-    monkeypatch.setattr(trainer, "join_group", lambda _: Alike(0, 2))
     with pytest.raises(ArgumentError, match=said):
-        trainer.join_run(Training(**changes), CPU, has_features=has_features)
-    monkeypatch.setattr(trainer, "join_group", lambda _: Alike(0, 1))
-    assert trainer.join_run(Training(**changes), CPU, has_features=has_features) is None
-    assert trainer.join_run(Training(), CPU, has_features=False).size == 1
+        ProcessCrew(Alike(0, 2)).check_settings(Training(**changes), has_features=has_features)
+    ProcessCrew(Alike(0, 1)).check_settings(Training(**changes), has_features=has_features)
 
 
 def test_every_number_has_one_holder():
     for n, past in ((1, 0), (2, 7), (3, 7), (5, 3)):
         assert sum(count_held(past, rank, n) for rank in range(n)) == past
         assert all(a >= b for a, b in pairwise(count_held(past, rank, n) for rank in range(n)))
-    assert Share(Alike(1, 3), ShareGenerator()).first_from(4) == 0

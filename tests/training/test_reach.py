@@ -3,12 +3,10 @@
 import signal
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
 from spherec.artifact import FoldInSettings
-from spherec.data.archive import read_archive, write_archive
 from spherec.errors import ArgumentError, DataError
 from spherec.losses import Hinge, Softmin
 from spherec.optim import Adam
@@ -141,7 +139,7 @@ def test_without_reach_there_is_no_dial(monkeypatch):
 
 def test_a_checkpoint_with_reach_is_another_run_than_one_without(path):
     trained(checkpoint=path, epochs=1, **RUNS["one space"])
-    with pytest.raises(DataError, match="its reach is not given, here it is True"):
+    with pytest.raises(DataError, match="reach is False, here it is True"):
         trained(checkpoint=path, resume=True, reach=True, **RUNS["one space"])
 
 
@@ -154,28 +152,6 @@ def test_another_initial_reach_is_another_run(path):
     with pytest.raises(DataError, match="its initial is checksum"):
         trained(resume=True, initial=begin(0.5), **settings)
     trained(resume=True, initial=begin(0.25), **settings)
-
-
-FORGED = {
-    "missing": lambda arrays: arrays.pop("best_reach"),
-    "of one subspace": lambda arrays: arrays.update(best_reach=arrays["best_reach"][:, :1]),
-    "of fewer items": lambda arrays: arrays.update(best_reach=arrays["best_reach"][1:]),
-    "of other numbers": lambda arrays: arrays.update(best_reach=arrays["best_reach"].astype(np.float64)),
-    "NaN": lambda arrays: arrays["best_reach"].__setitem__((3, 1), np.nan),
-    "infinite": lambda arrays: arrays["best_reach"].__setitem__((3, 1), np.inf),
-}
-
-
-@pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
-def test_a_best_reach_that_cannot_be_is_refused(forge, path):
-    reaching(checkpoint=path, epochs=1)
-    arrays, manifest = read_archive(path, "spherec-checkpoint", 2, remedy="")
-    arrays = {name: array.copy() for name, array in arrays.items()}
-    manifest.pop("arrays", None)
-    forge(arrays)
-    write_archive(path, arrays, manifest, compress=False)
-    with pytest.raises(DataError, match="start anew"):
-        reaching(checkpoint=path, resume=True)
 
 
 # --- What it begins from ---------------------------------------------------------------------------------------------
@@ -191,9 +167,9 @@ def test_training_begins_with_the_reach_that_is_given(subspace_dim, parts):
 
 def test_an_initial_reach_that_does_not_fit_is_refused():
     begin = replace(start(), item_reach=torch.zeros(DATA.n_items, 2))
-    with pytest.raises(ArgumentError, match=r"initial item_reach must be of shape \(30, 1\), got shape \(30, 2\)"):
+    with pytest.raises(ArgumentError, match=r"\(30, 1\).*\(30, 2\)"):
         trained(initial=begin, reach=True, **RUNS["one space"])
-    with pytest.raises(ArgumentError, match=r"initial item_reach must be None, because reach is False, got shape"):
+    with pytest.raises(ArgumentError, match=r"None.*\(30, 2\)"):
         trained(initial=begin, **RUNS["one space"])
 
 

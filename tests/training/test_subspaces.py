@@ -12,10 +12,10 @@ from spherec.errors import ArgumentError
 from spherec.geometry import DenseVectors
 from spherec.losses import Hinge, Softmin
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
-from spherec.training import Training, train
+from spherec.training import Training
 from spherec.training.step import Run
 from tests.training.planted import GOOD, SETTINGS, TRAIN, quality
-from tests.training.runs import DATA, QUICK, same, start
+from tests.training.runs import DATA, QUICK, same, start, train
 
 PARTS = 3
 ONE = replace(QUICK, dim=4)

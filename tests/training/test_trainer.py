@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from spherec.errors import ArgumentError, NotEnoughMemoryError
+from spherec.errors import ArgumentError
 from spherec.geometry import DenseVectors
 from spherec.losses import Hinge
 from spherec.optim import Adam
 from spherec.sampling import TwoStage, Uniform
-from spherec.training import History, Training, train
+from spherec.training import History
 from spherec.training.step import Run
-from spherec.training.trainer import refuse_lack_of_memory
 from tests.training.runs import (
     DATA,
     SAMPLERS,
@@ -26,6 +25,7 @@ from tests.training.runs import (
     pairs_of,
     same,
     start,
+    train,
     trained,
     watch,
 )
@@ -256,15 +256,3 @@ def test_defaults_need_no_config(monkeypatch):
     assert len(result.history.epochs) == 300
     assert result.ended == "all epochs done"
     assert result.vectors.dim == 128
-
-
-def test_a_model_larger_than_a_gpu_is_refused_with_what_to_do():
-    config = Training(dim=1024, subspace_dim=256, reach=True)
-    needed = 4 * 4 * (DATA.n_users + DATA.n_items) * (1024 + 4)
-    refuse_lack_of_memory(DATA, config, needed)
-    with pytest.raises(NotEnoughMemoryError) as refused:
-        refuse_lack_of_memory(DATA, config, needed - 1)
-    assert "20 users and 30 items with dim 1,024" in str(refused.value)
-    remedies = "a dim of at most 1,027, drop rare users and items, divide them among 2 GPUs (docs/scaling.md), or train"
-    assert remedies in str(refused.value)
-    refuse_lack_of_memory(DATA, config, needed // 2, processes=2)

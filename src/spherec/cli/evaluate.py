@@ -60,11 +60,10 @@ def evaluate_command(
     - spherec evaluate model.spherec --train split/train.npz --test split/test.npz
     - torchrun --nproc-per-node 4 -m spherec evaluate model.spherec --train split/train.npz --test split/test.npz
     """
-    from spherec.device import resolve
-    from spherec.distributed.group import is_first_process, join_group
     from spherec.evaluation import evaluate, evaluate_cold
+    from spherec.training import join
 
-    group = join_group(resolve(device))
+    crew = join(device)
     has_lists = find_kind(model) == "file" and not (is_archive(model) or is_tensor_file(model))
     fold = splits.given(*options.of(train).load_parts(test, has_lists=has_lists))
     columns = Columns(options.user_column, options.item_column, rank_column)
@@ -74,11 +73,11 @@ def evaluate_command(
         if not len(cold):
             raise DataError("somebody has each item in --train, so none is cold; split with --by cold-items")
         apart = splits.ColdFold(fold.train, fold.test, cold)
-        three = evaluate_cold(lister, apart, k=k, mainstream=mainstream, group=group)
+        three = evaluate_cold(lister, apart, k=k, mainstream=mainstream, crew=crew)
         parts = {"cold": three.cold, "warm": three.warm, "all": three.all}
     else:
-        parts = {"value": evaluate(lister, fold.train, fold.test, k=k, mainstream=mainstream, group=group)}
-    if not is_first_process():
+        parts = {"value": evaluate(lister, fold.train, fold.test, k=k, mainstream=mainstream, crew=crew)}
+    if not crew.is_first:
         return
     if as_json:
         described = {name: _to_json(scores, is_part=cold_items) for name, scores in parts.items()}

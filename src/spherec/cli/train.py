@@ -5,7 +5,7 @@ import os
 import shlex
 import signal
 from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,7 +25,6 @@ from spherec.cli._settings import (
 )
 from spherec.cli._source import Source, add_names, takes_source
 from spherec.data.interactions import Interactions
-from spherec.data.output_files import lock_output, refuse_unwritable
 from spherec.data.read import read_names
 from spherec.distributed.partitions import PartitionedInteractions
 from spherec.errors import ArgumentError, LostProcessError, NotEnoughMemoryError, SpherecError, TrainingError
@@ -88,36 +87,35 @@ def train_command(
     - spherec train plays.csv --item-features records.csv --preset accurate -o music.spherec
     - torchrun --nproc-per-node 4 -m spherec train events.parts -o model.spherec
     """
-    from spherec.distributed.group import is_first_process, is_restarted, is_started_by_torchrun
+    from spherec.distributed.group import is_restarted
     from spherec.recommender import CML
+    from spherec.training import RunFiles, join
     from spherec.training.checkpoint import count_epochs, remove_checkpoint
+    from spherec.training.interrupt import interruptible
     from spherec.training.presets import find_preset
-    from spherec.training.trainer import interruptible
 
     flags = {"dim": dim, "epochs": epochs, "seed": seed}
     training = find_preset(preset).change(read_settings(config, settings or [], flags))
-    refuse_unwritable(output)
     checkpoint = output.with_name(f"{output.name}.checkpoint")
-    refuse_unwritable(checkpoint)
-    is_first = is_first_process()
     if is_restarted():
         resume = checkpoint.exists()
-    with lock_output(output) if is_first else nullcontext():
+    crew = join(device)
+    files = RunFiles(output, checkpoint, checkpoint_seconds=checkpoint_seconds, resume=resume, in_shards=shards)
+    with files.open(crew):
         _check_checkpoint(checkpoint, resume)
         refuse_existing(output, force or resume)  # an interrupted run has left its best model
         model = CML.from_config(training, device=device)
         data: Interactions | PartitionedInteractions
-        features, known_names = None, dict[str, str]()
-        if source.is_partitioned and is_started_by_torchrun() and not item_features:
+        features, known_names = None, read_names(names) if names is not None else {}  # first: it fails sooner
+        if source.is_partitioned and not item_features:
             data = source.open_partitions(weigh=weigh)
         else:
-            known_names = read_names(names) if names is not None else {}  # first: it fails sooner
             data = source.load(weigh=weigh)
             data = add_names(data, known_names, str(names)) if names is not None else data
             if item_features:
                 kinds = feature_kinds or []
                 features = read_item_features(item_features, features_id_column, kinds, data.item_ids)
-        if resume and is_first:
+        if resume and crew.is_first:
             note(f"continuing in epoch {count_epochs(checkpoint) + 1} from {checkpoint}")
         with interruptible() as interrupt:
             try:
@@ -126,11 +124,7 @@ def train_command(
                     item_features=features,
                     names=known_names or None,
                     validation=validation,
-                    checkpoint=checkpoint,
-                    checkpoint_seconds=checkpoint_seconds,
-                    resume=resume,
-                    output=output,
-                    in_shards=shards,
+                    files=files,
                     progress=True,
                 )
             except SpherecError as error:
@@ -139,7 +133,7 @@ def train_command(
                     remove_checkpoint(checkpoint)
                 print_error(error)  # while signals end nothing: torchrun sends them as soon as a process has failed
                 raise typer.Exit(2) from error
-    if not is_first:
+    if not crew.is_first:
         return
     if model.artifact.ended == "interrupted":
         with suppress(OSError):  # the terminal may be closed

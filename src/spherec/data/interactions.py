@@ -215,7 +215,7 @@ class Interactions:
 
     @property
     def n_pairs(self) -> int:
-        """Number of pairs, E; of a process that holds a share of them, the number in all processes."""
+        """Number of pairs, E."""
         return len(self)
 
     @property
@@ -227,6 +227,13 @@ class Interactions:
     def pairs_checksum(self) -> str:
         """Checksum of all pairs."""
         return checksum(self.indptr, self.indices)
+
+    @property
+    def ids_checksum(self) -> str:
+        """Checksum of ids and names."""
+        arrays = encode_ids(self.user_ids, "user_ids") | encode_ids(self.item_ids, "item_ids")
+        arrays |= {} if self.item_names is None else encode_names(self.item_names, "item_names")
+        return checksum(*arrays.values())
 
     @property
     def weights_checksum(self) -> str | None:

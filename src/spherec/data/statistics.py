@@ -1,12 +1,12 @@
 """A data set in a few numbers."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spherec.data.interactions import Interactions
-from spherec.distributed.partitions import PartitionedInteractions
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,18 @@ class Statistics:
     "Share of the most popular hundredth of the items in all pairs, in percent."
 
 
-def statistics(data: Interactions | PartitionedInteractions) -> Statistics:
+class Counted(Protocol):
+    """A data set that is counted without being in memory, such as a folder of partitions."""
+
+    @property
+    def n_pairs(self) -> int: ...
+    @property
+    def items_per_user(self) -> NDArray[np.int64]: ...
+    @property
+    def users_per_item(self) -> NDArray[np.int64]: ...
+
+
+def statistics(data: Interactions | Counted) -> Statistics:
     """Return the statistics of a data set."""
     per_user, per_item = data.items_per_user, data.users_per_item
     per_user, per_item = per_user[per_user > 0], per_item[per_item > 0]

@@ -9,7 +9,6 @@ from it: each reads the rows that it holds from all parts.
 import secrets
 from contextlib import suppress
 from math import gcd
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from spherec.data.archive import read_archive, write_archive
 from spherec.distributed.group import ProcessGroup
-from spherec.distributed.table import Share, count_held
+from spherec.distributed.table import count_held
 from spherec.errors import DataError
-from spherec.training.checkpoint import FORMAT, VERSION, CheckpointFile, Standing, remove_parts
+from spherec.training.checkpoint import CheckpointFile, Standing, remove_parts
 from spherec.training.step import Run
 
 _OF_ROWS = ("table", "mean", "square", "last")  # arrays with P entries for each number that a process holds
@@ -30,15 +28,16 @@ _OF_ROWS = ("table", "mean", "square", "last")  # arrays with P entries for each
 class CheckpointSet(CheckpointFile):
     """The checkpoint of one run of several processes at a path that all of them reach."""
 
-    def __init__(self, path: str | PathLike[str], identity: dict[str, Any], pairs: int) -> None:
-        super().__init__(path, {**identity, "processes": "one or more under torchrun"}, pairs)
+    def __init__(self, path: Path, identity: dict[str, Any], group: ProcessGroup) -> None:
+        super().__init__(path, {**identity, "processes": "one or more, under torchrun or from partitions"})
+        self._group = group
 
     def _commit(self, run: Run, standing: Standing) -> tuple[bool, str | None]:
         """Write the part of this process and, in process 0, the file that names them.
 
         Return whether it worked in all processes, and what went wrong in this one.
         """
-        group = _share_of(run).group
+        group = self._group
         facts = {"set": _draw_number(group), "parts": group.size}
         part = self._part(facts["set"], group.rank, group.size)
         problem = self._try_write(part, run, standing, rank=group.rank, **facts)
@@ -48,7 +47,7 @@ class CheckpointSet(CheckpointFile):
             return False, problem
         if group.rank == 0:
             try:
-                write_archive(self.path, {}, {**self._describe(standing), **facts}, compress=False, mode=0o600)
+                self._write(self.path, {}, {**self._describe(standing), **facts})
                 remove_parts(self.path, keep=f".{facts['set']}.")
             except (DataError, MemoryError) as error:  # it may be on disk nevertheless: the parts stay
                 problem = str(error) or "memory is short"
@@ -59,11 +58,10 @@ class CheckpointSet(CheckpointFile):
 
     def _read(self, run: Run) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return the arrays of this process, out of all parts, and the manifest."""
-        share, held = _share_of(run), run.held
-        _, manifest = read_archive(self.path, FORMAT, VERSION, remedy="start anew")
-        self._refuse_other(self.path, manifest)
+        held = run.held
+        _, manifest = self._read_own(self.path)
         n, number = int(manifest["parts"]), int(manifest["set"])
-        own_rank, size = share.group.rank, share.group.size
+        own_rank, size = self._group.rank, self._group.size
         is_resized = n != size
         arrays: dict[str, NDArray[Any]] = {}
         sums = np.zeros(0)
@@ -73,8 +71,7 @@ class CheckpointSet(CheckpointFile):
             if not has_rows and not (is_resized and own_rank == 0):  # process 0 takes the sums of all
                 continue
             path = self._part(number, rank, n)
-            part, described = read_archive(path, FORMAT, VERSION, remedy="start anew")
-            self._refuse_other(path, described)
+            part, described = self._read_own(path)
             if [described[name] for name in ("set", "rank", "parts")] != [number, rank, n]:
                 raise DataError(f"{path} is another part than its name says; put the right one there, or start anew")
             sums = part["sums"] + (sums if len(sums) else 0)
@@ -87,7 +84,7 @@ class CheckpointSet(CheckpointFile):
                     count = count_held(run.n_items if of_items else len(run.embedding), rank, n)
                     grouped = array.reshape(count, -1 if count else 1, *array.shape[1:])
                     whole = arrays.setdefault(name, np.empty((total, *grouped.shape[1:]), array.dtype))
-                    _deal(grouped, whole, (rank, n), share)
+                    _deal(grouped, whole, (rank, n), self._group)
                 else:
                     arrays[name] = array
         if "best" in arrays:
@@ -102,17 +99,12 @@ class CheckpointSet(CheckpointFile):
         return arrays, manifest
 
 
-def _deal(rows: NDArray[Any], whole: NDArray[Any], holder: tuple[int, int], share: Share) -> None:
+def _deal(rows: NDArray[Any], whole: NDArray[Any], holder: tuple[int, int], group: ProcessGroup) -> None:
     """Copy the rows that process `holder` of a run before held, and this one holds now, to their places."""
     rank, n = holder
     numbers = np.arange(len(rows)) * n + rank
-    mine = numbers % share.group.size == share.group.rank
-    whole[numbers[mine] // share.group.size] = rows[mine]
-
-
-def _share_of(run: Run) -> Share:
-    assert run.share is not None  # only such runs have a set
-    return run.share
+    mine = numbers % group.size == group.rank
+    whole[numbers[mine] // group.size] = rows[mine]
 
 
 def _draw_number(group: ProcessGroup) -> int:

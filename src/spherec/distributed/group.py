@@ -30,10 +30,10 @@ _LOSS = re.compile(
 
 
 class ProcessGroup:
-    """The processes of a run, numbered by their rank from 0 on."""
+    """The processes of a run, numbered by their rank from 0 on; by default this one alone."""
 
-    def __init__(self, device: torch.device) -> None:
-        self.rank, self.size = distributed.get_rank(), distributed.get_world_size()
+    def __init__(self, device: torch.device, rank: int = 0, size: int = 1) -> None:
+        self.rank, self.size = rank, size
         self.sent_bytes = 0
         "Bytes that this process has sent to others so far."
         self.device = device
@@ -82,6 +82,14 @@ class ProcessGroup:
             self._run(distributed.gather, rows, everything or None)
         return everything
 
+    def collect_objects(self, thing: Any) -> list[Any]:
+        """Return what the processes give, in all of them; it goes through pickle."""
+        everything = [thing] * self.size
+        if self.size > 1:
+            with _noticing_losses():
+                distributed.all_gather_object(everything, thing)
+        return everything
+
     def _run(self, operation: Callable[..., distributed.Work], *given: Any) -> None:
         """Run an operation of `torch.distributed` to its end.
 
@@ -104,18 +112,6 @@ class ProcessGroup:
                 raise
 
 
-class ShareGenerator(torch.Generator):
-    """A generator for batches that processes share. All of them seed it alike and draw from it alike.
-
-    `rng.draw_rows` draws for a whole batch, and returns the rows of this process's pairs.
-    """
-
-    size: int = 0
-    "B, pairs of the batch."
-    places: Tensor | None = None
-    "(b,) places of this process's pairs in the batch, ascending; None if all are its own."
-
-
 def is_started_by_torchrun() -> bool:
     """Tell whether torchrun has started this process."""
     return distributed.is_available() and distributed.is_torchelastic_launched()
@@ -124,13 +120,6 @@ def is_started_by_torchrun() -> bool:
 def is_restarted() -> bool:
     """Tell whether torchrun has started the processes again after one of them was lost."""
     return is_started_by_torchrun() and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
-
-
-def is_first_process() -> bool:
-    """Tell whether this process is the one that prints and writes: process 0, or the only one."""
-    if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank() == 0
-    return not is_started_by_torchrun() or os.environ["RANK"] == "0"
 
 
 def join_group(device: torch.device) -> ProcessGroup | None:
@@ -153,7 +142,7 @@ def join_group(device: torch.device) -> ProcessGroup | None:
     backends, needed = distributed.get_backend_config(), f"{device.type}:{_BACKENDS[device.type]}"
     if needed not in backends.split(","):
         raise ArgumentError(f"the process group has the backends {backends}, but this device needs {needed}")
-    return ProcessGroup(device)
+    return ProcessGroup(device, distributed.get_rank(), distributed.get_world_size())
 
 
 def _choose_gpu() -> int:

@@ -9,10 +9,10 @@ The folder has `index.npz` (sizes, and the popularity of items), `ids.npz` (ids 
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from spherec.data.events import Step
 from spherec.data.id_arrays import decode_ids, decode_names, encode_ids, encode_names
 from spherec.data.ids import IdMap
 from spherec.data.input_files import describe_damage
-from spherec.data.interactions import Interactions, row_starts
+from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_folder
 from spherec.errors import ArgumentError, DataError, quote
 
@@ -43,57 +43,6 @@ class Totals:
     "(P,) number of pairs in each partition."
     checksum: str
     "Checksum of the pairs of the whole data set, and of their weights."
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class HeldInteractions(Interactions):
-    """The pairs that one process holds of a partitioned data set, under the indices of the whole.
-
-    Users of other processes have no items here. Ids are positions. Popularity and sizes are those of all processes,
-    except `len`.
-    """
-
-    totals: Totals = field(kw_only=True)
-    "Facts about the pairs of all processes."
-
-    @property
-    def n_pairs(self) -> int:
-        """Number of pairs in all processes, E."""
-        return int(self.totals.partition_sizes.sum())
-
-    @property
-    def active_users(self) -> int:
-        """Number of users with any item in any process."""
-        return self.totals.active_users
-
-    @property
-    def pairs_checksum(self) -> str:
-        """Checksum of the pairs of the whole data set."""
-        return self.totals.checksum
-
-    @property
-    def weights_checksum(self) -> str | None:
-        """That of pairs and weights of the whole data set; None if all pairs weigh alike."""
-        return None if self.weights is None else self.totals.checksum
-
-    @property
-    def users_per_item(self) -> NDArray[np.int64]:
-        """Number of users of each item (I,), of all processes."""
-        return self.totals.users_per_item
-
-    def partition_of_pairs(self) -> NDArray[np.int32]:
-        """Return the partition (e,) of each pair that this process holds."""
-        return (self.users + self.n_items % self.n_partitions) % np.int32(self.n_partitions)
-
-    @property
-    def n_partitions(self) -> int:
-        return len(self.totals.partition_sizes)
-
-    def select(self, mask: NDArray[np.bool_], totals: Totals) -> "HeldInteractions":
-        """Return the pairs where `mask` (e,) is true, with the totals of what all processes select."""
-        weights = None if self.weights is None else self.weights[mask]
-        indptr = row_starts(self.users[mask], self.n_users)
-        return replace(self, indptr=indptr, indices=self.indices[mask], weights=weights, totals=totals)
 
 
 class PartitionRows(NamedTuple):
@@ -132,6 +81,8 @@ class PartitionedInteractions:
     "Number of items that have a name."
     is_weighed: bool
     "Pairs have weights, and these are read."
+    is_divided: ClassVar[bool] = True
+    "A crew learns from it part by part, also one of a single process."
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> "PartitionedInteractions":
@@ -178,8 +129,8 @@ class PartitionedInteractions:
             counts[self._users(number)] = np.diff(self._read_partition(number).indptr)
         return counts
 
-    def hold(self, rank: int, n: int) -> HeldInteractions:
-        """Read the pairs that process `rank` of n holds."""
+    def read_share(self, rank: int, n: int) -> Interactions:
+        """Read the pairs that process `rank` of n holds; ids are positions."""
         if self.n_partitions % n:
             fit = ", ".join(str(one) for one in range(1, self.n_partitions + 1) if self.n_partitions % one == 0)
             raise ArgumentError(
@@ -188,7 +139,7 @@ class PartitionedInteractions:
             )
         rows = self._assemble(range(rank, self.n_partitions, n))
         users, items = (IdMap(np.arange(count)) for count in (self.n_users, self.n_items))
-        return HeldInteractions(rows.indptr, rows.indices, users, items, weights=rows.weights, totals=self.totals)
+        return Interactions(rows.indptr, rows.indices, users, items, weights=rows.weights)
 
     def read(self) -> Interactions:
         """Read everything: all pairs, ids and names."""
@@ -199,10 +150,10 @@ class PartitionedInteractions:
         except Exception as error:  # whatever forged content raises
             raise DataError(f"{self.path} is damaged ({describe_damage(error)}); prepare it again") from None
 
-    def with_ids(self, held: HeldInteractions) -> HeldInteractions:
+    def with_ids(self, share: Interactions) -> Interactions:
         """Return the pairs of a process with the ids and names of all users and items."""
         user_ids, item_ids, names = self._read_ids()
-        return replace(held, user_ids=user_ids, item_ids=item_ids, item_names=names)
+        return replace(share, user_ids=user_ids, item_ids=item_ids, item_names=names)
 
     def _read_ids(self) -> tuple[IdMap, IdMap, tuple[str | None, ...] | None]:
         arrays, manifest = read_archive(self.path / "ids.npz", _IDS, _VERSION)

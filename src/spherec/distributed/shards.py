@@ -8,18 +8,22 @@ of a model is asked for in the same way, whatever the number of shards.
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from spherec.data.input_files import describe_damage
 from spherec.data.tensor_file import read_tensors, write_tensors
-from spherec.errors import ArgumentError, DataError, quote
+from spherec.distributed.group import ProcessGroup
+from spherec.errors import ArgumentError, DataError, FailedProcessError, quote
+from spherec.geometry import check_finite
 
 Portion = tuple[int, int]
 """(j, m): the rows whose numbers leave the remainder j when divided by m."""
@@ -77,6 +81,38 @@ def write_shard(path: str | PathLike[str], rows: Rows, portion: Portion) -> Shar
     shard = name_shard(path, portion, checksum)
     os.replace(unnamed, unnamed.with_name(shard.file))
     return shard
+
+
+def save_together(
+    path: str | PathLike[str], group: ProcessGroup, make: Callable[[], Any], add_ids: Callable[[], Any] | None
+) -> None:
+    """Write the model of a run of several processes in shards; all of them call this.
+
+    Each makes an artifact of the vectors that it holds, and writes them with the pairs of its users. Process 0 writes
+    the rest; `add_ids` is called there, if the artifact's data has no ids, and returns it with them.
+    """
+    portion, checksums = (group.rank, group.size), torch.zeros(1, dtype=torch.int64, device=group.device)
+    problem: Exception | None = None
+    try:
+        whole = held = make()
+        check_finite(held.vectors)
+        pairs = take_pairs(held.pairs(), held.data.n_items, portion)
+        checksums += int(write_shard(path, held.rows() | pairs, portion).checksum, 16)
+        if group.rank == 0 and add_ids is not None:
+            whole = replace(held, data=add_ids())
+    except Exception as error:  # the others wait to hear of it
+        problem = error
+    if group.agree(problem is not None)[0]:
+        raise problem or FailedProcessError("another process could not write its shard; see its message")
+    found = group.collect(checksums, everywhere=False)
+    try:
+        if group.rank == 0:
+            shards = [name_shard(path, (rank, group.size), f"{int(one):08x}") for rank, one in enumerate(found)]
+            whole.write_index(path, shards)
+    except Exception as error:
+        problem = error
+    if group.agree(problem is not None)[0]:
+        raise problem or FailedProcessError("process 0 could not write the model; see its message")
 
 
 def name_shard(path: str | PathLike[str], portion: Portion, checksum: str) -> ShardFile:

@@ -7,31 +7,26 @@ An owner adds up the gradients of a row in the order of the batch, wherever they
 same way in any number of processes.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from spherec.distributed.group import ProcessGroup, ShareGenerator
+from spherec.distributed.group import ProcessGroup
 from spherec.embedding.table import EmbeddingTable
 
 
-@dataclass(frozen=True)
-class Share:
-    """The part that this process has in a run of several."""
+class ShareGenerator(torch.Generator):
+    """A generator for batches that processes share. All of them seed it alike and draw from it alike."""
 
-    group: ProcessGroup
-    "The processes of the run."
-    generator: ShareGenerator
-    "The source of everything random in a step; it knows which pairs of the batch are this process's."
+    size: int = 0
+    "B, pairs of the batch."
+    places: Tensor | None = None
+    "(b,) places of this process's pairs in the batch, ascending; None if all are its own."
 
-    def count_held(self, past: int) -> int:
-        """Return how many of the numbers 0 … past − 1 this process holds."""
-        return count_held(past, self.group.rank, self.group.size)
-
-    def first_from(self, number: int) -> int:
-        """Return how far it is from a number to the first that this process holds."""
-        return (self.group.rank - number) % self.group.size
+    def draw_rows(self, draw: Callable[[int], Tensor], rows: int) -> Tensor:
+        """Draw for the whole batch, and return the rows of this process's pairs."""
+        return draw(rows) if self.places is None else draw(self.size)[self.places]
 
 
 class ShardedTable:
@@ -42,7 +37,8 @@ class ShardedTable:
     Args:
         table: The rows of this process, in the order of their numbers.
         count: Number of items and users in all processes, I + U.
-        share: The part that this process has in the run.
+        group: The processes.
+        generator: Source of everything random in a step; it knows which pairs of the batch are this process's.
         pooled: Whether the pairs of a batch share their negatives.
         sends_zeros: Whether rows must be moved, too, whose gradient is zero.
     """
@@ -51,14 +47,15 @@ class ShardedTable:
         self,
         table: EmbeddingTable,
         count: int,
-        share: Share,
+        group: ProcessGroup,
+        generator: ShareGenerator,
         *,
         pooled: bool,
         sends_zeros: bool,
     ) -> None:
         self.own = table
         self.subspaces = table.subspaces
-        self._count, self._group, self._generator = count, share.group, share.generator
+        self._count, self._group, self._generator = count, group, generator
         self._pooled, self._sends_zeros = pooled, sends_zeros
 
     def __len__(self) -> int:
@@ -68,8 +65,6 @@ class ShardedTable:
     def rows(self, index: Tensor) -> Tensor:
         """Return the raw rows (P, m, d) of numbers (m,) as they are now; each travels once."""
         n = self._group.size
-        if n == 1:
-            return self.own.rows(index)
         wanted, places = torch.unique(index, return_inverse=True)  # (w,), (m,)
         order, counts = self._by_owner(wanted)
         sizes = self._group.exchange_sizes(counts)
@@ -95,10 +90,8 @@ class ShardedTable:
         The first `n_users` numbers are those of this process's users, as many of their positives and then those of
         negatives follow.
         """
+        del n_users
         n = self._group.size
-        if n == 1:
-            self.own.step(index, gradient, n_users)
-            return
         turns = self._turns(len(index))  # (m,)
         if not self._sends_zeros:
             moved = (gradient != 0).any(-1).any(0).nonzero()[:, 0]

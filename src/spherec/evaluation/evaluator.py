@@ -7,19 +7,18 @@ from functools import partial
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from spherec.data import splits
 from spherec.data.interactions import Interactions
 from spherec.data.splits import ColdFold
-from spherec.distributed.group import ProcessGroup
 from spherec.errors import ArgumentError, DataError, quote
 from spherec.evaluation.metrics import Formula, Metric, RankedLists, find_metrics
 from spherec.evaluation.scores import Scores
 from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker, Ranker, Ranking
 from spherec.ranking.ranker import Indices, check_indices, check_k, refuse_idle_dial
+from spherec.training.crew import Crew
 
 _LONGEST = 10_000  # lists of this length are scored even where there are fewer items
 
@@ -51,7 +50,7 @@ def evaluate(
     metrics: str | Iterable[str | Metric | Formula] | None = None,
     only: Indices | None = None,
     mainstream: float | None = None,
-    group: ProcessGroup | None = None,
+    crew: Crew | None = None,
 ) -> Scores:
     """Score the model's k best items for each user, without their training items, against the held-out pairs of `test`.
 
@@ -59,7 +58,7 @@ def evaluate(
     who have it in `train`. `metrics` are names of built-in metrics and metrics of your own, by default all built-in.
     A pair that is in both parts is an error, because a user's training items are never listed. `only` restricts all
     lists to these item indices, such as the cold items of a split, and `test` must hold no other items. `mainstream`
-    turns the dial of a model with reach; by default it stands as the model has it. The processes of a `group` call this
+    turns the dial of a model with reach; by default it stands as the model has it. All of a `crew` call this
     alike: each ranks a share of the users, and has the scores of all.
     """
     for name, data in (("train", train), ("test", test)):
@@ -78,9 +77,7 @@ def evaluate(
     listed = {} if only is None else {"only": _check_only(only, test)}
     chosen = find_metrics(metrics)
     users = np.flatnonzero(test.items_per_user)  # (B,)
-    mine = users if group is None else users[group.rank :: group.size]  # (b,)
-    if group is not None and group.size > len(users):
-        raise ArgumentError(f"{group.size} processes cannot share {len(users)} users with test pairs; start fewer")
+    mine = users if crew is None else crew.deal(users)  # (b,)
     lister = _lister(model, train, test)
     if listed and not _takes_only(lister):
         raise ArgumentError(f"top of {type(lister).__name__} takes no only=, which lists some items alone; add it")
@@ -98,9 +95,9 @@ def evaluate(
             f"top of {type(lister).__name__} must return a spherec.ranking.Ranking with items (B, k) as a NumPy array, "
             f"got a {type(ranking).__name__}"
         )
-    if group is not None:
-        ranking = _unite_lists(_check_lists(ranking.items, len(mine), train.n_items, k), len(users), group)
-    return score(ranking, users, train, test, k=k, metrics=chosen)
+    items = _check_lists(ranking.items, len(mine), train.n_items, k)  # (b, K)
+    lists = items if crew is None else crew.unite(items, len(users))  # (B, K)
+    return Scores.compute(chosen, RankedLists.build(lists, users, train, test), test.n_users - len(users))
 
 
 @dataclass(frozen=True)
@@ -122,7 +119,7 @@ def evaluate_cold(
     k: int = 50,
     metrics: str | Iterable[str | Metric | Formula] | None = None,
     mainstream: float | None = None,
-    group: ProcessGroup | None = None,
+    crew: Crew | None = None,
 ) -> ColdScores:
     """Score the model on the cold items of a split by `splits.cold_items`, on the warm ones, and on all together.
 
@@ -131,7 +128,7 @@ def evaluate_cold(
     if not isinstance(fold, ColdFold):
         raise ArgumentError(f"fold must be a split by splits.cold_items, got {quote(fold)}")
     chosen = None if metrics is None else find_metrics(metrics)
-    score_part = partial(evaluate, model, fold.train, k=k, metrics=chosen, mainstream=mainstream, group=group)
+    score_part = partial(evaluate, model, fold.train, k=k, metrics=chosen, mainstream=mainstream, crew=crew)
     return ColdScores(
         cold=score_part(fold.cold, only=fold.cold_items),
         warm=score_part(fold.warm, only=fold.warm_items),
@@ -168,17 +165,6 @@ def _lister(model: DenseVectors | ItemLister | Fitted, train: Interactions, test
         if len(rows) != count:
             raise ArgumentError(f"the model has {len(rows):,} {name}, the data {count:,}; evaluate it on its own data")
     return ExactRanker(model)
-
-
-def _unite_lists(items: NDArray[np.int64], n_users: int, group: ProcessGroup) -> Ranking:
-    """Return the lists (B, K) of all users, of which process r of n has every n-th (b, K) from number r on."""
-    ranking = Ranking.empty(n_users, items.shape[1])
-    rows = torch.full((-(-n_users // group.size), items.shape[1]), -1)  # (⌈B / n⌉, K)
-    rows[: len(items)] = torch.from_numpy(items)
-    for rank, part in enumerate(group.collect(rows.to(group.device), everywhere=True)):
-        own = ranking.items[rank :: group.size]
-        own[:] = part[: len(own)].cpu().numpy()
-    return ranking
 
 
 def _check_only(only: Indices, test: Interactions) -> NDArray[np.int64]:

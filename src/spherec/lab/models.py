@@ -30,7 +30,7 @@ from spherec.geometry import DenseVectors
 from spherec.lab.records import Settings
 from spherec.lab.runs import FittedModel, raise_if_interrupted, train_validated
 from spherec.lab.search_space import apply_settings, default_search, flatten
-from spherec.training import EpochRecord, History, Training, train
+from spherec.training import EpochRecord, History, Run, Training, join, train
 from spherec.training.presets import PRESETS
 
 SearchValues = Mapping[str, Sequence[Any]]
@@ -222,7 +222,7 @@ class OurModel(ComparedModel):
         features = None if self.features is None else self.features.align(train_part.item_ids)
         progress = _report_epochs(context, config, len(train_part))
         return raise_if_interrupted(
-            train(train_part, config, features=features, device=context.device, progress=progress)
+            train(Run(train_part, config, features=features, crew=join(context.device)), progress=progress)
         ).vectors
 
     def configure(self, settings: Settings, context: FitContext) -> Training:

@@ -20,7 +20,7 @@ from spherec.evaluation import ItemLister, Metric, Validation, evaluate
 from spherec.evaluation.metrics import median_popularity, ndcg
 from spherec.geometry import DenseVectors, Vectors
 from spherec.lab.records import Settings, Trial
-from spherec.training import EpochRecord, History, Trained, Training, train
+from spherec.training import EpochRecord, History, Run, Trained, Training, join, train
 from spherec.training.trainer import enough_memory
 
 MMR = median_popularity.name
@@ -91,7 +91,7 @@ def train_validated(
 ) -> FittedModel:
     """Train on `part.train` with early stopping by a metric on `part.test`, by default NDCG; `stop` ends it as poor."""
     validate = validate or Validation(part.train, part.test, k=k)
-    trained = train(part.train, config, validate=validate, device=device, progress=progress, stop=stop)
+    trained = train(Run(part.train, config, crew=join(device)), validate, progress=progress, stop=stop)
     history = raise_if_interrupted(trained).history
     epochs = history.best.epoch if history.best else len(history.epochs)
     return FittedModel(trained.vectors, epochs, history, trained.ended == "given up")

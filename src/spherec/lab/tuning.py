@@ -42,7 +42,7 @@ from spherec.lab.search_space import (
 )
 from spherec.ranking import ExactRanker
 from spherec.training import EpochRecord, History, Training
-from spherec.training.trainer import interruptible
+from spherec.training.interrupt import interruptible
 
 try:
     import optuna

@@ -1,21 +1,16 @@
 """Collaborative metric learning: train on interactions, continue with new ones, answer, save."""
 
 from collections.abc import Hashable, Iterable, Mapping
-from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from os import PathLike
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 import numpy as np
 
 from spherec.artifact import Artifact
 from spherec.data.ids import Unknown
 from spherec.data.interactions import Orientation, as_interactions
-from spherec.data.output_files import lock_output, refuse_unwritable
 from spherec.device import DeviceName, resolve
-from spherec.distributed.group import is_first_process, join_group
-from spherec.distributed.partitions import HeldInteractions, PartitionedInteractions
 from spherec.distributed.shards import WHOLE, Portion
 from spherec.errors import ArgumentError
 from spherec.evaluation.validation import hold_out
@@ -34,13 +29,23 @@ from spherec.recommender.progress import show_progress
 from spherec.recommender.state import ModelState
 from spherec.recommender.trained_model import TrainedModel, look_up
 from spherec.sampling import Sampling
-from spherec.training import ProgressCallback, Trained, Training, train
+from spherec.training import ProgressCallback, Run, RunFiles, Trained, Training, join, train
 from spherec.training.advice import advise
 from spherec.training.presets import find_preset
-from spherec.training.trainer import enough_memory, join_run
+from spherec.training.trainer import enough_memory
 
 _DEFAULT = Training()
 _MOST_ADVICE = 2  # sentences for one run
+
+
+class Columns(TypedDict, total=False):
+    """What the columns of a data frame, or the rows of a matrix, are."""
+
+    user: str | None
+    item: str | None
+    name: str | None
+    weight: str | None
+    orientation: Orientation | None
 
 
 class CML(TrainedModel):
@@ -146,35 +151,21 @@ class CML(TrainedModel):
         self,
         data: Any,
         *,
-        user: str | None = None,
-        item: str | None = None,
-        name: str | None = None,
-        weight: str | None = None,
-        orientation: Orientation | None = None,
         item_features: Any | None = None,
         names: Mapping[Any, str] | None = None,
         validation: float | None = None,
-        checkpoint: str | PathLike[str] | None = None,
-        checkpoint_seconds: float = 300.0,
-        resume: bool = False,
-        output: str | PathLike[str] | None = None,
-        in_shards: bool = False,
+        files: RunFiles | None = None,
         progress: bool | ProgressCallback | None = None,
+        **columns: Unpack[Columns],
     ) -> Self:
         """Train on interactions. Ctrl-C, SIGTERM and SIGHUP end training with the best model so far.
 
         Processes that torchrun has started, or that form a group of `torch.distributed`, train one model together. They
-        all call `fit` with the same arguments. Process 0 has the model afterwards, shows progress and writes `output`.
+        all call `fit` with the same arguments. Process 0 has the model afterwards, shows progress and writes it.
 
         Args:
-            data: `Interactions`, a pandas or polars data frame, a matrix, or `PartitionedInteractions`, of which each
+            data: `Interactions`, a pandas or polars data frame, a matrix, or a folder of partitions, of which each
                 process reads the pairs of its own users alone.
-            user: Column of the users, for a data frame.
-            item: Column of the items, for a data frame.
-            name: Column of the items' names, for a data frame.
-            weight: Column by which pairs are weighed, for a data frame: counts of plays, ratings. Those of repeated
-                pairs add up. By default all pairs weigh the same.
-            orientation: "users x items" or "items x users", for a matrix.
             item_features: What is known about items besides who has them: `Features`, a data frame with the ids in the
                 column `item`, or a matrix with a row for each item of the data; a tuple of several is joined. Items may
                 be without features. Items that only the features have are in the model, too, and are recommended by
@@ -183,89 +174,52 @@ class CML(TrainedModel):
                 features have.
             validation: Share of each user's items that is held out to choose the best epoch and to stop early; 0 trains
                 on everything for all epochs. Default: 0.05, or 0 if the learning rate follows a schedule.
-            checkpoint: File to which the state of the run is written every `checkpoint_seconds` and at the end. One
-                that cannot be written is a `CheckpointWarning`.
-            checkpoint_seconds: Seconds between two checkpoints.
-            resume: Continue from the checkpoint, as if training had never stopped.
-            output: File to which the model is saved at the end, before the last checkpoint. Once it is on disk, the
-                checkpoint is removed, unless the run was interrupted. By default call `save` yourself.
-            in_shards: In a run of several processes, each writes the vectors that it holds into a shard next to
-                `output`, and none has the whole model afterwards. By default process 0 collects all of them.
+            files: Where the model is saved at the end, and checkpoints from which a run continues, as in
+                `files=spherec.training.RunFiles("books.spherec", checkpoint="run.checkpoint", resume=True)`.
             progress: True shows a progress bar, False none, None one in a terminal; or a function that is called with
                 the epoch in progress and the history. Where a bar is shown, advice about the settings comes before it,
                 each sentence once in a process.
+            columns: What columns of a data frame are: `user`, `item`, `name` of items, and `weight`, by which pairs are
+                weighed (counts of plays, ratings; those of repeated pairs add up). For a matrix, `orientation` is
+                "users x items" or "items x users".
         """
-        group = join_run(self.config, resolve(self.device), has_features=item_features is not None)
-        if in_shards and (output is None or group is None):
-            raise ArgumentError(
-                "in_shards (--shards) is for several processes that write an output; start them with torchrun"
-            )
-        if isinstance(data, PartitionedInteractions):
-            if names is not None and group is not None:
-                raise ArgumentError("partitions have the names of their items; leave out names, or prepare them again")
-            interactions = data.read() if group is None else data.hold(group.rank, group.size)
-        else:
-            columns = {"user": user, "item": item, "name": name, "weight": weight}
-            interactions = as_interactions(data, **columns, orientation=orientation)
-        features = None
+        crew, files = join(self.device, data), files or RunFiles()
+        pairs, features = crew.take(data, **columns), None
         if names is not None:
-            interactions = name_items(interactions, names)
+            pairs = name_items(pairs, names)
         if item_features is not None:
-            interactions, features = fit_features(item_features, interactions, item, names)
+            pairs, features = fit_features(item_features, pairs, columns.get("item"), names)
 
         def keep(trained: Trained) -> None:
-            held = isinstance(interactions, HeldInteractions)
-            if in_shards and group is not None and output is not None:
-                add_ids = partial(data.with_ids, interactions) if held else None
-                Artifact.save_together(output, group, partial(Artifact.of, trained, interactions, features), add_ids)
+            if files.in_shards:
+                made = crew.save_share(files.output, lambda own: Artifact.of(trained, own, features), pairs)
+                self._current = ModelState.of(made)
                 return
-            self._current = ModelState.of(Artifact.of(trained, data.read() if held else interactions, features))
-            if output is not None:
-                self.save(output)
+            vectors = crew.gather_vectors(trained.vectors, pairs)
+            if crew.is_first:
+                whole = Artifact.of(replace(trained, vectors=vectors), crew.whole(pairs), features)
+                self._current = ModelState.of(whole)
+                if files.output is not None:
+                    whole.save(files.output)
 
-        is_first = is_first_process()
-        written = output if is_first else None
-        if written is not None:
-            refuse_unwritable(written)
-        with self._writing, nullcontext() if written is None else lock_output(written):
-            learned, validate = hold_out(interactions, self.config, validation, group)
-            advice = advise(self.config, interactions)[:_MOST_ADVICE]
-            shown = progress if is_first else False
+        with self._writing, files.open(crew):
+            learned, validate = hold_out(pairs, self.config, validation, crew)
+            shown, advice = progress if crew.is_first else False, advise(self.config, pairs)[:_MOST_ADVICE]
             with enough_memory(), show_progress(shown, self.config, learned, validate, advice) as callback:
-                trained = train(
-                    learned,
-                    self.config,
-                    validate=validate,
-                    device=resolve(self.device),
-                    features=features,
-                    checkpoint=checkpoint,
-                    checkpoint_seconds=checkpoint_seconds,
-                    resume=resume,
-                    progress=callback,
-                    save=None if output is None else keep,
-                    gather=not in_shards,
-                )
-            if output is None and is_first:
-                keep(trained)
-            elif in_shards and group is not None and output is not None:
-                own = group.rank, group.size
-                self._current = ModelState.of(Artifact.load(output, mmap=True, users=own, items=own))
+                run = Run(learned, self.config, features=features, crew=crew)
+                train(run, validate, files=files, progress=callback, save=keep)
         return self
 
     def partial_fit(
         self,
         data: Any,
         *,
-        user: str | None = None,
-        item: str | None = None,
-        name: str | None = None,
-        weight: str | None = None,
-        orientation: Orientation | None = None,
         item_features: Any | None = None,
         names: Mapping[Any, str] | None = None,
         validation: float | None = None,
         epochs: int | None = None,
         progress: bool | ProgressCallback | None = None,
+        **columns: Unpack[Columns],
     ) -> Self:
         """Continue training with new interactions, which may have new users and items.
 
@@ -274,12 +228,6 @@ class CML(TrainedModel):
 
         Args:
             data: New interactions, as in `fit`.
-            user: Column of the users, for a data frame.
-            item: Column of the items, for a data frame.
-            name: Column of the items' names, for a data frame.
-            weight: As in `fit`. Those of pairs that the model has already add up. Where only some pairs have weights,
-                the others count as their user's do on average.
-            orientation: "users x items" or "items x users", for a matrix.
             item_features: Features of new items, and of known ones that changed, as the model was fitted with some; a
                 table, or a tuple of as many tables, goes through the same transformation. By default new items have
                 none.
@@ -289,11 +237,13 @@ class CML(TrainedModel):
             epochs: Largest number of epochs of this run. Default: as many as the new pairs need, from 3 for a handful
                 to those of the first run; if `validation` is given, those of the first run.
             progress: As in `fit`.
+            columns: As in `fit`. Weights of pairs that the model has already add up. Where only some pairs have
+                weights, the others count as their user's do on average.
         """
-        group = join_group(resolve(self.device))
-        if group is not None and group.size > 1:
-            raise ArgumentError(f"partial_fit needs one process, and there are {group.size}; call it without torchrun")
-        new = as_interactions(data, user=user, item=item, name=name, weight=weight, orientation=orientation)
+        crew = join(self.device)
+        if crew.size > 1:
+            raise ArgumentError(f"partial_fit needs one process, and there are {crew.size}; call it without torchrun")
+        new = as_interactions(data, **columns)
         with self._writing:
             state = self._state
             state.artifact.refuse_part("be trained")
@@ -313,16 +263,8 @@ class CML(TrainedModel):
             config, share = growth.plan(settings, epochs, validation)
             learned, validate = growth.hold_out(config, share)
             with enough_memory(), show_progress(progress, config, learned, validate) as callback:
-                trained = train(
-                    learned,
-                    config,
-                    validate=validate,
-                    device=resolve(self.device),
-                    initial=initial,
-                    features=features,
-                    feature_map=feature_map,
-                    progress=callback,
-                )
+                run = Run(learned, config, initial, features, feature_map, crew)
+                trained = train(run, validate, progress=callback)
             self._current = ModelState.of(Artifact.of(replace(trained, config=settings), growth.data, features))
         return self
 

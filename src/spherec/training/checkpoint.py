@@ -9,25 +9,19 @@ import json
 import re
 import warnings
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from glob import escape
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from spherec.data.archive import checksum, read_archive, read_manifest, write_archive
-from spherec.data.features import Features
-from spherec.data.interactions import Interactions
-from spherec.data.output_files import refuse_unwritable
-from spherec.embedding import FeatureMap, FeatureTable
-from spherec.errors import CheckpointWarning, DataError, SpherecError, shorten
+from spherec.embedding import FeatureMap
+from spherec.errors import CheckpointWarning, DataError, shorten
 from spherec.geometry import DenseVectors
-from spherec.training.config import Training
-from spherec.training.history import EpochRecord, History
+from spherec.training.history import History
 from spherec.training.step import Run
 
 FORMAT = "spherec-checkpoint"
@@ -62,13 +56,11 @@ class Standing:
 
 
 class CheckpointFile:
-    """The checkpoint of one run at a path."""
+    """The checkpoint of one run at a path; `identity` is what must be the same to continue from it."""
 
-    def __init__(self, path: str | PathLike[str], identity: dict[str, Any], pairs: int) -> None:
-        refuse_unwritable(path)
-        self.path = Path(path)
-        self._identity = json.loads(json.dumps(identity))  # as it comes back from the file
-        self._pairs = pairs  # E
+    def __init__(self, path: Path, identity: dict[str, Any]) -> None:
+        self.path = path
+        self._identity = identity
         self._problem: str | None = None
 
     def try_save(self, run: Run, standing: Standing, remedy: str) -> bool:
@@ -89,29 +81,23 @@ class CheckpointFile:
         return problem is None, problem
 
     def _try_write(self, path: Path, run: Run, standing: Standing, **facts: int) -> str | None:
-        """Write an archive, and return what went wrong."""
+        """Write an archive, with `facts` in its manifest; return what went wrong."""
+        tensors = run.embedding.state() | {"sums": run.sums, "generator": run.generator.get_state()}
+        if standing.best is not None:
+            best, learned = standing.best, standing.best_map
+            kept = {"best_users": best.user_table, "best_items": best.item_table, "best_reach": best.item_reach}
+            if learned is not None:
+                kept |= {"best_weights": learned.weights, "best_lengths": learned.lengths}
+            tensors |= {name: tensor for name, tensor in kept.items() if tensor is not None}
         try:
-            self._write(path, run, standing, **facts)
+            arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
+            self._write(path, arrays, self._describe(standing) | facts)
         except (DataError, MemoryError) as error:
             return str(error) or "memory is short"
         return None
 
-    def _write(self, path: Path, run: Run, standing: Standing, **facts: int) -> None:
-        """Write an archive, with `facts` in its manifest."""
-        tensors = _tensors(run) | {"generator": run.generator.get_state()}
-        if standing.best is not None:
-            tensors |= {"best_users": standing.best.user_table, "best_items": standing.best.item_table}
-            if standing.best.item_reach is not None:
-                tensors["best_reach"] = standing.best.item_reach
-            if standing.best_map is not None:
-                tensors |= {"best_weights": standing.best_map.weights, "best_lengths": standing.best_map.lengths}
-        write_archive(
-            path,
-            {name: tensor.cpu().numpy() for name, tensor in tensors.items()},
-            self._describe(standing) | facts,
-            compress=False,
-            mode=0o600,  # the model may be private
-        )
+    def _write(self, path: Path, arrays: dict[str, NDArray[Any]], manifest: dict[str, Any]) -> None:
+        write_archive(path, arrays, manifest, compress=False, mode=0o600)  # the model may be private
 
     def _describe(self, standing: Standing) -> dict[str, Any]:
         """Return the manifest of the file."""
@@ -128,22 +114,21 @@ class CheckpointFile:
     def _read(self, run: Run) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Return the arrays and the manifest of the file; raise an error if it is that of another run."""
         del run
-        arrays, manifest = read_archive(self.path, FORMAT, VERSION, remedy="start anew")
-        self._refuse_other(self.path, manifest)
-        return arrays, manifest
+        return self._read_own(self.path)
 
-    def _refuse_other(self, path: Path, manifest: dict[str, Any]) -> None:
-        identity = _table(manifest["identity"], "identity")
-        if identity.get("processes") != self._identity.get("processes"):
-            where = "under" if "processes" in identity else "without"
-            raise DataError(f"{path} is the checkpoint of a run {where} torchrun; continue it {where} torchrun")
-        difference = _find_difference(identity, self._identity)
-        if difference is not None:
-            name, value, here = difference
-            raise DataError(
-                f"{path} is the checkpoint of another run: its {name} is {value}, here it is {here}; "
-                "train with the same settings and data, or start anew"
-            )
+    def _read_own(self, path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Read an archive; raise a `DataError` that names the difference if it is that of another run."""
+        arrays, manifest = read_archive(path, FORMAT, VERSION, remedy="start anew")
+        found, wanted = manifest["identity"], json.loads(json.dumps(self._identity))
+        for name in {**wanted, **found}:  # a setting may be in one of them alone
+            if found.get(name) != wanted.get(name):
+                values = [one.get(name) for one in (found, wanted)]
+                value, here = ("not given" if one is None else shorten(str(one)) for one in values)
+                raise DataError(
+                    f"{path} is the checkpoint of another run: its {name} is {value}, here it is {here}; "
+                    "train with the same settings and data, or start anew"
+                )
+        return arrays, manifest
 
     def remove(self) -> None:
         """Remove what was written, if there is anything."""
@@ -151,13 +136,11 @@ class CheckpointFile:
 
     def load(self, run: Run) -> Standing:
         """Put the run into the state of the file, and return its position."""
+        arrays, manifest = self._read(run)
         try:
-            return _restore(run, *self._read(run), self._pairs)
-        except (KeyError, TypeError, ValueError, RuntimeError, ArithmeticError) as error:
-            if isinstance(error, SpherecError):
-                raise
-            missing = f"{error.args[0]} is missing" if isinstance(error, KeyError) and error.args else error
-            raise DataError(f"{self.path} is damaged ({shorten(str(missing))}); start anew") from None
+            return _restore(run, arrays, manifest)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise DataError(f"{self.path} is damaged ({shorten(str(error))}); start anew") from None
 
 
 def remove_checkpoint(path: Path) -> None:
@@ -180,158 +163,49 @@ def remove_parts(path: Path, keep: str | None = None) -> None:
                     part.unlink()
 
 
-def count_epochs(path: str | PathLike[str]) -> int:
+def count_epochs(path: Path) -> int:
     """Return the number of epochs that the run of a checkpoint has done."""
-    history = read_manifest(path, FORMAT, VERSION, remedy="start anew").get("history")
-    return len(history) if isinstance(history, list) else 0
+    return len(read_manifest(path, FORMAT, VERSION, remedy="start anew")["history"])
 
 
-def _restore(run: Run, arrays: dict[str, NDArray[Any]], manifest: dict[str, Any], n_pairs: int) -> Standing:
-    """Put the run into the state of the arrays, and return its position; everything is checked before."""
-    tensors = _tensors(run)
-    best = best_map = None
-    config = run.config
-    rows: dict[str, tuple[int, ...]] = {
-        "best_users": (run.held.n_users, config.dim),
-        "best_items": (run.held.n_items, config.dim),
-    }
-    if config.reach:
-        rows["best_reach"] = (run.held.n_items, config.subspaces)
-    if isinstance(run.embedding, FeatureTable):
-        rows |= {"best_weights": run.embedding.weights().shape, "best_lengths": (run.n_items, config.subspaces)}
-    for name, tensor in tensors.items():
-        _check_array(name, arrays[name], (*tensor.shape,), str(tensor.dtype).removeprefix("torch."))
-    standing = _check_position(manifest, n_pairs, run.config.batch_size)
-    if standing.history.best is not None:
-        for name, shape in rows.items():
-            _check_array(name, arrays[name], shape, "float32")
-        kept = {name: _tensor(arrays[name]).to(run.vectors.device) for name in rows}
-        reach = kept.get("best_reach")
-        best = DenseVectors(kept["best_users"], kept["best_items"], config.constraint, reach, config.mainstream)
-        if "best_weights" in kept:
-            best_map = FeatureMap(kept["best_weights"], kept["best_lengths"])
-    elif set(rows) & set(arrays):
-        raise ValueError("it has best vectors, but no epoch was validated")
-    steps_per_epoch = -(-n_pairs // run.config.batch_size)
-    steps = len(standing.history.epochs) * steps_per_epoch + -(-standing.pairs // run.config.batch_size)
-    if int(arrays["steps"][0]) != steps:
-        raise ValueError(f"it has {int(arrays['steps'][0])} steps, its epochs {steps}")
-    if arrays["square"].min(initial=0) < 0:
-        raise ValueError("square must be >= 0")
-    last = arrays["last"]
-    if last.min(initial=0) < 0 or last.max(initial=0) > steps:
-        raise ValueError(f"last must be in 0 … {steps}")
-    state = run.generator.get_state()
-    _check_array("generator", arrays["generator"], (*state.shape,), "uint8")
-    run.generator.set_state(_tensor(arrays["generator"]))
-    for name, tensor in tensors.items():
-        tensor.copy_(_tensor(arrays[name]))
-    return replace(standing, best=best, best_map=best_map)
+def describe_run(run: Run, *, is_validated: bool) -> dict[str, Any]:
+    """Return what must be the same for a run to continue, and in all of its processes.
 
-
-def _check_position(manifest: dict[str, Any], n_pairs: int, batch_size: int) -> Standing:
-    """Return the position in the manifest, without the best vectors; raise a ValueError unless a run can be there."""
-    records = manifest["history"]
-    if not isinstance(records, list):
-        raise ValueError("history must be a list")
-    names = {one.name for one in fields(EpochRecord)}
-    if any(set(_table(record, "an epoch")) != names for record in records):
-        raise ValueError(f"an epoch must have {', '.join(sorted(names))}")
-    history = History.from_records(records)
-    for number, record in enumerate(history.epochs, 1):
-        if (_whole(record.epoch, "epoch"), _whole(record.pairs, "pairs")) != (number, n_pairs):
-            raise ValueError(f"epoch {number} of the history is epoch {record.epoch} with {record.pairs} pairs")
-        for name in ("seconds", "loss", "active", "masked", "triplets_per_second"):
-            _number(getattr(record, name), name)
-        if record.metric is not None:
-            _number(record.metric, "metric")
-    pairs, places = _whole(manifest["pairs"], "pairs"), _whole(manifest["places"], "places")
-    seconds = _number(manifest["seconds"], "seconds")
-    if not 0 <= pairs <= n_pairs or (pairs % batch_size and pairs != n_pairs):
-        raise ValueError(f"pairs must be whole batches of {batch_size} in 0 … {n_pairs}, got {pairs}")
-    if (places <= 0 or seconds <= 0) if pairs else (places or seconds):
-        raise ValueError(f"{places} places in {seconds} seconds do not fit {pairs} pairs")
-    return Standing(pairs, places, seconds, history)
-
-
-def _check_array(name: str, array: NDArray[Any], shape: tuple[int, ...], dtype: str) -> None:
-    """Raise a ValueError unless the array is of this shape and type, and finite."""
-    if array.shape != shape or array.dtype.name != dtype:
-        raise ValueError(f"{name} is {array.dtype.name} of shape {array.shape}, not {dtype} of shape {shape}")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ValueError(f"{name} holds NaN or infinity")
-
-
-def _table(value: Any, name: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ValueError(f"{name} must be a table")
-    return value
-
-
-def _whole(value: Any, name: str) -> int:
-    if type(value) is not int or abs(value) >= 1 << 62:
-        raise ValueError(f"{name} must be a whole number, got {shorten(str(value))}")
-    return value
-
-
-def _number(value: Any, name: str) -> float:
-    if type(value) not in (int, float) or not abs(value) < float("inf"):
-        raise ValueError(f"{name} must be a number, got {shorten(str(value))}")
-    return float(value)
-
-
-def fingerprint(
-    data: Interactions,
-    config: Training,
-    initial: DenseVectors | None,
-    device: torch.device,
-    *,
-    validated: bool,
-    features: Features | None = None,
-) -> dict[str, Any]:
-    """Return what must be the same for a run to continue: all but its length, unless a schedule depends on that."""
-    settings = config.to_record()
-    for name in ("patience", *(("epochs",) if config.optimizer.schedule == "constant" else ())):
+    That is everything but its length, unless a schedule depends on that. Settings go by their dotted names.
+    """
+    data, initial, features, settings = run.data, run.initial, run.features, run.config.to_dict()
+    for name in ("patience", *(("epochs",) if run.config.optimizer.schedule == "constant" else ())):
         del settings[name]
+    parts = {name: settings.pop(name) for name, value in list(settings.items()) if isinstance(value, dict)}
+    settings |= {f"{name}.{key}": value for name, part in parts.items() for key, value in part.items()}
     tables = () if initial is None else (initial.user_table, initial.item_table, initial.item_reach)
-    given = [rows.cpu().numpy() for rows in tables if rows is not None]
+    given = "-".join(checksum(table.cpu().numpy()) for table in tables if table is not None) or None
     pairs = f"{data.n_pairs} pairs, checksum {data.pairs_checksum}"
-    content = {}
-    if features is not None:
-        content["features"] = f"{features.n_features} numbers, checksum {checksum(features.matrix, features.known)}"
-    if data.weights is not None:
-        content["weights"] = f"checksum {data.weights_checksum}"
-    return {
-        **settings,
-        **content,
+    return settings | {
         "data": f"{data.n_users} users, {data.n_items} items, {pairs}",
-        "initial": None if initial is None else f"checksum {checksum(*given)}",
-        "device": device.type,
-        "validated": validated,
+        "ids": f"checksum {data.ids_checksum}",
+        "weights": data.weights_checksum,
+        "features": None if features is None else f"checksum {checksum(features.matrix, features.known)}",
+        "initial": given and f"checksum {given}",
+        "device": run.crew.device.type,
+        "validated": is_validated,
     }
 
 
-def _tensors(run: Run) -> dict[str, torch.Tensor]:
-    """Return the run's tensors by name; writing into them changes the run."""
-    return run.embedding.state() | {"sums": run.sums}
-
-
-def _tensor(array: NDArray[Any]) -> torch.Tensor:
-    return torch.tensor(array)  # a copy, because the array is read-only
-
-
-def _find_difference(found: dict[str, Any], wanted: dict[str, Any]) -> tuple[str, str, str] | None:
-    """Return the first setting that differs, with both values as text; None if there is none."""
-    for name in {**wanted, **found}:  # a setting at its default may be in one of them alone
-        value, here = found.get(name), wanted.get(name)
-        if isinstance(value, dict) and isinstance(here, dict):
-            inner = _find_difference(value, here)
-            if inner is not None:
-                return f"{name}.{inner[0]}", inner[1], inner[2]
-        elif value != here:
-            return name, _show_value(value), _show_value(here)
-    return None
-
-
-def _show_value(value: Any) -> str:
-    return "not given" if value is None else shorten(json.dumps(value) if isinstance(value, dict) else str(value))
+def _restore(run: Run, arrays: dict[str, NDArray[Any]], manifest: dict[str, Any]) -> Standing:
+    """Put the run into the state of the arrays, and return its position."""
+    history = History.from_records(manifest["history"])
+    standing = Standing(manifest["pairs"], manifest["places"], manifest["seconds"], history)
+    saved = {name: torch.tensor(array) for name, array in arrays.items()}  # copies: the arrays are read-only
+    for name, tensor in (run.embedding.state() | {"sums": run.sums}).items():
+        if (saved[name].shape, saved[name].dtype) != (tensor.shape, tensor.dtype):
+            raise ValueError(f"{name} is {saved[name].dtype} of shape {(*saved[name].shape,)}")
+        tensor.copy_(saved[name])
+    run.generator.set_state(saved["generator"])
+    if history.best is not None:
+        best = {name: tensor.to(run.crew.device) for name, tensor in saved.items() if name.startswith("best_")}
+        config, tables = run.config, (best["best_users"], best["best_items"])
+        standing.best = DenseVectors(*tables, config.constraint, best.get("best_reach"), config.mainstream)
+        if "best_weights" in best:
+            standing.best_map = FeatureMap(best["best_weights"], best["best_lengths"])
+    return standing

@@ -13,14 +13,13 @@ from spherec import rng
 from spherec.data.events import pair_keys
 from spherec.data.features import Features
 from spherec.data.interactions import Interactions
-from spherec.device import keep_freed_memory, make_table, records_graphs
-from spherec.distributed.partitions import HeldInteractions
-from spherec.distributed.table import ShardedTable, Share
+from spherec.device import keep_freed_memory, make_table
 from spherec.embedding import Embedding, EmbeddingTable, FeatureMap, FeatureTable
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, DataError, quote
 from spherec.geometry import (
     Constraint,
     DenseVectors,
+    check_finite,
     each_subspace,
     join_subspaces,
     project,
@@ -32,6 +31,7 @@ from spherec.kernels import Backend, GradientTask, backend, fuse
 from spherec.losses import Loss, Triplets, covariance, spread_out
 from spherec.sampling import SAMPLERS, Negatives
 from spherec.training.config import Training
+from spherec.training.crew import Crew, join
 
 Pairs = tuple[Tensor, Tensor]
 """Users and items of pairs, (n,) each."""
@@ -42,29 +42,36 @@ _BLOCK = 16384  # vectors in a block of `LiveVectors`: exact ranking catches row
 class Run:
     """The state of training, and the step that changes it.
 
-    With `features` of the items of `train`, in the same order, items are placed by them, too; `feature_map` is a map to
-    begin with, learned together with `initial`. In a run of several processes, each has a `share`, and `initial` are
-    the vectors that it holds.
+    Args:
+        data: The pairs to learn from; of several processes, those of the own users.
+        config: Settings of the run.
+        initial: Vectors to begin from, by default random ones.
+        features: Features of the items of `data`, in the same order: items are placed by them, too.
+        feature_map: A map of features to begin with, learned together with `initial`.
+        crew: Who trains. By default this process on the device of `initial`, or on a GPU if there is one.
     """
 
     def __init__(
         self,
-        train: Interactions,
-        config: Training,
-        initial: DenseVectors,
+        data: Interactions,
+        config: Training | None = None,
+        initial: DenseVectors | None = None,
         features: Features | None = None,
         feature_map: FeatureMap | None = None,
-        share: Share | None = None,
+        crew: Crew | None = None,
     ) -> None:
+        if not data.n_pairs:
+            raise DataError("there are no pairs to train on; give interactions with some")
+        self.crew = crew = crew or join("auto" if initial is None else initial.device)
+        self.config = config = (config or Training()).resolve(data)
+        self.plan = config.plan(data.n_pairs)
+        self.data, self.initial, self.features = data, initial, features
+        self.n_items, self.n_pairs = data.n_items, data.n_pairs
+        self._check(feature_map is not None)
         keep_freed_memory()
-        device = initial.device
-        self.config = config
-        self.n_items = train.n_items
-        self.generator: torch.Generator
-        if share is None or (share.group.size == 1 and records_graphs(device)):
-            self.generator = rng.torch_stream(config.seed, "negatives", device=device)  # no other kind can be recorded
-        else:
-            self.generator = share.generator
+        device, train = crew.device, data
+        self.generator = crew.generator(config.seed)
+        initial = crew.hold(initial, data, config)
         rows, first_items = _start(initial, config)  # (I + U, P, d), (I, D)
         self.sampler = config.sampler.build(train, device, initial_items=first_items)
         self.has_own_sampler = type(config.sampler) not in SAMPLERS.values()  # checked at each step, by shapes alone
@@ -73,26 +80,21 @@ class Run:
                 f"build of {type(config.sampler).__name__} must return an object with sample(users, positives, "
                 f"geometry, generator), got a {type(self.sampler).__name__}"
             )
-        planned = config.plan(train.n_pairs).steps
         self._drawable: Tensor | None = None  # (I,) false for items that are placed by their features alone
         if features is None:
-            table = EmbeddingTable(rows, config.optimizer, constraint=config.constraint, planned=planned)
+            table = EmbeddingTable(rows, config.optimizer, constraint=config.constraint, planned=self.plan.steps)
         else:
-            table = _start_features(rows, train, config, features, feature_map, planned)
+            table = _start_features(rows, self, feature_map)
             drawable = (train.users_per_item > 0) | ~features.known  # (I,)
             if not drawable.all():
                 self._drawable = torch.tensor(drawable, device=device)
-        self.embedding: Embedding = table
-        if share is not None:
-            count, in_ball = train.n_items + train.n_users, config.constraint == "ball"
-            self.embedding = ShardedTable(table, count, share, pooled=config.sampler.shared, sends_zeros=in_ball)
+        self.embedding = crew.join_rows(table, data, config, self.generator)
         self.geometry = LiveGeometry(
             self.embedding, config.constraint, config.dim, config.reach, train.n_items, backend(device)
         )
         self.vectors = LiveVectors(self.embedding, config, train.n_items, device)
-        self.held = LiveVectors(table, config, initial.n_items, device)  # of this process; without a share, all
-        self.share = share
-        self._weights = _weigh_users(train, config.balance, device, share) if config.balance else None  # (U,)
+        self.held = LiveVectors(table, config, initial.n_items, device)  # the own ones
+        self._weights = _weigh_users(train, config.balance, crew) if config.balance else None  # (U,)
         self._pair_weights = None if train.weights is None else PairWeights(train, device)
         weighted = self._weights is not None or self._pair_weights is not None
         task = GradientTask(train.n_items, config.constraint, config.sampler.shared, weighted, reach=config.reach)
@@ -103,8 +105,28 @@ class Run:
 
     def read_sums(self) -> list[float]:
         """Return the sums over this epoch, of all processes. It waits for the device."""
-        sums = self.sums if self.share is None else self.share.group.add_up(self.sums)
-        return [float(one) for one in sums.tolist()]
+        return [float(one) for one in self.crew.add_up(self.sums).tolist()]
+
+    def _check(self, has_map: bool) -> None:
+        """Raise an `ArgumentError` unless data, settings, vectors and features fit each other."""
+        data, config, initial, features = self.data, self.config, self.initial, self.features
+        self.crew.check_settings(config, has_features=features is not None)
+        if features is not None and config.constraint != "sphere":
+            raise ArgumentError(
+                f"item features need constraint 'sphere', got {quote(config.constraint)}; leave one of them"
+            )
+        if (features is None and has_map) or (features is not None and features.item_ids != data.item_ids):
+            raise ArgumentError("features must be those of the items of data, in the same order; use features.align")
+        if initial is None:
+            return
+        reach = (data.n_items, config.subspaces) if config.reach and initial.item_reach is not None else None
+        shapes = {"user": (data.n_users, config.dim), "item": (data.n_items, config.dim), "reach of the": reach}
+        tables = (initial.user_table, initial.item_table, initial.item_reach)
+        for (name, shape), table in zip(shapes.items(), tables, strict=True):
+            if (None if table is None else (*table.shape,)) != shape:
+                got = None if table is None else (*table.shape,)
+                raise ArgumentError(f"initial {name} vectors must be of shape {shape} for this data, got {got}")
+        check_finite(replace(initial, constraint=config.constraint))
 
     def step(self, users: Tensor, positives: Tensor) -> int:
         """Learn from pairs of users (B,) and positive items (B,), and return the number of places for negatives.
@@ -415,10 +437,10 @@ def _start(initial: DenseVectors, config: Training) -> tuple[Tensor, Tensor]:
     return table, items
 
 
-def _start_features(
-    rows: Tensor, train: Interactions, config: Training, features: Features, known: FeatureMap | None, planned: int
-) -> FeatureTable:
+def _start_features(rows: Tensor, run: Run, known: FeatureMap | None) -> FeatureTable:
     """Return the embedding whose raw rows are those given (I + U, P, d), or if there is no map yet, begin near them."""
+    train, config, features = run.data, run.config, run.features
+    assert features is not None
     device, (_, subspaces, width) = rows.device, rows.shape
     numbers = torch.tensor(features.matrix, device=device)  # (I, F)
     has_features = torch.tensor(features.known, device=device)  # (I,)
@@ -444,7 +466,7 @@ def _start_features(
         config.optimizer,
         dropout=config.feature_dropout,
         seed=config.seed,
-        planned=planned,
+        planned=run.plan.steps,
     )
 
 
@@ -465,10 +487,9 @@ class PairWeights:
         return self._weights[torch.searchsorted(self._keys, users * self._n_items + items)]
 
 
-def _weigh_users(train: Interactions, balance: float, device: torch.device, share: Share | None) -> Tensor:
+def _weigh_users(train: Interactions, balance: float, crew: Crew) -> Tensor:
     """Return the weight of each user's pairs (U,): n^−ρ for n items, 1 on average over pairs."""
     weights = np.maximum(train.items_per_user, 1.0) ** -balance  # (U,)
-    total = torch.tensor(weights @ train.items_per_user, dtype=torch.float64, device=device)
-    if share is not None and isinstance(train, HeldInteractions):
-        total = share.group.add_up(total)
-    return torch.tensor(weights * train.n_pairs / float(total), dtype=torch.float32, device=device)
+    total = torch.tensor(weights @ train.items_per_user, dtype=torch.float64, device=crew.device)
+    total = crew.add_up(total, of=train)
+    return torch.tensor(weights * train.n_pairs / float(total), dtype=torch.float32, device=crew.device)

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
+from importlib import import_module
 from os import PathLike
 from pathlib import Path
 
@@ -27,7 +28,6 @@ from spherec.data.read.options import (
     list_files,
     run_options,
 )
-from spherec.distributed.partitions import PartitionedInteractions
 from spherec.errors import ArgumentError, DataError, EmptyFileError, UncutValuesWarning, UnreadValuesWarning, quote
 from spherec.forks import require_polars
 
@@ -227,7 +227,8 @@ def read_interactions(
     if reading.format == "auto" and (is_archive(path) or is_partitioned(path)):
         _refuse_column_options(reading, f"{path} is prepared and", duplicates, items)
         if is_partitioned(path):
-            data = PartitionedInteractions.open(path).read()
+            guest = import_module("spherec.distributed.partitions")  # the kind of folder names it
+            data: Interactions = guest.PartitionedInteractions.open(path).read()
         else:
             data = Interactions.load(path, max_unpacked=reading.max_unpacked)
         if weigh and data.weights is None:

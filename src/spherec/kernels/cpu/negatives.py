@@ -17,7 +17,6 @@ from torch import Tensor
 
 from spherec import rng
 from spherec.device import run_at_once, split_work
-from spherec.distributed.group import ShareGenerator
 from spherec.kernels.cpu.compiled import compiled
 from spherec.kernels.protocol import Candidates, Directions, Flags, Floats, Ints, LawTables, OwnItems, TwoStageLaw
 from spherec.kernels.reference.negatives import ReferenceLaw, ReferenceMembership, ReferenceTwoStage, weigh
@@ -142,7 +141,9 @@ class CpuTwoStage(ReferenceTwoStage):
         places = torch.zeros(len(users), n, dtype=torch.int64)
         found = torch.empty(len(users), dtype=torch.int64)
         seed = int(torch.empty((), dtype=torch.int64).random_(generator=generator))
-        seeds = self._draws.numbers_of_pairs(len(users), int(_is_share(generator)), generator)  # (B, 1) or (B, 0)
+        seeds = self._draws.numbers_of_pairs(
+            len(users), int(rng.draws_for_others(generator)), generator
+        )  # (B, 1) or (B, 0)
         given = near.numpy(), others.numpy(), (candidates.multiplicity.numpy(), _most_often(candidates))
         law = self.law.exponent, self.law.cap, *self._thresholds
         drawn = users.numpy(), candidates.items.numpy(), (self._own.starts, self._own.items)
@@ -154,7 +155,7 @@ class CpuTwoStage(ReferenceTwoStage):
         """Return places (B, n) among the candidates, those that rejection did not find drawn from all."""
         places, found = self.draw_by_rejection(pairs, n, generator)
         valid = torch.ones(places.shape, dtype=torch.bool)
-        for_all = _draw_uniform(len(places), n, generator) if _is_share(generator) else None  # (B, n)
+        for_all = _draw_uniform(len(places), n, generator) if rng.draws_for_others(generator) else None  # (B, n)
         for had in sorted(set(found.tolist()) - {n}):
             left = found == had  # few, if any
             rest = pairs._replace(users=pairs.users[left], near=pairs.near[left])
@@ -184,11 +185,6 @@ class CpuTwoStage(ReferenceTwoStage):
 def _draw_uniform(rows: int, n: int, generator: torch.Generator) -> Tensor:
     """Return random numbers (B, n) from 0 to 1, for each pair of a batch."""
     return rng.draw_rows(lambda b: torch.empty(b, n).uniform_(generator=generator), rows, generator)
-
-
-def _is_share(generator: torch.Generator) -> bool:
-    """Tell whether other processes draw for other pairs of the same batch."""
-    return isinstance(generator, ShareGenerator)
 
 
 def _most_often(candidates: Candidates) -> float:

@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from spherec.distributed.group import ShareGenerator
+from spherec import rng
 from spherec.kernels.protocol import Directions, LawTables, OwnItems, TwoStageLaw
 from spherec.kernels.reference.negatives import ReferenceLaw, ReferenceMembership, ReferenceTwoStage
 
@@ -55,7 +55,7 @@ class CudaTwoStage(ReferenceTwoStage):
     def draw(
         self, users: Tensor, positives: Tensor, directions: Directions, n: int, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
-        if not self._is_usual or isinstance(generator, ShareGenerator):
+        if not self._is_usual or rng.draws_for_others(generator):
             return super().draw(users, positives, directions, n, generator)
         law, count = self.law, len(positives)
         numbers = self._draws.numbers((law.draws + 1,), generator)  # the last is a seed

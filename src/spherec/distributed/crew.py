@@ -1,0 +1,198 @@
+"""The crew of several processes: what one alone does trivially, they do together.
+
+They are those that torchrun has started, or of a group that the caller has made with `torch.distributed`. All of them
+call each method together. One process of a group of its own draws and learns as several would.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from spherec.artifact import Artifact
+from spherec.data.interactions import Interactions
+from spherec.device import records_graphs
+from spherec.distributed.batches import PartitionedBatches, SharedBatches
+from spherec.distributed.checkpoint import CheckpointSet
+from spherec.distributed.group import ProcessGroup, join_group
+from spherec.distributed.held import HeldPairs, hold
+from spherec.distributed.partitions import PartitionedInteractions
+from spherec.distributed.shards import save_together
+from spherec.distributed.table import ShardedTable, ShareGenerator
+from spherec.distributed.vectors import draw_held, gather_vectors, hold_vectors
+from spherec.embedding import Embedding, EmbeddingTable
+from spherec.errors import ArgumentError
+from spherec.geometry import DenseVectors, Vectors
+from spherec.ranking import ExactRanker, Ranking
+from spherec.ranking.ranker import LeftOut
+from spherec.sampling import TwoStage
+from spherec.training.config import Training
+from spherec.training.crew import Crew
+from spherec.training.step import Batches, Run
+
+
+class ProcessCrew(Crew):
+    """The processes of a group."""
+
+    def __init__(self, group: ProcessGroup) -> None:
+        super().__init__(group.device)
+        self.group, self.size, self.is_first = group, group.size, group.rank == 0
+
+    def agree(self, *flags: bool) -> Sequence[bool]:
+        """Return for each flag whether any process has set it."""
+        return self.group.agree(*flags)
+
+    def check_alike(self, facts: Mapping[str, Any]) -> None:
+        """Raise an `ArgumentError` in all processes unless they have the same facts."""
+        first, *others = self.group.collect_objects(dict(facts))
+        names = [name for name in first if any(other.get(name) != first[name] for other in others)]
+        names += sorted({name for other in others for name in other if name not in first})
+        if names:
+            raise ArgumentError(
+                f"the {self.size} processes were not started alike: {', '.join(names)} are not the same in all of "
+                "them; give all processes the same arguments and data"
+            )
+
+    def add_up(self, numbers: Tensor, *, of: Interactions | None = None) -> Tensor:
+        """Return the sum over all processes; with `of`, only if each has its own part of these data."""
+        return numbers if of is not None and _held(of) is None else self.group.add_up(numbers)
+
+    def gather(self, values: Any) -> Any:
+        """Return the sum of the values of all users as one of as many equal ones, of whom each process has its own."""
+        if np.ndim(values) != 1:
+            raise ArgumentError(
+                "this metric has no values of single users, which processes could add up; choose another, or validate "
+                "in one process"
+            )
+        values = np.asarray(values)[~np.isnan(values)]
+        sums = torch.tensor([values.sum(), len(values)], dtype=torch.float64, device=self.device)
+        total, count = self.group.add_up(sums).tolist()
+        return total / count if count else float("nan")
+
+    def take(self, data: Any, **columns: Any) -> Interactions:
+        """Return the pairs that this process learns from: of a partitioned data set, those of its own users."""
+        if isinstance(data, PartitionedInteractions):
+            return cast("Interactions", hold(data, self.group))  # it has all that training asks for
+        return super().take(data, **columns)
+
+    def whole(self, data: Interactions) -> Interactions:
+        """Return all pairs, with ids."""
+        held = _held(data)
+        return data if held is None else held.source.read()
+
+    def check_settings(self, config: Training, *, has_features: bool) -> None:
+        """Raise an `ArgumentError` for settings that several processes cannot share."""
+        sampler, problem = config.sampler, None
+        if has_features:
+            problem = "all items learn one map of their features; leave item_features out"
+        elif config.covariance or config.spread_out:
+            problem = "covariance and spread_out look at all vectors of a batch; set both to 0"
+        elif isinstance(sampler, TwoStage) and sampler.vectors == "frozen":
+            problem = "frozen vectors of the sampler are not shared; use vectors='live'"
+        elif not sampler.draws_alike:
+            problem = f"the sampler {type(sampler).__name__} does not state that it draws alike (draws_alike = True)"
+        if problem is not None and self.size > 1:
+            raise ArgumentError(
+                f"several processes cannot train with these settings: {problem}, or train in one process"
+            )
+
+    def generator(self, seed: int) -> torch.Generator:
+        """Return a generator that draws for whole batches."""
+        plain = super().generator(seed)
+        if self.size == 1 and records_graphs(self.device):
+            return plain  # no other kind can be recorded
+        shared = ShareGenerator(self.device)
+        shared.set_state(plain.get_state())
+        return shared
+
+    def hold(self, initial: DenseVectors | None, data: Interactions, config: Training) -> DenseVectors:
+        """Return the vectors to begin from that this process holds."""
+        held = draw_held(data, config, self.group) if initial is None else hold_vectors(initial, self.group)
+        return held.to(self.device)
+
+    def join_rows(
+        self, table: EmbeddingTable, data: Interactions, config: Training, generator: torch.Generator
+    ) -> Embedding:
+        """Return the rows of all processes."""
+        if self.size == 1 or not isinstance(generator, ShareGenerator):
+            return table
+        count, in_ball = data.n_items + data.n_users, config.constraint == "ball"
+        return ShardedTable(table, count, self.group, generator, pooled=config.sampler.shared, sends_zeros=in_ball)
+
+    def batches(self, run: Run) -> Batches | None:
+        """Return the batches of the epochs of a run."""
+        data, held = run.data, _held(run.data)
+        if held is not None:
+            return PartitionedBatches(run, held)
+        if self.size == 1:
+            return None
+        users, items = (torch.tensor(column, device=self.device) for column in (data.users, data.indices))  # (E,)
+        return SharedBatches(run, (users, items), self.group)
+
+    def checkpoint(self, path: Path, identity: dict[str, Any]) -> CheckpointSet:
+        """Return the checkpoint of all processes."""
+        return CheckpointSet(path, identity, self.group)
+
+    def gather_vectors(self, vectors: DenseVectors, data: Interactions) -> DenseVectors:
+        """Return all vectors in process 0, in its main memory; in the others, those that they hold."""
+        return gather_vectors(vectors, data, self.group)
+
+    def save_share(self, path: Path, make: Callable[[Interactions], Artifact], data: Interactions) -> Artifact:
+        """Write what this process holds into a shard of the model; return it, as it is read again."""
+        held = _held(data)
+        add_ids = None if held is None else partial(held.source.with_ids, held.own)
+        save_together(path, self.group, partial(make, data if held is None else held.own), add_ids)
+        own = self.group.rank, self.size
+        return Artifact.load(path, mmap=True, users=own, items=own)
+
+    def choose_share(self, data: Interactions, share: float, seed: int) -> NDArray[np.bool_]:
+        """Return which pairs (e,) are a share of each user's."""
+        held = _held(data)
+        return super().choose_share(data, share, seed) if held is None else held.choose_share(share, seed)
+
+    def choose_users(self, users: NDArray[np.int64], n_items: int) -> NDArray[np.int64]:
+        """Return the users whose vectors this process holds."""
+        own: NDArray[np.int64] = users[(users + n_items) % self.size == self.group.rank]
+        return own
+
+    def rank(self, vectors: Vectors, users: NDArray[np.int64], k: int, without: Interactions) -> Ranking:
+        """Return the k nearest items of users of this process, by a copy of all item vectors."""
+        queries = vectors.users(torch.as_tensor(users, device=vectors.device)).cpu().numpy()  # (b, D)
+        items, first = torch.empty(vectors.n_items, vectors.dim, device=vectors.device), 0  # (I, D)
+        for block in vectors.item_blocks():  # (b, D)
+            items[first : first + len(block)] = block
+            first += len(block)
+        reach = None if vectors.reach is None else vectors.reach[:, None]  # (I, 1)
+        copy = DenseVectors(items[:0], items, vectors.constraint, reach, vectors.mainstream)
+        return ExactRanker(copy).top_of(queries, k, without=LeftOut.of_users(users, without))
+
+    def deal(self, users: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return every n-th user."""
+        if self.size > len(users):
+            raise ArgumentError(f"{self.size} processes cannot share {len(users)} users with test pairs; start fewer")
+        return users[self.group.rank :: self.size]
+
+    def unite(self, lists: NDArray[np.int64], n_users: int) -> NDArray[np.int64]:
+        """Return the lists (B, K) of all users, of whom each process has every n-th."""
+        whole = np.empty((n_users, lists.shape[1]), np.int64)
+        rows = torch.full((-(-n_users // self.size), lists.shape[1]), -1)  # (⌈B / n⌉, K)
+        rows[: len(lists)] = torch.from_numpy(lists)
+        for rank, part in enumerate(self.group.collect(rows.to(self.device), everywhere=True)):
+            own = whole[rank :: self.size]
+            own[:] = part[: len(own)].cpu().numpy()
+        return whole
+
+
+def _held(data: object) -> HeldPairs | None:
+    """Return data if it is the part of this process."""
+    return data if isinstance(data, HeldPairs) else None
+
+
+def join(device: torch.device) -> ProcessCrew:
+    """Return the crew of the group that this process belongs to, or of this process alone."""
+    return ProcessCrew(join_group(device) or ProcessGroup(device))
