@@ -6,7 +6,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from spherec.data import cuts
 from spherec.data.cuts import Cut
 from spherec.data.events import Events
 from spherec.errors import ArgumentError, DataError
@@ -37,26 +36,6 @@ def outcome(cut, events):
         return {}
 
 
-FILTERS = {
-    "min_value": (cuts.min_value, oracles.keep_values),
-    "min_per_user": (cuts.min_per_user, oracles.keep_users),
-    "min_per_item": (cuts.min_per_item, oracles.keep_items),
-    "k_core": (
-        lambda events, least: cuts.k_core(events, per_user=least, per_item=2),
-        lambda pairs, least: oracles.k_core(pairs, least, 2),
-    ),
-}
-
-
-@pytest.mark.parametrize(("cut", "oracle"), FILTERS.values(), ids=FILTERS)
-@given(pairs=PAIRS, least=LEAST)
-def test_a_filter_keeps_what_the_plain_count_keeps_and_leaves_its_input_alone(cut, oracle, pairs, least):
-    events = events_of(pairs)
-    assert outcome(lambda events: cut(events, least), events) == oracle(pairs, least)
-    assert as_dict(events) == pairs
-    assert len(events.steps) == 1
-
-
 @given(PAIRS, st.none() | LEAST, LEAST, LEAST, st.booleans())
 def test_a_cut_is_value_then_users_then_items_or_the_core(pairs, value, per_user, per_item, iterate):
     expected = pairs if value is None else oracles.keep_values(pairs, value)
@@ -65,7 +44,9 @@ def test_a_cut_is_value_then_users_then_items_or_the_core(pairs, value, per_user
     else:
         expected = oracles.keep_items(oracles.keep_users(expected, per_user), per_item)
     cut = Cut(min_value=value, min_per_user=per_user, min_per_item=per_item, iterate=iterate)
-    assert outcome(cut, events_of(pairs)) == expected
+    events = events_of(pairs)
+    assert outcome(cut, events) == expected
+    assert (as_dict(events), len(events.steps)) == (pairs, 1)
 
 
 @given(PAIRS, LEAST, LEAST)
@@ -95,15 +76,15 @@ def test_a_minimum_once_and_until_stable_differ_where_a_cut_undercuts_another():
     chain = events_of(dict.fromkeys([(1, "a"), (1, "b"), (2, "b"), (2, "c")], 1))
     once = Cut(min_per_user=2, min_per_item=2)(chain)
     assert list(as_dict(once)) == [(1, "b"), (2, "b")]  # its users now have one item
-    with pytest.raises(DataError, match="nothing is left after 'until stable: users with >= 2 items"):
+    with pytest.raises(DataError, match="until stable"):
         Cut(min_per_user=2, min_per_item=2, iterate=True)(chain)
 
 
 def test_events_without_values_count_one_each():
     events = Events.from_columns([1, 2], ["a", "b"])
-    assert len(cuts.min_value(events, 1)) == 2
-    with pytest.raises(DataError, match=r"nothing is left after 'value >= 1.5' \(before it: 2 pairs\)"):
-        cuts.min_value(events, 1.5)
+    assert len(Cut(min_value=1)(events)) == 2
+    with pytest.raises(DataError, match=r"1\.5"):
+        Cut(min_value=1.5)(events)
 
 
 def test_steps_say_what_was_done_and_what_was_left():
@@ -124,36 +105,24 @@ def test_no_cut_is_no_step():
 
 
 @pytest.mark.parametrize(
-    ("cut", "message"),
+    ("cut", "named"),
     [
-        (Cut(min_value=6), r"'value >= 6' \(before it: 2 pairs, values from 1 to 5\); lower the minimum"),
-        (Cut(min_value=2, min_per_user=2), r"'users with >= 2 items' \(before it: 1 pairs"),
-        (Cut(min_per_item=3), r"'items with >= 3 users'"),
+        (Cut(min_value=6), "'value >= 6' .*2 pairs, values from 1 to 5"),
+        (Cut(min_value=2, min_per_user=2), "'users with >= 2 items' .*1 pairs"),
+        (Cut(min_per_item=3), "'items with >= 3 users'"),
         (Cut(min_per_item=3, iterate=True), "'until stable: users with >= 0 items, items with >= 3 users'"),
     ],
     ids=str,
 )
-def test_a_cut_that_leaves_nothing_names_the_step(cut, message):
-    with pytest.raises(DataError, match=message):
+def test_a_cut_that_leaves_nothing_names_the_step(cut, named):
+    with pytest.raises(DataError, match=named):
         cut(events_of({(1, "a"): 5, (2, "b"): 1}))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"min_per_user": -1}, "min_per_user must be a whole number >= 0, got -1"),
-        ({"min_per_item": -2}, "min_per_item must be a whole number >= 0, got -2"),
-        ({"min_value": np.nan}, "finite number, got nan"),
-        ({"min_value": np.inf}, "finite number, got inf"),
-    ],
-    ids=str,
-)
-def test_a_cut_outside_its_range_is_refused(arguments, message):
-    with pytest.raises(ArgumentError, match=message):
-        Cut(**arguments)
-
-
-@pytest.mark.parametrize("cut", [{"min_per_user": 2.5}, {"min_per_item": "3"}, {"min_value": "4"}])
-def test_a_cut_of_the_wrong_type_is_refused_with_its_value(cut):
-    with pytest.raises(ArgumentError, match=f"must be a .*number.*, got {next(iter(cut.values()))!r}"):
-        Cut(**cut)
+@pytest.mark.parametrize("name", ["min_value", "min_per_user", "min_per_item"])
+@pytest.mark.parametrize("least", [np.nan, np.inf, "4"])
+def test_a_cut_outside_its_range_or_type_is_refused_with_its_value(name, least):
+    with pytest.raises(ArgumentError, match=f"{name} .*{least}"):
+        Cut(**{name: least})
+    with pytest.raises(ArgumentError, match="-1"):
+        Cut(min_per_user=-1)

@@ -67,7 +67,7 @@ def test_a_matrix_with_too_few_or_too_many_ids_is_refused(role, n_ids):
 
 
 def test_what_a_row_is_must_be_said_in_known_words():
-    with pytest.raises(ArgumentError, match="orientation must be 'users x items' or 'items x users', got 'users'"):
+    with pytest.raises(ArgumentError, match=r"orientation .* 'users'"):
         Interactions.from_matrix(np.eye(2), orientation="users")
 
 

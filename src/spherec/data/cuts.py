@@ -37,53 +37,33 @@ class Cut:
         return Cut(min_value=self.min_value)
 
     def __call__(self, events: Events) -> Events:
-        """Return the events that pass; they must be merged."""
+        """Return the events that pass; they must be merged. Events without values count 1 each."""
         events.refuse_unmerged()
         if self.min_per_item:
             events = replace(events, keeps_items=False)  # an item that nobody has is below any minimum
         if self.min_value is not None:
-            events = min_value(events, self.min_value)
+            values = np.ones(len(events)) if events.values is None else events.values
+            events = _filter(events, values >= self.min_value, f"value >= {self.min_value:g}")
+        users, items = f"users with >= {self.min_per_user} items", f"items with >= {self.min_per_item} users"
         if self.iterate and (self.min_per_user or self.min_per_item):
-            return k_core(events, per_user=self.min_per_user, per_item=self.min_per_item)
+            return _filter(events, self._find_core(events), f"until stable: {users}, {items}")
         if self.min_per_user:
-            events = min_per_user(events, self.min_per_user)
+            events = _filter(events, np.bincount(events.users)[events.users] >= self.min_per_user, users)
         if self.min_per_item:
-            events = min_per_item(events, self.min_per_item)
+            events = _filter(events, np.bincount(events.items)[events.items] >= self.min_per_item, items)
         return events
 
-
-def min_value(events: Events, least: float) -> Events:
-    """Keep events with a rating or count of at least `least`. Events without values count 1 each."""
-    values = np.ones(len(events)) if events.values is None else events.values
-    return _filter(events, values >= least, f"value >= {least:g}")
-
-
-def min_per_user(events: Events, least: int) -> Events:
-    """Keep events of users who have at least `least` events."""
-    return _filter(events, _is_frequent(events.users, least), f"users with >= {least} items")
-
-
-def min_per_item(events: Events, least: int) -> Events:
-    """Keep events of items that have at least `least` events."""
-    return _filter(events, _is_frequent(events.items, least), f"items with >= {least} users")
-
-
-def k_core(events: Events, *, per_user: int, per_item: int) -> Events:
-    """Keep the largest part in which every user has `per_user` items and every item has `per_item` users."""
-    inside = np.ones(len(events), dtype=np.bool_)  # (E,)
-    while True:
-        items_of_user = np.bincount(events.users[inside], minlength=len(events.user_ids))  # (U,)
-        users_of_item = np.bincount(events.items[inside], minlength=len(events.item_ids))  # (I,)
-        enough = (items_of_user[events.users] >= per_user) & (users_of_item[events.items] >= per_item)
-        if np.array_equal(inside & enough, inside):
-            break
-        inside &= enough
-    return _filter(events, inside, f"until stable: users with >= {per_user} items, items with >= {per_item} users")
-
-
-def _is_frequent(indices: NDArray[np.int32], least: int) -> NDArray[np.bool_]:
-    """Return which entries (E,) of `indices` belong to an index that occurs at least `least` times."""
-    return np.bincount(indices)[indices] >= least
+    def _find_core(self, events: Events) -> NDArray[np.bool_]:
+        """Return the largest part (E,) in which every user has enough items and every item has enough users."""
+        inside = np.ones(len(events), dtype=np.bool_)  # (E,)
+        while True:
+            items_of_user = np.bincount(events.users[inside], minlength=len(events.user_ids))  # (U,)
+            users_of_item = np.bincount(events.items[inside], minlength=len(events.item_ids))  # (I,)
+            stays = inside & (items_of_user[events.users] >= self.min_per_user)
+            stays &= users_of_item[events.items] >= self.min_per_item
+            if np.array_equal(stays, inside):
+                return inside
+            inside = stays
 
 
 def _filter(events: Events, mask: NDArray[np.bool_], name: str) -> Events:

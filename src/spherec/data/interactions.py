@@ -151,8 +151,8 @@ class Interactions:
         entries are ratings or counts, an `UnreadValuesWarning` says that they are not used.
         """
         if not isinstance(orientation, str) or orientation not in get_args(Orientation):
-            allowed = " or ".join(map(quote, get_args(Orientation)))
-            raise ArgumentError(f"orientation must be {allowed}, got {quote(orientation)}")
+            allowed, shape = " or ".join(map(quote, get_args(Orientation))), quote(tuple(np.shape(matrix)))
+            raise ArgumentError(f"orientation must be {allowed} for a matrix {shape}, got {quote(orientation)}")
         csr = binary_rows(matrix)
         csr = csr if orientation == "users x items" else sp.csr_array(csr.T)
         n_users, n_items = csr.shape
@@ -263,7 +263,7 @@ class Interactions:
 
     def items_of(self, user: int) -> NDArray[np.int32]:
         """Return the item indices of a user index, ascending."""
-        if not isinstance(user, int | np.integer) or isinstance(user, bool) or not 0 <= user < self.n_users:
+        if not isinstance(user, int | np.integer) or not 0 <= user < self.n_users:
             raise ArgumentError(f"user must be an index in 0 … {self.n_users - 1}, got {quote(user)}")
         return self.indices[self.indptr[user] : self.indptr[user + 1]]
 
@@ -290,10 +290,13 @@ class Interactions:
             raise DataError(
                 f"cannot cut at value >= {cut.min_value:g}: interactions hold no values any more; cut when reading them"
             )
-        smaller = Interactions.from_events(cut(self.events()), weigh=self.weights is not None)
-        if self.item_names is None:
-            return smaller
-        return smaller.with_item_names(dict(zip(self.item_ids, self.item_names, strict=True)))
+        return self.compact(cut(self.events()))
+
+    def compact(self, events: Events) -> "Interactions":
+        """Return some of the `events()` of this data set, with names, without users and items that have none."""
+        smaller = Interactions.from_events(events, weigh=self.weights is not None)
+        names = merge_item_names(self)
+        return smaller.with_item_names(names) if names else smaller
 
     def with_item_names(self, names: Mapping[Any, str | None]) -> "Interactions":
         """Return the same interactions with item names, given by external id; other items have none.
@@ -310,14 +313,9 @@ class Interactions:
         """Return whether both hold the same pairs, ids in the same order, names, times and weights."""
         if not isinstance(other, Interactions):
             return NotImplemented
-        return (
-            np.array_equal(self.indptr, other.indptr)
-            and np.array_equal(self.indices, other.indices)
-            and self.user_ids == other.user_ids
-            and self.item_ids == other.item_ids
-            and self.item_names == other.item_names
-            and _is_same_column(self.times, other.times)
-            and _is_same_column(self.weights, other.weights)
+        columns = ("indptr", "indices", "times", "weights")
+        return all(_is_same(getattr(self, name), getattr(other, name)) for name in columns) and (
+            (self.user_ids, self.item_ids, self.item_names) == (other.user_ids, other.item_ids, other.item_names)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -341,16 +339,14 @@ def as_interactions(
 ) -> Interactions:
     """Return interactions unchanged, and make them of a data frame or a matrix.
 
-    A matrix does not say what its rows are, and a model learns without complaint from a transposed one. So
-    `orientation` is required for matrices.
-
     Args:
         data: `Interactions`, a pandas or polars data frame, a scipy sparse matrix or a dense array.
         user: The column of user ids in a data frame.
         item: The column of item ids in a data frame.
         name: The column of item names in a data frame, if it has one.
         weight: The column of a data frame by which pairs are weighed; those of repeated pairs add up.
-        orientation: "users x items" or "items x users", for a matrix.
+        orientation: "users x items" or "items x users". Required for a matrix, because a model would learn from a
+            transposed one without complaint.
     """
     columns = {"user": user, "item": item, "name": name, "weight": weight}
     if isinstance(data, Interactions):
@@ -365,7 +361,7 @@ def as_interactions(
         return Interactions.from_frame(data, user=user, item=item, duplicates="sum", **options)  # type: ignore[arg-type]
     if sp.issparse(data) or hasattr(data, "__array__"):
         _refuse_options("a matrix has no column names", **columns)
-        return _from_matrix(data, orientation)
+        return Interactions.from_matrix(data, orientation=orientation)  # type: ignore[arg-type]
     raise DataError(
         f"cannot learn from {type(data).__name__}; give Interactions, a pandas or polars data frame, or a scipy matrix"
     )
@@ -387,24 +383,14 @@ def row_starts(users: NDArray[np.int32], n_users: int) -> NDArray[np.int64]:
     return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
 
 
-def _is_same_column(one: NDArray[Any] | None, other: NDArray[Any] | None) -> bool:
-    return other is None if one is None else other is not None and np.array_equal(one, other)
+def _is_same(one: NDArray[Any] | None, other: NDArray[Any] | None) -> bool:
+    return one is other if one is None or other is None else np.array_equal(one, other)
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.setflags(write=False)
     return view
-
-
-def _from_matrix(matrix: Any, orientation: Orientation | None) -> Interactions:
-    if orientation is None or orientation not in get_args(Orientation):
-        rows, columns = matrix.shape if len(matrix.shape) == 2 else (0, 0)
-        raise ArgumentError(
-            f"orientation must be 'users x items' ({rows:,} users, {columns:,} items) or 'items x users' "
-            f"({columns:,} users, {rows:,} items) for this matrix, got {quote(orientation)}"
-        )
-    return Interactions.from_matrix(matrix, orientation=orientation)
 
 
 def _refuse_options(reason: str, **options: str | None) -> None:
@@ -430,32 +416,25 @@ def _ids_of(ids: Iterable[Hashable] | None, length: int, role: str) -> IdMap:
 def _check(data: Interactions) -> None:
     """Raise a `DataError` unless all parts fit each other."""
     _check_rows(data.indptr, data.indices, data.n_users, data.n_items)
-    times = data.times
-    if times is not None and not (times.ndim == 1 and times.dtype == np.float64 and np.isfinite(times).all()):
-        raise DataError("times must be a row of finite float64")
-    weights = data.weights
-    if weights is not None:
-        check_weights(weights)
-    for name in {type(name): name for name in data.item_names or ()}.values():
-        if not isinstance(name, str | None):
-            raise DataError(f"item names must be strings or None, got {quote(name)}")
-    columns = (
-        ("item_names", data.item_names, data.n_items),
-        ("times", times, len(data)),
-        ("weights", weights, len(data)),
-    )
-    for field, column, length in columns:
-        if column is not None and len(column) != length:
-            raise DataError(f"{field} must have length {length:,}, got {len(column):,}")
+    for name, column in (("times", data.times), ("weights", data.weights)):
+        if column is not None and (column.shape != (len(data.indices),) or column.dtype != np.float64):
+            raise DataError(f"{name} must be {len(data):,} numbers of float64, got {column.dtype} {column.shape}")
+    if data.times is not None and not np.isfinite(data.times).all():
+        raise DataError("times must be finite")
+    if data.weights is not None:
+        check_weights(data.weights)
+    if data.item_names is not None and len(data.item_names) != data.n_items:
+        raise DataError(f"item_names must be {data.n_items:,}, got {len(data.item_names):,}")
+    for text in {type(text): text for text in data.item_names or ()}.values():
+        if not isinstance(text, str | None):
+            raise DataError(f"item names must be strings or None, got {quote(text)}")
 
 
 def check_weights(weights: NDArray[np.float64]) -> None:
     """Raise a `DataError` unless pairs can weigh so much."""
-    if not (weights.ndim == 1 and weights.dtype == np.float64 and np.isfinite(weights).all()):
-        raise DataError("weights must be a row of finite float64")
-    if not (weights > 0).all():
+    if not ((weights > 0) & np.isfinite(weights)).all():
         raise DataError(
-            f"weights must be above 0, got {weights.min():g}; leave such pairs out, e.g. with a least value"
+            f"weights must be finite and above 0, got {weights.min():g}; leave such pairs out, e.g. with a least value"
         )
 
 

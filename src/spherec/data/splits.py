@@ -3,10 +3,10 @@
 Every split is seeded; its parts are disjoint and together hold exactly the pairs that went in.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from spherec import rng
 from spherec.data.cuts import Cut
 from spherec.data.events import pair_keys, to_seconds
-from spherec.data.ids import IdMap, describe_id, invert, refuse_twins
+from spherec.data.ids import IdMap, describe_id, invert, join_ids, refuse_twins
 from spherec.data.interactions import Interactions, merge_item_names, row_starts
 from spherec.data.read.formats import read
 from spherec.data.read.options import Paths
@@ -55,32 +55,22 @@ class ColdFold(Fold):
         return np.isin(self.test.indices, self.cold_items)  # (E,)
 
 
+@dataclass(frozen=True, eq=False)
 class Folds(Sequence[Fold]):
     """Folds of a cross-validation: fold i tests on part i and trains on the others. Each is cut on access."""
 
-    def __init__(self, data: Interactions, fold_of_pair: NDArray[np.integer[Any]], n_folds: int, name: str) -> None:
-        self._data = data
-        self._name = name
-        self._fold_of_pair = fold_of_pair  # (E,) the fold in which each pair is tested
-        self._n_folds = n_folds
+    data: Interactions
+    fold_of_pair: NDArray[np.int64]
+    "(E,) the fold in which each pair is tested."
+    n_folds: int
+    name: str
 
     def __len__(self) -> int:
-        return self._n_folds
+        return self.n_folds
 
-    @overload
-    def __getitem__(self, index: int) -> Fold: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Fold]: ...
-    def __getitem__(self, index: int | slice) -> Fold | list[Fold]:
-        if isinstance(index, slice):
-            return [self[fold] for fold in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
-            raise IndexError(f"fold {index} of {len(self)}")
-        index %= len(self)
-        return _make_fold(self._data, self._fold_of_pair == index, f"fold {index} of {self._name}")
-
-    def __iter__(self) -> Iterator[Fold]:
-        return (self[index] for index in range(len(self)))
+    def __getitem__(self, index: int) -> Fold:  # type: ignore[override]
+        number = range(self.n_folds)[index]
+        return _make_fold(self.data, self.fold_of_pair == number, f"fold {number} of {self.name}")
 
 
 def k_fold(data: Interactions, folds: int = 4, *, seed: int = 0) -> Folds:
@@ -134,13 +124,15 @@ def by_time(data: Interactions, *, at: float | str | date | None = None, test: f
         raise ArgumentError(f"give either at or test, got at={quote(at)} and test={quote(test)}")
     if not len(times):
         raise DataError("there are no pairs to split by time; give interactions with some")
-    if at is not None:
-        moment = _moment(at)
-    elif test is not None and 0 < test < 1:
+    if test is not None:
+        _check_share("test", test)
         tested = int(np.ceil(round(len(times) * test, 6)))  # 5 * 0.6 is a little more than 3
         moment = float(np.sort(times)[len(times) - tested])
     else:
-        raise ArgumentError(f"test must be a share between 0 and 1, got {test}")
+        try:
+            moment = to_seconds(at)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            raise ArgumentError(f"at must be a date such as '2004-06-01' or a number, got {quote(at)}") from None
     late = times >= moment
     if late.all() or not late.any():
         raise ArgumentError(
@@ -161,8 +153,7 @@ def cold_items(data: Interactions, share: float = 0.2, *, test: float = 0.2, see
         test: Share of each user's other items to hold out; see `ratio`.
         seed: Seed of both draws.
     """
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
-        raise ArgumentError(f"share must be a share of the items between 0 and 1, got {quote(share)}")
+    _check_share("share", share)
     _refuse_other_data(data)
     rank = rng.stream(seed, "cold items").random(data.n_items)  # (I,)
     present = np.flatnonzero(data.users_per_item)  # (≤ I,)
@@ -202,9 +193,8 @@ def given(train: Interactions | Paths, test: Interactions | Paths, **reading: An
     _refuse_other_ids(train.item_ids, test.item_ids, "item")
     check_disjoint(train, test)
     user_ids, item_ids = _unite(train.user_ids, test.user_ids), _unite(train.item_ids, test.item_ids)
-    parts = [_reindex(part, user_ids, item_ids) for part in (train, test)]
     names = merge_item_names(train, test)
-    return Fold(*(part.with_item_names(names) for part in parts)) if names else Fold(*parts)
+    return Fold(_reindex(train, user_ids, item_ids, names), _reindex(test, user_ids, item_ids, names))
 
 
 def keep_known(test: Interactions, train: Interactions) -> Interactions:
@@ -216,17 +206,12 @@ def keep_known(test: Interactions, train: Interactions) -> Interactions:
     known = users[test.users] & items[test.indices]  # (E,)
     if not known.any():
         raise DataError("no test pair has a user and an item that the cut left in the train part; lower the minimum")
-    kept = Interactions.from_events(
-        test.events().filter(known, "users and items that the train part has"), weigh=test.weights is not None
-    )
-    names = merge_item_names(test)
-    return kept.with_item_names(names) if names else kept
+    return test.compact(test.events().filter(known, "users and items that the train part has"))
 
 
 def choose_share(data: Interactions, share: float, seed: int) -> NDArray[np.bool_]:
     """Choose a share of each user's items, at least one less than all of them (E,)."""
-    if not isinstance(share, int | float) or not 0 < share < 1:
-        raise ArgumentError(f"test must be a share between 0 and 1, got {quote(share)}")
+    _check_share("test", share)
     rank = _shuffled_rank(data, seed)  # (E,)
     start = rng.stream(seed, "split start").random()
     # A step up of this staircase comes at a `share` of any run of ranks.
@@ -251,6 +236,11 @@ def count_common_pairs(train: Interactions, test: Interactions) -> int:
         items = train.item_ids.find(test.item_ids)[items]
     keys = np.where((users < 0) | (items < 0), -1, pair_keys(users, items, train.n_items))
     return int(np.isin(keys, pair_keys(train.users, train.indices, train.n_items)).sum())
+
+
+def _check_share(name: str, share: float) -> None:
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
+        raise ArgumentError(f"{name} must be a share between 0 and 1, got {quote(share)}")
 
 
 def _read_part(part: Interactions | Paths, reading: Mapping[str, Any]) -> Interactions:
@@ -287,13 +277,6 @@ def _times(data: Interactions) -> NDArray[np.float64]:
     return data.times
 
 
-def _moment(at: float | str | date) -> float:
-    try:
-        return to_seconds(at)
-    except (TypeError, ValueError):
-        raise ArgumentError(f"at must be a date such as '2004-06-01' or a number, got {quote(at)}") from None
-
-
 def _refuse_other_ids(train: IdMap, test: IdMap, role: str) -> None:
     """Raise a `DataError` where ids of the two parts are of different types, or have nothing in common."""
     if not len(train) or not len(test):
@@ -310,16 +293,14 @@ def _refuse_other_ids(train: IdMap, test: IdMap, role: str) -> None:
 def _unite(train: IdMap, test: IdMap) -> IdMap:
     """Return the ids of train, followed by those that only test has."""
     new = test.array[train.find(test) < 0]
-    # As objects if the types differ: NumPy would turn integers into floats.
-    kind = train.array.dtype if train.array.dtype == test.array.dtype else np.dtype(object)
-    return IdMap(np.concatenate((train.array.astype(kind), new.astype(kind)))) if len(new) else train
+    return IdMap(join_ids([train.array, new], "")) if len(new) else train
 
 
-def _reindex(data: Interactions, user_ids: IdMap, item_ids: IdMap) -> Interactions:
+def _reindex(data: Interactions, user_ids: IdMap, item_ids: IdMap, names: Mapping[Any, str]) -> Interactions:
     users = user_ids.find(data.user_ids).astype(np.int32)[data.users]  # (E,)
     items = item_ids.find(data.item_ids).astype(np.int32)[data.indices]  # (E,)
     order = np.lexsort((items, users))
-    return replace(
+    moved = replace(
         data,
         indptr=row_starts(users, len(user_ids)),
         indices=items[order],
@@ -330,3 +311,4 @@ def _reindex(data: Interactions, user_ids: IdMap, item_ids: IdMap) -> Interactio
         weights=None if data.weights is None else data.weights[order],
         steps=data.events().with_step("part of a given split").steps,
     )
+    return moved.with_item_names(names) if names else moved
