@@ -13,6 +13,7 @@ from spherec.kernels.cpu import CpuBackend
 from spherec.kernels.reference import ReferenceBackend
 from spherec.optim import Adam, DenseAdam
 from tests import oracles
+from tests.kernels import using
 
 MIXED = "1e-4 to 10"
 
@@ -20,10 +21,8 @@ MIXED = "1e-4 to 10"
 @pytest.fixture(autouse=True, params=[CpuBackend, ReferenceBackend], ids=["compiled", "plain torch"], scope="module")
 def kernels(request):
     """Every test runs with both implementations."""
-    with pytest.MonkeyPatch.context() as patch:
-        defaults = {"constraint": "sphere", "planned": 1, "kernels": request.param()}
-        patch.setattr(DenseAdam.__init__, "__kwdefaults__", defaults)
-        yield defaults["kernels"]
+    with using(request.param()) as backend:
+        yield backend
 
 
 @pytest.fixture(scope="module")
@@ -263,7 +262,8 @@ def test_a_gradient_of_zero_is_as_none():
 
 
 def test_on_the_sphere_compiled_steps_leave_rows_without_a_gradient_alone():
-    ours = DenseAdam(table_of(6, 4), Adam(), kernels=CpuBackend())
+    with using(CpuBackend()):
+        ours = DenseAdam(table_of(6, 4), Adam())
     ours.step(torch.tensor([0, 1, 2]), torch.ones(3, 4))
     gradient = torch.tensor([0.0, 1.0, 0.0, -1.0, 1.0, 0.0])[:, None].expand(-1, 4)
     ours.step(torch.tensor([0, 1, 2, 3, 3, 1]), gradient.clone())

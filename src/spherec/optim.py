@@ -29,7 +29,7 @@ from torch import Tensor
 from spherec.device import make_table
 from spherec.errors import ArgumentError, check_number, quote
 from spherec.geometry import Constraint
-from spherec.kernels import Backend, backend
+from spherec.kernels import backend
 from spherec.kernels.protocol import AdamRates, AdamState
 
 Schedule = Literal["constant", "cosine"]
@@ -76,15 +76,7 @@ class DenseAdam:
     `planned` is the number of steps that a schedule spans.
     """
 
-    def __init__(
-        self,
-        table: Tensor,
-        config: Adam,
-        *,
-        constraint: Constraint = "sphere",
-        planned: int = 1,
-        kernels: Backend | None = None,
-    ) -> None:
+    def __init__(self, table: Tensor, config: Adam, *, constraint: Constraint = "sphere", planned: int = 1) -> None:
         device = table.device
         last = torch.zeros(len(table), dtype=torch.int64, device=device)
         steps = torch.zeros(1, dtype=torch.int64, device=device)
@@ -92,7 +84,7 @@ class DenseAdam:
         self._state = AdamState(table, mean, square, last, steps)
         sums = (torch.tensor(values, device=device) for values in _make_tables(config, planned))
         self._rates = AdamRates(config.learning_rate, config.epsilon, config.beta1, config.beta2, *sums)
-        self._rows = (kernels or backend(device)).adam(self._state, self._rates, ball=constraint == "ball")
+        self._rows = backend(device).adam(self._state, self._rates, ball=constraint == "ball")
 
     def state(self) -> dict[str, Tensor]:
         """Return everything that another run needs to continue exactly from here; views, not copies."""

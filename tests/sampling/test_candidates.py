@@ -5,12 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spherec import rng
-from spherec.kernels.cpu import CpuBackend, negatives
+from spherec.kernels.cpu import negatives
 from spherec.kernels.cpu.negatives import keep_first_distinct
 from spherec.kernels.reference import ReferenceBackend
 from spherec.kernels.reference.negatives import first_distinct
 from spherec.sampling import TwoStage, two_stage
 from spherec.sampling.draw import popularity_weights
+from tests.kernels import using
 from tests.oracles import image_law, independent_law, successive_law
 from tests.sampling.checks import CPU, FEWEST_DRAWS, assert_follows, generator, interactions, random_rows
 from tests.strategies import MATRICES
@@ -22,14 +23,12 @@ ALL_DRAWS = 1000  # for each candidate: then noise is never the cheaper way
 NO_DRAWS = 0  # then it always is
 
 
-def source(count, *, replacement=False, weights=WEIGHTS, train=TRAIN, kernels=None):
+def source(count, *, replacement=False, weights=WEIGHTS, train=TRAIN):
     """Two-stage draws with these weights in stage one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(two_stage, "popularity_weights", lambda *_: weights)
         config = TwoStage(1, candidates=count, replacement=replacement)
-        return two_stage.TwoStageSampler(
-            train, config, CPU, initial_items=torch.zeros(len(weights), 8), kernels=kernels or CpuBackend()
-        )
+        return two_stage.TwoStageSampler(train, config, CPU, initial_items=torch.zeros(len(weights), 8))
 
 
 def drawn(one, times=FEWEST_DRAWS, seed=0):
@@ -115,7 +114,9 @@ def test_with_replacement_multiplicities_sum_to_all_draws_and_stand_once(count):
 @pytest.mark.parametrize("count", [1, 2, 4])
 @pytest.mark.parametrize("replacement", [False, True])
 def test_plain_torch_draws_the_same_candidates(count, replacement):
-    ours, theirs = (source(count, replacement=replacement, kernels=kind()) for kind in (CpuBackend, ReferenceBackend))
+    ours = source(count, replacement=replacement)
+    with using(ReferenceBackend()):
+        theirs = source(count, replacement=replacement)
     for one, other in zip(drawn(ours, times=50), drawn(theirs, times=50), strict=True):
         assert torch.equal(one.items, other.items)
         assert torch.equal(one.multiplicity, other.multiplicity)

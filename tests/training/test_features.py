@@ -11,6 +11,7 @@ from spherec.data.interactions import Interactions
 from spherec.embedding import FeatureTable
 from spherec.errors import ArgumentError, DataError
 from spherec.geometry import DenseVectors
+from spherec.kernels.cpu import CpuBackend
 from spherec.kernels.reference import ReferenceBackend
 from spherec.losses import Hinge, Softmin
 from spherec.optim import Adam
@@ -18,6 +19,7 @@ from spherec.ranking import ExactRanker
 from spherec.sampling import Popularity, TwoStage, Uniform
 from spherec.training import Training
 from spherec.training.step import Run, measure_lengths, place_rows
+from tests.kernels import using
 from tests.sampling.checks import CPU
 from tests.training.runs import DATA, QUICK, SAMPLERS, Crash, at_step, crash, falling, same, train, trained, watch
 
@@ -31,14 +33,14 @@ def features_of(data=DATA, n_features=6, without=(), seed=0):
     return Features.from_matrix(matrix, data.item_ids)
 
 
-def table_of(subspaces=1, dropout=0.5, known=None, seed=0, kernels=None, config=None):
+def table_of(subspaces=1, dropout=0.5, known=None, seed=0, config=None):
     """A small embedding, with the arrays that it was made of, as float64."""
     random = np.random.default_rng(0)
     rows, weights = random.normal(size=(N_ITEMS + N_USERS, subspaces, D)), random.normal(size=(subspaces, F + 1, D))
     known = np.ones(N_ITEMS, dtype=bool) if known is None else known
     numbers = random.normal(size=(N_ITEMS, F)) * known[:, None]
     given = [torch.tensor(array, dtype=torch.float32) for array in (rows, weights, numbers)]
-    options = {"dropout": dropout, "seed": seed, "planned": 1, "kernels": kernels}
+    options = {"dropout": dropout, "seed": seed, "planned": 1}
     table = FeatureTable(*given, torch.tensor(known), config or Adam(), **options)
     return table, rows, weights, np.concatenate((numbers, known[:, None]), axis=1)
 
@@ -68,14 +70,13 @@ def test_a_raw_row_is_its_own_row_and_what_the_features_give(subspaces):
     np.testing.assert_allclose(table.weights(), arrays[1], rtol=1e-5)
 
 
-@pytest.mark.parametrize("kernels", [None, ReferenceBackend()], ids=["compiled", "reference"])
+@pytest.mark.parametrize("kernels", [CpuBackend(), ReferenceBackend()], ids=["compiled", "reference"])
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 @pytest.mark.parametrize("subspaces", [1, 2])
 def test_gradients_are_those_of_autograd(subspaces, dropout, kernels):
     config = Adam(beta1=0.5)
-    table, rows, weights, numbers = table_of(
-        subspaces, dropout, np.arange(N_ITEMS) != 2, kernels=kernels, config=config
-    )
+    with using(kernels):
+        table, rows, weights, numbers = table_of(subspaces, dropout, np.arange(N_ITEMS) != 2, config=config)
     users, items = torch.tensor([9, 7, 9]), torch.tensor([0, 2, 5, 0, 1, 6, 5, 3])
     index = torch.cat((users, items))
     seen = table.training_rows(index, len(users)).double()  # (P, m, d)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from spherec.embedding.table import EmbeddingTable
-from spherec.kernels import Backend, backend
+from spherec.kernels import backend
 from spherec.kernels.reference.features import HASH_BITS
 from spherec.optim import Adam
 
@@ -48,7 +48,6 @@ class FeatureTable(EmbeddingTable):
         dropout: Share of the items whose rows are left out in a training step.
         seed: Seed of the choice of these items.
         planned: Number of steps that a schedule spans.
-        kernels: The backend; by default that of the device.
     """
 
     def __init__(
@@ -62,16 +61,15 @@ class FeatureTable(EmbeddingTable):
         dropout: float,
         seed: int,
         planned: int,
-        kernels: Backend | None = None,
     ) -> None:
         # Adam moves every number by about the same, whatever its gradient; features made smaller move W by less.
         self._scale = _RATE / weights.shape[1] ** 0.5
         below = (weights / self._scale).movedim(0, 1)  # (F + 1, P, d)
-        super().__init__(torch.cat((rows, below)), config, constraint="sphere", planned=planned, kernels=kernels)
+        super().__init__(torch.cat((rows, below)), config, constraint="sphere", planned=planned)
         self._count = len(rows)
         self.n_items = len(numbers)
         constant = known.to(numbers.dtype)[:, None]  # (I, 1)
-        kernels = kernels or backend(rows.device)
+        kernels = backend(rows.device)
         self._numbers = torch.cat((numbers, constant), 1) * self._scale  # (I, F + 1)
         self._products = kernels.features(self._numbers)
         self._below = torch.arange(len(below), device=rows.device) + self._count  # (F + 1,) numbers of W in the table

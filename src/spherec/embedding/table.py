@@ -3,7 +3,6 @@
 from torch import Tensor
 
 from spherec.geometry import Constraint
-from spherec.kernels import Backend
 from spherec.optim import Adam, DenseAdam
 
 
@@ -13,12 +12,10 @@ class EmbeddingTable:
     `rows` (I + U, P, d) are the first rows, items before users; `planned` is the number of steps that a schedule spans.
     """
 
-    def __init__(
-        self, rows: Tensor, config: Adam, *, constraint: Constraint, planned: int, kernels: Backend | None = None
-    ) -> None:
+    def __init__(self, rows: Tensor, config: Adam, *, constraint: Constraint, planned: int) -> None:
         self._count, self.subspaces, self._dim = rows.shape
         table = rows.flatten(0, 1)
-        self.optimizer = DenseAdam(table, config, constraint=constraint, planned=planned, kernels=kernels)
+        self.optimizer = DenseAdam(table, config, constraint=constraint, planned=planned)
 
     def __len__(self) -> int:
         return self._count

@@ -15,7 +15,7 @@ from torch import Tensor
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
 from spherec.geometry import Geometry
-from spherec.kernels import Backend, backend
+from spherec.kernels import backend
 from spherec.kernels.protocol import LawTables, OwnItems
 from spherec.sampling.sampler import Negatives
 
@@ -25,18 +25,11 @@ _FINEST = 1 << 44  # numbers that weights are spread over: relative errors of 1e
 class ItemLaw:
     """Independent draws, with replacement, from the law of `weights` (I,); on request without a user's own items."""
 
-    def __init__(
-        self,
-        train: Interactions,
-        weights: NDArray[np.float64],
-        device: torch.device,
-        *,
-        kernels: Backend | None = None,
-    ) -> None:
+    def __init__(self, train: Interactions, weights: NDArray[np.float64], device: torch.device) -> None:
         self._train = train
         self.tables = make_law_tables(train, weights, device)
         self.log_law = self.probabilities().log_().float()  # (I,)
-        self._draws = (kernels or backend(device)).law(self.tables)
+        self._draws = backend(device).law(self.tables)
 
     def probabilities(self) -> Tensor:
         """Return the law (I,), float64, before any user's items are left out."""

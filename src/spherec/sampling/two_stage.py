@@ -9,6 +9,7 @@ where p is the density of the dot product of two independent directions in D dim
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -20,7 +21,7 @@ from torch.nn.functional import pad
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, check_number, quote
 from spherec.geometry import Geometry, gather, unit
-from spherec.kernels import Backend, backend
+from spherec.kernels import backend
 from spherec.kernels.protocol import Candidates, TwoStageLaw
 from spherec.kernels.reference.negatives import weigh
 from spherec.sampling.draw import items_of_users, make_law_tables, popularity_weights
@@ -96,18 +97,10 @@ class TwoStageSampler:
     `initial_items` (I, D) are the item vectors before the first step, at which frozen ones stay.
     """
 
-    def __init__(
-        self,
-        train: Interactions,
-        config: TwoStage,
-        device: torch.device,
-        *,
-        initial_items: Tensor,
-        kernels: Backend | None = None,
-    ) -> None:
+    def __init__(self, train: Interactions, config: TwoStage, device: torch.device, *, initial_items: Tensor) -> None:
         self.config = config
         self._frozen = unit(initial_items) if config.vectors == "frozen" else None  # (I, D)
-        kernels, own = kernels or backend(device), items_of_users(train)
+        kernels, own = backend(device), items_of_users(train)
         self._law = _make_law(train, config, initial_items.shape[1], device)
         self._membership = kernels.membership(own, device)
         self._draws = kernels.two_stage(self._law, own, device)
@@ -124,10 +117,7 @@ class TwoStageSampler:
         return log_weights.softmax(1).nan_to_num(0.0)
 
     def sample(self, users: Tensor, positives: Tensor, geometry: Geometry, generator: torch.Generator) -> Negatives:
-
-        def directions(index: Tensor) -> Tensor:
-            return self._directions(index, geometry)
-
+        directions = partial(self._directions, geometry=geometry)
         items, valid = self._draws.draw(users, positives, directions, self._n, generator)  # (B, n)
         missing = self.config.negatives - self._n
         if missing:

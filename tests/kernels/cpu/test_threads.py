@@ -52,7 +52,7 @@ def test_rows_are_read_and_moved_bit_by_bit_the_same(three_threads, monkeypatch,
     first = torch.randn(20, DIM, generator=random)
 
     def learn():
-        optimizer = DenseAdam(first.clone(), Adam(), constraint=constraint, kernels=CpuBackend())
+        optimizer = DenseAdam(first.clone(), Adam(), constraint=constraint)
         for index, gradient in steps:
             optimizer.step(index, gradient)
         return optimizer.rows(torch.arange(20)), optimizer.state()

@@ -8,8 +8,8 @@ import os
 import pytest
 import torch
 
-from spherec import kernels
 from spherec.kernels.reference import ReferenceBackend
+from tests.kernels import using
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 INTERPRETED = DEVICE.type == "cpu"
@@ -29,15 +29,15 @@ def pytest_itemcollected(item):
 
 
 @pytest.fixture
-def both(monkeypatch):
+def both():
     """What a function builds, through Triton and then in plain torch."""
     from spherec.kernels.cuda import CudaBackend
 
     def both(build):
         built = []
         for backend in (CudaBackend(), ReferenceBackend()):
-            monkeypatch.setattr(kernels, "_choose", lambda _, backend=backend: backend)
-            built.append(build())
+            with using(backend):
+                built.append(build())
         return built
 
     return both

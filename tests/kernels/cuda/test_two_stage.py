@@ -10,6 +10,7 @@ from scipy.stats import kstest
 from spherec.kernels.cuda import CudaBackend, negatives
 from spherec.kernels.reference.negatives import first_distinct
 from spherec.sampling import TwoStage
+from tests.kernels import using
 from tests.kernels.cuda.conftest import DEVICE, INTERPRETED
 from tests.oracles import successive_law
 from tests.sampling.checks import assert_follows, generator, interactions, random_rows, space, two_stage
@@ -145,7 +146,8 @@ def test_the_sampler_draws_what_users_do_not_have_batch_after_batch(monkeypatch,
     rows = np.vstack((random_rows(4, 16, 0.4), np.ones((1, 16)))).astype(int)
     train, stream = interactions(rows), generator(device=DEVICE)
     config, items = TwoStage(count, candidates=candidates), space(train).item_table.to(DEVICE)
-    sampler = two_stage(train, config, items, DEVICE, kernels=CudaBackend())
+    with using(CudaBackend()):
+        sampler = two_stage(train, config, items, DEVICE)
     users = torch.tensor([4, 0, 1, 2, 3, 3], device=DEVICE)
     for _ in range(3):
         drawn = sampler.sample(users, users * 0, space(train).to(DEVICE), stream)
