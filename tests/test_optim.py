@@ -11,9 +11,9 @@ from spherec.errors import ArgumentError
 from spherec.geometry import project, unit
 from spherec.kernels.cpu import CpuBackend
 from spherec.kernels.reference import ReferenceBackend
-from spherec.optim import Adam, DenseAdam
+from spherec.optim import Adam
 from tests import oracles
-from tests.kernels import using
+from tests.kernels import DenseAdam, using
 
 MIXED = "1e-4 to 10"
 

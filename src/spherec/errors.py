@@ -1,26 +1,7 @@
 """Exceptions and warnings that spherec raises on purpose.
 
-* SpherecError
-  * ArgumentError            (ValueError)    a parameter is outside its range
-  * DataError                (ValueError)    the input cannot be used: a file, a row, a column, a data frame
-    * EmptyFileError                         … because there is nothing in it
-    * LockedOutputError                      … because another run is writing it
-  * UnknownIdError           (LookupError)   ids that the data does not hold
-  * TrainingError            (RuntimeError)  a run cannot continue
-    * NotEnoughMemoryError                   … because memory is short
-    * LostProcessError                       … because one of its processes is gone
-      * FailedProcessError                   … or has failed, and reports it itself
-  * MissingPackageError      (ImportError)   a package that this call needs is not installed
-  * ForkedProcessError       (RuntimeError)  a forked process is asked for what only a new process can do
-* UserWarning
-  * DuplicatePairsWarning                    repeated pairs were merged by a default rule
-  * UncutValuesWarning                       low ratings count as likes
-  * UnreadValuesWarning                      ratings or counts were not used
-  * CheckpointWarning                        a checkpoint could not be written; training continues
-  * UnknownContentWarning                    features of new items have words or categories that are not known
-
-The class in parentheses is a second base, so that `except ValueError` works, too. A message is one sentence: where
-(file, line or column), the value received, and what to do about it.
+Each is a `SpherecError` and has a second base as well, such as `ValueError`. A message is one sentence: where (file,
+line or column), the value received, and what to do about it.
 """
 
 import re

@@ -71,9 +71,9 @@ class Adam:
 class DenseAdam:
     """Adam on the rows of one table (n, D), which it changes in place.
 
-    The table itself is behind: `rows` returns some rows as they are by now, `block` and `everything` ranges of them.
-    Reading changes nothing. In the ball, rows that have moved out are scaled back whenever they are read or moved.
-    `planned` is the number of steps that a schedule spans.
+    The table itself is behind: `rows` returns some rows as they are by now, `block` a range of them. Reading changes
+    nothing. In the ball, rows that have moved out are scaled back whenever they are read or moved. `planned` is the
+    number of steps that a schedule spans.
     """
 
     def __init__(self, table: Tensor, config: Adam, *, constraint: Constraint = "sphere", planned: int = 1) -> None:
@@ -90,11 +90,7 @@ class DenseAdam:
         """Return everything that another run needs to continue exactly from here; views, not copies."""
         return self._state._asdict()
 
-    def rows(self, index: Tensor) -> Tensor:
-        """Return the rows (…, D) at indices (…), as of now."""
-        return self._rows.read(index.reshape(-1)).view(*index.shape, self._state.table.shape[1])
-
-    def groups(self, index: Tensor, parts: int) -> Tensor:
+    def rows(self, index: Tensor, parts: int = 1) -> Tensor:
         """Return groups of P rows each, (P, m, D): rows P · index to P · index + P − 1 for indices (m,), as of now."""
         return self._rows.read(index, parts).view(parts, len(index), self._state.table.shape[1])
 
@@ -102,19 +98,11 @@ class DenseAdam:
         """Return the rows from `first` to `past` - 1, as of now."""
         return self._rows.read_range(first, past)
 
-    def everything(self) -> Tensor:
-        """Return all rows (n, D), as of now."""
-        return self._rows.read_range(0, len(self._state.table))
-
     def step(self, index: Tensor, gradient: Tensor) -> None:
-        """Make one step: gradients (m, D) for the rows at indices (m,), none for all others.
+        """Make one step: gradients (P, m, D) for groups of P rows each, as `rows` returns them, none for all others.
 
         Gradients of a row that comes more than once add up.
         """
-        self._rows.move(index, gradient)
-
-    def step_groups(self, index: Tensor, gradient: Tensor) -> None:
-        """Make one step: gradients (P, m, D) for groups of P rows each, as `groups` returns them."""
         self._rows.move(index, gradient.reshape(-1, gradient.shape[2]), len(gradient))
 
 

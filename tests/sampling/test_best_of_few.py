@@ -76,7 +76,7 @@ def test_semi_hard_draws_the_nearest_that_is_farther_than_the_positive(user, pos
 @pytest.mark.parametrize("m", [*FEW, 5])
 def test_hard_states_its_law(m):
     users = [2, 0, 1, 3, 0]
-    stated = make(Hard(1, m)).probabilities(torch.tensor(users), SPACE)
+    stated = make(Hard(1, m)).probabilities(torch.tensor(users), torch.zeros(len(users)).long(), SPACE)
     expected = torch.tensor([hard_law(user, m) for user in users])
     torch.testing.assert_close(stated, expected, check_dtype=False, rtol=1e-6, atol=1e-12)
 
@@ -92,7 +92,7 @@ def test_semi_hard_states_its_law(margin, m):
 
 
 def test_a_user_with_every_item_has_no_law():
-    assert not make(Hard()).probabilities(torch.tensor([4]), SPACE).any()
+    assert not make(Hard()).probabilities(torch.tensor([4]), torch.tensor([0]), SPACE).any()
     assert not make(SemiHard()).probabilities(torch.tensor([4]), torch.tensor([0]), SPACE).any()
 
 

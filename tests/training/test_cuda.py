@@ -11,10 +11,11 @@ from torch import distributed
 from spherec.errors import DataError, NotEnoughMemoryError
 from spherec.geometry import DenseVectors
 from spherec.losses import Hinge, Softmin
-from spherec.optim import Adam, DenseAdam
+from spherec.optim import Adam
 from spherec.ranking import ExactRanker
 from spherec.sampling import Negatives, Sampling, TwoStage, Uniform
 from spherec.training.step import Batches, Run
+from tests.kernels import DenseAdam
 from tests.sampling.checks import CPU, generator, interactions, random_rows
 from tests.training.planted import GOOD, SETTINGS, TRAIN, quality
 from tests.training.runs import DATA, QUICK, SAMPLERS, STEPS, facts, falling, same, start, train, trained

@@ -100,7 +100,7 @@ class FeatureTable(EmbeddingTable):
     def step(self, index: Tensor, gradient: Tensor, n_users: int) -> None:
         """Make one step with gradients (P, m, d) of the rows that `training_rows` has just returned; changes them."""
         below = self._products.learn(gradient[:, n_users:], self._kept)  # (P, F + 1, d)
-        self.optimizer.step_groups(torch.cat((index, self._below)), torch.cat((gradient, below), dim=1))
+        self.optimizer.step(torch.cat((index, self._below)), torch.cat((gradient, below), dim=1))
 
     def weights(self) -> Tensor:
         """Return W (P, F + 1, d) as it is now."""
@@ -108,7 +108,7 @@ class FeatureTable(EmbeddingTable):
 
     def _read_below(self) -> Tensor:
         """Return W / `_scale` (P, F + 1, d) as it is now."""
-        return self.optimizer.groups(self._below, self.subspaces)
+        return self.optimizer.rows(self._below, self.subspaces)
 
     def _keep(self, items: Tensor) -> Tensor:
         """Return 1 for items (m,) whose rows take part in this step, 0 for others."""

@@ -21,7 +21,7 @@ class EmbeddingTable:
         return self._count
 
     def rows(self, index: Tensor) -> Tensor:
-        return self.optimizer.groups(index, self.subspaces)
+        return self.optimizer.rows(index, self.subspaces)
 
     def block(self, first: int, past: int) -> Tensor:
         rows = self.optimizer.block(first * self.subspaces, past * self.subspaces)
@@ -33,7 +33,7 @@ class EmbeddingTable:
 
     def step(self, index: Tensor, gradient: Tensor, n_users: int) -> None:
         del n_users
-        self.optimizer.step_groups(index, gradient)
+        self.optimizer.step(index, gradient)
 
     def state(self) -> dict[str, Tensor]:
         return self.optimizer.state()

@@ -14,8 +14,8 @@ from torch import Tensor
 from spherec.data.interactions import Interactions
 from spherec.errors import check_number
 from spherec.geometry import Geometry, squared_distance
-from spherec.sampling.hard import BestOfFew, Penalty
-from spherec.sampling.sampler import Negatives, Sampler, Sampling, check_count
+from spherec.sampling.hard import HardSampler
+from spherec.sampling.sampler import Sampler, Sampling, check_count
 
 _LAST = 8.0  # more than any squared distance in the unit ball
 
@@ -41,29 +41,15 @@ class SemiHard(Sampling):
         return SemiHardSampler(train, self, device)
 
 
-class SemiHardSampler:
-    """Drawn per pair; each negative has candidates of its own, drawn with replacement, so an item may come twice.
-
-    A user who has every item gets none, and their places are masked.
-    """
+class SemiHardSampler(HardSampler):
+    """The best is the nearest of those that are semi-hard."""
 
     def __init__(self, train: Interactions, config: SemiHard, device: torch.device) -> None:
+        super().__init__(train, config.negatives, config.candidates, device)
         self._margin = config.margin
-        self._best = BestOfFew(train, config.negatives, config.candidates, device)
 
-    def probabilities(self, users: Tensor, positives: Tensor, geometry: Geometry) -> Tensor:
-        """Return the law (B, I) of each negative for pairs (B,), (B,), where no two items lie equally near."""
-        return self._best.probabilities(users, self._penalty(users, positives, geometry), geometry)
-
-    def sample(self, users: Tensor, positives: Tensor, geometry: Geometry, generator: torch.Generator) -> Negatives:
-        return self._best.sample(users, self._penalty(users, positives, geometry), geometry, generator)
-
-    def _penalty(self, users: Tensor, positives: Tensor, geometry: Geometry) -> Penalty:
-        """Return the distance, plus more than any distance for items that are not semi-hard."""
+    def penalize(self, distance: Tensor, users: Tensor, positives: Tensor, geometry: Geometry) -> Tensor:
+        """Return the distances (B, n), plus more than any distance for items that are not semi-hard."""
         positive = squared_distance(geometry.users(users), geometry.items(positives[:, None]))  # (B, 1)
-
-        def penalty(distance: Tensor) -> Tensor:  # (B, n)
-            is_semi_hard = (distance > positive) & (distance < positive + self._margin)
-            return distance + _LAST * ~is_semi_hard
-
-        return penalty
+        is_semi_hard = (distance > positive) & (distance < positive + self._margin)
+        return distance + _LAST * ~is_semi_hard

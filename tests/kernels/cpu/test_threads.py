@@ -7,8 +7,9 @@ import torch
 
 from spherec import device
 from spherec.kernels.cpu import CpuBackend, adam, negatives
-from spherec.optim import Adam, DenseAdam
+from spherec.optim import Adam
 from spherec.sampling.draw import items_of_users
+from tests.kernels import DenseAdam
 from tests.sampling.checks import CPU, interactions, random_rows
 
 PAIRS, POOL, DIM = 13, 40, 6

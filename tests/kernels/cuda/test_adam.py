@@ -6,8 +6,9 @@ import torch
 
 from spherec.geometry import unit
 from spherec.kernels.cuda.adam import scale_to_unit
-from spherec.optim import Adam, DenseAdam
+from spherec.optim import Adam
 from spherec.sampling.draw import ItemLaw
+from tests.kernels import DenseAdam
 from tests.kernels.cuda.conftest import DEVICE, assert_close
 from tests.sampling.checks import ROWS, generator, interactions
 
