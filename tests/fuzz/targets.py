@@ -278,18 +278,6 @@ def resume_run(case, folder):
 _ENDS = []
 
 
-@in_folder
-def forged_checkpoint(rng, folder):
-    path = put(folder, "run.checkpoint", content("checkpoint"))
-    read = partial(read_archive, kind="spherec-checkpoint", version=2)
-    return repack(rng, path, read, partial(write_archive, compress=False))
-
-
-def resume_forged(case, folder):
-    with np.errstate(all="ignore"):
-        trained(epochs=2, checkpoint=put(folder, "run.checkpoint", case), resume=True)
-
-
 def same_lists(case, folder):
     assert list_through(case, folder) == list_through(content("index"), folder)
 
@@ -559,7 +547,6 @@ TARGETS = {
     "npy-header": Target(forged_header, use_data),
     "zip-directory": Target(lying_directory, load_same_data),
     "checkpoint": Target(lambda rng: mutate(rng, content("checkpoint")), resume_run),
-    "checkpoint-forged": Target(forged_checkpoint, resume_forged),
     "index": Target(lambda rng: mutate(rng, content("index")), same_lists),
     "text": Target(text_file, read_text),
     "names": Target(text_file, read_item_names),

@@ -28,7 +28,7 @@ from spherec.geometry import (
     to_vectors,
 )
 from spherec.kernels import Backend, GradientTask, backend, fuse
-from spherec.losses import Loss, Triplets, covariance, spread_out
+from spherec.losses import Triplets, covariance, spread_out
 from spherec.sampling import SAMPLERS, Negatives
 from spherec.training.config import Training
 from spherec.training.crew import Crew, join
@@ -222,7 +222,12 @@ class Run:
         )
         losses = self.config.loss(triplets)  # (B,)
         if not isinstance(losses, Tensor) or losses.shape != triplets.positive.shape or not losses.requires_grad:
-            raise ArgumentError(_describe_wrong_loss(self.config.loss, losses, n))
+            shape = f" of shape {(*losses.shape,)}" if isinstance(losses, Tensor) else ""
+            raise ArgumentError(
+                f"{type(self.config.loss).__name__} must return a tensor of the loss of each pair, of shape ({n},), "
+                "that depends on the distances by torch functions, without a mean or sum at its end; got a "
+                f"{type(losses).__name__}{shape}"
+            )
         if weights is not None:
             losses = losses * weights
         loss = losses.sum()
@@ -235,33 +240,20 @@ class Run:
 
     def _check_negatives(self, negatives: object, n: int) -> None:
         """Raise an `ArgumentError` if a sampler of the user's own returns anything but negatives for n pairs."""
-        name, must = type(self.sampler).__name__, "return a spherec.sampling.Negatives with"
-        if not isinstance(negatives, Negatives):
-            got = type(negatives).__name__
-            raise ArgumentError(f"sample of {name} must {must} items and valid, got a {got}")
-        items, valid, log_q = negatives.items, negatives.valid, negatives.log_q
-        rows = 1 if self.config.sampler.shared else n
-        if items.ndim != 2 or len(items) != rows or items.dtype not in (torch.int64, torch.int32):
-            got = f"{items.dtype} of shape {tuple(items.shape)}"
-            raise ArgumentError(f"sample of {name} must {must} items of shape ({rows}, N), integers; got {got}")
-        if valid.shape != (n, items.shape[1]) or valid.dtype != torch.bool:
-            got = f"{valid.dtype} of shape {tuple(valid.shape)}"
-            raise ArgumentError(f"sample of {name} must {must} valid of shape {(n, items.shape[1])}, bool; got {got}")
-        if log_q is not None and log_q.shape != items.shape:
-            got = f"shape {tuple(log_q.shape)}"
-            raise ArgumentError(f"sample of {name} must {must} log_q shaped as items, {tuple(items.shape)}; got {got}")
-
-
-def _describe_wrong_loss(loss: Loss, losses: object, n: int) -> str:
-    """Return what is wrong with the value of a loss for n pairs."""
-    got = f"a {type(losses).__name__}"
-    if isinstance(losses, Tensor):
-        shape = tuple(losses.shape)
-        got = (
-            f"one of shape {shape}" if shape != (n,) else "one that does not depend on the distances by torch functions"
+        rows, got = 1 if self.config.sampler.shared else n, f"a {type(negatives).__name__}"
+        if isinstance(negatives, Negatives):
+            items, valid, log_q = negatives.items, negatives.valid, negatives.log_q
+            is_whole = items.dtype in (torch.int64, torch.int32) and items.ndim == 2 and len(items) == rows
+            is_like = log_q is None or log_q.shape == items.shape
+            if is_whole and valid.dtype == torch.bool and valid.shape == (n, items.shape[1]) and is_like:
+                return
+            parts = {"items": items, "valid": valid, "log_q": log_q}
+            shown = {name: (one.dtype, (*one.shape,)) for name, one in parts.items() if one is not None}
+            got = ", ".join(f"{name} {dtype} of shape {shape}" for name, (dtype, shape) in shown.items())
+        raise ArgumentError(
+            f"sample of {type(self.sampler).__name__} must return a spherec.sampling.Negatives with items of shape "
+            f"({rows}, N), integers; valid of shape ({n}, N), bool; and log_q None or shaped as items; got {got}"
         )
-    mean = "; leave out the mean or sum at its end" if isinstance(losses, Tensor) and not losses.ndim else ""
-    return f"{type(loss).__name__} must return a tensor with the loss of each pair, of shape ({n},), got {got}{mean}"
 
 
 class DrawnBatch(NamedTuple):
