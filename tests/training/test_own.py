@@ -209,5 +209,5 @@ def _zeros(*size, dtype=torch.int64):
     ],
 )
 def test_what_is_no_negatives_is_named_at_the_first_step(make):
-    with pytest.raises(ArgumentError, match="(build|sample) of Wrong"):
+    with pytest.raises(ArgumentError, match=r"(build|sample) of Wrong"):
         train(DATA, replace(CONFIG, sampler=Wrong(make=make)), device="cpu")
