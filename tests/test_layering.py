@@ -54,7 +54,7 @@ EXTRAS_IN = {
     "usearch": "ranking/usearch.py",
     "optuna": "lab/tuning.py",
     "fastapi": ("serve/app.py", "serve/answers.py", "serve/item_map.py"),
-    "starlette": "serve/app.py",
+    "starlette": ("serve/app.py", "serve/guard.py"),
     "pydantic": "serve/schema.py",
     "prometheus_client": ("serve/app.py", "serve/metrics.py"),
     "umap": "serve/item_map.py",

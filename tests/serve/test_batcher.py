@@ -23,31 +23,20 @@ def served(model_file):
 
 def draw(served, rng):
     """A list of a random kind."""
-    own = np.unique(rng.integers(0, 30, rng.integers(1, 9)))
-    place = {"basket": own} if rng.random() < 0.4 else {"user": int(rng.integers(12))}
+    place = {"user": int(rng.integers(12))} if rng.random() < 0.5 else {"basket": np.unique(rng.integers(0, 30, 5))}
     only = np.unique(rng.integers(0, 30, 12)) if rng.random() < 0.3 else None
-    offset, dial = int(rng.integers(0, 5)), float(rng.uniform(-1, 1)) if rng.random() < 0.5 else None
-    query = Query(k=int(rng.integers(1, 31)) + offset, only=only, mainstream=dial, **place)
-    return Wanted(served, query, offset, int(rng.integers(0, 4)), own)
+    dial = float(rng.uniform(-1, 1)) if rng.random() < 0.5 else None
+    return Wanted(served, Query(k=int(rng.integers(1, 31)), only=only, mainstream=dial, **place))
 
 
-def items_of(lists):
-    return [(one.items.tolist(), one.scores.tobytes()) for one in lists]
-
-
-def test_every_list_is_the_one_that_it_is_alone(served):
-    rng = np.random.default_rng(0)
-    wanted = [draw(served, rng) for _ in range(150)]
+def test_every_list_is_the_one_that_it_is_alone(served, model_file):
+    rng, other = np.random.default_rng(0), ServedModel.load(ServeOptions(model_file))
+    wanted = [draw(served if rng.random() < 0.8 else other, rng) for _ in range(150)]
     for one, together in zip(wanted, rank_together(wanted), strict=True):
         (alone,) = rank_together([one])
-        assert items_of([together]) == items_of([alone])
-        whole = served.model.rank([one.query]).items[0]
-        assert together.items.tolist() == whole[whole >= 0][one.offset :].tolist()
-        assert items_of(together.reasons or []) == items_of(alone.reasons or [])
-        for item, reasons in zip(together.items, together.reasons or (), strict=False):
-            others = [other for other in one.own if other != item]
-            assert len(reasons.items) == min(one.reasons, len(others))
-            assert set(reasons.items) <= set(others), "an item is no reason for itself"
+        assert together.items.tolist() == alone.items.tolist()
+        assert together.scores.tobytes() == alone.scores.tobytes()
+        assert len(together.items) == len(together.scores) <= one.query.k
 
 
 @pytest.fixture
@@ -119,7 +108,7 @@ def test_a_full_queue_refuses_and_a_closed_one_answers_what_it_has(served, gate)
 def test_a_list_that_fails_fails_alone(served):
     async def ask():
         broken = Wanted(served, Query(user=10**6, k=3))
-        with running(window=0.05) as queue:
+        with running() as queue:
             answers = [queue.rank([one]) for one in (wanted(served), broken, wanted(served))]
             return await asyncio.gather(*answers, return_exceptions=True)
 

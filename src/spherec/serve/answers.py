@@ -1,19 +1,19 @@
 """The routes that the model answers: one method each, whose types and docstring describe it to clients."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote
 
 import numpy as np
+from fastapi import HTTPException, Request
 from fastapi import Query as Parameter
-from fastapi import Request
 
 from spherec._version import __version__
-from spherec.errors import ArgumentError, SpherecError
+from spherec.errors import ArgumentError
 from spherec.recommender.state import Query
 from spherec.serve import schema
-from spherec.serve.batcher import RankedList, Wanted
-from spherec.serve.options import ServeOptions
+from spherec.serve.batcher import RankedList, Wanted, rank_together
 from spherec.serve.served_model import ServedModel
 from spherec.serve.service import Service
 
@@ -29,21 +29,9 @@ Typed = Annotated[str, Parameter(max_length=1000, description="The beginning of 
 Kind = Annotated[Literal["all", "items", "users"], Parameter(description="What to look for.")]
 
 
-class ForbiddenError(SpherecError, RuntimeError):
-    """The server has not been started for this."""
+def route(method: str, path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Mark a method as the answer to requests at a path."""
 
-
-def get(path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Mark a method as the answer to GET at a path."""
-    return _route("GET", path)
-
-
-def post(path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Mark a method as the answer to POST at a path."""
-    return _route("POST", path)
-
-
-def _route(method: str, path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def mark(answer: Callable[..., Any]) -> Callable[..., Any]:
         answer.route = (method, path)  # type: ignore[attr-defined]
         return answer
@@ -55,10 +43,9 @@ class Answers:
     """Answers from the current model. Every answer comes from one version, which it names."""
 
     def __init__(self, service: Service) -> None:
-        self._service = service
-        self._options: ServeOptions = service.options
+        self._service, self._options = service, service.options
 
-    @post("/recommend")
+    @route("POST", "/recommend")
     async def recommend(self, body: schema.RecommendBody) -> schema.RecommendAnswer:
         """Lists for users, for a new user with some items, and for places in the space."""
         served = self._service.served
@@ -77,26 +64,19 @@ class Answers:
             exclude=served.find("item", body.exclude, body.unknown) if body.exclude else None,
             mainstream=body.mainstream,
         )
-        users = served.find("user", body.users, body.unknown)  # (n,)
-        data = served.model.data
-        wanted = [
-            Wanted(served, query._replace(user=user), body.offset, reasons, data.items_of(user))
-            for user in users.tolist()
-        ]
+        users = served.find("user", body.users, body.unknown).tolist()
+        queries = [query._replace(user=user) for user in users]
         if body.items:
-            basket = served.find("item", body.items, body.unknown)
-            wanted.append(Wanted(served, query._replace(basket=basket), body.offset, reasons, basket))
-        for vector in body.vectors:
-            place = np.array(vector, dtype=np.float64)
-            wanted.append(Wanted(served, query._replace(vector=place), body.offset, reasons))
-        lists = await self._rank(served, wanted)
-        names = [*data.user_ids.array[users].tolist(), *[None] * (len(lists) - len(users))]
-        return {
-            "model": served.checksum,
-            "lists": [{"user": user, "items": items} for user, items in zip(names, lists, strict=True)],
-        }
+            queries.append(query._replace(basket=served.find("item", body.items, body.unknown)))
+        queries += [query._replace(vector=np.array(vector, dtype=np.float64)) for vector in body.vectors]
+        lists = await self._rank(served, queries, body.offset, reasons)
+        names = [*served.model.data.user_ids.array[users].tolist(), *[None] * (len(lists) - len(users))]
+        answers: list[schema.UserList] = [
+            {"user": user, "items": items} for user, items in zip(names, lists, strict=True)
+        ]
+        return {"model": served.checksum, "lists": answers}
 
-    @get("/recommend/{user:path}")
+    @route("GET", "/recommend/{user:path}")
     async def recommend_user(
         self,
         user: str,
@@ -110,21 +90,20 @@ class Answers:
         served = self._service.served
         self._check_lists(1, k, offset, explain)
         (index,) = served.find("user", [user]).tolist()
-        data = served.model.data
         query = Query(user=index, k=k + offset, exclude_seen=exclude_seen, mainstream=mainstream)
-        (items,) = await self._rank(served, [Wanted(served, query, offset, explain, data.items_of(index))])
-        return {"model": served.checksum, "user": data.user_ids.array[[index]].tolist()[0], "items": items}
+        (items,) = await self._rank(served, [query], offset, explain)
+        return {"model": served.checksum, "user": served.count_users(np.array([index]))[0]["id"], "items": items}
 
-    @get("/similar/{item:path}")
+    @route("GET", "/similar/{item:path}")
     async def similar(self, item: str, k: Count = 10, offset: Offset = 0) -> schema.SimilarAnswer:
         """Items near an item."""
         served = self._service.served
         self._check_lists(1, k, offset, 0)
         index = served.find("item", [item])
-        (items,) = await self._rank(served, [Wanted(served, Query(item=int(index[0]), k=k + offset), offset)])
+        (items,) = await self._rank(served, [Query(item=int(index[0]), k=k + offset)], offset)
         return {"model": served.checksum, "item": served.name_items(index)[0], "items": items}
 
-    @get("/explain/{user:path}/{item:path}")
+    @route("GET", "/explain/{user:path}/{item:path}")
     async def explain(self, request: Request, user: str, item: str, k: Count = 5) -> schema.ExplainAnswer:
         """Reasons why an item suits a user: the nearest of the items that they have."""
         user, item = (unquote(part) for part in request.scope["raw_path"].decode().split("/")[-2:])  # with %2F inside
@@ -132,16 +111,16 @@ class Answers:
         self._check_lists(1, k, 0, 0)
         who, what = served.find("user", [user]), served.find("item", [item])
         query = Query(item=int(what[0]), k=k, only=served.model.data.items_of(int(who[0])))
-        (because,) = await self._rank(served, [Wanted(served, query)])
+        (because,) = await self._rank(served, [query])
         return {
             "model": served.checksum,
-            "user": served.model.data.user_ids.array[who].tolist()[0],
+            "user": served.count_users(who)[0]["id"],
             "item": served.name_items(what)[0],
             "score": float(served.model.score_indices(who, what)[0]),
             "because": because,
         }
 
-    @post("/score")
+    @route("POST", "/score")
     def score(self, body: schema.ScoreBody) -> schema.ScoreAnswer:
         """Scores of pairs of users and items."""
         served = self._service.served
@@ -151,7 +130,7 @@ class Answers:
         scores = served.model.score_indices(users, items, mainstream=body.mainstream)
         return {"model": served.checksum, "scores": scores.tolist()}
 
-    @get("/search")
+    @route("GET", "/search")
     def search(self, q: Typed = "", k: Count = 10, kind: Kind = "all") -> schema.SearchAnswer:
         """Items by name or id, and users by id; with an empty query the most popular ones."""
         served = self._service.served
@@ -160,11 +139,11 @@ class Answers:
         users = served.users.find(q, k) if kind != "items" else _NOTHING
         return {"model": served.checksum, "items": served.count_items(items), "users": served.count_users(users)}
 
-    @post("/items")
+    @route("POST", "/items")
     async def add_items(self, body: schema.AddBody) -> schema.AddAnswer:
         """Add items that nobody has yet, placed by their features, and replace the model file."""
         if not self._options.writable:
-            raise ForbiddenError("this server does not add items; start it with --writable")
+            raise HTTPException(403, "this server does not add items; start it with --writable")
         if self._options.index is not None:
             raise ArgumentError(
                 "a server with an index takes no new items; add them with spherec add-items, and build it anew"
@@ -172,7 +151,7 @@ class Answers:
         self._check_count("items", len(body.items), self._options.max_ids)
         return await self._service.add(body)
 
-    @get("/items/{item:path}")
+    @route("GET", "/items/{item:path}")
     def item(self, item: str) -> schema.ItemAnswer:
         """All that is known about an item."""
         served = self._service.served
@@ -185,7 +164,7 @@ class Answers:
         }
         return {"model": served.checksum, "item": details}
 
-    @get("/users/{user:path}")
+    @route("GET", "/users/{user:path}")
     def user(self, user: str, k: Count = 100, offset: Offset = 0) -> schema.HistoryAnswer:
         """The items that a user has, most popular first."""
         served = self._service.served
@@ -196,7 +175,7 @@ class Answers:
         own = own[np.argsort(-data.users_per_item[own], kind="stable")][offset : offset + k]
         return {"model": served.checksum, "user": served.count_users(index)[0], "items": served.count_items(own)}
 
-    @get("/model")
+    @route("GET", "/model")
     def model(self) -> schema.ModelAnswer:
         """The model in use, and the limits of requests."""
         served, options = self._service.served, self._options
@@ -225,9 +204,28 @@ class Answers:
             },
         }
 
-    async def _rank(self, served: ServedModel, wanted: Sequence[Wanted]) -> list[list[schema.ListedItem]]:
-        """Return the items of lists, which are ranked together with those of other requests."""
-        return [_list_items(served, one) for one in await self._service.batcher.rank(wanted)] if wanted else []
+    @route("GET", "/health/live")
+    async def live(self) -> schema.Health:
+        """Tell that the process answers."""
+        return {"status": "ok"}
+
+    @route("GET", "/health/ready")
+    async def ready(self) -> schema.Health:
+        """Tell that requests are answered: a model is loaded, and the server is not stopping."""
+        self._service.check_ready()
+        return {"status": "ok"}
+
+    async def _rank(
+        self, served: ServedModel, queries: Sequence[Query], offset: int = 0, reasons: int = 0
+    ) -> list[list[schema.ListedItem]]:
+        """Return the items of lists, from the offset on; they are ranked together with those of other requests."""
+        if not queries:
+            return []
+        ranked = await self._service.batcher.rank([Wanted(served, query) for query in queries])
+        lists = [RankedList(one.items[offset:], one.scores[offset:]) for one in ranked]
+        if not reasons:
+            return [_list_items(served, one) for one in lists]
+        return await asyncio.to_thread(_explain, served, queries, lists, reasons)
 
     def _check_lists(self, n_lists: int, k: int, offset: int, reasons: int) -> None:
         if not n_lists:
@@ -243,10 +241,21 @@ class Answers:
 
 
 def _list_items(served: ServedModel, ranked: RankedList) -> list[schema.ListedItem]:
-    items: list[schema.ListedItem] = [
-        {"id": item["id"], "name": item["name"], "score": score}
-        for item, score in zip(served.name_items(ranked.items), ranked.scores.tolist(), strict=True)
-    ]
-    for item, reasons in zip(items, ranked.reasons or (), strict=False):
-        item["because"] = _list_items(served, reasons)
-    return items
+    named = zip(served.name_items(ranked.items), ranked.scores.tolist(), strict=True)
+    return [{"id": item["id"], "name": item["name"], "score": score} for item, score in named]
+
+
+def _explain(
+    served: ServedModel, queries: Sequence[Query], lists: Sequence[RankedList], n_reasons: int
+) -> list[list[schema.ListedItem]]:
+    """Return the items of lists, each with the nearest of the user's own; an item is no reason for itself."""
+    wanted = []
+    for query, ranked in zip(queries, lists, strict=True):
+        own = query.basket if query.user is None else served.model.data.items_of(query.user)
+        own = _NOTHING if own is None else own  # of a vector
+        wanted += [Wanted(served, Query(item=item, only=own, k=n_reasons)) for item in ranked.items.tolist()]
+    reasons = iter(rank_together(wanted))
+    answers = [_list_items(served, ranked) for ranked in lists]
+    for item in (item for items in answers for item in items):
+        item["because"] = _list_items(served, next(reasons))
+    return answers

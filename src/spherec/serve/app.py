@@ -26,7 +26,7 @@ try:
     from starlette.staticfiles import StaticFiles
 
     from spherec.serve import schema
-    from spherec.serve.answers import Answers, ForbiddenError
+    from spherec.serve.answers import Answers
     from spherec.serve.batcher import BusyError
     from spherec.serve.guard import RequestGuard
     from spherec.serve.item_map import add_map
@@ -106,9 +106,8 @@ def create_app(options: ServeOptions, served: ServedModel | None = None, *, is_l
     for name, function in vars(Answers).items():
         if hasattr(function, "route"):
             _add_route(app, service, getattr(answers, name))
-    _add_operations(app, service)
     add_map(app, service)
-    _add_page(app)
+    _add_pages(app, service)
     app.add_middleware(RequestGuard, service=service, options=options, is_local=is_local)
     return app
 
@@ -156,28 +155,13 @@ async def _refuse_unknown_parameters(request: Request) -> None:
         raise ArgumentError(f"there is no parameter {quote(unknown[0])} here; there is {', '.join(known) or 'none'}")
 
 
-def _add_operations(app: FastAPI, service: Service) -> None:
-    """Add the routes for those who run the server."""
-
-    @app.get("/health/live")
-    async def live() -> schema.Health:
-        """Tell that the process answers."""
-        return {"status": "ok"}
-
-    @app.get("/health/ready", responses={503: _ERRORS[503]})
-    async def ready() -> schema.Health:
-        """Tell that requests are answered: a model is loaded, and the server is not stopping."""
-        service.check_ready()
-        return {"status": "ok"}
+def _add_pages(app: FastAPI, service: Service) -> None:
+    """Add what is not JSON: the counts, the page and its files, and a list of the routes."""
 
     @app.get("/metrics", response_class=Response, responses={401: _ERRORS[401]})
     def metrics() -> Response:
         """Counts of requests, times, batches and swaps in the text format of Prometheus."""
         return Response(service.metrics.render(), media_type="text/plain; version=0.0.4")
-
-
-def _add_page(app: FastAPI) -> None:
-    """Add the page and its files, and a list of the routes."""
 
     @app.get("/", include_in_schema=False)
     def page() -> Response:
@@ -219,8 +203,7 @@ def _add_errors(app: FastAPI) -> None:
     async def refuse_question(request: Request, error: SpherecError) -> Response:
         if isinstance(error, BusyError):
             return answer(request, 503, str(error), {"retry-after": "1"})
-        status = 404 if isinstance(error, UnknownIdError) else 403 if isinstance(error, ForbiddenError) else 422
-        return answer(request, status, str(error))
+        return answer(request, 404 if isinstance(error, UnknownIdError) else 422, str(error))
 
     @app.exception_handler(HTTPException)
     async def refuse_path(request: Request, error: HTTPException) -> Response:

@@ -5,52 +5,36 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from spherec.errors import SpherecError
-from spherec.ranking import Ranking
-from spherec.ranking.ranker import Indices
 from spherec.recommender.state import Query
 from spherec.serve.metrics import Metrics
 from spherec.serve.served_model import ServedModel
 
 _BATCH = 64  # most lists ranked together
-_WINDOW = 0.002  # seconds to wait for the next request, where many come
 
 
 class BusyError(SpherecError, RuntimeError):
     """The queue is full, or the server is stopping."""
 
 
-@dataclass(frozen=True, eq=False)
-class Wanted:
-    """One list that is wanted."""
+class Wanted(NamedTuple):
+    """One list that is wanted, and the version of the model that answers."""
 
     served: ServedModel
-    "The version of the model that answers."
     query: Query
-    "Around whom or what the list is; its length includes `offset`."
-    offset: int = 0
-    "Items to skip at its top."
-    reasons: int = 0
-    "Number of the user's own items that are listed as reasons for each item."
-    own: Indices | None = None
-    "(n,) the items that the user has, among which reasons are."
 
 
-@dataclass(frozen=True)
-class RankedList:
-    """The answer to a query."""
+class RankedList(NamedTuple):
+    """The items (≤ k,) of a list, best first, and their scores: 1 − d²/2, and λ times the reach of an item."""
 
     items: NDArray[np.int64]
-    "(≤ k,) item indices, best first."
     scores: NDArray[np.float32]
-    "(≤ k,) 1 − d²/2, and λ times the reach of an item."
-    reasons: "list[RankedList] | None" = None
-    "Nearest items that the user has, for each listed item; None unless they were asked for."
 
 
 def rank_together(wanted: Sequence[Wanted]) -> list[RankedList]:
@@ -59,26 +43,10 @@ def rank_together(wanted: Sequence[Wanted]) -> list[RankedList]:
     for served in {id(one.served): one.served for one in wanted}.values():
         places = [place for place, one in enumerate(wanted) if one.served is served]
         ranking = served.model.rank([wanted[place].query for place in places])
-        lists |= {place: _cut(ranking, row, wanted[place].offset) for row, place in enumerate(places)}
-        asked = [place for place in places if wanted[place].reasons and wanted[place].own is not None]
-        reasons = iter(_find_reasons(served, [(wanted[place], lists[place].items) for place in asked]))
-        for place in asked:
-            found = lists[place]
-            lists[place] = RankedList(found.items, found.scores, [next(reasons) for _ in found.items])
+        ends = (ranking.items >= 0).sum(1).tolist()  # those listed come first
+        for row, (place, end) in enumerate(zip(places, ends, strict=True)):
+            lists[place] = RankedList(ranking.items[row, :end], ranking.scores[row, :end])
     return [lists[place] for place in range(len(wanted))]
-
-
-def _find_reasons(served: ServedModel, lists: Sequence[tuple[Wanted, NDArray[np.int64]]]) -> list[RankedList]:
-    """Return, for each item of each list, the nearest of the user's own; an item is no reason for itself."""
-    queries = [Query(item=item, only=one.own, k=one.reasons) for one, items in lists for item in items.tolist()]
-    ranking = served.model.rank(queries)
-    return [_cut(ranking, row, 0) for row in range(len(queries))]
-
-
-def _cut(ranking: Ranking, row: int, offset: int) -> RankedList:
-    """Return a list of a ranking, from a place on."""
-    end = int((ranking.items[row] >= 0).sum())  # those listed come first
-    return RankedList(ranking.items[row, offset:end], ranking.scores[row, offset:end])
 
 
 @dataclass(eq=False)
@@ -97,19 +65,13 @@ class Batcher:
         queue: Lists that may wait.
         metrics: Counts of what waits and of what is ranked together.
         batch: Most lists ranked together.
-        window: Seconds to wait for the next list, where many come.
     """
 
-    def __init__(
-        self, threads: int, queue: int, metrics: Metrics, *, batch: int = _BATCH, window: float = _WINDOW
-    ) -> None:
+    def __init__(self, threads: int, queue: int, metrics: Metrics, *, batch: int = _BATCH) -> None:
         self._threads, self._queue, self._metrics = threads, queue, metrics
-        self._batch, self._window = batch, window
+        self._batch = batch
         self._jobs: deque[_Job] = deque()
         self._waiting = 0  # lists
-        self._wanted = 1  # lists for which the thread is woken
-        self._windows = 0  # that have begun
-        self._ended = 0  # number of the window that ended last
         self._changed = threading.Condition()
         self._is_closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -137,8 +99,7 @@ class Batcher:
             self._jobs.append(_Job(wanted, future))
             self._waiting += len(wanted)
             self._metrics.waiting.set(self._waiting)
-            if self._waiting >= self._wanted:
-                self._changed.notify()
+            self._changed.notify()
         return future
 
     def close(self) -> None:
@@ -151,27 +112,14 @@ class Batcher:
 
     def _work(self) -> None:
         torch.set_num_threads(self._threads)
-        before = 1
-        while jobs := self._take(before):
-            before = sum(len(job.wanted) for job in jobs)
-            self._metrics.batches.observe(before)
+        while jobs := self._take():
+            self._metrics.batches.observe(sum(len(job.wanted) for job in jobs))
             self._answer(jobs)
 
-    def _take(self, before: int) -> list[_Job]:
-        """Return the jobs that wait, at most a batch.
-
-        Clients whose lists were ranked `before` ask again. So while more lists come, it waits for half of all,
-        which are ranked while the others are answered over HTTP.
-        """
+    def _take(self) -> list[_Job]:
+        """Return the jobs that wait, at most a batch; wait for the first one. None are left when it is closed."""
         with self._changed:
-            while not self._jobs and not self._is_closed:
-                self._changed.wait()
-            self._wanted = min((self._waiting + before) // 2, self._batch)
-            seen = 0
-            while seen < self._waiting < self._wanted and not self._is_closed:
-                seen = self._waiting
-                self._wait_for_more()
-            self._wanted = 1
+            self._changed.wait_for(lambda: self._jobs or self._is_closed)
             jobs: list[_Job] = []
             size = 0
             while self._jobs and (not jobs or size + len(self._jobs[0].wanted) <= self._batch):
@@ -180,22 +128,6 @@ class Batcher:
             self._waiting -= size
             self._metrics.waiting.set(self._waiting)
             return jobs
-
-    def _wait_for_more(self) -> None:
-        """Wait until as many lists are there as are wanted, or until a window has ended.
-
-        The window begins when the event loop has done all that it has to do at this moment: no request can come before.
-        """
-        assert self._loop is not None
-        self._windows += 1
-        number = self._windows
-        self._loop.call_soon_threadsafe(self._loop.call_later, self._window, self._end_window, number)
-        self._changed.wait_for(lambda: self._ended == number or self._waiting >= self._wanted or self._is_closed)
-
-    def _end_window(self, number: int) -> None:
-        with self._changed:
-            self._ended = number
-            self._changed.notify()
 
     def _answer(self, jobs: Sequence[_Job]) -> None:
         assert self._loop is not None

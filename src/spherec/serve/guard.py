@@ -3,28 +3,24 @@
 import hashlib
 import hmac
 import ipaddress
-import json
 import logging
 import re
 import time
 import uuid
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import Any
 from urllib.parse import urlsplit
+
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from spherec.serve.options import ServeOptions
 from spherec.serve.service import Service
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 
 LOG = logging.getLogger("spherec.serve")
 _SANE_ID = re.compile(rb"[\w.:=/+-]{1,100}")
 _JSON = re.compile(rb"\s*application/([\w.-]+\+)?json\s*(;.*)?", re.IGNORECASE)
 _OPEN = ("/", "/page/", "/health/")  # need no key; a path that ends with / stands for all below it
-_CLOSE = (b"connection", b"close")
+_CLOSE = {"connection": "close"}
 
 
 class RequestGuard:
@@ -37,14 +33,7 @@ class RequestGuard:
         is_local: Answer only those who ask for localhost or an IP address, unless there are keys.
     """
 
-    def __init__(
-        self,
-        app: Callable[[Scope, Receive, Send], Awaitable[None]],
-        *,
-        service: Service,
-        options: ServeOptions,
-        is_local: bool,
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, service: Service, options: ServeOptions, is_local: bool) -> None:
         self._app, self._service, self._options = app, service, options
         self._keys = [_digest(key.encode()) for key in options.read_keys()]
         self._needs_local_name = is_local and not self._keys
@@ -67,22 +56,25 @@ class RequestGuard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 extra = [(b"x-request-id", request_id.encode()), (b"x-content-type-options", b"nosniff")]
-                extra += [_CLOSE] if self._service.is_stopping else []
+                extra += [(b"connection", b"close")] if self._service.is_stopping else []
                 message = {**message, "headers": [*message.get("headers", ()), *extra]}
             await send(message)
+
+        async def refuse(error: HTTPException) -> None:
+            content = {"error": error.detail, "request_id": request_id}
+            await JSONResponse(content, error.status_code, error.headers)(scope, receive, send_with_id)
 
         try:
             self._check(scope, headers)
             body = await self._read_body(scope, receive)
             await self._app(scope, _replay(body, receive), send_with_id)
-        except _Refusal as refusal:
-            await refusal.send(send_with_id, request_id)
+        except HTTPException as error:
+            await refuse(error)
         except Exception:
             LOG.exception("request failed", extra={"fields": {"request_id": request_id, "path": scope["path"]}})
             if status:
                 raise  # half an answer: the connection is closed
-            problem = _Refusal(500, "the server failed to answer; its log has the cause under this request_id")
-            await problem.send(send_with_id, request_id)
+            await refuse(HTTPException(500, "the server failed to answer; its log has the cause under this request_id"))
         finally:
             self._note(scope, method, status or 500, time.perf_counter() - begin)
 
@@ -104,14 +96,14 @@ class RequestGuard:
                 "this server has no keys, and answers on this machine alone: ask for http://localhost, let a proxy "
                 "send Host: localhost, or start the server with --api-key-file to let it be asked under another name"
             )
-            raise _Refusal(421, message)
+            raise HTTPException(421, message)
         is_open = any(path == place or (len(place) > 1 and path.startswith(place)) for place in _OPEN)
         if self._keys and not is_open and not self._has_key(headers):
             message = "this server needs a key; send it as the header Authorization: Bearer KEY"
-            raise _Refusal(401, message, ((b"www-authenticate", b"Bearer"), _CLOSE))
+            raise HTTPException(401, message, {"www-authenticate": "Bearer", **_CLOSE})
         if scope["method"] == "POST" and not _JSON.fullmatch(headers.get(b"content-type", b"")):
             # a page of another site may send any other body without asking first
-            raise _Refusal(422, "the body is not marked as JSON; send it with Content-Type: application/json")
+            raise HTTPException(422, "the body is not marked as JSON; send it with Content-Type: application/json")
 
     def _has_key(self, headers: dict[bytes, bytes]) -> bool:
         """Compare with all keys, in the same time whatever was given."""
@@ -126,26 +118,11 @@ class RequestGuard:
             message = await receive()
             body += message.get("body", b"")
             if len(body) > most:
-                raise _Refusal(413, f"a request must have at most {most:,} bytes; ask in parts", (_CLOSE,))
+                raise HTTPException(413, f"a request must have at most {most:,} bytes; ask in parts", _CLOSE)
             if message["type"] == "http.disconnect":
-                raise _Refusal(400, "the connection was closed before the whole request had come", (_CLOSE,))
+                raise HTTPException(400, "the connection was closed before the whole request had come")
             more = message.get("more_body", False)
         return body
-
-
-class _Refusal(Exception):
-    """An answer with an error."""
-
-    def __init__(self, status: int, sentence: str, headers: Sequence[tuple[bytes, bytes]] = ()) -> None:
-        super().__init__(sentence)
-        self._status, self._sentence, self._headers = status, sentence, headers
-
-    async def send(self, send: Send, request_id: str) -> None:
-        body = json.dumps({"error": self._sentence, "request_id": request_id}).encode()
-        length = (b"content-length", str(len(body)).encode())
-        headers = [(b"content-type", b"application/json"), length, *self._headers]
-        await send({"type": "http.response.start", "status": self._status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -214,43 +214,31 @@ def describe_places(served: ServedModel, items: NDArray[np.int64]) -> list[dict[
 
 
 def choose_samples(served: ServedModel) -> dict[str, Any]:
-    """Return items and users to begin with: popular items far apart, and users of some items far apart.
-
-    With each item come its nearest items, with each user the most popular items that they have.
-    """
+    """Return popular items with their nearest ones, and users of some items with the most popular of theirs."""
     model, data = served.model, served.model.data
     popular = np.argsort(-data.users_per_item, kind="stable")[:_POPULAR]
-    popular = popular[data.users_per_item[popular] > 0]
-    items = popular[_spread(model.vectors.items(torch.from_numpy(popular)), _SAMPLE_ITEMS)]
+    items = _thin(popular[data.users_per_item[popular] > 0], _SAMPLE_ITEMS)
     counts = np.diff(data.indptr)
-    users = np.flatnonzero((counts >= _FEW_ITEMS) & (counts <= _MANY_ITEMS))
-    users = users if len(users) else np.flatnonzero(counts)
-    users = users[_spread(model.vectors.users(torch.from_numpy(users)), _SAMPLE_USERS)]
+    some = np.flatnonzero((counts >= _FEW_ITEMS) & (counts <= _MANY_ITEMS))
+    users = _thin(some if len(some) else np.flatnonzero(counts), _SAMPLE_USERS)
     near = model.rank([Query(item=item, k=_SHOWN) for item in items.tolist()]).items
     own = [data.items_of(user).astype(np.int64) for user in users.tolist()]
-    shown = [one[np.argsort(-data.users_per_item[one], kind="stable")][:_SHOWN] for one in own]
+    has = [one[np.argsort(-data.users_per_item[one], kind="stable")][:_SHOWN] for one in own]
     return {
         "items": [
-            {**about, "near": describe_places(served, row[row >= 0])}
-            for about, row in zip(describe_places(served, items), near, strict=True)
+            {**item, "near": describe_places(served, row[row >= 0])}
+            for item, row in zip(describe_places(served, items), near, strict=True)
         ],
         "users": [
-            {**about, "has": describe_places(served, has)}
-            for about, has in zip(served.count_users(users), shown, strict=True)
+            {**user, "has": describe_places(served, row)}
+            for user, row in zip(served.count_users(users), has, strict=True)
         ],
     }
 
 
-def _spread(rows: Tensor, n: int) -> NDArray[np.int64]:
-    """Return the first of rows (m, D), then n − 1 others, each the farthest from those that were chosen before."""
-    if not len(rows):
-        return np.zeros(0, dtype=np.int64)
-    chosen = [0]
-    away = (rows - rows[0]).square().sum(1)  # (m,)
-    while len(chosen) < min(n, len(rows)):
-        chosen.append(int(away.argmax()))
-        away = torch.minimum(away, (rows - rows[chosen[-1]]).square().sum(1))
-    return np.array(chosen)
+def _thin(rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """Return n of the rows, evenly from the first on."""
+    return rows[:: max(len(rows) // n, 1)][:n]
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spherec.data.ids import IdMap
+from spherec.data.ids import IdMap, spell_like
 from spherec.data.read.item_features import read_item_columns
 from spherec.errors import ArgumentError, DataError, describe_missing_column
 
@@ -38,11 +38,11 @@ class ItemTable:
         ids, columns = read_item_columns(path)
         columns = {name: [_clean(cell) for cell in cells] for name, cells in columns.items()}
         rows = np.full(len(item_ids), -1)
-        known = [item_ids.parse([text], unknown="skip") for text in ids]
-        found = [(row, matches[0]) for row, matches in enumerate(known) if matches]
-        if not found:
+        items = item_ids.find(spell_like(ids, item_ids.array))  # (n,)
+        known = np.flatnonzero(items >= 0)
+        if not len(known):
             raise DataError(f"{path} has none of the model's items; give the table of this model's items")
-        rows[item_ids.index_of([external for _, external in found])] = [row for row, _ in found]
+        rows[items[known]] = known
         return cls(columns, rows)
 
     @property

@@ -3,7 +3,6 @@
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -103,12 +102,5 @@ class ServedModel:
 def stamp_files(options: ServeOptions) -> Stamp:
     """Return what changes when one of the served files is replaced; a missing file has zeros."""
     index = options.index if isinstance(options.index, list) else [options.index]
-    return tuple(_stamp(path) for path in (options.model, *index, options.items) if path is not None)
-
-
-def _stamp(path: Path) -> tuple[int, int, int]:
-    try:
-        status = path.stat()
-    except OSError:
-        return 0, 0, 0
-    return status.st_ino, status.st_size, status.st_mtime_ns
+    states = [path.stat() if path.exists() else None for path in (options.model, *index, options.items) if path]
+    return tuple((state.st_ino, state.st_size, state.st_mtime_ns) if state else (0, 0, 0) for state in states)

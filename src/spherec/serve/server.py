@@ -142,21 +142,13 @@ class PoliteProtocol(H11Protocol):
 
 def _listen(options: ServeOptions) -> socket.socket:
     """Return a socket that is bound to the address."""
-    listener = None
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            options.host, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
+        return socket.create_server((options.host, options.port), family=family)
     except OSError as error:
-        if listener is not None:
-            listener.close()
         raise ArgumentError(
             f"cannot listen on {options.host}:{options.port}: {error.strerror or error}; take another --host or --port"
         ) from None
-    return listener
 
 
 @contextmanager
@@ -187,32 +179,13 @@ class JsonLines(logging.Formatter):
         return json.dumps(entry, default=str)
 
 
-class Seldom(logging.Filter):
-    """Lets what other libraries report at one place of their code through once a second."""
-
-    _last: dict[tuple[str, int], float]
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Tell whether the record is written."""
-        place, seen = (record.pathname, record.lineno), self.__dict__.setdefault("_last", {})
-        if record.created - seen.get(place, 0.0) < 1.0:
-            return False
-        seen[place] = record.created
-        return True
-
-
 _LOGS: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"json": {"()": JsonLines}},
-    "filters": {"seldom": {"()": Seldom}},
-    "handlers": {
-        "requests": {"class": "logging.StreamHandler", "formatter": "json"},
-        "libraries": {"class": "logging.StreamHandler", "formatter": "json", "filters": ["seldom"]},
-    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
     "loggers": {
-        "spherec.serve": {"handlers": ["requests"], "level": "INFO", "propagate": False},
-        "uvicorn": {"handlers": ["libraries"], "level": "WARNING", "propagate": False},
-        "asyncio": {"handlers": ["libraries"], "level": "WARNING", "propagate": False},
+        name: {"handlers": ["stderr"], "level": level, "propagate": False}
+        for name, level in (("spherec.serve", "INFO"), ("uvicorn", "ERROR"), ("asyncio", "ERROR"))
     },
 }
