@@ -112,7 +112,7 @@ def measure(
         except (DataError, MissingPackageError) as error:
             print(f"{model.name} is left out: {error}")
             continue
-        context = FitContext(plan.k, plan.seed, model.device_for(device))
+        context = FitContext(plan.k, plan.seed, torch.device("cpu") if model.on_cpu else device)
         _warm_up(model, context)
         for settings in _choose_settings(model, fold, plan, context):
             run = _time(model, settings, fold, context, loaded_in)

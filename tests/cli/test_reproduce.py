@@ -11,7 +11,7 @@ import pytest
 
 from spherec import Interactions
 from spherec.data import splits
-from spherec.lab import Experiment, RecordFile, Result, models, paper_rows
+from spherec.lab import Experiment, RecordFile, models, paper_rows
 from spherec.lab import runs as runs_module
 from tests.sampling.checks import random_rows
 
@@ -71,7 +71,7 @@ def files(folder):
 
 
 def runs(path):
-    return Counter((result.model, result.fold) for result in RecordFile(path, Result))
+    return Counter((result.model, result.fold) for result in RecordFile(path))
 
 
 # --- What is run and written -----------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def test_the_table_stands_beside_the_papers(reproduce, tmp_path):
 def test_the_csv_holds_the_means_of_the_records(reproduce, tmp_path):
     reproduce("--rows", ROW, "--only-folds", "1,3", "--no-plots")
     (line,) = csv.DictReader((tmp_path / "out/table.csv").read_text().splitlines())
-    scores = [record.scores for record in RecordFile(tmp_path / "out/records.jsonl", Result)]
+    scores = [record.scores for record in RecordFile(tmp_path / "out/records.jsonl")]
     assert line["dataset"] == "book-crossing"
     assert (line["sampler"], line["negatives"], line["batch"]) == ("uniform", "1", "4096")
     for name, scale in (("map", 100), ("ndcg", 100), ("mmr", 1)):

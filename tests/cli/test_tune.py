@@ -149,7 +149,7 @@ BAD = {
         ("--set", "sampler.kind=Uniform", "--search", "sampler.beta=0..1"),
         ["sampler.beta is not a field of Uniform, but of Popularity, TwoStage; choose sampler.kind"],
     ),
-    "no range": (("--search", "dim=2...4"), ["--search dim", "not a range"]),
+    "no range": (("--search", "dim=2...4"), ["--search dim"]),
     "no trials": ((*RATE, "--trials", 0), ["trials must be a whole number >= 1"]),
     "no time": ((*RATE, "--minutes", 0), ["minutes must be > 0"]),
     "no share": ((*RATE, "--validation", 1), ["share between 0 and 1"]),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spherec.lab import RecordFile, Result, models, runs
+from spherec.lab import RecordFile, models, runs
 from tests.lab.tiny import pairs_of, tiny_preset
 
 
@@ -14,7 +14,7 @@ def small(monkeypatch):
 
 @pytest.fixture
 def records(tmp_path):
-    return RecordFile(tmp_path / "records.jsonl", Result)
+    return RecordFile(tmp_path / "records.jsonl")
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import pytest
 
 from spherec.data.splits import Fold
-from spherec.lab import RecordFile, Result
+from spherec.lab import RecordFile
 from spherec.lab import comparison as comparison_module
 from spherec.lab import runs as runs_module
 from tests.lab.tiny import DATA, EXPERIMENT, fold, pairs_of, ran
@@ -52,7 +52,7 @@ def test_the_test_part_is_opened_by_the_evaluation_alone(records, monkeypatch):
 def test_other_test_pairs_change_nothing_but_the_scores(records, tmp_path, monkeypatch):
     own = ran(records)
     given_folds(monkeypatch, [others(fold(index)) for index in range(EXPERIMENT.folds)])
-    other = ran(RecordFile(tmp_path / "other.jsonl", Result))
+    other = ran(RecordFile(tmp_path / "other.jsonl"))
 
     def chosen(results):
         return [

@@ -98,7 +98,7 @@ def test_a_baseline_of_ones_own_is_compared(tmp_path):
 
 def test_a_baseline_with_settings_is_searched(tmp_path):
     lab.compare(DATA, [Neighbours()], folder=tmp_path, **QUICK)
-    results = list(lab.RecordFile(tmp_path / "records.jsonl", lab.Result))
+    results = list(lab.RecordFile(tmp_path / "records.jsonl"))
     for result in results:
         assert [trial.settings["power"] for trial in result.trials] == [1.0, 0.5]
         assert result.settings in [trial.settings for trial in result.trials]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spherec.lab import RecordFile, Result
+from spherec.lab import RecordFile
 from spherec.lab.comparison import COMPARED_METRICS
 from spherec.lab.models import OurModel
 from spherec.lab.records import UserValues
@@ -32,7 +32,7 @@ LEFT_OUT = "als"  # of documents: its grid was too narrow
 
 
 def recorded(name):
-    return list(RecordFile(RESULTS / name / "records.jsonl", Result))
+    return list(RecordFile(RESULTS / name / "records.jsonl"))
 
 
 def table(name):

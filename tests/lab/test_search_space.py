@@ -66,7 +66,7 @@ def test_a_range_holds_its_ends_and_nothing_outside(domain, share):
         (" x = 1e-4 .. 1e-2 :log ", Range(1e-4, 1e-2, log=True)),
         ("x=32..256:32", Range(32, 256, step=32)),
         ("x=0..1:0.25", Range(0, 1, step=0.25)),
-        ("x=-1..+1", Range(-1, 1)),
+        ("x=-1..1", Range(-1, 1)),
         ("x=64,128, 256", Choices((64, 128, 256))),
         ("x=true,false", Choices((True, False))),
         ("x=Uniform,TwoStage", Choices(("Uniform", "TwoStage"))),
@@ -135,9 +135,7 @@ def test_the_config_has_the_values_and_all_else_of_the_base():
     space = of("sampler.beta=0..1", "optimizer.learning_rate=1e-4..1e-2:log", base=base)
     config = space.config({"sampler.beta": 0.25, "optimizer.learning_rate": 0.003})
     assert config == replace(
-        base,
-        sampler=replace(base.sampler, beta=0.25),
-        optimizer=replace(base.optimizer, learning_rate=0.003),
+        base, sampler=replace(base.sampler, beta=0.25), optimizer=replace(base.optimizer, learning_rate=0.003)
     )
 
 

@@ -10,14 +10,7 @@ from scipy.stats import ttest_rel
 from spherec.lab import Result, Trial
 from spherec.lab.comparison import COMPARED_METRICS
 from spherec.lab.records import UserValues
-from spherec.lab.tables import (
-    PageFacts,
-    best_baseline,
-    comparison_columns,
-    comparison_csv,
-    comparison_page,
-    summarize,
-)
+from spherec.lab.tables import PageFacts, best_baseline, comparison_columns, comparison_csv, comparison_page, summarize
 
 COLUMNS = (
     "model,map_mean,map_std,ndcg_mean,ndcg_std,recall_mean,recall_std,mmr_mean,mmr_std,"

@@ -156,7 +156,7 @@ def test_a_database_that_fails_is_one_sentence(monkeypatch, tmp_path):
     tuned(trials=1, storage=tmp_path / "study.db")
     with monkeypatch.context() as failing:
         failing.setattr(optuna.storages.RDBStorage, "set_trial_state_values", full)
-        with pytest.raises(DataError, match=r"study\.db cannot be read or written any more: .*disk is full; what"):
+        with pytest.raises(DataError, match=r"study\.db: .*disk is full; what"):
             tuned(trials=2, storage=tmp_path / "study.db")
     assert len(tuned(trials=2, storage=tmp_path / "study.db").trials) == 2
 

@@ -18,7 +18,7 @@ from spherec.data.output_files import atomic_write
 from spherec.errors import ArgumentError
 
 if TYPE_CHECKING:
-    from spherec.lab import PaperRow, Result, Row, TableRow
+    from spherec.lab import Result, Row, TableRow
 
 _Dataset = Literal["book-crossing", "amazon-movies", "echonest", "two-stage"]
 _QUICK_EPOCHS = 10
@@ -125,7 +125,7 @@ def _read_tuned_rows(interactions: Interactions, records: Path) -> "list[Result]
     return [replace(result, model=result.model.replace("two-stage", "tuned")) for result in results]
 
 
-def _of_paper(dataset: str, results: "Sequence[Result]") -> "dict[str, PaperRow]":
+def _of_paper(dataset: str, results: "Sequence[Result]") -> "dict[str, TableRow]":
     """Return the paper's row for each of ours; a variant of two-stage sampling is compared with the paper's own."""
     from spherec.lab import paper_rows
 
@@ -154,7 +154,7 @@ def _data(dataset: Literal["book-crossing", "amazon-movies", "echonest"], path: 
     return RawSource(data=[str(path)], paper_cut=dataset).load()
 
 
-def _show(title: str, table: "Sequence[TableRow]", paper: "Mapping[str, PaperRow]") -> None:
+def _show(title: str, table: "Sequence[TableRow]", paper: "Mapping[str, TableRow]") -> None:
     """Show the table, our figures above the paper's."""
     from spherec.lab.reproduction import PAPER_METRICS, compare_with_paper
     from spherec.lab.tables import heading

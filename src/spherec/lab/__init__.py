@@ -9,10 +9,10 @@ from typing import Any
 from spherec.lab.baselines.content_knn import ContentKnn
 from spherec.lab.baselines.scored_ranker import ScoredRanker
 from spherec.lab.comparison import Comparison, ComparisonPlan, compare
-from spherec.lab.models import Baseline, ComparedModel, FitContext, OurModel
+from spherec.lab.models import ComparedModel, FitContext, OurModel
 from spherec.lab.records import RecordFile, Result, Trial
 from spherec.lab.registry import default_models, known_models
-from spherec.lab.reproduction import Experiment, PaperRow, Reproduction, Row, paper_rows, reproduce
+from spherec.lab.reproduction import Experiment, Reproduction, Row, paper_rows, reproduce
 from spherec.lab.runs import best_trial, run_trial
 from spherec.lab.search_space import Choices, Range, SearchSpace, default_search, parse_searches
 from spherec.lab.tables import TableRow
@@ -20,7 +20,6 @@ from spherec.lab.tables import TableRow
 _NEED_OPTUNA = ("Goal", "tune")
 
 __all__ = [
-    "Baseline",
     "Choices",
     "ComparedModel",
     "Comparison",
@@ -30,7 +29,6 @@ __all__ = [
     "FitContext",
     "Goal",
     "OurModel",
-    "PaperRow",
     "Range",
     "RecordFile",
     "Reproduction",

@@ -6,9 +6,10 @@ best by NDCG on the validation part is fit again on all training data and tested
 
 import time
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -34,9 +35,9 @@ from spherec.evaluation.metrics import (
 from spherec.forks import require_polars
 from spherec.geometry import DenseVectors
 from spherec.lab.models import ComparedModel, FitContext, versions_of
-from spherec.lab.records import RecordFile, Result, Trial, TrialRecord, UserValues, data_id, environment_of
+from spherec.lab.records import RecordFile, Result, Trial, UserValues, data_id, environment_of
 from spherec.lab.registry import default_models, find_models, known_models
-from spherec.lab.runs import Stage, Watch, best_trial, run_all, run_trial, workers_for
+from spherec.lab.runs import Stage, Watch, best_trial, run_all, run_trial
 from spherec.lab.tables import TableRow, summarize
 from spherec.memory import measure_peak
 from spherec.training.trainer import enough_memory
@@ -64,23 +65,17 @@ def compare(
     """Train, tune and test models alike; return one row for each, the best NDCG first.
 
     `models` are names of presets and baselines, configs of spherec (`Training` or `CML`), and baselines of your own
-    (see `Baseline`); by default our main presets and all built-in baselines. `folder` keeps what is done, so that
-    nothing is run twice; what it holds of this study is in the table, too. With `test`, models are tested on that
+    (see `spherec.lab.models`); by default our main presets and all built-in baselines. `folder` keeps what is done, so
+    that nothing is run twice; what it holds of this study is in the table, too. With `test`, models are tested on that
     part, and there are no folds. `metrics` are the columns of the table, built-in by name or of your own. The figures
     of a row are in percent where the metric's `percent` is True: an NDCG of 0.128 is 12.8. If you change the code of a
     part of your own, change its `version`, too, so that it is run again.
     """
     if not isinstance(data, Interactions):
         raise ArgumentError(f"data must be Interactions, got {type(data).__name__}; Interactions.from_frame makes some")
-    plan = ComparisonPlan(
-        tuple(find_models(default_models() if models is None else models)),
-        folds=folds,
-        k=k,
-        trials=trials,
-        validation=validation,
-        seed=seed,
-        metrics=COMPARED_METRICS if metrics is None else find_metrics(metrics),
-    )
+    found = tuple(find_models(default_models() if models is None else models))
+    columns = COMPARED_METRICS if metrics is None else find_metrics(metrics)
+    plan = ComparisonPlan(found, folds, k, trials, validation, seed, columns)
     comparison = Comparison(plan, data, Path(folder), test=test)
     results = comparison.run(device=resolve(device), workers=workers, watch=watch)
     comparison.raise_if_failed()
@@ -106,17 +101,11 @@ class ComparisonPlan:
     "Columns of the table."
 
     def __post_init__(self) -> None:
-        check_counts(self, folds=2, k=1, trials=1, seed=0)
-        check_validation(self.validation)
-
-    @property
-    def computed(self) -> tuple[Metric, ...]:
-        """All metrics that are recorded, built-in ones first."""
-        return METRICS + self.own_metrics
+        check_plan(self, folds=2, k=1, trials=1, seed=0)
 
     @property
     def own_metrics(self) -> tuple[Metric, ...]:
-        """The metrics of the user's own."""
+        """The metrics of the user's own, which are recorded in addition to all built-in ones."""
         built_in = {metric.name for metric in METRICS}
         return tuple(metric for metric in self.metrics if metric.name not in built_in)
 
@@ -128,14 +117,13 @@ class _Setup:
     model: ComparedModel
     context: FitContext
     environment: dict[str, str]
-    workers: int
+    workers: int | None
     watch: Watch
 
     def begin(self, stage: Stage) -> FitContext:
         """Report a stage, and return the context of its run, which reports its epochs."""
         self.watch(stage)
-        on_epoch = lambda epoch, epochs: self.watch(replace(stage, epoch=epoch, epochs=epochs))  # noqa: E731
-        return replace(self.context, on_epoch=on_epoch)
+        return replace(self.context, on_epoch=lambda done, of: self.watch(replace(stage, epoch=done, epochs=of)))
 
 
 class Comparison:
@@ -152,15 +140,14 @@ class Comparison:
         self.parts: Sequence[Fold]
         if test is None:
             self.parts = splits.k_fold(data, plan.folds, seed=plan.seed)
-            self._split: dict[str, Any] = {"data": data_id(data), "folds": plan.folds}
+            self.split: dict[str, Any] = {"data": data_id(data), "folds": plan.folds}
         else:
             self.parts = [splits.given(data, test)]
-            self._split = {"data": data_id(self.parts[0].train), "test": data_id(self.parts[0].test)}
+            self.split = {"data": data_id(self.parts[0].train), "test": data_id(self.parts[0].test)}
         self.user_values: UserValues | None = UserValues(folder)
         self.failed: dict[str, str] = {}
         "Models that could not be fit, and why."
-        self._results = RecordFile(folder / "records.jsonl", Result)
-        self._trials = RecordFile(folder / "trials.jsonl", TrialRecord)
+        self._results, self._trials = RecordFile(folder / "records.jsonl"), RecordFile(folder / "trials.jsonl")
         self._inner = cache(self._cut)
 
     def results(self) -> list[Result]:
@@ -201,7 +188,6 @@ class Comparison:
 
         A model that lacks a package or cannot take the data is an error, unless not all are needed.
         """
-        workers = workers_for(workers, device)
         self.failed.clear()
         missing = [(model, some) for model, some in self.missing(folds) if self._can_run(model, needs_all)]
         if missing and self.user_values is not None:
@@ -211,16 +197,12 @@ class Comparison:
                 self._inner(fold)  # cut before several ask for it at once
         self._results.path.parent.mkdir(parents=True, exist_ok=True)
         for model, some in missing:
-            where = model.device_for(device)
-            setup = _Setup(
-                model,
-                FitContext(k=self.plan.k, seed=self.plan.seed, device=where),
-                {**environment_of(where), **model.versions()},
-                workers if model.runs_in_parallel else 1,
-                watch or (lambda _: None),
-            )
+            where = torch.device("cpu") if model.on_cpu else device
+            context = FitContext(k=self.plan.k, seed=self.plan.seed, device=where)
+            environment = environment_of(where) | {package: version(package) for package in model.packages}
+            at_once = workers if model.is_ours else 1
             try:
-                self._run_model(setup, some)
+                self._run_model(_Setup(model, context, environment, at_once, watch or (lambda _: None)), some)
             except TrainingError as error:  # the other models may do better
                 self.failed[model.name] = str(error)
         return self.results()
@@ -238,7 +220,7 @@ class Comparison:
         plan, own = self.plan, self.plan.own_metrics
         named = {"metrics": [metric.name for metric in own], **versions_of(*own)} if own else {}
         facts = {"k": plan.k, "validation": plan.validation, "seed": plan.seed, **named}
-        return {**self._split, **facts, "base": dict(model.fixed)}
+        return {**self.split, **facts, "base": dict(model.fixed)}
 
     def blank_result(self, model: ComparedModel, fold: int) -> Result:
         """Return the record of a test before it is run."""
@@ -257,41 +239,43 @@ class Comparison:
 
     def _run_model(self, setup: _Setup, folds: Sequence[int]) -> None:
         """Run all trials of a model, then fit and test it on each fold."""
-        model, known, device = setup.model, self._trials.by_key(), setup.context.device
-        blanks = [
-            TrialRecord(model.name, fold, self.identity(model), Trial(settings, number=number), setup.environment)
+        known = self._trials.by_key()
+        trials = [
+            partial(self._try, setup, fold, Trial(settings, number=number), known)
             for fold in folds
-            for number, settings in enumerate(self._settings_to_try(model, fold))
+            for number, settings in enumerate(self._settings_to_try(setup.model, fold))
         ]
-        tasks = [partial(self._try, setup, blank, known.get(blank.key)) for blank in blanks]
-        tried = run_all(tasks, setup.workers, device)
+        tried = run_all(trials, setup.workers, setup.context.device)
         tests = [partial(self._test, setup, fold, [one for one in tried if one.fold == fold]) for fold in folds]
-        run_all(tests, 1 if self.fits_alone else setup.workers, device)
+        run_all(tests, 1 if self.fits_alone else setup.workers, setup.context.device)
 
-    def _try(self, setup: _Setup, blank: TrialRecord, done: TrialRecord | None) -> TrialRecord:
-        """Run a trial, unless it is done already."""
-        trial = blank.trial
-        stage = Stage(f"{setup.model.name} trial {trial.number + 1}", blank.fold, "choosing")
+    def _try(self, setup: _Setup, fold: int, trial: Trial, known: Mapping[str, Result]) -> Result:
+        """Return the record of a trial, running it unless it is known."""
+        model, settings = setup.model, dict(trial.settings)
+        stage = Stage(f"{model.name} trial {trial.number + 1}", fold, "choosing")
         context = setup.begin(stage)
+        record = Result("trial", model.name, fold, {**self.identity(model), "settings": settings}, settings)
+        done = known.get(record.key)
         if done is None:
-            fit = partial(setup.model.fit_validated, settings=trial.settings, context=context)
-            part = self._inner(blank.fold)
-            tried, fitted = run_trial(part, trial.settings, fit, k=self.plan.k, metrics=self.plan.computed)
+            fit, metrics = partial(model.fit_validated, settings=settings, context=context), self._metrics()
+            tried, fitted = run_trial(self._inner(fold), settings, fit, k=self.plan.k, metrics=metrics)
             epochs = fitted.history.as_records() if fitted and fitted.history else []
             curve = [epoch for epoch in epochs if epoch["metric"] is not None]
-            done = replace(blank, trial=replace(tried, number=trial.number), curve=curve)
+            tried = replace(tried, number=trial.number)
+            done = replace(record, trials=[tried], environment=setup.environment, curve=curve)
             self._trials.add(done)
         setup.watch(replace(stage, doing="done"))
         return done
 
-    def _test(self, setup: _Setup, fold: int, tried: Sequence[TrialRecord]) -> None:
+    def _test(self, setup: _Setup, fold: int, tried: Sequence[Result]) -> None:
         """Fit a model with the best settings on all training data, and test it.
 
         Only here the test pairs are looked at.
         """
         model, part, device = setup.model, self.parts[fold], setup.context.device
-        best = self._choose(model, tried)
-        settings = self._draw(model, fold)[0] if best is None else best.trial.refit
+        trials = [record.trials[0] for record in tried]
+        best = self._choose(model, trials)
+        settings = self._draw(model, fold)[0] if best is None else trials[best].refit
         clock = [time.perf_counter()]
         with measure_peak(device) as growth, enough_memory():
             fitted = model.fit(part.train, settings, setup.begin(Stage(model.name, fold, "training")))
@@ -300,49 +284,44 @@ class Comparison:
             clock.append(time.perf_counter())
         setup.begin(stage := Stage(model.name, fold, "testing"))
         with enough_memory():
-            scores = evaluate(fitted, part.train, part.test, k=self.plan.k, metrics=self.plan.computed)
+            scores = evaluate(fitted, part.train, part.test, k=self.plan.k, metrics=self._metrics())
         clock.append(time.perf_counter())
-        choosing = sum(record.trial.seconds for record in tried)
+        times = (sum(trial.seconds for trial in trials), clock[1] - clock[0], clock[2] - clock[1])
         blank = self.blank_result(model, fold)
         result = replace(
             blank,
             settings=settings,
-            trials=[record.trial for record in tried],
+            trials=trials,
             scores=scores.summary(),
-            seconds={
-                "choosing": round(choosing, 3),
-                "training": round(clock[1] - clock[0], 4),
-                "testing": round(clock[2] - clock[1], 3),
-            },
+            seconds=dict(zip(("choosing", "training", "testing"), (round(each, 4) for each in times), strict=True)),
             environment=setup.environment,
             peak_mb=None if growth.mb is None or not self.fits_alone else round(growth.mb, 1),
             peak_of="allocated on the GPU" if device.type == "cuda" else "resident in the process",
-            curve=best.curve if best else [],
+            curve=[] if best is None else tried[best].curve,
             digest=digest_of(fitted) if isinstance(fitted, DenseVectors) else "",
             run=f"{zlib.crc32(blank.key.encode()):08x}",
         )
         if self.user_values is not None:
-            names = {metric.name: per_user_name(metric) for metric in self.plan.metrics}
-            of_users = scores.per_user.values
-            values = {name: of_users[per_user] for name, per_user in names.items() if per_user in of_users}
+            names, known = {metric.name: per_user_name(metric) for metric in self.plan.metrics}, scores.per_user.values
+            values = {name: known[per_user] for name, per_user in names.items() if per_user in known}
             self.user_values.save(result, scores.per_user.users, values)
         self._results.add(result)
         setup.watch(replace(stage, doing="done"))
 
-    def _choose(self, model: ComparedModel, tried: Sequence[TrialRecord]) -> TrialRecord | None:
-        """Return the best trial; None if there is nothing to choose."""
-        if not tried:
-            return None
-        trials = [record.trial for record in tried]
+    def _metrics(self) -> tuple[Metric, ...]:
+        return METRICS + self.plan.own_metrics
+
+    def _choose(self, model: ComparedModel, trials: Sequence[Trial]) -> int | None:
+        """Return the number of the best trial; None if there is nothing to choose."""
         best = best_trial(trials, mmr_at_most=model.mmr_at_most)
-        if best is None:
+        if trials and best is None:
             raise TrainingError(f"{model.name} learned nothing with any of its settings: {trials[0].failed}")
-        return tried[trials.index(best)]
+        return None if best is None else trials.index(best)
 
     def _cut(self, fold: int) -> Fold:
         """Cut the training part of a fold in two: to learn from, and to choose on."""
         less = "take models with nothing to choose, such as most-popular"
-        more = "" if "test" in self._split else ", or more folds, which leave more items to train on"
+        more = "" if "test" in self.split else ", or more folds, which leave more items to train on"
         train, plan = self.parts[fold].train, self.plan
         return validation_part(train, plan.validation, seed=plan.seed, otherwise=less + more)
 
@@ -358,15 +337,11 @@ def digest_of(vectors: DenseVectors) -> str:
     return checksum(vectors.user_table.cpu().numpy(), vectors.item_table.cpu().numpy())
 
 
-def check_counts(owner: object, **least: int) -> None:
-    """Raise an error unless each of these attributes is a whole number, at least as large as given."""
+def check_plan(plan: Any, **least: int) -> None:
+    """Raise an error unless these counts are whole numbers, as large as given, and `validation` is a share."""
     for name, smallest in least.items():
-        value = getattr(owner, name)
+        value = getattr(plan, name)
         if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
             raise ArgumentError(f"{name} must be a whole number >= {smallest}, got {quote(value)}")
-
-
-def check_validation(share: object) -> None:
-    """Raise an error unless the share is a float between 0 and 1, both excluded."""
-    if not isinstance(share, float) or not 0 < share < 1:
-        raise ArgumentError(f"validation must be a share between 0 and 1, got {quote(share)}")
+    if not isinstance(plan.validation, float) or not 0 < plan.validation < 1:
+        raise ArgumentError(f"validation must be a share between 0 and 1, got {quote(plan.validation)}")

@@ -9,14 +9,17 @@ class Recent:
     def top(self, users, k, *, without=None): ...
 
 spherec.lab.compare(data, ["accurate", Recent()], folder="results")
+
+Optional attributes: `search_space`, the values to search for each setting, of which `settings` has one each; `version`,
+to be changed when the code is, so that the model is run again; `fixed`, plain data of all else that decides the result,
+such as the version of a file; `check(train)`, which raises an error before long work if the model cannot be fit.
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
-from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -67,29 +70,16 @@ class FitContext:
     "Called with the number of epochs that are done, and of all."
 
 
-class Baseline(Protocol):
-    """A model of your own: a name and `fit`.
-
-    Optional attributes: `search_space`, the values to search for each setting; `version`, to be changed when its code
-    is, so that it is run again; `fixed`, plain data of all else that decides the result, such as the version of a file
-    that it reads; `check(train)`, which raises an error before long work if the model cannot be fit.
-    """
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-
-    def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:
-        """Fit on these interactions; `settings` has one of its values for each setting of `search_space`."""
-
-
 class ComparedModel(ABC):
     """A model in a comparison. By default it is fit in one go, one run at a time, and needs no validation part."""
 
     name: str
     is_ours = False
-    runs_in_parallel = False
-    "True if a GPU has room for several trials at a time."
+    "True for a model of spherec, of which a GPU runs several trials at a time."
+    on_cpu = False
+    "True for a library without a GPU."
+    packages: tuple[str, ...] = ()
+    "Packages behind it whose versions are recorded."
     search_space: Mapping[str, Sequence[Any]] = {}
     fixed: Mapping[str, Any] = {}
     "All else that decides the result, as plain data."
@@ -108,14 +98,6 @@ class ComparedModel(ABC):
     def check(self, train: Interactions) -> None:  # noqa: B027, most take any data
         """Raise an error before long work if it cannot be fit: a package is missing, the data is too large."""
 
-    def device_for(self, wanted: torch.device) -> torch.device:
-        """Return where it computes if it may compute on `wanted`."""
-        return wanted
-
-    def versions(self) -> dict[str, str]:
-        """Return the versions of the packages behind it that the environment does not name."""
-        return {}
-
     def fit_validated(self, part: Fold, settings: Settings, context: FitContext) -> FittedModel:
         """Fit on one part for a trial; the other may decide how long."""
         return FittedModel(self.fit(part.train, settings, context))
@@ -126,13 +108,13 @@ class ComparedModel(ABC):
 
 
 class UserBaseline(ComparedModel):
-    """A model of the user's own among the others."""
+    """A model of the user's own among the others: an object with `name` and `fit(train, settings, context)`."""
 
-    def __init__(self, baseline: Baseline) -> None:
+    def __init__(self, baseline: Any) -> None:
         self.baseline = baseline
         self.name = baseline.name
         self.search_space = getattr(baseline, "search_space", {})
-        fields: dict[str, Any] = asdict(baseline) if is_dataclass(baseline) else {}
+        fields: dict[str, Any] = asdict(baseline) if is_dataclass(baseline) else {}  # type: ignore[arg-type]
         self.fixed = {
             "kind": type(baseline).__qualname__,
             **fields,
@@ -147,7 +129,7 @@ class UserBaseline(ComparedModel):
 
     def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:
         """Fit the baseline."""
-        fitted = self.baseline.fit(train, settings, context)
+        fitted: ItemLister = self.baseline.fit(train, settings, context)
         if not isinstance(fitted, DenseVectors) and not callable(getattr(fitted, "top", None)):
             raise ArgumentError(
                 f"fit of {type(self.baseline).__name__} must return an object with top(users, k, without=None), such "
@@ -164,7 +146,7 @@ class OurModel(ComparedModel):
     """
 
     is_ours = True
-    runs_in_parallel = True
+    packages = ("numba",)
 
     def __init__(
         self, name: str, config: Training, search: SearchValues | None = None, *, features: Features | None = None
@@ -203,10 +185,6 @@ class OurModel(ComparedModel):
         """Raise an error if the items of the data have no features."""
         if self.features is not None:
             self.features.align(train.item_ids)
-
-    def versions(self) -> dict[str, str]:
-        """Return the version of numba, which compiles its loops."""
-        return {"numba": version("numba")}
 
     def fit_validated(self, part: Fold, settings: Settings, context: FitContext) -> FittedModel:
         """Train with early stopping; with features, to the end."""

@@ -65,7 +65,7 @@ def _plot_popularity(dataset: str, table: Sequence[TableRow], path: Path) -> Pat
     axes = figure.subplots()
     looks = [(_look(row.model), row.scores) for row in table]
     paper = {"markerfacecolor": "none", "label": None, "alpha": 0.5, "capsize": 0}
-    looks += [(_look(row.name) | paper, row.scores) for row in paper_rows(dataset).values()]
+    looks += [(_look(row.model) | paper, row.scores) for row in paper_rows(dataset).values()]
     for look, scores in looks:
         x, y = scores[median_popularity.name], scores[ndcg.name]
         axes.errorbar(x.mean, y.mean, y.std, x.std, **({"capsize": 2} | look))

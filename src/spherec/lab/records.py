@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -23,7 +23,6 @@ from spherec.data.output_files import atomic_write
 from spherec.errors import DataError
 from spherec.forks import require_polars
 
-TrialState = Literal["complete", "pruned", "failed"]
 Settings = Mapping[str, Any]
 """Values of settings by dotted names, such as "sampler.beta"."""
 
@@ -33,7 +32,6 @@ class Trial:
     """Settings that were tried, and how good they were."""
 
     settings: Settings
-    "Values of the settings that are searched."
     scores: Mapping[str, float] = field(default_factory=dict)
     "Metrics on the validation part, by name; empty where it failed."
     epochs: int | None = None
@@ -47,7 +45,7 @@ class Trial:
     "Position in the search, counted from 0."
 
     @property
-    def state(self) -> TrialState:
+    def state(self) -> Literal["complete", "pruned", "failed"]:
         """State in which it ended."""
         return "failed" if self.failed else "pruned" if self.pruned else "complete"
 
@@ -58,27 +56,8 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class TrialRecord:
-    """A trial of a model on the validation part of a fold."""
-
-    model: str
-    fold: int
-    identity: dict[str, Any]
-    "All that decides the result besides the settings: the data, the split, the model's fixed settings."
-    trial: Trial
-    environment: dict[str, str]
-    curve: list[dict[str, Any]] = field(default_factory=list)
-    "The epochs with a validation."
-
-    @property
-    def key(self) -> str:
-        """Text that is the same for trials that must have the same result."""
-        return json.dumps([self.model, self.fold, self.identity, dict(self.trial.settings)], sort_keys=True)
-
-
-@dataclass(frozen=True)
 class Result:
-    """A model on a fold: fit on all training data with the settings that were chosen, tested once."""
+    """A model on a fold: fit on all training data with the settings that were chosen, tested once; or one trial."""
 
     study: str
     "Name of the experiment."
@@ -90,7 +69,6 @@ class Result:
     settings: dict[str, Any] = field(default_factory=dict)
     "The settings chosen on the validation part, by dotted names."
     trials: list[Trial] = field(default_factory=list)
-    "All that was tried on the validation part."
     scores: dict[str, float] = field(default_factory=dict)
     "Metrics on the test part, by name."
     seconds: dict[str, float] = field(default_factory=dict)
@@ -116,21 +94,17 @@ class Result:
         return json.dumps([self.study, self.model, self.fold, self.identity], sort_keys=True)
 
 
-_Record = TypeVar("_Record", Result, TrialRecord)
-
-
 @dataclass
-class RecordFile(Generic[_Record]):
-    """A file of records of one kind, one line of JSON each. A line that is not JSON is skipped: a killed run left it.
+class RecordFile:
+    """A file of records, one line of JSON each. A line that is not JSON is skipped: a killed run left it.
 
     JSON has no NaN: scores without a value (the MMR of empty lists) are null in the file and NaN when read.
     """
 
     path: Path
-    kind: type[_Record]
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def __iter__(self) -> Iterator[_Record]:
+    def __iter__(self) -> Iterator[Result]:
         lines = self.path.read_bytes().splitlines() if self.path.exists() else []
         for number, line in enumerate(lines, start=1):
             try:
@@ -138,20 +112,22 @@ class RecordFile(Generic[_Record]):
             except (ValueError, RecursionError):
                 continue
             try:
-                yield _parse(self.kind, content)
-            except (TypeError, ValueError, KeyError, AttributeError) as error:
+                values = {name: value for name, value in dict(content).items() if name != "schema"}
+                yield Result(**{**values, "trials": [Trial(**trial) for trial in values.get("trials", ())]})
+            except (TypeError, ValueError, AttributeError) as error:
                 raise DataError(f"{self.path}, line {number} is not a record ({error}); remove the line") from None
 
-    def by_key(self) -> dict[str, _Record]:
+    def by_key(self) -> dict[str, Result]:
         """Return all records by their keys; of equal ones the last."""
         return {record.key: record for record in self}
 
-    def add(self, record: _Record) -> None:
+    def add(self, record: Result) -> None:
         """Append a line. When this returns, it is on disk."""
         line = json.dumps(_without_nan(asdict(record)), sort_keys=True) + "\n"
         with self._lock, open(self.path, "a+b") as file:
-            if file.tell() and not _ends_with_newline(file):
-                file.write(b"\n")  # after an incomplete line
+            if file.tell():
+                file.seek(-1, os.SEEK_END)
+                line = line if file.read(1) == b"\n" else f"\n{line}"  # after an incomplete line
             file.write(line.encode())
             file.flush()
             os.fsync(file.fileno())
@@ -173,11 +149,10 @@ class UserValues:
         import polars as pl
 
         path = self._folder / "users.parquet"
+        facts = {"run": pl.lit(result.run), "model": pl.lit(result.model), "fold": pl.lit(result.fold, dtype=pl.Int32)}
         columns = {name: column.astype(np.float32) for name, column in values.items()}
-        facts = [pl.lit(result.run).alias("run"), pl.lit(result.model).alias("model"), pl.lit(result.fold, pl.Int32)]
-        added = pl.DataFrame({"user": users.astype(np.int32), **columns}).select(
-            *facts[:2], facts[2].alias("fold"), "user", *columns
-        )
+        added = pl.DataFrame({"user": users.astype(np.int32), **columns})
+        added = added.select(*(value.alias(name) for name, value in facts.items()), pl.all())
         kept = [_read_parquet(path).filter(pl.col("run") != result.run)] if path.exists() else []
         with atomic_write(path) as file:
             pl.concat([*kept, added], how="diagonal").write_parquet(file, compression="zstd")
@@ -201,11 +176,12 @@ def data_id(data: Interactions) -> str:
 
 def environment_of(device: torch.device) -> dict[str, str]:
     """Return commit, device and versions, so that a result can be made again."""
-    on_gpu, threads = device.type == "cuda", torch.get_num_threads()
+    threads = torch.get_num_threads()
+    on_cpu = f"CPU, {threads} thread{'s' * (threads > 1)}"
     return {
         "spherec": __version__,
-        "commit": _commit(),
-        "device": torch.cuda.get_device_name(device) if on_gpu else f"CPU, {threads} thread{'s' * (threads > 1)}",
+        "commit": os.environ.get("SPHEREC_COMMIT") or _commit(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else on_cpu,
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "numpy": np.__version__,
@@ -213,17 +189,14 @@ def environment_of(device: torch.device) -> dict[str, str]:
 
 
 def _commit() -> str:
-    """Return the commit of the code, marked if it was changed since; SPHEREC_COMMIT where there is no clone."""
-    if given := os.environ.get("SPHEREC_COMMIT"):
-        return given
+    """Return the commit of the code, marked if it was changed since; unknown where there is no clone."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
-        done = subprocess.run(
-            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True, timeout=10
-        )
+        return subprocess.check_output(
+            command, cwd=Path(__file__).parent, stderr=subprocess.DEVNULL, text=True, timeout=10
+        ).strip()
     except (OSError, subprocess.SubprocessError):
         return "unknown"
-    return done.stdout.strip()
 
 
 def _read_parquet(path: Path) -> Any:
@@ -233,16 +206,6 @@ def _read_parquet(path: Path) -> Any:
     remedy = "remove it; p-values of the runs in it are then not shown until they are run again"
     with reading_file(path, damage=Exception, remedy=remedy), open(path, "rb") as file:
         return pl.read_parquet(file)
-
-
-def _parse(kind: type[_Record], content: Any) -> _Record:
-    values = dict(content)
-    values.pop("schema", None)
-    if "trial" in values:
-        values["trial"] = Trial(**values["trial"])
-    if "trials" in values:
-        values["trials"] = [Trial(**trial) for trial in values["trials"]]
-    return kind(**values)
 
 
 def _without_nan(value: Any) -> Any:
@@ -259,8 +222,3 @@ def _null_scores_to_nan(table: dict[str, Any]) -> dict[str, Any]:
     if isinstance(scores := table.get("scores"), dict):
         table["scores"] = {name: math.nan if value is None else value for name, value in scores.items()}
     return table
-
-
-def _ends_with_newline(file: Any) -> bool:
-    file.seek(-1, os.SEEK_END)
-    return bool(file.read(1) == b"\n")

@@ -10,7 +10,7 @@ from spherec.lab.baselines.ease import Ease
 from spherec.lab.baselines.gf_cf import GfCf
 from spherec.lab.baselines.implicit_models import Als, Bpr, Knn
 from spherec.lab.baselines.most_popular import MostPopular
-from spherec.lab.models import FEATURED, PRESET_SEARCHES, Baseline, ComparedModel, OurModel, UserBaseline
+from spherec.lab.models import FEATURED, PRESET_SEARCHES, ComparedModel, OurModel, UserBaseline
 from spherec.training import Training
 from spherec.training.presets import PRESETS
 
@@ -78,5 +78,4 @@ def _as_model(model: object) -> ComparedModel:
             f"a model must be a name, a Training or a CML, or have name and fit(train, settings, context); got "
             f"{quote(model)}"
         )
-    baseline: Baseline = model  # type: ignore[assignment]
-    return UserBaseline(baseline)
+    return UserBaseline(model)

@@ -23,7 +23,7 @@ from spherec.evaluation import METRICS, Metric
 from spherec.evaluation.metrics import average_precision, median_popularity, ndcg
 from spherec.lab.comparison import Comparison, ComparisonPlan
 from spherec.lab.models import ComparedModel, FitContext, OurModel
-from spherec.lab.records import RecordFile, Result, Settings, TrialRecord, data_id
+from spherec.lab.records import RecordFile, Result, Settings, data_id
 from spherec.lab.runs import Watch
 from spherec.lab.search_space import apply_settings, differing_settings
 from spherec.lab.tables import MeanStd, TableRow, column_values, heading, metric_columns, to_csv, to_markdown
@@ -173,8 +173,8 @@ class Reproduction(Comparison):
         self.study = experiment.name
         self.user_values = None
         self._data = data_id(data)
-        self._results = RecordFile(records, Result)
-        self._trials = RecordFile(records.with_suffix(".trials.jsonl"), TrialRecord)
+        self._results = RecordFile(records)
+        self._trials = RecordFile(records.with_suffix(".trials.jsonl"))
 
     def other_models(self) -> Iterable[ComparedModel]:
         """Return none."""
@@ -218,40 +218,17 @@ class _RowModel(OurModel):
         return apply_settings(self.config, settings)
 
 
-@dataclass(frozen=True)
-class PaperRow:
-    """One row of the paper's table 2 for one data set: means and standard deviations over 4 folds."""
-
-    dataset: str
-    sampler: str
-    negatives: int
-    batch: int
-    scores: Mapping[str, MeanStd]
-    "Figures by the names of metrics; MAP and NDCG in percent."
-
-    @property
-    def name(self) -> str:
-        """The name of the row of ours that repeats it: uniform-5-4096."""
-        return f"{self.sampler}-{self.negatives}-{self.batch}"
-
-
-def paper_rows(dataset: str) -> dict[str, PaperRow]:
-    """Return the 15 rows of a data set, by name, in the paper's order."""
+def paper_rows(dataset: str) -> dict[str, TableRow]:
+    """Return the 15 rows of the paper's table 2 for a data set, by their names: uniform-5-4096, …"""
     text = (resources.files("spherec.lab") / "table2.csv").read_text(encoding="utf-8")
-    rows = [
-        PaperRow(
-            line["dataset"],
-            line["sampler"],
-            int(line["negatives"]),
-            int(line["batch"]),
-            {
-                metric.name: MeanStd(float(line[f"{metric.name}_mean"]), float(line[f"{metric.name}_std"]))
-                for metric in PAPER_METRICS
-            },
-        )
-        for line in csv.DictReader(text.splitlines())
-    ]
-    return {row.name: row for row in rows if row.dataset == dataset}
+    rows = {}
+    for line in csv.DictReader(text.splitlines()):
+        if line["dataset"] == dataset:
+            name = f"{line['sampler']}-{line['negatives']}-{line['batch']}"
+            names = [metric.name for metric in PAPER_METRICS]
+            scores = {each: MeanStd(float(line[f"{each}_mean"]), float(line[f"{each}_std"])) for each in names}
+            rows[name] = TableRow(name, 4, scores)
+    return rows
 
 
 def paper_csv(dataset: str, table: Sequence[TableRow]) -> str:
@@ -261,7 +238,7 @@ def paper_csv(dataset: str, table: Sequence[TableRow]) -> str:
     return to_csv(header, rows, ".3f")
 
 
-def paper_markdown(table: Sequence[TableRow], paper: Mapping[str, PaperRow], made_by: str = "") -> str:
+def paper_markdown(table: Sequence[TableRow], paper: Mapping[str, TableRow], made_by: str = "") -> str:
     """Return our rows next to the paper's, with a legend and where they were made.
 
     `paper` has the paper's rows by the names of ours.
@@ -277,7 +254,7 @@ def paper_markdown(table: Sequence[TableRow], paper: Mapping[str, PaperRow], mad
     return "\n\n".join(parts) + "\n"
 
 
-def compare_with_paper(row: TableRow, paper: PaperRow | None) -> list[tuple[str, str]]:
+def compare_with_paper(row: TableRow, paper: TableRow | None) -> list[tuple[str, str]]:
     """Return for each metric our value with a mark, and the paper's; no mark for MMR where NDCG is worse."""
     if paper is None:
         return [(str(row[metric.name]), "") for metric in PAPER_METRICS]

@@ -120,26 +120,22 @@ Watch = Callable[[Stage], None]
 """Called with each new stage of a run."""
 
 
-def workers_for(wanted: int | None, device: torch.device) -> int:
-    """Return the number of runs at once: by default 8 on a GPU, else 1."""
-    if wanted is not None and wanted < 1:
-        raise ArgumentError(f"workers must be a whole number >= 1, got {wanted}")
-    return wanted or (_WORKERS_ON_GPU if device.type == "cuda" else 1)
-
-
-def run_all(tasks: Sequence[Callable[[], _Outcome]], workers: int, device: torch.device) -> list[_Outcome]:
-    """Run tasks and return their outcomes in order.
+def run_all(tasks: Sequence[Callable[[], _Outcome]], workers: int | None, device: torch.device) -> list[_Outcome]:
+    """Run tasks, some at once (by default 8 on a GPU, else 1), and return their outcomes in order.
 
     After Ctrl-C or a failed run, runs in progress are finished and no other begins.
     """
+    if workers is not None and workers < 1:
+        raise ArgumentError(f"workers must be a whole number >= 1, got {workers}")
+    on_gpu = device.type == "cuda"
 
     def do(task: Callable[[], _Outcome]) -> _Outcome:
         # Runs on a GPU do not wait for each other: each has a stream of its own.
-        stream = torch.cuda.stream(stream_of_thread("run")) if device.type == "cuda" else contextlib.nullcontext()
-        with stream:
+        with torch.cuda.stream(stream_of_thread("run")) if on_gpu else contextlib.nullcontext():
             return task()
 
-    if workers == 1:
+    workers = workers or (_WORKERS_ON_GPU if on_gpu else 1)
+    if workers == 1:  # in this thread, which signals reach
         return [do(task) for task in tasks]
     with ThreadPoolExecutor(workers) as pool:
         begun = [pool.submit(do, task) for task in tasks]

@@ -7,12 +7,15 @@ dim=64,128,256                           one of these; numbers, words (constrain
 """
 
 import itertools
+import json
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import reduce
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,8 +28,6 @@ from spherec.training.config import nest, overlay
 
 SettingValue = bool | int | float | str
 
-_NUMBER = r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?"  # not .5, because 2...5 would be 2.. .5
-_RANGE = re.compile(rf"(?P<low>{_NUMBER})\.\.(?P<high>{_NUMBER})(?::(?P<how>log|{_NUMBER}))?")
 _WORD = re.compile(r"[A-Za-z][\w-]*")
 _FORMS = "write A..B, A..B:log, A..B:STEP, or comma-separated choices"
 _GRID = 5  # values of a range in a grid
@@ -44,18 +45,13 @@ class Range:
     "Distance of neighbours; by default 1 for fields with whole numbers, any number elsewhere."
 
     def __post_init__(self) -> None:
-        conditions = {
-            "have finite ends": abs(self.low) < float("inf") and abs(self.high) < float("inf"),
-            "begin below its end": self.low < self.high,
-            "begin above 0, because of :log": not self.log or self.low > 0,
-            "have :log or a step, not both": not self.log or self.step is None,
-            "have a step above 0": self.step is None or 0 < self.step < float("inf"),
-        }
-        conditions["be a whole number of steps long"] = (
-            not all(conditions.values()) or self.step is None or not self._steps_to(self.high) % 1
-        )
-        if broken := [condition for condition, holds in conditions.items() if not holds]:
-            raise ArgumentError(f"a range must {broken[0]}, got {self}")
+        ends = -math.inf < self.low < self.high < math.inf and (self.low > 0 or not self.log)
+        steps = self.step is None or (not self.log and 0 < self.step < math.inf)
+        if not ends or not steps or (self.step is not None and self._steps_to(self.high) % 1):
+            raise ArgumentError(
+                "a range must have finite ends, the lower one first, above 0 with :log, and a step of which it is a "
+                f"multiple, or :log, or neither, got {self}"
+            )
 
     def __contains__(self, value: object) -> bool:
         if not isinstance(value, int | float) or isinstance(value, bool) or not self.low <= value <= self.high:
@@ -121,8 +117,10 @@ class SearchSpace:
         if not searches:
             raise ArgumentError("there is nothing to search; name at least one field, e.g. sampler.beta=0.1..1.0")
         domains: dict[str, Domain] = {}
-        for kinds in _combinations_of_kinds(searches):
-            config = apply_settings(base, kinds)
+        kinds = {name: domain for name, domain in searches.items() if name.endswith(".kind")}
+        choices = [domain.values if isinstance(domain, Choices) else (domain,) for domain in kinds.values()]
+        for chosen in itertools.product(*choices):
+            config = apply_settings(base, dict(zip(kinds, map(str, chosen), strict=True)))
             domains = {name: _convert_domain(config, name, searches[name]) for name in sorted(searches)}
         return cls(base, domains)
 
@@ -184,44 +182,30 @@ def parse_searches(searches: Sequence[str]) -> dict[str, Domain]:
 
 def format_value(value: SettingValue | None) -> str:
     """Return a value as searches write it; None, which depends on the data, is "auto"."""
-    if value is None:
-        return "auto"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value if isinstance(value, str) else repr(value)
+    return "auto" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
 def _parse_domain(text: str) -> Domain:
-    if ".." in text:
-        match = _RANGE.fullmatch(text.replace(" ", ""))
-        if match is None:
-            raise ArgumentError(f"{quote(text)} is not a range of numbers; {_FORMS}")
-        how = match["how"]
-        low, high = _parse_number(match["low"]), _parse_number(match["high"])
-        return Range(low, high, how == "log", _parse_number(how) if how and how != "log" else None)
-    return Choices(tuple(_parse_value(choice.strip()) for choice in text.split(",")))
+    if ".." not in text:
+        return Choices(tuple(_parse_value(choice.strip()) for choice in text.split(",")))
+    low, _, rest = text.replace(" ", "").partition("..")
+    high, _, how = rest.partition(":")
+    numbers = [_parse_value(number) for number in (low, high, *([how] if how not in ("", "log") else []))]
+    if not all(type(number) in (int, float) for number in numbers):
+        raise ArgumentError(f"{quote(text)} is not a range of numbers; {_FORMS}")
+    first, last, *step = cast("list[float]", numbers)
+    return Range(first, last, how == "log", step[0] if step else None)
 
 
 def _parse_value(text: str) -> SettingValue:
-    if text in ("true", "false"):
-        return text == "true"
-    if re.fullmatch(_NUMBER, text):
-        return _parse_number(text)
+    """Return a number, true or false as JSON writes it; anything else is a word."""
+    with suppress(ValueError):
+        value = json.loads(text)
+        if isinstance(value, bool | int | float):
+            return value
     if not _WORD.fullmatch(text):
         raise ArgumentError(f"{quote(text)} is neither a number nor a word; {_FORMS}")
     return text
-
-
-def _parse_number(text: str) -> int | float:
-    return int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
-
-
-def _combinations_of_kinds(searches: Mapping[str, Domain]) -> Iterator[dict[str, Any]]:
-    """Return the settings of each combination of kinds; empty ones where no kind is searched."""
-    names = [name for name in searches if name.endswith(".kind")]
-    choices = [domain.values if isinstance(domain := searches[name], Choices) else (domain,) for name in names]
-    for kinds in itertools.product(*choices):
-        yield {name: str(kind) for name, kind in zip(names, kinds, strict=True)}
 
 
 def _convert_domain(config: Training, name: str, domain: Domain) -> Domain:
@@ -229,12 +213,9 @@ def _convert_domain(config: Training, name: str, domain: Domain) -> Domain:
     if isinstance(domain, Choices):
         return Choices(tuple(_convert_value(config, name, value) for value in domain.values))
     low, high = (_convert_value(config, name, end) for end in (domain.low, domain.high))
-    step = domain.step
-    if isinstance(low, float) and step is not None:
-        step = float(step)
-    if isinstance(low, int) and not isinstance(step, int | None):
+    if isinstance(low, int) and not isinstance(domain.step, int | None):
         raise ArgumentError(f"{name} has whole numbers, so its step must be one, got {domain}")
-    return Range(low, high, domain.log, step)
+    return Range(low, high, domain.log, None if domain.step is None else type(low)(domain.step))
 
 
 def _convert_value(config: Training, name: str, value: SettingValue) -> Any:

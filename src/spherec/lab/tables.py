@@ -42,7 +42,7 @@ class TableRow:
     folds: int
     scores: Mapping[str, MeanStd]
     "Figures by the names of metrics; in percent where the metric's `percent` is True: an NDCG of 0.128 is 12.8 here."
-    seconds: Mapping[str, float]
+    seconds: Mapping[str, float] = field(default_factory=dict)
     "Time of choosing and training, mean over folds."
     epochs: float | None = None
     "Epochs that were chosen, mean over folds; None for a model without them."

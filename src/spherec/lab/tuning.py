@@ -27,19 +27,11 @@ from spherec.errors import ArgumentError, DataError, MissingPackageError, Sphere
 from spherec.evaluation import Metric, score, validation_part
 from spherec.evaluation.metrics import Formula, find_metric, format_metric, label_at, median_popularity
 from spherec.geometry import Vectors
-from spherec.lab.comparison import check_counts, check_validation
+from spherec.lab.comparison import check_plan
 from spherec.lab.models import versions_of
 from spherec.lab.records import Trial, data_id
 from spherec.lab.runs import MMR, best_trial, is_within, run_trial, train_validated
-from spherec.lab.search_space import (
-    Choices,
-    Domain,
-    SearchSpace,
-    SettingValue,
-    default_search,
-    flatten,
-    parse_searches,
-)
+from spherec.lab.search_space import Choices, Domain, SearchSpace, SettingValue, default_search, flatten, parse_searches
 from spherec.ranking import ExactRanker
 from spherec.training import EpochRecord, History, Training
 from spherec.training.interrupt import interruptible
@@ -90,8 +82,7 @@ class Goal:
                 f"a search looks for the highest metric, but lower is better for {quote(self.objective.name)}; name "
                 "another metric, or write one that returns the negative"
             )
-        check_counts(self, k=1)
-        check_validation(self.validation)
+        check_plan(self, k=1)
 
     @property
     def objective(self) -> Metric:
@@ -110,10 +101,6 @@ class Goal:
     def allows(self, mmr: float | None) -> bool:
         """Tell whether lists of this MMR are within the limit."""
         return is_within(mmr, self.mmr_at_most)
-
-    def rate(self, value: float, mmr: float) -> float:
-        """Return one number to compare running trials by: those above the limit come after all within it."""
-        return value if self.allows(mmr) else value - 1.0
 
 
 @dataclass(frozen=True)
@@ -180,7 +167,7 @@ def tune(
     with _quiet():
         opened = open_study(storage, study, _identity(data, space, goal), _SeededTPE(space), epochs)
         runner = _Runner(opened, space, goal, part, where, watcher or TuneWatcher())
-        with report_database_errors(storage):
+        with explaining_errors(storage):
             ended = runner.run(trials, None if minutes is None else time.monotonic() + 60 * minutes)
             tried = runner.trials()
             importance = _importance(opened)
@@ -199,26 +186,24 @@ def _search_space(config: Any, search: Sequence[str] | Mapping[str, Domain] | No
     return SearchSpace.build(base, search if isinstance(search, Mapping) else parse_searches(search))
 
 
+@dataclass
 class _Runner:
     """Runs one trial after the other."""
 
-    def __init__(
-        self,
-        study: optuna.Study,
-        space: SearchSpace,
-        goal: Goal,
-        part: Fold,
-        device: torch.device,
-        watcher: TuneWatcher,
-    ) -> None:
-        self._study, self._space, self._goal = study, space, goal
-        self._part, self._device, self._watcher = part, device, watcher
-        self._trial: optuna.Trial | None = None  # in progress
-        self._is_lost = False  # others have given the trial up, because this process was stopped for a while
+    study: optuna.Study
+    space: SearchSpace
+    goal: Goal
+    part: Fold
+    device: torch.device
+    watcher: TuneWatcher
+    current: optuna.Trial | None = None
+    "The trial in progress."
+    is_lost: bool = False
+    "True if others have given the trial up, because this process was stopped for a while."
 
     def run(self, trials: int, deadline: float | None) -> TuneEnd:
         """Run trials until the study has so many, or the deadline has passed."""
-        frees = self._device.type == "cuda"  # the memory of a trial before the next: tables may fill half a GPU
+        frees = self.device.type == "cuda"  # the memory of a trial before the next: tables may fill half a GPU
         with interruptible() as interrupt:  # between trials, where the database is written
             while len(self.trials()) < trials:
                 if deadline is not None and time.monotonic() >= deadline:
@@ -226,9 +211,9 @@ class _Runner:
                 if interrupt.is_wanted():
                     return "interrupted"
                 try:
-                    self._study.optimize(self._run_trial, n_trials=1, catch=(TrainingError,), gc_after_trial=frees)
+                    self.study.optimize(self._run_trial, n_trials=1, catch=(TrainingError,), gc_after_trial=frees)
                 except BaseException as error:  # optuna raises another error if Ctrl-C comes while it writes
-                    if self._is_lost:
+                    if self.is_lost:
                         continue
                     if KeyboardInterrupt not in (type(error), type(error.__context__)):
                         raise
@@ -239,9 +224,9 @@ class _Runner:
 
     def trials(self) -> list[Trial]:
         """Return the trials that have ended. Those that were interrupted or whose process was killed have not."""
-        name, ended = self._goal.objective.name, (_States.COMPLETE, _States.PRUNED, _States.FAIL)
+        name, ended = self.goal.objective.name, (_States.COMPLETE, _States.PRUNED, _States.FAIL)
         trials = []
-        for stored in self._study.get_trials(deepcopy=False, states=ended):
+        for stored in self.study.get_trials(deepcopy=False, states=ended):
             facts = stored.user_attrs
             if stored.state != _States.FAIL or "why" in facts:
                 scores = {name: facts["value"], MMR: facts["mmr"]} if "value" in facts else {}
@@ -252,60 +237,60 @@ class _Runner:
 
     def _put_back(self) -> None:
         """Let the trial in progress wait for the next call, unless its end was written."""
-        if self._trial is not None:
-            ended = self._study.tell(self._trial, state=_States.FAIL, skip_if_finished=True)
+        if self.current is not None:
+            ended = self.study.tell(self.current, state=_States.FAIL, skip_if_finished=True)
             if ended.state == _States.FAIL:
-                self._study.enqueue_trial(self._trial.params)
+                self.study.enqueue_trial(self.current.params)
 
     def _report(self) -> None:
         trials = self.trials()
         for last in trials:
-            if self._trial is not None and last.number == self._trial.number:
-                self._watcher.on_trial(trials, last)
-        self._trial = None
+            if self.current is not None and last.number == self.current.number:
+                self.watcher.on_trial(trials, last)
+        self.current = None
 
     def _run_trial(self, trial: optuna.Trial) -> float:
         """Return the best validation metric of a config: the objective of the search."""
-        self._trial, self._is_lost = trial, False
+        self.current, self.is_lost = trial, False
         try:
             done = self._score(trial)
             if done.failed:
                 trial.set_user_attr("why", done.failed)
                 raise TrainingError(done.failed)
-            value = done.scores[self._goal.objective.name]
+            value = done.scores[self.goal.objective.name]
             mmr = float(np.nan_to_num(done.scores[MMR]))  # lists are empty where users have all items
             for name, fact in (("value", value), ("epoch", done.epochs), ("mmr", mmr)):
                 trial.set_user_attr(name, fact)
-            if self._goal.mmr_at_most is not None:
-                trial.set_constraint("mmr", mmr - self._goal.mmr_at_most)
+            if self.goal.mmr_at_most is not None:
+                trial.set_constraint("mmr", mmr - self.goal.mmr_at_most)
         except optuna.exceptions.UpdateFinishedTrialError:
-            self._is_lost = True
+            self.is_lost = True
             raise
         if done.pruned:
             raise optuna.TrialPruned
         return value
 
     def _score(self, trial: optuna.Trial) -> Trial:
-        goal, domains = self._goal, self._space.domains
+        goal, domains = self.goal, self.space.domains
         settings = {name: _suggest(trial, name, domain) for name, domain in domains.items()}
-        looks = _ValidationWithMmr(self._part, goal)
+        looks = _ValidationWithMmr(self.part, goal)
 
         def give_up(history: History) -> bool:
-            look = history.epochs[-1]
-            trial.report(goal.rate(look.metric or 0.0, looks.mmr), look.epoch)
+            look = history.epochs[-1]  # a trial above the limit comes after all within it
+            trial.report((look.metric or 0.0) - (not goal.allows(looks.mmr)), look.epoch)
             return trial.should_prune()
 
         try:
             fit = partial(
                 train_validated,
-                config=self._space.config(settings),
+                config=self.space.config(settings),
                 k=goal.k,
-                device=self._device,
+                device=self.device,
                 validate=looks,
-                progress=lambda epoch, history: self._watcher.on_epoch(trial.number, epoch, history),
+                progress=lambda epoch, history: self.watcher.on_epoch(trial.number, epoch, history),
                 stop=give_up,
             )
-            return run_trial(self._part, settings, fit, k=goal.k, metrics=(goal.objective, median_popularity))[0]
+            return run_trial(self.part, settings, fit, k=goal.k, metrics=(goal.objective, median_popularity))[0]
         except ArgumentError as error:  # settings that do not go together
             return Trial(settings, failed=str(error))
 
@@ -377,7 +362,7 @@ def open_study(
     pruner = optuna.pruners.MedianPruner(
         _COMPLETE_BEFORE_PRUNING, round(_NEVER_PRUNED * epochs), n_min_trials=_VALIDATED_AT_EPOCH
     )
-    try:
+    with explaining_errors(storage, of_any_kind=True):
         study = optuna.create_study(
             storage=_open_storage(storage),
             study_name=name,
@@ -391,29 +376,34 @@ def open_study(
         if known is None and not has_trials:
             study.set_user_attr(_IDENTITY, dict(identity))
             return study
-    except SpherecError:
-        raise
-    except Exception as error:  # optuna, SQLAlchemy and each database driver have exceptions of their own
-        raise DataError(
-            f"cannot open the study in {show_place(storage)}: {_explain(error, storage)}; check --storage, which is a "
-            "file, or a URL such as postgresql://user:password@host:5432/database"
-        ) from None
-    _refuse_other(f"study {quote(name)} in {show_place(storage)}", known, identity)
+    where = f"study {quote(name)} in {show_place(storage)}"
+    if known is None:
+        raise DataError(f"{where} was not made by spherec tune; name another with --study or --storage")
+    for fact in sorted({*known, *identity}):
+        before, now = (facts.get(fact, "not given") for facts in (known, identity))
+        if before != now:
+            raise DataError(
+                f"{where} cannot be continued: {fact} was {before}, now it is {now}; give the same, or start another "
+                "study with --study or --storage"
+            )
     return study
 
 
 @contextmanager
-def report_database_errors(storage: Storage) -> Iterator[None]:
-    """Raise database errors inside this block as a one-line `DataError`."""
+def explaining_errors(storage: Storage, *, of_any_kind: bool = False) -> Iterator[None]:
+    """Raise errors of the database inside this block as a one-line `DataError`; drivers have kinds of their own."""
     try:
         yield
+    except SpherecError:
+        raise
     except Exception as error:
         # While the end of a trial is written, optuna raises an error of its own instead.
         for cause in (error, error.__context__):
-            if isinstance(cause, SQLAlchemyError | optuna.exceptions.StorageInternalError):
+            if of_any_kind or isinstance(cause, SQLAlchemyError | optuna.exceptions.StorageInternalError):
                 raise DataError(
-                    f"the study in {show_place(storage)} cannot be read or written any more: "
-                    f"{_explain(cause, storage)}; what it holds is kept, and the same command continues it"
+                    f"cannot use the study in {show_place(storage)}: {_explain(cause or error, storage)}; "
+                    "what it holds is kept; check --storage, which is a file, or a URL such as "
+                    "postgresql://user:password@host:5432/database"
                 ) from None
         raise
 
@@ -429,10 +419,9 @@ def _is_url(storage: Storage) -> bool:
 
 def _explain(error: BaseException, storage: Storage) -> str:
     """Return the first line of an error; of a database at a URL its kind alone, as drivers repeat passwords."""
-    while isinstance(error, ImportError) and isinstance(error.__cause__, ImportError):
-        error = error.__cause__
-    if isinstance(error, ImportError) and error.name:
-        return f"the driver {error.name} is missing, install it with pip"
+    missing = getattr(error.__cause__ or error, "name", None) if isinstance(error, ImportError) else None
+    if missing:
+        return f"the driver {missing} is missing, install it with pip"
     first_line = (str(error).splitlines() or [""])[0]
     return type(error).__name__ if _is_url(storage) or not first_line else first_line
 
@@ -448,7 +437,7 @@ def _open_storage(storage: Storage) -> optuna.storages.RDBStorage | None:
         raise ArgumentError("--storage must be a file, or begin with sqlite:///, postgresql:// or mysql://")
     # Connections are closed after each use, so that none is left when a study ends.
     options = {"poolclass": NullPool, **({"connect_args": {"timeout": _WAIT}} if url.startswith("sqlite") else {})}
-    for attempt in range(1, _ATTEMPTS + 1):
+    for attempt in range(_ATTEMPTS):
         try:
             return optuna.storages.RDBStorage(
                 url.replace("{", "{{").replace("}", "}}"),  # optuna takes it for a template
@@ -458,25 +447,12 @@ def _open_storage(storage: Storage) -> optuna.storages.RDBStorage | None:
                 # A trial whose process was killed waits until another process runs it again.
                 heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=_RETRIES),
             )
-        except SQLAlchemyError as error:
-            is_being_made = isinstance(error, IntegrityError) or "already exists" in str(error)
-            if attempt == _ATTEMPTS or not is_being_made:  # by another process that begins at the same time
+        except SQLAlchemyError as error:  # the tables are being made by another process that begins at the same time
+            is_race = isinstance(error, IntegrityError) or "already exists" in str(error)
+            if attempt == _ATTEMPTS - 1 or not is_race:
                 raise
         time.sleep(_PAUSE)
     raise AssertionError
-
-
-def _refuse_other(where: str, known: Mapping[str, Any] | None, now: Mapping[str, Any]) -> None:
-    """Raise an error that names the first difference between the study and what is asked for now."""
-    if known is None:
-        raise DataError(f"{where} was not made by spherec tune; name another with --study or --storage")
-    for name in sorted({*known, *now}):
-        before, after = (facts.get(name, "not given") for facts in (known, now))
-        if before != after:
-            raise DataError(
-                f"{where} cannot be continued: {name} was {before}, now it is {after}; give the same, or start another "
-                "study with --study or --storage"
-            )
 
 
 def _suggest(trial: optuna.Trial, name: str, domain: Domain) -> SettingValue:

@@ -21,7 +21,7 @@ from spherec.errors import DataError
 from spherec.lab.baselines.scored_ranker import ScoredRanker, sparse_tensor
 from spherec.lab.models import ComparedModel, FitContext
 from spherec.lab.records import Settings
-from spherec.ranking.ranker import LeftOut, ranges
+from spherec.ranking.ranker import LeftOut, split_blocks
 
 LARGEST = 50_000
 """Largest number of rows of the matrix to invert: in float32 that is 10 GB, and three are held."""
@@ -71,23 +71,12 @@ def _by_users(train: Interactions, regularization: float, device: torch.device) 
     return ScoredRanker(score_users, train.n_items)
 
 
-def _sum_over_users(items_first: "sparse.csr_matrix", inverse: Tensor) -> Tensor:
+def _sum_over_users(items_first: sparse.csr_matrix, inverse: Tensor) -> Tensor:
     """Return x_jᵀ M x_j (I,): for each item, the sum of M over all pairs of its users."""
-    counts = np.diff(items_first.indptr).astype(np.int64)  # (I,)
-    items = np.repeat(np.arange(len(counts)), counts)  # (E,) the item of each user in `indices`
-    ends = np.cumsum(counts[items])  # (E,) of the pairs that each entry is the first of
-    sums = torch.zeros(len(counts), dtype=inverse.dtype, device=inverse.device)
-    first = 0
-    while first < len(items):
-        done = ends[first - 1] if first else 0
-        last = max(int(np.searchsorted(ends, done + _BLOCK, side="right")), first + 1)
-        some = items[first:last]
-        partners = items_first.indices[ranges(items_first.indptr[some].astype(np.int64), counts[some])]
-        entries = (items_first.indices[first:last], some)
-        users, of = (torch.as_tensor(np.repeat(entry, counts[some]).astype(np.int64)) for entry in entries)
-        pairs = (users.to(inverse.device), torch.as_tensor(partners.astype(np.int64), device=inverse.device))
-        sums.index_add_(0, of.to(inverse.device), inverse[pairs])
-        first = last
+    sums = torch.empty(items_first.shape[0], dtype=inverse.dtype, device=inverse.device)
+    for block in split_blocks(len(sums), max(_BLOCK // max(len(inverse), 1), 1)):
+        users_of = sparse_tensor(items_first[block], inverse.device, inverse.dtype)  # (b, U)
+        sums[block] = ((users_of @ inverse) * users_of.to_dense()).sum(1)
     return sums
 
 
@@ -105,7 +94,7 @@ def _by_items(train: Interactions, regularization: float, device: torch.device) 
     return ScoredRanker(score_users, train.n_items)
 
 
-def _inverse(rows: "sparse.csr_matrix", regularization: float, device: torch.device) -> Tensor:
+def _inverse(rows: sparse.csr_matrix, regularization: float, device: torch.device) -> Tensor:
     """Return (R Rᵀ + λ1)⁻¹ (n, n) for rows R (n, m)."""
     n = rows.shape[0]
     gram = torch.empty(n, n, dtype=torch.float64 if n <= _IN_DOUBLE else torch.float32)

@@ -25,10 +25,7 @@ class GfCf(ComparedModel):
     """A linear and an ideal low-pass filter on the graph of items. The default settings are those of the authors."""
 
     name = "gf-cf"
-    search_space: Mapping[str, Sequence[Any]] = {
-        "alpha": (0.3, 0.1, 1.0, 3.0),
-        "vectors": (256, 64, 512),
-    }
+    search_space: Mapping[str, Sequence[Any]] = {"alpha": (0.3, 0.1, 1.0, 3.0), "vectors": (256, 64, 512)}
 
     def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ScoredRanker:
         """Compute the singular vectors."""

@@ -1,6 +1,5 @@
 """ALS, BPR and item kNN of the library implicit. The only file that imports it, and only when one of them is fit."""
 
-import importlib.metadata
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +23,8 @@ _LEAST = np.finfo(np.float32).min  # the score that implicit gives to what is le
 class _ImplicitModel(ComparedModel):
     """A model of implicit: on the CPU, with as many threads as torch may use, ranked by the library itself."""
 
-    name: str
+    on_cpu = True
+    packages = ("implicit",)
 
     def check(self, train: Interactions) -> None:  # noqa: ARG002
         """Raise a `MissingPackageError` if implicit is not installed."""
@@ -34,14 +34,6 @@ class _ImplicitModel(ComparedModel):
             raise MissingPackageError(
                 f"{self.name} needs implicit; install it with: pip install 'spherec[compare]', or name other models"
             ) from error
-
-    def device_for(self, wanted: torch.device) -> torch.device:  # noqa: ARG002
-        """Return the CPU."""
-        return torch.device("cpu")
-
-    def versions(self) -> dict[str, str]:
-        """Return the version of implicit."""
-        return {"implicit": importlib.metadata.version("implicit")}
 
 
 class Als(_ImplicitModel):
@@ -60,7 +52,7 @@ class Als(_ImplicitModel):
         self.check(train)
         from implicit.als import AlternatingLeastSquares
 
-        return _FactorLister(_fit_factors(AlternatingLeastSquares, train, settings, context))
+        return _fit_factors(AlternatingLeastSquares, train, settings, context)
 
 
 class Bpr(_ImplicitModel):
@@ -79,7 +71,7 @@ class Bpr(_ImplicitModel):
         self.check(train)
         from implicit.bpr import BayesianPersonalizedRanking
 
-        return _FactorLister(_fit_factors(BayesianPersonalizedRanking, train, settings, context))
+        return _fit_factors(BayesianPersonalizedRanking, train, settings, context)
 
 
 class Knn(_ImplicitModel):
@@ -101,10 +93,10 @@ class Knn(_ImplicitModel):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Method expects CSR input")  # from one of its parts to another
             model.fit(train.matrix, show_progress=False)
-        return _NeighbourLister(model, train)
+        return _Lister(model, train, train.n_items)
 
 
-def _fit_factors(kind: Any, train: Interactions, settings: Settings, context: FitContext) -> Any:
+def _fit_factors(kind: Any, train: Interactions, settings: Settings, context: FitContext) -> "_Lister":
     """Fit a factor model of this kind. It takes users x items, as we have them."""
     from implicit.recommender_base import ModelFitError
 
@@ -114,48 +106,29 @@ def _fit_factors(kind: Any, train: Interactions, settings: Settings, context: Fi
             model.fit(train.matrix, show_progress=False)
         except ModelFitError as error:
             raise TrainingError(f"implicit cannot fit it with {dict(settings)}: {error}") from None
-    return model
+    return _Lister(model, train, len(model.item_factors))
 
 
-class _FactorLister:
-    """The lists of a factor model, as the library makes them."""
+class _Lister:
+    """Lists as the library makes them. kNN lists only items near to those of the user, so its lists may end early."""
 
-    def __init__(self, model: Any) -> None:
-        self._model = model
-
-    def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
-        """Return the k best items for user indices (B,), without those that the users have in `without`."""
-        k = min(k, len(self._model.item_factors))  # past the last item it would name item 0 again and again
-        own = None if without is None else without.matrix[users]
-        with _one_blas_thread():
-            items, scores = self._model.recommend(users, own, N=k, filter_already_liked_items=own is not None)
-        return _ranking(items, scores)
-
-
-class _NeighbourLister:
-    """The lists of a kNN model. It lists only items near to those of the user, so lists may end early."""
-
-    def __init__(self, model: Any, train: Interactions) -> None:
-        self._model = model
-        self._train = train
+    def __init__(self, model: Any, train: Interactions, n_items: int) -> None:
+        self._model, self._train, self._n_items = model, train, n_items
 
     def top(self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None) -> Ranking:
-        """Return the k best items for user indices (B,), without those that the users have in `without`."""
+        """Return the k best items for user indices (B,), without those that the users have in the training data."""
         if without is not None and without is not self._train:
-            raise ArgumentError("lists of neighbours can leave out only the interactions that they were fit on")
+            raise ArgumentError("baselines of implicit can leave out only the interactions that they were fit on")
+        k = min(k, self._n_items)  # past the last item it would name item 0 again and again
         own = self._train.matrix[users]
-        items, scores = self._model.recommend(users, own, N=k, filter_already_liked_items=without is not None)
-        if without is not None:  # the library gives a score of 0 to what the user has, and lists it at the end
+        with _one_blas_thread():
+            items, scores = self._model.recommend(users, own, N=k, filter_already_liked_items=without is not None)
+        if without is not None:  # kNN gives a score of 0 to what the user has, and lists it at the end
             scores = np.where(mark_hits(items, users, without), _LEAST, scores)
-        return _ranking(items, scores)
-
-
-def _ranking(items: NDArray[np.int32], scores: NDArray[np.floating[Any]]) -> Ranking:
-    """Return the lists (B, K) with -1 in the last places instead of what was left out."""
-    scores = np.where((scores <= _LEAST) | (items < 0), -np.inf, scores).astype(np.float32)
-    last = np.argsort(np.isneginf(scores), axis=1, kind="stable")
-    items, scores = np.take_along_axis(items, last, axis=1), np.take_along_axis(scores, last, axis=1)
-    return Ranking(np.where(np.isneginf(scores), -1, items).astype(np.int64), scores)
+        scores = np.where((scores <= _LEAST) | (items < 0), -np.inf, scores).astype(np.float32)
+        last = np.argsort(np.isneginf(scores), axis=1, kind="stable")  # -1 in the last places
+        items, scores = np.take_along_axis(items, last, axis=1), np.take_along_axis(scores, last, axis=1)
+        return Ranking(np.where(np.isneginf(scores), -1, items).astype(np.int64), scores)
 
 
 @contextmanager

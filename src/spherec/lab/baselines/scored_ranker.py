@@ -31,12 +31,7 @@ class ScoredRanker:
         self._n_items = n_items
 
     def top(
-        self,
-        users: NDArray[np.int64],
-        k: int,
-        *,
-        without: Interactions | None = None,
-        only: Indices | None = None,
+        self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None, only: Indices | None = None
     ) -> Ranking:
         """Return the k best items for user indices (B,), without those that the users have in `without`.
 
@@ -71,14 +66,14 @@ class ScoredRanker:
         return scores if scores.is_floating_point() else scores.float()
 
 
-def sparse_tensor(matrix: sparse.csr_matrix, device: torch.device) -> Tensor:
-    """Return a matrix as a sparse tensor of float32, by rows: on a CPU products are faster than by coordinates."""
+def sparse_tensor(matrix: sparse.csr_matrix, device: torch.device, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Return a matrix as a sparse tensor by rows: on a CPU products are faster than by coordinates."""
     starts, columns, values = (torch.as_tensor(part) for part in (matrix.indptr, matrix.indices, matrix.data))
     with warnings.catch_warnings():
         # Of a layout in beta, and in some versions of checks that are off.
         warnings.filterwarnings("ignore", message="Sparse (CSR|invariant)")
         return torch.sparse_csr_tensor(
-            starts, columns, values, matrix.shape, dtype=torch.float32, device=device, check_invariants=False
+            starts, columns, values, matrix.shape, dtype=dtype, device=device, check_invariants=False
         )
 
 
