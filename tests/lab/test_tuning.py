@@ -381,8 +381,8 @@ def test_optuna_says_nothing_and_is_left_as_it_was(capfd):
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        ({"trials": 0}, "trials must be"),
-        ({"minutes": 0}, "minutes must be > 0"),
+        ({"trials": 0}, "trials must be >= 1"),
+        ({"minutes": 0}, "minutes > 0"),
         ({"goal": Goal(validation=1e-9)}, "holds nothing out"),
     ],
 )

@@ -27,7 +27,7 @@ from spherec import rng
 from spherec.data.features import Features
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
-from spherec.errors import ArgumentError, quote
+from spherec.errors import ArgumentError
 from spherec.evaluation import ItemLister
 from spherec.geometry import DenseVectors
 from spherec.lab.records import Settings
@@ -36,6 +36,7 @@ from spherec.lab.search_space import apply_settings, default_search, flatten
 from spherec.training import EpochRecord, History, Run, Training, join, train
 from spherec.training.presets import PRESETS
 
+Progress = Callable[[EpochRecord, History], None]
 SearchValues = Mapping[str, Sequence[Any]]
 """Values to search for each setting; the first is the default."""
 
@@ -60,12 +61,9 @@ PRESET_SEARCHES: dict[str, SearchValues] = {
 class FitContext:
     """Arguments that all models are given alike."""
 
-    k: int
-    "Length of the lists."
+    k: int  # length of the lists
     seed: int
-    "Seed of everything random."
     device: torch.device
-    "Device to compute on; models of libraries without a GPU stay on the CPU."
     on_epoch: Callable[[int, int], None] = lambda *_: None
     "Called with the number of epochs that are done, and of all."
 
@@ -124,8 +122,7 @@ class UserBaseline(ComparedModel):
 
     def check(self, train: Interactions) -> None:
         """Ask the baseline, if it has a check."""
-        if check := getattr(self.baseline, "check", None):
-            check(train)
+        getattr(self.baseline, "check", lambda _: None)(train)
 
     def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:
         """Fit the baseline."""
@@ -153,8 +150,13 @@ class OurModel(ComparedModel):
     ) -> None:
         self.name, self.config, self.features = name, config, features
         if features is not None:
-            _check_featured(name, config, features)
             search = {}
+            if config.optimizer.schedule == "constant":
+                able = [preset for preset, one in PRESETS.items() if one.training.optimizer.schedule != "constant"]
+                raise ArgumentError(
+                    f"{name} cannot be compared: its learning rate is constant, and models with features learn to the "
+                    f"end of a falling one; take {', '.join(f'{preset}{FEATURED}' for preset in able)}"
+                )
         own = flatten(config.to_dict())
         values = {path: domain.grid() for path, domain in default_search(config).items()} if search is None else search
         self.search_space = {
@@ -190,18 +192,22 @@ class OurModel(ComparedModel):
         """Train with early stopping; with features, to the end."""
         if self.features is not None:
             return FittedModel(self.fit(part.train, settings, context))
-        config = self.configure(settings, context)
-        progress = _report_epochs(context, config, len(part.train))
+        config, progress = self._prepare(part.train, settings, context)
         return train_validated(part, config, k=context.k, device=context.device, progress=progress)
 
     def fit(self, train_part: Interactions, settings: Settings, context: FitContext) -> DenseVectors:
         """Train for the epochs among the settings."""
-        config = self.configure(settings, context)
+        config, progress = self._prepare(train_part, settings, context)
         features = None if self.features is None else self.features.align(train_part.item_ids)
-        progress = _report_epochs(context, config, len(train_part))
         return raise_if_interrupted(
             train(Run(train_part, config, features=features, crew=join(context.device)), progress=progress)
         ).vectors
+
+    def _prepare(self, data: Interactions, settings: Settings, context: FitContext) -> tuple[Training, Progress]:
+        """Return the config and a callback that passes epochs on to the context."""
+        config = self.configure(settings, context)
+        epochs = config.plan(len(data)).epochs
+        return config, lambda epoch, _: context.on_epoch(epoch.epoch, epochs)
 
     def configure(self, settings: Settings, context: FitContext) -> Training:
         """Return the config with these settings and the comparison's seed."""
@@ -215,36 +221,16 @@ def draw_settings(space: SearchValues, trials: int, *, seed: int, name: str, fol
     """
     size = math.prod(len(values) for values in space.values())
     others = rng.stream(seed, f"settings of {name}", fold).permutation(size - 1)[: trials - 1] + 1
-    return [_combination(space, int(number)) for number in (0, *others)]
+    drawn = []
+    for number in (0, *others.tolist()):  # of the combination, the default first
+        drawn.append(chosen := dict[str, Any]())
+        for setting, values in space.items():
+            number, at = divmod(number, len(values))
+            chosen[setting] = values[at]
+    return drawn
 
 
 def versions_of(*parts: object) -> dict[str, str]:
     """Return the `version` of each of these objects that has one, such as a loss of your own, by its class."""
     versions = {f"version of {type(part).__name__}": getattr(part, "version", None) for part in parts}
     return {name: str(given) for name, given in versions.items() if given is not None}
-
-
-def _combination(space: SearchValues, number: int) -> dict[str, Any]:
-    """Return the combination of this number; 0 has the first value of every setting."""
-    chosen = {}
-    for name, values in space.items():
-        number, at = divmod(number, len(values))
-        chosen[name] = values[at]
-    return chosen
-
-
-def _check_featured(name: str, config: Training, features: Features) -> None:
-    if not isinstance(features, Features):
-        raise ArgumentError(f"features must be Features, got {quote(features)}; make them with read_features")
-    if config.optimizer.schedule == "constant":
-        able = (preset for preset, one in PRESETS.items() if one.training.optimizer.schedule != "constant")
-        raise ArgumentError(
-            f"{name} cannot be compared: its learning rate is constant, and models with features learn to the end of a "
-            f"falling one; take {', '.join(f'{preset}{FEATURED}' for preset in able)}, or set its schedule to 'cosine'"
-        )
-
-
-def _report_epochs(context: FitContext, config: Training, pairs: int) -> Callable[[EpochRecord, History], None]:
-    """Return a callback that passes epochs on to the context."""
-    epochs = config.plan(pairs).epochs
-    return lambda epoch, _: context.on_epoch(epoch.epoch, epochs)

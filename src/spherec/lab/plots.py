@@ -6,26 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-try:
-    from matplotlib import ticker
-    from matplotlib.figure import Figure
-except ImportError as error:
-    from spherec.errors import MissingPackageError
-
-    raise MissingPackageError("plots need matplotlib; install it with: pip install 'spherec[plots]'") from error
-
+from spherec.errors import MissingPackageError
 from spherec.evaluation.metrics import median_popularity, ndcg
 from spherec.lab.records import Result
 from spherec.lab.reproduction import paper_rows
 from spherec.lab.tables import TableRow
 
+try:
+    from matplotlib import ticker
+    from matplotlib.figure import Figure
+except ImportError as error:
+    raise MissingPackageError("plots need matplotlib; install it with: pip install 'spherec[plots]'") from error
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _COLOURS = {"uniform": "tab:blue", "popularity": "tab:orange", "two-stage": "tab:green"}
-_OTHER = "tab:red"
 _MARKERS = {1: "o", 2: "s", 5: "^"}  # by negatives
 _LINES = {1: ":", 2: "--", 5: "-"}
+_BESIDE: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}  # place of a legend
 
 
 def plot_reproduction(dataset: str, table: Sequence[TableRow], results: Sequence[Result], folder: Path) -> list[Path]:
@@ -39,18 +38,15 @@ def plot_reproduction(dataset: str, table: Sequence[TableRow], results: Sequence
 
 def plot_comparison(title: str, table: Sequence[TableRow], k: int, path: Path) -> Path:
     """Draw NDCG against MMR, a point with its deviations for each model; return the file."""
-    figure = Figure(figsize=(8, 5))
-    axes = figure.subplots()
+    figure, axes = _figure()
     for is_ours, colour, label in ((True, "tab:blue", "spherec"), (False, "tab:orange", "baselines")):
         rows = [row for row in table if row.is_ours == is_ours]
-        if not rows:
-            continue
         x, y = ([row[metric.name].mean for row in rows] for metric in (median_popularity, ndcg))
         dx, dy = (np.nan_to_num([row[metric.name].std for row in rows]) for metric in (median_popularity, ndcg))
         axes.errorbar(x, y, dy, dx, linestyle="none", marker="o", capsize=2, color=colour, label=label)
-        for row, at_x, at_y in zip(rows, x, y, strict=True):
+        for row, at in zip(rows, zip(x, y, strict=True), strict=True):
             offset, side = ((-5, 4), "right") if is_ours else ((5, -12), "left")
-            axes.annotate(row.model, (at_x, at_y), xytext=offset, textcoords="offset points", ha=side, fontsize=9)
+            axes.annotate(row.model, at, xytext=offset, textcoords="offset points", ha=side, fontsize=9)
     if all(row[median_popularity.name].mean > 0 for row in table):
         _use_log_popularity(axes)
     axes.set(xlabel=f"MMR@{k}: median popularity of what is recommended", ylabel=f"NDCG@{k}, %")
@@ -61,58 +57,61 @@ def plot_comparison(title: str, table: Sequence[TableRow], k: int, path: Path) -
 
 
 def _plot_popularity(dataset: str, table: Sequence[TableRow], path: Path) -> Path:
-    figure = Figure(figsize=(8, 5))
-    axes = figure.subplots()
-    looks = [(_look(row.model), row.scores) for row in table]
+    figure, axes = _figure()
     paper = {"markerfacecolor": "none", "label": None, "alpha": 0.5, "capsize": 0}
-    looks += [(_look(row.model) | paper, row.scores) for row in paper_rows(dataset).values()]
-    for look, scores in looks:
-        x, y = scores[median_popularity.name], scores[ndcg.name]
-        axes.errorbar(x.mean, y.mean, y.std, x.std, **({"capsize": 2} | look))
+    rows = [(row, {"capsize": 2}) for row in table] + [(row, paper) for row in paper_rows(dataset).values()]
+    for row, look in rows:
+        x, y = row[median_popularity.name], row[ndcg.name]
+        axes.errorbar(x.mean, y.mean, y.std, x.std, **(_look(row.model) | look))
     axes.set(xlabel="MMR@50: median popularity of what is recommended", ylabel="NDCG@50, %")
     _use_log_popularity(axes)
     axes.set_title(f"{dataset}: ours filled, the paper's hollow. Up and left is better")
-    axes.legend(title="sampler-negatives-batch", fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+    axes.legend(title="sampler-negatives-batch", fontsize=7, **_BESIDE)
     return _save(figure, path)
 
 
 def _plot_batch_size(dataset: str, table: Sequence[TableRow], path: Path) -> Path:
-    figure = Figure(figsize=(8, 5))
-    axes = figure.subplots()
+    figure, axes = _figure()
     groups: dict[str, list[tuple[int, TableRow]]] = {}
     for row in table:
         group, batch = row.model.rsplit("-", 1)
         groups.setdefault(group, []).append((int(batch), row))
     for group, members in groups.items():
-        batches = [batch for batch, _ in members]
-        means, stds = ([getattr(row[ndcg.name], part) for _, row in members] for part in ("mean", "std"))
-        look = _look(members[0][1].model) | {"label": group, "markersize": 6, "linestyle": "-"}
-        axes.errorbar(batches, means, stds, capsize=2, **look)
+        scores = [row[ndcg.name] for _, row in members]
+        look = _look(members[0][1].model) | {"label": group, "markersize": 6, "linestyle": "-", "capsize": 2}
+        axes.errorbar(
+            [batch for batch, _ in members], [one.mean for one in scores], [one.std for one in scores], **look
+        )
     ticks = sorted({batch for members in groups.values() for batch, _ in members})
     axes.set(xscale="log", xlabel="batch size", ylabel="NDCG@50, %", title=f"{dataset}: accuracy against batch size")
     axes.set_xticks(ticks, [str(batch) for batch in ticks])
     axes.xaxis.set_minor_formatter(ticker.NullFormatter())
-    axes.legend(title="sampler-negatives", fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    axes.legend(title="sampler-negatives", fontsize=8, **_BESIDE)
     return _save(figure, path)
 
 
 def _plot_curves(results: Sequence[Result], path: Path) -> Path:
     """Draw the curves of each row's first fold."""
-    figure = Figure(figsize=(12, 4.5))
+    figure = Figure(figsize=(12, 4.5), layout="tight")
     left, right = figure.subplots(1, 2)
     first = {result.model: result for result in reversed(results)}
     for model in dict.fromkeys(result.model for result in results):
-        curve = first[model].curve
-        negatives, batch = (int(part) for part in model.rsplit("-", 2)[1:])
-        look: dict[str, Any] = {"color": _look(model)["color"], "linestyle": _LINES.get(negatives, "-.")}
-        look |= {"linewidth": 1 + 0.4 * (batch > 256) + 0.6 * (batch > 1024), "label": model}
+        curve, (_, negatives, batch) = first[model].curve, model.rsplit("-", 2)
+        width = 1 + 0.4 * (int(batch) > 256) + 0.6 * (int(batch) > 1024)
+        line = _LINES.get(int(negatives), "-.")
+        look = {"color": _look(model)["color"], "linestyle": line, "linewidth": width, "label": model}
         validated = [epoch for epoch in curve if epoch["metric"] is not None]
         left.plot([epoch["epoch"] for epoch in curve], [epoch["loss"] for epoch in curve], **look)
         right.plot([epoch["epoch"] for epoch in validated], [100 * epoch["metric"] for epoch in validated], **look)
     left.set(xlabel="epoch", ylabel="loss", xscale="log", yscale="log", title="training loss")
     right.set(xlabel="epoch", ylabel="NDCG@50, %", xscale="log", title="validation")
-    right.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+    right.legend(fontsize=7, **_BESIDE)
     return _save(figure, path)
+
+
+def _figure() -> "tuple[Figure, Axes]":
+    figure = Figure(figsize=(8, 5), layout="tight")
+    return figure, figure.subplots()
 
 
 def _use_log_popularity(axes: "Axes") -> None:
@@ -125,16 +124,11 @@ def _use_log_popularity(axes: "Axes") -> None:
 def _look(row: str) -> dict[str, Any]:
     """Return colour by sampler, shape by negatives, size by batch size."""
     sampler, negatives, batch = row.rsplit("-", 2)
-    return {
-        "color": _COLOURS.get(sampler, _OTHER),
-        "marker": _MARKERS.get(int(negatives), "D"),
-        "markersize": 5 + 2 * (int(batch) > 256) + 2 * (int(batch) > 1024),
-        "linestyle": "none",
-        "label": row,
-    }
+    size = 5 + 2 * (int(batch) > 256) + 2 * (int(batch) > 1024)
+    look = {"color": _COLOURS.get(sampler, "tab:red"), "marker": _MARKERS.get(int(negatives), "D")}
+    return {**look, "markersize": size, "linestyle": "none", "label": row}
 
 
 def _save(figure: Figure, path: Path) -> Path:
-    figure.tight_layout()
     figure.savefig(path, dpi=110)
     return path

@@ -30,7 +30,6 @@ SettingValue = bool | int | float | str
 
 _WORD = re.compile(r"[A-Za-z][\w-]*")
 _FORMS = "write A..B, A..B:log, A..B:STEP, or comma-separated choices"
-_GRID = 5  # values of a range in a grid
 
 
 @dataclass(frozen=True)
@@ -39,10 +38,8 @@ class Range:
 
     low: int | float
     high: int | float
-    log: bool = False
-    "True if values are spread evenly over the logarithm."
-    step: int | float | None = None
-    "Distance of neighbours; by default 1 for fields with whole numbers, any number elsewhere."
+    log: bool = False  # spread evenly over the logarithm
+    step: int | float | None = None  # by default 1 for fields with whole numbers, any number elsewhere
 
     def __post_init__(self) -> None:
         ends = -math.inf < self.low < self.high < math.inf and (self.low > 0 or not self.log)
@@ -63,11 +60,8 @@ class Range:
         return f"{self.low!r}..{self.high!r}{how}"
 
     def grid(self) -> tuple[SettingValue, ...]:
-        """Return a few values spread over the range, for a search that takes only a list."""
-        if self.step is not None:
-            steps = np.linspace(0, int(self._steps_to(self.high)), _GRID).round()
-            return tuple(dict.fromkeys(self.low + int(step) * self.step for step in steps))
-        values = (np.geomspace if self.log else np.linspace)(self.low, self.high, _GRID)
+        """Return five values spread over the range, for a search that takes only a list."""
+        values = (np.geomspace if self.log else np.linspace)(self.low, self.high, 5)
         if isinstance(self.low, int):
             return tuple(dict.fromkeys(int(value) for value in values.round()))
         return tuple(float(f"{value:.4g}") for value in values)
@@ -106,10 +100,8 @@ Domain = Range | Choices
 class SearchSpace:
     """The configs that a search may find."""
 
-    base: Training
-    "Config with the values of all settings that are not searched."
-    domains: Mapping[str, Domain]
-    "Domains by dotted names; sorted, so that draws do not depend on the order in which they were given."
+    base: Training  # the values of all settings that are not searched
+    domains: Mapping[str, Domain]  # by sorted names: draws do not depend on the order in which they were given
 
     @classmethod
     def build(cls, base: Training, searches: Mapping[str, Domain]) -> "SearchSpace":

@@ -43,12 +43,10 @@ class TableRow:
     scores: Mapping[str, MeanStd]
     "Figures by the names of metrics; in percent where the metric's `percent` is True: an NDCG of 0.128 is 12.8 here."
     seconds: Mapping[str, float] = field(default_factory=dict)
-    "Time of choosing and training, mean over folds."
+    "Time of choosing and training; like the chosen epochs and the memory of the last fit, a mean over folds."
     epochs: float | None = None
-    "Epochs that were chosen, mean over folds; None for a model without them."
     is_ours: bool = True
     peak_mb: float | None = None
-    "Growth of memory during the last fit, mean over folds."
     p_values: Mapping[str, float] = field(default_factory=dict)
     "P-values against the best baseline, by metric; none for that baseline itself and where single users are not known."
 
@@ -72,8 +70,8 @@ def summarize(
 
     With the values of single users, rows have p-values against the best baseline, and come by falling NDCG.
     """
-    groups = group_by_model(results)
-    p_values = {} if user_values is None else _all_p_values(groups, best_baseline(results), user_values, metrics)
+    groups, baseline = group_by_model(results), best_baseline(results)
+    p_values = {} if user_values is None or baseline is None else _p_values(groups, baseline, user_values, metrics)
     models = list(groups) if user_values is None else sorted(groups, key=lambda model: -_mean_ndcg(groups[model]))
     return [
         TableRow(
@@ -158,8 +156,7 @@ class PageFacts:
 
     title: str
     command: str
-    sizes: Mapping[str, int]
-    "Numbers of users, items and pairs."
+    sizes: Mapping[str, int]  # numbers of users, items and pairs
     k: int
     trials: int
     validation: float
@@ -234,18 +231,14 @@ def _mean_ndcg(results: Sequence[Result]) -> float:
     return float(np.mean([result.scores[ndcg.name] for result in results]))
 
 
-def _all_p_values(
-    groups: Mapping[str, Sequence[Result]], baseline: str | None, user_values: UserValues, metrics: Sequence[Metric]
+def _p_values(
+    groups: Mapping[str, Sequence[Result]], baseline: str, user_values: UserValues, metrics: Sequence[Metric]
 ) -> dict[str, dict[str, float]]:
     """Return the p-values of each model but the best baseline, by metric; none where they are not known."""
-    if baseline is None:
-        return {}
     found: dict[str, dict[str, float]] = {}
     for model in groups.keys() - {baseline}:
-        values = {
-            metric.name: _p_value(groups[model], groups[baseline], user_values, metric.name)
-            for metric in tested_metrics(metrics)
-        }
+        names = [metric.name for metric in tested_metrics(metrics)]
+        values = {name: _p_value(groups[model], groups[baseline], user_values, name) for name in names}
         found[model] = {name: value for name, value in values.items() if value is not None}
     return found
 
@@ -255,14 +248,13 @@ def _p_value(ours: Sequence[Result], theirs: Sequence[Result], user_values: User
     baselines = {result.fold: result for result in theirs}
     parts = []  # users, ours, theirs
     for result in ours:
-        if result.fold not in baselines:
-            continue
-        first, second = user_values.load(result), user_values.load(baselines[result.fold])
-        if first is None or second is None or metric not in first or metric not in second:
-            return None
-        if not np.array_equal(first["user"], second["user"]):
-            return None
-        parts.append((first["user"], first[metric], second[metric]))
+        if result.fold in baselines:
+            first, second = user_values.load(result), user_values.load(baselines[result.fold])
+            if first is None or second is None or metric not in first or metric not in second:
+                return None
+            if not np.array_equal(first["user"], second["user"]):
+                return None
+            parts.append((first["user"], first[metric], second[metric]))
     if not parts:
         return None
     users, *values = (np.concatenate(column) for column in zip(*parts, strict=True))

@@ -1,8 +1,7 @@
 """Tune: trials one after the other, each with settings that the ones before make likely to be good (TPE of optuna).
 
 Poor trials are ended early by the median rule: after each validation, a trial whose best is below the median of the
-finished ones at the same epoch. Unlike Hyperband it needs no fixed length of a trial, and trials here end when they
-stop improving; and it works from a handful of trials on.
+finished ones at the same epoch. Unlike Hyperband it needs no fixed length of a trial and few trials.
 """
 
 import time
@@ -53,9 +52,7 @@ _DIGITS = 9  # of values that count as different
 
 _HEARTBEAT, _GRACE = 30, 120  # seconds between two heartbeats, and without one before a trial is given to another
 _WAIT = 60  # seconds for another process to finish writing into an SQLite file
-_RETRIES = 3
 _ATTEMPTS, _PAUSE = 5, 0.5  # to make the tables of a new database, if others do so at the same time; seconds between
-_IDENTITY = "spherec"
 
 Storage = str | PathLike[str] | None
 """Place of a study: a file, the URL of a database, or None for a study that ends with the process."""
@@ -123,10 +120,10 @@ class TuneWatcher:
     """Observer of a study. This one does nothing."""
 
     def on_epoch(self, number: int, epoch: EpochRecord, history: History) -> None:
-        """Take note of how far a trial has come."""
+        """Take note of an epoch of a trial."""
 
     def on_trial(self, trials: Sequence[Trial], last: Trial) -> None:
-        """Take note of a trial that has ended, the last of all trials."""
+        """Take note of the last of all trials, which has ended."""
 
 
 def tune(
@@ -155,10 +152,8 @@ def tune(
     goal = goal if isinstance(goal, Goal) else Goal() if goal is None else Goal(metric=goal)
     if not isinstance(data, Interactions):
         raise ArgumentError(f"data must be Interactions, got {type(data).__name__}; Interactions.from_frame makes some")
-    if not isinstance(trials, int) or trials < 1:
-        raise ArgumentError(f"trials must be a whole number >= 1, got {quote(trials)}")
-    if minutes is not None and not minutes > 0:
-        raise ArgumentError(f"minutes must be > 0, got {minutes:g}")
+    if trials < 1 or (minutes is not None and not minutes > 0):
+        raise ArgumentError(f"trials must be >= 1 and minutes > 0, got {trials} and {minutes}")
     space = _search_space(config, search)
     where = resolve(device)
     part = validation_part(data, goal.validation, seed=space.base.seed)
@@ -176,11 +171,11 @@ def tune(
 
 
 def _search_space(config: Any, search: Sequence[str] | Mapping[str, Domain] | None) -> SearchSpace:
-    base = Training() if config is None else config if isinstance(config, Training) else getattr(config, "config", None)
-    if not isinstance(base, Training):
-        raise ArgumentError(f"config must be a Training or a CML, got {type(config).__name__}")
-    if isinstance(search, str):
-        raise ArgumentError(f"search must be a list, got {quote(search)}; give [{quote(search)}]")
+    base = Training() if config is None else getattr(config, "config", config)
+    if not isinstance(base, Training) or isinstance(search, str):
+        raise ArgumentError(
+            f"config must be a Training or a CML, and search a list; got {quote(config)}, {quote(search)}"
+        )
     if search is None:
         return SearchSpace.build(base, default_search(base))
     return SearchSpace.build(base, search if isinstance(search, Mapping) else parse_searches(search))
@@ -196,10 +191,8 @@ class _Runner:
     part: Fold
     device: torch.device
     watcher: TuneWatcher
-    current: optuna.Trial | None = None
-    "The trial in progress."
-    is_lost: bool = False
-    "True if others have given the trial up, because this process was stopped for a while."
+    current: optuna.Trial | None = None  # in progress
+    is_lost: bool = False  # others have given the trial up, because this process was stopped for a while
 
     def run(self, trials: int, deadline: float | None) -> TuneEnd:
         """Run trials until the study has so many, or the deadline has passed."""
@@ -219,7 +212,11 @@ class _Runner:
                         raise
                     self._put_back()
                     return "interrupted"
-                self._report()
+                trials_now = self.trials()
+                for last in trials_now:
+                    if self.current is not None and last.number == self.current.number:
+                        self.watcher.on_trial(trials_now, last)
+                self.current = None
         return "all trials done"
 
     def trials(self) -> list[Trial]:
@@ -241,13 +238,6 @@ class _Runner:
             ended = self.study.tell(self.current, state=_States.FAIL, skip_if_finished=True)
             if ended.state == _States.FAIL:
                 self.study.enqueue_trial(self.current.params)
-
-    def _report(self) -> None:
-        trials = self.trials()
-        for last in trials:
-            if self.current is not None and last.number == self.current.number:
-                self.watcher.on_trial(trials, last)
-        self.current = None
 
     def _run_trial(self, trial: optuna.Trial) -> float:
         """Return the best validation metric of a config: the objective of the search."""
@@ -312,14 +302,11 @@ class _ValidationWithMmr:
 
 
 class _SeededTPE(optuna.samplers.BaseSampler):
-    """A `TPESampler` for each trial, seeded with its number.
+    """A `TPESampler` for each trial, seeded with its number; the first trial has the values of the base.
 
-    Optuna's sampler draws from one generator as long as the process lives. A study that is resumed in a new process
-    would draw its first values again, and machines with the same seed would all draw the same values. Here the seed and
-    the number of the trial decide, so a study that was stopped between two trials continues as if it had not been.
-
-    The first trial has the values of the base, so that the best is no worse than they are. It is told by its number,
-    because machines that begin at once would all find that there is no trial yet.
+    Optuna's own sampler draws from one generator as long as the process lives: a resumed study would draw its first
+    values again, and machines with the same seed would all draw the same. Machines that begin at once all find that
+    there is no trial yet, so the first is told by its number.
     """
 
     def __init__(self, space: SearchSpace) -> None:
@@ -335,9 +322,7 @@ class _SeededTPE(optuna.samplers.BaseSampler):
         """Return what TPE samples together; nothing in the first trial."""
         return {} if trial.number == 0 else self._inner.infer_relative_search_space(study, trial)
 
-    def sample_relative(
-        self, study: optuna.Study, trial: optuna.trial.FrozenTrial, search_space: dict[str, Any]
-    ) -> dict[str, Any]:
+    def sample_relative(self, study: optuna.Study, trial: optuna.trial.FrozenTrial, search_space: Any) -> Any:
         """Sample several values together."""
         return self._inner.sample_relative(study, trial, search_space)
 
@@ -372,9 +357,9 @@ def open_study(
             pruner=pruner,
         )
         has_trials = bool(study.get_trials(deepcopy=False))  # first: another machine sets the identity before any trial
-        known = study.user_attrs.get(_IDENTITY)
+        known = study.user_attrs.get("spherec")
         if known is None and not has_trials:
-            study.set_user_attr(_IDENTITY, dict(identity))
+            study.set_user_attr("spherec", dict(identity))
             return study
     where = f"study {quote(name)} in {show_place(storage)}"
     if known is None:
@@ -445,7 +430,7 @@ def _open_storage(storage: Storage) -> optuna.storages.RDBStorage | None:
                 heartbeat_interval=_HEARTBEAT,
                 grace_period=_GRACE,
                 # A trial whose process was killed waits until another process runs it again.
-                heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=_RETRIES),
+                heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=3),
             )
         except SQLAlchemyError as error:  # the tables are being made by another process that begins at the same time
             is_race = isinstance(error, IntegrityError) or "already exists" in str(error)
