@@ -65,17 +65,6 @@ def test_factor_models_are_those_of_the_library(name):
     np.testing.assert_allclose(ranking.scores, scores, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["als", "bpr"])
-def test_factor_lists_are_sorted_products(name):
-    """Of their own factors: the orientation is right, and only what the user has is missing."""
-    ranker = fitted(name)
-    scores = ranker._model.user_factors @ ranker._model.item_factors.T
-    assert scores.shape == (40, 25)
-    scores[FOLD.train.matrix.toarray() > 0] = -np.inf
-    expected = np.sort(scores, axis=1)[:, ::-1][:, :5]
-    np.testing.assert_allclose(ranker.top(USERS, 5, without=FOLD.train).scores, expected, rtol=1e-4, atol=1e-6)
-
-
 @pytest.mark.filterwarnings("ignore:Method expects CSR")
 @pytest.mark.parametrize("weighting", ["cosine", "tfidf", "bm25"])
 def test_neighbours_are_those_of_the_library(weighting):

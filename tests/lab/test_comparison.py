@@ -98,14 +98,6 @@ def test_every_model_is_chosen_on_the_same_part(tmp_path, monkeypatch):
     assert len(set(asked)) == 2  # the validation part and the test part
 
 
-def test_ours_are_fit_again_for_the_epochs_that_were_best(tmp_path, monkeypatch):
-    tiny_preset(monkeypatch, training=replace(TRAINING, epochs=7))
-    done = comparison(tmp_path, "two-stage").run(device=CPU)
-    for one in done:
-        assert 1 <= one.settings["epochs"] <= 7
-        assert all("epochs" not in trial.settings for trial in one.trials)
-
-
 def test_what_is_recorded_is_not_run_again(tmp_path, fits):
     first = comparison(tmp_path, "ease").run(device=CPU)
     count = len(fits)
@@ -160,12 +152,6 @@ def test_a_changed_preset_or_space_is_another_result(tmp_path, monkeypatch):
         assert comparison(tmp_path, "two-stage").results() == []
     tiny_preset(monkeypatch, training=replace(TRAINING, dim=8))
     assert comparison(tmp_path, "two-stage").results() == []
-
-
-def test_all_that_is_recorded_is_given_back(tmp_path):
-    comparison(tmp_path, "most-popular").run(device=CPU)
-    done = comparison(tmp_path, "ease").run(device=CPU)
-    assert {one.model for one in done} == {"ease", "most-popular"}
 
 
 def test_a_given_test_part(tmp_path):
@@ -269,16 +255,6 @@ def test_a_study_is_checked(wrong):
     (name,) = wrong
     with pytest.raises(ArgumentError, match=f"^{name} must be "):
         ComparisonPlan(tuple(find_models(["ease"])), **wrong)
-
-
-def test_baselines_of_implicit_stay_on_the_cpu():
-    assert [BASELINES[name].on_cpu for name in ("als", "bpr", "knn", "ease")] == [True, True, True, False]
-
-
-def test_a_validation_part_without_pairs_is_refused_before_anything_is_run(tmp_path):
-    with pytest.raises(ArgumentError, match=r"validation 0.0001 holds nothing out"):
-        comparison(tmp_path, "ease", validation=0.0001).run(device=CPU)
-    assert not list(tmp_path.iterdir())
 
 
 def test_models_with_nothing_to_choose_need_no_validation_part(tmp_path):

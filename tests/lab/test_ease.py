@@ -8,7 +8,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spherec.data import splits
 from spherec.errors import DataError
 from spherec.lab.baselines import ease
 from spherec.lab.baselines.ease import Ease
@@ -59,47 +58,10 @@ def test_larger_data_in_blocks(shape, in_double, block, monkeypatch):
     np.testing.assert_allclose(found, oracle(rows, 10.0), rtol=1e-3, atol=1e-5)
 
 
-def test_the_smaller_side_is_inverted(monkeypatch):
-    inverse, sides = ease._inverse, []
-
-    def noted(rows, *rest):
-        sides.append(rows.shape[0])
-        return inverse(rows, *rest)
-
-    monkeypatch.setattr(ease, "_inverse", noted)
-    for shape in ((3, 9), (9, 3), (4, 4)):
-        Ease().fit(interactions(random_rows(*shape, 0.5)), {"regularization": 1.0}, CONTEXT)
-    assert sides == [3, 3, 4]
-
-
-def test_lists_hold_nothing_that_the_user_has():
-    data = interactions(random_rows(20, 12, 0.5))
-    users = np.arange(20)
-    items = Ease().fit(data, {"regularization": 10.0}, CONTEXT).top(users, 12, without=data).items
-    for user, listed in zip(users, items, strict=True):
-        own = set(data.items_of(user).tolist())
-        assert sorted(listed[listed >= 0].tolist()) == sorted(set(range(12)) - own)
-        assert (listed < 0).sum() == len(own)
-
-
 def test_too_much_to_invert_is_said(monkeypatch):
     monkeypatch.setattr(ease, "LARGEST", 10)
     with pytest.raises(DataError, match=r"at most 10 rows; these are 12 users and 11 items: leave 'ease' out"):
         Ease().fit(interactions(random_rows(12, 11, 0.5)), {"regularization": 1.0}, CONTEXT)
-
-
-def test_a_default_first_and_a_wide_range():
-    values = Ease.search_space["regularization"]
-    assert values[0] == 500
-    assert (min(values), max(values)) == (10, 5000)
-    assert len(set(values)) == 10
-
-
-def test_a_trained_fold_is_ranked_whole():
-    fold = splits.k_fold(interactions(random_rows(30, 20, 0.4)), 3)[0]
-    ranking = Ease().fit(fold.train, {"regularization": 10.0}, CONTEXT).top(np.arange(30), 5, without=fold.train)
-    assert ranking.items.shape == (30, 5)
-    assert np.all(np.diff(ranking.scores, axis=1) <= 0)
 
 
 @pytest.mark.gpu

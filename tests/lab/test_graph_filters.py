@@ -88,13 +88,6 @@ def test_users_and_items_without_anything_score_0(baseline, settings, oracle, ro
     assert np.all(found[:, dense.sum(axis=0) == 0] == 0)
 
 
-@both
-def test_the_seed_decides_everything(baseline, settings, oracle):
-    data = interactions(random_rows(40, 30, 0.3))
-    scores = [scores_of(baseline.fit(data, settings, CONTEXT), 40, 30) for _ in range(2)]
-    assert np.array_equal(*scores)
-
-
 def test_the_polynomial_meets_the_plateau_on_its_nodes():
     for order, flatness in ((8, 1.5), (8, 15.0), (3, 2.0), (1, 1.0)):
         x = np.linspace(-1, 1, 50)

@@ -1,12 +1,9 @@
 """Of the test pairs nothing is seen before the end."""
 
-import pytest
-
 from spherec.data.splits import Fold
 from spherec.lab import RecordFile
 from spherec.lab import comparison as comparison_module
-from spherec.lab import runs as runs_module
-from tests.lab.tiny import DATA, EXPERIMENT, fold, pairs_of, ran
+from tests.lab.tiny import DATA, EXPERIMENT, fold, ran
 from tests.sampling.checks import interactions
 
 
@@ -65,32 +62,3 @@ def test_other_test_pairs_change_nothing_but_the_scores(records, tmp_path, monke
         [look["metric"] for look in one.curve] for one in other
     ]
     assert all(one.scores != two.scores for one, two in zip(own, other, strict=True))
-
-
-@pytest.mark.parametrize("index", range(EXPERIMENT.folds))
-def test_training_is_never_given_a_test_pair(records, trainings, index):
-    ran(records, folds=[index])
-    part = fold(index)
-    for pairs, _ in trainings:
-        assert pairs <= pairs_of(part.train)
-        assert not pairs & pairs_of(part.test)
-    chosen_on, final = (pairs for pairs, _ in trainings[:2])
-    assert final == pairs_of(part.train)
-    assert chosen_on < final
-
-
-def test_what_is_validated_on_is_learned_from_only_for_good(records, trainings, monkeypatch):
-    validation, held = runs_module.Validation, []
-
-    def noted(train, held_out, **options):
-        held.append((pairs_of(train), pairs_of(held_out)))
-        return validation(train, held_out, **options)
-
-    monkeypatch.setattr(runs_module, "Validation", noted)
-    ran(records, folds=[0])
-    for run, (known, held_out) in enumerate(held):
-        (chosen_on, _), (final, _) = trainings[2 * run : 2 * run + 2]
-        assert chosen_on == known
-        assert known | held_out == final == pairs_of(fold(0).train)
-        assert held_out
-        assert not known & held_out

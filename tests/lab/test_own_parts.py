@@ -149,24 +149,12 @@ def test_a_metric_of_ones_own_is_a_column_with_a_test(tmp_path):
     assert set(table[1].p_values) == {"ndcg", "first_place"}
 
 
-def test_results_without_the_metric_are_run_again(tmp_path):
-    lab.compare(DATA, ["most-popular"], folder=tmp_path, **QUICK)
-    (row,) = lab.compare(DATA, ["most-popular"], folder=tmp_path, metrics=[first_place], **QUICK)
-    assert list(row.scores) == ["first_place"]
-
-
 @pytest.mark.parametrize("as_model", [False, True])
 def test_a_sampler_and_a_loss_of_ones_own_are_compared(tmp_path, as_model):
     parts = {"sampler": FirstItems(), "loss": Squares(), **SMALL}
     config = spherec.CML(**parts) if as_model else Training(**parts)
     table = lab.compare(DATA, [config, "most-popular"], folder=tmp_path, **QUICK)
     assert {row.model for row in table} == {"squares-firstitems", "most-popular"}
-
-
-def test_a_config_has_the_name_it_is_given(tmp_path):
-    mine = OurModel("mine", Training(loss=Squares(), **SMALL), search={"loss.gap": (0.5, 2.0)})
-    (row,) = lab.compare(DATA, [mine], folder=tmp_path, **QUICK)
-    assert (row.model, row.is_ours) == ("mine", True)
 
 
 @pytest.mark.parametrize("as_model", [False, True])

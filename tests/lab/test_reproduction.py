@@ -72,15 +72,6 @@ def test_the_final_model_learns_from_the_whole_training_folds_for_the_chosen_epo
         assert evaluate(direct, part.train, part.test, k=EXPERIMENT.k).summary() == record.scores
 
 
-def test_the_chosen_epoch_is_the_best_of_the_curve(done):
-    for record in done[0]:
-        metrics = [epoch["metric"] for epoch in record.curve]
-        assert record.settings["epochs"] == 1 + int(np.argmax(metrics))
-    assert {record.settings["epochs"] for record in done[0]} > {TRAINING.epochs}, (
-        "the last epoch is not always the best"
-    )
-
-
 @pytest.mark.parametrize(("metrics", "best"), [((0.1, 0.4, 0.2, 0.3), 2), ((0.4, 0.4, 0.1, 0.4), 1), ((0, 0, 0, 0), 1)])
 def test_the_validation_alone_decides_how_long_to_train(records, trainings, monkeypatch, metrics, best):
     told = iter(metrics)
@@ -120,16 +111,6 @@ def test_what_is_recorded_is_not_run_again(done, trainings):
     assert ran(RecordFile(done[1].path)) == done[0]
     assert trainings == []
     assert done[1].path.read_bytes() == before
-
-
-def test_a_run_that_was_killed_while_writing_is_run_again(done, records, trainings):
-    whole = done[1].path.read_bytes()
-    records.path.write_bytes(whole[:-40])
-    assert results(ran(records)) == results(done[0])
-    assert len(trainings) == TIMES_TRAINED
-    assert results(records) == results(done[0])
-    ran(records)
-    assert len(trainings) == TIMES_TRAINED
 
 
 OTHER_TRAINING = replace(ONE_ROW, rows=(Row("uniform-1-32", replace(TRAINING, seed=1)),))
@@ -282,13 +263,6 @@ def test_what_cannot_be_run_is_refused(text, word):
     assert word in str(refused.value)
 
 
-@pytest.mark.parametrize("names", [["popularity-1-32"], ["popularity-1-32", "uniform-1-32"], ["uniform-1-32"] * 2])
-def test_only_keeps_the_order_and_everything_else(names):
-    only = EXPERIMENT.only(names)
-    assert [row for row in EXPERIMENT.rows if row.name in names] == list(only.rows)
-    assert (only.name, only.folds, only.seed, only.k, only.validation) == ("tiny", 3, 7, 5, 0.2)
-
-
 def test_an_unknown_row_is_named_beside_the_known_ones():
     with pytest.raises(ArgumentError, match="tiny has no row best; it has uniform-1-32, popularity-1-32"):
         EXPERIMENT.only(["uniform-1-32", "best"])
@@ -409,11 +383,3 @@ def test_the_table_stands_beside_the_papers():
         *("uniform-1-4096", "1.25 ± 0.10 ▲", "1.12 ± 0.07", "3.90 ± 0.20 =", "3.98 ± 0.11"),
         *("70.00 ± 3.00 ▼", "55.20 ± 0.40", "20", "60"),
     ]
-
-
-def test_a_row_outside_the_paper_stands_alone():
-    text = paper_markdown([line("as-released-1-256")], paper_rows("book-crossing"))
-    row = text.splitlines()[2]
-    assert not set("▲=▼") & set(row)
-    cells = [cell.strip() for cell in row.strip("|").split("|")]
-    assert [cells[place] for place in (2, 4, 6)] == ["", "", ""]

@@ -145,11 +145,6 @@ def test_a_kind_can_be_searched_and_begins_from_its_defaults():
     assert space.config({"sampler.kind": "TwoStage", "sampler.negatives": 3}).sampler == TwoStage(3, cap=0.5)
 
 
-def test_the_order_in_which_fields_are_named_does_not_matter():
-    one, other = of("dim=2..4", "batch_size=8..16"), of("batch_size=8..16", "dim=2..4")
-    assert list(one.domains) == list(other.domains)
-
-
 BAD = [
     *("dim", "=1..2", "dim=", "dim=64", "dim=64,", "dim=5..1", "dim=1..1", "x=a..b", "x=2...4", "x=1..2:lin"),
     *("x=0..1:log", "x=0..1:0", "x=0..1:0.3", "x=1..1e999", "x=1,1", "x=1,nan?", "dims=2..4", "sampler.bet=0..1"),

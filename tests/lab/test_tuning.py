@@ -182,15 +182,6 @@ def test_a_poor_trial_is_ended_early(monkeypatch):
     assert done.best.settings["dim"] == max(one.settings["dim"] for one in done.trials)
 
 
-def test_a_rate_at_which_nothing_is_learned_is_ended_in_a_real_run():
-    base = replace(QUICK, epochs=10)
-    done = tuned("optimizer.learning_rate=1e-7,0.03,0.031,0.032", base=base, trials=14)
-    slow = [one for one in done.trials if one.settings["optimizer.learning_rate"] == 1e-7]
-    assert slow
-    assert all(one.state == "pruned" for one in slow if one.number > 6)
-    assert done.best.settings["optimizer.learning_rate"] >= 0.03
-
-
 def popular(config):
     """The larger, the better and the more popular."""
     return [(config.dim / 100, float(config.dim))]
@@ -279,16 +270,6 @@ def test_ctrl_c_keeps_what_is_done_and_the_trial_waits(tmp_path, where):
         assert facts(done.trials) == facts(whole.trials)
 
 
-def test_ctrl_c_at_the_end_of_a_trial_is_not_lost():
-    class AtTheEnd(TuneWatcher):
-        def on_epoch(self, number, epoch, history):
-            if len(history.epochs) == QUICK.epochs:
-                signal.raise_signal(signal.SIGINT)
-
-    stopped = tuned(trials=3, watcher=AtTheEnd())
-    assert (stopped.ended, len(stopped.trials)) == ("interrupted", 1)
-
-
 @pytest.mark.parametrize("is_written", [False, True])
 def test_ctrl_c_while_the_end_of_a_trial_is_written(monkeypatch, tmp_path, is_written):
     plant(monkeypatch, lambda config: [(0.1, 1.0)])
@@ -369,13 +350,6 @@ def test_few_trials_say_nothing_about_what_decides(monkeypatch):
     shares = tuned("dim=2..60", "covariance=0..1", trials=30).importance
     assert list(shares) == ["dim", "covariance"]
     assert sum(shares.values()) == pytest.approx(1)
-
-
-def test_optuna_says_nothing_and_is_left_as_it_was(capfd):
-    before = optuna.logging.get_verbosity()
-    tuned(trials=1)
-    assert optuna.logging.get_verbosity() == before
-    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(

@@ -35,11 +35,9 @@ class FittedModel:
     """A model that a trial has fit, before it is scored."""
 
     model: DenseVectors | ItemLister
-    epochs: int | None = None
-    "Epochs after which the validation metric was best."
+    epochs: int | None = None  # after which the validation metric was best
     history: History | None = None
-    pruned: bool = False
-    "True if it was ended early as poor."
+    pruned: bool = False  # ended early as poor
 
 
 def run_trial(
@@ -110,8 +108,7 @@ class Stage:
 
     model: str
     fold: int
-    doing: str
-    "choosing (settings and epochs), training, testing, or done"
+    doing: str  # choosing (settings and epochs), training, testing, or done
     epoch: int = 0
     epochs: int = 0
 
