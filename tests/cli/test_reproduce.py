@@ -40,9 +40,9 @@ def trainings(monkeypatch):
     """The configs that were trained so far."""
     calls, train = [], runs_module.train
 
-    def noted(data, config, **options):
-        calls.append(config)
-        return train(data, config, **options)
+    def noted(run, *rest, **options):
+        calls.append(run.config)
+        return train(run, *rest, **options)
 
     for module in (runs_module, models):
         monkeypatch.setattr(module, "train", noted)
