@@ -17,6 +17,7 @@ from spherec.cli._settings import Device, Force, refuse_existing, run_option
 from spherec.cli._source import Source, takes_source
 from spherec.data.output_files import atomic_write
 from spherec.errors import ArgumentError, MissingPackageError, TrainingError, escape_controls, quote
+from spherec.lab.registry import BASELINES
 
 if TYPE_CHECKING:
     from spherec.lab import ComparisonPlan, Result, TableRow
@@ -29,8 +30,8 @@ def compare_command(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Comma-separated presets ('spherec presets') and baselines: ease, gf-cf, chebycf, als, bpr, knn, "
-            "most-popular; with --item-features also accurate+features, content-knn. Default: our main presets and "
+            help=f"Comma-separated presets ('spherec presets') and baselines: {', '.join(BASELINES)}; "
+            "with --item-features also accurate+features, content-knn. Default: our main presets and "
             "all baselines.",
         ),
     ] = None,
