@@ -277,8 +277,8 @@ def digests_of_reading(run: Run) -> Digests:
     for name, words in written.items():
         yield f"reading {name}", digest_data(prepare(run.folder, *words))
     yield "reading book_crossing()", digest_data(spherec.datasets.book_crossing())
-    split = ["data", "split", str(run.folder / "events.csv"), "--seed", "3", "-o", str(run.folder / "split")]
-    command(*split, *written["csv"][1:])
+    prepare(run.folder, *written["csv"])
+    command("data", "split", str(run.folder / "prepared.npz"), "--seed", "3", "-o", str(run.folder / "split"))
     for part in ("train", "test"):
         yield f"split, {part}", digest_data(spherec.read(run.folder / f"split/fold-0/{part}.npz"))
     if not SHARED.is_dir():

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial, wraps
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -21,6 +21,7 @@ from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates
 from spherec.data.interactions import Interactions
 from spherec.data.read import read_interactions, read_names
+from spherec.data.read.formats import FORMATS
 from spherec.data.read.names import read_names_inside
 from spherec.data.read.options import Columns, FormatName, Missing, Reading, list_files
 from spherec.distributed.partitions import PartitionedInteractions
@@ -124,8 +125,8 @@ class Source(TableOptions):
         remarks: list[str] = []
         try:
             with counting_bar(f"reading {Path(self.data[0]).name}", "bytes") as progress:
-                reading = replace(self.reading(), progress=progress, report=remarks.append)
-                data = read_interactions(self.data, reading, cut=cut, **options)
+                reading = replace(self.reading(), cut=cut, progress=progress, report=remarks.append, **options)
+                data = read_interactions(self.data, reading)
         except DataError as error:
             if not set(re.findall(r"--[a-z-]+", str(error))) <= {_option(field.name) for field in fields(self)}:
                 raise DataError(f"{error}; 'spherec data prepare' has these options") from None
@@ -158,7 +159,7 @@ class Source(TableOptions):
     def reading(self) -> Reading:
         """Return how the options say that files are read."""
         columns = Columns(self.user_column, self.item_column, self.value_column, self.time_column)
-        return Reading(format=self.format, columns=columns)
+        return Reading(format=self.format, columns=columns, cut=self.cut())
 
     def _refuse_options(self, title: str) -> None:
         """Raise an `ArgumentError` if options of raw files were given for prepared data."""
@@ -181,7 +182,7 @@ class RawSource(Source):
         _table_option(
             "--format",
             metavar="FORMAT",
-            help=f"Format; auto recognises: {', '.join(get_args(FormatName)[1:])}.",
+            help=f"Format; auto recognises: {', '.join(FORMATS)}.",
         ),
     ] = "auto"
     weigh: Annotated[bool | None, _table_option("--weigh/--no-weigh", help="Keep ratings or counts, to weigh by.")] = (
@@ -260,12 +261,14 @@ class RawSource(Source):
             quotes=self.quotes,
             encoding=self.encoding,
             missing=self.missing,
+            duplicates=self.duplicates,
+            items=self.items_file,
+            weigh=self.weigh,
         )
 
     def load(self, *, cut: Cut | None = None, **options: Any) -> Interactions:
         """Load the interactions with the item names that the options ask for."""
         names = self.read_names()  # first: it fails sooner
-        options |= {"duplicates": self.duplicates, "items": self.items_file, "weigh": self.weigh}
         data = super().load(cut=cut, **options)
         return data if names is None else add_names(data, names, self.named_in)
 

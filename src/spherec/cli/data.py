@@ -93,21 +93,13 @@ def prepare_command(
 
 def _partition(source: RawSource, output: Path, partitions: int) -> PartitionedInteractions:
     """Read, merge and cut, and write a partitioned data set; raw files need not fit into memory together."""
-    if source.is_prepared or source.items_file is not None:
+    if source.is_prepared:
         save_partitions(source.load(), output, partitions)
         return PartitionedInteractions.open(output)
     names, remarks = source.read_names(), list[str]()  # names first: they fail sooner
     with counting_bar(f"reading {Path(source.data[0]).name}", "bytes") as progress:
-        made = prepare_partitions(
-            source.files,
-            replace(source.reading(), progress=progress, report=remarks.append),
-            output=output,
-            partitions=partitions,
-            duplicates=source.duplicates,
-            cut=source.cut(),
-            names=names or None,
-            weigh=bool(source.weigh),
-        )
+        reading = replace(source.reading(), progress=progress, report=remarks.append)
+        made = prepare_partitions(source.files, reading, output, partitions, names=names)
     for remark in remarks:
         note(remark)
     if names is not None:

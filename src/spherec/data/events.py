@@ -2,7 +2,7 @@
 
 import inspect
 import warnings
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
@@ -12,7 +12,7 @@ from typing import Any, Literal, NoReturn, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spherec.data.ids import factorize, invert, join_ids, refuse_masked, spell_like
+from spherec.data.ids import factorize, invert, refuse_masked, spell_like
 from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning, quote
 
 Duplicates = Literal["last", "sum", "error"]
@@ -59,8 +59,6 @@ class Events:
     "Column whose name suggests ratings or counts, but which the caller did not name."
     keeps_items: bool = False
     "True if item_ids is the whole catalogue, and items without events stay."
-    left_out: tuple[tuple[str, int], ...] = ()
-    "Rows or lines of a file that gave no events: a description such as 'lines that have no items', and their number."
 
     @classmethod
     def from_columns(
@@ -71,7 +69,7 @@ class Events:
         values: ArrayLike | None = None,
         times: ArrayLike | None = None,
     ) -> Self:
-        """Build events from columns of equal length, with external ids of any hashable type."""
+        """Build events from columns of equal length, with external ids."""
         user_index, user_ids = factorize(users, "user")
         item_index, item_ids = factorize(items, "item")
         events = cls(
@@ -90,40 +88,6 @@ class Events:
         if not len(events):
             raise DataError("there are no events: the columns are empty")
         return events.with_step("read")
-
-    @classmethod
-    def concatenate(cls, parts: Sequence[Self]) -> Self:
-        """Return the events of several parts as one, in their order; equal ids are the same user or item.
-
-        Raises a `DataError` if only some parts have values or times, or if ids are numbers here and texts there.
-        """
-        if len(parts) == 1:
-            return parts[0]
-        left_out: dict[str, int] = {}
-        for description, number in (one for part in parts for one in part.left_out):
-            left_out[description] = left_out.get(description, 0) + number
-        users, user_ids = _unite([(part.users, part.user_ids) for part in parts], "user")
-        items, item_ids = _unite([(part.items, part.item_ids) for part in parts], "item")
-        values = _join([part.values for part in parts], "values")
-        times = _join([part.times for part in parts], "times")
-        unread = next((part.unread_value for part in parts if part.unread_value is not None), None)
-        return cls(
-            users,
-            items,
-            user_ids,
-            item_ids,
-            values,
-            times,
-            unread_value=unread,
-            keeps_items=any(part.keeps_items for part in parts),
-            left_out=tuple(left_out.items()),
-        )
-
-    def order_numbers(self) -> Self:
-        """Return the events with ids in the order of numbers, 2 before 10, where all are texts of whole numbers."""
-        users, user_ids = _order_numbers(self.users, self.user_ids)
-        items, item_ids = _order_numbers(self.items, self.item_ids)
-        return replace(self, users=users, items=items, user_ids=user_ids, item_ids=item_ids)
 
     def __len__(self) -> int:
         return len(self.users)
@@ -168,17 +132,26 @@ class Events:
         must be in one unit. If pairs were merged and `duplicates` was left to its default, a `DuplicatePairsWarning`
         is issued.
         """
-        rule = self._rule(duplicates)
+        rule = self.default_duplicates if duplicates is None else duplicates
+        if rule not in list(_RULES):  # it may be anything
+            raise ArgumentError(f"duplicates must be one of {', '.join(map(quote, _RULES))}, got {quote(rule)}")
         if self.times is not None:
             refuse_two_units(float(self.times.min()), float(self.times.max()))
         keys = pair_keys(self.users, self.items, len(self.item_ids))  # (E,)
         order = np.argsort(keys, kind="stable") if self.times is None else np.lexsort((self.times, keys))
         keys = keys[order]
         last = np.append(keys[1:] != keys[:-1], True)  # (E,) the last event of each pair
-        repeats = len(keys) - int(last.sum())
         del keys
-        if repeats:
-            self._report_repeats(repeats, rule, chosen=duplicates is not None)
+        repeats = len(self) - int(last.sum())
+        if repeats and rule == "error":
+            refuse_repeats(repeats, len(self))
+        if repeats and duplicates is None:
+            warnings.warn(
+                f"{_describe_repeats(repeats, len(self))}; merged: {_RULES[rule]}. Pass duplicates='{rule}' "
+                f"(--duplicates {rule}) to say that this is meant",
+                DuplicatePairsWarning,
+                stacklevel=level_of_caller(),
+            )
         values = _sum_pairs(self.values, order, last) if repeats and rule == "sum" else None  # (pairs,)
         kept = order[last]  # (pairs,)
         del order, last  # of tens of millions of events
@@ -218,24 +191,6 @@ class Events:
         if not _is_ascending(self.users, self.items):
             raise DataError("the events are not one per pair, sorted; call events.merge() first")
 
-    def _rule(self, duplicates: Duplicates | None) -> Duplicates:
-        if duplicates is None:
-            return self.default_duplicates
-        if not isinstance(duplicates, str) or duplicates not in _RULES:
-            raise ArgumentError(f"duplicates must be one of {', '.join(map(quote, _RULES))}, got {quote(duplicates)}")
-        return duplicates
-
-    def _report_repeats(self, repeats: int, rule: Duplicates, *, chosen: bool) -> None:
-        if rule == "error":
-            refuse_repeats(repeats, len(self))
-        if not chosen:
-            message = _describe_repeats(repeats, len(self))
-            warnings.warn(
-                f"{message}; merged: {_RULES[rule]}. Pass duplicates='{rule}' to say that this is meant",
-                DuplicatePairsWarning,
-                stacklevel=level_of_caller(),
-            )
-
 
 _RULES: dict[Duplicates, str] = {"last": "last kept", "sum": "summed", "error": "refused"}
 
@@ -258,23 +213,8 @@ def pair_keys(users: NDArray[Any], items: NDArray[Any], n_items: int) -> NDArray
     return keys
 
 
-def _join(columns: Sequence[NDArray[np.float64] | None], name: str) -> NDArray[np.float64] | None:
-    present = [column for column in columns if column is not None]
-    if present and len(present) < len(columns):
-        raise DataError(f"only some of the files have {name}; give files with the same columns")
-    return np.concatenate(present) if present else None
-
-
-def _unite(
-    parts: Sequence[tuple[NDArray[np.int32], NDArray[Any]]], role: str
-) -> tuple[NDArray[np.int32], NDArray[Any]]:
-    """Return the indices (E,) of all parts into their united ids."""
-    codes, united = factorize(join_ids([ids for _, ids in parts], role), role)
-    starts = np.cumsum([0, *(len(ids) for _, ids in parts)])
-    return np.concatenate([codes[start:][own] for start, (own, _) in zip(starts, parts, strict=False)]), united
-
-
-def _order_numbers(indices: NDArray[np.int32], ids: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[Any]]:
+def order_numbers(indices: NDArray[np.int32], ids: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[Any]]:
+    """Return ids and indices into them with the ids in the order of numbers, 2 before 10, if all are texts of these."""
     texts = ids.tolist()
     if not all(isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 19 for text in texts):
         return indices, ids

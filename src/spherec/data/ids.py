@@ -153,28 +153,6 @@ class IdMap(Sequence[Hashable]):
         return f"IdMap([{shown}{', …' if len(self) > 3 else ''}], n={len(self):,})"
 
 
-class GrowingIds:
-    """Distinct ids, numbered as they come; `role` ("user", "item") names them in errors."""
-
-    def __init__(self, role: str) -> None:
-        self._role = role
-        self._numbers: dict[Hashable, int] = {}
-
-    def encode(self, ids: NDArray[Any]) -> NDArray[np.int32]:
-        """Return the numbers (n,) of ids (n,), new ones for those that were not here."""
-        numbers = self._numbers
-        if len(ids) and numbers and isinstance(next(iter(numbers)), str) != (ids.dtype == object):
-            raise _mixed_ids(next(iter(numbers)), ids[0], self._role)
-        return np.fromiter((numbers.setdefault(one, len(numbers)) for one in ids.tolist()), np.int32, len(ids))
-
-    def array(self) -> NDArray[Any]:
-        """Return the ids (n,) in the order of their numbers."""
-        return as_id_array(list(self._numbers), self._role)
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-
 def as_id_array(ids: Iterable[Hashable], role: str = "") -> NDArray[Any]:
     """Return ids as an array (n,): of int64, of uint64 if some need it, or of texts as objects.
 

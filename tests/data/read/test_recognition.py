@@ -312,33 +312,14 @@ def test_a_forged_matrix_is_refused(tmp_path, part, value):
         read(tmp_path / "m.npz")
 
 
-def test_a_matrix_that_unpacks_to_very_much_is_refused(tmp_path):
-    sp.save_npz(tmp_path / "m.npz", sp.csr_array(np.ones((3, 3))))
-    with pytest.raises(DataError, match=r"m\.npz would unpack .* GB; .*--max-unpacked"):
-        read(tmp_path / "m.npz", max_unpacked=1e-7)
-
-
 # --- Bounded reading
 
 
-def test_a_gzip_bomb_is_refused_and_may_be_allowed(write, monkeypatch):
+def test_a_gzip_bomb_is_refused_before_it_is_parsed(write, monkeypatch):
     path = write("a.csv.gz", "user,item\n" + "u,i\n" * 2_000_000)
     monkeypatch.setattr("spherec.data.read.delimited._parse", lambda *_: pytest.fail("it was parsed"))
-    with pytest.raises(DataError, match=r"unpacks to more than 200 times its size; .*--max-unpacked"):
+    with pytest.raises(DataError, match="200 times its size"):
         read(path, duplicates="sum")
-    monkeypatch.undo()
-    assert len(read(path, duplicates="sum", max_unpacked=1)) == 1
-    with pytest.raises(DataError, match="unpacks to more than"):
-        read(path, duplicates="sum", max_unpacked=1e-5)
-    with pytest.raises(ArgumentError, match="max_unpacked must be above 0 GB, got 0"):
-        read(path, max_unpacked=0)
-
-
-def test_a_parquet_file_of_very_many_rows_is_refused(tmp_path, monkeypatch):
-    pl.DataFrame({"user": [1] * 100_000, "item": [1] * 100_000}).write_parquet(tmp_path / "a.parquet")
-    monkeypatch.setattr("spherec.data.archive._USUAL_UNPACKED", 1000)
-    with pytest.raises(DataError, match="claims 100,000 rows"):
-        read(tmp_path / "a.parquet")
 
 
 def test_a_header_of_a_hundred_thousand_columns_is_refused(write):
@@ -347,9 +328,9 @@ def test_a_header_of_a_hundred_thousand_columns_is_refused(write):
 
 
 def test_an_unclosed_quote_ends_soon(write, monkeypatch):
-    monkeypatch.setattr("spherec.data.read.streaming._LONGEST_QUOTED_RECORD", 1000)
+    monkeypatch.setattr("spherec.data.read.streaming._LONGEST_RECORD", 1000)
     path = write("a.csv", 'user,item\nu,"i\n' + "u,i\n" * 1000)
-    with pytest.raises(DataError, match=r"line 2: a record without end; .*--no-quotes"):
+    with pytest.raises(DataError, match=r"line 2: a record of more than .*--no-quotes"):
         read_events(path, Reading(columns=Columns()))
 
 
@@ -434,7 +415,7 @@ def test_a_column_of_times_that_was_only_found_may_be_missing(write, rows):
 
 def test_na_is_no_user_among_numbers(write, rows):
     text = "userId;itemId\n" + "".join(f"{number};5\nNA;6\n" for number in range(12))
-    with pytest.raises(DataError, match=r"'userId' is NA in 12 rows, and a number in all others; .*--missing drop"):
+    with pytest.raises(DataError, match=r"'userId' is NA in some rows.*--missing drop"):
         rows(write("views.csv", text))
     data = read(write("views.csv", text), missing="drop")
     assert (data.n_users, len(data)) == (12, 12)

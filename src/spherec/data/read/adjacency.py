@@ -1,75 +1,82 @@
-"""Adjacency lists: one line per user, with the ids of the user's items.
+"""Adjacency lists: one line per user, with the ids of the user's items: `USER ITEM ITEM …`.
 
-Two forms exist. The graph recommenders (LightGCN and after) write the user's id first: `USER ITEM ITEM …`.
-CiteULike writes how many items follow: `COUNT ITEM ITEM …`, and the user is the number of the line, from 0.
+The graph recommenders (LightGCN and after) write them. CiteULike writes how many items follow instead of the user,
+`COUNT ITEM ITEM …`, and the user is the number of the line, from 0; see `citeulike`.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
 
-from spherec.data.events import Events
+from spherec.data.read.collector import Rows
 from spherec.data.read.options import Reading
-from spherec.data.read.recognition import WORD_COUNT, describe_word_count
-from spherec.data.read.streaming import BadCellError, Block, Collector, read_text
+from spherec.data.read.streaming import Block, read_blocks
 from spherec.errors import DataError
 
+WORD_COUNT = re.compile(r"\d+:\d+(?:\.\d+)?")
+"""A word and its count, as in CiteULike's mult.dat and in LIBSVM's files."""
 
-def read_adjacency(path: Path, reading: Reading, *, counted: bool = False) -> Iterator[Events]:
-    """Read the events of an adjacency list; `counted` if lines begin with a count instead of a user.
+_IS_COUNT = pl.col("words").list.first().cast(pl.Int64, strict=False).fill_null(-1) == pl.col("words").list.len() - 1
+
+
+def read_rows(path: Path, reading: Reading, *, counted: bool = False) -> Iterator[Rows]:
+    """Yield the pairs of an adjacency list; `counted` if lines begin with a count instead of a user.
 
     Users without items have no events; the record counts them.
     """
-    collector = Collector(reading)
-    n_lines = n_like_counts = 0
-    for block in read_text(path, reading):
-        rows = _split_lines(path, block)
-        filled = rows.filter(pl.col("words").list.len() > 1)
-        collector.empty_lines += rows.height - filled.height
+    for number, block in enumerate(read_blocks(path, reading)):
+        lines = _split_lines(path, block)
+        filled = lines.filter(pl.col("words").list.len() > 1)
         if counted:
-            _refuse_wrong_counts(path, rows)
-        else:
-            n_lines += filled.height
-            n_like_counts += filled.select(_is_count().sum()).item()
-        head = pl.col("row").cast(pl.String) if counted else pl.col("words").list.first()
-        pairs = filled.select("row", user=head, item=pl.col("words").list.slice(1)).explode("item", empty_as_null=False)
-        try:
-            collector.add(pairs.select("user", "item"))
-        except BadCellError as error:
-            pair = pairs.row(error.row, named=True)
-            raise DataError(error.describe(f"{path}, line {pair['row'] + 1}", error.role, pair[error.role])) from None
-        if collector.is_full:
-            break
-    if n_like_counts >= 0.9 * n_lines and not counted and collector.n_users < n_lines:
-        raise DataError(
-            f"{path}: {n_like_counts:,} of {n_lines:,} lines begin with the number of the items that follow, as in "
-            "CiteULike's users.dat, and not with a user; read it with format='citeulike' (--format citeulike)"
+            _refuse_wrong_counts(path, lines)
+        elif number == 0:
+            _refuse_counts(path, filled)
+        head = pl.col("line").cast(pl.String) if counted else pl.col("words").list.first()
+        pairs = filled.select("line", user=head, item=pl.col("words").list.slice(1)).explode(
+            "item", empty_as_null=False
         )
-    return collector.finish(path)
+        yield Rows(
+            pairs.select("user", "item"),
+            lambda row, role, pairs=pairs: (f"line {pairs['line'][row] + 1}", pairs[role][row]),  # type: ignore[misc]
+            without_items=(lines.height - filled.height, "lines that have no items"),
+        )
+
+
+def describe_word_count(path: Path, line: int, word: str) -> str:
+    """Return one sentence about a word and its count where an item should be."""
+    return (
+        f"{path}, line {line}: {word!r} is a word and its count (CiteULike's mult.dat, LIBSVM), not an item; "
+        "give the file that has users and items, such as users.dat"
+    )
 
 
 def _split_lines(path: Path, block: Block) -> pl.DataFrame:
     """Return the words of each line, blank ones included, with the number of the line in the file, from 0."""
-    lines = pl.Series("line", block.text.decode().removesuffix("\n").split("\n"))
-    rows = pl.DataFrame({"words": lines.str.extract_all(r"\S+")}).with_row_index("row", offset=block.line - 1)
+    words = pl.Series("words", block.lines).str.extract_all(r"\S+")
     if b":" in block.text:
-        for row, words in rows.iter_rows():
-            if bad := next(filter(WORD_COUNT.fullmatch, words[1:]), None):
-                raise DataError(describe_word_count(path, row + 1, bad))
-    return rows
+        for line, cells in enumerate(words, start=block.line):
+            if bad := next(filter(WORD_COUNT.fullmatch, cells[1:]), None):
+                raise DataError(describe_word_count(path, line, bad))
+    return pl.DataFrame(words).with_row_index("line", offset=block.line - 1)
 
 
-def _is_count() -> pl.Expr:
-    words = pl.col("words")
-    return words.list.first().cast(pl.Int64, strict=False).fill_null(-1) == words.list.len().cast(pl.Int64) - 1
-
-
-def _refuse_wrong_counts(path: Path, rows: pl.DataFrame) -> None:
-    wrong = rows.filter((pl.col("words").list.len() > 0) & ~_is_count())
-    if wrong.height:
-        row, words = wrong.row(0)
+def _refuse_counts(path: Path, lines: pl.DataFrame) -> None:
+    """Raise a `DataError` if nearly all lines begin with a count, and these repeat: they are no users."""
+    counts = lines.select(_IS_COUNT.sum()).item()
+    if counts >= 0.9 * lines.height and lines["words"].list.first().n_unique() < lines.height:
         raise DataError(
-            f"{path}, line {row + 1}: begins with {words[0]!r}, but {len(words) - 1} items follow; "
+            f"{path}: {counts:,} of {lines.height:,} lines begin with the number of the items that follow, as in "
+            "CiteULike's users.dat, and not with a user; read it with format='citeulike' (--format citeulike)"
+        )
+
+
+def _refuse_wrong_counts(path: Path, lines: pl.DataFrame) -> None:
+    wrong = lines.filter((pl.col("words").list.len() > 0) & ~_IS_COUNT)
+    if wrong.height:
+        line, words = wrong.row(0)
+        raise DataError(
+            f"{path}, line {line + 1}: begins with {words[0]!r}, but {len(words) - 1} items follow; "
             "mend the line, or read the file as 'adjacency' if lines begin with the user"
         )

@@ -19,10 +19,11 @@ def read_book_crossing_names(path: str | PathLike[str]) -> dict[str, str]:
     refuse_without_polars()
     from spherec.data.read import delimited
 
+    (layout,) = FORMATS["book-crossing"].layouts
     roles = {"id": "ISBN", "title": "Book-Title", "author": "Book-Author"}
     names = {}
-    for table in delimited.read_tables(Path(path), roles, FORMATS["book-crossing"].known or Reading()):
-        for isbn, title, author in table.frame.rows():
+    for rows in delimited.read_rows(Path(path), layout.apply(Reading()), roles):
+        for isbn, title, author in rows.frame.rows():
             if isbn and title:
                 names[isbn] = " — ".join(_repair(text) for text in (title, author) if text)
     return names

@@ -11,8 +11,8 @@ from spherec.data.archive import is_archive, is_scipy_archive
 from spherec.data.feature_columns import Kind
 from spherec.data.features import Features
 from spherec.data.input_files import reading_file, refuse_unreadable
-from spherec.data.read.formats import FORMATS, detect_format, refuse_without_polars
-from spherec.data.read.names import list_keys, recognise_item_table
+from spherec.data.read.formats import refuse_without_polars
+from spherec.data.read.names import list_item_columns, recognise_item_table
 from spherec.data.read.options import Reading
 from spherec.errors import ArgumentError, DataError, quote
 
@@ -80,7 +80,7 @@ def read_content(
     if is_scipy_archive(path):
         from spherec.data.read import scipy_matrix
 
-        return scipy_matrix.read_scipy_matrix(path, Reading()), None
+        return scipy_matrix.read_scipy_matrix(path).tocsr(), None
     if _is_array(path):
         with reading_file(path, damage=Exception, remedy="save it again with numpy.save, as plain numbers"):
             mapped = np.load(path, mmap_mode="r", allow_pickle=False)  # a forged shape takes no memory
@@ -104,17 +104,8 @@ def read_item_columns(path: str | PathLike[str]) -> tuple[list[str], dict[str, l
 
 def list_columns(path: Path) -> list[str]:
     """Return the names of the columns of a table of items; none for matrices and files of `Features.save`."""
-    from spherec.data.read import delimited, parquet, streaming
-
-    if is_archive(path) or is_scipy_archive(path) or _is_array(path):
-        return []
-    if detect_format(path) == "parquet":
-        return parquet.column_names(path)
-    lines = streaming.first_lines(path)
-    first = lines[0] if lines else ""
-    if first.lstrip().startswith("{"):
-        return list_keys(lines)
-    return max((delimited.split_fields(first, separator, Reading()) for separator in delimited.SEPARATORS), key=len)
+    is_table = not (is_archive(path) or is_scipy_archive(path) or _is_array(path))
+    return list_item_columns(path) if is_table else []
 
 
 def _is_array(path: Path) -> bool:
@@ -125,16 +116,18 @@ def _is_array(path: Path) -> bool:
 
 def _read_table(path: Path, item: str | None) -> "tuple[pl.DataFrame, str]":
     """Return all columns of a table, and the name of the column of item ids."""
+    import polars as pl
+
     from spherec.data.read import delimited, json_lines, parquet
 
-    table = recognise_item_table(path, Reading(), item, _OPTIONS)
-    reading, column = table or (FORMATS["book-crossing"].known or Reading(), "ISBN")
+    reading, column, _ = recognise_item_table(path, Reading(), item, needs_name=False, options=_OPTIONS)
     if reading.format == "parquet":
-        return parquet.read_parquet_frame(path, column, _OPTIONS), column
+        with parquet.open_parquet(path, (column,), _OPTIONS) as table:
+            return table.collect(), column
     if reading.format == "json-lines":
         return json_lines.read_json_frame(path, column, reading), column
-    first = next(iter(delimited.read_tables(path, {column: column}, reading, options=_OPTIONS)), None)
-    if first is None:
+    every = {name: name for name in delimited.find_table(path, reading, [column], _OPTIONS).names}
+    frames = [rows.frame for rows in delimited.read_rows(path, reading, every, options=_OPTIONS)]
+    if not frames:
         raise DataError(f"{path} has no rows; give a table with items")
-    every = {name: name for name in first.layout.names}
-    return delimited.join_tables(delimited.read_tables(path, every, reading, options=_OPTIONS)), column
+    return pl.concat(frames), column

@@ -6,21 +6,20 @@ from pathlib import Path
 
 import polars as pl
 
-from spherec.data.events import Events
+from spherec.data.read.collector import Rows
 from spherec.data.read.options import Reading
-from spherec.data.read.streaming import BadCellError, Collector, first_lines, read_text
+from spherec.data.read.streaming import first_lines, read_blocks
 from spherec.errors import DataError
 
 _TITLE = re.compile(r"(\d+),(?:\d{4}|NULL),(.+)")  # a title may have commas, and no quotes around it
 _SHOWN = 60  # characters of a bad line in an error
 
 
-def read_netflix(path: Path, reading: Reading) -> Iterator[Events]:
-    """Read the events of combined_data_*.txt, or of a single movie's file."""
-    collector = Collector(reading)
+def read_rows(path: Path, reading: Reading) -> Iterator[Rows]:
+    """Yield the ratings of combined_data_*.txt, or of a single movie's file."""
     movie: str | None = None  # of the lines before a block
-    for block in read_text(path, reading):
-        lines = pl.DataFrame({"line": block.text.decode().split("\n")}).with_row_index("number", offset=block.line)
+    for block in read_blocks(path, reading):
+        lines = pl.DataFrame({"line": block.lines}).with_row_index("number", offset=block.line)
         lines = lines.with_columns(pl.col("line").str.strip_chars()).filter(pl.col("line") != "")
         parts = pl.col("line").str.extract_groups(r"^(?:(?<movie>\d+):|(?<user>\d+),(?<value>[^,]+),(?<time>[^,]+))$")
         rows = lines.with_columns(parts.alias("part")).unnest("part")
@@ -33,14 +32,10 @@ def read_netflix(path: Path, reading: Reading) -> Iterator[Events]:
             )
         movie = rows["item"][-1] if rows.height else movie
         ratings = rows.filter(pl.col("user").is_not_null())
-        try:
-            collector.add(ratings.select("user", "item", "value", "time"))
-        except BadCellError as error:
-            row = ratings.row(error.row, named=True)
-            raise DataError(error.describe(f"{path}, line {row['number']}", error.role, row[error.role])) from None
-        if collector.is_full:
-            break
-    return collector.finish(path)
+        yield Rows(
+            ratings.select("user", "item", "value", "time"),
+            lambda row, role, ratings=ratings: (f"line {ratings['number'][row]}", ratings[role][row]),  # type: ignore[misc]
+        )
 
 
 def is_netflix_titles(path: Path) -> bool:
@@ -51,6 +46,5 @@ def is_netflix_titles(path: Path) -> bool:
 
 def read_netflix_names(path: Path) -> dict[str, str]:
     """Read the titles by movie."""
-    texts = (block.text.decode() for block in read_text(path, Reading(encoding="latin-1")))
-    found = (_TITLE.fullmatch(line.strip()) for text in texts for line in text.split("\n"))
-    return {match[1]: match[2] for match in found if match is not None}
+    lines = (line for block in read_blocks(path, Reading(encoding="latin-1")) for line in block.lines)
+    return {match[1]: match[2] for line in lines if (match := _TITLE.fullmatch(line.strip()))}

@@ -3,34 +3,22 @@
 import glob
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from spherec.data.archive import is_partitioned
+from spherec.data.cuts import Cut
+from spherec.data.events import Duplicates
 from spherec.data.input_files import find_kind
 from spherec.errors import ArgumentError, DataError, quote
 
 Paths = str | PathLike[str] | Iterable[str | PathLike[str]]
 """A file, a folder, a pattern such as `part-*.csv`, or several of these."""
 
-FormatName = Literal[
-    "auto",
-    "delimited",
-    "json-lines",
-    "parquet",
-    "book-crossing",
-    "echonest",
-    "amazon-ratings",
-    "amazon-reviews",
-    "movielens",
-    "netflix",
-    "adjacency",
-    "citeulike",
-    "scipy",
-]
+FormatName = str
 """A key of `FORMATS`, or "auto": the format that a file's content shows."""
 
 Missing = Literal["error", "drop"]
@@ -65,7 +53,7 @@ class Columns:
     def __post_init__(self) -> None:
         for role, name in self.names.items():
             if not isinstance(name, str):
-                raise ArgumentError(f"{role} must be the name of a column, got a value of type {type(name).__name__}")
+                raise ArgumentError(f"{role} must be the name of a column, got {quote(name)}")
         if len(set(self.names.values())) < len(self.names):
             raise ArgumentError(f"each role needs a column of its own, got {self.names}")
 
@@ -85,7 +73,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Reading:
-    """Options for reading a raw file."""
+    """Options for reading raw files: the only list of them."""
 
     format: FormatName = "auto"
     columns: Columns = field(default_factory=Columns)
@@ -98,41 +86,44 @@ class Reading:
     "Double quotes enclose fields. None: yes, except in tab-separated text whose header has none."
     encoding: str = "utf-8"
     "Encoding of a text file."
-    escape: str = ""
-    "Character before a double quote inside a quoted field, where that is not another double quote."
     missing: Missing = "error"
+    duplicates: Duplicates | None = None
+    "How repeated pairs are merged; by default as the format or the values suggest."
+    cut: Cut = field(default_factory=Cut)
+    "Which events count; by default all."
+    items: str | PathLike[str] | Iterable[Hashable] | None = None
+    "All items, as ids or as a file of them: those that nobody has are then kept, too."
+    weigh: bool | None = None
+    "Keep ratings or counts, to weigh pairs by them in training; by default only those of a prepared file."
+
     limit: int | None = None
     "Number of rows after which to stop."
     progress: ReadProgress | None = None
     report: Callable[[str], None] | None = None
-    "Called with remarks: what the file was taken for, lines that are left out."
+    "Called with remarks: what a file was taken for, lines that are left out."
+
+    # What recognition finds out:
     read_as: str = ""
     "Name of what the file was taken for, where 'auto' found out."
+    escape: str = ""
+    "Character before a double quote inside a quoted field, where that is not another double quote."
     is_time_recognised: bool = False
     "True if 'auto' found the column of times: one that cannot be read is then left out."
     kinds: str = ""
     "Kinds of events, which all count alike, in words."
-    scratch: Path | None = None
-    "Folder for rows of a file that may be larger than memory, which then comes in pieces. None: they stay in memory."
-    max_unpacked: float | None = None
-    "Largest unpacked size in GB. None: 200 times the file, or 4 MB (a matrix of scipy: 0.27 GB) if that is more."
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:
             raise ArgumentError(f"limit must be at least 1 row, got {self.limit}")
-        if self.max_unpacked is not None and not self.max_unpacked > 0:
-            raise ArgumentError(f"max_unpacked must be above 0 GB, got {self.max_unpacked}")
         if self.separator and set(self.separator) & set('"\r\n'):
             raise ArgumentError(f"separator must not have quotes or line ends in it, got {self.separator!r}")
-        for name, value, allowed in (("format", self.format, FormatName), ("missing", self.missing, Missing)):
-            if not isinstance(value, str) or value not in get_args(allowed):
-                raise ArgumentError(f"{name} must be one of {', '.join(get_args(allowed))}, got {value!r}")
-
-
-def run_options(reading: Reading) -> dict[str, Any]:
-    """Return the options that every format takes."""
-    names = ("format", "missing", "limit", "progress", "report", "read_as", "scratch", "max_unpacked")
-    return {name: getattr(reading, name) for name in names}
+        if self.missing not in get_args(Missing):
+            raise ArgumentError(f"missing must be 'error' or 'drop', got {quote(self.missing)}")
+        if self.items is not None and self.cut.min_per_item:
+            raise ArgumentError(
+                f"items states items that nobody has, and min_per_item={self.cut.min_per_item} drops them; leave one "
+                "of them out"
+            )
 
 
 def list_files(paths: Paths) -> list[Path]:
@@ -169,29 +160,24 @@ def is_one_file(paths: Paths) -> bool:
 
 
 def _expand(path: str | PathLike[str]) -> list[Path]:
-    if not isinstance(path, str | PathLike):
-        raise ArgumentError(f"a path must be text or a Path, got {quote(path)}")
     if _is_pattern(path):
-        found = [Path(name) for name in glob.glob(os.fspath(path), recursive=True)]
-        files = [file for file in found if find_kind(file) != "folder"]
-        if not files:
+        found = [file for name in glob.glob(os.fspath(path), recursive=True) if (file := Path(name)).is_file()]
+        if not found:
             raise DataError(f"{path} does not exist, and no file matches it; check the path")
-        return sorted(files, key=_by_number)
+        return sorted(found, key=_by_number)
     if find_kind(path) != "folder" or is_partitioned(path):
         return [Path(path)]
     try:
-        inside = [file for file in Path(path).iterdir() if not file.name.startswith((".", "_"))]
+        inside = [file for file in Path(path).iterdir() if not file.name.startswith((".", "_")) and file.is_file()]
     except OSError as error:
         raise DataError(f"cannot read the folder {path}: {error.strerror or error}; check the path") from None
-    files = sorted((file for file in inside if find_kind(file) != "folder"), key=_by_number)
-    if not files:
-        folders = "only folders" if inside else "no files"
-        raise DataError(f"{path} is a folder with {folders} in it; name the files, or a pattern such as '{path}/*/*'")
-    return files
+    if not inside:
+        raise DataError(f"{path} is a folder with no files in it; name the files, or a pattern such as '{path}/*/*'")
+    return sorted(inside, key=_by_number)
 
 
 def _is_pattern(path: str | PathLike[str]) -> bool:
-    return glob.has_magic(os.fspath(path)) and find_kind(path) == "nothing"
+    return find_kind(path) == "nothing" and glob.has_magic(os.fspath(path))
 
 
 def _by_number(file: Path) -> list[tuple[int, int, str]]:
