@@ -2,12 +2,11 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 import pytest
 import torch
 
-from spherec.device import make_table, run_at_once, split_work, threads_for
+from spherec.device import run_at_once, split_work, threads_for
 
 CPU = torch.device("cpu")
 
@@ -47,18 +46,6 @@ def test_large_work_is_divided_among_as_many_threads_as_before(batch_size):
     assert counts == (1, 1, 1)
     assert len(set(threads)) == 3
     assert (threading.get_ident() in threads) == (batch_size == 64)  # this thread works, too, unless it has several
-
-
-def test_more_tasks_than_threads_keep_their_order():
-    with threads_for(64, CPU):
-        assert run_at_once([partial(divmod, number, 7) for number in range(50)]) == [divmod(n, 7) for n in range(50)]
-
-
-def test_a_table_begins_with_zeros():
-    table = make_table((3, 2, 5), CPU)
-    assert table.shape == (3, 2, 5)
-    assert table.dtype == torch.float32
-    assert not table.any()
 
 
 def test_little_work_stays_in_one_piece():

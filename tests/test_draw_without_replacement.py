@@ -31,15 +31,6 @@ def test_where_the_weights_run_out_the_rest_is_not_valid():
     assert places[:, 4].eq(2).all()
 
 
-def test_no_weight_at_all_gives_nothing():
-    assert not drawn([0.0, 0.0, 0.0], 2, rows=10)[1].any()
-
-
-def test_a_single_row_has_no_batch_dimension():
-    places, valid = draw_without_replacement(torch.tensor(WEIGHTS).log(), 2, generator())
-    assert places.shape == valid.shape == (2,)
-
-
 def test_weights_of_any_size_count_by_their_ratios():
     log_weights = torch.tensor([700.0, 700.0 - 1.0986123, float("-inf")]).repeat(FEWEST_DRAWS, 1)
     places, _ = draw_without_replacement(log_weights, 1, generator(5))

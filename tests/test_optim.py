@@ -140,31 +140,6 @@ def test_gradients_as_small_as_epsilon_move_a_row_as_plain_loops_do_within_a_par
         ours.state()["steps"] += 1
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1e-8, 1e-10, 1e-25])
-def test_gradients_as_small_as_epsilon_stay_near_dense_adam(scale):
-    ours, rows, step = ours_and_dense(table_of(60, 8), 1e-2)
-    for index, gradient in batches(60, 8, scale, steps=300):
-        step(index, gradient)
-    torch.testing.assert_close(ours.everything(), rows, rtol=0, atol=0.15 * 1e-2)
-
-
-def test_lazy_adam_is_another_optimiser():
-    """Torch's SparseAdam moves a row only when it is touched, and so by far less: a tenth for one touch."""
-    table = table_of(60, 8)
-    ours, rows, step = ours_and_dense(table, 1e-2)
-    lazy = torch.nn.Parameter(table.clone())
-    lazy_adam = torch.optim.SparseAdam([lazy], lr=1e-2)
-    for index, gradient in batches(60, 8, 1.0, steps=500):
-        step(index, gradient)
-        lazy.grad = torch.sparse_coo_tensor(index[None], gradient, table.shape, check_invariants=True)
-        lazy_adam.step()
-    rarely = parts(60)[2]
-    moved, moved_lazily = ((one[rarely] - table[rarely]).norm() for one in (rows, lazy.detach()))
-    assert moved > 4 * moved_lazily
-    assert (ours.everything() - rows).abs().max() <= 1e-5
-    assert (lazy.detach() - rows).abs().max() > 0.1
-
-
 ACTIVE = st.floats(1e-3, 10) | st.floats(-10, -1e-3)
 
 
@@ -218,13 +193,6 @@ def test_a_very_long_gap_ends_at_the_limit_and_the_next_touch_goes_on_from_there
     assert ours.everything().item() == pytest.approx(expected[-1], rel=2e-6)
 
 
-def test_a_very_long_gap_does_not_move_rows_that_were_never_touched():
-    table = table_of(5, 3)
-    ours = DenseAdam(table.clone(), Adam())
-    ours.state()["steps"] += 100_000
-    assert torch.equal(ours.everything(), table)
-
-
 def trained(table, steps=50, seed=1):
     ours = DenseAdam(table.clone(), Adam(1e-2))
     for index, gradient in batches(*table.shape, MIXED, steps, seed):
@@ -244,12 +212,6 @@ def test_reading_changes_nothing():
     ours.everything().zero_()
     ours.rows(torch.tensor([[3, 3], [0, 59]]))
     assert_same_state(ours.state(), before)
-
-
-@pytest.mark.parametrize("index", [7, [7, 7, 0], [[59, 1, 1], [2, 3, 4]], range(60)], ids=str)
-def test_rows_are_those_of_everything_in_the_shape_of_their_indices(index):
-    ours = trained(table_of(60, 8))
-    assert torch.equal(ours.rows(torch.tensor(index)), ours.everything()[torch.tensor(index)])
 
 
 def test_a_gradient_of_zero_is_as_none():
@@ -302,10 +264,6 @@ def test_blocks_are_rows_in_their_order(constraint):
         ours.step(index, gradient)
     assert torch.equal(torch.cat([ours.block(0, 7), ours.block(7, 59), ours.block(59, 60)]), ours.everything())
     torch.testing.assert_close(ours.everything(), ours.rows(torch.arange(60)), rtol=1e-6, atol=1e-7)
-
-
-def test_no_indices_give_no_rows():
-    assert trained(table_of(60, 8)).rows(torch.empty(0, 3, dtype=torch.int64)).shape == (0, 3, 8)
 
 
 def test_a_step_without_rows_is_still_a_step():

@@ -33,21 +33,6 @@ def test_initial_rows_point_everywhere_alike():
     torch.testing.assert_close(rows.T @ rows / 20_000, torch.eye(8).double() / 8, rtol=0, atol=5 / (20_000 * 8) ** 0.5)
 
 
-def test_no_two_initial_rows_are_alike():
-    model = initial(users=50, items=50)
-    rows = torch.cat((model.user_table, model.item_table))
-    assert len(rows.unique(dim=0)) == 100
-
-
-def test_the_same_stream_gives_the_same_rows():
-    assert same(initial(), initial())
-
-
-@pytest.mark.parametrize("other", [{"seed": 1}, {"stream": ("other",)}, {"stream": ("model", 0)}], ids=str)
-def test_another_stream_gives_other_rows(other):
-    assert not same(initial(), initial(**other))
-
-
 def test_changing_users_in_place_leaves_items_alone():
     model = initial()
     items = model.item_table.clone()
@@ -82,12 +67,6 @@ def test_rows_of_another_type_are_refused(side, dtype):
     rows[side] = rows[side].to(dtype)
     with pytest.raises(ArgumentError, match=f"the {side} table must be float32 .*got {dtype}"):
         DenseVectors(rows["user"], rows["item"])
-
-
-@pytest.mark.parametrize("shape", [(3,), (2, 3, 3), ()], ids=str)
-def test_rows_that_are_no_table_are_refused(shape):
-    with pytest.raises(ArgumentError, match=r"the item table must be float32 with 2 dimensions.* \("):
-        DenseVectors(torch.ones(5, 3), torch.ones(shape))
 
 
 def test_users_and_items_of_other_dimensions_are_refused():

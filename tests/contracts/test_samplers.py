@@ -148,12 +148,6 @@ def test_other_seeds_draw_otherwise(config):
 
 
 @each_sampler
-def test_a_user_who_comes_twice_is_drawn_for_twice(config):
-    batches = [sample(config, WIDE, [3] * 40, seed).items for seed in range(5)]
-    assert is_shared(config) or any(len(items.unique(dim=0)) > 1 for items in batches)
-
-
-@each_sampler
 def test_the_global_generator_is_not_touched(config):
     before = torch.get_rng_state()
     sample(config, WIDE, list(range(80)))

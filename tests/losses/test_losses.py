@@ -60,17 +60,6 @@ def test_softmin_is_that_of_the_equation(b, n, d, dtype, gamma):
 
 
 @each_loss
-@pytest.mark.parametrize(("b", "n"), [(1, 1), (1, 7), (3, 2), (17, 7)])
-@both_precisions
-def test_losses_are_not_reduced(loss, b, n, dtype):
-    triplets = batch(b, n, 16).to(dtype).triplets()
-    assert loss(triplets).shape == (b,)
-    assert loss(triplets).dtype == dtype
-    assert loss.active(triplets).shape == (b,)
-    assert loss.active(triplets).dtype == torch.bool
-
-
-@each_loss
 @pytest.mark.parametrize("shared", [False, True])
 def test_gradients_are_those_of_the_loss(loss, shared):
     pairs = batch(4, 3, 3, shared=shared, seed=1)
@@ -95,14 +84,6 @@ def test_a_pair_without_negatives_costs_nothing_and_pulls_nowhere(loss, shared):
     assert not users.grad[1].any()
     assert not positives.grad[1].any()
     assert users.grad[0].any() or not loss(pairs.triplets())[0]
-
-
-@each_loss
-def test_a_batch_without_negatives_costs_nothing(loss):
-    pairs, vectors = replace(batch(3, 2, 4), valid=torch.zeros(3, 2, dtype=torch.bool)).vectors_with_gradient()
-    loss(pairs.triplets()).sum().backward()
-    assert loss(pairs.triplets()).tolist() == [0, 0, 0]
-    assert not any(one.grad.any() for one in vectors)
 
 
 @each_loss
@@ -185,14 +166,6 @@ def test_softmin_stays_finite_where_its_exponentials_do_not():
     assert loss.tolist() == [2048, 0]
     assert positive.grad.isfinite().all()
     assert negative.grad.tolist() == [[-512, 0], [0, 0]]
-
-
-@pytest.mark.parametrize("gamma", [0.0, 0.5, 1.0])
-def test_a_uniform_law_needs_no_correction(gamma):
-    pairs = batch(17, 7, 16)
-    uniform = replace(pairs, log_q=torch.full((1, 7), 1 / N_ITEMS, dtype=torch.float64).log())
-    expected = softmin(pairs.without_law().triplets(), 0.1, gamma)
-    torch.testing.assert_close(softmin(uniform.triplets(), 0.1, gamma), expected, rtol=1e-6, atol=1e-6)
 
 
 def test_a_smaller_gamma_pushes_more_where_popular_items_are_drawn():

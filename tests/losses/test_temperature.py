@@ -56,11 +56,6 @@ def test_users_and_items_without_pairs_do_not_count():
     assert temperature_for(interactions(padded)) == temperature_for(interactions(rows))
 
 
-def test_denser_data_has_a_higher_one():
-    found = [temperature_for(interactions(random_rows(60, 80, share))) for share in (0.02, 0.05, 0.1, 0.2)]
-    assert found == sorted(set(found))
-
-
 def test_a_given_one_stays():
     data = interactions(random_rows(20, 30, 0.1))
     assert Softmin(0.3).resolve(data) == Softmin(0.3)

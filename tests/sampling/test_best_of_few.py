@@ -105,14 +105,6 @@ def test_each_negative_has_candidates_of_its_own(config, law):
     assert_follows(map(tuple, negatives.items.tolist()), both)
 
 
-@pytest.mark.parametrize(("user", "positive"), [(0, 0), (1, 3), (2, 5)])
-def test_many_candidates_leave_only_the_best(user, positive):
-    free = [item for item, has in enumerate(ROWS[user]) if not has]
-    of = distances(user)
-    assert set(first(Hard(3, 300), user, positive)) == {hardest(free, of)}
-    assert set(first(SemiHard(3, 300, 0.5), user, positive)) == {semi_hardest(free, of, of[positive], 0.5)}
-
-
 @pytest.mark.parametrize("config", [Hard(500, 2), SemiHard(500, 2)])
 def test_both_look_at_the_users_vector_as_it_is_now(config):
     sampler = make(config)

@@ -102,15 +102,6 @@ def test_with_replacement_multiplicities_are_multinomial(count):
     assert_follows(map(multiplicities, drawn(source(count, replacement=True), seed=count)), law)
 
 
-@pytest.mark.parametrize("count", [1, 5, 2000])
-def test_with_replacement_multiplicities_sum_to_all_draws_and_stand_once(count):
-    for one in drawn(source(count, replacement=True), times=50):
-        assert one.items.shape == one.multiplicity.shape == (count,)
-        assert one.multiplicity.sum() == count
-        items = one.items[one.multiplicity > 0].tolist()
-        assert len(items) == len(set(items))
-
-
 @pytest.mark.parametrize("count", [1, 2, 4])
 @pytest.mark.parametrize("replacement", [False, True])
 def test_plain_torch_draws_the_same_candidates(count, replacement):

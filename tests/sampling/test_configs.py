@@ -1,11 +1,10 @@
 import re
-from dataclasses import FrozenInstanceError, astuple
+from dataclasses import FrozenInstanceError
 
 import pytest
 
 from spherec.errors import ArgumentError
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
-from tests.sampling.checks import CPU, interactions, space
 
 NAN, INF = float("nan"), float("inf")
 COUNTS = [0, -1, 2.5, "3", None]
@@ -36,29 +35,6 @@ def test_more_negatives_than_candidates_are_refused():
 def test_configs_cannot_be_changed(config):
     with pytest.raises(FrozenInstanceError):
         config().negatives = 2
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        TwoStage(negatives=1, candidates=1),
-        TwoStage(sharpness=0, cap=0.999, beta=-3),
-        TwoStage(replacement=True, vectors="frozen"),
-        Popularity(beta=0),
-        SemiHard(margin=1e-6),
-        Hard(candidates=1),
-    ],
-    ids=repr,
-)
-def test_the_ends_of_the_ranges_are_taken(config):
-    train = interactions()
-    sampler = config.build(train, CPU, initial_items=space(train).item_table)
-    assert callable(sampler.sample)
-
-
-def test_the_default_is_live_and_gentle():
-    assert astuple(TwoStage()) == (5, 0.525, 0.02, 2000, False, "live", 0.875)
-    assert TwoStage.tuned() == TwoStage()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from tests.sampling.checks import CPU, FEWEST_DRAWS, assert_follows, generator, 
 from tests.strategies import MATRICES
 
 COUNTS = 10 ** np.arange(6, -1, -1)  # (7,) popularities 10^6 … 1
-WORTH_COUNTING = 2e-8  # rarer items may be off by the whole numbers that stand for weights
 MANY_USERS = 3_000_000
 
 
@@ -33,14 +32,6 @@ def exact_law(beta):
     return np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
 
 
-@pytest.mark.parametrize("beta", [-5, -1, 0.8, 1.2, 5])
-def test_extreme_popularities_keep_their_law(long_tail, beta):
-    stated = ItemLaw(long_tail, popularity_weights(long_tail, beta), CPU).probabilities().double().numpy()
-    exact = exact_law(beta)
-    np.testing.assert_allclose(stated[exact > WORTH_COUNTING], exact[exact > WORTH_COUNTING], rtol=1e-5)
-    assert (stated > 0).all(), "an item that somebody has can be drawn"
-
-
 @pytest.mark.parametrize(
     ("beta", "user"), [(-5, 50), (-5, 999_999), (-1, 5_000), (0.8, 50), (0.8, 999_999), (1.2, 5_000), (5, 999_999)]
 )
@@ -55,14 +46,6 @@ def test_extreme_popularities_are_drawn_by_their_law(long_tail, beta, user):
 def test_powers_beyond_any_float_leave_the_largest(long_tail, beta):
     draw = ItemLaw(long_tail, popularity_weights(long_tail, beta), CPU)
     assert draw.any(1000, generator()).unique().tolist() == [0 if beta > 0 else len(COUNTS) - 1]
-
-
-def test_a_million_items_keep_their_law():
-    weights = 1 / np.arange(1, 10**6 + 1) ** 0.9
-    stated = ItemLaw(sparse([0, 1], [5], 10**6), weights, CPU).probabilities().double().numpy()
-    exact = weights / weights.sum()
-    assert exact.min() > WORTH_COUNTING
-    np.testing.assert_allclose(stated, exact, rtol=1e-5)
 
 
 def test_a_million_items_are_drawn_by_their_law():

@@ -37,14 +37,6 @@ def test_a_user_is_drawn_for_from_what_she_does_not_have(config, options, law, u
 
 
 @pytest.mark.parametrize(("config", "options", "law"), LAWS)
-def test_rows_of_a_batch_are_drawn_alike(config, options, law):
-    negatives = make(config, options, negatives=2).sample(*pairs(0, 0, 30_000), SPACE, generator(1))
-    one = law_without(law, items_of(0))
-    both = {(a, b): one[a] * one[b] for a in range(6) for b in range(6)}
-    assert_follows(map(tuple, negatives.items.tolist()), both)
-
-
-@pytest.mark.parametrize(("config", "options", "law"), LAWS)
 def test_a_shared_draw_leaves_no_item_out(config, options, law):
     sampler, random, drawn = make(config, options, negatives=50, shared=True), generator(2), []
     while len(drawn) < FEWEST_DRAWS:
@@ -84,9 +76,3 @@ def test_each_draw_comes_with_the_logarithm_of_its_probability(config, options, 
     negatives = sampler.sample(torch.tensor([0, 1, 4]), torch.tensor([0, 0, 0]), SPACE, generator(4))
     expected = torch.tensor(law).log()[negatives.items]
     torch.testing.assert_close(negatives.log_q, expected.float(), rtol=1e-5, atol=1e-6)
-
-
-def test_beta_0_is_uniform_over_the_items_that_anybody_has():
-    rows = [[1, 0, 0, 1, 0], [0, 0, 0, 1, 1]]
-    sampler = Popularity(beta=0).build(interactions(rows), CPU, initial_items=SPACE.item_table)
-    torch.testing.assert_close(sampler.probabilities(), torch.tensor([1, 0, 0, 1, 1]).double() / 3)

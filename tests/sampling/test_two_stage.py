@@ -77,17 +77,6 @@ def test_stage_two_is_the_inverse_density_of_the_dot_product(dim, sharpness, cap
     assert stated.sum() == pytest.approx(1, rel=1e-5)
 
 
-def test_a_dot_product_of_0_counts():
-    items = torch.tensor([[1.0, 0, 0, 0], [0, 1.0, 0, 0], [-1e-3, 1.0, 0, 0]])
-    stated, _ = law_of(TwoStage(), items, {0}, [0, 1, 2], [1, 1, 1])
-    assert stated.tolist() == [0, 1, 0]
-
-
-def test_above_the_cap_all_are_alike():
-    stated, _ = law_of(TwoStage(sharpness=1, cap=0.875), around_item_0([1, 0.99, 0.9, 1], 16), {0}, [1, 2, 3], [1] * 3)
-    torch.testing.assert_close(stated, torch.full((3,), 1 / 3).double())
-
-
 @pytest.mark.parametrize(
     ("similarities", "own"),
     [([1, -0.1, -0.9, -0.5], {0}), ([1, -0.1, 0.7, -0.5], {0, 2})],
@@ -181,8 +170,3 @@ def test_both_stages_together_follow_the_sum_over_all_candidates(replacement):
     with torch.inference_mode():
         draws = [sampler.sample(*pair, at, stream) for _ in range(FEWEST_DRAWS)]
     assert_follows((one.items.item() if one.valid.item() else "none" for one in draws), dict(law))
-
-
-def test_the_law_of_stage_one_is_popularity():
-    stated = TwoStage(beta=0.8).law(TRAIN)
-    assert (stated / stated.sum()).tolist() == pytest.approx(popularity_law(ROWS, 0.8), rel=1e-6)

@@ -134,18 +134,6 @@ def test_where_none_is_near_the_others_are_drawn_alike(way):
     )
 
 
-def test_a_user_with_everything_gets_nothing(way):
-    assert not sampled(TwoStage(negatives=2, candidates=8, sharpness=0.1), around_item_0(8), user=1).valid.any()
-
-
-def test_the_same_generator_gives_the_same_draws_and_another_one_others():
-    vectors, asked = around_item_0(8), candidates(list(range(8)))
-    one, again, other = (drawn(vectors, asked, 0.1, n=2, seed=seed) for seed in (0, 0, 1))
-    assert torch.equal(one[0], again[0])
-    assert torch.equal(one[1], again[1])
-    assert not torch.equal(one[0], other[0])
-
-
 @settings(max_examples=40)
 @given(st.integers(2, 40), st.integers(1, 30), st.integers(1, 6), st.integers(0, 10**6), st.sampled_from([0, 0.3]))
 def test_only_open_candidates_are_found_and_none_twice(dim, count, n, seed, sharpness):

@@ -12,15 +12,12 @@ _SHORTEST = tl.constexpr(SHORTEST)
 
 
 def hinge_gradient(
-    rows: Tensor,  # (2 B + B N, D) of B users, B positives, N negatives of the first pair, of the second …
-    valid: Tensor,  # (B, N)
-    *,
-    margin: float,
-    ranked: bool,  # whether pairs are weighted by rank
-    n_items: int,
-    on_sphere: bool,
+    rows: Tensor, valid: Tensor, *, margin: float, ranked: bool, n_items: int, on_sphere: bool
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradient, and (3, B): the loss of each pair, whether it has one, its places without a negative."""
+    """Return the gradient, and (3, B): the loss of each pair, whether it has one, its places without a negative.
+
+    `kernels.reference.hinge` describes the arguments.
+    """
     pairs, n = valid.shape
     dim = rows.shape[1]
     gradient = torch.empty(rows.shape, dtype=rows.dtype, device=rows.device)

@@ -81,13 +81,12 @@ def draw_without(tables: LawTables, users: Tensor, random: Tensor) -> tuple[Tens
 
 
 def find_first_distinct(
-    random: Tensor,  # (n,) whole numbers
-    ends: Tensor,  # (I,)
-    total: int,
-    count: int,  # C
-    first_draws: tuple[Tensor, Tensor],  # as `make_first_draws` returns them; both change
+    random: Tensor, ends: Tensor, total: int, count: int, first_draws: tuple[Tensor, Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Return the first C distinct items that the numbers name (C,), 0 in places left over, and their number (1,)."""
+    """Return the first C distinct items that numbers (n,) name (C,), 0 in places left over, and their number (1,).
+
+    `first_draws` are those of `make_first_draws`; both change.
+    """
     draws, n_items = len(random), len(ends)
     items = torch.empty_like(random)
     found = torch.empty(count, dtype=torch.int64, device=random.device)
@@ -102,16 +101,14 @@ def find_first_distinct(
 
 
 def draw_distinct(
-    similarity: Tensor,  # (B, C) s
-    closed: Tensor,  # (B, C) whether the candidate is the user's own item
-    candidates: tuple[Tensor, Tensor],  # (C,) item indices, and how many of them there are (1,)
-    seed: Tensor,  # (1,) random
-    *,
-    exponent: float,
-    cap: float,
-    n: int,
-) -> tuple[Tensor, Tensor]:
-    """Return n distinct candidates (B, n) for each pair, and whether there was one left to draw."""
+    similarity: Tensor, closed: Tensor, candidates: tuple[Tensor, Tensor], seed: Tensor,
+    *, exponent: float, cap: float, n: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Return n distinct candidates (B, n) for each pair, and whether there was one left to draw.
+
+    `similarity` (B, C) s, `closed` (B, C) whether the candidate is the user's own item; `candidates` are item indices
+    (C,) and their number (1,); `seed` (1,) is random.
+    """
     pairs, count = similarity.shape
     items = torch.empty(pairs, n, dtype=torch.int64, device=seed.device)
     valid = torch.empty(pairs, n, dtype=torch.bool, device=seed.device)
