@@ -113,7 +113,7 @@ def test_a_part_has_every_mth_item_and_user(command, tmp_path, vectors):
 
 
 BAD = {
-    "an ending that says nothing": (("out.txt",), ["the format of out.txt cannot be told from its ending", "parquet"]),
+    "an ending that says nothing": (("out.txt",), ["out.txt", "parquet"]),
     "no folder": (("nowhere/out.npz",), ["nowhere does not exist"]),
     "the model itself": (("model.spherec", "--format", "npz"), ["exists already", "name another file"]),
     "no part": (("out.npz", "--part", "4/4"), ["--part must be J/M with J from 0 to M - 1", "got '4/4'"]),

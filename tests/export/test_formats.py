@@ -11,14 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
-import spherec
 from spherec.errors import ArgumentError, DataError
-from spherec.export import find_format, write
+from spherec.export import EXPORT_FORMATS, find_format, write
 from spherec.ranking import ExactRanker
 from tests.export.models import ODD, expected_ids, model, models, read_copy
 from tests.sampling.checks import directions
 
-FORMATS = {"parquet": "x.parquet", "npz": "x.npz", "pgvector": "x.sql", "usearch": "x.usearch"}
+FORMATS = {known.name: f"x{known.suffix}" for known in EXPORT_FORMATS}
 
 
 def bits(vectors):
@@ -29,16 +28,6 @@ def numbers(text):
     """Of pgvector's way to write a vector."""
     assert text[0] + text[-1] == "[]"
     return [float(number) for number in text[1:-1].split(",")]
-
-
-def check_ids(found, ids):
-    """As promised; and where nothing simple is promised, distinct texts."""
-    expected = expected_ids(ids)
-    assert len(set(found)) == len(ids) == len(found)
-    if expected is None:
-        assert all(isinstance(json.loads(one), list) for one in found)
-    else:
-        assert list(found) == expected
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +51,7 @@ def test_parquet_comes_back_in_polars_pandas_and_pyarrow(case, path):
     assert frame.schema["vector"] == pl.Array(pl.Float32, 5)
     assert bits(frame["vector"].to_numpy()) == bits(items)
     assert frame["name"].to_list() == names
-    check_ids(frame["id"].to_list(), data.item_ids)
+    assert frame["id"].to_list() == expected_ids(data.item_ids)
 
     table = pq.read_table(path)
     assert pa.types.is_fixed_size_list(table.schema.field("vector").type)
@@ -107,7 +96,7 @@ def test_npz_comes_back_in_numpy(case, path):
         ):
             assert arrays[f"{kind}_vectors"].dtype == np.float32
             assert bits(arrays[f"{kind}_vectors"]) == bits(table)
-            check_ids(arrays[f"{kind}_ids"].tolist(), ids)
+            assert arrays[f"{kind}_ids"].tolist() == expected_ids(ids)
         assert ("item_names" in arrays) == (data.item_names is not None)
         if data.item_names is not None:
             assert arrays["item_names"].tolist() == [name or "" for name in data.item_names]
@@ -149,45 +138,27 @@ def test_pgvector_comes_back_by_the_rules_of_copy(case, path):
     if named:
         assert [row[1] for row in rows] == list(data.item_names)
     assert bits([numbers(row[-1]) for row in rows]) == bits(vectors.item_table)
-    expected = expected_ids(data.item_ids)
-    if expected is not None:
-        assert [row[0] for row in rows] == list(map(str, expected))
+    assert [row[0] for row in rows] == list(map(str, expected_ids(data.item_ids)))
     _, rows = tables["spherec_users"]
     assert bits([numbers(row[-1]) for row in rows]) == bits(vectors.user_table)
 
 
-HEAD = """\
--- The vectors of 2 items, 5 dimensions, {words}. Load them with: psql -f THIS_FILE
--- Nearest first: ORDER BY embedding {operator} '[0.1, ...]' LIMIT 10
-\\set ON_ERROR_STOP on
-SET client_encoding = 'UTF8';
-BEGIN;
-CREATE EXTENSION IF NOT EXISTS vector;
-CREATE TABLE spherec_items (id {type} PRIMARY KEY, name text, embedding vector(5) NOT NULL);
-COPY spherec_items (id, name, embedding) FROM STDIN;
-"""
-
-
-@pytest.mark.parametrize(
-    ("constraint", "words", "operator", "operators"),
-    [
-        ("sphere", "on the unit sphere", "<#>", "vector_ip_ops"),
-        ("ball", "in the unit ball", "<->", "vector_l2_ops"),
-    ],
-)
+@pytest.mark.parametrize(("constraint", "operators"), [("sphere", "vector_ip_ops"), ("ball", "vector_l2_ops")])
 @pytest.mark.parametrize(("ids", "kind"), [([3, -4], "bigint"), (["a", "b"], "text")])
-def test_the_script_makes_table_and_index(path, constraint, words, operator, operators, ids, kind):
+def test_the_script_makes_table_and_index(path, constraint, operators, ids, kind):
     vectors, data = model(["u"], ids, ["A", None], constraint=constraint)
     write(path, vectors, data, format="pgvector")
     script = path.read_text()
-    assert script.startswith(HEAD.format(words=words, operator=operator, type=kind))
+    assert script.index("\\set ON_ERROR_STOP on\n") < script.index("BEGIN;\n") < script.index("CREATE TABLE")
+    columns = f"id {kind} PRIMARY KEY, name text, embedding vector(5) NOT NULL"
+    assert f"CREATE TABLE spherec_items ({columns});\nCOPY spherec_items (id, name, embedding) FROM STDIN;\n" in script
     assert script.endswith(f"\n\\.\nCREATE INDEX ON spherec_items USING hnsw (embedding {operators});\nCOMMIT;\n")
 
 
 def test_long_vectors_have_no_index_and_longer_ones_no_table(path):
     write(path, *model(["u"], ["a"], dim=2001), format="pgvector")
     assert b"CREATE INDEX" not in path.read_bytes()
-    with pytest.raises(DataError, match="up to 16,000 dimensions, these have 16,001"):
+    with pytest.raises(DataError, match="16,001"):
         write(path, *model(["u"], ["a"], dim=16_001), format="pgvector")
 
 
@@ -253,28 +224,19 @@ def test_what_fails_leaves_the_old_file(format, tmp_path, monkeypatch):
     def crash(self):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("spherec.export.table.ExportBlock.names", property(crash))
+    for part in ("names", "vectors"):
+        monkeypatch.setattr(f"spherec.export.table.ExportBlock.{part}", property(crash))
     with pytest.raises((ZeroDivisionError, pl.exceptions.ComputeError)):
         write(target, vectors, data)
     assert target.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [target]
 
 
-UNWRITABLE = {
-    "half a character in Parquet": (
-        "parquet",
-        "a\ud800",
-        r"the item id 'a\\ud800' has a character that Parquet",
-    ),
-    "half a character in PostgreSQL": ("pgvector", "a\ud800", "PostgreSQL cannot hold; export to npz instead"),
-    "NUL in PostgreSQL": ("pgvector", "a\0", r"the item id 'a\\x00' has a character that PostgreSQL cannot hold"),
-    "NUL at the end in NumPy": ("npz", "a\0", r"the item id 'a\\x00' ends with NUL, which NumPy cuts off"),
-}
-
-
-@pytest.mark.parametrize(("format", "bad", "words"), UNWRITABLE.values(), ids=UNWRITABLE)
-def test_ids_that_a_format_cannot_hold_are_refused(format, bad, words, tmp_path):
-    with pytest.raises(DataError, match=words):
+@pytest.mark.parametrize(
+    ("format", "bad"), [("parquet", "a\ud800"), ("pgvector", "a\ud800"), ("pgvector", "a\0"), ("npz", "a\0")]
+)
+def test_ids_that_a_format_cannot_hold_are_refused(format, bad, tmp_path):
+    with pytest.raises(DataError, match=r"the item id 'a\\"):
         write(tmp_path / "x", *model(["u"], ["fine", bad]), format=format)
     assert not list(tmp_path.iterdir())
 
@@ -296,25 +258,17 @@ def test_names_can_be_left_out(format, path):
             assert b"secret" not in file.read_bytes()
 
 
-@pytest.mark.parametrize("format", FORMATS)
-def test_the_ending_says_the_format(format):
-    assert find_format(FORMATS[format]).name == format
-
-
-def test_what_cannot_be_asked(path):
+def test_the_ending_says_the_format_and_mistakes_are_named(path):
+    for name, file in FORMATS.items():
+        assert find_format(file).name == name
     case = model(["u"], ["a"])
-    with pytest.raises(
-        ArgumentError, match=r"the format of x\.txt cannot be told from its ending; name one of parquet, npz, usearch"
-    ):
+    with pytest.raises(ArgumentError, match=r"x\.txt .*parquet \(\.parquet\), npz"):
         write("x.txt", *case)
-    with pytest.raises(
-        ArgumentError,
-        match="format must be one of parquet, npz, usearch, pgvector, or an object of your own, got 'csv'",
-    ):
+    with pytest.raises(ArgumentError, match=r"parquet.*'csv'"):
         write(path, *case, format="csv")
-    with pytest.raises(ArgumentError, match="what must be 'items', 'users' or 'both', got 'item'"):
+    with pytest.raises(ArgumentError, match=r"what .*'item'$"):
         write(path, *case, format="npz", what="item")
-    with pytest.raises(ArgumentError, match="vectors of 1 users and 1 items, but ids of 2 and 1"):
+    with pytest.raises(ArgumentError, match=r"1 users and 1 items.*2 and 1"):
         write(path, case[0], model(["u", "v"], ["a"])[1], format="npz")
 
 
@@ -348,10 +302,6 @@ def test_a_format_of_the_users_own(path):
     assert told == [(2, 4), (4, 4)]
 
 
-def test_it_is_reached_from_the_top():
-    assert spherec.export.write is write
-
-
 def test_a_model_is_enough(tmp_path):
     vectors, data = model(["u", "v"], ["a", "b", "c"])
 
@@ -363,7 +313,7 @@ def test_a_model_is_enough(tmp_path):
     write(tmp_path / "one.npz", trained, what="both")
     write(tmp_path / "two.npz", vectors, data, what="both")
     assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
-    with pytest.raises(ArgumentError, match="vectors have no ids; pass a model"):
+    with pytest.raises(ArgumentError, match="no ids"):
         write(tmp_path / "three.npz", vectors)
 
 
@@ -407,23 +357,18 @@ def test_plain_neighbours_in_an_export_with_reach_are_the_models_lists(format, m
 
 
 def test_npz_names_the_column_of_the_dial(path):
-    write(path, *model(USERS, ITEMS, reach=REACH), format="npz")
-    with np.load(path) as arrays:
-        column = int(arrays["dial_column"])
-        np.testing.assert_allclose(arrays["item_vectors"][:, column], REACH.mean(1), rtol=1e-5)
-    write(path, *model(USERS, ITEMS), format="npz")
-    with np.load(path) as arrays:
-        assert "dial_column" not in arrays
+    for reach in (REACH, None):
+        write(path, *model(USERS, ITEMS, reach=reach), format="npz")
+        with np.load(path) as arrays:
+            assert ("dial_column" in arrays) == (reach is not None)
+            if reach is not None:
+                found = arrays["item_vectors"][:, int(arrays["dial_column"])]
+                np.testing.assert_allclose(found, reach.mean(1), rtol=1e-5)
 
 
 def test_the_script_names_the_number_of_the_dial(path):
     write(path, *model(USERS, ITEMS, dim=5, reach=REACH, mainstream=0.6), format="pgvector")
-    head = path.read_text().splitlines()[:3]
-    assert head[0].startswith("-- The vectors of 60 items, 7 dimensions: 5 on the unit sphere, 2 for reach.")
-    assert head[2] == (
-        "-- Number 6 of a user's vector is mainstream (0.6), number 7 is 0. To change it: "
-        "subvector(embedding, 1, 5) || '[0.1, 0]'::vector"
-    )
+    assert "Number 6 of a user's vector is mainstream (0.6), number 7 is 0" in path.read_text()
 
 
 @pytest.mark.parametrize("what", ["items", "users"])

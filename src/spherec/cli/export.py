@@ -12,7 +12,9 @@ from spherec.cli._settings import Force, refuse_existing
 from spherec.data.output_files import refuse_unwritable
 from spherec.distributed.shards import WHOLE, Portion
 from spherec.errors import ArgumentError, quote
+from spherec.export import EXPORT_FORMATS, find_format, write
 
+_FORMATS = [f"{known.name} ({known.suffix})" for known in EXPORT_FORMATS]
 _NEAREST = {
     "sphere": "nearest by cosine, dot product or Euclidean distance: on the sphere they agree",
     "ball": "nearest by Euclidean distance, not by cosine or dot product: the model lives in the ball",
@@ -23,9 +25,9 @@ def export_command(
     model: Annotated[Path, typer.Argument(help="Model file from 'spherec train'.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write, e.g. books.parquet.")],
     format: Annotated[
-        Literal["parquet", "npz", "usearch", "pgvector"] | None,
+        str | None,
         typer.Option(
-            help="Format of the file. Default: by its ending, which is .parquet, .npz, .usearch or .sql (pgvector)."
+            metavar="NAME", help=f"Format of the file: {', '.join(_FORMATS)}. Default: by the ending of the file."
         ),
     ] = None,
     part: Annotated[
@@ -43,11 +45,6 @@ def export_command(
 ) -> None:
     """Write a model's vectors, with ids and names, for the program that will serve them.
 
-    - parquet: a table for polars, pandas, DuckDB
-    - npz: arrays for NumPy and FAISS
-    - usearch: an index of nearest neighbours, with the ids in a second file
-    - pgvector: a script for psql
-
     For example:
 
     - spherec export books.spherec -o books.parquet
@@ -55,11 +52,10 @@ def export_command(
     - spherec export books.spherec --part 0/4 -o books.0-of-4.usearch
     """
     from spherec.artifact import Artifact
-    from spherec.export import find_format, write
     from spherec.export.index import ids_path
     from spherec.geometry import widened_dim
 
-    chosen = format or find_format(output).name
+    chosen = find_format(output, format).name
     refuse_unwritable(output)
     for file in (output, ids_path(output)) if chosen == "usearch" else (output,):
         refuse_existing(file, force)

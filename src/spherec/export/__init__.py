@@ -46,11 +46,7 @@ class ExportFormat(Protocol):
         """Ending of its files, such as ".parquet"."""
 
     def write(
-        self,
-        path: str | PathLike[str],
-        tables: Sequence[ExportTable],
-        constraint: Constraint,
-        progress: ExportProgress,
+        self, path: str | PathLike[str], tables: Sequence[ExportTable], constraint: Constraint, progress: ExportProgress
     ) -> None:
         """Write the tables to one file.
 
@@ -75,13 +71,8 @@ class Exportable(Protocol):
         """Interactions with the ids and names, in the order of the vectors."""
 
 
-EXPORT_FORMATS: tuple[ExportFormat, ...] = (
-    ParquetFormat(),
-    NpzFormat(),
-    UsearchFormat(),
-    PgvectorFormat(),
-)
-"""The formats of this package."""
+EXPORT_FORMATS: tuple[ExportFormat, ...] = (ParquetFormat(), NpzFormat(), UsearchFormat(), PgvectorFormat())
+"""The formats of this package; names, endings and help texts come from here."""
 
 
 def write(
@@ -107,7 +98,7 @@ def write(
         names: Include the names of items.
         progress: Called with the number of rows done and of all rows.
     """
-    chosen = find_format(path) if format is None else _by_name(format) if isinstance(format, str) else format
+    chosen = find_format(path, format) if isinstance(format, str | None) else format
     if isinstance(model, Exportable):
         vectors, data = model.vectors, model.data if data is None else data
     else:
@@ -119,23 +110,12 @@ def write(
     chosen.write(path, tables, vectors.constraint, ExportProgress(sum(map(len, tables)), progress))
 
 
-def find_format(path: str | PathLike[str]) -> ExportFormat:
-    """Return the format that the ending of a file stands for."""
+def find_format(path: str | PathLike[str], name: str | None = None) -> ExportFormat:
+    """Return the format of this name or, without one, that which the ending of a file stands for."""
     for known in EXPORT_FORMATS:
-        if known.suffix == Path(path).suffix:
+        if name == known.name or (name is None and known.suffix == Path(path).suffix):
             return known
-    names, endings = (
-        ", ".join(dict.fromkeys(getattr(known, part) for known in EXPORT_FORMATS)) for part in ("name", "suffix")
-    )
-    raise ArgumentError(
-        f"the format of {Path(path).name} cannot be told from its ending; name one of {names}, or use one of the "
-        f"endings {endings}"
-    )
-
-
-def _by_name(name: str) -> ExportFormat:
-    for known in EXPORT_FORMATS:
-        if known.name == name:
-            return known
-    names = ", ".join(known.name for known in EXPORT_FORMATS)
-    raise ArgumentError(f"format must be one of {names}, or an object of your own, got {quote(name)}")
+    allowed = ", ".join(f"{known.name} ({known.suffix})" for known in EXPORT_FORMATS)
+    if name is None:
+        raise ArgumentError(f"the ending of {Path(path).name} shows no format; name one of {allowed}")
+    raise ArgumentError(f"format must be one of {allowed}, or an object of your own, got {quote(name)}")

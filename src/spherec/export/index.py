@@ -14,17 +14,13 @@ from spherec.geometry import Constraint, DenseVectors, Vectors
 
 
 class UsearchFormat:
-    """An index of nearest neighbours. Needs the extra "ann"."""
+    """An index of nearest neighbours, with the ids in a second file. Needs the extra "ann"."""
 
     name = "usearch"
     suffix = ".usearch"
 
     def write(
-        self,
-        path: str | PathLike[str],
-        tables: Sequence[ExportTable],
-        constraint: Constraint,
-        progress: ExportProgress,
+        self, path: str | PathLike[str], tables: Sequence[ExportTable], constraint: Constraint, progress: ExportProgress
     ) -> None:
         """Write the index, and the ids as a line of JSON each."""
         from spherec.ranking.usearch import UsearchRanker  # an extra

@@ -5,7 +5,7 @@ Ids are integers or texts of fixed width, names texts ("" where there is none); 
 """
 
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from typing import Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from spherec.data.output_files import atomic_write
 from spherec.errors import DataError, quote
-from spherec.export.table import ExportBlock, ExportProgress, ExportTable
+from spherec.export.table import ExportProgress, ExportTable
 from spherec.geometry import Constraint
 
 _LARGEST = 1 << 31  # bytes that a reader needs for a column of texts
@@ -23,29 +23,30 @@ _DATE = (1980, 1, 1, 0, 0, 0)  # so that bytes do not depend on the clock
 
 
 class NpzFormat:
-    """Arrays for NumPy."""
+    """Arrays for NumPy and FAISS."""
 
     name = "npz"
     suffix = ".npz"
 
     def write(
-        self,
-        path: str | PathLike[str],
-        tables: Sequence[ExportTable],
-        constraint: Constraint,
-        progress: ExportProgress,
+        self, path: str | PathLike[str], tables: Sequence[ExportTable], constraint: Constraint, progress: ExportProgress
     ) -> None:
         """Write the arrays of all tables; vectors as they are, texts compressed."""
         with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
-            _write_member(archive, "constraint", (), np.dtype(f"<U{len(constraint)}"), [np.array(constraint)])
+            _write(archive, "constraint", np.array(constraint))
             if tables[0].dial_column is not None:
-                _write_member(archive, "dial_column", (), np.dtype(np.int64), [np.array(tables[0].dial_column)])
+                _write(archive, "dial_column", np.array(tables[0].dial_column))
             for table in tables:
-                _write_ids(archive, table)
-                if table.has_names:
-                    _write_texts(archive, f"{table.kind}_names", table, _names)
-                vectors = _vectors(table, progress)
-                _write_member(archive, f"{table.kind}_vectors", (len(table), table.dim), np.dtype(np.float32), vectors)
+                ids, names = table.id_map.array, table.item_names
+                _write(
+                    archive,
+                    f"{table.kind}_ids",
+                    ids if table.ids_are_integers else _to_texts(table, "ids", list(map(str, ids.tolist()))),
+                )
+                if names is not None:
+                    _write(archive, f"{table.kind}_names", _to_texts(table, "names", [name or "" for name in names]))
+                shape = len(table), table.dim
+                _write_blocks(archive, f"{table.kind}_vectors", shape, np.dtype("<f4"), _vectors(table, progress))
 
 
 def _vectors(table: ExportTable, progress: ExportProgress) -> Iterator[NDArray[Any]]:
@@ -54,44 +55,25 @@ def _vectors(table: ExportTable, progress: ExportProgress) -> Iterator[NDArray[A
         progress.add(len(block))
 
 
-def _write_ids(archive: zipfile.ZipFile, table: ExportTable) -> None:
-    name = f"{table.kind}_ids"
-    if table.ids_are_integers:
-        _write_member(archive, name, (len(table),), np.dtype(np.int64), [table.id_map.array.astype(np.int64)])
-        return
-    for block in table.blocks():
-        for plain in block.ids:
-            if str(plain).endswith("\0"):
-                raise DataError(
-                    f"the {table.kind} id {quote(plain)} ends with NUL, which NumPy cuts off; export to parquet"
-                )
-    _write_texts(archive, name, table, _ids)
-
-
-def _ids(block: ExportBlock) -> Sequence[int | str]:
-    return block.ids
-
-
-def _names(block: ExportBlock) -> Sequence[int | str]:
-    return [name or "" for name in block.names]
-
-
-def _write_texts(
-    archive: zipfile.ZipFile, name: str, table: ExportTable, texts_of: Callable[[ExportBlock], Sequence[int | str]]
-) -> None:
-    """Write a column of texts, each as wide as the longest."""
-    width = max((len(str(text)) for block in table.blocks() for text in texts_of(block)), default=0) or 1
-    if 4 * width * len(table) > _LARGEST:
+def _to_texts(table: ExportTable, name: str, texts: Sequence[str]) -> NDArray[np.str_]:
+    """Return a column of texts, each as wide as the longest."""
+    bad = next((text for text in texts if text.endswith("\0")), None)
+    if bad is not None and name == "ids":
+        raise DataError(f"the {table.kind} id {quote(bad)} ends with NUL, which NumPy cuts off; export to parquet")
+    width = max(map(len, texts), default=0) or 1
+    if 4 * width * len(texts) > _LARGEST:
         raise DataError(
-            f"{name} are up to {width:,} characters long, and NumPy would make all {len(table):,} as wide; export to "
-            "parquet instead, or leave names out"
+            f"{table.kind}_{name} are up to {width:,} characters long, and NumPy would make all {len(texts):,} as "
+            "wide; export to parquet instead, or leave names out"
         )
-    dtype = np.dtype(f"<U{width}")
-    blocks = (np.array(texts_of(block), dtype=dtype) for block in table.blocks())
-    _write_member(archive, name, (len(table),), dtype, blocks, compress=True)
+    return np.array(texts, dtype=f"<U{width}")
 
 
-def _write_member(
+def _write(archive: zipfile.ZipFile, name: str, array: NDArray[Any]) -> None:
+    _write_blocks(archive, name, array.shape, array.dtype, [array], compress=array.dtype.kind == "U" and array.ndim > 0)
+
+
+def _write_blocks(
     archive: zipfile.ZipFile,
     name: str,
     shape: tuple[int, ...],

@@ -8,7 +8,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from spherec.data.output_files import atomic_write
-from spherec.export.table import ExportBlock, ExportProgress, ExportTable, clean_name, refuse_unwritable_ids
+from spherec.export.table import ExportProgress, ExportTable, clean_name, refuse_unwritable_ids
 from spherec.forks import require_polars
 from spherec.geometry import Constraint
 
@@ -44,22 +44,16 @@ class ParquetFormat:
         schema["vector"] = pl.Array(pl.Float32, tables[0].dim)
 
         def frames(*_: object) -> Iterator["pl.DataFrame"]:
-            for table in tables:
-                for block in table.blocks():
-                    columns = _columns(block, integers=integers)
-                    yield pl.DataFrame({name: columns[name] for name in schema}, schema=schema)
-                    progress.add(len(block))
+            for block in (block for table in tables for block in table.blocks()):
+                refuse_unwritable_ids(block, "Parquet")
+                columns = {
+                    "kind": [block.table.kind] * len(block),
+                    "id": block.ids if integers else list(map(str, block.ids)),
+                    "name": [None if name is None else clean_name(name) for name in block.names],
+                    "vector": block.vectors,
+                }
+                yield pl.DataFrame({name: columns[name] for name in schema}, schema=schema)
+                progress.add(len(block))
 
         with atomic_write(path) as file:
             register_io_source(frames, schema=schema).sink_parquet(file, row_group_size=_ROW_GROUP)
-
-
-def _columns(block: ExportBlock, *, integers: bool) -> dict[str, Any]:
-    ids = block.ids
-    refuse_unwritable_ids(ids, block.table.kind, "Parquet")
-    return {
-        "kind": [block.table.kind] * len(ids),
-        "id": ids if integers else list(map(str, ids)),
-        "name": [None if name is None else clean_name(name) for name in block.names],
-        "vector": block.vectors,
-    }

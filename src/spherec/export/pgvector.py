@@ -21,11 +21,7 @@ class PgvectorFormat:
     suffix = ".sql"
 
     def write(
-        self,
-        path: str | PathLike[str],
-        tables: Sequence[ExportTable],
-        constraint: Constraint,
-        progress: ExportProgress,
+        self, path: str | PathLike[str], tables: Sequence[ExportTable], constraint: Constraint, progress: ExportProgress
     ) -> None:
         """Write one script for all tables."""
         dim = tables[0].dim
@@ -73,12 +69,11 @@ def _copy(table: ExportTable, progress: ExportProgress) -> Iterator[str]:
     yield f"COPY {_name(table)} (id, {'name, ' if table.has_names else ''}embedding) FROM STDIN;\n"
     vector = f"[{','.join(['%.9g'] * table.dim)}]\n"  # nine digits bring every float32 back
     for block in table.blocks():
-        ids = block.ids
-        refuse_unwritable_ids(ids, table.kind, "PostgreSQL", nul=False)
-        names = [f"{_field(name)}\t" for name in block.names] if table.has_names else [""] * len(ids)
+        refuse_unwritable_ids(block, "PostgreSQL", nul=False)
+        names = [f"{_field(name)}\t" for name in block.names] if table.has_names else [""] * len(block)
         yield "".join(
             f"{_field(str(plain))}\t{name}{vector % tuple(numbers)}"
-            for plain, name, numbers in zip(ids, names, block.vectors.tolist(), strict=True)
+            for plain, name, numbers in zip(block.ids, names, block.vectors.tolist(), strict=True)
         )
         progress.add(len(block))
     yield "\\.\n"

@@ -7,13 +7,11 @@ the nearest by dot product, cosine or Euclidean distance are the model's lists, 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
@@ -22,9 +20,6 @@ from spherec.geometry import Vectors, longest_reach, widen_items, widen_queries,
 
 What = Literal["items", "users", "both"]
 """The vectors to export."""
-
-PlainIds = list[int] | list[str]
-"""Ids as integers, or all as text."""
 
 _BLOCK = 8192  # rows at a time
 _HALVES = re.compile("[\ud800-\udfff]")  # of characters: Python strings may hold them, no other text may
@@ -44,7 +39,7 @@ class ExportProgress:
         """Set the number of rows that were written."""
         self._done = done
         if self._callback is not None:
-            self._callback(done, self._total)
+            self._callback(self._done, self._total)
 
 
 @dataclass(frozen=True)
@@ -59,8 +54,6 @@ class ExportTable:
     "Names of items; None if there are none, or none are wanted."
     vectors: Vectors
     "Vectors of users and items."
-    data: Interactions
-    "The users and items, and the items of each user."
 
     def __len__(self) -> int:
         return len(self.id_map)
@@ -73,32 +66,22 @@ class ExportTable:
     @property
     def dial_column(self) -> int | None:
         """Coordinate, counted from 0, that has λ in users and the reach in items; None if items have no reach."""
-        return None if self.reach is None else self.vectors.dim
-
-    @cached_property
-    def reach(self) -> Tensor | None:
-        """(I,) reach of the items; None if they have none."""
-        return self.vectors.reach
-
-    @cached_property
-    def longest(self) -> float:
-        """M, the largest reach of an item."""
-        return 0.0 if self.reach is None else longest_reach(self.reach)
+        return None if self.vectors.reach is None else self.vectors.dim
 
     @property
     def has_names(self) -> bool:
         """True if rows have names."""
         return self.item_names is not None
 
+    @property
+    def ids_are_integers(self) -> bool:
+        """True if ids are written as 64-bit integers; else they are text."""
+        return self.id_map.array.dtype == np.int64
+
     def blocks(self) -> Iterator["ExportBlock"]:
         """Yield all rows, some thousands at a time."""
         for first in range(0, len(self), _BLOCK):
             yield ExportBlock(self, first, min(first + _BLOCK, len(self)))
-
-    @cached_property
-    def ids_are_integers(self) -> bool:
-        """True if ids are written as 64-bit integers; else they are text."""
-        return self.id_map.array.dtype == np.int64
 
 
 @dataclass(frozen=True)
@@ -116,12 +99,10 @@ class ExportBlock:
         return self.last - self.first
 
     @property
-    def ids(self) -> PlainIds:
-        """The ids (n,) as integers, or all as text."""
-        table = self.table
-        if table.ids_are_integers:
-            return table.id_map.array[self.first : self.last].tolist()  # type: ignore[no-any-return]
-        return list(map(str, table.id_map[self.first : self.last]))
+    def ids(self) -> list[int] | list[str]:
+        """The ids (n,), all integers or all text."""
+        ids = self.table.id_map.array[self.first : self.last].tolist()
+        return ids if self.table.ids_are_integers else list(map(str, ids))
 
     @property
     def names(self) -> list[str | None]:
@@ -130,19 +111,13 @@ class ExportBlock:
         return [None] * len(self) if names is None else list(names[self.first : self.last])
 
     @property
-    def item_rows(self) -> NDArray[np.float32]:
-        """The vectors (n, D) of items, without reach."""
-        index = torch.arange(self.first, self.last, device=self.table.vectors.device)
-        return self.table.vectors.items(index).cpu().numpy()
-
-    @property
     def vectors(self) -> NDArray[np.float32]:
         """The vectors (n, D), with reach (n, D + 2)."""
-        vectors, reach = self.table.vectors, self.table.reach
+        vectors, reach = self.table.vectors, self.table.vectors.reach
         index = torch.arange(self.first, self.last, device=vectors.device)
         rows = vectors.items(index) if self.table.kind == "item" else vectors.users(index)
         if reach is not None and self.table.kind == "item":
-            rows = widen_items(rows, reach[index], self.table.longest)
+            rows = widen_items(rows, reach[index], longest_reach(reach))
         elif reach is not None:
             rows = widen_queries(rows, rows.new_full((len(rows),), vectors.mainstream))
         return rows.cpu().numpy()
@@ -150,24 +125,23 @@ class ExportBlock:
 
 def make_export_tables(vectors: Vectors, data: Interactions, what: What, *, names: bool) -> list[ExportTable]:
     """Return the tables of items, users, or both in this order; `names` says whether items have their names."""
-    if what not in ("items", "users", "both"):
+    if what not in get_args(What):
         raise ArgumentError(f"what must be 'items', 'users' or 'both', got {quote(what)}")
     if (vectors.n_users, vectors.n_items) != (data.n_users, data.n_items):
         raise ArgumentError(
             f"there are vectors of {vectors.n_users:,} users and {vectors.n_items:,} items, but ids of "
             f"{data.n_users:,} and {data.n_items:,}; give the data that the model was trained on"
         )
-    both = [
-        ExportTable("item", data.item_ids, data.item_names if names else None, vectors, data),
-        ExportTable("user", data.user_ids, None, vectors, data),
-    ]
-    return [table for table in both if what in ("both", f"{table.kind}s")]
+    items = ExportTable("item", data.item_ids, data.item_names if names else None, vectors)
+    users = ExportTable("user", data.user_ids, None, vectors)
+    return [table for table in (items, users) if what in ("both", f"{table.kind}s")]
 
 
-def refuse_unwritable_ids(ids: PlainIds, kind: str, target: str, *, nul: bool = True) -> None:
-    """Raise a `DataError` for the first id that UTF-8 cannot hold, or with a NUL character unless `nul` is allowed."""
-    for plain in ids:
+def refuse_unwritable_ids(block: ExportBlock, target: str, *, nul: bool = True) -> None:
+    """Raise a `DataError` for an id that UTF-8 cannot hold, or with a NUL character unless `nul` is allowed."""
+    for plain in block.ids:
         if isinstance(plain, str) and (_HALVES.search(plain) or ("\0" in plain and not nul)):
+            kind = block.table.kind
             raise DataError(
                 f"the {kind} id {quote(plain)} has a character that {target} cannot hold; export to npz instead"
             )
