@@ -77,12 +77,6 @@ def test_what_is_no_checkpoint_is_refused(content, path):
         trained(checkpoint=path, resume=True)
 
 
-def test_another_file_of_spherec_is_refused(path):
-    DATA.save(path)
-    with pytest.raises(DataError, match="'spherec-interactions', not 'spherec-checkpoint'"):
-        trained(checkpoint=path, resume=True)
-
-
 @pytest.fixture
 def small(path):
     """A finished run on little data, for its checkpoint is to be read many times: the run, how to go on, the bytes."""
@@ -189,15 +183,6 @@ def test_one_run_at_a_time_writes_a_checkpoint(path):
         ended.set()
         assert first.result().ended == "all epochs done"
     assert list(path.parent.iterdir()) == [path]
-
-
-def test_what_killed_runs_left_behind_is_in_nobodys_way(path):
-    leftovers = [path.with_name(f".{path.name}{ending}") for ending in (".lock", ".0a1b2c3d.part", ".77ab2c3d.part")]
-    others = [path.with_name(name) for name in (f".{path.name}2.0a1b2c3d.part", f".{path.name}.note.part", "a.part")]
-    for file in (*leftovers, *others):
-        file.write_bytes(b"rest")
-    trained(epochs=1, checkpoint=path)
-    assert sorted(path.parent.iterdir()) == sorted([path, *others])
 
 
 def test_a_writer_waits_for_another_one_of_the_same_file(path):

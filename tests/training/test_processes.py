@@ -181,13 +181,6 @@ def test_two_processes_learn_what_one_does_from_partitions(crew, partitioned):
     assert [epoch["pairs"] for epoch in together["history"]] == [len(DATA)] * 3
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("settings", SETTINGS)
-def test_four_processes_learn_what_one_does_from_partitions(crew, partitioned, settings):
-    alone, together = (crew("run", n, settings=settings, data=partitioned, epochs=9)[0] for n in (1, 4))
-    assert difference(alone, together) <= (ROUNDING if settings in ("softmin", "subspaces") else 0)
-
-
 def test_a_process_alone_learns_from_partitions_what_several_do(crew, tmp_path, partitioned):
     (grouped,) = crew("run", 1, settings="two-stage", data=partitioned)
     alone = run("two-stage", tmp_path, data=partitioned)

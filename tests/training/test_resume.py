@@ -13,6 +13,7 @@ import pytest
 
 from spherec.errors import ArgumentError, DataError
 from spherec.losses import Softmin
+from spherec.training import RunFiles
 from tests.training.runs import SAMPLERS, STEPS, Crash, at_step, crash, facts, falling, same, trained, watch
 
 ROOT = Path(__file__).parents[2]
@@ -140,6 +141,12 @@ def test_resume_needs_the_path_of_a_checkpoint():
         trained(resume=True)
 
 
+@pytest.mark.parametrize("wrong", [{"output": 5}, {"checkpoint": b"c"}, {"checkpoint_seconds": -1}])
+def test_what_names_no_files_is_refused(wrong):
+    with pytest.raises(ArgumentError):
+        RunFiles(**wrong)
+
+
 def test_resume_needs_a_checkpoint(path):
     with pytest.raises(DataError, match=r"cannot read .*run\.checkpoint"):
         trained(checkpoint=path, resume=True)
@@ -154,6 +161,7 @@ def test_a_checkpoint_that_cannot_be_written_is_refused_before_the_first_step(pl
 
 SCRIPT = """
 import sys, torch
+from spherec.training import RunFiles
 from tests.training.runs import falling, trained
 torch.set_num_threads(1)
 trained(epochs=60, validate=falling, patience=99, checkpoint=sys.argv[1], checkpoint_seconds=0)

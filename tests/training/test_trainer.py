@@ -85,17 +85,6 @@ def test_global_generators_are_neither_used_nor_touched(sampler):
     assert np.array_equal(np.random.get_state()[1], states[1])  # noqa: NPY002
 
 
-def test_a_run_before_it_changes_nothing():
-    alone = trained(epochs=2)
-    trained(epochs=1, seed=9)
-    assert same(trained(epochs=2).vectors, alone.vectors)
-
-
-def test_more_epochs_begin_with_the_same_ones():
-    short, long = (trained(epochs=epochs).history for epochs in (2, 4))
-    assert facts(long)[:2] == facts(short)
-
-
 @each_sampler
 def test_history_has_a_record_for_each_epoch(sampler):
     history = trained(sampler=sampler, epochs=4).history
@@ -240,14 +229,6 @@ def test_runs_in_threads_of_their_own_do_not_meddle_with_each_other():
     for thread in threads:
         thread.join()
     assert all(same(results[seed].vectors, trained(seed=seed, sampler=TwoStage(3)).vectors) for seed in seeds)
-
-
-def test_going_on_from_a_model_leaves_it_as_it_was():
-    model = trained(epochs=1).vectors
-    before = model.user_table.clone()
-    trained(initial=model)
-    assert torch.equal(model.user_table, before)
-    assert not model.user_table.requires_grad
 
 
 def test_defaults_need_no_config(monkeypatch):

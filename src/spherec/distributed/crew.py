@@ -44,7 +44,6 @@ class ProcessCrew(Crew):
         self.group, self.size, self.is_first = group, group.size, group.rank == 0
 
     def agree(self, *flags: bool) -> Sequence[bool]:
-        """Return for each flag whether any process has set it."""
         return self.group.agree(*flags)
 
     def check_alike(self, facts: Mapping[str, Any]) -> None:
@@ -81,7 +80,6 @@ class ProcessCrew(Crew):
         return super().take(data, **columns)
 
     def whole(self, data: Interactions) -> Interactions:
-        """Return all pairs, with ids."""
         held = _held(data)
         return data if held is None else held.source.read()
 
@@ -118,14 +116,12 @@ class ProcessCrew(Crew):
     def join_rows(
         self, table: EmbeddingTable, data: Interactions, config: Training, generator: torch.Generator
     ) -> Embedding:
-        """Return the rows of all processes."""
         if self.size == 1 or not isinstance(generator, ShareGenerator):
             return table
         count, in_ball = data.n_items + data.n_users, config.constraint == "ball"
         return ShardedTable(table, count, self.group, generator, pooled=config.sampler.shared, sends_zeros=in_ball)
 
     def batches(self, run: Run) -> Batches | None:
-        """Return the batches of the epochs of a run."""
         data, held = run.data, _held(run.data)
         if held is not None:
             return PartitionedBatches(run, held)
@@ -139,7 +135,6 @@ class ProcessCrew(Crew):
         return CheckpointSet(path, identity, self.group)
 
     def gather_vectors(self, vectors: DenseVectors, data: Interactions) -> DenseVectors:
-        """Return all vectors in process 0, in its main memory; in the others, those that they hold."""
         return gather_vectors(vectors, data, self.group)
 
     def save_share(self, path: Path, make: Callable[[Interactions], Artifact], data: Interactions) -> Artifact:
@@ -151,7 +146,6 @@ class ProcessCrew(Crew):
         return Artifact.load(path, mmap=True, users=own, items=own)
 
     def choose_share(self, data: Interactions, share: float, seed: int) -> NDArray[np.bool_]:
-        """Return which pairs (e,) are a share of each user's."""
         held = _held(data)
         return super().choose_share(data, share, seed) if held is None else held.choose_share(share, seed)
 

@@ -268,15 +268,7 @@ class CML(TrainedModel):
             self._current = ModelState.of(Artifact.of(replace(trained, config=settings), growth.data, features))
         return self
 
-    def fold_in(
-        self,
-        data: Any,
-        *,
-        user: str | None = None,
-        item: str | None = None,
-        orientation: Orientation | None = None,
-        unknown: Unknown = "error",
-    ) -> "CML":
+    def fold_in(self, data: Any, *, unknown: Unknown = "error", **columns: Unpack[Columns]) -> "CML":
         """Return another model that also knows the users of `data`, placed by their items. No item moves.
 
         A user whom the model knows already is placed anew, by old and new items together. An index in use serves the
@@ -284,12 +276,10 @@ class CML(TrainedModel):
 
         Args:
             data: Interactions of the users, as in `fit`.
-            user: Column of the users, for a data frame.
-            item: Column of the items, for a data frame.
-            orientation: "users x items" or "items x users", for a matrix.
             unknown: "error" raises an `UnknownIdError` for items that the model does not know, "skip" ignores them.
+            columns: `user`, `item` or `orientation`, as in `fit`.
         """
-        new = as_interactions(data, user=user, item=item, orientation=orientation)
+        new = as_interactions(data, **columns)
         state = self._state
         known = state.data.item_ids
         if unknown == "skip":

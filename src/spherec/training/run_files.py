@@ -5,6 +5,7 @@ from contextlib import ExitStack, contextmanager
 from os import PathLike
 from pathlib import Path
 
+from spherec.data.input_files import check_path
 from spherec.data.output_files import lock_output
 from spherec.errors import ArgumentError, FailedProcessError
 from spherec.training.checkpoint import CheckpointFile, Standing, describe_run
@@ -41,7 +42,8 @@ class RunFiles:
             raise ArgumentError("resume is True, but no checkpoint was named; give the path of one")
         if in_shards and output is None:
             raise ArgumentError("in_shards (--shards) is for a model that is written; name its output")
-        self.output, self.checkpoint = (None if path is None else Path(path) for path in (output, checkpoint))
+        paths = (None if path is None else Path(check_path(path)) for path in (output, checkpoint))
+        self.output, self.checkpoint = paths
         self.checkpoint_seconds, self.resume, self.in_shards = checkpoint_seconds, resume, in_shards
         self._file: CheckpointFile | None = None
 
