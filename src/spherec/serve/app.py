@@ -98,7 +98,6 @@ def create_app(options: ServeOptions, served: ServedModel | None = None, *, is_l
         redoc_url=None,
         redirect_slashes=False,
         default_response_class=JsonAnswer,
-        dependencies=[Depends(_refuse_unknown_parameters)],
     )
     app.state.service = service
     _add_errors(app)
@@ -144,6 +143,7 @@ def _add_route(app: FastAPI, service: Service, function: Callable[..., Any]) -> 
         name=name,
         operation_id=name,
         response_model=None,
+        dependencies=[Depends(_refuse_unknown_parameters)],
         responses={200: description, **_ERRORS},
     )
 
