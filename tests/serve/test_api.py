@@ -95,7 +95,7 @@ def test_model_health_and_metrics(client, model):
     described = client.get("/model").json()
     assert (described["users"], described["items"], described["mainstream"]) == (12, 30, 0.4)
     assert described["columns"] == {"author": 3, "year": 5, "shelf": 1}
-    assert client.get("/health/live").json() == client.get("/health/ready").json() == {"status": "ok"}
+    assert client.get("/health/live?probe=1").json() == client.get("/health/ready").json() == {"status": "ok"}
     text = client.get("/metrics").text
     assert 'spherec_requests_total{route="model",status="200"}' in text
     assert f'spherec_model_info{{checksum="{model.artifact.checksum}"}} 1' in text

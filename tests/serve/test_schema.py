@@ -34,6 +34,16 @@ def described(client):
     return client.get("/openapi.json").json()
 
 
+def test_answers_have_the_types_that_their_routes_state(described):
+    operations = [one for path in described["paths"].values() for one in path.values() if one["operationId"] in ANSWERS]
+    assert len(operations) == len(ANSWERS)
+    for operation in operations:
+        form = ANSWERS[operation["operationId"]].__name__
+        answer = operation["responses"]["200"]["content"]["application/json"]["schema"]
+        assert answer == {"$ref": f"#/components/schemas/{form}"}
+        assert described["components"]["schemas"][form]["type"] == "object"
+
+
 def resolve(field, described):
     if "$ref" in field:
         return described["components"]["schemas"][field["$ref"].rpartition("/")[2]]

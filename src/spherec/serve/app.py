@@ -149,7 +149,9 @@ def _add_route(app: FastAPI, service: Service, function: Callable[..., Any]) -> 
 
 
 async def _refuse_unknown_parameters(request: Request) -> None:
-    """Refuse parameters that a route does not have, as fields of a body are."""
+    """Refuse parameters that a route does not have, as fields of a body are; a probe may send any."""
+    if request.url.path.startswith("/health/"):
+        return
     known = sorted(field.alias for field in request.scope["route"].dependant.query_params)
     if unknown := [name for name in request.query_params if name not in known]:
         raise ArgumentError(f"there is no parameter {quote(unknown[0])} here; there is {', '.join(known) or 'none'}")

@@ -5,7 +5,6 @@ items at once would take minutes, and would show what one user alone has as thou
 """
 
 import logging
-import os
 import subprocess
 import sys
 import tempfile
@@ -41,6 +40,7 @@ _TIES = 15  # nearest landmarks that each landmark is tied to
 _HOMES = 3  # nearest landmarks that place another item
 _SPREAD = 0.3  # of the other items around their place, in parts of the distance between landmarks
 _BLOCK = 2048  # items at a time
+_DRAW = f"import os, sys; os.nice(10); from {__name__} import draw_file; draw_file(*sys.argv[1:])"  # requests first
 _LONGEST_DRAWING = 600  # seconds to wait for another process that draws the map
 _POPULAR = 200  # items among which a visitor begins
 _FEW_ITEMS, _MANY_ITEMS = 12, 60  # of users with whom a visitor begins
@@ -141,7 +141,7 @@ class MapKeeper:
                     refuse_unwritable(file)
                 except DataError:
                     file = Path(folder, "map")
-                command = [sys.executable, "-m", __name__, str(self._model_file), str(file)]
+                command = [sys.executable, "-c", _DRAW, str(self._model_file), str(file)]
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
                 places = _load(file, served.checksum)
         if places is None:
@@ -239,8 +239,3 @@ def choose_samples(served: ServedModel) -> dict[str, Any]:
 def _thin(rows: NDArray[np.int64], n: int) -> NDArray[np.int64]:
     """Return n of the rows, evenly from the first on."""
     return rows[:: max(len(rows) // n, 1)][:n]
-
-
-if __name__ == "__main__":
-    os.nice(10)  # requests come first
-    draw_file(*sys.argv[1:])
