@@ -254,13 +254,3 @@ def test_control_characters_are_shown_as_escapes():
         assert chr(code) not in escaped
         assert escaped.isprintable()
     assert escape_controls("Straße, 東京, 👩‍👧") == "Straße, 東京, 👩‍👧"
-
-
-def test_cells_that_a_spreadsheet_calculates_are_guarded_on_demand(tmp_path, model):
-    from spherec.recommender.results import Results, SimilarUser
-
-    results = Results(SimilarUser, {"user": ["=1+1", "u"], "rank": [1, 2], "similar": ["-a", "+b"], "score": [-0.5, 1]})
-    assert [list(record) for record in results.guard_formulas()] == [["'=1+1", 1, "'-a", -0.5], ["u", 2, "'+b", 1]]
-    model.recommend_to_file(tmp_path / "lists.csv", k=2, guard_formulas=True)
-    with pytest.raises(ArgumentError, match="guard_formulas is for CSV"):
-        model.recommend_to_file(tmp_path / "lists.parquet", k=2, guard_formulas=True)

@@ -97,12 +97,6 @@ def test_the_planted_model_by_hand():
     assert scores.per_user.users.tolist() == [0, 1]
 
 
-def test_a_longer_list_reaches_the_hit_further_down():
-    scores = evaluate(PLANTED, interactions(TRAIN), interactions(TEST), k=4)
-    assert scores.per_user.reciprocal_rank.tolist() == [1, 1 / 4]
-    assert scores.per_user.ap.tolist() == pytest.approx([(1 + 2 / 4) / 2, 1 / 4])
-
-
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])
 @pytest.mark.parametrize("k", [1, 4, 25, 40])
 @pytest.mark.parametrize("seed", range(2))
@@ -129,44 +123,6 @@ def test_scores_are_the_oracles(seed, k, constraint):
     assert scores.gini == pytest.approx(float(oracles.gini(lists, 25)))
 
 
-def test_the_summary_has_every_number_by_name():
-    scores = evaluate(PLANTED, interactions(TRAIN), interactions(TEST), k=3)
-    assert list(scores.summary()) == NAMES
-    assert all(type(value) is float and value == getattr(scores, name) for name, value in scores.summary().items())
-
-
-def test_fifty_are_listed_unless_told_otherwise():
-    assert evaluate(PLANTED, interactions(TRAIN), interactions(TEST)).k == 50
-
-
-def test_training_items_take_no_place():
-    train, test = interactions([[1, 1, 0]]), interactions([[0, 0, 1]])
-    scores = evaluate(DenseVectors(circle(0), circle(0, 10, 20)), train, test, k=3)
-    assert scores.per_user.reciprocal_rank.tolist() == [1]
-    assert scores.coverage == 1 / 3
-
-
-def test_pairs_in_both_parts_are_refused():
-    train, test = interactions([[1, 1, 0], [1, 0, 0]]), interactions([[1, 0, 1], [1, 0, 0]])
-    with pytest.raises(DataError, match="2 pairs are in both train and test; remove them from one of the two"):
-        evaluate(DenseVectors(circle(0, 0), circle(0, 10, 20)), train, test, k=3)
-
-
-@pytest.mark.parametrize("model", [object(), 3, "two-stage"])
-def test_what_makes_no_lists_is_no_model(model):
-    with pytest.raises(ArgumentError, match="model must be a CML, DenseVectors, or have top"):
-        evaluate(model, interactions(TRAIN), interactions(TEST))
-
-
-def test_a_top_that_returns_no_ranking_is_named():
-    class Careless:
-        def top(self, users, k, *, without=None):
-            return [[0]] * len(users)
-
-    with pytest.raises(ArgumentError, match=r"top of Careless must return a spherec\.ranking\.Ranking .* got a list"):
-        evaluate(Careless(), interactions(TRAIN), interactions(TEST))
-
-
 def test_scores_are_short_to_read():
     scores = evaluate(PLANTED, interactions(TRAIN), interactions(TEST), k=3, metrics=["ndcg", "mmr"])
     assert repr(scores) == f"Scores(k=3, 2 users: ndcg {scores.ndcg:.4g}, mmr {scores.mmr:.4g})"
@@ -184,31 +140,6 @@ def test_of_items_equally_near_the_lower_index_comes_first(k):
     assert scores.coverage == k / n_items
 
 
-def test_length_counts_in_the_ball_only():
-    users, items = torch.tensor([[0.4, 0.0]]), torch.tensor([[1.0, 0.0], [0.5, 0.1]])
-    train, test = interactions([[0, 0]]), interactions([[0, 1]])
-    assert evaluate(DenseVectors(users, items, "sphere"), train, test, k=1).hit_rate == 0
-    assert evaluate(DenseVectors(users, items, "ball"), train, test, k=1).hit_rate == 1
-
-
-@pytest.mark.parametrize("axis", ["user_ids", "item_ids"])
-def test_parts_with_different_ids_are_refused(axis):
-    other = Interactions.from_matrix(np.array(TEST), **{axis: list("fedcba")[: 4 if axis == "user_ids" else 6]})
-    with pytest.raises(ArgumentError, match="share their users and items"):
-        evaluate(PLANTED, interactions(TRAIN), other)
-
-
-def test_nothing_to_test_on_is_refused():
-    with pytest.raises(DataError, match="no pairs to test on"):
-        evaluate(PLANTED, interactions(TRAIN), interactions(np.zeros((4, 6))))
-
-
-@pytest.mark.parametrize("k", [0, -3])
-def test_lists_of_no_items_are_refused(k):
-    with pytest.raises(ArgumentError, match=f"got {k}"):
-        evaluate(PLANTED, interactions(TRAIN), interactions(TEST), k=k)
-
-
 def test_a_foreign_model_is_asked_once_for_the_users_who_count():
     train, test = interactions(TRAIN), interactions(TEST)
     foreign = Listing({0: [1, 2, 3], 1: [4, 2, 1]})
@@ -223,11 +154,6 @@ def test_a_foreign_model_may_leave_places_and_whole_lists_empty():
     assert (scores.mmr, scores.popularity, scores.coverage) == (2, 2, 1 / 6)
 
 
-def test_a_model_that_lists_nothing_at_all_has_no_popularity():
-    summary = evaluate(Listing({0: [], 1: []}), interactions(TRAIN), interactions(TEST), k=3).summary()
-    assert [name for name, value in summary.items() if math.isnan(value)] == ["mmr", "popularity"]
-
-
 def test_users_are_scored_in_the_order_given():
     train, test = interactions(TRAIN), interactions(TEST)
     ranking = Ranking(np.array([[4, 0], [1, 2]]), np.zeros((2, 2), np.float32))
@@ -235,15 +161,6 @@ def test_users_are_scored_in_the_order_given():
     assert per_user.users.tolist() == [1, 0]
     assert per_user.reciprocal_rank.tolist() == [1 / 2, 1]
     assert per_user.recall.tolist() == [1, 1 / 2]
-
-
-@pytest.mark.parametrize("block", [1, 60, 256])
-def test_scores_do_not_depend_on_the_block(block, monkeypatch):
-    train, test = (interactions(rows) for rows in parts())
-    model = random_model("sphere")
-    whole = evaluate(model, train, test, k=6)
-    monkeypatch.setattr("spherec.ranking.exact._SCORES", block)
-    assert same(evaluate(model, train, test, k=6), whole)
 
 
 class Recording(ExactRanker):
@@ -280,16 +197,6 @@ def test_what_is_held_out_changes_the_metrics_but_no_list(seed):
     assert not np.array_equal(scores.per_user.ndcg, other_scores.per_user.ndcg)
 
 
-def test_lists_are_those_of_a_ranker_that_never_saw_the_test_pairs():
-    train, test = parts()
-    ranker = Recording(random_model("ball"))
-    evaluate(ranker, interactions(train), interactions(test), k=5)
-    seen = ranker.lists
-    ranker.top(np.arange(30), 5, without=interactions(train))
-    assert seen == {user: ranker.lists[user] for user in np.flatnonzero(test.any(1)).tolist()}
-    assert not any(train[user, item] for user, row in seen.items() for item in row if item >= 0)
-
-
 # --- Some items alone ------------------------------------------------------------------------------------------------
 
 
@@ -320,18 +227,6 @@ def test_cold_warm_and_all_are_ranked_among_their_own_items():
         assert np.isin(ranking.items[ranking.items >= 0], only).all()
 
 
-def test_only_must_hold_the_tested_items_and_the_lister_must_take_it():
-    train, test = interactions(TRAIN), interactions(TEST)
-    with pytest.raises(ArgumentError, match="2 pairs of test have items that are not in only"):
-        evaluate(PLANTED, train, test, only=np.array([4]))
-    with pytest.raises(ArgumentError, match="at least one item"):
-        evaluate(PLANTED, train, test, only=np.array([], dtype=np.int64))
-    with pytest.raises(ArgumentError, match="top of Listing takes no only="):
-        evaluate(Listing({0: [1], 1: [0]}), train, test, only=np.arange(6))
-    with pytest.raises(ArgumentError, match=r"fold must be a split by splits\.cold_items"):
-        evaluate_cold(PLANTED, splits.Fold(train, test))
-
-
 # --- The dial --------------------------------------------------------------------------------------------------------
 
 
@@ -348,33 +243,6 @@ def test_scores_are_of_the_lists_at_this_place_of_the_dial(place):
     expected = score(lists, users, train, test, k=7)
     for one in (model, ExactRanker(model)):
         assert evaluate(one, train, test, k=7, mainstream=place).summary() == expected.summary()
-
-
-def test_an_index_has_the_dial_too():
-    pytest.importorskip("usearch")
-    from spherec.ranking.usearch import UsearchRanker
-
-    train, test = map(interactions, parts())
-    model = with_reach(random_model("sphere"))
-    found = evaluate(UsearchRanker.build(model), train, test, k=7, mainstream=0.9)
-    assert found.summary() == evaluate(model, train, test, k=7, mainstream=0.9).summary()
-
-
-def test_the_dial_needs_a_model_that_has_one():
-    train, test = map(interactions, parts())
-    model = random_model("sphere")
-    for one in (model, ExactRanker(model)):
-        with pytest.raises(
-            ArgumentError, match="mainstream has no effect, because this model has no reach; leave it out"
-        ):
-            evaluate(one, train, test, mainstream=0.5)
-    with pytest.raises(
-        ArgumentError, match="mainstream is a dial of spherec's own models, got a Listing; leave it out"
-    ):
-        evaluate(Listing([[0]] * 30), train, test, mainstream=0.5)
-    for place, told in (("high", "'high'"), (float("nan"), "nan"), (1e9, "1000000000")):
-        with pytest.raises(ArgumentError, match=f"mainstream must be a number from -100 to 100, got {told}"):
-            evaluate(with_reach(model), train, test, mainstream=place)
 
 
 class Group(ProcessGroup):
@@ -417,3 +285,48 @@ def test_processes_rank_a_share_of_the_users_each_and_have_the_scores_of_all(n):
 def test_more_processes_than_users_are_refused():
     with pytest.raises(ArgumentError, match="5 processes cannot share 2 users with test pairs; start fewer"):
         evaluate(PLANTED, interactions(TRAIN), interactions(TEST), k=2, crew=ProcessCrew(Group(4, [None] * 5, None)))
+
+
+# --- What cannot be asked --------------------------------------------------------------------------------------------
+
+
+class Careless:
+    """A model whose lists are no Ranking."""
+
+    def top(self, users, k, *, without=None):
+        return [[0]] * len(users)
+
+
+PARTS = tuple(interactions(rows) for rows in (TRAIN, TEST))
+OTHER = Interactions.from_matrix(np.array(TEST), item_ids=list("fedcba"))
+TWICE, HIGH = (Listing({0: [1, item, 3], 1: [4, 2, 1]}) for item in (1, 6))
+WRONG = {
+    "pairs in both parts": (PLANTED, PARTS[0], interactions(np.array(TRAIN) | TEST), {}, DataError, "5 pairs"),
+    "no data": (PLANTED, TRAIN, TEST, {}, ArgumentError, "train"),
+    "other items": (PLANTED, PARTS[0], OTHER, {}, ArgumentError, "share"),
+    "nothing to test on": (PLANTED, PARTS[0], interactions(np.zeros((4, 6))), {}, DataError, "no pairs"),
+    "lists of nothing": (PLANTED, *PARTS, {"k": 0}, ArgumentError, "got 0"),
+    "lists too long": (PLANTED, *PARTS, {"k": 10_001}, ArgumentError, "10001"),
+    "no model": (3, *PARTS, {}, ArgumentError, "got 3"),
+    "vectors of others": (random_model("sphere"), *PARTS, {}, ArgumentError, "30 users, the data 4"),
+    "no ranking": (Careless(), *PARTS, {}, DataError, "list"),
+    "an item twice": (TWICE, *PARTS, {"k": 3}, DataError, "twice"),
+    "no such item": (HIGH, *PARTS, {"k": 3}, DataError, "below 6, got 6"),
+    "test pairs beyond only": (PLANTED, *PARTS, {"only": [4]}, ArgumentError, "2 pairs"),
+    "only nothing": (PLANTED, *PARTS, {"only": []}, ArgumentError, "3 pairs"),
+    "a lister without only": (Listing({}), *PARTS, {"only": np.arange(6)}, ArgumentError, "Listing takes no only"),
+    "a lister without dial": (Listing({}), *PARTS, {"mainstream": 0.5}, ArgumentError, "Listing takes no mainstream"),
+    "no reach": (PLANTED, *PARTS, {"mainstream": 0.5}, ArgumentError, "mainstream"),
+    "no dial": (with_reach(PLANTED), *PARTS, {"mainstream": "high"}, ArgumentError, "'high'"),
+}
+
+
+@pytest.mark.parametrize(("model", "train", "test", "options", "error", "got"), WRONG.values(), ids=WRONG)
+def test_what_cannot_be_scored_is_refused(model, train, test, options, error, got):
+    with pytest.raises(error, match=got):
+        evaluate(model, train, test, **options)
+
+
+def test_a_split_without_cold_items_is_refused():
+    with pytest.raises(ArgumentError, match="Fold"):
+        evaluate_cold(PLANTED, splits.Fold(*PARTS))

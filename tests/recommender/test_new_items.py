@@ -14,9 +14,7 @@ import spherec
 from spherec.artifact import Artifact
 from spherec.data.features import Features, Transformation
 from spherec.data.interactions import Interactions
-from spherec.data.tensor_file import read_tensors, write_tensors
 from spherec.errors import ArgumentError, DataError, UnknownContentWarning, UnknownIdError
-from spherec.sampling import Uniform
 from spherec.training.step import place_rows
 
 GENRES = ["crime", "novel", "poems", "travel"]
@@ -269,12 +267,6 @@ def test_fit_and_partial_fit_name_items_that_the_data_does_not_name():
         model.fit(EVENTS, user="reader", item="isbn", names=["A"])
 
 
-@pytest.mark.parametrize("names", [["A", "B"], pd.Series(["A", "B"], index=["b100", "b101"])], ids=["list", "series"])
-def test_names_that_are_no_mapping_are_one_sentence(model, names):
-    with pytest.raises(ArgumentError, match=r"names must be a mapping of ids to names, got (list|Series); give dict"):
-        model.add_items(NEW, names=names)
-
-
 def test_content_that_is_not_known_is_named(model):
     strange = pd.DataFrame([{**book(400), "genre": "opera"}])
     with pytest.warns(UnknownContentWarning, match=r"ignores or cuts it: genre: unknown categories \(1\)"):
@@ -285,63 +277,47 @@ def test_content_that_is_not_known_is_named(model):
         model.add_items(NEW)
 
 
-def test_a_column_that_is_called_unknown_is_no_unknown_content():
-    model = fitted(features=BOOKS.assign(unknown=BOOKS.year), epochs=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model.add_items(NEW.assign(unknown=None).astype({"unknown": float}))  # missing, which is known
-
-
 WRONG = {
-    "known": (lambda: BOOKS[:2], "the model knows 2 items already: 'b0', 'b1'; leave them out"),
-    "repeated": (lambda: pd.concat((NEW, NEW[:1])), "give one row for each item"),
-    "column": (lambda: NEW.drop(columns="genre"), "there is no column 'genre'"),
+    "known": (lambda: BOOKS[:2], "'b0', 'b1'"),
+    "repeated": (lambda: pd.concat((NEW, NEW[:1])), "repeat"),
+    "column": (lambda: NEW.drop(columns="genre"), "'genre'"),
     "infinite": (lambda: NEW.assign(year=np.inf), "year"),
-    "other transformation": (
-        lambda: Features.from_frame(NEW.drop(columns="year"), item="isbn"),
-        "not made by the model's transformation",
-    ),
+    "other transformation": (lambda: Features.from_frame(NEW.drop(columns="year"), item="isbn"), "transformation"),
     "empty": (
         lambda: pd.DataFrame([{"isbn": "e", "genre": None, "year": None, "blurb": ""}]).astype({"year": float}),
-        "1 item of the table cannot be placed, because they have no features: 'e'",
+        "'e'",
     ),
-    "no table": (
-        lambda: 7,
-        "made of a table with the columns 'isbn', 'genre', 'year', 'blurb', got 7; give such a one",
-    ),
+    "no table": (lambda: 7, "got 7"),
+    "ids of another type": (lambda: NEW.assign(isbn=range(100, 100 + len(NEW))), "type"),
 }
 
 
-@pytest.mark.parametrize(("table", "words"), WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize(("table", "got"), WRONG.values(), ids=WRONG)
 @pytest.mark.filterwarnings("ignore::spherec.errors.UnknownContentWarning")
-def test_what_cannot_be_added_is_one_sentence_and_changes_nothing(model, table, words):
+def test_what_cannot_be_added_is_one_sentence_and_changes_nothing(model, table, got):
     state = model._state
-    with pytest.raises((DataError, ArgumentError)) as refused:
+    with pytest.raises((DataError, ArgumentError), match=got) as refused:
         model.add_items(table())
-    assert words in str(refused.value)
     assert "\n" not in str(refused.value)
+    assert model._state is state
+    with pytest.raises(ArgumentError, match="list"):
+        model.add_items(NEW, names=["A", "B"])
     assert model._state is state
 
 
-def test_ids_of_another_type_are_refused():
-    frame = EVENTS.assign(isbn=EVENTS.isbn.str[1:].astype(int))
-    matrix = np.eye(4)[[number % 4 for number in range(40)]]
-    model = fitted(frame, Features.from_matrix(matrix, range(40)))
-    with pytest.raises(DataError, match="ids of another type"):
-        model.add_items(matrix[:1], item_ids=["3"])
-    with pytest.raises(DataError, match="ids of another type"):
-        fitted(frame, Features.from_matrix(matrix, [str(number) for number in range(40)]))
-
-
-def test_what_fit_refuses():
-    with pytest.raises(ArgumentError, match=r"no column 'isbn' among 'id'.*Features\.from_frame"):
-        fitted(features=BOOKS.rename(columns={"isbn": "id"}))
-    with pytest.raises(DataError, match="3 rows, but the data 36 items"):
-        fitted(features=np.eye(3))
-    with pytest.raises(DataError, match="none of the 36 items has features"):
-        fitted(features=BOOKS.assign(isbn=[f"x{number}" for number in range(40)]))
-    with pytest.raises(ArgumentError, match="item features need constraint 'sphere'"):
-        fitted(constraint="ball", reach=False, mainstream=1.0, loss={"kind": "Hinge"}, sampler=Uniform(2))
+@pytest.mark.parametrize(
+    ("features", "got"),
+    [
+        (BOOKS.rename(columns={"isbn": "id"}), "'isbn'"),
+        (np.eye(3), "36"),
+        (BOOKS.assign(isbn=[f"x{number}" for number in range(40)]), "none of the 36 items"),
+        (Features.from_matrix(np.eye(4), range(4)), "type"),
+    ],
+    ids=["column", "rows", "other items", "ids of another type"],
+)
+def test_what_fit_refuses(features, got):
+    with pytest.raises((ArgumentError, DataError), match=got):
+        fitted(features=features)
 
 
 def test_a_model_without_features_says_so():
@@ -356,49 +332,12 @@ def test_a_model_without_features_says_so():
         plain.similar_items("b100")
 
 
-def test_the_version_of_the_file(model, tmp_path):
-    path = tmp_path / "m.spherec"
-    model.save(path)
-    assert read_tensors(path, "spherec-model", 3, oldest=1, remedy="")[1]["version"] == 3
-    plain = spherec.CML.preset(**SETTINGS, device="cpu").fit(EVENTS, user="reader", item="isbn")
-    plain.save(path)
-    arrays, manifest = read_tensors(path, "spherec-model", 3, oldest=1, remedy="")
-    assert manifest["version"] == 2
-    assert not any("feature" in name for name in [*arrays, *manifest])
-
-
-FORGED = {
-    "weights": ("feature_weights", lambda array: array[:, :-1]),
-    "infinite weights": ("feature_weights", lambda array: array * np.inf),
-    "lengths": ("item_lengths", lambda array: array[:-1]),
-    "features": ("features", lambda array: array[:, :-1]),
-    "known": ("features_known", lambda array: array[:-1]),
-}
-
-
-@pytest.mark.parametrize(("name", "forge"), FORGED.values(), ids=FORGED)
-def test_a_forged_file_is_one_sentence(model, name, forge, tmp_path):
-    path = tmp_path / "m.spherec"
-    model.save(path)
-    arrays, manifest = read_tensors(path, "spherec-model", 3, oldest=1, remedy="")
-    with np.errstate(invalid="ignore"):
-        arrays[name] = forge(arrays[name])
-    del manifest["checksum"], manifest["arrays"]
-    write_tensors(path, arrays, manifest)
-    with pytest.raises(DataError, match="is damaged"):
-        spherec.load(path)
-
-
 def test_items_added_one_after_the_other_are_those_added_at_once(model, blob):
     at_once = pickle.loads(blob).add_items(NEW)
     for number in range(len(NEW)):
         model.add_items(NEW[number : number + 1])
     torch.testing.assert_close(model.vectors.item_table, at_once.vectors.item_table)
     assert model.data == at_once.data
-
-
-def test_any_seed_trains():
-    assert len(fitted(seed=2**40 + 1, epochs=1).recommend("r0", k=3)) == 3
 
 
 def without_range(model):
@@ -440,25 +379,6 @@ def test_the_reach_of_one_wrong_number_stays_within_that_of_the_model(model):
     assert before.amin() <= model.vectors.item_reach[-1].amin() <= model.vectors.item_reach[-1].amax() <= before.amax()
 
 
-def test_the_mean_of_the_reach_in_subspaces_stays_within_that_of_the_model():
-    model = without_range(fitted(subspace_dim=4))
-    before = model.vectors.item_reach.mean(1)
-    model.add_items(pd.DataFrame([book(99) | {"year": 20240}, book(98) | {"year": -20240}]))
-    added = model.vectors.item_reach[-2:].mean(1)
-    assert (added <= before.max() + 1e-6).all()
-    assert (added >= before.min() - 1e-6).all()
-
-
-def test_words_of_a_sparse_matrix_that_are_not_known_are_named():
-    matrix = sp.csr_array(np.eye(20)[np.arange(40) % 19])  # nobody has the last column
-    model = spherec.CML.preset(**{**SETTINGS, "dim": 8, "epochs": 1, "device": "cpu"})
-    model.fit(sp.csr_array(np.ones((5, 40))), orientation="users x items", item_features=matrix)
-    row = np.zeros((1, 20))
-    row[0, [0, 19]] = 1
-    with pytest.warns(UnknownContentWarning, match=r"unknown words \(1\)"):
-        model.add_items(sp.csr_array(row), item_ids=[40])
-
-
 def test_numbers_that_no_vector_can_have_are_refused(model):
     model = without_range(model)
     n_items = model.data.n_items
@@ -473,13 +393,6 @@ def test_items_that_nobody_has_and_nothing_describes_stay_out(model):
     pairs = pd.DataFrame({"reader": ["r0"], "isbn": ["b37"]})
     model.partial_fit(pairs, user="reader", item="isbn", item_features=pd.DataFrame([book(38), blank]), epochs=1)
     assert "blank" not in model.data.item_ids
-
-
-def test_what_is_left_out_is_counted_once():
-    model = fitted(features=BOOKS.assign(year=[None, *range(1990, 2029)]), epochs=1)
-    before = model.artifact.features.left_out
-    model.partial_fit(pd.DataFrame({"reader": ["r0"], "isbn": ["b37"]}), user="reader", item="isbn", epochs=1)
-    assert model.artifact.features.left_out == before != ()
 
 
 def test_a_changed_item_that_nobody_has_goes_where_its_features_say(model):
@@ -499,9 +412,3 @@ def test_rows_of_a_matrix_are_those_of_the_items():
     model.partial_fit(pairs, user="reader", item="isbn", item_features=numbers[:2], epochs=1)
     assert model.data.n_items == data.n_items + 1
     assert model.artifact.features.known.all()
-
-
-def test_columns_may_be_named_by_numbers():
-    frame = pd.DataFrame(np.random.default_rng(0).standard_normal((40, 3))).assign(isbn=BOOKS["isbn"])
-    model = fitted(features=frame, epochs=1)
-    assert model.add_items(frame[:1].assign(isbn="b300")).data.n_items == 41

@@ -1,10 +1,10 @@
 """Evaluate models: spherec's own, and any other by its lists, all in the same way."""
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,42 +61,18 @@ def evaluate(
     turns the dial of a model with reach; by default it stands as the model has it. All of a `crew` call this
     alike: each ranks a share of the users, and has the scores of all.
     """
-    for name, data in (("train", train), ("test", test)):
-        if not isinstance(data, Interactions):
-            raise ArgumentError(f"{name} must be Interactions, such as a part of a split, got {type(data).__name__}")
-    if train.user_ids != test.user_ids or train.item_ids != test.item_ids:
-        raise ArgumentError(
-            "train and test must share their users and items; use the parts of one split, or splits.given"
-        )
-    if not len(test):
-        raise DataError("there are no pairs to test on; give interactions with some")
-    check_k(k)
-    if k > (most := max(train.n_items, _LONGEST)):
+    length = check_k(k)
+    _check_parts(train, test)
+    if length > (most := max(train.n_items, _LONGEST)):
         raise ArgumentError(f"k must be at most {most:,}, and there are {train.n_items:,} items, got {quote(k)}")
-    splits.check_disjoint(train, test)
-    listed = {} if only is None else {"only": _check_only(only, test)}
-    chosen = find_metrics(metrics)
-    users = np.flatnonzero(test.items_per_user)  # (B,)
+    chosen, users = find_metrics(metrics), np.flatnonzero(test.items_per_user)  # (B,)
+    given = {"only": None if only is None else _check_only(only, test), "mainstream": mainstream}
+    options = {name: value for name, value in given.items() if value is not None}
+    lister = _find_lister(model, train, test)
     mine = users if crew is None else crew.deal(users)  # (b,)
-    lister = _lister(model, train, test)
-    if listed and not _takes_only(lister):
-        raise ArgumentError(f"top of {type(lister).__name__} takes no only=, which lists some items alone; add it")
-    if mainstream is None:
-        ranking = lister.top(mine, k, without=train, **listed)
-    elif isinstance(lister, Ranker):
-        refuse_idle_dial(mainstream, lister.vectors)
-        ranking = lister.top(mine, k, without=train, mainstream=mainstream, **listed)
-    else:
-        raise ArgumentError(
-            f"mainstream is a dial of spherec's own models, got a {type(lister).__name__}; leave it out"
-        )
-    if not isinstance(getattr(ranking, "items", None), np.ndarray):
-        raise ArgumentError(
-            f"top of {type(lister).__name__} must return a spherec.ranking.Ranking with items (B, k) as a NumPy array, "
-            f"got a {type(ranking).__name__}"
-        )
-    items = _check_lists(ranking.items, len(mine), train.n_items, k)  # (b, K)
-    lists = items if crew is None else crew.unite(items, len(users))  # (B, K)
+    lists = _check_lists(_ask(lister, mine, k, train, options), len(mine), train.n_items, k)  # (b, K)
+    if crew is not None:
+        lists = crew.unite(lists, len(users))  # (B, K)
     return Scores.compute(chosen, RankedLists.build(lists, users, train, test), test.n_users - len(users))
 
 
@@ -146,51 +122,74 @@ def score(
     metrics: str | Iterable[str | Metric | Formula] | None = None,
 ) -> Scores:
     """Score a ranking (B, K) for users (B,) who have a pair in `test` each; `k` cuts or fills up the lists."""
-    k = ranking.items.shape[1] if k is None else k
-    items = _check_lists(ranking.items, len(users), train.n_items, k)  # (B, K)
+    items = _check_lists(ranking, len(users), train.n_items, k)  # (B, K)
     lists = RankedLists.build(items, users, train, test)
     return Scores.compute(find_metrics(metrics), lists, test.n_users - len(users))
 
 
-def _lister(model: DenseVectors | ItemLister | Fitted, train: Interactions, test: Interactions) -> ItemLister:
-    if isinstance(model, Fitted):
-        return model.ranker_for(train, test)
-    if not isinstance(model, DenseVectors):
-        if not callable(getattr(model, "top", None)):
-            raise ArgumentError(
-                f"model must be a CML, DenseVectors, or have top(users, k, without=None), got a {type(model).__name__}"
-            )
-        return model
-    for name, rows, count in (("users", model.user_table, train.n_users), ("items", model.item_table, train.n_items)):
-        if len(rows) != count:
-            raise ArgumentError(f"the model has {len(rows):,} {name}, the data {count:,}; evaluate it on its own data")
-    return ExactRanker(model)
+def _check_parts(train: Interactions, test: Interactions) -> None:
+    """Raise an error unless these are parts of a split, of which the second has pairs."""
+    for name, data in (("train", train), ("test", test)):
+        if not isinstance(data, Interactions):
+            raise ArgumentError(f"{name} must be Interactions, such as a part of a split, got {quote(data)}")
+    if train.user_ids != test.user_ids or train.item_ids != test.item_ids:
+        raise ArgumentError(
+            "train and test must share their users and items; use the parts of one split, or splits.given"
+        )
+    if not len(test):
+        raise DataError("there are no pairs to test on; give interactions with some")
+    splits.check_disjoint(train, test)
 
 
 def _check_only(only: Indices, test: Interactions) -> NDArray[np.int64]:
     """Return the items that may be listed; raise an `ArgumentError` if `test` holds others, which nobody could hit."""
     items = np.unique(check_indices(only, test.n_items, "only"))
-    if not len(items):
-        raise ArgumentError("only must name at least one item, got none")
-    others = int((~np.isin(test.indices, items)).sum())
-    if others:
+    if others := int((~np.isin(test.indices, items)).sum()):
         raise ArgumentError(f"{others:,} pairs of test have items that are not in only; leave them out of test")
     return items
 
 
-def _takes_only(lister: ItemLister) -> bool:
-    parameters = inspect.signature(lister.top).parameters.values()
-    return any(one.name == "only" or one.kind is one.VAR_KEYWORD for one in parameters)
+def _find_lister(model: DenseVectors | ItemLister | Fitted, train: Interactions, test: Interactions) -> ItemLister:
+    """Return what lists items for the users of `train`."""
+    if isinstance(model, Fitted):
+        return model.ranker_for(train, test)
+    if not isinstance(model, DenseVectors):
+        if not callable(getattr(model, "top", None)):
+            raise ArgumentError(
+                f"model must be a CML, DenseVectors, or have top(users, k, without=None), got {quote(model)}"
+            )
+        return model
+    for name, have, count in (("users", model.n_users, train.n_users), ("items", model.n_items, train.n_items)):
+        if have != count:
+            raise ArgumentError(f"the model has {have:,} {name}, the data {count:,}; evaluate it on its own data")
+    return ExactRanker(model)
 
 
-def _check_lists(items: NDArray[np.int64], n_users: int, n_items: int, k: int) -> NDArray[np.int64]:
+def _ask(
+    lister: ItemLister, users: NDArray[np.int64], k: int, train: Interactions, options: Mapping[str, Any]
+) -> Ranking:
+    """Return the lists (b, k) of users (b,), with options of spherec's own rankers where they are given."""
+    takes = inspect.signature(lister.top).parameters
+    for name in options:
+        if name not in takes and not any(each.kind is each.VAR_KEYWORD for each in takes.values()):
+            raise ArgumentError(f"top of {type(lister).__name__} takes no {name}=; add it, or leave {name} out")
+    if isinstance(lister, Ranker):
+        refuse_idle_dial(options.get("mainstream"), lister.vectors)
+    return lister.top(users, k, without=train, **options)
+
+
+def _check_lists(ranking: Ranking, n_users: int, n_items: int, k: int | None) -> NDArray[np.int64]:
     """Return the first k of each list (B, K), filled up with -1; refuse lists that would be scored wrongly."""
-    check_k(k)
-    if items.ndim != 2 or len(items) != n_users:
-        raise DataError(f"there must be one list for each of {n_users:,} users, got an array of shape {items.shape}")
-    lists = np.full((n_users, k), -1, dtype=np.int64)
-    lists[:, : items.shape[1]] = items[:, :k]
-    if lists.max() >= n_items:
+    items = getattr(ranking, "items", None)
+    if not isinstance(items, np.ndarray) or items.ndim != 2 or len(items) != n_users or items.dtype.kind not in "iu":
+        got = f"{items.dtype} {items.shape}" if isinstance(items, np.ndarray) else f"a {type(ranking).__name__}"
+        raise DataError(
+            f"lists must be a spherec.ranking.Ranking whose items are a NumPy array of indices, a row for each of "
+            f"{n_users:,} users, got {got}"
+        )
+    lists = np.full((n_users, items.shape[1] if k is None else check_k(k)), -1, dtype=np.int64)
+    lists[:, : items.shape[1]] = items[:, : lists.shape[1]]
+    if lists.max(initial=-1) >= n_items:
         raise DataError(f"items must be indices below {n_items:,}, got {lists.max():,}; use those of the training data")
     ascending = np.sort(lists, axis=1)
     if np.any((ascending[:, 1:] == ascending[:, :-1]) & (ascending[:, 1:] >= 0)):

@@ -196,7 +196,7 @@ def gini(lists: RankedLists) -> float:
     return float((2 * ranks - lists.n_items - 1) @ counts / (lists.n_items * total)) if total else 0.0
 
 
-METRICS: tuple[Metric, ...] = (
+METRICS: tuple[FormulaMetric, ...] = (
     average_precision,
     ndcg,
     recall,
@@ -211,11 +211,9 @@ METRICS: tuple[Metric, ...] = (
 """The built-in metrics, in the order of tables."""
 
 
-OTHER_NAMES: dict[str, str] = {}
+_PER_USER = {metric.name: metric.per_user_name for metric in METRICS if metric.per_user_name}
+OTHER_NAMES: dict[str, str] = _PER_USER | {of_users: name for name, of_users in _PER_USER.items()}
 """The second name of built-in metrics whose values of single users have a name of their own: map and ap, both ways."""
-for _built_in in METRICS:
-    if (_per_user := getattr(_built_in, "per_user_name", "")) and _per_user != _built_in.name:
-        OTHER_NAMES |= {_built_in.name: _per_user, _per_user: _built_in.name}
 
 
 def find_metric(metric: str | Metric | Formula) -> Metric:
@@ -228,19 +226,15 @@ def find_metric(metric: str | Metric | Formula) -> Metric:
                 f"there is no metric called {quote(metric)}{suggest(metric, named)}; there are {', '.join(named)}"
             )
         return named[name]
-    if isinstance(metric, type):
-        raise ArgumentError(f"a metric must be an object, got the class {metric.__name__}; pass {metric.__name__}()")
-    if all(hasattr(metric, attribute) for attribute in ("name", "label", "percent")) and callable(metric):
+    is_object = callable(metric) and not isinstance(metric, type)
+    if is_object and all(hasattr(metric, attribute) for attribute in ("name", "label", "percent")):
         own: Metric = metric  # type: ignore[assignment]
     else:
         name = getattr(metric, "__name__", "")
-        if name == "<lambda>":
+        if not is_object or not name.isidentifier():
             raise ArgumentError(
-                "a lambda has no name for a table; write the metric with def, or wrap it: FormulaMetric"
-            )
-        if not callable(metric) or not name.isidentifier():
-            raise ArgumentError(
-                f"a metric must be a name, a function, or have name, label and percent, got {quote(metric)}"
+                f"a metric must be a name, a function written with def, or an object with name, label and percent, got "
+                f"{quote(name or metric)}"
             )
         own = FormulaMetric(name, name.replace("_", " "), metric)
     if own.name in named and own is not named[own.name]:

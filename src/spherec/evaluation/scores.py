@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,32 +10,46 @@ from numpy.typing import NDArray
 from spherec.errors import ArgumentError, quote
 from spherec.evaluation.metrics import OTHER_NAMES, Metric, RankedLists, Values, compute_metric, mean_of, per_user_name
 
+_Value = TypeVar("_Value")
 
-class PerUser:
+
+class _ByName(Generic[_Value]):
+    """Values of metrics by name: `scores["ndcg"]` is `scores.ndcg`."""
+
+    values: Mapping[str, _Value]
+
+    def __getitem__(self, name: str) -> _Value:
+        values: Mapping[str, _Value] = self.__dict__.get("values", {})  # none yet where a copy is being made
+        name = name if name in values else OTHER_NAMES.get(name, name)
+        if name not in values:
+            raise ArgumentError(f"there is no metric {quote(name)} here; there are {', '.join(values)}")
+        return values[name]
+
+    def __getattr__(self, name: str) -> _Value:
+        try:
+            return self[name]
+        except ArgumentError as error:
+            raise AttributeError(str(error)) from None
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.values]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class PerUser(_ByName[Values]):
     """The values of the users who have anything held out, one array (B,) for each metric: `per_user.ndcg`."""
 
-    def __init__(self, users: NDArray[np.int64], values: Mapping[str, Values]) -> None:
-        self.users = users
-        "(B,) user indices."
-        self.values = dict(values)
-        "(B,) by the metric's name for single users: `ap` for MAP, `median_popularity` for MMR."
+    users: NDArray[np.int64]
+    "(B,) user indices."
+    values: Mapping[str, Values]
+    "(B,) by the metric's name for single users: `ap` for MAP, `median_popularity` for MMR."
 
     def __repr__(self) -> str:
         return f"PerUser({len(self.users):,} users: {', '.join(self.values)})"
 
-    def __getattr__(self, name: str) -> Values:
-        values: Mapping[str, Values] = self.__dict__.get("values", {})
-        return _attribute(values, name)
-
-    def __getitem__(self, name: str) -> Values:
-        return _item(self.values, name)
-
-    def __dir__(self) -> list[str]:
-        return ["users", *self.values]
-
 
 @dataclass(frozen=True, repr=False)
-class Scores:
+class Scores(_ByName[float]):
     """The metrics of a model at list length K, as attributes and by name: `scores.ndcg` is `scores["ndcg"]`.
 
     A metric of users is the mean over those who have anything held out, users with NaN left out. Shares are fractions:
@@ -70,31 +84,3 @@ class Scores:
     def __repr__(self) -> str:
         figures = ", ".join(f"{name} {value:.4g}" for name, value in self.values.items())
         return f"Scores(k={self.k}, {len(self.per_user.users):,} users: {figures})"
-
-    def __getattr__(self, name: str) -> float:
-        values: Mapping[str, float] = self.__dict__.get("values", {})
-        return _attribute(values, name)
-
-    def __getitem__(self, name: str) -> float:
-        return _item(self.values, name)
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self.values]
-
-
-_Value = TypeVar("_Value")
-
-
-def _attribute(values: Mapping[str, _Value], name: str) -> _Value:
-    try:
-        return _item(values, name)
-    except ArgumentError as error:
-        raise AttributeError(str(error)) from None
-
-
-def _item(values: Mapping[str, _Value], name: str) -> _Value:
-    if name not in values:
-        name = OTHER_NAMES.get(name, name)
-    if name not in values:
-        raise ArgumentError(f"there is no metric {quote(name)} here; there are {', '.join(values)}")
-    return values[name]

@@ -1,8 +1,8 @@
-"""Items that nobody has yet: placed by their features, next to all others."""
+"""Cold start of items: those that nobody has yet are placed by their features, next to all others."""
 
 import warnings
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,8 @@ from spherec.data.features import Features
 from spherec.data.ids import IdMap, refuse_twins
 from spherec.data.interactions import Interactions, merge_item_names
 from spherec.embedding import FeatureMap
-from spherec.errors import ArgumentError, DataError, UnknownContentWarning, enumerate_ids, quote
+from spherec.errors import ArgumentError, DataError, UnknownContentWarning, enumerate_ids
 from spherec.training.step import measure_lengths, place_rows
-
-_WITHOUT = "the model was trained without item features, so it cannot place items by them; fit it with item_features=…"
 
 
 def fit_features(
@@ -39,20 +37,11 @@ def _to_features(content: Any, data: Interactions, item: str | None) -> Features
         return content
     if isinstance(content, tuple):
         return Features.join(*(_to_features(table, data, item) for table in content))
-    if hasattr(content, "columns"):
-        if item is None or item not in content.columns:
-            shown = ", ".join(map(quote, list(content.columns)[:12]))
-            named = "no column of items is named" if item is None else f"there is no column {quote(item)}"
-            raise ArgumentError(
-                f"item_features: {named} among {shown}; give spherec.Features.from_frame(frame, item=…) instead"
-            )
-        return Features.from_frame(content, item=item)
-    if hasattr(content, "shape") and len(content.shape) == 2 and content.shape[0] != data.n_items:
-        raise DataError(
-            f"item_features has {content.shape[0]:,} rows, but the data {data.n_items:,} items; give a row for each, "
-            "in the order of data.item_ids, or spherec.Features.from_matrix(matrix, item_ids)"
-        )
-    return Features.from_matrix(content, data.item_ids)
+    if not hasattr(content, "columns"):
+        return Features.from_matrix(content, data.item_ids)
+    if item is None:
+        raise ArgumentError("item_features: name the column of item ids with item=…, or give Features.from_frame")
+    return Features.from_frame(content, item=item)
 
 
 def transform_features(
@@ -67,7 +56,9 @@ def transform_features(
     The rows of a matrix are those of `item_ids`, or of the items of some interactions.
     """
     if artifact.features is None:
-        raise ArgumentError(_WITHOUT)
+        raise ArgumentError(
+            "the model was trained without item features, so it cannot place items by them; fit it with item_features=…"
+        )
     if len(tables) == 1 and isinstance(tables[0], Features):
         if not tables[0].transformation.is_same(artifact.features.transformation):
             raise ArgumentError(
@@ -82,8 +73,8 @@ def transform_features(
         item_ids = of.item_ids
     features = artifact.features.transform(*tables, item_ids=item_ids)
     if features.unknown:
-        content = [f"{what} ({count:,})" for what, count in features.unknown]
-        text = f"the model does not know some content of these items, and ignores or cuts it: {', '.join(content)}"
+        content = ", ".join(f"{what} ({count:,})" for what, count in features.unknown)
+        text = f"the model does not know some content of these items, and ignores or cuts it: {content}"
         warnings.warn(UnknownContentWarning(text), stacklevel=3)
     return features
 
@@ -101,51 +92,40 @@ def extend_items(data: Interactions, features: Features, names: Mapping[Any, str
     refuse_twins(data.item_ids, added, "the data has the item", "the features have")
     if not added:
         return data
-    old, new = data.item_ids.array, IdMap(added).array
-    if old.dtype != new.dtype:  # NumPy would turn one type into the other
-        old, new = old.astype(object), new.astype(object)
-    grown = replace(data, item_ids=IdMap(np.concatenate((old, new))), item_names=None)
+    grown = replace(data, item_ids=IdMap([*data.item_ids, *added]), item_names=None)
     if data.item_names is None and not names:
         return grown
-    extra = names or {}
-    more = tuple(extra.get(item) or extra.get(str(item)) or None for item in added)
-    return replace(grown, item_names=(*(data.item_names or (None,) * data.n_items), *more))
+    return grown.with_item_names({**(names or {}), **merge_item_names(data)})
 
 
 def add_placed_items(artifact: Artifact, features: Features, names: Mapping[Any, str] | None) -> Artifact:
     """Return the model with new items at the places that their features give them; nothing else moves."""
     _check_names(names)
-    known, learned, data, config = artifact.features, artifact.feature_map, artifact.data, artifact.config
-    if known is None or learned is None:
-        raise ArgumentError(_WITHOUT)
-    there = [features.item_ids[int(at)] for at in np.flatnonzero(data.item_ids.find(features.item_ids) >= 0)]
-    if there:
-        raise DataError(f"the model knows {_count(there)} already: {enumerate_ids(there)}; leave them out")
-    blank = [features.item_ids[int(at)] for at in np.flatnonzero(~features.known)]
-    if blank:
-        raise DataError(
-            f"{_count(blank)} of the table cannot be placed, because they have no features: {enumerate_ids(blank)}; "
-            "leave them out, or describe them"
-        )
-    grown = extend_items(data, features, names)
-    rows = place_described(artifact, features.matrix, features.item_ids.array)  # (n, P, d)
-    vectors = artifact.vectors
-    reach = None
-    if vectors.item_reach is not None:
-        reach = torch.cat((vectors.item_reach, predict_reach(rows, config.loss.distance_scale)))
-    placed = place_rows(rows, vectors.constraint, reach=config.reach)  # (n, D)
+    known, learned, vectors = artifact.features, artifact.feature_map, artifact.vectors
+    assert known is not None
+    assert learned is not None
+    is_there = artifact.data.item_ids.find(features.item_ids) >= 0
+    for wrong, why in (
+        (is_there, "the model knows them already; leave them out"),
+        (~features.known, "they have no features to be placed by; leave them out, or describe them"),
+    ):
+        if wrong.any():
+            items = [features.item_ids[int(at)] for at in np.flatnonzero(wrong)]
+            raise DataError(f"{len(items):,} of the items cannot be added: {enumerate_ids(items)}; {why}")
+    grown = extend_items(artifact.data, features, names)
+    places = place_described(artifact, features.matrix, features.item_ids.array)
+    reach = None if vectors.item_reach is None else torch.cat((vectors.item_reach, places.reach))
     stored = artifact.stored_fold_in
     if stored is not None:
         stored = replace(stored, law=np.concatenate((stored.law, np.zeros(features.n_items))))
-    lengths = torch.cat((learned.lengths, measure_lengths(rows, reach=config.reach)))
     return replace(
         artifact,
-        vectors=replace(vectors, item_table=torch.cat((vectors.item_table, placed)), item_reach=reach),
+        vectors=replace(vectors, item_table=torch.cat((vectors.item_table, places.rows)), item_reach=reach),
         data=grown,
         checksum=None,
         stored_fold_in=stored,
         features=merge_features(known, features, grown.item_ids),
-        feature_map=FeatureMap(learned.weights, lengths),
+        feature_map=FeatureMap(learned.weights, torch.cat((learned.lengths, places.lengths))),
     )
 
 
@@ -161,29 +141,36 @@ def merge_features(old: Features, new: Features, item_ids: IdMap) -> Features:
     return Features(item_ids, numbers, known, old.transformation, left_out)
 
 
-def place_described(artifact: Artifact, numbers: NDArray[np.float32], item_ids: NDArray[Any]) -> Tensor:
-    """Return the raw rows (n, P, d) of items (n,) that have features (n, F) and no row of their own.
+@dataclass(frozen=True)
+class Places:
+    """Where features put n items that have no row of their own."""
+
+    rows: Tensor
+    "(n, D) as they are stored."
+    lengths: Tensor
+    "(n, P) in each subspace."
+    reach: Tensor
+    "(n, P) as it adds to a score; without meaning in a model without reach."
+
+
+def place_described(artifact: Artifact, numbers: NDArray[np.float32], item_ids: NDArray[Any]) -> Places:
+    """Place items (n,) by their features (n, F).
 
     Their reach does not go beyond that of the model's items: one wrong number would put an item first in all lists.
     """
-    learned, reach = artifact.feature_map, artifact.vectors.item_reach
+    learned, config, reach = artifact.feature_map, artifact.config, artifact.vectors.item_reach
     assert learned is not None
-    rows = learned.place(torch.tensor(numbers))  # (n, P, d)
-    lengths = measure_lengths(rows, reach=artifact.config.reach)  # (n, P)
+    rows, scale = learned.place(torch.tensor(numbers)), config.loss.distance_scale  # (n, P, d)
+    lengths = measure_lengths(rows, reach=config.reach)
     strange = item_ids[~lengths.isfinite().all(1).numpy()].tolist()
     if strange:
         raise DataError(f"numbers of {enumerate_ids(strange)} are far beyond those of training; correct them")
     if reach is not None:
-        old = reach / artifact.config.loss.distance_scale  # (I, P)
+        old = reach / scale  # (I, P)
         clamped = rows[..., -1].clamp(old.amin(0), old.amax(0))  # (n, P)
         mean, means = clamped.mean(1), old.mean(1)  # (n,), (I,) what counts in a list
         rows[..., -1] = clamped + (mean.clamp(means.min(), means.max()) - mean)[:, None]
-    return rows
-
-
-def predict_reach(rows: Tensor, temperature: float) -> Tensor:
-    """Return the reach (n, P), as it adds to a score, of raw rows (n, P, d + 1)."""
-    return rows[..., -1] * temperature
+    return Places(place_rows(rows, config.constraint, reach=config.reach), lengths, rows[..., -1] * scale)
 
 
 def _check_names(names: object) -> None:
@@ -191,7 +178,3 @@ def _check_names(names: object) -> None:
         raise ArgumentError(
             f"names must be a mapping of ids to names, got {type(names).__name__}; give dict(zip(ids, names))"
         )
-
-
-def _count(items: list[Hashable]) -> str:
-    return f"{len(items):,} item{'' if len(items) == 1 else 's'}"

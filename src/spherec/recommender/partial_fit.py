@@ -21,9 +21,8 @@ from spherec.errors import ArgumentError, DataError
 from spherec.evaluation.validation import Validation, check_validation_share, default_share
 from spherec.geometry import DenseVectors, project, unit
 from spherec.recommender.fold_in import FoldIn
-from spherec.recommender.new_items import extend_items, merge_features, place_described, predict_reach
+from spherec.recommender.new_items import extend_items, merge_features, place_described
 from spherec.training import Training
-from spherec.training.step import measure_lengths, place_rows
 
 _FEWEST_EPOCHS = 3  # of a run with a handful of new pairs
 
@@ -43,23 +42,21 @@ class Growth:
         Without `epochs`, and with nothing held out, the run has √s times the epochs of a first one, where s is the
         share of pairs that are new, and at least 3. See docs/using-a-model.md for figures.
         """
-        fresh = int(self.fresh.sum())
-        whole = config.plan(len(self.data)).epochs
+        fresh, whole = int(self.fresh.sum()), config.plan(len(self.data)).epochs
         if epochs is None and not validation:
-            share, length = 0.0, min(max(math.ceil(whole * math.sqrt(fresh / len(self.data))), _FEWEST_EPOCHS), whole)
-        else:
-            share = default_share(config) if validation is None else validation
-            share = 0.0 if validation is None and not round(share * fresh) else share
-            length = whole if epochs is None else epochs
-        return replace(config, epochs=length), share
+            length = max(math.ceil(whole * math.sqrt(fresh / len(self.data))), _FEWEST_EPOCHS)
+            return replace(config, epochs=min(length, whole)), 0.0
+        share = default_share(config) if validation is None else validation
+        if validation is None and not round(share * fresh):
+            share = 0.0
+        return replace(config, epochs=whole if epochs is None else epochs), share
 
     def hold_out(self, config: Training, share: float) -> tuple[Interactions, Validation | None]:
         """Return the pairs to learn from and the validation on a share of the new pairs, None if the share is 0."""
         if share == 0:
             return self.data, None
         check_validation_share(share)
-        new = np.flatnonzero(self.fresh)
-        tested = np.zeros(len(self.data), dtype=bool)
+        new, tested = np.flatnonzero(self.fresh), np.zeros(len(self.data), dtype=bool)
         tested[rng.stream(config.seed, "new pairs held out").permutation(new)[: round(share * len(new))]] = True
         if not tested.any():
             raise ArgumentError(
@@ -109,7 +106,9 @@ def initial_vectors(growth: Growth, artifact: Artifact, fold_in: FoldIn) -> Dens
         own = data.items_of(user)
         if known[own].any():
             users[user] = fold_in.place(own[known[own]])
-    _place_among_users(items, users, data, np.flatnonzero(~known))
+    sums = torch.zeros_like(items)  # new items begin in the middle of their users
+    sums.index_add_(0, torch.from_numpy(data.indices.astype(np.int64)), users[data.users.astype(np.int64)])
+    items[vectors.n_items :] = unit(sums[vectors.n_items :])
     constraint = vectors.constraint
     reach = None if vectors.item_reach is None else _extend_reach(vectors.item_reach, data.users_per_item)
     return DenseVectors(project(users, constraint), project(items, constraint), constraint, reach, vectors.mainstream)
@@ -126,25 +125,26 @@ def continue_features(
 
     Items of `new` that are in no pair are added, with these names. New items with features begin where they place them.
     """
-    learned, config, data, features = artifact.feature_map, artifact.config, growth.data, artifact.features
+    learned, data, features = artifact.feature_map, growth.data, artifact.features
     assert features is not None
     assert learned is not None
     if new is not None:
         data = extend_items(data, new, names)
     features = merge_features(features, new or features, data.item_ids)
-    n_known, n_initial = artifact.vectors.n_items, initial.n_items
-    at_features = features.known & ((np.arange(data.n_items) >= n_known) | (data.users_per_item == 0))  # (I,)
-    anew = torch.from_numpy(np.flatnonzero(at_features))  # (n,) new items, and those that nobody has
-    rows = place_described(artifact, features.matrix[at_features], data.item_ids.array[at_features])  # (n, P, d)
-    placed = torch.cat((initial.item_table, initial.item_table.new_zeros(data.n_items - n_initial, config.dim)))
-    lengths = torch.cat((learned.lengths, torch.ones(data.n_items - n_known, config.subspaces)))
-    placed[anew] = place_rows(rows, config.constraint, reach=config.reach)
-    lengths[anew] = measure_lengths(rows, reach=config.reach)
-    reach = initial.item_reach
+    n_known, n_added = artifact.vectors.n_items, data.n_items - initial.n_items
+    anew = features.known & ((np.arange(data.n_items) >= n_known) | (data.users_per_item == 0))  # (I,) or nobody has it
+    places = place_described(artifact, features.matrix[anew], data.item_ids.array[anew])
+    at = torch.from_numpy(np.flatnonzero(anew))
+    table, reach = (
+        None if rows is None else torch.cat((rows, rows.new_zeros(n_added, rows.shape[1])))
+        for rows in (initial.item_table, initial.item_reach)
+    )
+    lengths = torch.cat((learned.lengths, learned.lengths.new_ones(data.n_items - n_known, learned.lengths.shape[1])))
+    assert table is not None
+    table[at], lengths[at] = places.rows, places.lengths
     if reach is not None:
-        reach = torch.cat((reach, reach.new_zeros(data.n_items - n_initial, config.subspaces)))
-        reach[anew] = predict_reach(rows, config.loss.distance_scale)
-    first = DenseVectors(initial.user_table, placed, initial.constraint, reach, initial.mainstream)
+        reach[at] = places.reach
+    first = replace(initial, item_table=table, item_reach=reach)
     return Growth(data, growth.fresh), first, features, FeatureMap(learned.weights, lengths)
 
 
@@ -159,13 +159,6 @@ def _extend_reach(old: Tensor, counts: NDArray[np.int64]) -> Tensor:
     learned = depth[: len(old)] > 0
     line = torch.linalg.lstsq(known[learned], old[learned], driver="gelsd").solution  # (2, P)
     return torch.cat((old, (new @ line).clamp(old.amin(0), old.amax(0))))
-
-
-def _place_among_users(items: Tensor, users: Tensor, data: Interactions, new: NDArray[np.int64]) -> None:
-    """Put new items (n,) into the middle of the users who have them."""
-    sums = torch.zeros_like(items)
-    sums.index_add_(0, torch.from_numpy(data.indices.astype(np.int64)), users[data.users.astype(np.int64)])
-    items[new] = unit(sums[new])
 
 
 def add_users(artifact: Artifact, growth: Growth, fold_in: FoldIn) -> Artifact:

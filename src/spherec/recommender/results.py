@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     import polars as pl  # imported where it is used: a machine that only trains has none
 
 _SHOWN = 10  # records in a representation
-_PLAIN = {int, float, bool, str, bytes, date, datetime}  # ids that polars has a type for
 
 
 class Recommended(NamedTuple):
@@ -67,7 +65,6 @@ class Reason(NamedTuple):
 
 
 _Record = TypeVar("_Record")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what cells begin with that spreadsheets calculate
 
 
 class Results(Sequence[_Record], Generic[_Record]):
@@ -87,27 +84,15 @@ class Results(Sequence[_Record], Generic[_Record]):
         names = list(self._columns)
         return [dict(zip(names, values, strict=True)) for values in zip(*self._columns.values(), strict=True)]
 
-    def guard_formulas(self) -> "Results[_Record]":
-        """Return the records with an apostrophe before every text that a spreadsheet would take for a formula."""
-        columns = {name: [_guard(value) for value in values] for name, values in self._columns.items()}
-        return Results(self._kind, columns)
-
     def to_polars(self) -> "pl.DataFrame":
         """Return a polars data frame with a row for each record."""
         require_polars("to_polars")
         import polars as pl
 
         types = {"rank": pl.Int64, "name": pl.String, "score": pl.Float32}
-
-        def series(name: str, values: Sequence[Any]) -> pl.Series:
-            if set(map(type, values)) - {type(None)} <= _PLAIN:
-                try:
-                    return pl.Series(name, values, dtype=types.get(name))
-                except (TypeError, ValueError, OverflowError):  # ids of mixed kinds, or texts that are no Unicode
-                    pass
-            return pl.Series(name, values, dtype=pl.Object)
-
-        return pl.DataFrame([series(name, values) for name, values in self._columns.items()])
+        return pl.DataFrame(
+            self._columns, schema_overrides={name: types[name] for name in types if name in self._columns}
+        )
 
     def to_pandas(self) -> Any:
         """Return a pandas data frame with a row for each record."""
@@ -115,10 +100,7 @@ class Results(Sequence[_Record], Generic[_Record]):
             import pandas as pd  # type: ignore[import-untyped]
         except ImportError:
             raise MissingPackageError("to_pandas needs pandas; install it with: pip install pandas") from None
-        try:
-            return pd.DataFrame(self._columns)
-        except UnicodeEncodeError:  # a Python string may hold half a character
-            return pd.DataFrame(self._columns, dtype=object)
+        return pd.DataFrame(self._columns)
 
     def __len__(self) -> int:
         return len(next(iter(self._columns.values())))
@@ -159,10 +141,6 @@ def merge_lists(parts: Iterable[Results[Recommended]], k: int) -> Results[Recomm
     return Results(Recommended, {name: [getattr(record, name) for record in merged] for name in Recommended._fields})
 
 
-def _guard(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
-
-
 @dataclass(frozen=True)
 class Neighbours:
     """The neighbours of B queries: n rows, query after query, each one's nearest first."""
@@ -194,12 +172,8 @@ class Neighbours:
 
     def ids(self, known: IdMap) -> list[Hashable]:
         """Return the ids (n,) of the neighbours."""
-        return _ids_at(known, self.index)
+        return known.array[self.index].tolist()  # type: ignore[no-any-return]
 
     def queries(self, known: IdMap, index: NDArray[np.int64]) -> list[Hashable]:
         """Return the ids (n,) of the queries, whose indices (B,) are given."""
-        return _ids_at(known, index[self.query])
-
-
-def _ids_at(known: IdMap, index: NDArray[np.int64]) -> list[Hashable]:
-    return known.array[index].tolist()  # type: ignore[no-any-return]
+        return known.array[index[self.query]].tolist()  # type: ignore[no-any-return]

@@ -32,18 +32,14 @@ def write_results(
     data: Interactions,
     users: Ids | None,
     progress: Callable[[int], None] | None,
-    *,
-    guard_formulas: bool = False,
 ) -> int:
     """Write what `recommend` returns for users, by default all of `data`; return the number of rows."""
-    if Path(path).suffix not in _SUFFIXES:
-        raise ArgumentError(f"{path} must end in {' or '.join(_SUFFIXES)}, which says what to write")
+    if Path(path).suffix not in (".parquet", ".csv"):
+        raise ArgumentError(f"{path} must end in .parquet or .csv, which says what to write")
     refuse_unwritable(path)
-    if guard_formulas and Path(path).suffix != ".csv":
-        raise ArgumentError(f"guard_formulas is for CSV; leave it out, or write a .csv instead of {path}")
     blocks = answer_in_blocks(recommend, list(data.user_ids) if users is None else list_ids(users), progress)
     if Path(path).suffix == ".csv":
-        return _write_csv(path, (block.guard_formulas() for block in blocks) if guard_formulas else blocks)
+        return _write_csv(path, blocks)
     return _write_parquet(path, (to_table(block, data) for block in blocks))
 
 
@@ -61,21 +57,12 @@ def answer_in_blocks(
 
 
 def to_table(results: Results[Recommended], data: Interactions) -> "pl.DataFrame":
-    """Return lists as a data frame whose types depend on the ids of the data, and not on the rows.
-
-    Ids are numbers if they fit into 64 bits with a sign, else text.
-    """
-    columns = results.columns
-    kinds = {"user": data.user_ids.array.dtype, "item": data.item_ids.array.dtype}
-    texts = {name for name, dtype in kinds.items() if dtype in (object, np.uint64)}
-    columns |= {name: list(map(str, columns[name])) for name in texts}
-    table = Results(Recommended, columns).to_polars()
-    if len(table):
-        return table
+    """Return lists as a data frame whose types depend on the ids of the data, and not on the rows."""
     import polars as pl
 
-    numbers = {"f": pl.Float64, "b": pl.Boolean}
-    return table.cast({name: pl.String if name in texts else numbers.get(kinds[name].kind, pl.Int64) for name in kinds})
+    types = {np.dtype(object): pl.String, np.dtype(np.uint64): pl.UInt64}
+    ids = {"user": data.user_ids, "item": data.item_ids}
+    return results.to_polars().cast({name: types.get(known.array.dtype, pl.Int64) for name, known in ids.items()})
 
 
 def _write_csv(path: str | PathLike[str], blocks: Iterator[Results[Recommended]]) -> int:

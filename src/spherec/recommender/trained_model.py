@@ -118,39 +118,36 @@ class TrainedModel:
         exclude_seen: bool = True,
         mainstream: float | None = None,
         unknown: Unknown = "error",
-        guard_formulas: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> int:
         """Write the answers of `recommend` for many users atomically to a file; return the number of rows.
 
-        The table has the columns user, rank, item, name and score. Ids that are neither numbers nor strings are written
-        as text. Users are handled in blocks, so memory does not grow with their number.
+        The table has the columns user, rank, item, name and score. Users are handled in blocks, so memory does not grow
+        with their number.
 
         Args:
             path: A file that ends in .parquet or .csv.
             users: User ids; by default all users.
-            k: Length of each list.
-            only: Items that may be recommended; by default all.
+            k: As in `recommend`, like all that follow.
+            only: Items that may be recommended.
             exclude: Items that must not be recommended.
             exclude_seen: Leave out the items that a user has.
-            mainstream: As in `recommend`.
-            unknown: "error" raises an `UnknownIdError` for ids that the model does not know, "skip" ignores them.
-            guard_formulas: In CSV, put an apostrophe before ids and names that begin with = + - @, which a spreadsheet
-                would take for formulas. By default they are written as they are.
+            mainstream: Share of popularity that counts.
+            unknown: Treatment of unknown ids.
             progress: Called with the number of users done, after each block.
         """
         model = TrainedModel(self._state)  # one version for all blocks
-        only, exclude = (None if ids is None else list_ids(ids) for ids in (only, exclude))
+        allowed, closed = (None if ids is None else list_ids(ids) for ids in (only, exclude))  # one may be an iterator
         recommend = partial(
             model.recommend,
             k=k,
-            only=only,
-            exclude=exclude,
+            only=allowed,
+            exclude=closed,
             exclude_seen=exclude_seen,
             mainstream=mainstream,
             unknown=unknown,
         )
-        return results_file.write_results(path, recommend, model.data, users, progress, guard_formulas=guard_formulas)
+        return results_file.write_results(path, recommend, model.data, users, progress)
 
     def similar_items(self, items: Ids, k: int = 10, *, unknown: Unknown = "error") -> Results[SimilarItem]:
         """Return the k items nearest to an item, or to each of several; the item itself is not listed.
@@ -165,26 +162,24 @@ class TrainedModel:
 
     def similar_users(self, users: Ids, k: int = 10, *, unknown: Unknown = "error") -> Results[SimilarUser]:
         """Return the k users nearest to a user, or to each of several; the user themselves is not listed."""
-        state = self._state
-        check_k(k)
-        k = max(min(k, state.data.n_users), 1)
+        state, constraint = self._state, self._state.vectors.constraint
+        k = max(min(check_k(k), state.data.n_users), 1)
         index = look_up(users, state, "user", unknown)  # (B,)
         queries = state.vectors.users(torch.from_numpy(index)).numpy()  # (B, D)
-        turned = DenseVectors(state.vectors.item_table, state.vectors.user_table, state.vectors.constraint)
+        turned = DenseVectors(state.vectors.item_table, state.vectors.user_table, constraint)  # users as items
         ranking = ExactRanker(turned).top_of(queries, k, without=list(index[:, None]))
-        near = Neighbours.of(replace(ranking, scores=to_nearness(ranking.scores, queries, state.vectors.constraint)))
+        near = Neighbours.of(replace(ranking, scores=to_nearness(ranking.scores, queries, constraint)))
         ids = {"user": near.queries(state.data.user_ids, index), "similar": near.ids(state.data.user_ids)}
         return Results(SimilarUser, ids | {"rank": near.rank.tolist(), "score": near.score.tolist()})
 
     def explain(self, user: Ids, item: Ids, k: int = 5) -> Results[Reason]:
         """Explain why the item suits the user: return the k of their own items that are nearest to it."""
-        state = self._state
         if is_several(user) or is_several(item):
             raise ArgumentError("explain is about one user and one item; ask once for each pair")
+        state = self._state
         who = look_up(user, state, "user", "error")  # (1,)
         what = look_up(item, state, "item", "error")  # (1,)
-        own = state.data.items_of(int(who[0]))
-        near = Neighbours.of(state.rank([Query(item=int(what[0]), only=own, k=k)]))
+        near = Neighbours.of(state.rank([Query(item=int(what[0]), only=state.data.items_of(int(who[0])), k=k)]))
         ids = {"user": near.queries(state.data.user_ids, who), "item": near.queries(state.data.item_ids, what)}
         return Results(Reason, near.items(state.data, "because") | ids)
 
@@ -195,9 +190,8 @@ class TrainedModel:
         single id.
         """
         state = self._state
-        who = look_up(users, state, "user", "error")
-        what = look_up(items, state, "item", "error")
-        return state.score(who, what, mainstream)
+        pairs = look_up(users, state, "user", "error"), look_up(items, state, "item", "error")
+        return state.score(*pairs, mainstream)
 
     def rank(self, queries: Sequence[Query]) -> Ranking:
         """Return a list for each of B queries in index space: (B, K) for the longest k, shorter lists filled up.
@@ -238,7 +232,7 @@ class TrainedModel:
         from spherec.ranking.usearch import UsearchRanker  # an extra
 
         if path is not None:
-            refuse_unwritable(path)
+            refuse_unwritable(path)  # before the hours of building
         with self._writing:
             state = self._state
             index = UsearchRanker.build(state.vectors, config, progress=progress)
@@ -272,14 +266,12 @@ class TrainedModel:
                 index may end the process.
         """
         with self._writing:
-            state = self._state
-            if path is None:
-                self._current = replace(state, index=None)
-                return self
-            from spherec.ranking.usearch import load_index  # an extra
+            index = None
+            if path is not None:
+                from spherec.ranking.usearch import load_index  # an extra
 
-            index = load_index(path, state.vectors, width=width, mmap=mmap, verify=verify)
-            self._current = replace(state, index=index)
+                index = load_index(path, self._state.vectors, width=width, mmap=mmap, verify=verify)
+            self._current = replace(self._state, index=index)
         return self
 
     @property
