@@ -46,12 +46,6 @@ def test_a_perfect_model_gets_one_and_a_hopeless_one_nothing():
     assert Validation(train, held_out, k=1)(DenseVectors(users.flip(0), items)) == 0
 
 
-def test_training_items_take_no_place():
-    train, held_out = interactions([[1, 1, 0]]), interactions([[0, 0, 1]])
-    vectors = DenseVectors(torch.tensor([[1.0, 0]]), torch.tensor([[1.0, 0], [1, 0], [0, 1]]))
-    assert Validation(train, held_out, k=1)(vectors) == 1
-
-
 def test_users_without_held_out_items_do_not_count():
     rows = [[0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
     vectors = DenseVectors(torch.eye(4)[[1, 2, 3]], torch.eye(4))

@@ -14,9 +14,8 @@ from spherec.errors import DataError
 from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker
 from tests.oracles import best_with_reach
-from tests.ranking.test_rankers import RANKERS, SURE
 from tests.ranking.test_usearch import GRAPH, clustered, recall
-from tests.sampling.checks import directions, generator, interactions, random_rows
+from tests.sampling.checks import generator, interactions
 
 from spherec.ranking.usearch import UsearchRanker  # isort: skip
 
@@ -80,23 +79,6 @@ def test_exact_ranking_with_reach_is_that_of_plain_loops(case, scores, items, mo
             assert found.scores[row].tolist() == [score for _, score in expected] + [-np.inf] * missing
 
 
-@pytest.mark.parametrize("name", SURE)
-@pytest.mark.parametrize("constraint", ["sphere", "ball"])
-def test_every_ranker_has_the_lists_of_plain_loops(name, constraint):
-    lengths = torch.linspace(0.2, 1, 60)[:, None] if constraint == "ball" else 1
-    plain = DenseVectors(directions(20, 6), directions(60, 6, 1) * lengths, constraint)
-    vectors, own = with_reach(plain, 0.2), random_rows(20, 60, 0.4)
-    places = np.linspace(-0.5, 1.25, 20)
-    found = RANKERS[name](vectors).top(np.arange(20), 9, without=interactions(own), exclude=[3], mainstream=places)
-    for user, place in enumerate(places.tolist()):
-        listed = [item for item in range(60) if item != 3 and not own[user, item]]
-        tables = vectors.item_table.double().tolist(), vectors.item_reach.double().tolist()
-        query = vectors.user_table[user].double().tolist()
-        expected = best_with_reach(query, *tables, place, listed, 9, ball=constraint == "ball")
-        assert found.items[user].tolist() == [item for item, _ in expected]
-        assert found.scores[user] == pytest.approx([score for _, score in expected], abs=1e-6)
-
-
 # --- Through an index ------------------------------------------------------------------------------------------------
 
 
@@ -133,20 +115,6 @@ def test_the_default_is_that_of_the_vectors(vectors, ranker):
         by_default, asked = one.top(np.arange(60), 20), one.top(np.arange(60), 20, mainstream=0.6)
         assert np.array_equal(by_default.items, asked.items)
         assert not np.array_equal(by_default.items, one.top(np.arange(60), 20, mainstream=1.0).items)
-
-
-def test_each_query_has_its_place_of_the_dial(vectors, ranker, monkeypatch):
-    monkeypatch.setattr("spherec.ranking.usearch._QUERIES", 7)
-    monkeypatch.setattr("spherec.ranking.exact._SCORES", 9000)
-    users, places = np.tile(np.arange(5), 9), np.repeat(DIAL, 5)
-    queries = vectors.user_table.numpy()[users]
-    for one in (ranker, ExactRanker(vectors)):
-        together = one.top(users, 20, mainstream=places)
-        by_vector = one.top_of(queries, 20, mainstream=places)
-        assert np.array_equal(by_vector.items, together.items)
-        for first, place in enumerate(DIAL):
-            alone = one.top(np.arange(5), 20, mainstream=place)
-            assert np.array_equal(together.items[5 * first : 5 * first + 5], alone.items)
 
 
 def test_what_is_left_out_is_left_out_wherever_the_dial_is(vectors, ranker):

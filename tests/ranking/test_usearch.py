@@ -13,7 +13,7 @@ import torch
 from spherec.errors import ArgumentError, DataError, MissingPackageError
 from spherec.geometry import DenseVectors, unit
 from spherec.ranking import ExactRanker, index_file
-from tests.sampling.checks import directions, generator, interactions, sparse
+from tests.sampling.checks import directions, generator, interactions
 
 pytest.importorskip("usearch")
 from usearch.index import Index
@@ -58,21 +58,6 @@ def test_nearly_all_is_found_and_scored_exactly(vectors, dtype):
     same = found.items == true.items
     assert same.mean() > 0.95
     assert found.scores[same] == pytest.approx(true.scores[same], abs=1e-6)
-
-
-def test_what_users_have_is_never_in_the_way(vectors, ranker):
-    """Histories from nothing to nearly everything, always the nearest items first."""
-    order = ExactRanker(vectors).top(np.arange(40), 3000).items
-    lengths = np.linspace(0, 2990, 40).astype(int)
-    own = [np.sort(row[:length]) for row, length in zip(order, lengths, strict=True)]
-    without = sparse(np.concatenate(([0], np.cumsum(lengths))), np.concatenate(own), 3000)
-    found = ranker.top(np.arange(40), 20, without=without).items
-    for row, length in enumerate(lengths):
-        expected = order[row, length : length + 20]
-        assert (found[row, : len(expected)] >= 0).all()
-        assert (found[row, len(expected) :] == -1).all()
-        assert not set(found[row]) & set(own[row])
-        assert len(set(found[row]) & set(expected)) >= 0.9 * len(expected)
 
 
 def test_the_graph_is_asked_until_there_is_enough(vectors, monkeypatch):
@@ -163,10 +148,6 @@ def test_usearch_alone_reads_the_file(path, vectors):
 
 def test_an_index_is_looked_for_beside_its_model():
     assert str(index_file.find_index("models/books.v2.spherec")) == "models/books.v2.usearch"
-
-
-def test_other_users_do_not_matter(path, vectors):
-    UsearchRanker.load(path, replace(vectors, user_table=vectors.user_table[:3]))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Users who were not there in training: placed where a slower method finds them the best place."""
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -13,14 +12,12 @@ from scipy.optimize import minimize
 import spherec
 from spherec.artifact import Artifact
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, UnknownIdError
 from spherec.geometry import DenseVectors
 from spherec.recommender.fold_in import FoldIn
 from spherec.sampling import Hard, Popularity, TwoStage, Uniform
 from spherec.training import History, Trained, Training
 from tests.recommender.models import ITEMS, USERS, model_of, small
 from tests.sampling.checks import directions, sparse
-from tests.training.planted import CLUSTERS, SETTINGS, planted
 
 DATA = small(density=0.3)
 MODEL = model_of(DATA)
@@ -146,18 +143,6 @@ def test_a_user_with_everything_is_placed():
     assert MODEL._current.fold_in.place(np.arange(30, dtype=np.int32)).norm() == pytest.approx(1)
 
 
-def test_it_takes_milliseconds():
-    data = sparse([0, 3000], np.arange(3000), 20_000)
-    fold_in = fold_in_of(DenseVectors(directions(1, 128), directions(20_000, 128)), data, Training())
-    items = np.arange(0, 500, 10, dtype=np.int32)
-    seconds = []
-    for _ in range(10):
-        began = time.perf_counter()
-        fold_in.place(items)
-        seconds.append(time.perf_counter() - began)
-    assert min(seconds) < 0.010
-
-
 # --- Asking for somebody new -----------------------------------------------------------------------------------------
 
 
@@ -170,16 +155,6 @@ def test_somebody_new_gets_the_nearest_of_what_she_has_not(items, k, seen):
     scores = (MODEL.vectors.item_table @ MODEL._current.fold_in.place(own)).numpy()
     order = [ITEMS[index] for index in np.argsort(-scores, kind="stable") if not (seen and ITEMS[index] in items)]
     assert found == order[:k]
-
-
-def test_lists_for_somebody_new_go_by_the_same_options():
-    found = MODEL.recommend_for(["i1", "i2", "i2"], 40, only=["i1", "i3", "i4", "i5"], exclude=["i5"])
-    assert {record.item for record in found} == {"i3", "i4"}
-    assert {record.user for record in found} == {None}
-    assert MODEL.recommend_for(["i1", "no"], 3, unknown="skip") == MODEL.recommend_for("i1", 3)
-    for nothing in ([], ["no"]):
-        with pytest.raises(ArgumentError, match="at least one item that the model knows"):
-            MODEL.recommend_for(nothing, unknown="skip")
 
 
 def test_folding_in_adds_users_and_moves_nothing():
@@ -200,24 +175,3 @@ def test_folding_in_adds_users_and_moves_nothing():
     old = [DATA.item_ids[int(item)] for item in DATA.items_of(3)]
     lists = [one.item for one in larger.recommend("u3", 4)]
     assert lists == [one.item for one in MODEL.recommend_for([*old, lacking], 4)], "by old and new items together"
-
-
-def test_folding_in_knows_what_it_does_not_know(tmp_path):
-    new = Interactions.from_pairs(["zoe", "zoe", "max"], ["i1", "new", "newer"])
-    with pytest.raises(UnknownIdError, match="item 'new', 'newer' are not among the 30 known ids"):
-        MODEL.fold_in(new)
-    larger = MODEL.fold_in(new, unknown="skip")
-    assert set(larger.data.user_ids) - set(USERS) == {"zoe"}, "nothing is known about max"
-    larger.save(tmp_path / "m.spherec")
-    assert spherec.load(tmp_path / "m.spherec", device="cpu").recommend("zoe", 3) == larger.recommend("zoe", 3)
-
-
-def test_newcomers_find_their_cluster():
-    model = spherec.CML(
-        dim=SETTINGS.dim, optimizer=SETTINGS.optimizer, batch_size=64, epochs=30, sampler=Uniform(5), device="cpu"
-    ).fit(planted()[0], validation=0)
-    right = 0
-    for cluster in range(CLUSTERS):
-        likes = [item for item in range(model.data.n_items) if item % CLUSTERS == cluster]
-        right += sum(one.item % CLUSTERS == cluster for one in model.recommend_for(likes[:5], 5))
-    assert right / (5 * CLUSTERS) > 0.9

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import spherec
-from spherec.errors import DataError, MissingPackageError, TrainingError
-from spherec.evaluation import evaluate
+from spherec.errors import DataError, TrainingError
 from tests.oracles import pairs_of
 from tests.recommender.models import ITEMS, USERS, expected, model_of, small
 
@@ -72,16 +71,6 @@ def test_lists_keep_all_promises(users, k, seen, only, exclude, which):
         np.testing.assert_allclose(exact.score(user, items), [record.score for record in found], atol=1e-6)
 
 
-@given(own=st.lists(st.sampled_from(ITEMS), min_size=1, unique=True), exclude=ITEM_SETS, seen=st.booleans())
-def test_users_never_seen_and_similar_items_go_through_it(own, exclude, seen):
-    for constraint, exact in MODELS.items():
-        model = INDEXED[constraint, WIDE]
-        asked = {"exclude_seen": seen, "exclude": exclude}
-        same(model.recommend_for(own, 5, **asked), exact.recommend_for(own, 5, **asked))
-        same(model.recommend_for(own, 5, only=ITEMS[:9]), exact.recommend_for(own, 5, only=ITEMS[:9]))
-        same(model.similar_items(own, 6), exact.similar_items(own, 6))
-
-
 def test_who_is_asked(monkeypatch):
     model = model_of(DATA).build_index(config=WIDE)
     asked = calls(model, monkeypatch)
@@ -105,15 +94,6 @@ def test_a_long_block_list_is_left_out_by_looking_at_all_items(monkeypatch):
     assert min(record.item for record in found) >= 1000
     model.recommend("u1", 5, exclude=items[:3])
     assert asked == [1]
-
-
-def test_evaluation_looks_at_all_items(monkeypatch):
-    fold = spherec.splits.ratio(DATA, 0.4, seed=3)
-    model = model_of(fold.train)
-    exact = evaluate(model, fold.train, fold.test, k=5)
-    asked = calls(model.build_index(config=NARROW), monkeypatch)
-    assert evaluate(model, fold.train, fold.test, k=5).ndcg == exact.ndcg
-    assert not asked
 
 
 # --- Its file --------------------------------------------------------------------------------------------------------
@@ -154,12 +134,6 @@ def test_the_index_of_another_model_is_refused(books):
     assert model._current.index is not None, "the one in use stays"
 
 
-def test_an_index_cannot_be_saved_nowhere(tmp_path, monkeypatch):
-    monkeypatch.setattr(UsearchRanker, "build", lambda *_, **__: pytest.fail("told before it is built"))
-    with pytest.raises(DataError, match="make it first"):
-        model_of(DATA).build_index(tmp_path / "no" / "books.usearch")
-
-
 # --- A model that changes --------------------------------------------------------------------------------------------
 
 
@@ -184,11 +158,3 @@ def test_users_folded_in_are_answered_through_it():
     assert grown._current.index._index is model._current.index._index
     same(grown.recommend([*USERS, "zoe"]), true)
     assert not {(one.user, one.item) for one in grown.recommend("zoe", 40)} & set(pairs_of(new))
-
-
-def test_without_usearch_the_error_names_the_remedy(books, hide):
-    hide("usearch", "spherec.ranking.usearch")
-    model = spherec.load(books, device="cpu")
-    for ask in (model.build_index, lambda: spherec.load(books, index=True, device="cpu")):
-        with pytest.raises(MissingPackageError, match=r"an index needs usearch.*pip install 'spherec\[ann\]'"):
-            ask()

@@ -228,27 +228,6 @@ def test_what_fit_takes(features):
         assert model.data.n_items == data.n_items + 2
 
 
-def test_joined_features_take_a_table_each():
-    counts = np.eye(4)[[number % 4 for number in range(40)]]
-    joined = Features.join(
-        Features.from_frame(BOOKS[["isbn", "year"]], item="isbn"), Features.from_matrix(counts, BOOKS.isbn)
-    )
-    model = fitted(features=joined)
-    model.add_items(NEW[["isbn", "year"]], counts[:12], item_ids=NEW.isbn)
-    assert genres_of(model.recommend("r2", k=2, only=list(NEW.isbn))) == ["poems"] * 2
-    with pytest.raises(ArgumentError, match="came from 2 tables, got 1"):
-        model.add_items(NEW)
-    pairs = pd.DataFrame({"reader": ["r0", "r4"], "isbn": ["b200", "b200"]})
-    more = pd.DataFrame([book(200)])[["isbn", "year"]], counts[:1]
-    model.partial_fit(pairs, user="reader", item="isbn", item_features=more, epochs=1, validation=0)
-    known = model.artifact.features
-    assert known.known[known.item_ids.index_of(["b200"])[0]]
-    both = spherec.CML.preset(**SETTINGS, device="cpu").fit(
-        EVENTS, user="reader", item="isbn", item_features=(BOOKS[["isbn", "year"]], BOOKS[["isbn", "genre"]])
-    )
-    assert both.artifact.features.transformation.sizes == {"year": 1, "genre": 4}
-
-
 def test_fit_and_partial_fit_name_items_that_the_data_does_not_name():
     events, names = EVENTS.assign(title="of the events"), {"b0": "of fit", "b38": "Nobody has it", "b39": "Nor this"}
     model = spherec.CML.preset(**{**SETTINGS, "epochs": 1, "device": "cpu"})
@@ -332,14 +311,6 @@ def test_a_model_without_features_says_so():
         plain.similar_items("b100")
 
 
-def test_items_added_one_after_the_other_are_those_added_at_once(model, blob):
-    at_once = pickle.loads(blob).add_items(NEW)
-    for number in range(len(NEW)):
-        model.add_items(NEW[number : number + 1])
-    torch.testing.assert_close(model.vectors.item_table, at_once.vectors.item_table)
-    assert model.data == at_once.data
-
-
 def without_range(model):
     """Let the years of new books be any numbers, as in files of earlier versions."""
     features = model.artifact.features
@@ -367,12 +338,6 @@ def test_one_wrong_number_does_not_put_an_item_into_all_lists(blob):
     assert share_of_lists(cut, 20240) == share_of_lists(latest, 2029) < 0.7
 
 
-def test_numbers_beyond_those_of_training_are_cut_and_counted(model):
-    with pytest.warns(UnknownContentWarning, match=r"ignores or cuts it: year: cut to 1990 … 2029 \(1\)"):
-        model.add_items(pd.DataFrame([{**book(200), "year": 2030}]))
-    assert ("year: cut to 1990 … 2029", 1) in model.artifact.features.left_out
-
-
 def test_the_reach_of_one_wrong_number_stays_within_that_of_the_model(model):
     before, model = model.vectors.item_reach, without_range(model)
     model.add_items(pd.DataFrame([{**book(200), "year": 20240}]))
@@ -387,28 +352,8 @@ def test_numbers_that_no_vector_can_have_are_refused(model):
     assert model.data.n_items == n_items
 
 
-def test_items_that_nobody_has_and_nothing_describes_stay_out(model):
-    blank = {"isbn": "blank", "genre": None, "year": None, "blurb": ""}
-    assert "blank" not in fitted(features=pd.concat([BOOKS, pd.DataFrame([blank])]), epochs=1).data.item_ids
-    pairs = pd.DataFrame({"reader": ["r0"], "isbn": ["b37"]})
-    model.partial_fit(pairs, user="reader", item="isbn", item_features=pd.DataFrame([book(38), blank]), epochs=1)
-    assert "blank" not in model.data.item_ids
-
-
 def test_a_changed_item_that_nobody_has_goes_where_its_features_say(model):
     changed = pd.DataFrame([{**book(39), "genre": "crime", "blurb": WORDS["crime"]}])
     pairs = pd.DataFrame({"reader": ["r0"], "isbn": ["b37"]})
     model.partial_fit(pairs, user="reader", item="isbn", item_features=changed, epochs=1)
     assert genres_of(model.similar_items("b39", k=3), "similar").count("crime") >= 2
-
-
-def test_rows_of_a_matrix_are_those_of_the_items():
-    data = Interactions.from_frame(EVENTS, user="reader", item="isbn")
-    numbers = np.random.default_rng(0).standard_normal((data.n_items, 5))
-    model = spherec.CML.preset(**{**SETTINGS, "epochs": 1}, device="cpu").fit(data, item_features=numbers)
-    with pytest.raises(ArgumentError, match="item_ids="):
-        model.add_items(numbers[:2])
-    pairs = pd.DataFrame({"reader": ["r0", "r1"], "isbn": ["new", "b1"]})
-    model.partial_fit(pairs, user="reader", item="isbn", item_features=numbers[:2], epochs=1)
-    assert model.data.n_items == data.n_items + 1
-    assert model.artifact.features.known.all()

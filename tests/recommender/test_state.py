@@ -190,28 +190,6 @@ def test_a_file_that_changes_does_not_reach_the_model(tmp_path, index):
         assert answers(model) == before
 
 
-def test_a_data_file_that_changes_does_not_reach_the_training(tmp_path):
-    DATA.save(tmp_path / "d.npz")
-    data = Interactions.load(tmp_path / "d.npz")
-    true = answers(spherec.CML(**QUICK).fit(data, validation=0, progress=False))
-    model = spherec.CML(**QUICK).fit(data, validation=0, progress=lambda *_: (tmp_path / "d.npz").write_bytes(b""))
-    assert answers(model) == true
-
-
-def test_an_untrained_model_can_be_copied():
-    assert copy.deepcopy(spherec.CML(**QUICK)).fit(DATA, validation=0, progress=False).data == DATA
-
-
-def test_k_is_cut_to_what_there_is():
-    model = model_of(DATA)
-    whole = model.recommend("u1", 30)
-    for k in (10**9, 2**40, 2**62, np.int64(31), np.uint8(200)):
-        assert model.recommend("u1", k) == whole
-        assert len(model.similar_users("u1", k)) == 11
-        assert len(model.similar_items("i1", k)) == 29
-    assert model.recommend("u1", np.int64(3)) == model.recommend("u1", 3)
-
-
 @pytest.mark.parametrize("index", [False, True])
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_vectors_that_are_no_numbers_are_refused(tmp_path, index, value):

@@ -29,7 +29,6 @@ from spherec.embedding import Embedding, EmbeddingTable
 from spherec.errors import ArgumentError
 from spherec.geometry import DenseVectors, Vectors
 from spherec.ranking import ExactRanker, Ranking
-from spherec.ranking.ranker import LeftOut
 from spherec.sampling import TwoStage
 from spherec.training.config import Training
 from spherec.training.crew import Crew
@@ -163,7 +162,7 @@ class ProcessCrew(Crew):
             first += len(block)
         reach = None if vectors.reach is None else vectors.reach[:, None]  # (I, 1)
         copy = DenseVectors(items[:0], items, vectors.constraint, reach, vectors.mainstream)
-        return ExactRanker(copy).top_of(queries, k, without=LeftOut.of_users(users, without))
+        return ExactRanker(copy).top_of(queries, k, without=[without.items_of(user) for user in users.tolist()])
 
     def deal(self, users: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return every n-th user."""

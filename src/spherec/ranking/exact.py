@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from spherec.geometry import Constraint, Vectors
-from spherec.ranking.ranker import LeftOut, Ranker, Ranking, refuse_nan, split_blocks
+from spherec.ranking.ranker import Asked, Ranker, Ranking, refuse_nan, split_blocks
 
 _SCORES = 1 << 24  # held at once: 64 MB of float32
 _TIMES_ON_GPU = 16
@@ -64,28 +64,18 @@ class ExactRanker(Ranker):
         self._reach = vectors.reach  # (I,) which a run in progress computes anew each time
         self._unlisted = None if listed is None else torch.as_tensor(~listed, device=vectors.device)  # (I,)
 
-    def search(
-        self,
-        queries: Tensor,
-        k: int,
-        left_out: LeftOut,
-        dial: NDArray[np.float32],
-        only: NDArray[np.int64] | None,
-        exclude: NDArray[np.int64] | None,
-    ) -> Ranking:
-        """Return the k best items for vectors (B, D), some queries at a time."""
-        ranking, device = Ranking.empty(len(queries), k), self.vectors.device
-        is_short = only is not None and len(only) * _FEW_ITEMS <= self.vectors.n_items
-        chosen = torch.as_tensor(only, device=device) if is_short else None
-        closed = self._find_closed(None if is_short else only, exclude)
-        room = self._make_room(len(queries), chosen)
-        for rows in split_blocks(len(queries), len(room)):
-            some = left_out.select(rows)
-            share, query, own = (
-                torch.as_tensor(each, device=device) for each in (dial[rows], some.queries, some.items)
-            )
-            block = _Block(queries[rows], share, query, own, chosen, closed)
-            ranking.put(rows, *self._rank(block, k, room))
+    def search(self, asked: Asked) -> Ranking:
+        """Return the k best items for each query, some queries at a time."""
+        ranking, device = Ranking.empty(len(asked.queries), asked.k), self.vectors.device
+        is_short = asked.only is not None and len(asked.only) * _FEW_ITEMS <= self.vectors.n_items
+        chosen = torch.as_tensor(asked.only, device=device) if is_short else None
+        closed = self._find_closed(None if is_short else asked.only, asked.exclude)
+        room = self._make_room(len(asked.queries), chosen)
+        for rows in split_blocks(len(asked.queries), len(room)):
+            some = asked.select(rows)
+            numbers = (some.dial, some.left_out.queries, some.left_out.items)
+            share, query, own = (torch.as_tensor(each, device=device) for each in numbers)
+            ranking.put(rows, *self._rank(_Block(some.queries, share, query, own, chosen, closed), asked.k, room))
         return ranking
 
     def _make_room(self, n_queries: int, chosen: Tensor | None) -> Tensor:

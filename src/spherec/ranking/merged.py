@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
-from torch import Tensor
 
 from spherec.geometry import DenseVectors
-from spherec.ranking.ranker import LeftOut, Ranker, Ranking
+from spherec.ranking.ranker import Asked, Ranker, Ranking
 
 
 class MergedRanker(Ranker):
@@ -35,26 +33,20 @@ class MergedRanker(Ranker):
         """Return no ranker for vectors with more items: the graphs of several files take none in."""
         del vectors
 
-    def search(
-        self,
-        queries: Tensor,
-        k: int,
-        left_out: LeftOut,
-        dial: NDArray[np.float32],
-        only: NDArray[np.int64] | None,
-        exclude: NDArray[np.int64] | None,
-    ) -> Ranking:
+    def search(self, asked: Asked) -> Ranking:
         """Merge the lists of all rankers."""
-        ranking, m = Ranking.empty(len(queries), k), len(self.rankers)
+        ranking, m = Ranking.empty(len(asked.queries), asked.k), len(self.rankers)
         items, scores = [ranking.items], [ranking.scores]
         for j, ranker in enumerate(self.rankers):
             if ranker.vectors.n_items:
-                allowed, closed = (None if index is None else index[index % m == j] // m for index in (only, exclude))
-                found = ranker.search(queries, k, left_out.take(j, m), dial, allowed, closed)
+                filters = (asked.only, asked.exclude)
+                only, exclude = (None if index is None else index[index % m == j] // m for index in filters)
+                own = replace(asked, left_out=asked.left_out.take(j, m), only=only, exclude=exclude)
+                found = ranker.search(own)
                 items.append(np.where(found.items < 0, -1, found.items * m + j))
                 scores.append(found.scores)
         every, score = np.concatenate(items, 1), np.concatenate(scores, 1)  # (B, (m + 1) · K)
-        order = np.lexsort((every, -score), axis=1)[:, :k]
+        order = np.lexsort((every, -score), axis=1)[:, : asked.k]
         return Ranking(np.take_along_axis(every, order, 1), np.take_along_axis(score, order, 1))
 
 

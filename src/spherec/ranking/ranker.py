@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import Tensor
 from spherec.data.events import pair_keys
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, quote
-from spherec.geometry import Constraint, Vectors, check_mainstream
+from spherec.geometry import Vectors, check_mainstream
 
 _AT_ONCE = 4096  # queries whose vectors and left-out items are held at once
 
@@ -98,6 +98,29 @@ class LeftOut:
         return LeftOut(np.bincount(keys // n_items, minlength=len(self.counts)), keys % n_items)
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What a ranker is asked for, checked: lists for B queries."""
+
+    queries: Tensor
+    "(B, D) on the device of the ranker."
+    k: int
+    "Length of the lists."
+    left_out: LeftOut
+    "The items that each query must not get."
+    dial: NDArray[np.float32]
+    "(B,) λ."
+    only: NDArray[np.int64] | None = None
+    "The only items that any query gets, ascending, none twice; None for all."
+    exclude: NDArray[np.int64] | None = None
+    "Items that no query gets, likewise."
+
+    def select(self, rows: slice | NDArray[np.int64]) -> "Asked":
+        """Return the same for some of the queries."""
+        index = rows if isinstance(rows, slice) else torch.from_numpy(rows)
+        return replace(self, queries=self.queries[index], left_out=self.left_out.select(rows), dial=self.dial[rows])
+
+
 class Ranker(ABC):
     """Ranks items by score: on the sphere u·v, in the ball u·v − |v|²/2, and λ times the item's reach if it has one.
 
@@ -139,42 +162,26 @@ class Ranker(ABC):
         queries: NDArray[np.float32],
         k: int,
         *,
-        without: LeftOut | Sequence[Indices] | None = None,
+        without: Sequence[Indices] | None = None,
         only: Indices | None = None,
         exclude: Indices | None = None,
         mainstream: Mainstream | None = None,
     ) -> Ranking:
         """Return the k best items for vectors (B, D); `without` has a list of item indices for each of them."""
         check_queries(queries, self.vectors.dim)
-        if without is None:
-            without = LeftOut(np.zeros(len(queries), dtype=np.int64), np.zeros(0, dtype=np.int64))
-        elif not isinstance(without, LeftOut):
-            if len(without) != len(queries):
-                raise ArgumentError(
-                    f"without must have one list for each of {len(queries):,} queries, got {len(without):,}"
-                )
-            n_items = self.vectors.n_items
-            without = LeftOut.of_lists([np.unique(check_indices(items, n_items, "without")) for items in without])
+        lists = [np.zeros(0, dtype=np.int64)] * len(queries) if without is None else without
+        if len(lists) != len(queries):
+            raise ArgumentError(f"without must have one list for each of {len(queries):,} queries, got {len(lists):,}")
+        closed = [np.unique(check_indices(items, self.vectors.n_items, "without")) for items in lists]
         blocks = (
-            (torch.as_tensor(queries[block], device=self.vectors.device), without.select(block))
+            (torch.as_tensor(queries[block], device=self.vectors.device), LeftOut.of_lists(closed[block]))
             for block in split_blocks(len(queries), _AT_ONCE)
         )
         return self._search_blocks(blocks, len(queries), k, only, exclude, mainstream)
 
     @abstractmethod
-    def search(
-        self,
-        queries: Tensor,
-        k: int,
-        left_out: LeftOut,
-        dial: NDArray[np.float32],
-        only: NDArray[np.int64] | None,
-        exclude: NDArray[np.int64] | None,
-    ) -> Ranking:
-        """Return the k best items for vectors (B, D) on the device of the ranker, with λ (B,).
-
-        `only` and `exclude` are ascending, without repetition. Nothing is checked.
-        """
+    def search(self, asked: Asked) -> Ranking:
+        """Return the k best items for each query. Nothing is checked."""
 
     def _search_blocks(
         self,
@@ -188,13 +195,13 @@ class Ranker(ABC):
         """Check what is asked, and search for block after block of queries (b, D)."""
         ranking = Ranking.empty(n_queries, check_k(k))
         dial = _check_dial(mainstream, n_queries, self.vectors)  # (B,)
-        allowed, closed = (
+        filters = [
             check_filter(items, self.vectors.n_items, name) for items, name in ((only, "only"), (exclude, "exclude"))
-        )
+        ]
         first = 0
         for queries, left_out in blocks:
             block = slice(first, first + len(queries))
-            found = self.search(queries, int(k), left_out, dial[block], allowed, closed)
+            found = self.search(Asked(queries, int(k), left_out, dial[block], *filters))
             ranking.put(block, found.items, found.scores)
             first = block.stop
         return ranking
@@ -264,17 +271,6 @@ def refuse_nan(scores: NDArray[np.float32]) -> None:
         raise DataError(
             "a user or item vector holds NaN or infinity, so that nothing can be ranked; model.save names its row"
         )
-
-
-def to_nearness(
-    scores: NDArray[np.float32], queries: NDArray[np.float32], constraint: Constraint
-) -> NDArray[np.float32]:
-    """Turn scores (B, K) of queries (B, D) into 1 − d²/2: on the sphere they are that."""
-    if constraint == "sphere":
-        return scores
-    lengths = np.square(queries, dtype=np.float64).sum(1)  # (B,) u·v − |v|²/2 is 1 − d²/2, less 1 − |u|²/2
-    nearness: NDArray[np.float32] = (scores + (1 - lengths / 2)[:, None]).astype(np.float32)
-    return nearness
 
 
 def split_blocks(n_queries: int, size: int) -> Iterator[slice]:

@@ -11,7 +11,7 @@ Small World graphs, 2016.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
 from typing import Any, Literal, Self, get_args
@@ -19,7 +19,6 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from spherec.data.events import pair_keys
 from spherec.data.input_files import reading_file
@@ -29,7 +28,7 @@ from spherec.geometry import DenseVectors, Vectors, longest_reach, widen_items, 
 from spherec.ranking import index_file
 from spherec.ranking.exact import ExactRanker, score_pairs
 from spherec.ranking.merged import MergedRanker, take_items
-from spherec.ranking.ranker import LeftOut, Ranker, Ranking, refuse_nan, split_blocks
+from spherec.ranking.ranker import Asked, Ranker, Ranking, refuse_nan, split_blocks
 
 try:
     from usearch.index import Index
@@ -155,26 +154,19 @@ class UsearchRanker(Ranker):
         _add(index, vectors, first)
         return UsearchRanker(index, vectors, self.config)
 
-    def search(
-        self,
-        queries: Tensor,
-        k: int,
-        left_out: LeftOut,
-        dial: NDArray[np.float32],
-        only: NDArray[np.int64] | None,
-        exclude: NDArray[np.int64] | None,
-    ) -> Ranking:
-        """Return the k best items for vectors (B, D), by the graph unless all items are looked at faster.
+    def search(self, asked: Asked) -> Ranking:
+        """Return the k best items for each query, by the graph unless all items are looked at faster.
 
         The graph cannot keep to `only`, and a long `exclude` leaves too little.
         """
-        n_items = self.vectors.n_items
-        n_closed = np.array([0 if exclude is None else len(exclude)])
-        if only is not None or (exclude is not None and self._in_view(k, n_closed)[0] > self._most):
-            return self._exact.search(queries, k, left_out, dial, only, exclude)
-        ranking = Ranking.empty(len(queries), k)
-        for block in split_blocks(len(queries), _QUERIES):
-            found = self._rank(queries[block], k, left_out.select(block).extend(exclude, n_items), dial[block])
+        n_closed = np.array([0 if asked.exclude is None else len(asked.exclude)])
+        if asked.only is not None or (n_closed[0] and self._in_view(asked.k, n_closed)[0] > self._most):
+            return self._exact.search(asked)
+        ranking = Ranking.empty(len(asked.queries), asked.k)
+        for block in split_blocks(len(asked.queries), _QUERIES):
+            some = asked.select(block)
+            left_out = some.left_out.extend(asked.exclude, self.vectors.n_items)
+            found = self._rank(replace(some, left_out=left_out, exclude=None))
             ranking.put(block, found.items, found.scores)
         return ranking
 
@@ -183,25 +175,22 @@ class UsearchRanker(Ranker):
         """Items in view beyond which exact ranking is faster."""
         return self.config.exact_beyond * self.vectors.n_items
 
-    def _rank(self, queries: Tensor, k: int, left_out: LeftOut, dial: NDArray[np.float32]) -> Ranking:
-        """Rank the candidates of the graph for queries (b, D) with λ (b,).
-
-        Ask the graph again, or rank exactly, where too few are left.
-        """
-        ranking = Ranking.empty(len(queries), k)
-        possible = np.minimum(k, self.vectors.n_items - left_out.counts)  # (b,)
-        ask = self._in_view(k, left_out.counts)  # (b,) candidates
-        pending = np.arange(len(queries))
+    def _rank(self, asked: Asked) -> Ranking:
+        """Rank the candidates of the graph; ask it again, or rank exactly, where too few are left."""
+        ranking, counts = Ranking.empty(len(asked.queries), asked.k), asked.left_out.counts
+        possible = np.minimum(asked.k, self.vectors.n_items - counts)  # (b,)
+        view = self._in_view(asked.k, counts)  # (b,) candidates
+        pending = np.arange(len(asked.queries))
         while len(pending):
-            ask[ask > self._most] = self.vectors.n_items + 1  # these are ranked exactly, all at once
-            count = int(ask[pending].min())
-            here = ask[pending] == count
+            view[view > self._most] = self.vectors.n_items + 1  # these are ranked exactly, all at once
+            count = int(view[pending].min())
+            here = view[pending] == count
             rows = pending[here]
-            some = queries[torch.from_numpy(rows)], k, left_out.select(rows), dial[rows]
-            found = self._exact.search(*some, None, None) if count > self._most else self._ask(count, *some)
+            some = asked.select(rows)
+            found = self._exact.search(some) if count > self._most else self._find(some, count)
             ranking.put(rows, found.items, found.scores)
             short = rows[(found.items >= 0).sum(1) < possible[rows]]
-            ask[short] *= 2
+            view[short] *= 2
             pending = np.concatenate((pending[~here], short))
         return ranking
 
@@ -211,9 +200,14 @@ class UsearchRanker(Ranker):
         wanted = np.maximum(np.ceil(self.config.width * (k + rounded_up)), _LEAST)
         return np.minimum(wanted, self.vectors.n_items).astype(np.int64)
 
-    def _ask(self, count: int, queries: Tensor, k: int, left_out: LeftOut, dial: NDArray[np.float32]) -> Ranking:
+    def _find(self, asked: Asked, count: int) -> Ranking:
         """Return the k best of `count` candidates for each query (b, D)."""
-        n_items, reach, share = self.vectors.n_items, self.vectors.reach, torch.from_numpy(dial).to(queries.device)
+        queries, left_out = asked.queries, asked.left_out
+        n_items, reach, share = (
+            self.vectors.n_items,
+            self.vectors.reach,
+            torch.from_numpy(asked.dial).to(queries.device),
+        )
         widened = queries if reach is None else widen_queries(queries, share)  # (b, D) or (b, D + 2)
         with self._searching:  # usearch does not promise that several threads may search at once
             matches = self._index.search(widened.cpu().numpy(), count, threads=torch.get_num_threads())
@@ -227,7 +221,7 @@ class UsearchRanker(Ranker):
         scores = score_pairs(self.vectors, reach, queries, index, share).cpu().numpy()  # (b, c)
         refuse_nan(scores)
         scores[absent] = -np.inf
-        order = np.lexsort((items, -scores), axis=1)[:, :k]  # of equal scores the lower index first
+        order = np.lexsort((items, -scores), axis=1)[:, : asked.k]  # of equal scores the lower index first
         items, scores = np.take_along_axis(items, order, 1), np.take_along_axis(scores, order, 1)
         return Ranking(np.where(np.isneginf(scores), -1, items), scores)
 

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from spherec.artifact import Artifact
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, quote
-from spherec.geometry import DenseVectors, check_mainstream, squared_distance
+from spherec.geometry import Constraint, DenseVectors, check_mainstream, squared_distance
 from spherec.ranking import ExactRanker, MergedRanker, Ranker, Ranking
 from spherec.ranking.ranker import (
+    Asked,
     Indices,
     LeftOut,
     check_filter,
@@ -21,7 +22,6 @@ from spherec.ranking.ranker import (
     check_k,
     refuse_idle_dial,
     refuse_nan,
-    to_nearness,
 )
 from spherec.recommender.fold_in import FoldIn
 
@@ -100,8 +100,8 @@ class ModelState:
         for rows in self._group(queries, lengths, allowed):
             group, k = [queries[row] for row in rows], max(int(lengths[rows].max()), 1)
             left_out, shared = self._leave_out(group, closed)
-            only, some = allowed[id(group[0].only)], torch.from_numpy(places[rows])
-            found = self.ranker.search(some, k, left_out, dial[rows], only, shared)
+            asked = Asked(torch.from_numpy(places[rows]), k, left_out, dial[rows], allowed[id(group[0].only)], shared)
+            found = self.ranker.search(asked)
             ranking.put(np.array(rows), found.items, found.scores)
         beyond = np.arange(ranking.items.shape[1]) >= lengths[:, None]  # (B, K)
         ranking.items[beyond], ranking.scores[beyond] = -1, -np.inf
@@ -212,3 +212,14 @@ class ModelState:
 
 
 _NOTHING = np.zeros(0, dtype=np.int64)
+
+
+def to_nearness(
+    scores: NDArray[np.float32], queries: NDArray[np.float32], constraint: Constraint
+) -> NDArray[np.float32]:
+    """Turn scores (B, K) of queries (B, D) into 1 − d²/2: on the sphere they are that."""
+    if constraint == "sphere":
+        return scores
+    lengths = np.square(queries, dtype=np.float64).sum(1)  # (B,) u·v − |v|²/2 is 1 − d²/2, less 1 − |u|²/2
+    nearness: NDArray[np.float32] = (scores + (1 - lengths / 2)[:, None]).astype(np.float32)
+    return nearness

@@ -22,10 +22,10 @@ from spherec.forks import ProcessLock
 from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker, Ranker, Ranking
 from spherec.ranking.index_file import IndexFiles
-from spherec.ranking.ranker import check_k, to_nearness
+from spherec.ranking.ranker import check_k
 from spherec.recommender import results_file
 from spherec.recommender.results import Neighbours, Reason, Recommended, Results, SimilarItem, SimilarUser
-from spherec.recommender.state import ModelState, Query
+from spherec.recommender.state import ModelState, Query, to_nearness
 from spherec.training import History
 
 if TYPE_CHECKING:
