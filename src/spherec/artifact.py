@@ -4,7 +4,7 @@ docs/artifact.md describes its layout. Rows may be in shards, files of their own
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from os import PathLike
 from typing import Any, get_args
@@ -115,6 +115,10 @@ class Artifact:
     def fold_in(self) -> FoldInSettings:
         """Settings of fold-in: those in the file, or those of the loss and the sampler."""
         return self.stored_fold_in or FoldInSettings.of(self.config, self.data)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copy the fields alone, because another thread may be adding a cached property."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
     def placed_items(self) -> NDArray[np.bool_]:

@@ -4,9 +4,9 @@ The formulas here are the reference for the compiled kernels in `spherec.kernels
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import torch
@@ -136,6 +136,10 @@ class DenseVectors:
     @property
     def block_size(self) -> int:
         return _BLOCK
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copy the fields alone, because another thread may be adding a cached property."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
     def reach(self) -> Tensor | None:
