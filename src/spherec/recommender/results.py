@@ -1,13 +1,11 @@
 """The answers of a model: lists of records, to be read one by one or as a data frame."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
 from spherec.errors import MissingPackageError
 from spherec.forks import require_polars
@@ -141,39 +139,24 @@ def merge_lists(parts: Iterable[Results[Recommended]], k: int) -> Results[Recomm
     return Results(Recommended, {name: [getattr(record, name) for record in merged] for name in Recommended._fields})
 
 
-@dataclass(frozen=True)
-class Neighbours:
-    """The neighbours of B queries: n rows, query after query, each one's nearest first."""
+def tabulate(
+    kind: Callable[..., _Record], listed: str, ranking: Ranking, data: Interactions, **asked: NDArray[Any]
+) -> Results[_Record]:
+    """Return lists (B, K) of items, or of users if the records have no name, as records with their ids.
 
-    query: NDArray[np.int64]
-    "(n,) position of the query."
-    rank: NDArray[np.int64]
-    "(n,) from 1."
-    index: NDArray[np.int64]
-    "(n,) index of the neighbour."
-    score: NDArray[np.float32]
-    "(n,) 1 − d²/2, and λ times the reach of an item."
-
-    @classmethod
-    def of(cls, ranking: Ranking) -> "Neighbours":
-        """Turn lists (B, K) into rows; places without an item are dropped."""
-        query, place = np.nonzero(ranking.items >= 0)  # (n,)
-        return cls(query, place + 1, ranking.items[query, place], ranking.scores[query, place])
-
-    def items(self, data: Interactions, role: str) -> dict[str, Sequence[object]]:
-        """Return the columns of neighbours that are items; `role` is the name of the column of their ids."""
-        names = data.item_names
-        return {
-            "rank": self.rank.tolist(),
-            role: self.ids(data.item_ids),
-            "name": [None if names is None else names[item] for item in self.index.tolist()],
-            "score": self.score.tolist(),
-        }
-
-    def ids(self, known: IdMap) -> list[Hashable]:
-        """Return the ids (n,) of the neighbours."""
-        return known.array[self.index].tolist()  # type: ignore[no-any-return]
-
-    def queries(self, known: IdMap, index: NDArray[np.int64]) -> list[Hashable]:
-        """Return the ids (n,) of the queries, whose indices (B,) are given."""
-        return known.array[index[self.query]].tolist()  # type: ignore[no-any-return]
+    Args:
+        kind: The kind of record.
+        listed: Its field with the ids that are listed.
+        ranking: The lists; places without an item are dropped.
+        data: The ids and names.
+        asked: (B,) The ids of those whom the lists are for, by field.
+    """
+    query, place = np.nonzero(ranking.items >= 0)  # (n,)
+    index = ranking.items[query, place]
+    columns: dict[str, list[Any]] = {name: ids[query].tolist() for name, ids in asked.items()}
+    columns |= {"rank": (place + 1).tolist(), "score": ranking.scores[query, place].tolist()}
+    if kind is SimilarUser:
+        return Results(kind, columns | {listed: data.user_ids.array[index].tolist()})
+    names = data.item_names
+    columns["name"] = [None if names is None else names[item] for item in index.tolist()]
+    return Results(kind, columns | {listed: data.item_ids.array[index].tolist()})

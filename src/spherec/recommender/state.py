@@ -72,7 +72,7 @@ class ModelState:
 
     @classmethod
     def of(cls, artifact: Artifact, index: "UsearchRanker | MergedRanker | None" = None) -> "ModelState":
-        """Derive the rest from the content of a model file."""
+        """Derive the rest."""
         return cls(artifact, ExactRanker(artifact.vectors), FoldIn(artifact), index)
 
     @property

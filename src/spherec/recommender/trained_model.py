@@ -24,7 +24,7 @@ from spherec.ranking import ExactRanker, Ranker, Ranking
 from spherec.ranking.index_file import IndexFiles
 from spherec.ranking.ranker import check_k
 from spherec.recommender import results_file
-from spherec.recommender.results import Neighbours, Reason, Recommended, Results, SimilarItem, SimilarUser
+from spherec.recommender.results import Reason, Recommended, Results, SimilarItem, SimilarUser, tabulate
 from spherec.recommender.state import ModelState, Query, to_nearness
 from spherec.training import History
 
@@ -76,8 +76,8 @@ class TrainedModel:
         state = self._state
         index = look_up(users, state, "user", unknown)  # (B,)
         query = _ask(state, k, only, exclude, exclude_seen, mainstream, unknown)
-        near = Neighbours.of(state.rank([query._replace(user=user) for user in index.tolist()]))
-        return Results(Recommended, near.items(state.data, "item") | {"user": near.queries(state.data.user_ids, index)})
+        ranking = state.rank([query._replace(user=user) for user in index.tolist()])
+        return tabulate(Recommended, "item", ranking, state.data, user=state.data.user_ids.array[index])
 
     def recommend_for(
         self,
@@ -94,18 +94,18 @@ class TrainedModel:
 
         Args:
             items: The items that the user has.
-            k: Length of the list.
-            only: Items that may be recommended; by default all.
+            k: As in `recommend`, like all that follow.
+            only: Items that may be recommended.
             exclude: Items that must not be recommended.
             exclude_seen: Leave out `items`.
-            mainstream: As in `recommend`.
-            unknown: "error" raises an `UnknownIdError` for ids that the model does not know, "skip" ignores them.
+            mainstream: Share of popularity that counts.
+            unknown: Treatment of unknown ids.
         """
         state = self._state
         own = look_up(items, state, "item", unknown)  # (n,)
         query = _ask(state, k, only, exclude, exclude_seen, mainstream, unknown)
-        near = Neighbours.of(state.rank([query._replace(basket=own)]))
-        return Results(Recommended, near.items(state.data, "item") | {"user": [None] * len(near.index)})
+        ranking = state.rank([query._replace(basket=own)])
+        return tabulate(Recommended, "item", ranking, state.data, user=np.array([None]))
 
     def recommend_to_file(
         self,
@@ -156,9 +156,8 @@ class TrainedModel:
         """
         state = self._state
         index = look_up(items, state, "item", unknown)  # (B,)
-        near = Neighbours.of(state.rank([Query(item=item, k=k) for item in index.tolist()]))
-        asked = {"item": near.queries(state.data.item_ids, index)}
-        return Results(SimilarItem, near.items(state.data, "similar") | asked)
+        ranking = state.rank([Query(item=item, k=k) for item in index.tolist()])
+        return tabulate(SimilarItem, "similar", ranking, state.data, item=state.data.item_ids.array[index])
 
     def similar_users(self, users: Ids, k: int = 10, *, unknown: Unknown = "error") -> Results[SimilarUser]:
         """Return the k users nearest to a user, or to each of several; the user themselves is not listed."""
@@ -168,9 +167,8 @@ class TrainedModel:
         queries = state.vectors.users(torch.from_numpy(index)).numpy()  # (B, D)
         turned = DenseVectors(state.vectors.item_table, state.vectors.user_table, constraint)  # users as items
         ranking = ExactRanker(turned).top_of(queries, k, without=list(index[:, None]))
-        near = Neighbours.of(replace(ranking, scores=to_nearness(ranking.scores, queries, constraint)))
-        ids = {"user": near.queries(state.data.user_ids, index), "similar": near.ids(state.data.user_ids)}
-        return Results(SimilarUser, ids | {"rank": near.rank.tolist(), "score": near.score.tolist()})
+        ranking = replace(ranking, scores=to_nearness(ranking.scores, queries, constraint))
+        return tabulate(SimilarUser, "similar", ranking, state.data, user=state.data.user_ids.array[index])
 
     def explain(self, user: Ids, item: Ids, k: int = 5) -> Results[Reason]:
         """Explain why the item suits the user: return the k of their own items that are nearest to it."""
@@ -179,9 +177,9 @@ class TrainedModel:
         state = self._state
         who = look_up(user, state, "user", "error")  # (1,)
         what = look_up(item, state, "item", "error")  # (1,)
-        near = Neighbours.of(state.rank([Query(item=int(what[0]), only=state.data.items_of(int(who[0])), k=k)]))
-        ids = {"user": near.queries(state.data.user_ids, who), "item": near.queries(state.data.item_ids, what)}
-        return Results(Reason, near.items(state.data, "because") | ids)
+        ranking = state.rank([Query(item=int(what[0]), only=state.data.items_of(int(who[0])), k=k)])
+        ids = {"user": state.data.user_ids.array[who], "item": state.data.item_ids.array[what]}
+        return tabulate(Reason, "because", ranking, state.data, **ids)
 
     def score(self, users: Ids, items: Ids, *, mainstream: float | None = None) -> NDArray[np.float32]:
         """Return how near pairs of users and items are (n,): 1 − d²/2, on the sphere the dot product.
