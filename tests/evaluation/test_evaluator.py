@@ -147,22 +147,6 @@ def test_a_foreign_model_is_asked_once_for_the_users_who_count():
     assert foreign.asked == [([0, 1], 3, train)]
 
 
-def test_a_foreign_model_may_leave_places_and_whole_lists_empty():
-    scores = evaluate(Listing({0: [1], 1: []}), interactions(TRAIN), interactions(TEST), k=3)
-    assert scores.per_user.precision.tolist() == pytest.approx([1 / 3, 0])
-    assert scores.per_user.median_popularity.tolist() == pytest.approx([2, math.nan], nan_ok=True)
-    assert (scores.mmr, scores.popularity, scores.coverage) == (2, 2, 1 / 6)
-
-
-def test_users_are_scored_in_the_order_given():
-    train, test = interactions(TRAIN), interactions(TEST)
-    ranking = Ranking(np.array([[4, 0], [1, 2]]), np.zeros((2, 2), np.float32))
-    per_user = score(ranking, np.array([1, 0]), train, test).per_user
-    assert per_user.users.tolist() == [1, 0]
-    assert per_user.reciprocal_rank.tolist() == [1 / 2, 1]
-    assert per_user.recall.tolist() == [1, 1 / 2]
-
-
 class Recording(ExactRanker):
     """The exact ranker, its lists kept."""
 

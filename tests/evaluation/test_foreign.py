@@ -66,14 +66,6 @@ def test_unknown_items_keep_their_rank_as_misses():
     assert scores.per_user.reciprocal_rank[0] == 0.5
 
 
-def test_users_without_a_list_find_nothing():
-    scores = evaluate(lists_of(("ann", "b", 1), ("ann", "c", 2)), TRAIN, TEST, k=2)
-    assert scores.per_user.users.tolist() == [0, 1]
-    assert scores.per_user.ap.tolist() == [1.0, 0.0]
-    assert (scores.map, scores.hit_rate, scores.users_without) == (0.5, 0.5, 1)
-    assert scores.mmr == pytest.approx(1.0), "the median of 2 and 0; the empty list has none"
-
-
 def test_lists_without_ranks_are_refused():
     with pytest.raises(DataError, match="no column of ranks"):
         GivenLists.from_events(Events.from_columns(["ann"], ["a"]), TRAIN)
@@ -156,11 +148,6 @@ def test_users_that_the_model_does_not_know_are_an_error(model):
     data = interactions(np.zeros((6, 1), int), ["u1", "zoe", "yan", "u2", "xu", "wim"], [3])
     with pytest.raises(DataError, match=r"4 of the users, 'zoe', 'yan', 'xu' among them; evaluate it on the data"):
         align(model, OWN, data)
-
-
-def test_ids_that_look_alike_are_not_the_same(model):
-    data = interactions(np.zeros((1, 2), int), ["u0"], ["3", "4"])
-    assert align(model, OWN, data).top(np.array([0]), 2).items.tolist() == [[-1, -1]]
 
 
 # --- The ranker beneath ----------------------------------------------------------------------------------------------

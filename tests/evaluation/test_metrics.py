@@ -175,33 +175,6 @@ def test_metrics_of_hits_by_hand(name):
     assert of_hits(name, HIT, HELD_OUT).tolist() == pytest.approx([float(Fraction(one)) for one in BY_HAND[name]])
 
 
-@pytest.mark.parametrize("name", OF_HITS)
-@pytest.mark.parametrize("k", [1, 2, 7])
-@pytest.mark.parametrize("held_out", [7, 8, 50])
-def test_a_list_full_of_hits_is_perfect_unless_more_are_to_recall(name, k, held_out):
-    expected = k / held_out if name == "recall" else 1
-    assert of_hits(name, [[1] * k], [held_out]).tolist() == pytest.approx([expected])
-
-
-@pytest.mark.parametrize(
-    ("items", "middle", "average"),
-    [
-        ([0], 5, "5"),
-        ([0, 1], 3.5, "7/2"),
-        ([0, 1, 4], 2, "7/3"),
-        ([4, 0, 1, 2], 2, "9/4"),
-        ([0, 1, 2, 3, 4], 2, "109/5"),
-        ([3, 4, -1, -1], 50, "50"),
-        ([2, 0, 4, -1], 2, "7/3"),
-        ([4, -1, -1], 0, "0"),
-    ],
-)
-def test_popularity_by_hand(items, middle, average):
-    popularity = [5, 2, 2, 100, 0]
-    assert of_items("median_popularity", [items], popularity).tolist() == [middle]
-    assert of_items("mean_popularity", [items], popularity).tolist() == [float(Fraction(average))]
-
-
 # --- Metrics of the user's own ----------------------------------------------------------------------------------------
 
 TRAIN, TEST = interactions([[1, 0, 0], [0, 1, 0]]), interactions([[0, 1, 1], [0, 0, 1]])

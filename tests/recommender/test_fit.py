@@ -5,9 +5,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
-import scipy.sparse as sp
 
 import spherec
 from spherec.errors import ArgumentError, DataError, TrainingError
@@ -44,38 +42,6 @@ def test_users_with_one_item_each_leave_nothing_to_validate_on_but_can_be_traine
 
 
 # --- What it learns from ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_a_data_frame_goes_by_its_columns(frame):
-    model = fitted(frame(pairs()), user="who", item="what")
-    assert sorted(model.data.user_ids) == sorted(DATA.user_ids)
-    assert len(model.data) == len(DATA)
-    twice = {name: values * 2 for name, values in pairs().items()}
-    assert fitted(frame(twice), user="who", item="what").data == model.data, (
-        "repeated pairs count once, and are no news"
-    )
-    for given in ({}, {"user": "who"}, {"item": "what"}):
-        with pytest.raises(ArgumentError, match=r"needs the names of its columns, .*, two of 'who', 'what'"):
-            fitted(frame(pairs()), **given)
-    with pytest.raises(DataError, match="there is no column 'wo'"):
-        fitted(frame(pairs()), user="wo", item="what")
-
-
-@pytest.mark.parametrize("matrix", [sp.csr_matrix, sp.csr_array, sp.coo_matrix, np.asarray])
-def test_a_matrix_goes_by_its_orientation(matrix):
-    rows = DATA.matrix.toarray()
-    model = fitted(matrix(rows), orientation="users x items")
-    assert (model.data.n_users, model.data.n_items) == (12, 30)
-    turned = fitted(matrix(rows.T), orientation="items x users")
-    assert turned.data == model.data
-    assert same(turned.vectors, model.vectors)
-
-
-@pytest.mark.parametrize("orientation", [None, "rows", "items x user"])
-def test_a_matrix_without_orientation_is_refused_with_both_readings(orientation):
-    with pytest.raises(ArgumentError, match=r"\(12, 30\)"):
-        fitted(DATA.matrix, orientation=orientation)
 
 
 @pytest.mark.parametrize(

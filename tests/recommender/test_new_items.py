@@ -11,7 +11,6 @@ import scipy.sparse as sp
 import torch
 
 import spherec
-from spherec.artifact import Artifact
 from spherec.data.features import Features, Transformation
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, UnknownContentWarning, UnknownIdError
@@ -186,23 +185,6 @@ def test_partial_fit_takes_features_of_new_and_of_changed_items(model):
         pd.DataFrame({"reader": ["r1"], "isbn": ["b101"]}), user="reader", item="isbn", epochs=1, validation=0
     )
     assert model.artifact.feature_map.lengths.shape[0] == model.data.n_items
-
-
-def test_a_model_continues_where_it_was(model):
-    before = model.vectors.item_table.clone()
-    tiny = {"optimizer": {"learning_rate": 1e-12}}
-    slow = spherec.CML.from_config(model.config.change(tiny), device="cpu")
-    slow._current = type(model._state).of(
-        Artifact(**{**vars_of(model.artifact), "config": model.artifact.config.change(tiny)})
-    )
-    slow.partial_fit(
-        pd.DataFrame({"reader": ["r1"], "isbn": ["b36"]}), user="reader", item="isbn", epochs=1, validation=0
-    )
-    torch.testing.assert_close(slow.vectors.item_table, before, rtol=1e-4, atol=1e-4)
-
-
-def vars_of(artifact):
-    return {name: getattr(artifact, name) for name in Artifact.__dataclass_fields__}
 
 
 @pytest.mark.parametrize("features", ["matrix", "sparse", "features", "polars"])

@@ -125,23 +125,6 @@ HANDFULS = {
 }
 
 
-@pytest.mark.parametrize("pairs", HANDFULS.values(), ids=HANDFULS)
-@pytest.mark.parametrize("preset", ["two-stage", "accurate"])
-def test_a_handful_of_events_needs_no_setting(pairs, preset):
-    subspaces = {"subspace_dim": None} if preset == "accurate" else {}
-    model = CML.preset(preset, dim=6, epochs=20, device="cpu", **subspaces).fit(DATA, validation=0)
-    before = model.vectors
-    model.partial_fit(as_interactions(pairs))
-    assert 3 <= len(model.history.epochs) < 20, "fewer than the first run"
-    assert model.history.best is None, "nothing is held out"
-    assert model.config.epochs == 20
-    assert model.config.optimizer == CML.preset(preset).config.optimizer, "the settings stay"
-    assert set(pairs) <= set(pairs_of(model.data))
-    moved = (model.vectors.item_table[: len(ITEMS)] - before.item_table).norm(dim=1)
-    assert moved.mean() < 0.5
-    assert all(len(model.recommend(user, 5)) == 5 for user, _ in pairs)
-
-
 def test_the_length_goes_by_the_share_of_new_pairs():
     config = CML(epochs=100).config
     known = np.ones(10_000, dtype=bool)

@@ -1,8 +1,6 @@
 """Recommendations: nothing that is seen, nothing that is closed, exactly k, and the nearest first."""
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -101,23 +99,6 @@ def test_reasons_are_the_users_own_items_nearest_to_it(k, user, item):
 
 
 # --- One id or several -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "asked",
-    [
-        ["u1", "u2"],
-        np.array(["u1", "u2"]),
-        np.array(["u1", "u2"], dtype=object),
-        pd.Series(["u1", "u2"], index=[7, 8]),
-        pl.Series(["u1", "u2"]),
-        (one for one in ("u1", "u2")),
-        {"u1": 0, "u2": 1}.keys(),
-    ],
-    ids=["list", "array", "objects", "pandas", "polars", "generator", "keys"],
-)
-def test_several_ids(asked):
-    assert [record.user for record in MODEL.recommend(asked, 1)] == ["u1", "u2"]
 
 
 @pytest.mark.parametrize("one", [7, np.int64(7), 7.0, [7], np.array([7])])

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import spherec
-from spherec.errors import DataError, TrainingError
+from spherec.errors import DataError
 from tests.oracles import typed
 from tests.recommender.models import model_of, small
 from tests.strategies import distinct_ids
@@ -50,12 +50,6 @@ def test_loading_a_larger_model_maps_its_vectors(tmp_path):
     model.save(tmp_path / "m.spherec")
     loaded = spherec.load(tmp_path / "m.spherec", device="cpu")
     assert answers(loaded) == answers(model)
-
-
-def test_what_is_not_trained_is_not_saved(tmp_path):
-    with pytest.raises(TrainingError, match="not trained yet"):
-        spherec.CML(device="cpu").save(tmp_path / "m.spherec")
-    assert not list(tmp_path.iterdir())
 
 
 def test_what_is_no_model_is_not_loaded(tmp_path):
