@@ -58,7 +58,7 @@ class ProcessCrew(Crew):
 
     def add_up(self, numbers: Tensor, *, of: Interactions | None = None) -> Tensor:
         """Return the sum over all processes; with `of`, only if each has its own part of these data."""
-        return numbers if of is not None and _held(of) is None else self.group.add_up(numbers)
+        return numbers if of is not None and _find_share(of) is None else self.group.add_up(numbers)
 
     def gather(self, values: Any) -> Any:
         """Return the sum of the values of all users as one of as many equal ones, of whom each process has its own."""
@@ -79,7 +79,7 @@ class ProcessCrew(Crew):
         return super().take(data, **columns)
 
     def whole(self, data: Interactions) -> Interactions:
-        held = _held(data)
+        held = _find_share(data)
         return data if held is None else held.source.read()
 
     def check_settings(self, config: Training, *, has_features: bool) -> None:
@@ -121,7 +121,7 @@ class ProcessCrew(Crew):
         return ShardedTable(table, count, self.group, generator, pooled=config.sampler.shared, sends_zeros=in_ball)
 
     def batches(self, run: Run) -> Batches | None:
-        data, held = run.data, _held(run.data)
+        data, held = run.data, _find_share(run.data)
         if held is not None:
             return PartitionedBatches(run, held)
         if self.size == 1:
@@ -138,14 +138,14 @@ class ProcessCrew(Crew):
 
     def save_share(self, path: Path, make: Callable[[Interactions], Artifact], data: Interactions) -> Artifact:
         """Write what this process holds into a shard of the model; return it, as it is read again."""
-        held = _held(data)
+        held = _find_share(data)
         add_ids = None if held is None else partial(held.source.with_ids, held.own)
         save_together(path, self.group, partial(make, data if held is None else held.own), add_ids)
         own = self.group.rank, self.size
         return Artifact.load(path, mmap=True, users=own, items=own)
 
     def choose_share(self, data: Interactions, share: float, seed: int) -> NDArray[np.bool_]:
-        held = _held(data)
+        held = _find_share(data)
         return super().choose_share(data, share, seed) if held is None else held.choose_share(share, seed)
 
     def choose_users(self, users: NDArray[np.int64], n_items: int) -> NDArray[np.int64]:
@@ -181,11 +181,11 @@ class ProcessCrew(Crew):
         return whole
 
 
-def _held(data: object) -> HeldPairs | None:
+def _find_share(data: object) -> HeldPairs | None:
     """Return data if it is the part of this process."""
     return data if isinstance(data, HeldPairs) else None
 
 
-def join(device: torch.device) -> ProcessCrew:
+def join_processes(device: torch.device) -> ProcessCrew:
     """Return the crew of the group that this process belongs to, or of this process alone."""
     return ProcessCrew(join_group(device) or ProcessGroup(device))

@@ -38,8 +38,8 @@ _DEFAULT = Training()
 _MOST_ADVICE = 2  # sentences for one run
 
 
-class Columns(TypedDict, total=False):
-    """What the columns of a data frame, or the rows of a matrix, are."""
+class FitColumns(TypedDict, total=False):
+    """Names of the columns of a data frame, or the orientation of a matrix."""
 
     user: str | None
     item: str | None
@@ -156,7 +156,7 @@ class CML(TrainedModel):
         validation: float | None = None,
         files: RunFiles | None = None,
         progress: bool | ProgressCallback | None = None,
-        **columns: Unpack[Columns],
+        **columns: Unpack[FitColumns],
     ) -> Self:
         """Train on interactions. Ctrl-C, SIGTERM and SIGHUP end training with the best model so far.
 
@@ -219,7 +219,7 @@ class CML(TrainedModel):
         validation: float | None = None,
         epochs: int | None = None,
         progress: bool | ProgressCallback | None = None,
-        **columns: Unpack[Columns],
+        **columns: Unpack[FitColumns],
     ) -> Self:
         """Continue training with new interactions, which may have new users and items.
 
@@ -268,7 +268,7 @@ class CML(TrainedModel):
             self._current = ModelState.of(Artifact.of(replace(trained, config=settings), growth.data, features))
         return self
 
-    def fold_in(self, data: Any, *, unknown: Unknown = "error", **columns: Unpack[Columns]) -> "CML":
+    def fold_in(self, data: Any, *, unknown: Unknown = "error", **columns: Unpack[FitColumns]) -> "CML":
         """Return another model that also knows the users of `data`, placed by their items. No item moves.
 
         A user whom the model knows already is placed anew, by old and new items together. An index in use serves the

@@ -130,5 +130,5 @@ def join(device: DeviceName | torch.device = "auto", data: Any = None) -> Crew:
     is_grouped = distributed.is_available() and distributed.is_initialized()
     if not is_grouped and "TORCHELASTIC_RUN_ID" not in os.environ and not getattr(data, "is_divided", False):
         return Crew(where)
-    crew: Crew = import_module("spherec.distributed.crew").join(where)
+    crew: Crew = import_module("spherec.distributed.crew").join_processes(where)
     return crew

@@ -69,39 +69,43 @@ class Run:
         self.n_items, self.n_pairs = data.n_items, data.n_pairs
         self._check(feature_map is not None)
         keep_freed_memory()
-        device, train = crew.device, data
+        device = crew.device
         self.generator = crew.generator(config.seed)
         initial = crew.hold(initial, data, config)
         rows, first_items = _start(initial, config)  # (I + U, P, d), (I, D)
-        self.sampler = config.sampler.build(train, device, initial_items=first_items)
+        self.sampler = config.sampler.build(data, device, initial_items=first_items)
         self.has_own_sampler = type(config.sampler) not in SAMPLERS.values()  # checked at each step, by shapes alone
         if not callable(getattr(self.sampler, "sample", None)):
             raise ArgumentError(
                 f"build of {type(config.sampler).__name__} must return an object with sample(users, positives, "
                 f"geometry, generator), got a {type(self.sampler).__name__}"
             )
-        self._drawable: Tensor | None = None  # (I,) false for items that are placed by their features alone
-        if features is None:
-            table = EmbeddingTable(rows, config.optimizer, constraint=config.constraint, planned=self.plan.steps)
-        else:
-            table = _start_features(rows, self, feature_map)
-            drawable = (train.users_per_item > 0) | ~features.known  # (I,)
-            if not drawable.all():
-                self._drawable = torch.tensor(drawable, device=device)
+        table = self._make_table(rows, feature_map)
         self.embedding = crew.join_rows(table, data, config, self.generator)
         self.geometry = LiveGeometry(
-            self.embedding, config.constraint, config.dim, config.reach, train.n_items, backend(device)
+            self.embedding, config.constraint, config.dim, config.reach, data.n_items, backend(device)
         )
-        self.vectors = LiveVectors(self.embedding, config, train.n_items, device)
+        self.vectors = LiveVectors(self.embedding, config, data.n_items, device)
         self.held = LiveVectors(table, config, initial.n_items, device)  # the own ones
-        self._weights = _weigh_users(train, config.balance, crew) if config.balance else None  # (U,)
-        self._pair_weights = None if train.weights is None else PairWeights(train, device)
+        self._weights = _weigh_users(data, config.balance, crew) if config.balance else None  # (U,)
+        self._pair_weights = None if data.weights is None else PairWeights(data, device)
         weighted = self._weights is not None or self._pair_weights is not None
-        task = GradientTask(train.n_items, config.constraint, config.sampler.shared, weighted, reach=config.reach)
+        task = GradientTask(data.n_items, config.constraint, config.sampler.shared, weighted, reach=config.reach)
         is_penalised = config.covariance or config.spread_out
         self._fused = None if is_penalised else fuse(config.loss, task, backend(device))
         # Sums over this epoch: the loss, pairs with something to learn from, places without a negative.
         self.sums = torch.zeros(3, dtype=torch.float64, device=device)
+
+    def _make_table(self, rows: Tensor, known: FeatureMap | None) -> EmbeddingTable | FeatureTable:
+        """Return the own rows with their moments, and note which items may be negatives."""
+        config, features = self.config, self.features
+        self._drawable: Tensor | None = None  # (I,) false for items that are placed by their features alone
+        if features is None:
+            return EmbeddingTable(rows, config.optimizer, constraint=config.constraint, planned=self.plan.steps)
+        drawable = (self.data.users_per_item > 0) | ~features.known  # (I,)
+        if not drawable.all():
+            self._drawable = torch.tensor(drawable, device=rows.device)
+        return _start_features(rows, self, known)
 
     def read_sums(self) -> list[float]:
         """Return the sums over this epoch, of all processes. It waits for the device."""
