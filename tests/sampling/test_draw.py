@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spherec.kernels.cpu.negatives import make_guide, name_items
+from spherec.kernels.cpu.negatives import look_up_items, make_guide
 from spherec.kernels.reference import ReferenceBackend
 from spherec.sampling.draw import ItemLaw, popularity_weights
 from tests.kernels import using
@@ -142,5 +142,5 @@ def test_every_number_names_the_item_that_owns_it(owned, data):
     numbers = np.array(data.draw(st.lists(st.integers(0, int(ends[-1]) - 1), min_size=1)))
     borders = np.concatenate((ends[ends > 0] - 1, ends[ends < ends[-1]], numbers))
     found = np.empty_like(borders)
-    name_items(borders + ends[-1], ends[-1], ends, *make_guide(ends), found)
+    look_up_items(borders + ends[-1], ends[-1], ends, *make_guide(ends), found)
     assert found.tolist() == np.searchsorted(ends, borders, side="right").tolist()

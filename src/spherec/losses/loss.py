@@ -1,4 +1,4 @@
-"""What a loss is, and the distances that it looks at."""
+"""The base class of losses, and the distances that a loss looks at."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

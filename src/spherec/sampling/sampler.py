@@ -1,4 +1,4 @@
-"""What a sampler and its settings are, and the negatives that a sampler returns."""
+"""The base class of a sampler's settings, the sampler, and the negatives that it returns."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

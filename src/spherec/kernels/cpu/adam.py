@@ -19,7 +19,7 @@ State = tuple[Floats, Floats, Floats, Ints]
 """table, mean, square (n, D), last (n,)"""
 Constants = tuple[Doubles, Doubles, Doubles, Doubles]
 """lr, ε, β₁, β₂ (4,); A, B (S,); powers (G, 4) of the `_bases`, so that short gaps need no call of pow"""
-Lists = tuple[NDArray[np.int32], NDArray[np.int32]]
+_Lists = tuple[NDArray[np.int32], NDArray[np.int32]]
 
 _WORK = 50  # multiplications that take as long as one number of a row: a root, a quotient, memory
 _SHORT_GAP = 4096  # G, steps; for longer gaps powers are computed anew
@@ -48,7 +48,7 @@ class CpuRows:
         rows, places, now = torch.empty(len(index), self._dim), index.numpy(), int(self._steps)
 
         def read(some: slice) -> None:
-            read_rows(self._arrays, now, places[some], self._constants, self._longest, rows[some].numpy())
+            catch_up_rows(self._arrays, now, places[some], self._constants, self._longest, rows[some].numpy())
 
         run_at_once([partial(read, some) for some in split_work(len(rows), rows.numel() * _WORK)])
         return rows
@@ -84,7 +84,7 @@ def _scale_to_unit(rows: Floats) -> None:
 # Divisions by 0 follow NumPy: Python's would need a branch, and loops with branches are not vectorised. Factors that
 # differ from row to row are computed first: calls between the loops over rows would count references to arrays.
 @compiled(error_model="numpy")
-def read_rows(state: State, now: int, index: Ints, constants: Constants, longest: float, out: Floats) -> None:
+def catch_up_rows(state: State, now: int, index: Ints, constants: Constants, longest: float, out: Floats) -> None:
     """Write the rows at `index` (m,) as of step `now` into `out` (m, D), none longer than `longest`."""
     table, mean, square, last = state
     factors = _factors(last, now, index, constants)
@@ -100,7 +100,7 @@ def read_rows(state: State, now: int, index: Ints, constants: Constants, longest
 
 @compiled(error_model="numpy")
 def move_rows(
-    state: State, now: int, index: Ints, gradient: Floats, lists: Lists, constants: Constants, correction: float,
+    state: State, now: int, index: Ints, gradient: Floats, lists: _Lists, constants: Constants, correction: float,
     longest: float,
 ) -> None:  # fmt: skip
     """Make step `now` + 1: each row of the lists moves once, by the sum of its gradients (m, D) at `index` (m,).
@@ -142,7 +142,7 @@ def move_rows(
 
 
 @compiled(error_model="numpy")
-def link_rows(index: Ints, gradient: Floats, longest: float, latest: NDArray[np.int32]) -> Lists:
+def link_rows(index: Ints, gradient: Floats, longest: float, latest: NDArray[np.int32]) -> _Lists:
     """Link the places (m,) that name the same row into one list for each row. `latest` (n,) is -1 before and after.
 
     Returns the head of each list, and `next_of` (m,): the place after each in its list, -1 at the end. For the index

@@ -13,7 +13,7 @@ from spherec.kernels.cpu.compiled import compiled
 from spherec.kernels.cpu.factors import choose_factors
 from spherec.kernels.protocol import Floats, Ints
 
-Places = NDArray[np.int32]
+_Places = NDArray[np.int32]
 
 _ALIGNMENT = 8  # numbers: products of odd widths are slow
 _BLOCK = 128  # items; torch compiles a product of bfloat16 for each size, so there should be few sizes
@@ -51,7 +51,7 @@ class CpuFeatures:
 
     def learn(self, gradient: Tensor, keep: Tensor | None = None) -> Tensor:
         parts, count, width = gradient.shape
-        columns, places = find_columns(gradient.numpy(), self._last, len(self._items))  # (m,), (n,)
+        columns, places = assign_columns(gradient.numpy(), self._last, len(self._items))  # (m,), (n,)
         items = _fill(self._items[torch.from_numpy(places)])
         totals = gradient.new_zeros(parts, len(items), width)
         given = columns, _to_numpy(keep, count)
@@ -104,7 +104,7 @@ def _fill(items: Tensor) -> Tensor:
 
 
 @compiled()
-def find_places(index: Ints, places: Places, known: int) -> tuple[Places, Ints]:
+def find_places(index: Ints, places: _Places, known: int) -> tuple[_Places, Ints]:
     """Return the places of indices (m,), and items (n,) that had none: they get the next ones after those known.
 
     `places` (I,) are those of all items. Users, whose indices begin at I, have none: -1.
@@ -122,7 +122,7 @@ def find_places(index: Ints, places: Places, known: int) -> tuple[Places, Ints]:
 
 
 @compiled()
-def add_rows(rows: Floats, products: Floats, places: Places, keep: Floats) -> None:
+def add_rows(rows: Floats, products: Floats, places: _Places, keep: Floats) -> None:
     """Add to rows (m, d) the products (n, d) at their places; rows that are not kept are replaced by them."""
     for at in range(len(places)):
         if places[at] >= 0:
@@ -132,7 +132,7 @@ def add_rows(rows: Floats, products: Floats, places: Places, keep: Floats) -> No
 
 
 @compiled()
-def find_columns(gradient: Floats, places: Places, known: int) -> tuple[Places, Ints]:
+def assign_columns(gradient: Floats, places: _Places, known: int) -> tuple[_Places, Ints]:
     """Return the columns (m,) in which gradients (P, m, d) of one place (m,) meet, and the place of each column (n,).
 
     Where the gradient is 0, as that of many rows under the hinge, the column is -1.
@@ -150,7 +150,7 @@ def find_columns(gradient: Floats, places: Places, known: int) -> tuple[Places, 
 
 
 @compiled()
-def sum_rows(gradient: Floats, totals: Floats, columns: Places, keep: Floats) -> None:
+def sum_rows(gradient: Floats, totals: Floats, columns: _Places, keep: Floats) -> None:
     """Add up the gradients (m, d) of each column in totals (n, d); then those that are not kept become 0."""
     for at in range(len(columns)):
         if columns[at] >= 0:

@@ -41,13 +41,13 @@ class CpuLaw(ReferenceLaw):
         self._guide, self._shift = make_guide(self._ends)
 
     def any(self, n: int, generator: torch.Generator) -> Tensor:
-        numbers = self.numbers((n,), generator)
+        numbers = torch.empty(n, dtype=torch.int64).random_(generator=generator)
         items = torch.empty_like(numbers)
-        name_items(numbers.numpy(), self.tables.total, self._ends, self._guide, self._shift, items.numpy())
+        look_up_items(numbers.numpy(), self.tables.total, self._ends, self._guide, self._shift, items.numpy())
         return items
 
     def without(self, users: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        numbers = self.numbers_of_pairs(len(users), n, generator)
+        numbers = _draw_numbers(len(users), n, generator)
         items, valid = torch.empty_like(numbers), torch.empty(numbers.shape, dtype=torch.bool)
         law = self._ends, self._guide, self._shift
         name_free_items(users.numpy(), numbers.numpy(), self._rows, self._free, law, items.numpy(), valid.numpy())
@@ -99,9 +99,10 @@ class CpuTwoStage(ReferenceTwoStage):
         # Weights as float32 need a largest that float32 can hold next to the smallest.
         self._is_mild = abs(law.exponent) * -math.log1p(-(law.cap**2)) < _WIDEST
 
-    def first_distinct(self, drawn: Tensor) -> Candidates:
-        """Return the first C distinct of items (n,), in the order of drawing."""
-        count = self.law.n_candidates
+    def candidates(self, generator: torch.Generator) -> Candidates:
+        if self.law.replacement or self.law.by_noise:
+            return super().candidates(generator)
+        drawn, count = self._draws.any(self.law.draws, generator), self.law.n_candidates
         items, multiplicity = torch.zeros(count, dtype=torch.int64), torch.zeros(count)
         keep_first_distinct(drawn.numpy(), self._seen, items.numpy(), multiplicity.numpy())
         return Candidates(items, multiplicity)
@@ -141,9 +142,7 @@ class CpuTwoStage(ReferenceTwoStage):
         places = torch.zeros(len(users), n, dtype=torch.int64)
         found = torch.empty(len(users), dtype=torch.int64)
         seed = int(torch.empty((), dtype=torch.int64).random_(generator=generator))
-        seeds = self._draws.numbers_of_pairs(
-            len(users), int(rng.draws_for_others(generator)), generator
-        )  # (B, 1) or (B, 0)
+        seeds = _draw_numbers(len(users), int(rng.draws_for_others(generator)), generator)  # (B, 1) or (B, 0)
         given = near.numpy(), others.numpy(), (candidates.multiplicity.numpy(), _most_often(candidates))
         law = self.law.exponent, self.law.cap, *self._thresholds
         drawn = users.numpy(), candidates.items.numpy(), (self._own.starts, self._own.items)
@@ -182,6 +181,11 @@ class CpuTwoStage(ReferenceTwoStage):
         return places, valid
 
 
+def _draw_numbers(rows: int, n: int, generator: torch.Generator) -> Tensor:
+    """Return random whole numbers (B, n) from 0 to 2^63 − 1, for each pair of a batch."""
+    return rng.draw_rows(lambda b: torch.empty(b, n, dtype=torch.int64).random_(generator=generator), rows, generator)
+
+
 def _draw_uniform(rows: int, n: int, generator: torch.Generator) -> Tensor:
     """Return random numbers (B, n) from 0 to 1, for each pair of a batch."""
     return rng.draw_rows(lambda b: torch.empty(b, n).uniform_(generator=generator), rows, generator)
@@ -208,7 +212,7 @@ def make_guide(ends: Ints) -> tuple[Guide, int]:
 
 
 @compiled()
-def name_items(numbers: Ints, total: int, ends: Ints, guide: Guide, shift: int, items: Ints) -> None:
+def look_up_items(numbers: Ints, total: int, ends: Ints, guide: Guide, shift: int, items: Ints) -> None:
     """Write the items that the numbers (n,) name, each taken modulo the total in place."""
     for at in range(len(numbers)):  # two loops, so that one need not wait for memory that the other loads
         numbers[at] %= total

@@ -75,11 +75,7 @@ class ReferenceTwoStage:
         if law.by_noise:
             items, _ = rng.draw_without_replacement(law.log_law, law.n_candidates, generator)  # (C,)
             return Candidates(items, torch.ones_like(items, dtype=torch.float32))
-        return self.first_distinct(self._draws.any(law.draws, generator))
-
-    def first_distinct(self, drawn: Tensor) -> Candidates:
-        """Return the first C distinct of items (n,), in the order of drawing."""
-        return first_distinct(drawn, self.law.n_candidates)
+        return first_distinct(self._draws.any(law.draws, generator), law.n_candidates)
 
     def draw(
         self, users: Tensor, positives: Tensor, directions: Directions, n: int, generator: torch.Generator
