@@ -11,7 +11,7 @@ from pathlib import Path
 from spherec.data.read import read, read_book_crossing_names
 from spherec.datasets import BOOK_CROSSING
 
-TARGET = Path(__file__).parents[1] / "src/spherec/datasets/book_crossing.npz"
+TARGET = Path(__file__).parents[1] / "src/spherec/datasets/book_crossing.safetensors.gz"
 
 
 def main(folder: Path) -> None:

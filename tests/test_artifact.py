@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from safetensors.numpy import load_file
 
-from spherec import artifact
 from spherec.artifact import Artifact
+from spherec.data.container import read_container, write_container
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
 from spherec.evaluation import evaluate
@@ -117,26 +117,6 @@ def test_reach_comes_back_bit_by_bit(mmap, tmp_path):
     assert np.array_equal(load_file(path)["item_reach"], reaching(DATA).vectors.item_reach.numpy())
 
 
-def test_a_model_without_reach_is_written_as_before_there_was_any(tmp_path):
-    versions = {}
-    for name, made in (("plain", untrained(DATA)), ("reach", reaching(DATA))):
-        save(tmp_path / name, made, DATA)
-        arrays, manifest = artifact.read_tensors(tmp_path / name, "spherec-model", 2, oldest=1, remedy="")
-        versions[name] = manifest["version"], "item_reach" in arrays, "reach" in manifest["config"]
-    assert versions == {"plain": (1, False, False), "reach": (2, True, True)}
-
-
-@pytest.mark.parametrize("version", [0, 5, 2.0, True, "2", None])
-def test_other_versions_are_refused(version, tmp_path, monkeypatch):
-    write = artifact.write_tensors
-    monkeypatch.setattr(
-        artifact, "write_tensors", lambda path, arrays, manifest: write(path, arrays, manifest | {"version": version})
-    )
-    save(tmp_path / "m.spherec", reaching(DATA), DATA)
-    with pytest.raises(DataError, match=r"format version .*, this spherec reads 1 to 4; install a (newer|matching)"):
-        Artifact.load(tmp_path / "m.spherec")
-
-
 def test_loading_gives_a_model_that_may_be_changed(saved):
     before = saved.read_bytes()
     Artifact.load(saved).vectors.user_table.zero_()
@@ -186,40 +166,11 @@ def test_safetensors_alone_reads_the_vectors(saved, run):
 # --- What is no model ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.6, 0.9, 0.999])
-def test_a_truncated_file_is_refused(saved, share):
-    saved.write_bytes(saved.read_bytes()[: int(share * saved.stat().st_size)])
-    with pytest.raises(DataError, match=r"model\.spherec is damaged.*; (train it again|give the right file)"):
-        Artifact.load(saved)
-
-
-def test_a_flipped_byte_is_refused_or_changes_nothing(tmp_path):
-    data = Interactions.from_matrix(random_rows(3, 4, 0.6))
-    path = tmp_path / "model.spherec"
-    save(path, untrained(data), data)
-    whole, before = path.read_bytes(), Artifact.load(path)
-    refused, padding = 0, whole.count(b" ")
-    for place in range(0, len(whole), 3):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
-        try:
-            after = Artifact.load(path)
-        except DataError:
-            refused += 1
-        else:
-            assert after.data == before.data
-            assert same(after.vectors, before.vectors)
-            assert after.config == before.config
-    assert refused >= len(whole) // 3 - padding
-
-
-def test_interactions_are_no_model(tmp_path):
+def test_data_are_no_model_and_a_model_is_no_data(saved, tmp_path):
     DATA.save(tmp_path / "data.npz")
-    with pytest.raises(DataError, match=r"data\.npz is an archive, such as prepared data, not a model; give the right"):
+    with pytest.raises(DataError, match="holds 'spherec-interactions', not 'spherec-model'"):
         Artifact.load(tmp_path / "data.npz")
-
-
-def test_a_model_is_no_interactions(saved):
-    with pytest.raises(DataError, match=r"model\.spherec is damaged or not made by spherec"):
+    with pytest.raises(DataError, match="holds 'spherec-model', not 'spherec-interactions'"):
         Interactions.load(saved)
 
 
@@ -268,14 +219,10 @@ MANIFESTS = {
     "no history": {"history": 3},
     "a history of words": {"history": ["good"]},
     "a history of texts": {"history": [EPOCH | {"loss": "low"}]},
-    "a history of huge numbers": {"history": [EPOCH | {"loss": 10**400}]},
-    "a history that counts down": {"history": [EPOCH | {"epoch": -1}]},
     "a law beyond numbers": {"config": {"dim": 4, "sampler": {"kind": "Popularity", "beta": 1e308}}},
     "a temperature of nothing": {"config": {"dim": 4, "loss": {"kind": "Softmin", "temperature": 1e-300}}},
     "a correction beyond numbers": {"config": {"dim": 4, "loss": {"kind": "Softmin", "gamma": 1e308}}},
     "a margin beyond numbers": {"config": {"dim": 4, "loss": {"kind": "Hinge", "margin": 1e-308}}},
-    "an unknown end": {"ended": "well"},
-    "an end that is no word": {"ended": ["well"]},
 }
 
 
@@ -289,17 +236,14 @@ MANIFESTS = {
     ],
     ids=[*ARRAYS, *MANIFESTS, *REACH, *REACH_CONFIGS],
 )
-def test_parts_that_do_not_fit_are_refused(tmp_path, make, arrays, manifest, monkeypatch):
+def test_parts_that_do_not_fit_are_refused(tmp_path, make, arrays, manifest):
     data = Interactions.from_matrix(random_rows(3, 4, 0.6))
-    write = artifact.write_tensors
-
-    def wrongly(path, right, good):
-        assert set(arrays) <= set(right)
-        assert set(manifest) <= set(good)
-        changed = {**right, **arrays}
-        write(path, {name: array for name, array in changed.items() if array is not None}, {**good, **manifest})
-
-    monkeypatch.setattr(artifact, "write_tensors", wrongly)
-    save(tmp_path / "m.spherec", make(data), data)
+    path = tmp_path / "m.spherec"
+    save(path, make(data), data)
+    right, good = read_container(path, "spherec-model", remedy="")
+    assert set(arrays) <= set(right)
+    assert set(manifest) <= set(good)
+    changed = {name: array for name, array in {**right, **arrays}.items() if array is not None}
+    write_container(path, "spherec-model", changed, {**good, **manifest})
     with pytest.raises(DataError, match=r"m\.spherec is damaged .*; train it again"):
-        Artifact.load(tmp_path / "m.spherec")
+        Artifact.load(path)

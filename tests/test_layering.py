@@ -37,8 +37,7 @@ NEIGHBOURS = {
     "datasets": {"data"},
     "embedding": {"optim"},
     "evaluation": {"training"},
-    "recommender": {"artifact", "distributed"},  # its shards, on their way out
-    "artifact": {"distributed"},
+    "recommender": {"artifact"},
 }
 POLARS_ONLY_IN = (
     "data/read",

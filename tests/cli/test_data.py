@@ -27,7 +27,8 @@ def test_prepare_divides_users_among_files(spherec, ratings, tmp_path):
     given = ("data", "prepare", ratings, *COLUMNS)
     assert spherec(*given, "--partitions", "2", "-o", tmp_path / "p").code == 0
     assert spherec(*given, "-o", tmp_path / "d.npz").code == 0
-    assert {path.name for path in (tmp_path / "p").iterdir()} == {"index.npz", "ids.npz", "pairs-0.npz", "pairs-1.npz"}
+    names = {path.stem for path in (tmp_path / "p").iterdir()}
+    assert names == {"partitions", "ids", "pairs-0", "pairs-1"}
     stats = [spherec("data", "stats", tmp_path / name, "--json").out for name in ("p", "d.npz")]
     assert stats[0] == stats[1]
     again = spherec(*given, "--partitions", "2", "-o", tmp_path / "p")

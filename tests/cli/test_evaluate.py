@@ -205,7 +205,7 @@ BAD = {
     "no train": (("model.spherec", "no.npz", "test.npz"), ["no.npz"]),
     "no test": (("model.spherec", "train.npz", "no.csv"), ["no.csv"]),
     "model for train": (("model.spherec", "model.spherec", "test.npz"), ["model.spherec"]),
-    "train for model": (("train.npz", "train.npz", "test.npz"), ["prepared data, not a model", "right file"]),
+    "train for model": (("train.npz", "train.npz", "test.npz"), ["not 'spherec-model'", "right file"]),
     "truncated model": (("cut.npz", "train.npz", "test.npz"), ["cut.npz"]),
     "wrong column of a table": (("model.spherec", "pairs.csv", "test.npz"), ["'user'", "'who'"]),
     "wrong column of lists": (

@@ -319,7 +319,11 @@ def test_what_is_no_model(spherec, tmp_path, command):
     small().save(tmp_path / "x.npz")
     (tmp_path / "cut.spherec").write_bytes(b"")
     name, *rest = command
-    for file, told in (("x.csv", "not made by spherec"), ("x.npz", "not a model"), ("no.spherec", "no such file")):
+    for file, told in (
+        ("x.csv", "not made by spherec"),
+        ("x.npz", "not 'spherec-model'"),
+        ("no.spherec", "no such file"),
+    ):
         done = spherec(name, tmp_path / file, *rest)
         assert done.code == 2
         assert told in done.err

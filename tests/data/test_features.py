@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import spherec
 from spherec import Features
-from spherec.data.archive import read_archive, write_archive
+from spherec.data.container import read_container, write_container
 from spherec.data.feature_columns import guess_kind, read_cells, top_directions
 from spherec.data.ids import IdMap
 from spherec.errors import ArgumentError, DataError
@@ -421,10 +421,10 @@ FORGED = {  # columns of `everything`: 0.0 year, 0.1 genre, 0.2 tags, 0.3 blurb,
 @pytest.mark.parametrize("name", FORGED)
 def test_a_transformation_whose_parts_do_not_fit_each_other_is_damaged(tmp_path, name):
     everything().save(tmp_path / "f.npz")
-    arrays, manifest = read_archive(tmp_path / "f.npz", "spherec-features", 1)
+    arrays, manifest = read_container(tmp_path / "f.npz", "spherec-features", remedy="")
     arrays = dict(arrays) | {name: FORGED[name](arrays[name])}
     kept = {name: array for name, array in arrays.items() if array is not None}
     manifest = {key: value for key, value in manifest.items() if key != "arrays"}
-    write_archive(tmp_path / "f.npz", kept, manifest, compress=False)
+    write_container(tmp_path / "f.npz", "spherec-features", kept, manifest)
     with pytest.raises(DataError, match="damaged"):
         Features.load(tmp_path / "f.npz")

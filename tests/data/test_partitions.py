@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import spherec
-from spherec.data.archive import is_partitioned
+from spherec.data.container import PARTITIONS, kind_of
 from spherec.distributed.group import ProcessGroup
 from spherec.distributed.held import hold
 from spherec.distributed.partitions import PartitionedInteractions, save_partitions
@@ -28,7 +28,7 @@ def test_what_is_read_is_what_was_saved(tmp_path, partitions):
     names = tuple(f"item {number}" for number in range(DATA.n_items))
     data = replace(DATA, times=times, weights=times + 1, item_names=names)
     save_partitions(data, tmp_path / "p", partitions)
-    assert is_partitioned(tmp_path / "p")
+    assert kind_of(tmp_path / "p") == "spherec-partitions"
     read = PartitionedInteractions.open(tmp_path / "p").read()
     assert read == data
     assert read.steps == data.steps
@@ -64,7 +64,7 @@ def test_a_folder_that_exists_is_not_replaced(folder):
         save_partitions(DATA, folder, 4)
 
 
-@pytest.mark.parametrize("name", ["pairs-1.npz", "ids.npz"])
+@pytest.mark.parametrize("name", ["pairs-1.safetensors", "ids.safetensors"])
 def test_a_file_of_another_data_set_is_refused(folder, tmp_path, name):
     other = interactions(random_rows(37, 23, 0.2, seed=1))
     save_partitions(other, tmp_path / "other", 4)
@@ -76,7 +76,7 @@ def test_a_file_of_another_data_set_is_refused(folder, tmp_path, name):
 def test_pairs_with_other_weights_are_another_data_set(tmp_path):
     for name, weight in (("one", 1.0), ("two", 2.0)):
         save_partitions(replace(DATA, weights=np.full(len(DATA), weight)), tmp_path / name, 4)
-    (tmp_path / "one" / "pairs-1.npz").write_bytes((tmp_path / "two" / "pairs-1.npz").read_bytes())
+    (tmp_path / "one" / "pairs-1.safetensors").write_bytes((tmp_path / "two" / "pairs-1.safetensors").read_bytes())
     with pytest.raises(DataError, match="of another data set"):
         PartitionedInteractions.open(tmp_path / "one").read()
     one, two = (PartitionedInteractions.open(tmp_path / name).totals.checksum for name in ("one", "two"))
@@ -94,10 +94,10 @@ def test_weights_can_be_left_out(tmp_path):
 
 
 def test_a_missing_partition_is_an_error_for_the_process_that_needs_it(folder):
-    (folder / "pairs-1.npz").unlink()
+    (folder / "pairs-1.safetensors").unlink()
     whole = PartitionedInteractions.open(folder)
     assert len(whole.read_share(0, 2))
-    with pytest.raises(DataError, match=r"pairs-1\.npz: there is no such file"):
+    with pytest.raises(DataError, match=r"pairs-1\.safetensors: there is no such file"):
         whole.read_share(1, 2)
 
 
@@ -107,26 +107,20 @@ def test_read_reads_a_partitioned_data_set(folder):
         spherec.read(folder, user="u")
 
 
-@pytest.mark.parametrize("name", ["index.npz", "ids.npz"])
-@pytest.mark.parametrize("is_missing", [True, False])
-def test_a_damaged_folder_is_still_one_of_partitions_and_cannot_be_opened(folder, name, is_missing):
-    file = folder / name
-    if is_missing:
-        file.unlink()
-    else:
-        file.write_bytes(file.read_bytes()[:-9])
-    for read in (spherec.read, PartitionedInteractions.open):
+@pytest.mark.parametrize("name", [PARTITIONS, "ids.safetensors", "pairs-2.safetensors"])
+def test_a_damaged_folder_is_one_of_partitions_and_cannot_be_read(folder, name):
+    whole = (folder / name).read_bytes()
+    for damaged in (whole[:-9], whole[:-9] + b"x" + whole[-8:]):
+        (folder / name).write_bytes(damaged)
         with pytest.raises(DataError, match=name):
-            read(folder)
+            spherec.read(folder)
+    (folder / name).unlink()
+    with pytest.raises(DataError, match="safetensors"):
+        spherec.read(folder)
 
 
 def test_ids_of_another_data_set_are_refused_before_training(folder, tmp_path):
     save_partitions(interactions(random_rows(37, 23, 0.2, seed=1)), tmp_path / "other", 4)
-    (folder / "ids.npz").write_bytes((tmp_path / "other" / "ids.npz").read_bytes())
+    (folder / "ids.safetensors").write_bytes((tmp_path / "other" / "ids.safetensors").read_bytes())
     with pytest.raises(DataError, match="of another data set"):
         PartitionedInteractions.open(folder)
-
-
-def test_a_folder_with_another_archive_of_that_name_is_not_one_of_partitions(tmp_path):
-    DATA.save(tmp_path / "index.npz")
-    assert not is_partitioned(tmp_path)

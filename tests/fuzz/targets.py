@@ -10,8 +10,7 @@ import io
 import json
 import os
 import random
-import struct
-import zipfile
+import zlib
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -20,13 +19,14 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import polars as pl
 import scipy.sparse as sp
+import torch
 
 import spherec
 from spherec.cli import main
 from spherec.cli._settings import read_settings
-from spherec.data.archive import read_archive, write_archive
+from spherec.data.container import PARTITIONS, checksum, kind_of, read_container, write_container
 from spherec.data.read.formats import FORMATS
-from spherec.data.tensor_file import read_tensors, write_tensors
+from spherec.distributed.partitions import PartitionedInteractions, save_partitions
 from spherec.recommender import CML
 from spherec.training import Training
 from tests.fuzz.mutations import TEXTS, mutate, mutate_tree, odd_argument, odd_value
@@ -104,22 +104,103 @@ def put(folder, name, case):
     return path
 
 
-def repack(rng, path, read, write):
-    """The bytes of a file whose manifest or arrays are changed, with checksums that are right again."""
-    arrays, manifest = read(path)
-    arrays = {name: np.array(array) for name, array in arrays.items()}
-    manifest.pop("arrays", None)
-    manifest.pop("checksum", None)
+def in_folder(make):
+    """A maker of inputs that needs a place for files."""
+
+    def with_folder(rng):
+        with TemporaryDirectory() as folder, np.errstate(all="ignore"):
+            return make(rng, Path(folder))
+
+    return with_folder
+
+
+def pack(folder, path):
+    """The bytes of a file, or of all files whose names begin with its name, or of those in the folder that it is."""
+    files = sorted(path.iterdir() if path.is_dir() else folder.glob(f"{path.name}*"))
+    contents = {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
+    return json.dumps({name: len(one) for name, one in contents.items()}).encode() + b"\n" + b"".join(contents.values())
+
+
+def unpack(case, folder):
+    """Write the files that were packed, and return their names."""
+    head, _, rest = case.partition(b"\n")
+    for name, length in json.loads(head).items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(rest[:length])
+        rest = rest[length:]
+    return sorted(json.loads(head))
+
+
+def save_several(kind, folder):
+    """Save a model in shards, or data in partitions."""
+    path = folder / kind
+    if kind == "shards":
+        model(0.4).save(path, shards=3)
+    else:
+        save_partitions(model().data, path, 3)
+    return path
+
+
+@cache
+def several(kind):
+    with TemporaryDirectory() as folder:
+        return pack(Path(folder), save_several(kind, Path(folder)))
+
+
+def change_one(change, kind):
+    """A maker of several files of which one is changed: `change` is given the generator and its path."""
+
+    def make(rng, folder):
+        change(rng, folder / rng.choice(unpack(several(kind), folder)))
+        return pack(folder, folder / kind)
+
+    return in_folder(make)
+
+
+def damage_file(rng, path):
+    path.write_bytes(mutate(rng, path.read_bytes()))
+
+
+def forge_file(rng, path):
+    """Forge one file, and the checksums by which others know it."""
+    repack(rng, path)
+    arrays, manifest = read_container(path, kind_of(path), remedy=REMEDY)
+    if "-of-" in path.name:
+        renamed = path.rename(f"{path}"[:-8] + manifest["checksum"]).name
+        change_facts(
+            path.with_name("shards"),
+            lambda facts: {"shards": [renamed if name == path.name else name for name in facts["shards"]]},
+        )
+    elif path.name.startswith("pairs-") and {"indptr", "indices"} <= arrays.keys():
+        known, number = checksum(arrays["indptr"], arrays["indices"]), int(path.stem[-1])
+        facts = change_facts(
+            path.with_name(PARTITIONS),
+            lambda facts: {"checksums": [known if n == number else one for n, one in enumerate(facts["checksums"])]},
+        )
+        whole = checksum(np.frombuffer(" ".join(facts["checksums"]).encode(), np.uint8))
+        change_facts(path.with_name("ids.safetensors"), lambda _: {"pairs": whole})
+
+
+def change_facts(path, change):
+    arrays, facts = read_container(path, kind_of(path), remedy=REMEDY)
+    facts |= change(facts)
+    write_container(path, facts["format"], arrays, facts)
+    return facts
+
+
+def repack(rng, path, **options):
+    """Change the manifest or the arrays of a file, with a checksum that is right again; return its bytes."""
+    kind = kind_of(path)
+    arrays, manifest = read_container(path, kind, remedy=REMEDY)
     if rng.random() < 0.6:
-        kind, version = manifest.pop("format"), manifest.pop("version")
         changed = mutate_tree(rng, manifest)
-        manifest = {**(changed if isinstance(changed, dict) else {}), "format": kind, "version": version}
-    if rng.random() < 0.5:
+        manifest = changed if isinstance(changed, dict) else {}
+    if arrays and rng.random() < 0.5:
         name = rng.choice(sorted(arrays))
         arrays[name] = odd_array(rng, arrays[name])
-    if rng.random() < 0.1:
+    if arrays and rng.random() < 0.1:
         del arrays[rng.choice(sorted(arrays))]
-    write(path, arrays, manifest)
+    write_container(path, kind, arrays, manifest, **options)
     return path.read_bytes()
 
 
@@ -143,16 +224,6 @@ def odd_array(rng, array):
     return changed.reshape(array.shape)
 
 
-def in_folder(make):
-    """A maker of inputs that needs a place for files."""
-
-    def with_folder(rng):
-        with TemporaryDirectory() as folder, np.errstate(all="ignore"):
-            return make(rng, Path(folder))
-
-    return with_folder
-
-
 # --- Files of spherec ------------------------------------------------------------------------------------------------
 
 
@@ -165,9 +236,7 @@ def load_same_model(case, folder, mainstream=None):
 
 @in_folder
 def forged_model(rng, folder):
-    path = put(folder, "m.spherec", content(rng.choice(("model", "model-reach"))))
-    read = partial(read_tensors, kind="spherec-model", version=2, oldest=1, remedy=REMEDY)
-    return repack(rng, path, read, write_tensors)
+    return repack(rng, put(folder, "m.spherec", content(rng.choice(("model", "model-reach")))))
 
 
 def ask_model(case, folder):
@@ -208,63 +277,64 @@ def use_data(case, folder):
 
 
 @in_folder
-def forged_archive(rng, folder):
-    path = put(folder, "d.npz", content("data"))
-    read = partial(read_archive, kind="spherec-interactions", version=1)
-    return repack(rng, path, read, partial(write_archive, compress=rng.random() < 0.3))
+def forged_data(rng, folder):
+    return repack(rng, put(folder, "d.npz", content("data")), compress=rng.random() < 0.3)
 
 
-HEADERS = (
-    "{'descr': '<i8', 'fortran_order': False, 'shape': (3",
-    "{'descr': '<i8', 'fortran_order': False, 'shape': " + "(" * 800,
-    "{'descr': '<i8', 'fortran_order': False, 'shape': " + "-" * 3000 + "1}",
-    "{'descr': [('a', '<i8')], 'fortran_order': False, 'shape': (3,), }",
-    "{'descr': '|O', 'fortran_order': False, 'shape': (3,), }",
-    "{'descr': '<i8', 'fortran_order': True, 'shape': (3,), }",
-    "{'descr': 3, 'fortran_order': 3, 'shape': 3}",
-    "{'descr': '<i8', 'fortran_order': False, 'shape': (9223372036854775807, 9223372036854775807), }",
-    "{'descr': '<V0', 'fortran_order': False, 'shape': (4,), }",
-    "{'descr': '<U4', 'fortran_order': False, 'shape': (2,), }",
-    "{'descr': '<M8[ns]', 'fortran_order': False, 'shape': (2,), }",
-    "9" * 5000,
-    "",
-)
+def load_same_shards(case, folder):
+    unpack(case, folder)
+    portions = ((0, 1), (0, 1)), ((1, 2), (0, 3)), ((0, 4), (1, 2))
+    for users, items in portions:
+        loaded = spherec.load(folder / "shards", device="cpu", users=users, items=items)
+        known = model(0.4).artifact
+        rows = slice((users[0] - known.data.n_items) % users[1], None, users[1]), slice(items[0], None, items[1])
+        assert list(loaded.data.user_ids) == list(known.data.user_ids)[rows[0]]
+        assert torch.equal(loaded.vectors.user_table, known.vectors.user_table[rows[0]])
+        assert torch.equal(loaded.vectors.item_table, known.vectors.item_table[rows[1]])
+
+
+def ask_shards(case, folder):
+    """Load a model in shards that may hold anything, whole and in part, and ask it."""
+    unpack(case, folder)
+    for options in ({}, {"mmap": True, "items": (1, 2)}, {"users": (2, 3)}):
+        with contextlib.suppress(spherec.SpherecError):
+            loaded = spherec.load(folder / "shards", device="cpu", **options)
+            loaded.recommend(list(loaded.data.user_ids)[:3], k=3)
+            loaded.save(folder / "again", shards=2)
+
+
+def read_same_partitions(case, folder):
+    unpack(case, folder)
+    opened = PartitionedInteractions.open(folder / "partitions")
+    assert opened.read() == model().data
+    assert sum(len(opened.read_share(rank, 3)) for rank in range(3)) == len(model().data)
+
+
+def use_partitions(case, folder):
+    """Open partitions that may hold anything, read them, and hold them as a process would."""
+    unpack(case, folder)
+    opened = PartitionedInteractions.open(folder / "partitions")
+    for use in (
+        opened.read,
+        lambda: spherec.statistics(opened),
+        lambda: opened.with_ids(opened.read_share(1, 3)),
+        lambda: opened.read_share(0, 1),
+    ):
+        with contextlib.suppress(spherec.SpherecError):
+            use()
 
 
 def forged_header(rng):
-    """An archive with right checksums in which the .npy header of one member is forged."""
-    with zipfile.ZipFile(io.BytesIO(content("data"))) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    name = rng.choice(sorted(members))
-    header = rng.choice(HEADERS).encode() if rng.random() < 0.5 else mutate(rng, members[name][10:128])
-    header = mutate(rng, header) if rng.random() < 0.3 else header
-    length = len(header) if rng.random() < 0.9 else rng.choice((0, 1, 65535))
-    members[name] = members[name][:8] + struct.pack("<H", min(length, 65535)) + header + members[name][128:]
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))) as archive:
-        for member, stored in members.items():
-            archive.writestr(member, stored)
-    return file.getvalue()
-
-
-def lying_directory(rng):
-    """An archive whose directory lies about its members: sizes, places, methods, names, counts."""
-    whole = bytearray(content(rng.choice(("data", "compressed"))))
-    entries = [at for at in range(len(whole)) if whole[at : at + 4] in (b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06")]
-    for _ in range(rng.randrange(1, 4)):
-        at = rng.choice(entries) + rng.choice((4, 6, 8, 10, 14, 16, 20, 24, 28, 30, 32, 42))
-        size = rng.choice((2, 4, 8))
-        number = rng.choice((0, 1, 8, 12, 20, 0xFFFF, 0xFFFFFFFF, 2**31, 2**63 - 1, 2**63, rng.randrange(2**32)))
-        whole[at : at + size] = (number % 256**size).to_bytes(size, "little")
-    if rng.random() < 0.3:  # sizes of 64 bits in the directory
-        at = rng.choice([at for at in entries if whole[at : at + 4] == b"PK\x01\x02"] or entries)
-        struct.pack_into("<LL", whole, at + 20, 0xFFFFFFFF, 0xFFFFFFFF)
-        big = [rng.choice((2**63 - 1, 2**63, 2**64 - 1, 2**40, 100)) for _ in range(2)]
-        extra = struct.pack("<HHQQ", 1, 16, *big)
-        length = struct.unpack_from("<H", whole, at + 28)[0]
-        struct.pack_into("<H", whole, at + 30, len(extra))
-        whole[at + 46 + length : at + 46 + length] = extra
-    return bytes(whole)
+    """A file whose header lies about its arrays, with a checksum that is right."""
+    whole = content("data")
+    length = int.from_bytes(whole[:8], "little")
+    header, numbers = json.loads(whole[8 : 8 + length]), whole[8 + length :]
+    metadata = header.pop("__metadata__")
+    header = mutate_tree(rng, header)
+    value = zlib.crc32(json.dumps([metadata["manifest"], header], sort_keys=True).encode())
+    metadata["checksum"] = f"{zlib.crc32(numbers, value):08x}"
+    encoded = json.dumps({"__metadata__": metadata, **(header if isinstance(header, dict) else {})}).encode()
+    return len(encoded).to_bytes(8, "little") + encoded + numbers
 
 
 def resume_run(case, folder):
@@ -365,9 +435,7 @@ def load_same_features(case, folder):
 
 @in_folder
 def forged_features(rng, folder):
-    path = put(folder, "f.npz", content("features"))
-    read = partial(read_archive, kind="spherec-features", version=1)
-    return repack(rng, path, read, partial(write_archive, compress=rng.random() < 0.3))
+    return repack(rng, put(folder, "f.npz", content("features")), compress=rng.random() < 0.3)
 
 
 def use_features(case, folder):
@@ -543,9 +611,12 @@ TARGETS = {
     "model-forged": Target(forged_model, ask_model),
     "data": Target(lambda rng: mutate(rng, content("data")), load_same_data),
     "data-compressed": Target(lambda rng: mutate(rng, content("compressed")), load_same_data),
-    "data-forged": Target(forged_archive, use_data),
-    "npy-header": Target(forged_header, use_data),
-    "zip-directory": Target(lying_directory, load_same_data),
+    "data-forged": Target(forged_data, use_data),
+    "header-forged": Target(forged_header, use_data),
+    "shards": Target(change_one(damage_file, "shards"), load_same_shards),
+    "shards-forged": Target(change_one(forge_file, "shards"), ask_shards),
+    "partitions": Target(change_one(damage_file, "partitions"), read_same_partitions),
+    "partitions-forged": Target(change_one(forge_file, "partitions"), use_partitions),
     "checkpoint": Target(lambda rng: mutate(rng, content("checkpoint")), resume_run),
     "index": Target(lambda rng: mutate(rng, content("index")), same_lists),
     "text": Target(text_file, read_text),

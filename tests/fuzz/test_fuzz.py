@@ -25,7 +25,7 @@ def test_only_our_own_errors_come_out(name, tmp_path):
 
 
 def test_the_same_seed_gives_the_same_inputs():
-    for name in ("model", "text", "zip-directory", "call"):
+    for name in ("model", "text", "shards-forged", "call"):
         assert make_case(name, "x", 3) == make_case(name, "x", 3) != make_case(name, "y", 3)
 
 

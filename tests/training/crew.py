@@ -107,12 +107,12 @@ def fit(settings, folder, data=None, device="cpu", **options):
 def fit_in_shards(settings, folder, data=None, full=None, device="cpu", validation=None, **options):
     """Fit a model whose processes write what they hold; return what each has then, or what it is told if the disk, or
     the memory, of process `full` is full."""
-    write, make = shards.write_tensors, Artifact.of
+    write, make = shards.write_container, Artifact.of
 
-    def fail(path, *given):
+    def fail(path, *given, **options):
         if full == ["disk", distributed.get_rank()]:
             raise DataError("the disk is full")
-        return write(path, *given)
+        return write(path, *given, **options)
 
     def lack(*given):
         if full == ["memory", distributed.get_rank()]:
@@ -120,7 +120,7 @@ def fit_in_shards(settings, folder, data=None, full=None, device="cpu", validati
         return make(*given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shards, "write_tensors", fail)
+        patch.setattr(shards, "write_container", fail)
         patch.setattr(Artifact, "of", lack)
         patch.setattr(process_crew, "gather_vectors", lambda *_: pytest.fail("a process holds all vectors"))
         data = DATA if data is None else PartitionedInteractions.open(Path(folder) / data)

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 
-from spherec.data.archive import read_archive, write_archive
+from spherec.data.container import read_container, write_container
 from spherec.data.output_files import atomic_write
 from spherec.errors import ArgumentError, CheckpointWarning, DataError
 from spherec.losses import Hinge, Softmin
@@ -100,8 +101,8 @@ def test_a_truncated_checkpoint_is_refused(small, path):
 
 def test_a_flipped_byte_is_noticed_or_harmless(small, path):
     result, resume, whole = small
-    noticed, directory = 0, whole.index(b"PK\1\2")
-    for place in [*range(0, directory, 401), *range(directory, len(whole), 31)]:
+    noticed = 0
+    for place in range(0, len(whole), 101):
         for flip in (0x01, 0xFF):
             path.write_bytes(whole[:place] + bytes([whole[place] ^ flip]) + whole[place + 1 :])
             try:
@@ -116,15 +117,15 @@ def test_a_flipped_byte_is_noticed_or_harmless(small, path):
 
 def test_a_checkpoint_is_plain_arrays_without_pickle(path):
     trained(epochs=1, checkpoint=path, validate=falling)
-    with np.load(path, allow_pickle=False) as arrays:
-        manifest = json.loads(arrays["manifest"].tobytes())
+    with safe_open(path, "np") as file:
+        manifest = json.loads(file.metadata()["manifest"])
         assert manifest["format"] == "spherec-checkpoint"
         assert manifest["identity"]["seed"] == 0
         assert [record["epoch"] for record in manifest["history"]] == [1]
-        assert {"best_users", "best_items", "generator"} <= set(arrays)
+        assert {"best_users", "best_items", "generator"} <= set(file.keys())
 
 
-@pytest.mark.parametrize("failing", ["os.fsync", "spherec.data.archive.npy.write_array", "pathlib.Path.replace"])
+@pytest.mark.parametrize("failing", ["os.fsync", "pathlib.Path.replace"])
 def test_a_failed_write_leaves_the_old_checkpoint(failing, path, monkeypatch):
     trained(epochs=1, checkpoint=path)
     before = path.read_bytes()
@@ -216,10 +217,10 @@ FORGED = {
 def test_content_that_does_not_fit_the_run_is_damage(path, forge):
     """All checksums are right."""
     trained(epochs=2, validate=falling, checkpoint=path)
-    arrays, manifest = read_archive(path, "spherec-checkpoint", 2, remedy="")
+    arrays, manifest = read_container(path, "spherec-checkpoint", remedy="")
     arrays, manifest = dict(arrays), {name: value for name, value in manifest.items() if name != "arrays"}
     forge(arrays, manifest)
-    write_archive(path, arrays, manifest, compress=False)
+    write_container(path, "spherec-checkpoint", arrays, manifest)
     with pytest.raises(DataError, match="start anew"):
         trained(validate=falling, checkpoint=path, resume=True)
 

@@ -8,7 +8,7 @@ from typing import Annotated, get_args
 import typer
 
 from spherec.cli._output import note
-from spherec.data.archive import is_archive
+from spherec.data.container import kind_of
 from spherec.data.feature_columns import Kind
 from spherec.data.features import Features
 from spherec.data.ids import IdMap
@@ -74,7 +74,7 @@ def read_new_features(files: Sequence[Path], column: str | None, known: Features
     """
     from spherec.data.read.item_features import read_content
 
-    saved = {path: Features.load(path) for path in files if is_archive(path)}
+    saved = {path: Features.load(path) for path in files if kind_of(path) is not None}
     counts = [len(saved[path].transformation.sources) if path in saved else 1 for path in files]
     sources = known.transformation.sources
     if sum(counts) != len(sources):

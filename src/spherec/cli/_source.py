@@ -16,7 +16,7 @@ import typer
 
 from spherec import datasets
 from spherec.cli._output import counting_bar, note
-from spherec.data.archive import is_archive, is_partitioned
+from spherec.data.container import kind_of
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates
 from spherec.data.interactions import Interactions
@@ -83,12 +83,12 @@ class Source(TableOptions):
     @property
     def is_prepared(self) -> bool:
         """True if DATA is the embedded data set or prepared, as a file or as a folder of partitions."""
-        return self.is_embedded or self.is_partitioned or (len(self.data) == 1 and is_archive(self.data[0]))
+        return self.is_embedded or self.is_partitioned or (len(self.data) == 1 and kind_of(self.data[0]) is not None)
 
     @property
     def is_partitioned(self) -> bool:
         """True if DATA is the folder of a partitioned data set."""
-        return len(self.data) == 1 and is_partitioned(self.data[0])
+        return len(self.data) == 1 and kind_of(self.data[0]) == "spherec-partitions"
 
     @property
     def files(self) -> list[Path]:

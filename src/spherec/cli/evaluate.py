@@ -13,7 +13,7 @@ from spherec.cli._output import AsJson, grid, note, show
 from spherec.cli._settings import Device, Dial
 from spherec.cli._source import TableOptions, takes_source
 from spherec.data import splits
-from spherec.data.archive import is_archive, is_tensor_file
+from spherec.data.container import kind_of
 from spherec.data.input_files import find_kind, refuse_unreadable
 from spherec.data.interactions import Interactions
 from spherec.data.read import read_events
@@ -64,7 +64,7 @@ def evaluate_command(
     from spherec.training import join
 
     crew = join(device)
-    has_lists = find_kind(model) == "file" and not (is_archive(model) or is_tensor_file(model))
+    has_lists = find_kind(model) == "file" and kind_of(model) is None
     fold = splits.given(*options.of(train).load_parts(test, has_lists=has_lists))
     columns = Columns(options.user_column, options.item_column, rank_column)
     lister = _load_model(model, fold.train, columns, device)
@@ -124,7 +124,7 @@ def _load_model(path: Path, train: Interactions, columns: Columns, device: "Devi
     if find_kind(path) == "nothing":
         raise DataError(f"{path} does not exist; give a model or a table of user, item, rank")
     refuse_unreadable(path)
-    if is_archive(path) or is_tensor_file(path):
+    if kind_of(path) is not None:
         content = Artifact.load(path)
         return TrainedModel(ModelState.of(replace(content, vectors=content.vectors.to(resolve(device)))))
     return GivenLists.from_events(read_events(path, Reading(columns=columns)), train)

@@ -10,7 +10,6 @@ import typer
 from spherec.cli._output import counting_bar, note, show
 from spherec.cli._settings import Force, refuse_existing
 from spherec.data.output_files import refuse_unwritable
-from spherec.distributed.shards import WHOLE, Portion
 from spherec.errors import ArgumentError, quote
 from spherec.export import EXPORT_FORMATS, find_format, write
 
@@ -85,10 +84,10 @@ def export_command(
             note(f"spherec recommend and similar answer through it with --index {shlex.quote(str(output))}{others}")
 
 
-def _parse_part(text: str | None) -> Portion:
+def _parse_part(text: str | None) -> tuple[int, int]:
     """Return the portion that --part names; the whole by default."""
     if text is None:
-        return WHOLE
+        return (0, 1)
     j, _, m = text.partition("/")
     if not (j.isdecimal() and m.isdecimal() and int(j) < int(m)):
         raise ArgumentError(f"--part must be J/M with J from 0 to M - 1, such as 0/4, got {quote(text)}")

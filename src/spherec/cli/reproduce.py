@@ -12,7 +12,7 @@ from spherec.cli._output import grid, note, show
 from spherec.cli._runs import check_workers, parse_folds, runs_bar
 from spherec.cli._settings import Device, run_option
 from spherec.cli._source import RawSource, Source
-from spherec.data.archive import is_archive
+from spherec.data.container import kind_of
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_write
 from spherec.errors import ArgumentError
@@ -149,7 +149,7 @@ def _data(dataset: Literal["book-crossing", "amazon-movies", "echonest"], path: 
         if dataset != "book-crossing":
             raise ArgumentError(f"{dataset} is not embedded; give its published file with --data")
         return datasets.book_crossing()
-    if is_archive(path):
+    if kind_of(path) is not None:
         return Source(data=[str(path)]).load()
     return RawSource(data=[str(path)], paper_cut=dataset).load()
 

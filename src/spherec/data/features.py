@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from spherec.data.archive import checksum, read_archive, write_archive
+from spherec.data.container import checksum, decoding, read_container, write_container
 from spherec.data.feature_columns import (
     COLUMN_CLASSES,
     Column,
@@ -29,7 +29,7 @@ from spherec.data.ids import IdMap, describe_id, refuse_masked, refuse_twins, sp
 from spherec.data.input_files import describe_damage
 from spherec.errors import ArgumentError, DataError, enumerate_ids, quote
 
-_FORMAT, _VERSION = "spherec-features", 1  # of the file
+_KIND = "spherec-features"  # of the file
 
 
 @dataclass(frozen=True)
@@ -298,24 +298,21 @@ class Features:
         """Write one self-contained file atomically, without pickle."""
         arrays, manifest = self.transformation.to_arrays()
         arrays |= {"matrix": self.matrix, "known": self.known, **encode_ids(self.item_ids, "item_ids")}
-        manifest |= {"left_out": [list(one) for one in self.left_out], "format": _FORMAT, "version": _VERSION}
-        write_archive(path, arrays, manifest, compress=compress)
+        manifest |= {"left_out": [list(one) for one in self.left_out]}
+        write_container(path, _KIND, arrays, manifest, compress=compress)
 
     @classmethod
-    def load(cls, path: str | PathLike[str], *, max_unpacked: float | None = None) -> Self:
+    def load(cls, path: str | PathLike[str]) -> Self:
         """Read a file that `save` wrote, checked against its checksums.
 
-        A compressed file that would unpack to more than `max_unpacked` GB is refused; by default, to more than 200
-        times its size and more than 0.27 GB.
+        A compressed file that would unpack to more than 200 times its size, and more than 0.27 GB, is refused.
         """
-        arrays, manifest = read_archive(path, _FORMAT, _VERSION, remedy="make it again", max_unpacked=max_unpacked)
-        try:
+        arrays, manifest = read_container(path, _KIND, remedy="make it again")
+        with decoding(path, "make it again"):
             ids = IdMap(decode_ids(arrays, "item_ids"))
             left_out = tuple((str(what), int(count)) for what, count in manifest["left_out"])
             transformation = Transformation.from_arrays(arrays, manifest)
             return cls(ids, arrays["matrix"], arrays["known"], transformation, left_out)
-        except Exception as error:  # whatever forged content raises
-            raise DataError(f"{path}: the features are damaged ({describe_damage(error)}); make them again") from None
 
     @property
     def fingerprint(self) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from spherec.data.ids import IdMap
 
-Arrays = Mapping[str, NDArray[Any]]
+_Arrays = Mapping[str, NDArray[Any]]
 
 _ALL = slice(None)
 _UTF8 = "utf-8", "surrogatepass"  # half a character is not UTF-8, but a Python string may hold it
@@ -23,7 +23,7 @@ def encode_ids(ids: IdMap, name: str) -> dict[str, NDArray[Any]]:
     return _join_texts(ids.array.tolist(), name) if ids.are_texts else {name: ids.array}
 
 
-def decode_ids(arrays: Arrays, name: str, rows: slice = _ALL) -> NDArray[Any]:
+def decode_ids(arrays: _Arrays, name: str, rows: slice = _ALL) -> NDArray[Any]:
     """Return the ids (n,) that `encode_ids` stored under `name`, or some of them.
 
     Raises a ValueError where they are not whole.
@@ -39,7 +39,7 @@ def encode_names(names: Sequence[str | None], name: str) -> dict[str, NDArray[An
     return _join_texts([text or "" for text in names], name)
 
 
-def decode_names(arrays: Arrays, name: str, rows: slice = _ALL) -> tuple[str | None, ...] | None:
+def decode_names(arrays: _Arrays, name: str, rows: slice = _ALL) -> tuple[str | None, ...] | None:
     """Return the names that `encode_names` stored, or some of them; None where there are none."""
     if f"{name}.str" not in arrays:
         return None
@@ -55,7 +55,7 @@ def _join_texts(texts: Sequence[str], name: str) -> dict[str, NDArray[Any]]:
     }
 
 
-def _split_texts(arrays: Arrays, name: str, rows: slice) -> list[str]:
+def _split_texts(arrays: _Arrays, name: str, rows: slice) -> list[str]:
     if f"{name}.str" not in arrays:
         raise ValueError(f"{name} are missing")
     text, offsets = arrays[f"{name}.str"].tobytes(), arrays[f"{name}.offsets"]

@@ -4,16 +4,17 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from gzip import GzipFile
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spherec.errors import ArgumentError, DataError, quote, shorten
 
-ALIGNMENT = 64
-"""Bytes: arrays begin at multiples of this, where arithmetic is fastest."""
+_ALIGNMENT = 64  # bytes; arithmetic is fastest where arrays begin at multiples of this
 
 
 class DamagedFileError(Exception):
@@ -102,22 +103,20 @@ def read_text_file(path: str | os.PathLike[str], largest: int) -> str:
         raise DataError(f"{path} is not text in UTF-8; save it as UTF-8") from None
 
 
-def read_bytes(file: BinaryIO, begin: int, size: int, *, mmap: bool = False) -> NDArray[np.uint8]:
+def read_bytes(file: BufferedReader | GzipFile, begin: int, size: int, *, mmap: bool = False) -> NDArray[np.uint8]:
     """Return `size` bytes of an open file from `begin` on; writing to them does not change the file.
 
     They are read into memory, where nothing that happens to the file reaches them, and begin at a multiple of 64 bytes.
     Mapped bytes are only as good as the file: where it is overwritten they change, and where it is truncated, reading
     them ends the process.
     """
-    if begin + size > os.fstat(file.fileno()).st_size:
-        raise DamagedFileError(f"it is truncated, {os.fstat(file.fileno()).st_size:,} bytes of {begin + size:,}")
     if mmap and size:
         return np.memmap(file, dtype=np.uint8, mode="c", offset=begin, shape=(size,)).view(np.ndarray)
-    room = np.empty(size + ALIGNMENT, dtype=np.uint8)
-    content = room[-room.ctypes.data % ALIGNMENT :][:size]
+    room = np.empty(size + _ALIGNMENT, dtype=np.uint8)
+    content = room[-room.ctypes.data % _ALIGNMENT :][:size]
     file.seek(begin)
-    if file.readinto(content.data) != size:  # type: ignore[attr-defined]
-        raise DamagedFileError("it was truncated while it was read")
+    if file.readinto(content.data) != size:
+        raise DamagedFileError("it is truncated")
     return content
 
 

@@ -10,19 +10,20 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from spherec.data.archive import checksum, read_archive, write_archive
+from spherec.data.container import checksum, decoding, read_container, write_container
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, Step
 from spherec.data.frames import binary_rows, column_of, item_names_in, warn_unread_column
 from spherec.data.id_arrays import decode_ids, decode_names, encode_ids, encode_names
 from spherec.data.ids import IdMap
-from spherec.data.input_files import describe_damage
 from spherec.errors import ArgumentError, DataError, quote
 
 Orientation = Literal["users x items", "items x users"]
 """Meaning of a matrix's rows and columns."""
 
-_FORMAT, _VERSION = "spherec-interactions", 1  # of the file
+_KIND = "spherec-interactions"  # of the file
+
+_REMEDY = "prepare it again"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -165,14 +166,13 @@ class Interactions:
         return replace(data, steps=data.events().with_step("read").steps)
 
     @classmethod
-    def load(cls, path: str | PathLike[str], *, max_unpacked: float | None = None) -> Self:
+    def load(cls, path: str | PathLike[str]) -> Self:
         """Read a file that `save` wrote into memory; what happens to the file later does not reach it.
 
-        A compressed file that would unpack to more than `max_unpacked` GB is refused; by default, to more than 200
-        times its size and more than 0.27 GB.
+        A compressed file that would unpack to more than 200 times its size, and more than 0.27 GB, is refused.
         """
-        arrays, manifest = read_archive(path, _FORMAT, _VERSION, max_unpacked=max_unpacked)
-        try:
+        arrays, manifest = read_container(path, _KIND, remedy=_REMEDY)
+        with decoding(path, _REMEDY):
             return cls(
                 indptr=arrays["indptr"],
                 indices=arrays["indices"],
@@ -183,11 +183,9 @@ class Interactions:
                 steps=tuple(Step(**step) for step in manifest["steps"]),
                 weights=arrays.get("weights"),
             )
-        except Exception as error:  # whatever forged content raises
-            raise DataError(f"{path} is damaged ({describe_damage(error)}); prepare it again") from None
 
     def save(self, path: str | PathLike[str], *, compress: bool = False) -> None:
-        """Write one self-contained file atomically: an .npz archive that NumPy alone can read."""
+        """Write one self-contained file atomically, which any safetensors reader opens unless it is compressed."""
         arrays: dict[str, NDArray[Any]] = {"indptr": self.indptr, "indices": self.indices}
         arrays |= encode_ids(self.user_ids, "user_ids")
         arrays |= encode_ids(self.item_ids, "item_ids")
@@ -197,8 +195,7 @@ class Interactions:
             arrays["times"] = self.times
         if self.weights is not None:
             arrays["weights"] = self.weights
-        manifest = {"format": _FORMAT, "version": _VERSION, "steps": [asdict(step) for step in self.steps]}
-        write_archive(path, arrays, manifest, compress=compress)
+        write_container(path, _KIND, arrays, {"steps": [asdict(step) for step in self.steps]}, compress=compress)
 
     @property
     def n_users(self) -> int:
@@ -415,7 +412,7 @@ def _ids_of(ids: Iterable[Hashable] | None, length: int, role: str) -> IdMap:
 
 def _check(data: Interactions) -> None:
     """Raise a `DataError` unless all parts fit each other."""
-    _check_rows(data.indptr, data.indices, data.n_users, data.n_items)
+    check_rows(data.indptr, data.indices, data.n_users, data.n_items)
     for name, column in (("times", data.times), ("weights", data.weights)):
         if column is not None and (column.shape != (len(data.indices),) or column.dtype != np.float64):
             raise DataError(f"{name} must be {len(data):,} numbers of float64, got {column.dtype} {column.shape}")
@@ -438,7 +435,7 @@ def check_weights(weights: NDArray[np.float64]) -> None:
         )
 
 
-def _check_rows(indptr: NDArray[np.int64], indices: NDArray[np.int32], n_users: int, n_items: int) -> None:
+def check_rows(indptr: NDArray[np.int64], indices: NDArray[np.int32], n_users: int, n_items: int) -> None:
     """Raise a `DataError` unless the rows are sorted, distinct, in range, and as many as the users."""
     if indptr.ndim != 1 or indices.ndim != 1 or indices.dtype != np.int32 or indptr.dtype != np.int64:
         raise DataError("indptr must be a row of int64 and indices a row of int32")

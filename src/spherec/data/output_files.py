@@ -7,7 +7,7 @@ import shutil
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO
 
@@ -16,25 +16,37 @@ from filelock import FileLock, Timeout
 from spherec.data.input_files import check_path
 from spherec.errors import DataError, LockedOutputError, shorten
 
-_LONGEST_WRITE = 60.0  # seconds that a writer waits for another one of the same file
+LONGEST_WRITE = 60.0
+"""Seconds that a writer waits for another one of the same file."""
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike[str], *, mode: int = 0o666) -> Iterator[IO[bytes]]:
-    """Open a binary file that takes its name only when the block ends without an error."""
-    with atomic_path(path, mode=mode) as temporary, open(temporary, "wb") as file:
+def atomic_write(
+    path: str | os.PathLike[str], *, mode: int = 0o666, part_of: str | os.PathLike[str] | None = None
+) -> Iterator[IO[bytes]]:
+    """Open a binary file that takes its name only when the block ends without an error; see `atomic_path`."""
+    with atomic_path(path, mode=mode, part_of=part_of) as temporary, open(temporary, "wb") as file:
         yield file
 
 
 @contextmanager
-def atomic_path(path: str | os.PathLike[str], *, mode: int = 0o666) -> Iterator[Path]:
+def atomic_path(
+    path: str | os.PathLike[str], *, mode: int = 0o666, part_of: str | os.PathLike[str] | None = None
+) -> Iterator[Path]:
     """Yield an empty file next to `path` that takes its name when the block ends: for writers that want a name.
 
-    When the block has ended, the file is on disk under its name, even if power fails. A file that is replaced keeps its
-    permissions; a new one gets those of `mode` that the umask leaves. The output is locked for the time of the block.
+    When the block has ended, the file is on disk under its name, even if power fails. The output is locked for the time
+    of the block.
+
+    Args:
+        path: The output. Where it is a link, the file that it leads to is replaced.
+        mode: Permissions of a new file, of which the umask may take some. One that is replaced keeps its own.
+        part_of: The output of which this is a part. It is locked by the caller, and gives the part its permissions. A
+            link in place of the part is replaced itself.
     """
-    with _writing(path) as (target, temporary):
-        old_mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+    with _writing(path, part_of) as (target, temporary):
+        old = target if part_of is None else Path(part_of)
+        old_mode = stat.S_IMODE(old.stat().st_mode) if old.exists() else None
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY  # follows no link
         os.close(os.open(temporary, flags, mode if old_mode is None else 0o600))
         yield temporary
@@ -64,11 +76,14 @@ def temporary_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextmanager
-def _writing(path: str | os.PathLike[str]) -> Iterator[tuple[Path, Path]]:
-    """Lock an output; yield the path to write, and a new name next to it, of which nothing stays."""
-    with lock_output(path, wait=_LONGEST_WRITE):
-        target = Path(path).resolve()  # a link stays a link
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+def _writing(
+    path: str | os.PathLike[str], part_of: str | os.PathLike[str] | None = None
+) -> Iterator[tuple[Path, Path]]:
+    """Lock an output, or a part of one; yield its path, and a new name next to it, of which nothing stays."""
+    whole = Path(path if part_of is None else part_of).resolve()  # a link stays a link
+    target = whole if part_of is None else Path(path)
+    temporary = target.with_name(f".{whole.name}.{secrets.token_hex(4)}.part")
+    with lock_output(path, wait=LONGEST_WRITE) if part_of is None else nullcontext():
         try:
             yield target, temporary
             _sync_folder(target.parent)

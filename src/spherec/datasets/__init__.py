@@ -15,5 +15,5 @@ def book_crossing() -> Interactions:
     Collected by Cai-Nicolas Ziegler (Ziegler, McNee, Konstan, Lausen: "Improving Recommendation Lists Through Topic
     Diversification", WWW 2005); free for research when acknowledged.
     """
-    with as_file(files(__name__) / "book_crossing.npz") as path:
+    with as_file(files(__name__) / "book_crossing.safetensors.gz") as path:
         return Interactions.load(path)

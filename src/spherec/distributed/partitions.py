@@ -4,8 +4,8 @@ Users are dealt out like cards: of P partitions, partition p has the users u wit
 train together holds the users u with (I + u) mod n = r. So where n divides P, it reads the partitions p with
 p mod n = r, whole, and no others.
 
-The folder has `index.npz` (sizes, and the popularity of items), `ids.npz` (ids and names), and for each partition
-`pairs-N.npz` with the items of its users. All are archives that NumPy can read.
+The folder has `partitions.safetensors` (sizes, and the popularity of items), `ids.safetensors` (ids and names), and for
+each partition `pairs-N.safetensors` with the items of its users. All are containers (`spherec.data.container`).
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,17 +17,25 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spherec.data.archive import checksum, read_archive, read_manifest, write_archive
+from spherec.data.container import (
+    PARTITIONS,
+    Arrays,
+    checksum,
+    decoding,
+    read_container,
+    read_manifest,
+    write_container,
+)
 from spherec.data.events import Step
 from spherec.data.id_arrays import decode_ids, decode_names, encode_ids, encode_names
 from spherec.data.ids import IdMap
-from spherec.data.input_files import describe_damage
-from spherec.data.interactions import Interactions
+from spherec.data.interactions import Interactions, check_rows
 from spherec.data.output_files import atomic_folder
-from spherec.errors import ArgumentError, DataError, quote
+from spherec.errors import ArgumentError, quote
 
-_VERSION = 1
-_INDEX, _IDS, _PAIRS = "spherec-partitions", "spherec-partition-ids", "spherec-partition-pairs"  # formats of the files
+_INDEX, _IDS, _PAIRS = "spherec-partitions", "spherec-partition-ids", "spherec-partition-pairs"  # kinds of the files
+_ID_FILE = "ids.safetensors"
+_REMEDY = "prepare it again"
 _MOST = 4096  # partitions: each is a file
 
 
@@ -87,9 +95,9 @@ class PartitionedInteractions:
     @classmethod
     def open(cls, path: str | PathLike[str]) -> "PartitionedInteractions":
         """Read the index of a folder; ids must be there, too, though they are read later."""
-        arrays, manifest = read_archive(Path(path) / "index.npz", _INDEX, _VERSION)
-        of_ids = read_manifest(Path(path) / "ids.npz", _IDS, _VERSION, remedy="prepare it again")
-        try:
+        arrays, manifest = read_container(Path(path) / PARTITIONS, _INDEX, remedy=_REMEDY)
+        of_ids = read_manifest(Path(path) / _ID_FILE, _IDS, remedy=_REMEDY)
+        with decoding(path, _REMEDY):
             counts, sizes, checksums = arrays["users_per_item"], arrays["partition_sizes"], manifest["checksums"]
             if counts.ndim != 1 or sizes.shape != (len(checksums),) or not 1 <= len(sizes) <= _MOST:
                 raise ValueError("sizes do not fit each other")
@@ -98,11 +106,10 @@ class PartitionedInteractions:
             totals = Totals(counts, int(manifest["active_users"]), sizes, _combine(checksums))
             _check_ids(of_ids, totals)
             steps = tuple(Step(**step) for step in manifest["steps"])
-            n_users, n_named = int(manifest["users"]), int(manifest.get("named_items", 0))
-            is_weighed = bool(manifest.get("weighed", False))
+            n_users, n_named, is_weighed = manifest["users"], int(manifest["named_items"]), bool(manifest["weighed"])
+            if type(n_users) is not int or not 0 <= n_users < 1 << 31:
+                raise ValueError(f"it has {quote(n_users)} users")
             return cls(Path(path), n_users, totals, tuple(map(str, checksums)), steps, n_named, is_weighed)
-        except Exception as error:  # whatever forged content raises
-            raise DataError(f"{path} is damaged ({describe_damage(error)}); prepare it again") from None
 
     @property
     def n_items(self) -> int:
@@ -145,57 +152,54 @@ class PartitionedInteractions:
         """Read everything: all pairs, ids and names."""
         ids = self._read_ids()
         rows = self._assemble(range(self.n_partitions))
-        try:
+        with decoding(self.path, _REMEDY):
             return Interactions(rows.indptr, rows.indices, *ids, rows.times, self.steps, rows.weights)
-        except Exception as error:  # whatever forged content raises
-            raise DataError(f"{self.path} is damaged ({describe_damage(error)}); prepare it again") from None
 
     def with_ids(self, share: Interactions) -> Interactions:
         """Return the pairs of a process with the ids and names of all users and items."""
         user_ids, item_ids, names = self._read_ids()
-        return replace(share, user_ids=user_ids, item_ids=item_ids, item_names=names)
+        with decoding(self.path, _REMEDY):
+            return replace(share, user_ids=user_ids, item_ids=item_ids, item_names=names)
 
     def _read_ids(self) -> tuple[IdMap, IdMap, tuple[str | None, ...] | None]:
-        arrays, manifest = read_archive(self.path / "ids.npz", _IDS, _VERSION)
-        try:
+        arrays, manifest = read_container(self.path / _ID_FILE, _IDS, remedy=_REMEDY)
+        with decoding(self.path, _REMEDY):
             _check_ids(manifest, self.totals)
             user_ids, item_ids = (IdMap(decode_ids(arrays, name)) for name in ("user_ids", "item_ids"))
             return user_ids, item_ids, decode_names(arrays, "item_names")
-        except Exception as error:  # whatever forged content raises
-            raise DataError(f"{self.path} is damaged ({describe_damage(error)}); prepare it again") from None
 
     def _assemble(self, partitions: Iterable[int]) -> PartitionRows:
         """Return the rows of all users (U + 1,), those outside of these partitions empty."""
         parts = {number: self._read_partition(number) for number in partitions}
-        counts = np.zeros(self.n_users, np.int64)
-        for number, rows in parts.items():
-            counts[self._users(number)] = np.diff(rows.indptr)
-        indptr = np.concatenate(([0], np.cumsum(counts)))  # (U + 1,)
-        if len(parts) == 1:
-            return PartitionRows(indptr, *next(iter(parts.values()))[1:])
-        whole: dict[str, NDArray[Any]] = {}
-        for number, rows in parts.items():
-            shift = indptr[:-1][self._users(number)] - rows.indptr[:-1]  # (U_p,) how far each row moves
-            places = np.repeat(shift, np.diff(rows.indptr))  # (E_p,)
-            places += np.arange(len(places))
-            for name, column in _columns(rows).items():
-                whole.setdefault(name, np.empty(indptr[-1], column.dtype))[places] = column
-        return PartitionRows(indptr, whole["indices"], whole.get("times"), whole.get("weights"))
+        with decoding(self.path, _REMEDY):
+            counts = np.zeros(self.n_users, np.int64)
+            for number, rows in parts.items():
+                counts[self._users(number)] = np.diff(rows.indptr)
+            indptr = np.concatenate(([0], np.cumsum(counts)))  # (U + 1,)
+            if len(parts) == 1:
+                return PartitionRows(indptr, *next(iter(parts.values()))[1:])
+            whole: Arrays = {}
+            for number, rows in parts.items():
+                shift = indptr[:-1][self._users(number)] - rows.indptr[:-1]  # (U_p,) how far each row moves
+                places = np.repeat(shift, np.diff(rows.indptr))  # (E_p,)
+                places += np.arange(len(places))
+                for name, column in _columns(rows).items():
+                    whole.setdefault(name, np.empty(indptr[-1], column.dtype))[places] = column
+            return PartitionRows(indptr, whole["indices"], whole.get("times"), whole.get("weights"))
 
     def _users(self, number: int) -> slice:
         return users_of_partition(number, self.n_partitions, self.n_items)
 
     def _read_partition(self, number: int) -> PartitionRows:
         path = _pairs_file(self.path, number)
-        arrays, _ = read_archive(path, _PAIRS, _VERSION)
-        try:
+        arrays, _ = read_container(path, _PAIRS, remedy=_REMEDY)
+        with decoding(path, _REMEDY):
             rows = PartitionRows(arrays["indptr"], arrays["indices"], arrays.get("times"), arrays.get("weights"))
             if rows.checksum != self.checksums[number]:
                 raise ValueError("it is of another data set")
-            if len(rows.indptr) - 1 != len(range(self.n_users)[self._users(number)]):
-                raise ValueError(f"it has {len(rows.indptr) - 1:,} users")
-        except Exception as error:  # whatever forged content raises
-            raise DataError(f"{path} is damaged ({describe_damage(error)}); prepare it again") from None
+            check_rows(rows.indptr, rows.indices, len(range(self.n_users)[self._users(number)]), self.n_items)
+            if any(len(column) != len(rows.indices) for column in _columns(rows).values()):
+                raise ValueError("its columns are not of one length")
         return rows if self.is_weighed else rows._replace(weights=None)
 
 
@@ -235,7 +239,7 @@ def write_partitions(
     users_per_item = np.zeros(len(item_ids), np.int64)
     for number, rows in enumerate(partitions):
         arrays = {"indptr": rows.indptr, **_columns(rows)}
-        write_archive(_pairs_file(folder, number), arrays, _describe(_PAIRS), compress=False)
+        write_container(_pairs_file(folder, number), _PAIRS, arrays, {})
         sizes.append(len(rows.indices))
         checksums.append(rows.checksum)
         is_weighed |= rows.weights is not None
@@ -243,12 +247,11 @@ def write_partitions(
         users_per_item += np.bincount(rows.indices, minlength=len(item_ids))
     ids = encode_ids(user_ids, "user_ids") | encode_ids(item_ids, "item_ids")
     ids |= {} if item_names is None else encode_names(item_names, "item_names")
-    write_archive(folder / "ids.npz", ids, _describe(_IDS, checksum=_combine(checksums)), compress=False)
+    write_container(folder / _ID_FILE, _IDS, ids, {"pairs": _combine(checksums)})
     index = {"users_per_item": users_per_item, "partition_sizes": np.array(sizes, np.int64)}
     facts = {"users": len(user_ids), "active_users": active, "checksums": checksums}
     facts |= {"named_items": sum(map(bool, item_names or ())), "weighed": is_weighed}
-    manifest = _describe(_INDEX, **facts, steps=[asdict(step) for step in steps])
-    write_archive(folder / "index.npz", index, manifest, compress=False)
+    write_container(folder / PARTITIONS, _INDEX, index, {**facts, "steps": [asdict(step) for step in steps]})
 
 
 def users_of_partition(number: int, partitions: int, n_items: int) -> slice:
@@ -256,25 +259,21 @@ def users_of_partition(number: int, partitions: int, n_items: int) -> slice:
     return slice((number - n_items) % partitions, None, partitions)
 
 
-def _columns(rows: PartitionRows) -> dict[str, NDArray[Any]]:
+def _columns(rows: PartitionRows) -> Arrays:
     """Return the columns (E_p,) that there are, by name."""
     columns = {"indices": rows.indices, "times": rows.times, "weights": rows.weights}
     return {name: column for name, column in columns.items() if column is not None}
 
 
 def _check_ids(manifest: dict[str, Any], totals: Totals) -> None:
-    """Raise a ValueError unless the manifest of ids.npz is that of these pairs."""
-    if manifest["checksum"] != totals.checksum:
-        raise ValueError("ids.npz is of another data set")
+    """Raise a ValueError unless the ids are those of these pairs."""
+    if manifest["pairs"] != totals.checksum:
+        raise ValueError(f"{_ID_FILE} is of another data set")
 
 
 def _pairs_file(folder: Path, number: int) -> Path:
-    return folder / f"pairs-{number}.npz"
+    return folder / f"pairs-{number}.safetensors"
 
 
 def _combine(checksums: Iterable[str]) -> str:
     return checksum(np.frombuffer(" ".join(checksums).encode(), np.uint8))
-
-
-def _describe(kind: str, **facts: Any) -> dict[str, Any]:
-    return {"format": kind, "version": _VERSION, **facts}

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from spherec.data import splits
-from spherec.data.archive import checksum
+from spherec.data.container import checksum
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.device import DeviceName, resolve

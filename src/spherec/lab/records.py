@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 
 from spherec._version import __version__
-from spherec.data.archive import checksum
+from spherec.data.container import checksum
 from spherec.data.input_files import reading_file
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_write

@@ -7,11 +7,10 @@ from typing import Any, Self, TypedDict, Unpack
 
 import numpy as np
 
-from spherec.artifact import Artifact
+from spherec.artifact import WHOLE, Artifact, Portion
 from spherec.data.ids import Unknown
 from spherec.data.interactions import Orientation, as_interactions
 from spherec.device import DeviceName, resolve
-from spherec.distributed.shards import WHOLE, Portion
 from spherec.errors import ArgumentError
 from spherec.evaluation.validation import hold_out
 from spherec.geometry import Constraint, check_finite

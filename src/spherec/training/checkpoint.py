@@ -1,6 +1,6 @@
 """A run as one file, from which training continues as if it had never stopped.
 
-An archive of arrays like a prepared data set: no pickle, checksums, written atomically. It holds the tables with their
+A container like a prepared data set: no pickle, a checksum, written atomically. It holds the tables with their
 moments as they are, rows not caught up: writing it changes nothing, so a run with checkpoints ends with the same
 vectors as one without.
 """
@@ -17,15 +17,14 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
-from spherec.data.archive import checksum, read_archive, read_manifest, write_archive
+from spherec.data.container import checksum, read_container, read_manifest, write_container
 from spherec.embedding import FeatureMap
 from spherec.errors import CheckpointWarning, DataError, shorten
 from spherec.geometry import DenseVectors
 from spherec.training.history import History
 from spherec.training.step import Run
 
-FORMAT = "spherec-checkpoint"
-VERSION = 2
+_KIND = "spherec-checkpoint"  # of the file
 _PART = re.compile(r"\.\d+\.\d+-of-\d+(\.\w{8}\.part)?")  # the end of a part's name; or of one that was being written
 
 
@@ -81,7 +80,7 @@ class CheckpointFile:
         return problem is None, problem
 
     def _try_write(self, path: Path, run: Run, standing: Standing, **facts: int) -> str | None:
-        """Write an archive, with `facts` in its manifest; return what went wrong."""
+        """Write a container, with `facts` in its manifest; return what went wrong."""
         tensors = run.embedding.state() | {"sums": run.sums, "generator": run.generator.get_state()}
         if standing.best is not None:
             best, learned = standing.best, standing.best_map
@@ -97,13 +96,11 @@ class CheckpointFile:
         return None
 
     def _write(self, path: Path, arrays: dict[str, NDArray[Any]], manifest: dict[str, Any]) -> None:
-        write_archive(path, arrays, manifest, compress=False, mode=0o600)  # the model may be private
+        write_container(path, _KIND, arrays, manifest, mode=0o600)  # the model may be private
 
     def _describe(self, standing: Standing) -> dict[str, Any]:
         """Return the manifest of the file."""
         return {
-            "format": FORMAT,
-            "version": VERSION,
             "identity": self._identity,
             "pairs": standing.pairs,
             "places": standing.places,
@@ -118,7 +115,7 @@ class CheckpointFile:
 
     def _read_own(self, path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """Read an archive; raise a `DataError` that names the difference if it is that of another run."""
-        arrays, manifest = read_archive(path, FORMAT, VERSION, remedy="start anew")
+        arrays, manifest = read_container(path, _KIND, remedy="start anew")
         found, wanted = manifest["identity"], json.loads(json.dumps(self._identity))
         for name in {**wanted, **found}:  # a setting may be in one of them alone
             if found.get(name) != wanted.get(name):
@@ -165,7 +162,7 @@ def remove_parts(path: Path, keep: str | None = None) -> None:
 
 def count_epochs(path: Path) -> int:
     """Return the number of epochs that the run of a checkpoint has done."""
-    return len(read_manifest(path, FORMAT, VERSION, remedy="start anew")["history"])
+    return len(read_manifest(path, _KIND, remedy="start anew")["history"])
 
 
 def describe_run(run: Run, *, is_validated: bool) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spherec.data.archive import is_archive, is_scipy_archive
+from spherec.data.container import kind_of
 from spherec.data.feature_columns import Kind
 from spherec.data.features import Features
 from spherec.data.input_files import reading_file, refuse_unreadable
@@ -52,7 +52,7 @@ def read_features(
     if not isinstance(like, Features | None):
         raise ArgumentError(f"like must be Features, got {quote(like)}; make them with read_features")
     path = Path(path)
-    if is_archive(path):
+    if kind_of(path) is not None:
         features = Features.load(path)
         if like is not None and not features.transformation.is_same(like.transformation):
             raise DataError(f"{path} has features of another transformation; give what features.transform(…) returned")
@@ -77,9 +77,9 @@ def read_content(
     """Return the table of items in a file, and its column of ids, which gets another name; or a matrix, and None."""
     refuse_without_polars()
     path = Path(path)
-    if is_scipy_archive(path):
-        from spherec.data.read import scipy_matrix
+    from spherec.data.read import scipy_matrix
 
+    if scipy_matrix.is_scipy_matrix(path):
         return scipy_matrix.read_scipy_matrix(path).tocsr(), None
     if _is_array(path):
         with reading_file(path, damage=Exception, remedy="save it again with numpy.save, as plain numbers"):
@@ -104,7 +104,9 @@ def read_item_columns(path: str | PathLike[str]) -> tuple[list[str], dict[str, l
 
 def list_columns(path: Path) -> list[str]:
     """Return the names of the columns of a table of items; none for matrices and files of `Features.save`."""
-    is_table = not (is_archive(path) or is_scipy_archive(path) or _is_array(path))
+    from spherec.data.read.scipy_matrix import is_scipy_matrix
+
+    is_table = not (kind_of(path) is not None or is_scipy_matrix(path) or _is_array(path))
     return list_item_columns(path) if is_table else []
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
-from spherec.data.archive import is_archive
+from spherec.data.container import kind_of
 from spherec.data.read.book_crossing import read_book_crossing_names
 from spherec.data.read.formats import FORMATS, detect_format, reader_of, refuse_without_polars
 from spherec.data.read.options import Paths, Reading, list_files
@@ -73,7 +73,7 @@ def read_names_inside(path: Paths, reading: Reading, name: str) -> dict[str, str
     refuse_without_polars()
     names: dict[str, str] = {}
     for file in list_files(path):
-        if is_archive(file):
+        if kind_of(file) is not None:
             raise ArgumentError(f"{file} is prepared, with the names that it has; leave out name= (--name-column)")
         with suppress(EmptyFileError):  # whoever reads the events says so
             found = recognise(file, replace(reading, report=None, progress=None))

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, get_args
 
-from spherec.data.archive import is_partitioned
+from spherec.data.container import kind_of
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates
 from spherec.data.input_files import find_kind
@@ -165,7 +165,7 @@ def _expand(path: str | PathLike[str]) -> list[Path]:
         if not found:
             raise DataError(f"{path} does not exist, and no file matches it; check the path")
         return sorted(found, key=_by_number)
-    if find_kind(path) != "folder" or is_partitioned(path):
+    if find_kind(path) != "folder" or kind_of(path) is not None:
         return [Path(path)]
     try:
         inside = [file for file in Path(path).iterdir() if not file.name.startswith((".", "_")) and file.is_file()]

@@ -4,14 +4,13 @@ import warnings
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spherec.data.archive import is_archive, is_partitioned
+from spherec.data.container import import_guest, kind_of
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, level_of_caller
 from spherec.data.interactions import Interactions
@@ -118,9 +117,9 @@ def read(
 def read_interactions(path: Paths, reading: Reading) -> Interactions:
     """Read, merge and cut a file, or several as one (see `list_files`); a prepared one is loaded and cut."""
     files = list_files(path)
-    if len(files) > 1 and (archive := next(filter(is_archive, files), None)):
+    if len(files) > 1 and (archive := next(filter(kind_of, files), None)):
         raise DataError(f"{archive} is prepared, and prepared files are read alone; give the files it was made of")
-    if reading.format == "auto" and (is_archive(files[0]) or is_partitioned(files[0])):
+    if reading.format == "auto" and kind_of(files[0]):
         return _load_prepared(files[0], reading)
     refuse_without_polars()
     items = None if reading.items is None else _list_items(reading.items)  # first: it fails sooner
@@ -289,9 +288,8 @@ def _read_all(files: Sequence[Path], readings: Sequence[Reading]) -> Events:
 def _load_prepared(path: Path, reading: Reading) -> Interactions:
     given = ("columns", "header", "separator", "quotes", "encoding", "missing", "duplicates", "items")
     _refuse_column_options(reading, f"{path} is prepared and", *given)
-    if is_partitioned(path):
-        guest = import_module("spherec.distributed.partitions")  # the kind of folder names it
-        data: Interactions = guest.PartitionedInteractions.open(path).read()
+    if (kind := kind_of(path)) == "spherec-partitions":
+        data: Interactions = import_guest(kind).PartitionedInteractions.open(path).read()
     else:
         data = Interactions.load(path)
     if reading.weigh and data.weights is None:

@@ -1,0 +1,301 @@
+"""Arrays and a manifest in one file: whole, or refused with one sentence; never a crash."""
+
+import gzip
+import importlib
+import json
+import tracemalloc
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.numpy import load_file, save_file
+
+from spherec import Interactions
+from spherec.data import container
+from spherec.data.container import kind_of, read_container, read_manifest, write_container
+from spherec.errors import DataError
+from tests.oracles import typed
+from tests.strategies import distinct_ids
+
+ARRAYS = {
+    "vectors": np.arange(12, dtype=np.float32).reshape(3, 4),
+    "text": np.frombuffer(b"hello", dtype=np.uint8),
+    "counts": np.array([1, 2, 3], dtype=np.int64),  # begins at an odd place
+    "empty": np.zeros((0, 7), dtype=np.int32),
+}
+FACTS = {"note": "α", "steps": [1, 2]}
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "compressed"])
+def path(request, tmp_path):
+    write_container(tmp_path / "x.t", "test", ARRAYS, FACTS, compress=request.param)
+    return tmp_path / "x.t"
+
+
+@pytest.fixture
+def plain(tmp_path):
+    write_container(tmp_path / "x.t", "test", ARRAYS, FACTS)
+    return tmp_path / "x.t"
+
+
+def read(path, **options):
+    return read_container(path, "test", remedy="make it again", **options)
+
+
+def same(arrays, others=ARRAYS):
+    return arrays.keys() == others.keys() and all(
+        one.dtype == others[name].dtype and np.array_equal(one, others[name]) for name, one in arrays.items()
+    )
+
+
+def is_refused(path):
+    """False where the file is read as it was written; whatever else it is read as is a failure."""
+    try:
+        arrays, manifest = read(path)
+    except DataError as error:
+        return path.name in str(error) and len(str(error)) < 500
+    assert same(arrays)
+    assert FACTS.items() <= manifest.items()
+    return False
+
+
+# --- What is written comes back --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+def test_it_comes_back(path, mmap):
+    arrays, manifest = read(path, mmap=mmap)
+    assert same(arrays)
+    assert all(array.flags.aligned for array in arrays.values())
+    assert {**FACTS, "format": "test", "version": 1}.items() <= manifest.items()
+    assert kind_of(path) == "test"
+    assert FACTS.items() <= read_manifest(path, "test", remedy="").items()
+
+
+def test_the_package_safetensors_opens_it(plain):
+    assert same(load_file(plain))
+
+
+def test_the_same_content_gives_the_same_bytes(path):
+    before = path.read_bytes()
+    write_container(path, "test", *read(path)[:1], FACTS, compress=before.startswith(b"\x1f\x8b"))
+    assert path.read_bytes() == before
+
+
+def test_the_first_array_is_aligned(plain):
+    assert (8 + int.from_bytes(plain.read_bytes()[:8], "little")) % 64 == 0
+    assert read(plain)[0]["vectors"].ctypes.data % 64 == 0
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+def test_changes_stay_in_memory_and_what_is_read_stays_when_the_file_is_replaced(plain, mmap):
+    before = plain.read_bytes()
+    arrays, _ = read(plain, mmap=mmap)
+    arrays["vectors"][0, 0] = 7
+    assert plain.read_bytes() == before
+    write_container(plain, "test", {"other": np.zeros(3)}, {})
+    assert arrays["vectors"].ravel().tolist() == [7, *range(1, 12)]
+
+
+@pytest.mark.parametrize("kind", ["f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?", ">i8", ">f4"])
+def test_every_kind_of_number(kind, tmp_path):
+    array = np.array([0, 1, 1, 0], dtype=kind)[::2]
+    write_container(tmp_path / "x.t", "test", {"a": array}, {})
+    assert np.array_equal(read(tmp_path / "x.t")[0]["a"], array)
+
+
+@pytest.mark.parametrize("array", [np.zeros(2, np.clongdouble), np.array([{}]), np.array(["a"])], ids=range(3))
+def test_what_is_no_number_is_refused_and_the_old_file_stays(plain, array):
+    before = plain.read_bytes()
+    with pytest.raises(DataError, match="bad of type"):
+        write_container(plain, "test", {"good": np.zeros(3), "bad": array}, {})
+    assert plain.read_bytes() == before
+    assert list(plain.parent.iterdir()) == [plain]
+
+
+@settings(max_examples=30)
+@given(ids=distinct_ids(min_size=1), compress=st.booleans())
+def test_ids_keep_their_type_in_a_file(ids, compress, tmp_path_factory):
+    path = tmp_path_factory.getbasetemp() / "any_ids"
+    Interactions.from_matrix(np.ones((len(ids), 2)), user_ids=ids, item_ids=["x", "y"]).save(path, compress=compress)
+    assert typed(list(Interactions.load(path).user_ids)) == typed(ids)
+
+
+@pytest.mark.parametrize(
+    "vary",
+    [
+        lambda data: data.filter(np.zeros(len(data), dtype=bool)),
+        lambda data: data.with_item_names({10: "ten", 30: "trente—é", 20: ""}),
+        lambda data: Interactions.from_matrix(np.zeros((0, 0))),
+        lambda data: Interactions.from_pairs("ab", "xy", values=[1, 2], weigh=True),
+    ],
+    ids=["no pairs", "names", "nothing at all", "weights"],
+)
+def test_interactions_come_back(vary, tmp_path):
+    data = vary(Interactions.from_pairs(["ann", "bob", "bob", "cé"], [10, 10, 30, 20], times=[4.0, 3.0, 2.0, 1.5]))
+    data.save(tmp_path / "d.npz")
+    loaded = Interactions.load(tmp_path / "d.npz")
+    assert (loaded, loaded.steps) == (data, data.steps)
+    assert not loaded.indices.flags.writeable
+    loaded.save(tmp_path / "d.npz", compress=True)
+    assert Interactions.load(tmp_path / "d.npz") == data
+
+
+# --- What is damaged is refused --------------------------------------------------------------------------------------
+
+
+def test_every_flipped_bit_is_refused_or_changes_nothing(path):
+    whole = path.read_bytes()
+    refused = 0
+    for place in range(len(whole)):
+        for bit in (1, 128):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ bit]) + whole[place + 1 :])
+            refused += is_refused(path)
+    assert refused > 2 * len(whole) - 2 * 64  # the spaces at the end of the header, or the head of gzip
+
+
+def test_every_truncation_and_what_comes_after_the_end_is_refused(path):
+    whole = path.read_bytes()
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        assert is_refused(path)
+    path.write_bytes(whole + b"x")
+    assert is_refused(path)
+
+
+@settings(max_examples=200)
+@given(noise=st.binary(max_size=400), cut=st.integers(0, 900))
+def test_noise_is_refused(noise, cut, tmp_path_factory):
+    path = tmp_path_factory.getbasetemp() / "noise.t"
+    write_container(path, "test", ARRAYS, FACTS)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:cut] + noise + whole[cut + len(noise) :])
+    is_refused(path)
+
+
+def entry(begin, end, shape=(3,), dtype="I64"):
+    return {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}
+
+
+def with_manifest(text):
+    return lambda header: header | {"__metadata__": {"manifest": text, "checksum": "00000000"}}
+
+
+FORGED = {
+    "huge shape": lambda header: header | {"counts": entry(53, 77, [2**62])},
+    "shape beyond 64 bits": lambda header: header | {"counts": entry(53, 77, [2**70])},
+    "product beyond 64 bits": lambda header: header | {"counts": entry(53, 77, [2**40, 2**40])},
+    "negative shape": lambda header: header | {"counts": entry(53, 77, [-3])},
+    "a shape of texts": lambda header: header | {"counts": entry(53, 77, ["3"])},
+    "negative offset": lambda header: header | {"counts": entry(-24, 0)},
+    "offsets turned round": lambda header: header | {"counts": entry(77, 53)},
+    "offset past the end": lambda header: header | {"counts": entry(2**40, 2**40 + 24)},
+    "overlap": lambda header: header | {"counts": entry(45, 69)},
+    "all over each other": lambda header: {**header, **{name: entry(0, 24) for name in ARRAYS}},
+    "unknown type": lambda header: header | {"counts": entry(53, 77, [3], "X9")},
+    "another type": lambda header: header | {"counts": entry(53, 77, [3], "F64")},
+    "no type": lambda header: header | {"counts": {"shape": [3], "data_offsets": [53, 77]}},
+    "an array more": lambda header: header | {"more": entry(77, 77, [0])},
+    "an array renamed": lambda header: {{"counts": "kounts"}.get(name, name): one for name, one in header.items()},
+    "thousands of arrays": lambda header: header | {f"n{n}": entry(77, 77, [0]) for n in range(20_000)},
+    "no metadata": lambda header: {name: one for name, one in header.items() if name != "__metadata__"},
+    "metadata of another kind": with_manifest(3),
+    "a list": lambda header: [header],
+    "nested deeply": lambda header: b"{" + b'"a":[' * 1_000_000,
+    "manifest nested deeply": with_manifest("[" * 1_000_000),
+    "manifest of a huge number": with_manifest("9" * 1_000_000),
+    "manifest is a list": with_manifest("[]"),
+    "manifest is no JSON": with_manifest("{"),
+    "manifest without a version": with_manifest('{"format": "test"}'),
+    "manifest too large": with_manifest(" " * (1 << 25)),
+    "no UTF-8": lambda header: b'{"\xff\xfe": 1}',
+    "nothing": lambda header: b"{}",
+}
+
+
+@pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
+@pytest.mark.parametrize("checked", [True, False], ids=["checksum wrong", "checksum right"])
+def test_forged_headers_are_refused_without_much_memory(plain, forge, checked, monkeypatch):
+    whole = plain.read_bytes()
+    length = int.from_bytes(whole[:8], "little")
+    header = json.loads(whole[8 : 8 + length])
+    if not checked:
+        monkeypatch.setattr(container.zlib, "crc32", lambda *_: 0)
+        header["__metadata__"]["checksum"] = "00000000"
+    header = forge(header)
+    encoded = header if isinstance(header, bytes) else json.dumps(header).encode()
+    plain.write_bytes(len(encoded).to_bytes(8, "little") + encoded + whole[8 + length :])
+    tracemalloc.start()
+    try:
+        with suppress(DataError) if not checked else pytest.raises(DataError, match=r"^[^\n]{1,500}$"):
+            read(plain)
+        assert tracemalloc.get_traced_memory()[1] < 200e6
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("length", [0, 1, 2**24 + 1, 2**63 - 1, 2**63, 2**64 - 1])
+def test_a_header_of_any_claimed_length_is_refused(plain, length):
+    plain.write_bytes(length.to_bytes(8, "little") + plain.read_bytes()[8:])
+    assert is_refused(plain)
+
+
+def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path):
+    path = tmp_path / "bomb"
+    write_container(path, "test", {"zeros": np.zeros(300_000_000, np.uint8)}, {}, compress=True)
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match=r"bomb would unpack to 0\.3 GB; .*gunzip it"):
+            read(path)
+        assert tracemalloc.get_traced_memory()[1] < 50e6
+    finally:
+        tracemalloc.stop()
+
+
+# --- What is something else ------------------------------------------------------------------------------------------
+
+
+def test_a_file_of_another_kind_or_version(plain, monkeypatch):
+    with pytest.raises(DataError, match="holds 'test', not 'model'"):
+        read_container(plain, "model", remedy="")
+    monkeypatch.setattr(container, "VERSION", 2)
+    with pytest.raises(DataError, match="of format version 1, this spherec reads 2"):
+        read(plain)
+
+
+def test_safetensors_from_elsewhere(tmp_path):
+    save_file({"a": np.zeros(3)}, tmp_path / "x.t")
+    with pytest.raises(DataError, match="not made by spherec"):
+        read(tmp_path / "x.t")
+    assert kind_of(tmp_path / "x.t") is None
+
+
+FOREIGN = [
+    b"",
+    b"user,item\nann,a\n",
+    bytes(500),
+    b'{"user": "ann"}\n',
+    b"\x80\x04\x95pickle",
+    b"PK\x03\x04" + bytes(99),
+]
+
+
+@pytest.mark.parametrize("content", [*FOREIGN, gzip.compress(b"user,item\n"), b"\x1f\x8b"], ids=range(8))
+def test_foreign_files(tmp_path, content):
+    (tmp_path / "x.t").write_bytes(content)
+    assert kind_of(tmp_path / "x.t") is None
+    assert is_refused(tmp_path / "x.t")
+
+
+def test_what_cannot_be_read(tmp_path):
+    for place, what in (("none.t", "no such file"), (".", "not a file")):
+        assert kind_of(tmp_path / place) is None
+        with pytest.raises(DataError, match=f"cannot read .*{what}"):
+            read(tmp_path / place)
+
+
+@pytest.mark.parametrize("kind", container.GUESTS)
+def test_every_guest_exists(kind):
+    assert container.import_guest(kind) is importlib.import_module(container.GUESTS[kind])
