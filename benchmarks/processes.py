@@ -7,7 +7,7 @@
 
 Interactions are generated. With one process, the same steps are also made without a group, in turns. Process 0 prints
 a line of JSON: milliseconds of a step (median of the chunks), the most kilobytes that a process sends in a step and the
-bound of docs/scaling.md, the most megabytes at the peak and those of the rows and moments of a process. With
+bound of results/scaling.md, the most megabytes at the peak and those of the rows and moments of a process. With
 --partitions, the peak includes the pairs: they are read from a folder of so many partitions, with 0 from one file.
 """
 

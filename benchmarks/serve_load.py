@@ -35,7 +35,7 @@ import spherec
 
 ROOT = Path(__file__).resolve().parents[1]
 CLIENTS = (1, 16, 64)
-DOCS = ROOT / "docs/serve.md"
+DOCS = ROOT / "results/serve/load.md"
 K = 10
 OVERLOAD_CLIENTS, OVERLOAD_QUEUE = 256, 64
 
@@ -235,7 +235,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=20_000, help="most requests of one measurement")
     parser.add_argument("--soak", type=int, default=100_000, help="requests over which memory is watched")
     parser.add_argument("--output", type=Path, default=ROOT / "results/serve/load.json", help="record to write")
-    parser.add_argument("--docs", action="store_true", help="write the figures into docs/serve.md, too")
+    parser.add_argument("--docs", action="store_true", help="also write the figures into results/serve/load.md")
     parser.add_argument("--naive", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.naive:

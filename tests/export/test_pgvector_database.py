@@ -47,8 +47,8 @@ def database(folder, vectors_and_data, tmp_path_factory):
 
 
 def sql_of_docs():
-    """The statements of docs/serving.md that ask for neighbours: of a user, at any place of the dial, of a vector."""
-    found = [block.text for block in blocks(ROOT / "docs/serving.md") if "spherec_items" in block.text]
+    """The statements of docs/indexes.md that ask for neighbours: of a user, at any place of the dial, of a vector."""
+    found = [block.text for block in blocks(ROOT / "docs/indexes.md") if "spherec_items" in block.text]
     assert len(found) == 3
     return found
 
