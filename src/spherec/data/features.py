@@ -24,6 +24,7 @@ from spherec.data.feature_columns import (
     read_cells,
     read_column,
 )
+from spherec.data.frames import sparse_entries
 from spherec.data.id_arrays import decode_ids, decode_names, encode_ids, encode_names
 from spherec.data.ids import IdMap, describe_id, refuse_masked, refuse_twins, spell_like
 from spherec.data.input_files import describe_damage
@@ -401,7 +402,8 @@ def _to_rows(matrix: Any) -> Any:
         raise DataError(f"the matrix must be two-dimensional and hold real numbers, got {quote(matrix)}")
     if isinstance(rows, np.ndarray):
         return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float32)
-    counts: Any = sp.csr_array(rows.astype(np.float32), copy=True)
+    places, columns, values = sparse_entries(rows)
+    counts: Any = sp.csr_array((values.astype(np.float32), (places, columns)), shape=rows.shape)
     counts.sum_duplicates()
     counts.eliminate_zeros()
     if not np.isfinite(counts.data).all() or (counts.data < 0).any():
