@@ -127,11 +127,8 @@ class RecommendAnswer(_Answer):
     lists: list[UserList]
 
 
-class UserAnswer(_Answer):
+class UserAnswer(_Answer, UserList):
     """The list of one user."""
-
-    user: str | int
-    items: list[ListedItem]
 
 
 class SimilarAnswer(_Answer):
