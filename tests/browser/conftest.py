@@ -93,7 +93,7 @@ def settled():
     """Wait until the map is drawn and the view rests."""
 
     def wait(page):
-        page.wait_for_selector("#map[data-milliseconds]", state="attached")
+        page.wait_for_selector("#map[data-milliseconds]", state="attached", timeout=60_000)  # it is drawn by a process
         page.wait_for_selector("#panel:not([aria-busy])")
         page.wait_for_timeout(900)  # a flight of the map
         return page
