@@ -188,13 +188,6 @@ def test_a_low_temperature_is_told(train):
     assert "is likely better" not in train(*softmin).err
 
 
-def test_the_ball_can_be_chosen(train, tmp_path):
-    assert train("--set", "constraint=ball").code == 0
-    arrays, manifest = model_at(tmp_path / "model.spherec")
-    assert manifest["config"]["constraint"] == "ball"
-    assert np.linalg.norm(arrays["user_vectors"], axis=1).max() <= 1 + 1e-6
-
-
 def test_without_validation_it_trains_on_everything(train, prepared, tmp_path):
     told = json.loads(train("--validation", 0, "--json").out)
     assert told["best_epoch"] is None
@@ -555,31 +548,6 @@ def test_names_come_from_a_table(spherec, tmp_path):
     names.write_text("id,name\n1,One\n")
     done = spherec("train", table, "-o", names, *columns, "--names", names, *QUICK)
     assert (done.code, names.read_text()) == (2, "id,name\n1,One\n")
-
-
-def test_pairs_are_weighed_by_their_counts(spherec, tmp_path):
-    rows = [f"u{number % 7},i{number % 11},{1 + number * number}" for number in range(60)]
-    (tmp_path / "plays.csv").write_text("\n".join(["user,item,plays", *rows]) + "\n")
-    settings = ("--dim", "4", "--epochs", "2", "--device", "cpu", "--validation", "0")
-    written = {}
-    for name, options in (("plain", ()), ("weighed", ("--weigh",))):
-        given = ("--value-column", "plays", *options)
-        done = spherec("train", tmp_path / "plays.csv", *given, "-o", tmp_path / f"{name}.spherec", *settings)
-        assert done.code == 0, done.err
-        written[name] = (tmp_path / f"{name}.spherec").read_bytes()
-    assert written["plain"] != written["weighed"]
-    prepared = tmp_path / "plays.npz"
-    assert spherec("data", "prepare", tmp_path / "plays.csv", *given, "-o", prepared).code == 0
-    assert spherec("train", prepared, "-o", tmp_path / "again.spherec", *settings).code == 0
-    again, weighed = (load(tmp_path / f"{name}.spherec").vectors.item_table for name in ("again", "weighed"))
-    np.testing.assert_array_equal(again, weighed)
-    info = {
-        name: json.loads(spherec("info", tmp_path / f"{name}.spherec", "--json").out) for name in ("again", "plain")
-    }
-    assert (info["again"]["pairs_weighed"], info["plain"]["pairs_weighed"]) == (True, False)
-    assert " yes " in next(
-        line for line in spherec("info", tmp_path / "again.spherec").out.splitlines() if "pairs weighed" in line
-    )
 
 
 def test_a_prepared_file_is_trained_with_its_weights_or_without(spherec, tmp_path):
