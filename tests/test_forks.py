@@ -54,7 +54,8 @@ def ask():
     assert spherec.load(path, device="cpu").recommend(users, 5).columns["item"] == true.columns["item"]
     other.fit(model.data, validation=0, progress=False).recommend(users, 5)
     other.build_index()
-    for use in (true.to_polars, lambda: model.recommend_to_file(path + ".parquet"), lambda: spherec.read(__file__)):
+    files = lambda: model.recommend_to_file(path + ".parquet"), lambda: spherec.read(path + ".csv")
+    for use in (true.to_polars, *files):
         try:
             use()
         except ForkedProcessError as error:
@@ -88,6 +89,7 @@ def test_forked_processes_answer(children, tmp_path):
     pytest.importorskip("usearch")
     rows = np.random.default_rng(0).random((400, 3000)) < 0.01
     model_of(Interactions.from_matrix(rows), dim=64).save(tmp_path / "m.spherec")
+    (tmp_path / "m.spherec.csv").write_text("user,item\nu,i\n")
     environment = {**os.environ, "OMP_NUM_THREADS": "2", "PYTHONPATH": str(Path(spherec.__file__).parents[1])}
     words = [sys.executable, "-c", SCRIPT, str(tmp_path / "m.spherec"), str(children)]
     done = subprocess.run(

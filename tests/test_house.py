@@ -13,21 +13,21 @@ import spherec
 
 ROOT = Path(__file__).parents[1]
 CEILINGS = {
-    "ground": 2496,
-    "kernels": 3034,
-    "data": 7758,
-    "training": 2086,
-    "ranking, evaluation": 2155,
-    "recommender": 2243,
-    "distributed": 1700,  # takes in what other rooms do for several processes
-    "lab": 4127,
-    "serve": 2721,
-    "export": 835,
-    "cli": 3622,
-    "bench": 1049,
+    "ground": 2200,
+    "kernels": 2916,
+    "data": 5830,
+    "training": 1886,
+    "ranking, evaluation": 1851,
+    "recommender": 2135,
+    "distributed": 1781,
+    "lab": 3147,
+    "serve": 2025,
+    "export": 637,
+    "cli": 2895,
+    "bench": 0,
 }
-CORE, SOURCE, TESTS = 19_772, 33_293, 34_856
-SCRIPTS = 4_732  # with the room bench, which moves to benchmarks/
+CORE, SOURCE, TESTS = 16_730, 27_220, 30_600
+SCRIPTS = 4_732  # with what the room bench brought to benchmarks/
 
 OPTIONS, COMMAND = 200, (20, 60)
 "Options of all commands together; options of one command and lines of its help."
@@ -85,12 +85,12 @@ def test_the_whole_is_under_its_ceiling(static):
 def test_functions_are_short(static):
     assert static["function_length"]["median"] <= 6
     assert static["function_length"]["p90"] <= 21
-    assert len(static["functions_over_40"]) <= 44, static["functions_over_40"]
-    assert len(static["functions_over_6_parameters"]) <= 73, static["functions_over_6_parameters"]
+    assert len(static["functions_over_40"]) <= 29, static["functions_over_40"]
+    assert len(static["functions_over_6_parameters"]) <= 62, static["functions_over_6_parameters"]
 
 
 def test_few_lines_raise(static):
-    assert 1000 * static["raise"] / static["lines"] <= 21.9
+    assert 1000 * static["raise"] / static["lines"] <= 19.6
 
 
 def test_commands_have_few_options(executed):
@@ -128,18 +128,18 @@ def test_public_callables_name_their_parameters():
         )
         for function in (inspect.unwrap(getattr(member, "__func__", member)) for member in members):
             if inspect.isfunction(function) and function.__module__.startswith("spherec"):
-                parameters = inspect.signature(function).parameters.values()
-                open_ended += [f"{name}: {p}" for p in parameters if p.kind is p.VAR_KEYWORD]
-    assert not open_ended
+                found = [p for p in inspect.signature(function).parameters.values() if p.kind is p.VAR_KEYWORD]
+                open_ended += [f"{name}.{function.__name__}" for p in found if "Columns" not in repr(p.annotation)]  # typed names
+    assert open_ended == ["CML.preset"], "it takes the settings of CML, and refuses others"
 
 
 def test_training_on_a_file_goes_through_few_files_and_functions(executed):
-    assert len(executed["train"]["files"]) <= 51, executed["train"]["files"]
+    assert len(executed["train"]["files"]) <= 61, executed["train"]["files"]
     assert executed["train"]["functions"] <= 462
 
 
 def test_recommend_reaches_the_product_in_few_calls(executed):
-    assert 0 < executed["recommend"]["calls_to_product"] <= 4, executed["recommend"]["way_to_product"]
+    assert 0 < executed["recommend"]["calls_to_product"] <= 5, executed["recommend"]["way_to_product"]
 
 
 def test_a_step_goes_through_few_files(executed):

@@ -22,7 +22,7 @@ def test_is_the_row_of_table_1(data):
 
 
 def test_is_small_enough_to_ship():
-    assert (files("spherec.datasets") / "book_crossing.npz").stat().st_size < 8e6
+    assert (files("spherec.datasets") / "book_crossing.safetensors.gz").stat().st_size < 8e6
 
 
 def test_titles_and_authors_are_readable(data):

@@ -77,7 +77,7 @@ def test_a_sum_hides_no_negative_weight(tmp_path):
     frame.plays = [5, 9, 3, -3]  # of a pair that is not repeated: a cut may drop it
     pairs = {"user": "user", "item": "item", "value": "plays", "duplicates": "sum", "weigh": True}
     assert Interactions.from_frame(frame, cut=Cut(min_value=1), **pairs).weights.tolist() == [12, 5]
-    with pytest.raises(DataError, match="weights must be above 0, got -3"):
+    with pytest.raises(DataError, match="above 0, got -3"):
         Interactions.from_frame(frame, **pairs)
 
 
@@ -251,11 +251,11 @@ def test_folded_in_users_count_like_all_others():
 
 def test_wrong_weights_are_one_sentence():
     for wrong in (0, -1):
-        with pytest.raises(DataError, match=f"weights must be above 0, got {wrong}"):
+        with pytest.raises(DataError, match=f"above 0, got {wrong}"):
             Interactions.from_frame(PLAYS.assign(plays=wrong), user="user", item="item", value="plays", weigh=True)
     with pytest.raises(ArgumentError, match="no values to weigh pairs by"):
         Interactions.from_pairs(PLAYS.user, PLAYS.item, weigh=True)
-    with pytest.raises(DataError, match="weights must have length"):
+    with pytest.raises(DataError, match="115 numbers"):
         replace(DATA, weights=np.ones(3))
     with pytest.raises(ArgumentError, match="leave out weight"):
         spherec.CML(device="cpu").fit(DATA, weight="plays")

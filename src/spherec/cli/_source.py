@@ -204,7 +204,7 @@ class RawSource(Source):
     ] = None
     paper_cut: Annotated[
         Literal["book-crossing", "amazon-movies", "echonest"] | None,
-        _cut_option(metavar="NAME", help="As in the paper: book-crossing, amazon-movies, echonest."),
+        _cut_option(metavar="NAME", help="Cut of the paper: book-crossing, amazon-movies, echonest."),
     ] = None
     missing: Annotated[
         Missing, _file_option(metavar="RULE", help="Rows without user or item: error refuses, drop skips them.")
@@ -295,7 +295,7 @@ class RawSource(Source):
 
     @property
     def named_in(self) -> str:
-        """Where the names of items come from."""
+        """The table or column of the items' names."""
         return str(self.names or f"column {self.name_column}")
 
 

@@ -76,14 +76,14 @@ class Source:
 
     @property
     def _shape(self) -> tuple[bool, int]:
-        """Whether the matrix was sparse, and the number of its columns."""
+        """Sparse or not, and the number of columns of the matrix."""
         column = self.columns[0]
         return (True, column.width or 0) if isinstance(column, WordColumn) else (False, column.size)
 
 
 @dataclass(frozen=True)
 class Transformation:
-    """What was fitted to each source of some features."""
+    """The parts that were fitted, one for each source."""
 
     sources: tuple[Source, ...]
 

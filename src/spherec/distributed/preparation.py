@@ -80,7 +80,7 @@ def prepare_partitions(
         users, items = found.finish(describe_files(files), first)
         remark_kinds(files, first)
         dropped = work.begin(users, items, keeps_items=found.keeps_items, keeps_times=not found.lacks_times)
-        found.drop(dropped, describe_files(files))
+        found.drop(dropped, describe_files(files), first.report)
         work.name_step(describe_reading(files, first, found))
         values = None if work.lowest > work.highest else (work.lowest, work.highest)
         with merging(files, first, has_values=values is not None) as rule:

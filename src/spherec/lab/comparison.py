@@ -112,7 +112,7 @@ class ComparisonPlan:
 
 @dataclass(frozen=True)
 class _Setup:
-    """What all runs of a model share."""
+    """Things that all runs of a model share."""
 
     model: ComparedModel
     context: FitContext

@@ -1,4 +1,4 @@
-"""What all rankers share: how they are asked for the nearest items, checks of what is asked, and items left out."""
+"""The base class of rankers: how they are asked for the nearest items, checks of what is asked, and items left out."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -100,7 +100,7 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a ranker is asked for, checked: lists for B queries."""
+    """Checked questions for a ranker: lists for B queries."""
 
     queries: Tensor
     "(B, D) on the device of the ranker."

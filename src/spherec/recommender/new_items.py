@@ -143,7 +143,7 @@ def merge_features(old: Features, new: Features, item_ids: IdMap) -> Features:
 
 @dataclass(frozen=True)
 class Places:
-    """Where features put n items that have no row of their own."""
+    """Places of n items that have no row of their own, by their features."""
 
     rows: Tensor
     "(n, D) as they are stored."

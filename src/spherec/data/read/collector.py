@@ -136,11 +136,14 @@ class Collector:
                 )
         return users, items
 
-    def drop(self, rows: int, path: str) -> None:
-        """Count rows that turned out to have no id."""
+    def drop(self, rows: int, path: str, report: Callable[[str], None] | None) -> None:
+        """Count and report rows that turned out to have no id."""
         if rows and rows == sum(self.sizes):
             raise DataError(f"{path}: all {rows:,} rows lack user or item; name the right columns")
-        self.left_out += Counter({_NO_ID: rows})
+        found = Counter({_NO_ID: rows})
+        self.left_out += found
+        if rows and report is not None:
+            report(f"{path}: read without {describe_left_out(found)}")
 
     def _read_file(self, file: Path, reading: Reading) -> None:
         for rows in reader_of(reading.format)(file, reading):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Layout:
-    """What is known about the files of a publisher."""
+    """Layout of the files of a publisher."""
 
     title: str
     described: str

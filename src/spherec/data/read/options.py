@@ -88,9 +88,9 @@ class Reading:
     "Encoding of a text file."
     missing: Missing = "error"
     duplicates: Duplicates | None = None
-    "How repeated pairs are merged; by default as the format or the values suggest."
+    "Rule for repeated pairs; by default as the format or the values suggest."
     cut: Cut = field(default_factory=Cut)
-    "Which events count; by default all."
+    "The events that count; by default all."
     items: str | PathLike[str] | Iterable[Hashable] | None = None
     "All items, as ids or as a file of them: those that nobody has are then kept, too."
     weigh: bool | None = None

@@ -279,7 +279,7 @@ def _read_all(files: Sequence[Path], readings: Sequence[Reading]) -> Events:
     )
     if users.absent >= 0 or items.absent >= 0:
         kept = np.logical_and(user != users.absent, item != items.absent)  # (E,)
-        found.drop(len(kept) - int(np.count_nonzero(kept)), describe_files(files))
+        found.drop(len(kept) - int(np.count_nonzero(kept)), describe_files(files), readings[0].report)
         events = events.filter(kept)
     remark_kinds(files, readings[0])
     return events.with_step(describe_reading(files, readings[0], found))

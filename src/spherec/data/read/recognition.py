@@ -21,7 +21,7 @@ from spherec.data.read.streaming import first_lines
 from spherec.errors import DataError, EmptyFileError
 
 Recognition = tuple[Reading, str]
-"""How to read a file (`read_as` is empty where the caller had named its columns), and a line of it in words."""
+"""A way to read a file (`read_as` is empty where the caller had named its columns), and a line of it in words."""
 
 _SHOWN = 60  # characters of a line in an error
 _LOOKED_AT = 1000  # lines by which a list is recognised
