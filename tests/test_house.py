@@ -129,7 +129,9 @@ def test_public_callables_name_their_parameters():
         for function in (inspect.unwrap(getattr(member, "__func__", member)) for member in members):
             if inspect.isfunction(function) and function.__module__.startswith("spherec"):
                 found = [p for p in inspect.signature(function).parameters.values() if p.kind is p.VAR_KEYWORD]
-                open_ended += [f"{name}.{function.__name__}" for p in found if "Columns" not in repr(p.annotation)]  # typed names
+                open_ended += [
+                    f"{name}.{function.__name__}" for p in found if "Columns" not in repr(p.annotation)
+                ]  # typed names
     assert open_ended == ["CML.preset"], "it takes the settings of CML, and refuses others"
 
 
