@@ -16,17 +16,17 @@ CEILINGS = {
     "ground": 2200,
     "kernels": 2916,
     "data": 5830,
-    "training": 1886,
+    "training": 1894,
     "ranking, evaluation": 1851,
     "recommender": 2135,
-    "distributed": 1781,
+    "distributed": 1784,
     "lab": 3147,
     "serve": 2025,
     "export": 637,
-    "cli": 2895,
+    "cli": 2900,
     "bench": 0,
 }
-CORE, SOURCE, TESTS = 16_730, 27_220, 30_600
+CORE, SOURCE, TESTS = 16_735, 27_225, 30_610
 SCRIPTS = 4_732  # with what the room bench brought to benchmarks/
 
 OPTIONS, COMMAND = 200, (20, 60)

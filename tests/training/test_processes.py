@@ -263,6 +263,8 @@ def test_shards_of_a_run_need_several_processes_and_an_output(tmp_path):
     quick = Training(dim=4, epochs=1)
     with pytest.raises(ArgumentError, match="in_shards"):
         spherec.CML.from_config(quick, device="cpu").fit(DATA, files=RunFiles(tmp_path / "m", in_shards=True))
+    with pytest.raises(ArgumentError, match="both"):
+        RunFiles(tmp_path / "m", tmp_path / "m")
 
 
 def test_batches_of_partitions_have_every_pair_once_and_about_as_many_of_each(partitioned, tmp_path):

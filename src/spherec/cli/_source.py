@@ -151,6 +151,8 @@ class Source(TableOptions):
     def open_partitions(self, *, weigh: bool | None) -> PartitionedInteractions:
         """Open a partitioned data set, of which each process reads what it holds."""
         self._refuse_options(self.data[0])
+        if self.min_value is not None:
+            raise ArgumentError(f"{self.data[0]} is prepared already; prepare it again with --min-value")
         data = PartitionedInteractions.open(self.data[0])
         if weigh and not data.is_weighed:
             raise DataError(f"{self.data[0]} was prepared without weights; prepare it again with --weigh")

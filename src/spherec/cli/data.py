@@ -70,6 +70,8 @@ def prepare_command(
     - spherec data prepare 'events/*.parquet' --partitions 16 -o events.parts
     """
     if head is not None:
+        if output is not None or partitions is not None:
+            raise ArgumentError("--head shows events and writes nothing; leave out -o and --partitions")
         _show_first_events(source, head, as_json=as_json)
         return
     if output is None:

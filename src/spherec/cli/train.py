@@ -108,6 +108,8 @@ def train_command(
         data: Interactions | PartitionedInteractions
         features, known_names = None, read_names(names) if names is not None else {}  # first: it fails sooner
         if source.is_partitioned and not item_features:
+            if names is not None:
+                raise ArgumentError("partitions have names of their own; give --names to 'spherec data prepare'")
             data = source.open_partitions(weigh=weigh)
         else:
             data = source.load(weigh=weigh)

@@ -148,10 +148,10 @@ def remove_parts(path: str | PathLike[str], keep: Collection[str] = ()) -> None:
     """Remove the files that were written as parts of this one, except those with these names."""
     path = Path(path).resolve()
     pattern = re.compile(rf"{re.escape(path.name)}\.\d+-of-\d+\.[0-9a-f]{{8}}")
-    for file in path.parent.iterdir():
-        if pattern.fullmatch(file.name) and file.name not in keep:
-            with suppress(OSError):
-                file.unlink()
+    with suppress(OSError):  # a folder that may be written, but not read
+        for file in path.parent.iterdir():
+            if pattern.fullmatch(file.name) and file.name not in keep:
+                file.unlink(missing_ok=True)
 
 
 def kind_of(path: str | PathLike[str]) -> str | None:
@@ -193,7 +193,10 @@ def _read_header(file: BufferedReader | gzip.GzipFile) -> tuple[dict[str, Any], 
     length = int.from_bytes(begin[:8], "little")
     if begin[8:] != b"{" or length > _LARGEST_HEADER:
         raise ValueError("it does not begin with a header")
-    header = json.loads(b"{" + file.read(length - 1))
+    text = b"{" + file.read(length - 1)
+    if not text.rstrip(b" ").endswith(b"}"):
+        raise ValueError("its header has other padding")
+    header = json.loads(text)
     metadata = header.pop("__metadata__")
     return header, metadata["manifest"], metadata["checksum"], 8 + length
 

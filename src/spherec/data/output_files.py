@@ -80,6 +80,8 @@ def _writing(
     path: str | os.PathLike[str], part_of: str | os.PathLike[str] | None = None
 ) -> Iterator[tuple[Path, Path]]:
     """Lock an output, or a part of one; yield its path, and a new name next to it, of which nothing stays."""
+    if part_of is None:
+        refuse_unwritable(path)
     whole = Path(path if part_of is None else part_of).resolve()  # a link stays a link
     target = whole if part_of is None else Path(path)
     temporary = target.with_name(f".{whole.name}.{secrets.token_hex(4)}.part")

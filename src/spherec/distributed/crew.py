@@ -136,6 +136,9 @@ class ProcessCrew(Crew):
     def gather_vectors(self, vectors: DenseVectors, data: Interactions) -> DenseVectors:
         return gather_vectors(vectors, data, self.group)
 
+    def check_shards(self) -> None:
+        """Each process of a group has a shard."""
+
     def save_share(self, path: Path, make: Callable[[Interactions], Artifact], data: Interactions) -> Artifact:
         """Write what this process holds into a shard of the model; return it, as it is read again."""
         held = _find_share(data)

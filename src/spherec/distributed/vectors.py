@@ -71,7 +71,7 @@ def gather_vectors(held: DenseVectors, data: Interactions, group: ProcessGroup) 
         }
     if group.agree(wholes is None)[0] or wholes is None:
         raise (NotEnoughMemoryError if wholes is None else FailedProcessError)(
-            "process 0 has no memory for the whole model; write it in shards (train --shards, fit(…, in_shards=True))"
+            "process 0 has no memory for the whole model; write shards (--shards, RunFiles(…, in_shards=True))"
         )
     for name, (rows, first, count) in tables.items():
         _gather(rows, wholes[name], first, first + count, group)

@@ -22,7 +22,6 @@ from spherec.recommender.results import Recommended, Results
 if TYPE_CHECKING:
     import polars as pl  # imported where it is used: a machine that only trains has none
 
-_SUFFIXES = (".parquet", ".csv")
 _BLOCK = 1024  # users at once
 
 

@@ -25,7 +25,7 @@ from spherec.training.history import History
 from spherec.training.step import Run
 
 _KIND = "spherec-checkpoint"  # of the file
-_PART = re.compile(r"\.\d+\.\d+-of-\d+(\.\w{8}\.part)?")  # the end of a part's name; or of one that was being written
+_PART = re.compile(r"\.\d+\.\d+-of-\d+(\.\w{8}\.part|\.lock)?")  # the end of a part's name, or of its lock
 
 
 @dataclass

@@ -91,10 +91,13 @@ class Crew:
         del data
         return vectors
 
+    def check_shards(self) -> None:
+        """Raise an `ArgumentError` unless each of several processes can write a shard."""
+        raise ArgumentError("in_shards (--shards) is for several processes; start them with torchrun")
+
     def save_share(self, *given: Any) -> Any:
         """Write the own part of a model into a shard."""
         del given
-        raise ArgumentError("in_shards (--shards) is for several processes; start them with torchrun")
 
     # What it is measured on
 

@@ -44,12 +44,16 @@ class RunFiles:
             raise ArgumentError("in_shards (--shards) is for a model that is written; name its output")
         paths = (None if path is None else Path(check_path(path)) for path in (output, checkpoint))
         self.output, self.checkpoint = paths
+        if self.output and self.checkpoint and self.output.resolve() == self.checkpoint.resolve():
+            raise ArgumentError(f"output and checkpoint are both {self.output}; name two files")
         self.checkpoint_seconds, self.resume, self.in_shards = checkpoint_seconds, resume, in_shards
         self._file: CheckpointFile | None = None
 
     @contextmanager
     def open(self, crew: Crew) -> Iterator[None]:
         """Lock the files, which must be possible to write, within this block."""
+        if self.in_shards:
+            crew.check_shards()
         with ExitStack() as locks:
             for path in (self.output, self.checkpoint):
                 if path is not None and crew.is_first:
@@ -89,12 +93,13 @@ class RunFiles:
     def closing(self, run: Run, standing: Standing, *, is_interrupted: bool, is_saved: bool) -> Iterator[None]:
         """Save the model in this block. The checkpoint of a finished run that was saved is removed.
 
-        That of an interrupted run is written first: torchrun kills its processes after 30 seconds. If the model cannot
-        be saved, a checkpoint is worth all the more, and none takes the room of the model before.
+        That of an interrupted run of several processes is written first: torchrun kills them after 30 seconds. If the
+        model cannot be saved, a checkpoint is worth all the more, and none takes the room of the model before.
         """
         file, is_written, failure = self._file, False, None
-        if file is not None and is_interrupted:
-            is_written = file.try_save(run, standing, "the run cannot be resumed from here, but its model is saved")
+        without = "the run cannot be resumed from here, but its model is saved"
+        if file is not None and is_interrupted and run.crew.size > 1:
+            is_written = file.try_save(run, standing, without)
         try:
             yield
         except Exception as error:
@@ -106,8 +111,8 @@ class RunFiles:
             ):
                 failure.add_note(f"{file.path} holds the whole run; resume it to save its model without more training")
             raise failure
-        if file is not None and not is_interrupted:
-            if is_saved and self.output is not None:
+        if file is not None and not is_written:
+            if is_saved and self.output is not None and not is_interrupted:
                 file.remove()
             else:
-                file.try_save(run, standing, "the run cannot be resumed from here, but its model is whole")
+                file.try_save(run, standing, without)

@@ -231,3 +231,12 @@ def test_a_last_line_that_was_cut_off_is_refused(write, rows):
 def test_limit_counts_the_rows_that_are_kept(write, rows):
     path = write("a.csv", "user,item\n\\N,x\na,b\nNULL,y\nc,d\ne,f\n")
     assert rows(path, missing="drop", limit=2) == [("a", "b"), ("c", "d")]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("a,x\nb,y\n   \n", 4), ("a,x\n   \nb,y\n", 3), ("a,x\r\n \t\r\nb,y\r\n", 3)]
+)
+def test_a_line_of_spaces_is_the_line_that_an_error_names(tmp_path, text, line):
+    (tmp_path / "a.csv").write_bytes(b"user,item\n" + text.encode())
+    with pytest.raises(errors.DataError, match=f"line {line}"):
+        read(tmp_path / "a.csv")

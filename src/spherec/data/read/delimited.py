@@ -71,13 +71,14 @@ class Table:
             return lines[0].rstrip("\r").split(self.separator)
 
     def starts(self, lines: Sequence[str]) -> list[int]:
-        """Return the line, from 0, with which each record begins, and the end of the last; blank lines are none."""
+        """Return the line, from 0, with which each record begins, and the end of the last; empty lines are none."""
         reader = self._read(lines)
         try:
             ends = [0, *(reader.line_num for _ in reader)]
         except csv.Error:  # take each line for a record
             ends = list(range(len(lines) + 1))
-        return [start for start, end in pairwise(ends) if any(map(str.strip, lines[start:end]))] + ends[-1:]
+        begins = [start for start, end in pairwise(ends) if any(line.strip("\r\n") for line in lines[start:end])]
+        return begins + ends[-1:]
 
     def plain(self, text: bytes) -> bytes:
         """Return text with a separator and quotes that polars and the csv module know."""

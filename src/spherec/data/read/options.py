@@ -154,11 +154,6 @@ def describe_files(files: Sequence[Path]) -> str:
     return str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1:,} more"
 
 
-def is_one_file(paths: Paths) -> bool:
-    """Return whether this is the path of one file, existing or not, and neither a folder nor a pattern nor a list."""
-    return isinstance(paths, str | PathLike) and find_kind(paths) != "folder" and not _is_pattern(paths)
-
-
 def _expand(path: str | PathLike[str]) -> list[Path]:
     if _is_pattern(path):
         found = [file for name in glob.glob(os.fspath(path), recursive=True) if (file := Path(name)).is_file()]
