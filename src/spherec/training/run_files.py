@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from os import PathLike
+from os.path import realpath
 from pathlib import Path
 
 from spherec.data.input_files import check_path
@@ -44,7 +45,7 @@ class RunFiles:
             raise ArgumentError("in_shards (--shards) is for a model that is written; name its output")
         paths = (None if path is None else Path(check_path(path)) for path in (output, checkpoint))
         self.output, self.checkpoint = paths
-        if self.output and self.checkpoint and self.output.resolve() == self.checkpoint.resolve():
+        if self.output and self.checkpoint and realpath(self.output) == realpath(self.checkpoint):
             raise ArgumentError(f"output and checkpoint are both {self.output}; name two files")
         self.checkpoint_seconds, self.resume, self.in_shards = checkpoint_seconds, resume, in_shards
         self._file: CheckpointFile | None = None
