@@ -16,7 +16,7 @@ CEILINGS = {
     "ground": 2200,
     "kernels": 2916,
     "data": 5830,
-    "training": 1894,
+    "training": 1895,
     "ranking, evaluation": 1851,
     "recommender": 2135,
     "distributed": 1784,
@@ -26,7 +26,7 @@ CEILINGS = {
     "cli": 2900,
     "bench": 0,
 }
-CORE, SOURCE, TESTS = 16_735, 27_225, 30_610
+CORE, SOURCE, TESTS = 16_740, 27_230, 30_620
 SCRIPTS = 4_732  # with what the room bench brought to benchmarks/
 
 OPTIONS, COMMAND = 200, (20, 60)
