@@ -176,7 +176,7 @@ def test_a_small_disk(folder, tmp_path):
     disk.mkdir()
     if (
         os.getuid()
-        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24k", "none", str(disk)], check=False).returncode
+        or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", str(disk)], check=False).returncode
     ):
         pytest.skip("needs the right to mount")
     try:
