@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 
 import spherec
 from spherec.errors import DataError
@@ -23,6 +24,16 @@ def merged(vectors, make):
     return MergedRanker([make(take_items(vectors, j, PARTS)) for j in range(PARTS)], vectors)
 
 
+@pytest.fixture
+def one_thread():
+    """With several threads, the graph of an index is another one at each run."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])
 def test_indexes_of_parts_find_as_much_as_one(constraint):
     vectors = clustered(constraint=constraint)
@@ -35,7 +46,7 @@ def test_indexes_of_parts_find_as_much_as_one(constraint):
             merged(vectors, lambda part: UsearchRanker.build(part, GRAPH)),
         )
     )
-    assert min(recall(several, true), recall(one, true)) > 0.98
+    assert recall(several, true) >= recall(one, true) > 0.98
 
 
 @pytest.mark.parametrize(
