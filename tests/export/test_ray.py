@@ -6,8 +6,7 @@ import pytest
 import torch
 
 import spherec
-from spherec.cli import main
-from spherec.errors import ArgumentError, UnknownIdError
+from spherec.errors import ArgumentError
 from spherec.export.ray import Lists
 from tests.docs.blocks import ROOT, blocks
 from tests.recommender.models import ITEMS, USERS, model_of, small
@@ -15,86 +14,41 @@ from tests.recommender.models import ITEMS, USERS, model_of, small
 pytest.importorskip("pyarrow", reason="tables are those of pyarrow: pip install pyarrow")
 
 
-def lists_of(path, users, **options):
-    """The table of a worker that gets the users in batches of five."""
-    worker = Lists(path, **options)
-    batches = [users[first : first + 5] for first in range(0, len(users), 5)]
-    return pl.concat([pl.from_arrow(table) for batch in batches for table in worker({"user": batch})])
-
-
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def threads():
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
 
 
-pytestmark = pytest.mark.usefixtures("threads")
-
-OPTIONS = {
-    "plain": {},
-    "short": {"k": 3, "exclude_seen": False},
-    "dial": {"mainstream": -0.25},
-    "items": {"only": ITEMS[:9], "exclude": ITEMS[4]},
+CASES = {
+    "plain": ({}, USERS),
+    "short": ({"k": 3, "exclude_seen": False}, USERS),
+    "dial": ({"mainstream": -0.25}, USERS),
+    "items": ({"only": ITEMS[:9], "exclude": ITEMS[4]}, USERS),
+    "integers": ({"k": 4}, np.arange(12)),
 }
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_batches_of_users_get_the_lists_of_the_file(tmp_path, options):
-    model = model_of(small(), mainstream=0.6)
+@pytest.mark.parametrize(("options", "users"), CASES.values(), ids=CASES)
+def test_batches_of_users_get_the_lists_of_the_file(tmp_path, options, users):
+    model = model_of(small(users=list(users)), mainstream=0.6)
     model.save(tmp_path / "x.spherec")
     model.recommend_to_file(tmp_path / "x.parquet", **options)
-    expected = pl.read_parquet(tmp_path / "x.parquet")
-    assert lists_of(tmp_path / "x.spherec", np.array(USERS), **options).equals(expected, null_equal=True)
+    worker = Lists(tmp_path / "x.spherec", **options, threads=3)
+    batches = [users[first : first + 5] for first in range(0, len(users), 5)]
+    found = pl.concat([pl.from_arrow(table) for batch in batches for table in worker({"user": batch})])
+    assert found.equals(pl.read_parquet(tmp_path / "x.parquet"), null_equal=True)
+    assert torch.get_num_threads() == 3
 
 
-IDS = {
-    "integers": np.arange(12),
-    "unsigned": np.arange(12, dtype=np.uint64),
-    "texts": [f"u{n}" for n in range(12)],
-}
-
-
-@pytest.mark.parametrize("ids", IDS.values(), ids=IDS)
-def test_ids_have_the_types_of_the_file(tmp_path, ids):
-    model = model_of(small(users=list(ids)))
-    model.save(tmp_path / "x.spherec")
-    model.recommend_to_file(tmp_path / "x.parquet", k=4)
-    assert lists_of(tmp_path / "x.spherec", ids, k=4).equals(pl.read_parquet(tmp_path / "x.parquet"))
-
-
-def test_a_batch_without_lists_has_the_same_types(tmp_path):
+def test_unknown_users_have_no_lists_and_an_unknown_column_is_named(tmp_path):
     model_of(small(users=range(12))).save(tmp_path / "x.spherec")
     worker = Lists(tmp_path / "x.spherec", unknown="skip")
     (some,), (none,) = (list(worker({"user": np.array(users)})) for users in ([3], [99]))
-    assert len(none) == 0
-    assert len(some) == 10
-    assert none.schema == some.schema
-
-
-def test_users_without_lists_do_not_spoil_the_file(tmp_path):
-    """The first block of users gets nothing, the second does."""
-    rows = np.ones((1025, 4))
-    rows[-1, 2] = 0
-    model_of(spherec.Interactions.from_matrix(rows)).recommend_to_file(tmp_path / "x.parquet")
-    assert pl.read_parquet(tmp_path / "x.parquet").select("user", "item").rows() == [(1024, 2)]
-
-
-def test_a_worker_has_the_threads_that_it_is_given(tmp_path):
-    model_of(small()).save(tmp_path / "x.spherec")
-    for threads in (3, 1):
-        list(Lists(tmp_path / "x.spherec", threads=threads)({"user": USERS}))
-        assert torch.get_num_threads() == threads
-
-
-def test_mistakes_are_one_sentence(tmp_path):
-    model_of(small()).save(tmp_path / "x.spherec")
-    with pytest.raises(ArgumentError, match="the users have no column 'user'; name theirs with user=…"):
-        list(Lists(tmp_path / "x.spherec")({"id": USERS}))
-    with pytest.raises(UnknownIdError, match="user 'nobody' is not among"):
-        list(Lists(tmp_path / "x.spherec", user="id")({"id": ["nobody"]}))
-    with pytest.raises(ArgumentError, match="threads must be"):
-        Lists(tmp_path / "x.spherec", threads=0)
+    assert (len(some), len(none), none.schema) == (10, 0, some.schema)
+    with pytest.raises(ArgumentError, match="'user'"):
+        list(worker({"id": USERS}))
 
 
 @pytest.fixture
@@ -113,18 +67,14 @@ def test_ray_gives_the_lists_of_everybody(cluster, monkeypatch, tmp_path):
     """The call of docs/scaling.md, for all users of Book-Crossing in four files."""
     monkeypatch.chdir(tmp_path)
     data = spherec.datasets.book_crossing()
-    spherec.CML.preset("accurate", dim=16, epochs=1).fit(data).save("books.spherec")
-    with pytest.raises(SystemExit) as ended:
-        main(["recommend", "books.spherec", "--all", "-k", "50", "--mainstream", "0.2", "-o", "everybody.parquet"])
-    assert not ended.value.code
-    everybody = pl.read_parquet("everybody.parquet")
-    assert everybody["user"].n_unique() == data.n_users == 3593
+    model = spherec.CML.preset("accurate", dim=16, epochs=1).fit(data)
+    model.save("books.spherec")
+    model.recommend_to_file("everybody.parquet", k=50, mainstream=0.2)
     (tmp_path / "users").mkdir()
     for part in range(4):
         pl.DataFrame({"user": data.user_ids[:][part::4]}).write_parquet(f"users/{part}.parquet")
     (block,) = (block for block in blocks(ROOT / "docs/scaling.md") if "ray.data" in block.text)
     exec(block.text.replace("/shared/", f"{tmp_path}/"), {})
     assert len(list(tmp_path.glob("lists/*.parquet"))) >= 2, "there is work for two workers"
-    lists = pl.read_parquet("lists/*.parquet")
-    assert lists.schema == everybody.schema
+    lists, everybody = pl.read_parquet("lists/*.parquet"), pl.read_parquet("everybody.parquet")
     assert lists.sort("user", "rank").equals(everybody.sort("user", "rank"))

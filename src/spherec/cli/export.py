@@ -51,12 +51,12 @@ def export_command(
     - spherec export books.spherec --part 0/4 -o books.0-of-4.usearch
     """
     from spherec.artifact import Artifact
-    from spherec.export.index import ids_path
     from spherec.geometry import widened_dim
 
-    chosen = find_format(output, format).name
+    chosen = find_format(output, format)
     refuse_unwritable(output)
-    for file in (output, ids_path(output)) if chosen == "usearch" else (output,):
+    ids = output.with_suffix(chosen.ids_suffix) if chosen.ids_suffix else None  # of an index
+    for file in filter(None, (output, ids)):
         refuse_existing(file, force)
     portion = _parse_part(part)
     loaded = Artifact.load(model, users=portion, items=portion)
@@ -64,11 +64,11 @@ def export_command(
         write(output, loaded.vectors, loaded.data, format=chosen, what=what, names=names, progress=progress)
     counts = {"items": loaded.data.n_items, "users": loaded.data.n_users}
     written = {kind: count for kind, count in counts.items() if what in ("both", kind)}
-    without_dial = chosen == "usearch" and what == "users"  # an index of users has no dial
+    without_dial = ids is not None and what == "users"  # an index of users has no dial
     dial = None if without_dial or loaded.vectors.reach is None else loaded.vectors.dim
     dim, constraint = loaded.vectors.dim if without_dial else widened_dim(loaded.vectors), loaded.vectors.constraint
     if as_json:
-        described = {"output": str(output), "format": chosen, **written, "dim": dim, "constraint": constraint}
+        described = {"output": str(output), "format": chosen.name, **written, "dim": dim, "constraint": constraint}
         typer.echo(json.dumps(described | ({} if dial is None else {"dial_column": dial})))
         return
     many = " and ".join(f"{count:,} {kind}" for kind, count in written.items())
@@ -77,8 +77,8 @@ def export_command(
     if dial is not None:
         default = loaded.vectors.mainstream
         note(f"number {dial + 1} of a user's vector is mainstream ({default:g} by default), the last is 0")
-    if chosen == "usearch":
-        note(f"its keys are positions; {ids_path(output)} has their ids")
+    if ids is not None:
+        note(f"its keys are positions; {ids} has their ids")
         if what == "items":
             others = "" if part is None else ", repeated for the indexes of all parts in their order"
             note(f"spherec recommend and similar answer through it with --index {shlex.quote(str(output))}{others}")

@@ -8,80 +8,38 @@ On the sphere the nearest by cosine, by dot product and by Euclidean distance ar
 Euclidean distance is right.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Literal
 
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, quote
-from spherec.export.index import UsearchFormat
-from spherec.export.npz import NpzFormat
-from spherec.export.parquet import ParquetFormat
-from spherec.export.pgvector import PgvectorFormat
-from spherec.export.table import ExportBlock, ExportProgress, ExportTable, What, make_export_tables
-from spherec.geometry import Constraint, Vectors, check_finite
+from spherec.export.index import IDS, write_index
+from spherec.export.npz import write_npz
+from spherec.export.parquet import write_parquet
+from spherec.export.pgvector import write_pgvector
+from spherec.export.table import ExportBlock, ExportFormat, ExportProgress, ExportTable
+from spherec.geometry import check_finite
 
-__all__ = [
-    "EXPORT_FORMATS",
-    "ExportBlock",
-    "ExportFormat",
-    "ExportProgress",
-    "ExportTable",
-    "What",
-    "find_format",
-    "write",
-]
+__all__ = ["EXPORT_FORMATS", "ExportBlock", "ExportFormat", "ExportProgress", "ExportTable", "find_format", "write"]
 
-
-class ExportFormat(Protocol):
-    """A file format. An object of the user's own class can be passed to `write`."""
-
-    @property
-    def name(self) -> str:
-        """Name of the format, such as "parquet"."""
-
-    @property
-    def suffix(self) -> str:
-        """Ending of its files, such as ".parquet"."""
-
-    def write(
-        self, path: str | PathLike[str], tables: Sequence[ExportTable], constraint: Constraint, progress: ExportProgress
-    ) -> None:
-        """Write the tables to one file.
-
-        Args:
-            path: File to write.
-            tables: The items, the users, or both in this order.
-            constraint: "sphere" or "ball": where the vectors live.
-            progress: Counts the rows that were written: call `progress.add(len(block))`.
-        """
-
-
-@runtime_checkable
-class Exportable(Protocol):
-    """A trained model: vectors, and the ids and names of their users and items."""
-
-    @property
-    def vectors(self) -> Vectors:
-        """Vectors of users and items."""
-
-    @property
-    def data(self) -> Interactions:
-        """Interactions with the ids and names, in the order of the vectors."""
-
-
-EXPORT_FORMATS: tuple[ExportFormat, ...] = (ParquetFormat(), NpzFormat(), UsearchFormat(), PgvectorFormat())
+EXPORT_FORMATS = (
+    ExportFormat("parquet", ".parquet", write_parquet),
+    ExportFormat("npz", ".npz", write_npz),
+    ExportFormat("usearch", ".usearch", write_index, ids_suffix=IDS),
+    ExportFormat("pgvector", ".sql", write_pgvector),
+)
 """The formats of this package; names, endings and help texts come from here."""
 
 
 def write(
     path: str | PathLike[str],
-    model: Exportable | Vectors,
+    model: Any,
     data: Interactions | None = None,
     *,
     format: str | ExportFormat | None = None,
-    what: What = "items",
+    what: Literal["items", "users", "both"] = "items",
     names: bool = True,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
@@ -90,24 +48,27 @@ def write(
     Args:
         path: File to write.
         model: A trained model, or vectors of users and items.
-        data: Ids and names of the users and items, in the order of the vectors; by default those of the model. Vectors
-            need them.
-        format: Name of a format, or an object with the methods of `ExportFormat`; by default it goes by the ending of
-            the file.
+        data: Ids and names of the users and items, in the order of the vectors; by default those of the model.
+        format: Name of a format, or an object like an `ExportFormat`; by default it goes by the ending of the file.
         what: "items", "users" or "both".
         names: Include the names of items.
         progress: Called with the number of rows done and of all rows.
     """
     chosen = find_format(path, format) if isinstance(format, str | None) else format
-    if isinstance(model, Exportable):
-        vectors, data = model.vectors, model.data if data is None else data
-    else:
-        vectors = model
-    if data is None:
-        raise ArgumentError("vectors have no ids; pass a model, or the data that the vectors are of as third argument")
+    vectors, data = getattr(model, "vectors", model), getattr(model, "data", None) if data is None else data
+    if what not in ("items", "users", "both"):
+        raise ArgumentError(f"what must be 'items', 'users' or 'both', got {quote(what)}")
+    if data is None or (vectors.n_users, vectors.n_items) != (data.n_users, data.n_items):
+        ids = "no ids" if data is None else f"ids of {data.n_users:,} and {data.n_items:,}"
+        raise ArgumentError(
+            f"there are vectors of {vectors.n_users:,} users and {vectors.n_items:,} items, but {ids}; give the data "
+            "that the model was trained on"
+        )
     check_finite(vectors)
-    tables = make_export_tables(vectors, data, what, names=names)
-    chosen.write(path, tables, vectors.constraint, ExportProgress(sum(map(len, tables)), progress))
+    items = ExportTable("item", data.item_ids, data.item_names if names else None, vectors)
+    users = ExportTable("user", data.user_ids, None, vectors)
+    tables = [table for table in (items, users) if what in ("both", f"{table.kind}s")]
+    chosen.write(Path(path), tables, vectors.constraint, ExportProgress(sum(map(len, tables)), progress))
 
 
 def find_format(path: str | PathLike[str], name: str | None = None) -> ExportFormat:
@@ -116,6 +77,5 @@ def find_format(path: str | PathLike[str], name: str | None = None) -> ExportFor
         if name == known.name or (name is None and known.suffix == Path(path).suffix):
             return known
     allowed = ", ".join(f"{known.name} ({known.suffix})" for known in EXPORT_FORMATS)
-    if name is None:
-        raise ArgumentError(f"the ending of {Path(path).name} shows no format; name one of {allowed}")
-    raise ArgumentError(f"format must be one of {allowed}, or an object of your own, got {quote(name)}")
+    given = f"the ending of {Path(path).name}" if name is None else quote(name)
+    raise ArgumentError(f"format must be one of {allowed}, or an object of your own; {given} names none")

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from os import PathLike
+from itertools import count
 from pathlib import Path
 
 import torch
@@ -10,43 +10,31 @@ import torch
 from spherec.data.output_files import atomic_write, refuse_unwritable
 from spherec.errors import ArgumentError
 from spherec.export.table import ExportProgress, ExportTable
-from spherec.geometry import Constraint, DenseVectors, Vectors
+from spherec.geometry import Constraint, DenseVectors
+
+IDS = ".ids.jsonl"
+"""Ending of the file with the ids."""
 
 
-class UsearchFormat:
-    """An index of nearest neighbours, with the ids in a second file. Needs the extra "ann"."""
+def write_index(path: Path, tables: Sequence[ExportTable], constraint: Constraint, progress: ExportProgress) -> None:
+    """Write the index, and the ids as a line of JSON each."""
+    from spherec.ranking.usearch import UsearchRanker  # an extra
 
-    name = "usearch"
-    suffix = ".usearch"
-
-    def write(
-        self, path: str | PathLike[str], tables: Sequence[ExportTable], constraint: Constraint, progress: ExportProgress
-    ) -> None:
-        """Write the index, and the ids as a line of JSON each."""
-        from spherec.ranking.usearch import UsearchRanker  # an extra
-
-        if len(tables) > 1:
-            raise ArgumentError("an index holds items or users, not both; export one after the other")
-        (table,) = tables
-        for target in (path, ids_path(path)):
-            refuse_unwritable(target)
-        index = UsearchRanker.build(_as_items(table, constraint), progress=lambda done, _: progress.reach(done))
-        with atomic_write(ids_path(path)) as file:
-            for block in table.blocks():
-                for key, plain, name in zip(range(block.first, block.last), block.ids, block.names, strict=True):
-                    line = {"key": key, "id": plain} | ({} if name is None else {"name": name})
-                    file.write(json.dumps(line).encode() + b"\n")
-            index.save(path)  # inside the block: if it fails, the old ids stay with the old index
-
-
-def ids_path(path: str | PathLike[str]) -> Path:
-    """Return the path of the ids of an index: books.ids.jsonl for books.usearch."""
-    return Path(path).with_suffix(".ids.jsonl")
-
-
-def _as_items(table: ExportTable, constraint: Constraint) -> Vectors:
-    """Return vectors whose items are the rows of the table."""
-    if table.kind == "item":
-        return table.vectors
-    rows = torch.cat(list(table.vectors.user_blocks()))  # (U, D)
-    return DenseVectors(rows[:0], rows, constraint)
+    if len(tables) > 1:
+        raise ArgumentError("an index holds items or users, not both; export one after the other")
+    (table,) = tables
+    ids = path.with_suffix(IDS)
+    for file in (path, ids):
+        refuse_unwritable(file)
+    vectors = table.model
+    if table.kind == "user":
+        rows = torch.cat(list(vectors.user_blocks()))  # (U, D)
+        vectors = DenseVectors(rows[:0], rows, constraint)  # as items
+    index = UsearchRanker.build(vectors, progress=lambda done, _: progress.add(done - progress.done))
+    keys = count()
+    with atomic_write(ids) as out:
+        for block in table.blocks():
+            for plain, name, key in zip(block.ids, block.names, keys, strict=False):
+                line = {"key": key, "id": plain} | ({} if name is None else {"name": name})
+                out.write(json.dumps(line).encode() + b"\n")
+        index.save(path)  # inside the block: if it fails, the old ids stay with the old index

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from spherec.data.ids import Ids, Unknown, list_ids
-from spherec.errors import ArgumentError, check_number, quote
+from spherec.errors import ArgumentError, quote
 from spherec.ranking.index_file import IndexFiles
 from spherec.recommender import CML
 from spherec.recommender.results_file import answer_in_blocks, to_table
@@ -49,25 +49,16 @@ class Lists:
         index: bool | IndexFiles = False,
         threads: int = 1,
     ) -> None:
-        check_number("threads", threads, 1, 1024, "the CPUs of a worker")
         self._model = CML.load(model, index=index, mmap=True, device="cpu")
-        self._recommend = partial(
-            self._model.recommend,
-            k=k,
-            only=None if only is None else list_ids(only),
-            exclude=None if exclude is None else list_ids(exclude),
-            exclude_seen=exclude_seen,
-            mainstream=mainstream,
-            unknown=unknown,
-        )
-        self._user, self._threads = user, int(threads)
+        only, exclude = (None if ids is None else list_ids(ids) for ids in (only, exclude))
+        filters: dict[str, Any] = {"only": only, "exclude": exclude, "exclude_seen": exclude_seen}
+        self._recommend = partial(self._model.recommend, k=k, mainstream=mainstream, unknown=unknown, **filters)
+        self._user, self._threads = user, threads
 
     def __call__(self, batch: Mapping[str, Ids]) -> Iterator[Any]:
         """Yield the lists of a batch of users as tables of pyarrow, some users at a time."""
-        try:
-            users = batch[self._user]
-        except KeyError:
-            raise ArgumentError(f"the users have no column {quote(self._user)}; name theirs with user=…") from None
+        if self._user not in batch:
+            raise ArgumentError(f"the users have no column {quote(self._user)}; name theirs with user=…")
         torch.set_num_threads(self._threads)  # here, because torch counts for each thread
-        for block in answer_in_blocks(self._recommend, list_ids(users)):
+        for block in answer_in_blocks(self._recommend, list_ids(batch[self._user])):
             yield to_table(block, self._model.data).to_arrow()
