@@ -79,8 +79,7 @@ def test_examples(text, domain):
 
 def test_decimals_are_steps_although_no_binary_numbers():
     domain = Range(0.1, 0.7, step=0.1)
-    assert all(value in domain for value in (0.1, 0.2, 0.3, 0.7))
-    assert 0.25 not in domain
+    assert [value in domain for value in (0.1, 0.2, 0.25, 0.3, 0.7, 0.75)] == [True, True, False, True, True, False]
 
 
 def of(*searches, base=None):
@@ -147,7 +146,7 @@ def test_a_kind_can_be_searched_and_begins_from_its_defaults():
 
 BAD = [
     *("dim", "=1..2", "dim=", "dim=64", "dim=64,", "dim=5..1", "dim=1..1", "x=a..b", "x=2...4", "x=1..2:lin"),
-    *("x=0..1:log", "x=0..1:0", "x=0..1:0.3", "x=1..1e999", "x=1,1", "x=1,nan?", "dims=2..4", "sampler.bet=0..1"),
+    *("x=0..1:log", "x=0..1:0", "x=1..1e999", "x=1,1", "x=1,nan?", "dims=2..4", "sampler.bet=0..1"),
     *("sampler=0..1", "dim=2.5..4", "dim=2..4:0.5", "dim=1..4", "constraint=1..4", "constraint=sphere,bal"),
     *("loss.rank_weight=0..1", "sampler.beta=low,high", "optimizer.learning_rate=0..1", "sampler.kind=Uniform,Best"),
     *("optimizer.learning_rate=0.1..2", "sampler.kind=1..2", "loss.temperature=0.1..1"),
@@ -164,7 +163,6 @@ def test_what_cannot_be_searched_is_named(search):
 @pytest.mark.parametrize(
     ("searches", "word"),
     [
-        (["dim=1..2", "dim=3,4"], "dim=3,4"),
         (["dims=2..4"], "did you mean 'dim'"),
         (["sampler.kind=Uniform,TwoStage", "sampler.beta=0..1"], "not a field of Uniform, but of Popularity, TwoStage"),
         ([], "nothing to search"),

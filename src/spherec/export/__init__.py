@@ -30,7 +30,7 @@ EXPORT_FORMATS = (
     ExportFormat("usearch", ".usearch", write_index, ids_suffix=IDS),
     ExportFormat("pgvector", ".sql", write_pgvector),
 )
-"""The formats of this package; names, endings and help texts come from here."""
+"""The built-in formats; names, endings and help texts come from here."""
 
 
 def write(

@@ -62,9 +62,8 @@ class ExportTable:
         return self.id_map.array.dtype == np.int64
 
     def blocks(self) -> Iterator[ExportBlock]:
-        """Yield all rows, some thousands at a time."""
-        for first in range(0, len(self), _BLOCK):
-            yield self._block(first, min(first + _BLOCK, len(self)))
+        """Return all rows, some thousands at a time."""
+        return (self._block(first, min(first + _BLOCK, len(self))) for first in range(0, len(self), _BLOCK))
 
     def _block(self, first: int, last: int) -> ExportBlock:
         ids = self.id_map.array[first:last].tolist()
@@ -103,6 +102,4 @@ class ExportFormat:
     name: str
     suffix: str  # of its files, such as ".parquet"
     write: Callable[[Path, Sequence[ExportTable], Constraint, ExportProgress], None]
-    "Writes the tables (items, users, or both in this order) to one file, and reports rows with `progress.add(n)`."
-    ids_suffix: str | None = None
-    "Ending of the second file of an index, which has the ids of its positions."
+    ids_suffix: str | None = None  # of the second file of an index, which has the ids of its positions

@@ -9,17 +9,14 @@ dim=64,128,256                           one of these; numbers, words (constrain
 import itertools
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import reduce
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from spherec.errors import ArgumentError, quote
+from spherec.errors import ArgumentError
 from spherec.lab.records import Settings
 from spherec.losses import Hinge, Loss, Softmin
 from spherec.sampling import Hard, Popularity, Sampling, SemiHard, TwoStage
@@ -27,9 +24,6 @@ from spherec.training import Training
 from spherec.training.config import nest, overlay
 
 SettingValue = bool | int | float | str
-
-_WORD = re.compile(r"[A-Za-z][\w-]*")
-_FORMS = "write A..B, A..B:log, A..B:STEP, or comma-separated choices"
 
 
 @dataclass(frozen=True)
@@ -42,18 +36,15 @@ class Range:
     step: int | float | None = None  # by default 1 for fields with whole numbers, any number elsewhere
 
     def __post_init__(self) -> None:
-        ends = -math.inf < self.low < self.high < math.inf and (self.low > 0 or not self.log)
-        steps = self.step is None or (not self.log and 0 < self.step < math.inf)
-        if not ends or not steps or (self.step is not None and self._steps_to(self.high) % 1):
+        in_order = -math.inf < self.low < self.high < math.inf and (self.low > 0 or not self.log)
+        if not in_order or (self.step is not None and (self.log or not 0 < self.step < math.inf)):
             raise ArgumentError(
-                "a range must have finite ends, the lower one first, above 0 with :log, and a step of which it is a "
-                f"multiple, or :log, or neither, got {self}"
+                f"a range must have finite ends, the lower one first, above 0 with :log, or a step above 0, got {self}"
             )
 
-    def __contains__(self, value: object) -> bool:
-        if not isinstance(value, int | float) or isinstance(value, bool) or not self.low <= value <= self.high:
-            return False
-        return self.step is None or not self._steps_to(value) % 1
+    def __contains__(self, value: Any) -> bool:
+        steps = 0 if self.step is None else (value - self.low) / self.step
+        return bool(self.low <= value <= self.high) and math.isclose(steps, round(steps), rel_tol=1e-9, abs_tol=1e-9)
 
     def __str__(self) -> str:
         how = ":log" if self.log else "" if self.step is None else f":{self.step!r}"
@@ -66,9 +57,10 @@ class Range:
             return tuple(dict.fromkeys(int(value) for value in values.round()))
         return tuple(float(f"{value:.4g}") for value in values)
 
-    def _steps_to(self, value: float) -> Decimal:
-        """Return the number of steps from low, in decimals: 0.1 is no binary number."""
-        return (Decimal(repr(value)) - Decimal(repr(self.low))) / Decimal(repr(self.step))
+    def convert(self, config: Training, name: str) -> "Range":
+        """Return the range with ends and step of the type that this field of the config has."""
+        low, high = (read_setting(apply_settings(config, {name: end}), name) for end in (self.low, self.high))
+        return Range(low, high, self.log, None if self.step is None else type(low)(self.step))
 
 
 @dataclass(frozen=True)
@@ -90,6 +82,10 @@ class Choices:
     def grid(self) -> tuple[SettingValue, ...]:
         """Return all choices."""
         return self.values
+
+    def convert(self, config: Training, name: str) -> "Choices":
+        """Return the choices in the type that this field of the config has."""
+        return Choices(tuple(read_setting(apply_settings(config, {name: value}), name) for value in self.values))
 
 
 Domain = Range | Choices
@@ -113,17 +109,22 @@ class SearchSpace:
         choices = [domain.values if isinstance(domain, Choices) else (domain,) for domain in kinds.values()]
         for chosen in itertools.product(*choices):
             config = apply_settings(base, dict(zip(kinds, map(str, chosen), strict=True)))
-            domains = {name: _convert_domain(config, name, searches[name]) for name in sorted(searches)}
+            for name in sorted(searches):
+                try:
+                    domains[name] = searches[name].convert(config, name)
+                except ArgumentError as error:
+                    raise ArgumentError(f"cannot search {name}={searches[name]}: {error}") from None
         return cls(base, domains)
 
-    def config(self, values: Mapping[str, SettingValue]) -> Training:
+    def config(self, values: Settings) -> Training:
         """Return the config with these values."""
         return apply_settings(self.base, values)
 
     def start(self) -> dict[str, SettingValue] | None:
         """Return the values of the base itself, or None if the search cannot find it."""
         values = {name: read_setting(self.base, name) for name in self.domains}
-        return values if all(values[name] in domain for name, domain in self.domains.items()) else None
+        known = all(values[name] is not None and values[name] in domain for name, domain in self.domains.items())
+        return values if known else None
 
 
 SEARCHED: Mapping[type[Loss | Sampling], Mapping[str, str]] = {
@@ -160,15 +161,13 @@ def parse_searches(searches: Sequence[str]) -> dict[str, Domain]:
     domains: dict[str, Domain] = {}
     for search in searches:
         name, _, text = (part.strip() for part in search.partition("="))
-        if not name or not text or name in domains:
-            raise ArgumentError(
-                f"each --search must be NAME=RANGE or NAME=CHOICES, e.g. sampler.beta=0.1..1.0, with another name, got "
-                f"{quote(search)}"
-            )
         try:
             domains[name] = _parse_domain(text)
-        except ArgumentError as error:
-            raise ArgumentError(f"--search {name}: {error}") from None
+        except ValueError as error:
+            raise ArgumentError(
+                f"cannot search {search}: {error}; write NAME=A..B, NAME=A..B:log, NAME=A..B:STEP, or NAME= and "
+                "comma-separated choices"
+            ) from None
     return domains
 
 
@@ -180,41 +179,26 @@ def format_value(value: SettingValue | None) -> str:
 def _parse_domain(text: str) -> Domain:
     if ".." not in text:
         return Choices(tuple(_parse_value(choice.strip()) for choice in text.split(",")))
-    low, _, rest = text.replace(" ", "").partition("..")
+    low, _, rest = text.partition("..")
     high, _, how = rest.partition(":")
-    numbers = [_parse_value(number) for number in (low, high, *([how] if how not in ("", "log") else []))]
-    if not all(type(number) in (int, float) for number in numbers):
-        raise ArgumentError(f"{quote(text)} is not a range of numbers; {_FORMS}")
-    first, last, *step = cast("list[float]", numbers)
-    return Range(first, last, how == "log", step[0] if step else None)
+    is_log = how.strip() == "log"
+    return Range(_parse_number(low), _parse_number(high), is_log, _parse_number(how) if how and not is_log else None)
+
+
+def _parse_number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
 def _parse_value(text: str) -> SettingValue:
     """Return a number, true or false as JSON writes it; anything else is a word."""
-    with suppress(ValueError):
-        value = json.loads(text)
-        if isinstance(value, bool | int | float):
-            return value
-    if not _WORD.fullmatch(text):
-        raise ArgumentError(f"{quote(text)} is neither a number nor a word; {_FORMS}")
-    return text
-
-
-def _convert_domain(config: Training, name: str, domain: Domain) -> Domain:
-    """Return the domain in the type of its field."""
-    if isinstance(domain, Choices):
-        return Choices(tuple(_convert_value(config, name, value) for value in domain.values))
-    low, high = (_convert_value(config, name, end) for end in (domain.low, domain.high))
-    if isinstance(low, int) and not isinstance(domain.step, int | None):
-        raise ArgumentError(f"{name} has whole numbers, so its step must be one, got {domain}")
-    return Range(low, high, domain.log, None if domain.step is None else type(low)(domain.step))
-
-
-def _convert_value(config: Training, name: str, value: SettingValue) -> Any:
     try:
-        return read_setting(apply_settings(config, {name: value}), name)
-    except ArgumentError as error:
-        raise ArgumentError(f"cannot search {name}: {error}") from None
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, bool | int | float) else text
 
 
 def apply_settings(config: Training, settings: Settings) -> Training:

@@ -4,11 +4,12 @@ Poor trials are ended early by the median rule: after each validation, a trial w
 finished ones at the same epoch. Unlike Hyperband it needs no fixed length of a trial and few trials.
 """
 
+import math
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -22,11 +23,19 @@ from spherec.data.interactions import Interactions
 from spherec.data.output_files import refuse_unwritable
 from spherec.data.splits import Fold
 from spherec.device import DeviceName, resolve
-from spherec.errors import ArgumentError, DataError, MissingPackageError, SpherecError, TrainingError, quote
-from spherec.evaluation import Metric, score, validation_part
+from spherec.errors import (
+    ArgumentError,
+    DataError,
+    MissingPackageError,
+    SpherecError,
+    TrainingError,
+    check_number,
+    quote,
+)
+from spherec.evaluation import Metric, evaluate, validation_part
 from spherec.evaluation.metrics import Formula, find_metric, format_metric, label_at, median_popularity
+from spherec.evaluation.validation import check_validation_share
 from spherec.geometry import Vectors
-from spherec.lab.comparison import check_plan
 from spherec.lab.models import versions_of
 from spherec.lab.records import Trial, data_id
 from spherec.lab.runs import MMR, best_trial, is_within, run_trial, train_validated
@@ -37,7 +46,7 @@ from spherec.training.interrupt import interruptible
 
 try:
     import optuna
-    from sqlalchemy.exc import IntegrityError, SQLAlchemyError  # the database layer of optuna, installed with it
+    from sqlalchemy.exc import DatabaseError, SQLAlchemyError  # the database layer of optuna, installed with it
     from sqlalchemy.pool import NullPool
 except ImportError as error:
     raise MissingPackageError("tuning needs optuna; install it with: pip install 'spherec[tune]'") from error
@@ -52,7 +61,7 @@ _DIGITS = 9  # of values that count as different
 
 _HEARTBEAT, _GRACE = 30, 120  # seconds between two heartbeats, and without one before a trial is given to another
 _WAIT = 60  # seconds for another process to finish writing into an SQLite file
-_ATTEMPTS, _PAUSE = 5, 0.5  # to make the tables of a new database, if others do so at the same time; seconds between
+_ATTEMPTS, _PAUSE = 4, 0.5  # to open a database once more; seconds between
 
 Storage = str | PathLike[str] | None
 """Place of a study: a file, the URL of a database, or None for a study that ends with the process."""
@@ -79,7 +88,8 @@ class Goal:
                 f"a search looks for the highest metric, but lower is better for {quote(self.objective.name)}; name "
                 "another metric, or write one that returns the negative"
             )
-        check_plan(self, k=1)
+        check_number("k", self.k, 1, math.inf)
+        check_validation_share(self.validation)
 
     @property
     def objective(self) -> Metric:
@@ -152,18 +162,16 @@ def tune(
     goal = goal if isinstance(goal, Goal) else Goal() if goal is None else Goal(metric=goal)
     if not isinstance(data, Interactions):
         raise ArgumentError(f"data must be Interactions, got {type(data).__name__}; Interactions.from_frame makes some")
-    if trials < 1 or (minutes is not None and not minutes > 0):
-        raise ArgumentError(f"trials must be >= 1 and minutes > 0, got {trials} and {minutes}")
-    space = _search_space(config, search)
-    where = resolve(device)
+    check_number("trials", trials, 1, math.inf)
+    space, where = _search_space(config, search), resolve(device)
     part = validation_part(data, goal.validation, seed=space.base.seed)
     space = replace(space, base=space.base.resolve(part.train))
     epochs = space.base.plan(len(part.train)).epochs
     with _quiet():
-        opened = open_study(storage, study, _identity(data, space, goal), _SeededTPE(space), epochs)
+        opened = _open_study(storage, study, _identity(data, space, goal), _SeededTPE(space), epochs)
         runner = _Runner(opened, space, goal, part, where, watcher or TuneWatcher())
-        with explaining_errors(storage):
-            ended = runner.run(trials, None if minutes is None else time.monotonic() + 60 * minutes)
+        with _explain_errors(storage, SQLAlchemyError, optuna.exceptions.StorageInternalError):
+            ended = runner.run(trials, math.inf if minutes is None else time.monotonic() + 60 * minutes)
             tried = runner.trials()
             importance = _importance(opened)
     best = best_trial(tried, goal.objective.name, goal.mmr_at_most)
@@ -172,10 +180,8 @@ def tune(
 
 def _search_space(config: Any, search: Sequence[str] | Mapping[str, Domain] | None) -> SearchSpace:
     base = Training() if config is None else getattr(config, "config", config)
-    if not isinstance(base, Training) or isinstance(search, str):
-        raise ArgumentError(
-            f"config must be a Training or a CML, and search a list; got {quote(config)}, {quote(search)}"
-        )
+    if not isinstance(base, Training):
+        raise ArgumentError(f"config must be a Training or a CML, got {quote(config)}")
     if search is None:
         return SearchSpace.build(base, default_search(base))
     return SearchSpace.build(base, search if isinstance(search, Mapping) else parse_searches(search))
@@ -194,12 +200,12 @@ class _Runner:
     current: optuna.Trial | None = None  # in progress
     is_lost: bool = False  # others have given the trial up, because this process was stopped for a while
 
-    def run(self, trials: int, deadline: float | None) -> TuneEnd:
+    def run(self, trials: int, deadline: float) -> TuneEnd:
         """Run trials until the study has so many, or the deadline has passed."""
         frees = self.device.type == "cuda"  # the memory of a trial before the next: tables may fill half a GPU
         with interruptible() as interrupt:  # between trials, where the database is written
             while len(self.trials()) < trials:
-                if deadline is not None and time.monotonic() >= deadline:
+                if time.monotonic() >= deadline:
                     return "out of time"
                 if interrupt.is_wanted():
                     return "interrupted"
@@ -221,16 +227,10 @@ class _Runner:
 
     def trials(self) -> list[Trial]:
         """Return the trials that have ended. Those that were interrupted or whose process was killed have not."""
-        name, ended = self.goal.objective.name, (_States.COMPLETE, _States.PRUNED, _States.FAIL)
-        trials = []
-        for stored in self.study.get_trials(deepcopy=False, states=ended):
-            facts = stored.user_attrs
-            if stored.state != _States.FAIL or "why" in facts:
-                scores = {name: facts["value"], MMR: facts["mmr"]} if "value" in facts else {}
-                seconds = 0.0 if stored.duration is None else stored.duration.total_seconds()
-                pruned, failed = stored.state == _States.PRUNED, facts.get("why", "")
-                trials.append(Trial(stored.params, scores, facts.get("epoch"), seconds, failed, pruned, stored.number))
-        return trials
+        states = (_States.COMPLETE, _States.PRUNED, _States.FAIL)
+        stored = [each for each in self.study.get_trials(deepcopy=False, states=states) if "trial" in each.user_attrs]
+        pairs = [(each.state, Trial(**each.user_attrs["trial"])) for each in stored]
+        return [trial for state, trial in pairs if (state == _States.FAIL) == bool(trial.failed)]
 
     def _put_back(self) -> None:
         """Let the trial in progress wait for the next call, unless its end was written."""
@@ -242,89 +242,80 @@ class _Runner:
     def _run_trial(self, trial: optuna.Trial) -> float:
         """Return the best validation metric of a config: the objective of the search."""
         self.current, self.is_lost = trial, False
+        name, limit = self.goal.objective.name, self.goal.mmr_at_most
         try:
             done = self._score(trial)
-            if done.failed:
-                trial.set_user_attr("why", done.failed)
-                raise TrainingError(done.failed)
-            value = done.scores[self.goal.objective.name]
-            mmr = float(np.nan_to_num(done.scores[MMR]))  # lists are empty where users have all items
-            for name, fact in (("value", value), ("epoch", done.epochs), ("mmr", mmr)):
-                trial.set_user_attr(name, fact)
-            if self.goal.mmr_at_most is not None:
-                trial.set_constraint("mmr", mmr - self.goal.mmr_at_most)
+            trial.set_user_attr("trial", asdict(replace(done, number=trial.number)))
+            if limit is not None and not done.failed:
+                trial.set_constraint("mmr", done.scores[MMR] - limit)
         except optuna.exceptions.UpdateFinishedTrialError:
             self.is_lost = True
             raise
+        if done.failed:
+            raise TrainingError(done.failed)
         if done.pruned:
             raise optuna.TrialPruned
-        return value
+        return done.scores[name]
 
     def _score(self, trial: optuna.Trial) -> Trial:
-        goal, domains = self.goal, self.space.domains
-        settings = {name: _suggest(trial, name, domain) for name, domain in domains.items()}
-        looks = _ValidationWithMmr(self.part, goal)
+        goal, metrics = self.goal, (self.goal.objective, median_popularity)
+        settings = {name: _suggest(trial, name, domain) for name, domain in self.space.domains.items()}
+        mmr = 0.0
+
+        def validate(vectors: Vectors) -> float:
+            nonlocal mmr
+            scores = evaluate(ExactRanker(vectors), self.part.train, self.part.test, k=goal.k, metrics=metrics)
+            mmr = _known(scores[MMR])
+            return scores[goal.objective.name]
 
         def give_up(history: History) -> bool:
             look = history.epochs[-1]  # a trial above the limit comes after all within it
-            trial.report((look.metric or 0.0) - (not goal.allows(looks.mmr)), look.epoch)
+            trial.report((look.metric or 0.0) - (not goal.allows(mmr)), look.epoch)
             return trial.should_prune()
 
+        fit = partial(
+            train_validated,
+            k=goal.k,
+            device=self.device,
+            validate=validate,
+            progress=lambda epoch, history: self.watcher.on_epoch(trial.number, epoch, history),
+            stop=give_up,
+        )
         try:
-            fit = partial(
-                train_validated,
-                config=self.space.config(settings),
-                k=goal.k,
-                device=self.device,
-                validate=looks,
-                progress=lambda epoch, history: self.watcher.on_epoch(trial.number, epoch, history),
-                stop=give_up,
-            )
-            return run_trial(self.part, settings, fit, k=goal.k, metrics=(goal.objective, median_popularity))[0]
+            fit = partial(fit, config=self.space.config(settings))
+            done, _ = run_trial(self.part, settings, fit, k=goal.k, metrics=metrics)
         except ArgumentError as error:  # settings that do not go together
             return Trial(settings, failed=str(error))
+        return replace(done, scores={name: _known(value) for name, value in done.scores.items()})
 
 
-class _ValidationWithMmr:
-    """The metric of the goal, with the MMR of the same lists."""
-
-    def __init__(self, part: Fold, goal: Goal) -> None:
-        self.mmr = 0.0
-        self._part, self._goal = part, goal
-        self._users = np.flatnonzero(part.test.items_per_user)  # (B,)
-
-    def __call__(self, vectors: Vectors) -> float:
-        part, k, metric = self._part, self._goal.k, self._goal.objective
-        ranking = ExactRanker(vectors).top(self._users, k, without=part.train)
-        scores = score(ranking, self._users, part.train, part.test, k=k, metrics=(metric, median_popularity))
-        self.mmr = float(np.nan_to_num(scores[MMR]))  # lists are empty where users have all items
-        return scores[metric.name]
+def _known(value: float) -> float:
+    """Return 0 for a metric without a value: lists are empty where users have all items."""
+    return float(np.nan_to_num(value))
 
 
-class _SeededTPE(optuna.samplers.BaseSampler):
-    """A `TPESampler` for each trial, seeded with its number; the first trial has the values of the base.
+class _SeededTPE(optuna.samplers.TPESampler):
+    """TPE whose random stream begins anew at each trial, from its number; the first trial has the values of the base.
 
-    Optuna's own sampler draws from one generator as long as the process lives: a resumed study would draw its first
-    values again, and machines with the same seed would all draw the same. Machines that begin at once all find that
-    there is no trial yet, so the first is told by its number.
+    Optuna's own draws from one stream as long as the process lives: a resumed study would draw its first values again,
+    and machines with the same seed would all draw the same. Machines that begin at once all find that there is no trial
+    yet, so the first is told by its number.
     """
 
     def __init__(self, space: SearchSpace) -> None:
-        self._seed, self._start = space.base.seed, space.start() or {}
-        self._inner = self._make_sampler(0)
+        super().__init__()
+        self._space, self._start = space, space.start() or {}
 
     def before_trial(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
         """Begin the random stream of this trial."""
         del study
-        self._inner = self._make_sampler(trial.number)
+        seed = int(rng.stream(self._space.base.seed, "tuning", trial.number).integers(1 << 31))
+        # A trial that another machine is running counts as poor until it ends, so that not all try the same.
+        super().__init__(seed=seed, constant_liar=True)
 
     def infer_relative_search_space(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> dict[str, Any]:
         """Return what TPE samples together; nothing in the first trial."""
-        return {} if trial.number == 0 else self._inner.infer_relative_search_space(study, trial)
-
-    def sample_relative(self, study: optuna.Study, trial: optuna.trial.FrozenTrial, search_space: Any) -> Any:
-        """Sample several values together."""
-        return self._inner.sample_relative(study, trial, search_space)
+        return {} if trial.number == 0 else super().infer_relative_search_space(study, trial)
 
     def sample_independent(
         self, study: optuna.Study, trial: optuna.trial.FrozenTrial, param_name: str, param_distribution: Any
@@ -332,22 +323,17 @@ class _SeededTPE(optuna.samplers.BaseSampler):
         """Sample one value, or return the one to start with."""
         if trial.number == 0 and param_name in self._start:
             return self._start[param_name]
-        return self._inner.sample_independent(study, trial, param_name, param_distribution)
-
-    def _make_sampler(self, number: int) -> optuna.samplers.TPESampler:
-        seed = int(rng.stream(self._seed, "tuning", number).integers(1 << 31))
-        # A trial that another machine is running counts as poor until it ends, so that not all try the same.
-        return optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+        return super().sample_independent(study, trial, param_name, param_distribution)
 
 
-def open_study(
+def _open_study(
     storage: Storage, name: str, identity: Mapping[str, Any], sampler: optuna.samplers.BaseSampler, epochs: int
 ) -> optuna.Study:
     """Open or create the study of that name; raise an error if it belongs to other data or settings."""
     pruner = optuna.pruners.MedianPruner(
         _COMPLETE_BEFORE_PRUNING, round(_NEVER_PRUNED * epochs), n_min_trials=_VALIDATED_AT_EPOCH
     )
-    with explaining_errors(storage, of_any_kind=True):
+    with _explain_errors(storage, Exception):
         study = optuna.create_study(
             storage=_open_storage(storage),
             study_name=name,
@@ -357,40 +343,39 @@ def open_study(
             pruner=pruner,
         )
         has_trials = bool(study.get_trials(deepcopy=False))  # first: another machine sets the identity before any trial
-        known = study.user_attrs.get("spherec")
-        if known is None and not has_trials:
+        known = study.user_attrs.get("spherec", {})
+        if not known and not has_trials:
             study.set_user_attr("spherec", dict(identity))
             return study
-    where = f"study {quote(name)} in {show_place(storage)}"
-    if known is None:
-        raise DataError(f"{where} was not made by spherec tune; name another with --study or --storage")
     for fact in sorted({*known, *identity}):
         before, now = (facts.get(fact, "not given") for facts in (known, identity))
         if before != now:
             raise DataError(
-                f"{where} cannot be continued: {fact} was {before}, now it is {now}; give the same, or start another "
-                "study with --study or --storage"
+                f"study {quote(name)} in {show_place(storage)} cannot be continued: {fact} was {before}, now it is "
+                f"{now}; give the same, or start another study with --study or --storage"
             )
     return study
 
 
 @contextmanager
-def explaining_errors(storage: Storage, *, of_any_kind: bool = False) -> Iterator[None]:
-    """Raise errors of the database inside this block as a one-line `DataError`; drivers have kinds of their own."""
+def _explain_errors(storage: Storage, *kinds: type[Exception]) -> Iterator[None]:
+    """Raise errors of these kinds inside this block as a one-line `DataError`; drivers have kinds of their own."""
     try:
         yield
     except SpherecError:
         raise
     except Exception as error:
         # While the end of a trial is written, optuna raises an error of its own instead.
-        for cause in (error, error.__context__):
-            if of_any_kind or isinstance(cause, SQLAlchemyError | optuna.exceptions.StorageInternalError):
-                raise DataError(
-                    f"cannot use the study in {show_place(storage)}: {_explain(cause or error, storage)}; "
-                    "what it holds is kept; check --storage, which is a file, or a URL such as "
-                    "postgresql://user:password@host:5432/database"
-                ) from None
-        raise
+        cause = next((one for one in (error, error.__context__) if isinstance(one, kinds)), None)
+        if cause is None:
+            raise
+        reason = (str(cause).splitlines() or [""])[0]
+        if _is_url(storage):  # drivers repeat passwords
+            reason = f"{type(cause).__name__} {getattr(cause.__cause__, 'name', '')}"  # the module that is missing
+        raise DataError(
+            f"cannot use the study in {show_place(storage)}: {reason}; what it holds is kept; check --storage, a file "
+            "or a URL such as postgresql://user:password@host:5432/database, and its driver"
+        ) from None
 
 
 def show_place(storage: Storage) -> str:
@@ -402,15 +387,6 @@ def _is_url(storage: Storage) -> bool:
     return "://" in str(storage)
 
 
-def _explain(error: BaseException, storage: Storage) -> str:
-    """Return the first line of an error; of a database at a URL its kind alone, as drivers repeat passwords."""
-    missing = getattr(error.__cause__ or error, "name", None) if isinstance(error, ImportError) else None
-    if missing:
-        return f"the driver {missing} is missing, install it with pip"
-    first_line = (str(error).splitlines() or [""])[0]
-    return type(error).__name__ if _is_url(storage) or not first_line else first_line
-
-
 def _open_storage(storage: Storage) -> optuna.storages.RDBStorage | None:
     if storage is None:
         return None
@@ -418,26 +394,22 @@ def _open_storage(storage: Storage) -> optuna.storages.RDBStorage | None:
     if not _is_url(url):
         refuse_unwritable(url)
         url = f"sqlite:///{str(Path(url).resolve()).replace('%', '%25').replace('?', '%3F')}"
-    elif not url.startswith(("sqlite", "postgresql", "mysql", "mariadb")):
-        raise ArgumentError("--storage must be a file, or begin with sqlite:///, postgresql:// or mysql://")
     # Connections are closed after each use, so that none is left when a study ends.
     options = {"poolclass": NullPool, **({"connect_args": {"timeout": _WAIT}} if url.startswith("sqlite") else {})}
-    for attempt in range(_ATTEMPTS):
-        try:
-            return optuna.storages.RDBStorage(
-                url.replace("{", "{{").replace("}", "}}"),  # optuna takes it for a template
-                engine_kwargs=options,
-                heartbeat_interval=_HEARTBEAT,
-                grace_period=_GRACE,
-                # A trial whose process was killed waits until another process runs it again.
-                heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=3),
-            )
-        except SQLAlchemyError as error:  # the tables are being made by another process that begins at the same time
-            is_race = isinstance(error, IntegrityError) or "already exists" in str(error)
-            if attempt == _ATTEMPTS - 1 or not is_race:
-                raise
+    open_database = partial(
+        optuna.storages.RDBStorage,
+        url.replace("{", "{{").replace("}", "}}"),  # optuna takes it for a template
+        engine_kwargs=options,
+        heartbeat_interval=_HEARTBEAT,
+        grace_period=_GRACE,
+        # A trial whose process was killed waits until another process runs it again.
+        heartbeat_stale_trial_callback=optuna.storages.RetryHeartbeatStaleTrialCallback(max_retry=3),
+    )
+    for _ in range(_ATTEMPTS):  # another process that begins at the same time may be making the tables
+        with suppress(DatabaseError):
+            return open_database()
         time.sleep(_PAUSE)
-    raise AssertionError
+    return open_database()
 
 
 def _suggest(trial: optuna.Trial, name: str, domain: Domain) -> SettingValue:
@@ -452,16 +424,13 @@ def _suggest(trial: optuna.Trial, name: str, domain: Domain) -> SettingValue:
 def _importance(study: optuna.Study) -> dict[str, float]:
     """Return each field's share, the largest first; nothing where values are, except for rounding, nearly all equal."""
     complete = study.get_trials(deepcopy=False, states=(_States.COMPLETE,))
-    values = {round(trial.value, _DIGITS) for trial in complete if trial.value is not None}
-    if len(complete) < _ENOUGH_FOR_IMPORTANCE or len(values) == 1:
+    if len(complete) < _ENOUGH_FOR_IMPORTANCE or len({round(trial.value or 0, _DIGITS) for trial in complete}) == 1:
         return {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # that the best cannot be told from the others
         shares = optuna.importance.get_param_importances(study, normalize=False)
-    total = sum(shares.values())
-    if not total > 0:  # optuna would give all the same share
-        return {}
-    return {name: shares[name] / total for name in sorted(shares, key=lambda name: -shares[name])}
+    total = sum(shares.values())  # 0: optuna would give all the same share
+    return {name: share / total for name, share in sorted(shares.items(), key=lambda one: -one[1])} if total > 0 else {}
 
 
 def _identity(data: Interactions, space: SearchSpace, goal: Goal) -> dict[str, Any]:
