@@ -21,7 +21,7 @@ from spherec.data.container import (
     remove_parts,
     write_container,
 )
-from spherec.data.features import Features, Transformation
+from spherec.data.features import Features, read_sources, write_sources
 from spherec.data.id_arrays import decode_ids, decode_names, encode_ids, encode_names
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
@@ -190,7 +190,7 @@ class Artifact:
             arrays["fold_in_law"] = np.asarray(fold_in.law, dtype=np.float64)
             facts["fold_in"] = {"temperature": fold_in.temperature, "bias_correction": fold_in.bias_correction}
         if self.features is not None and self.feature_map is not None:
-            fitted, facts["features"] = self.features.transformation.to_arrays()
+            fitted, facts["features"] = write_sources(self.features.sources)
             arrays["feature_weights"] = self.feature_map.weights.numpy()  # (P, F + 1, d)
             arrays |= {f"{_FITTED}{name}": array for name, array in fitted.items()}
         return arrays, facts
@@ -271,8 +271,8 @@ def _read_features(
     if "features" not in manifest:
         return None, None
     fitted = {name.removeprefix(_FITTED): array for name, array in arrays.items() if name.startswith(_FITTED)}
-    transformation = Transformation.from_arrays(fitted, manifest["features"])
-    features = Features(data.item_ids, arrays["features"], arrays["features_known"], transformation)
+    sources = read_sources(fitted, manifest["features"])
+    features = Features(data.item_ids, arrays["features"], arrays["features_known"], sources)
     width = config.dim // config.subspaces + config.reach
     weights = _tensor(arrays, "feature_weights", config.subspaces, features.n_features + 1, width)
     lengths = _tensor(arrays, "item_lengths", data.n_items, config.subspaces)

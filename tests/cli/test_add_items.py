@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-from spherec import Features, load, read_features
+from spherec import load
 from spherec.data.output_files import lock_output
 from spherec.serve.options import ServeOptions
 from spherec.serve.served_model import ServedModel
@@ -104,7 +104,7 @@ def test_kinds_and_unknown_content_are_said(spherec, folder):
     assert "1 new items have no features, and are left out: 90" in done.err.replace(
         "'", ""
     )  # its one column is unknown
-    assert "not in training, so ignored or cut: genre: unknown categories (1)\n" in done.err
+    assert "not in training, so ignored or cut: genre: rare or unknown (1)\n" in done.err
     (folder / "new.csv").write_text("item_id,genre,year\n90,opera,2000\n")
     done = spherec("add-items", model, folder / "new.csv", "-o", folder / "x.spherec")
     assert done.code == 2
@@ -112,9 +112,8 @@ def test_kinds_and_unknown_content_are_said(spherec, folder):
     for wrong in ("year", "year=colour"):
         done = spherec(*given, "--force", "--feature-kind", wrong)
         assert done.code == 2
-        assert (
-            f"--feature-kind needs COLUMN=KIND with one of number, category, tags, text, vector, skip, got '{wrong}'"
-            in (done.err)
+        assert f"--feature-kind needs COLUMN=KIND with one of number, category, tags, text, skip, got '{wrong}'" in (
+            done.err
         )
 
 
@@ -137,11 +136,10 @@ def test_what_does_not_fit_is_one_sentence(spherec, folder):
 WRONG = {
     "name,text\na,b\n": "('name', 'text') is plainly the id of items; item= (--features-id-column)",
     "item_id,year\n1,7\n2,old\n3,8\n": "kinds={'year': 'category'}, or --feature-kind year=category",
-    "item_id,year\n1,7\n2,7\n": "leave it out: kinds={'year': 'skip'}, or --feature-kind year=skip",
 }
 
 
-@pytest.mark.parametrize(("content", "words"), WRONG.items(), ids=["id", "number", "equal"])
+@pytest.mark.parametrize(("content", "words"), WRONG.items(), ids=["id", "number"])
 def test_the_remedy_is_one_that_the_command_has(spherec, folder, content, words):
     path = folder / "wrong.dat"
     path.write_text(content)
@@ -149,17 +147,6 @@ def test_the_remedy_is_one_that_the_command_has(spherec, folder, content, words)
     done = spherec("train", folder / "events.csv", "--item-features", path, *kind, "-o", folder / "m.spherec")
     assert done.code == 2
     assert words in done.err
-
-
-def test_a_matrix_for_a_table_is_named_in_plain_words(spherec, folder):
-    model = folder / "m.spherec"
-    spherec("train", folder / "events.csv", "--item-features", folder / "books.csv", "-o", model, *SETTINGS)
-    np.save(folder / "vectors.npy", np.ones((41, 3)))
-    done = spherec("add-items", model, folder / "vectors.npy", "-o", folder / "n.spherec")
-    assert (
-        "made of a table with the columns 'item_id', 'genre', 'year', got a value of type ndarray of shape (41, 3)"
-        in done.err
-    )
 
 
 def test_cold_items_are_scored_apart(spherec, folder):
@@ -235,7 +222,7 @@ def test_options_go_to_the_tables_that_have_the_column(spherec, folder):
     assert "1 new items have no features, and are left out: '41'" in done.err
 
 
-def write_features(folder, kind, numbers, like=None):
+def write_features(folder, kind, numbers):
     """Files of one kind with features of the items up to the last of these numbers; positions are ids."""
     numbers = list(numbers)
     rows = np.eye(4)[[number % 4 for number in range(numbers[-1] + 1)]] * 2.0
@@ -247,7 +234,7 @@ def write_features(folder, kind, numbers, like=None):
             path.write_text("".join(f'{{"item": {n}, "genre": "{GENRES[n % 4]}"}}\n' for n in numbers))
         case "parquet":
             path = folder / "features.parquet"
-            pl.DataFrame({"item": numbers, "vector": rows[numbers].tolist()}).write_parquet(path)
+            pl.DataFrame({"item": numbers, "genre": [GENRES[n % 4] for n in numbers]}).write_parquet(path)
         case "npy":
             path = folder / "features.npy"
             np.save(path, rows)
@@ -256,19 +243,10 @@ def write_features(folder, kind, numbers, like=None):
             sp.save_npz(path, sp.csr_array(rows))
         case "table and matrix":
             return write_features(folder, "csv", numbers) + write_features(folder, "npy", numbers)
-        case "saved" | "joined":
-            path, (table, matrix) = folder / "saved.npz", write_features(folder, "table and matrix", numbers)
-            parts = [read_features(table), Features.from_matrix(np.load(matrix), map(str, range(len(rows))))]
-            if like is not None:
-                texts = list(map(str, range(len(rows))))
-                frame = pl.read_csv(table, schema_overrides={"item_id": str})
-                pairs = zip(like.transformation.sources, (frame, rows), strict=False)
-                parts = [source.transform(content, texts) for source, content in pairs]
-            Features.join(*parts[: 1 if kind == "saved" else 2]).save(path)
     return [path]
 
 
-KINDS = ("csv", "json lines", "parquet", "npy", "scipy", "table and matrix", "saved", "joined")
+KINDS = ("csv", "json lines", "parquet", "npy", "scipy", "table and matrix")
 
 
 @pytest.mark.parametrize("ids", ["texts", "numbers"])
@@ -290,7 +268,7 @@ def test_every_command_takes_every_kind_of_file(spherec, folder, kind, ids):
     done = spherec("compare", events, *given, *compared, "--json")
     assert done.code == 0, done.err
     assert json.loads(done.out)["models"][0]["ndcg_mean"] > 0.2  # readers have one genre each
-    files = write_features(folder, kind, range(36, 43), like=known.artifact.features)
+    files = write_features(folder, kind, range(36, 43))
     done = spherec("add-items", model, *files, "-o", folder / "more.spherec")
     assert done.code == 0, done.err
     assert "has 43 items, 3 of them new" in done.out
@@ -299,25 +277,6 @@ def test_every_command_takes_every_kind_of_file(spherec, folder, kind, ids):
     old, new = more.data.item_ids.index_of(more.data.item_ids.parse(["2", "42"]))
     if kind in ("json lines", "parquet", "npy", "scipy"):  # without years
         np.testing.assert_array_equal(more.artifact.features.matrix[new], more.artifact.features.matrix[old])
-
-
-def test_files_of_joined_features_stand_for_all_their_sources(spherec, folder):
-    files, model = write_features(folder, "joined", range(40)), folder / "m.spherec"
-    train = ("train", folder / "events.csv", "-o", model, *SETTINGS[:4], "--epochs", "1", "--device", "cpu")
-    assert spherec(*train, "--item-features", *files).code == 0
-    tables = write_features(folder, "table and matrix", range(36, 43))
-    done = spherec("add-items", model, *tables, "-o", folder / "more.spherec")
-    assert "has 43 items, 3 of them new" in done.out
-    done = spherec("add-items", model, tables[0], "-o", folder / "n.spherec")
-    assert done.code == 2
-    assert (
-        "the model learned from 2 sources of features, and these files have 1; give, in this order: 1. a table with "
-        "the columns 'item_id', 'genre', 'year'; 2. a dense matrix of 4 columns ('matrix')" in done.err
-    )
-    write_features(folder, "joined", range(30, 43))  # another transformation
-    done = spherec("add-items", model, *files, "-o", folder / "n.spherec")
-    assert done.code == 2
-    assert "not made by the model's transformation; give the tables themselves" in done.err
 
 
 def test_one_run_at_a_time_adds_to_a_file(spherec, folder):

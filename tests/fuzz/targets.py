@@ -63,15 +63,6 @@ def with_state(known):
 
 
 @cache
-def features():
-    columns = {"id": ["a", "b", "c", "d"], "x": [1.0, 2.0, None, 4.0], "g": ["p", "p", "q", "r"]}
-    columns |= {"t": ["the red sea", "red ink on the sea", "", "ink"], "v": [[0.5, 1.5], None, [1.0, 2.0], [0.5, 0.5]]}
-    counts = sp.csr_array(np.arange(20).reshape(4, 5) % 3)
-    table = spherec.Features.from_frame(pl.DataFrame(columns), item="id", kinds={"t": "text"}, dims=3)
-    return spherec.Features.join(table, spherec.Features.from_matrix(counts, columns["id"], dims=3))
-
-
-@cache
 def content(kind):
     """The bytes of a valid file."""
     with TemporaryDirectory() as folder:
@@ -91,8 +82,6 @@ def content(kind):
                 from spherec.ranking.usearch import Hnsw
 
                 with_state(model()).build_index(path, Hnsw(exact_beyond=1.0))
-            case "features":
-                features().save(path)
             case "parquet":
                 pl.DataFrame({"user": ["a", "b", "a"], "item": [1, 2, 3], "when": [1.5, 2.5, 3.5]}).write_parquet(path)
         return path.read_bytes()
@@ -427,26 +416,6 @@ def read_item_names(case, folder):
     assert all(isinstance(word, str) for pair in names.items() for word in pair)
 
 
-def load_same_features(case, folder):
-    loaded = spherec.Features.load(put(folder, "f.npz", case))
-    assert loaded.item_ids == features().item_ids
-    assert np.array_equal(loaded.matrix, features().matrix)
-
-
-@in_folder
-def forged_features(rng, folder):
-    return repack(rng, put(folder, "f.npz", content("features")), compress=rng.random() < 0.3)
-
-
-def use_features(case, folder):
-    """Load features that may hold anything, and use their transformation."""
-    loaded = spherec.Features.load(put(folder, "f.npz", case))
-    loaded.align(["a", "z"])
-    loaded.save(folder / "again.npz")
-    frame = pl.DataFrame({"id": ["a"], "x": [1.0], "g": ["p"], "t": ["red ink"], "v": [[1.0, 1.0]]})
-    loaded.transform(frame, sp.csr_array(np.ones((1, 5))), item_ids=["a"])
-
-
 def feature_file(rng):
     """A table or a matrix."""
     kind = rng.choice(sorted(FEATURE_SAMPLES))
@@ -622,8 +591,6 @@ TARGETS = {
     "text": Target(text_file, read_text),
     "names": Target(text_file, read_item_names),
     "parquet": Target(lambda rng: mutate(rng, content("parquet")), read_table),
-    "features": Target(lambda rng: mutate(rng, content("features")), load_same_features),
-    "features-forged": Target(forged_features, use_features),
     "features-text": Target(feature_file, read_feature_file),
     "config": Target(settings_file, read_config),
     "settings": Target(settings, change_settings),

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import torch
 
 import spherec
-from spherec.data.features import Features, Transformation
+from spherec.data.features import Features
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, UnknownContentWarning, UnknownIdError
 from spherec.training.step import place_rows
@@ -230,9 +230,9 @@ def test_fit_and_partial_fit_name_items_that_the_data_does_not_name():
 
 def test_content_that_is_not_known_is_named(model):
     strange = pd.DataFrame([{**book(400), "genre": "opera"}])
-    with pytest.warns(UnknownContentWarning, match=r"ignores or cuts it: genre: unknown categories \(1\)"):
+    with pytest.warns(UnknownContentWarning, match=r"ignores or cuts it: genre: rare or unknown \(1\)"):
         model.add_items(strange)
-    assert ("genre: unknown categories", 1) in model.artifact.features.left_out
+    assert ("genre: rare or unknown", 1) in model.artifact.features.left_out
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.add_items(NEW)
@@ -248,7 +248,7 @@ WRONG = {
         lambda: pd.DataFrame([{"isbn": "e", "genre": None, "year": None, "blurb": ""}]).astype({"year": float}),
         "'e'",
     ),
-    "no table": (lambda: 7, "got 7"),
+    "no table": (lambda: 7, "got int"),
     "ids of another type": (lambda: NEW.assign(isbn=range(100, 100 + len(NEW))), "type"),
 }
 
@@ -296,9 +296,9 @@ def test_a_model_without_features_says_so():
 def without_range(model):
     """Let the years of new books be any numbers, as in files of earlier versions."""
     features = model.artifact.features
-    (source,) = features.transformation.sources
+    (source,) = features.sources
     columns = [replace(one, lowest=-np.inf, highest=np.inf) if one.name == "year" else one for one in source.columns]
-    features = replace(features, transformation=Transformation((replace(source, columns=tuple(columns)),)))
+    features = replace(features, sources=(replace(source, columns=tuple(columns)),))
     other = spherec.CML.from_config(model.config, device="cpu")
     other._current = type(model._state).of(replace(model.artifact, features=features))
     return other

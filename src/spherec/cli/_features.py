@@ -1,14 +1,12 @@
 """`--item-features` on the command line: the options, and the files, which every command reads alike."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, get_args
 
 import typer
 
 from spherec.cli._output import note
-from spherec.data.container import kind_of
 from spherec.data.feature_columns import Kind
 from spherec.data.features import Features
 from spherec.data.ids import IdMap
@@ -62,36 +60,27 @@ def read_item_features(files: Sequence[Path], column: str | None, kinds: Sequenc
         item = column if column in columns else None
         parts.append(read_features(path, item=item, kinds=own or None).spell_ids(item_ids))
     features = Features.join(*parts)
-    note(f"features: {', '.join(f'{name} ({size})' for name, size in features.transformation.sizes.items())}")
+    note(f"features: {', '.join(f'{name} ({size})' for name, size in features.sizes.items())}")
     describe_left_out(features)
     return features
 
 
 def read_new_features(files: Sequence[Path], column: str | None, known: Features) -> Features:
-    """Return the features in files like those of training, in the same order, by the transformation of `known`.
-
-    A file that `Features.save` wrote stands for all sources that were joined in it.
-    """
+    """Return the features in files like those of training, in the same order, by the columns of `known`."""
     from spherec.data.read.item_features import read_content
 
-    saved = {path: Features.load(path) for path in files if kind_of(path) is not None}
-    counts = [len(saved[path].transformation.sources) if path in saved else 1 for path in files]
-    sources = known.transformation.sources
-    if sum(counts) != len(sources):
-        wanted = "; ".join(f"{number}. {source.describe()}" for number, source in enumerate(sources, start=1))
+    if len(files) != len(known.sources):
+        wanted = "; ".join(f"{number}. {source.describe()}" for number, source in enumerate(known.sources, start=1))
         raise ArgumentError(
-            f"the model learned from {len(sources)} sources of features, and these files have {sum(counts)}; give, in "
-            f"this order: {wanted}"
+            f"the model learned from {len(known.sources)} sources of features, and these files have {len(files)}; "
+            f"give, in this order: {wanted}"
         )
-    parts, left = [], iter(sources)
+    parts = []
     present = _list_columns(files, {"--features-id-column": column})
-    for (path, columns), count in zip(present.items(), counts, strict=True):
-        source, *_ = islice(left, count)
-        part = saved.get(path)
-        if part is None:
-            content, _ = read_content(path, column if column in columns else None, rename=source.item)
-            part = source.transform(content)
-        parts.append(part.spell_ids(known.item_ids))
+    for (path, columns), source in zip(present.items(), known.sources, strict=True):
+        content, ids = read_content(path, column if column in columns else None)
+        content = content if ids is None or source.item is None else content.rename({ids: source.item})
+        parts.append(source.transform(content).spell_ids(known.item_ids))
     return Features.join(*parts)
 
 

@@ -171,7 +171,7 @@ def info_command(model: ModelPath, as_json: AsJson = False) -> None:
         "pairs": len(data),
         "pairs weighed": data.weights is not None,
         "item features": features and features.n_features,
-        "feature columns": features and features.transformation.sizes,
+        "feature columns": features and features.sizes,
         "items with features": features and int(features.known.sum()),
         "epochs trained": len(made.history.epochs),
         "ended": made.ended,

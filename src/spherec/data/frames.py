@@ -60,32 +60,13 @@ def warn_unread_column(frame: Any, user: str, item: str) -> None:
         )
 
 
-def binary_rows(matrix: Any) -> "sp.csr_array":
-    """Return a sparse matrix or dense array as sorted rows: 1 where it has an entry above 0."""
-    if hasattr(matrix, "columns"):
-        raise DataError(
-            "a data frame is not a matrix; pass frame.to_numpy() with user_ids=frame.index and item_ids=frame.columns, "
-            "or use from_frame for a table of events"
-        )
-    refuse_masked(matrix, "entries of the matrix")
-    try:
-        dense = None if sp.issparse(matrix) else np.asarray(matrix)
-    except ValueError as error:
-        raise DataError(f"the matrix must be two-dimensional: {describe_damage(error)}") from None
-    except TypeError as error:  # a sparse tensor of torch, say
-        raise DataError(
-            f"a matrix must be of scipy or a dense array, got {type(matrix).__name__} ({describe_damage(error)})"
-        ) from None
-    shape, kind = (matrix.shape, matrix.dtype.kind) if dense is None else (dense.shape, dense.dtype.kind)
-    if len(shape) != 2 or kind not in "biuf":
-        raise DataError(
-            f"the matrix must be two-dimensional and hold real numbers, got shape {shape}, kind {quote(kind)}"
-        )
-    rows, columns, data = sparse_entries(matrix) if dense is None else (*np.nonzero(dense), dense[np.nonzero(dense)])
-    if not np.all(data >= 0):  # false for NaN, too
-        raise DataError("the matrix must have entries >= 0 and no NaN; keep what counts: matrix > 0")
-    above = data > 0
-    values = data[above]
+def binary_rows(matrix: Any) -> Any:
+    """Return a sparse matrix or dense array as sorted rows, with an entry where it has one above 0."""
+    entries = read_matrix(matrix)
+    if isinstance(entries, np.ndarray):
+        places = np.nonzero(entries)
+        entries = read_matrix(sp.coo_array((entries[places].astype(np.float32), places), shape=entries.shape))
+    values = entries.data
     if len(values) and bool(np.any(values != values[0])):
         warnings.warn(
             f"the matrix has entries from {values.min():g} to {values.max():g}, and each above 0 counts as a positive; "
@@ -94,9 +75,32 @@ def binary_rows(matrix: Any) -> "sp.csr_array":
             UnreadValuesWarning,
             stacklevel=level_of_caller(),
         )
-    csr = sp.csr_array((np.ones(above.sum()), (rows[above], columns[above])), shape=shape)
-    csr.sum_duplicates()
-    return csr
+    return entries.tocsr()
+
+
+def read_matrix(matrix: Any) -> Any:
+    """Return a dense array (n, m) of real numbers, or the entries above 0 of a sparse matrix, as float32."""
+    refuse_masked(matrix, "entries of the matrix")
+    if hasattr(matrix, "columns"):
+        raise DataError(
+            "a data frame is not a matrix; pass frame.to_numpy() with user_ids=frame.index and item_ids=frame.columns, "
+            "or use from_frame for a table"
+        )
+    try:
+        rows: Any = matrix if sp.issparse(matrix) else np.asarray(matrix)
+    except (TypeError, ValueError) as error:  # a sparse tensor of torch, rows of several lengths
+        raise DataError(
+            f"a matrix must be of scipy or a dense array, got {type(matrix).__name__} ({describe_damage(error)})"
+        ) from None
+    if len(rows.shape) != 2 or rows.dtype.kind not in "biuf":
+        raise DataError(f"the matrix must be two-dimensional and hold real numbers, got {quote(matrix)}")
+    if isinstance(rows, np.ndarray):
+        return rows
+    places, columns, values = sparse_entries(rows)
+    if not np.all(values >= 0):  # false for NaN, too
+        raise DataError("a sparse matrix must have entries >= 0 and no NaN; keep what counts: matrix > 0")
+    above = values > 0
+    return sp.coo_array((values[above].astype(np.float32), (places[above], columns[above])), shape=rows.shape)
 
 
 def sparse_entries(matrix: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

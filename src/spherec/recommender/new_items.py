@@ -60,13 +60,13 @@ def transform_features(
             "the model was trained without item features, so it cannot place items by them; fit it with item_features=…"
         )
     if len(tables) == 1 and isinstance(tables[0], Features):
-        if not tables[0].transformation.is_same(artifact.features.transformation):
+        if tables[0].sources != artifact.features.sources:
             raise ArgumentError(
                 "these features were not made by the model's transformation; give the tables themselves, or features "
                 "that it made (model.artifact.features.transform)"
             )
         return tables[0]
-    sources = artifact.features.transformation.sources
+    sources = artifact.features.sources
     if item_ids is None and len(tables) == len(sources) and any(source.item is None for source in sources):
         if of is None:
             raise ArgumentError("the rows of a matrix have no ids of their own; say whose they are with item_ids=…")
@@ -138,7 +138,7 @@ def merge_features(old: Features, new: Features, item_ids: IdMap) -> Features:
         here = (index >= 0) & features.known
         numbers[index[here]], known[index[here]] = features.matrix[here], True
     left_out = old.left_out if new is old else (*old.left_out, *new.left_out)
-    return Features(item_ids, numbers, known, old.transformation, left_out)
+    return Features(item_ids, numbers, known, old.sources, left_out)
 
 
 @dataclass(frozen=True)

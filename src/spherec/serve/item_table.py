@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spherec.data.ids import IdMap, spell_like
-from spherec.data.read.item_features import read_item_columns
+from spherec.data.read.item_features import read_item_table
 from spherec.errors import ArgumentError, DataError, describe_missing_column
 
 Value = str | int | float | bool
@@ -35,10 +35,11 @@ class ItemTable:
     @classmethod
     def read(cls, path: str | PathLike[str], item_ids: IdMap) -> "ItemTable":
         """Read the table in a file, and find the row of each item by its id; of rows with one id the last counts."""
-        ids, columns = read_item_columns(path)
-        columns = {name: [_clean(cell) for cell in cells] for name, cells in columns.items()}
+        table, column = read_item_table(path)
+        table = table.drop_nulls(column)
+        columns = {name: list(map(_clean, table[name].to_list())) for name in table.columns if name != column}
         rows = np.full(len(item_ids), -1)
-        items = item_ids.find(spell_like(ids, item_ids.array))  # (n,)
+        items = item_ids.find(spell_like(map(str, table[column].to_list()), item_ids.array))  # (n,)
         known = np.flatnonzero(items >= 0)
         if not len(known):
             raise DataError(f"{path} has none of the model's items; give the table of this model's items")
@@ -83,8 +84,8 @@ def _collect(cells: Sequence[Any], items: NDArray[np.int64]) -> dict[str, NDArra
 
 
 def _clean(cell: Any) -> Any:
-    """Return a cell as JSON has it: numbers that are not finite are missing."""
-    if isinstance(cell, float) and not math.isfinite(cell):
+    """Return a cell as JSON has it: empty texts and numbers that are not finite are missing."""
+    if cell == "" or (isinstance(cell, float) and not math.isfinite(cell)):
         return None
     if isinstance(cell, list):
         return [value for value in map(_clean, cell) if value is not None]

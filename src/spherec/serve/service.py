@@ -116,11 +116,10 @@ class Service:
                 raise ArgumentError(
                     "the model was trained without features, and cannot place new items; train it with some"
                 )
-            tables = [source.item for source in fitted.transformation.sources]
-            if None in tables:
+            if any(source.item is None for source in fitted.sources):
                 raise ArgumentError("the model has features from a matrix; add items with model.add_items instead")
-            columns = {name: [row.get(name) for row in rows] for row in rows for name in row}
-            features = fitted.transform(*({**columns, str(item): ids} for item in tables))
+            columns = {name: [row.get(name) for row in rows] for name in fitted.sizes}  # what no row has is missing
+            features = fitted.transform(*({**columns, str(source.item): ids} for source in fitted.sources))
             model.add_items(features, names=names)
             model.save(self.options.model)
         checksum = str(Artifact.load(self.options.model, mmap=True).checksum)

@@ -1,4 +1,4 @@
-"""Files of item features: tables of every format, matrices; tomorrow's files likewise."""
+"""Files of item features: tables of every format, matrices."""
 
 import json
 
@@ -43,27 +43,25 @@ def test_json_lines_keep_lists_and_the_types_of_ids(write):
         each["genres"] = each["genres"].split("|")
     del objects[2]["year"]
     assert same(read_features(write("a.jsonl", "".join(f"{json.dumps(each)}\n" for each in objects))))
-    numbers = read_features(write("b.jsonl", '{"id": 1, "x": 2, "v": [0.5, 1.5]}\n{"id": 2, "x": 4, "v": null}\n'))
+    numbers = read_features(write("b.jsonl", '{"id": 1, "x": 2}\n{"id": 2, "x": 4, "y": null}\n'))
     assert list(numbers.item_ids) == [1, 2]
     assert numbers.matrix[:, 0].tolist() == [-1, 1]
-    assert numbers.transformation.sizes == {"x": 1, "v": 2}
+    assert numbers.sizes == {"x": 1}
 
 
 def test_parquet_keeps_types(tmp_path):
     pl.DataFrame(ROWS).write_parquet(tmp_path / "a.parquet")
     assert same(read_features(tmp_path / "a.parquet"))
-    frame = pl.DataFrame({"sku": [3, 4], "vector": [[0.0, 1.0], [1.0, 1.0]]})
-    frame.with_columns(pl.col("vector").cast(pl.Array(pl.Float32, 2))).write_parquet(tmp_path / "b.parquet")
-    embedded = read_features(tmp_path / "b.parquet", item="sku")
-    assert list(embedded.item_ids) == [3, 4]
-    np.testing.assert_allclose(embedded.matrix, np.array([[0, 1], [1, 1]]) / np.sqrt(1.5), rtol=1e-6)
+    pl.DataFrame({"sku": [3, 4], "size": [0.5, 1.5]}).write_parquet(tmp_path / "b.parquet")
+    named = read_features(tmp_path / "b.parquet", item="sku")
+    assert (list(named.item_ids), named.matrix.tolist()) == ([3, 4], [[-1], [1]])
 
 
 def test_movies_of_movielens_are_recognised(write):
     path = write("movies.dat", "1::Toy Story (1995)::Animation|Comedy\n2::Heat::Crime|Comedy\n3::Up::Animation\n")
     features = read_features(path)
     assert list(features.item_ids) == ["1", "2", "3"]
-    assert features.transformation.sizes["2"] == 2
+    assert features.sizes["2"] == 2
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -86,31 +84,6 @@ def test_an_array_that_is_not_as_large_as_it_says_is_damaged(tmp_path, shape):
     np.save(tmp_path / "f.npy", np.array([{}], dtype=object), allow_pickle=True)
     with pytest.raises(DataError, match=r"f\.npy"):
         read_features(tmp_path / "f.npy")
-
-
-# --- Tomorrow's files ------------------------------------------------------------------------------------------------
-
-
-def test_another_file_goes_through_the_same_transformation(write):
-    features = read_features(write("a.csv", delimited(",")))
-    new = read_features(write("b.csv", "item_id,year,genres,plot\n11,1980,War|Opera,the wood\n"), like=features)
-    framed = features.transform({"id": ["11"], "year": [1980], "genres": ["War|Opera"], "plot": ["the wood"]})
-    assert same(new, framed)
-    assert dict(new.left_out)["genres: rare or unknown words"] == 1
-    with pytest.raises(DataError, match=r"c\.csv: .*'genres'"):
-        read_features(write("c.csv", "id,year\n1,1980\n"), like=features)
-    with pytest.raises(ArgumentError, match="7"):
-        read_features(write("a.csv", delimited(",")), like=7)
-
-
-def test_saved_features_are_read_if_the_transformation_is_the_same(tmp_path):
-    words, vectors = Features.from_matrix(sp.csr_array(COUNTS), name="words"), Features.from_matrix(np.eye(4))
-    both = Features.join(words, vectors)
-    both.save(tmp_path / "both.npz")
-    assert same(read_features(tmp_path / "both.npz"), both)
-    assert same(read_features(tmp_path / "both.npz", like=both), both)
-    with pytest.raises(DataError, match=r"both\.npz"):
-        read_features(tmp_path / "both.npz", like=words)
 
 
 @pytest.mark.parametrize(
