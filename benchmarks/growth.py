@@ -28,10 +28,9 @@ from timing import time_in_turns
 
 from spherec import rng
 from spherec.data.interactions import Interactions
-from spherec.device import resolve
+from spherec.device import measure_peak, resolve
 from spherec.geometry import DenseVectors
 from spherec.lab.records import environment_of
-from spherec.memory import measure_peak
 from spherec.training import Training
 
 PAIRS_PER_USER = 50

@@ -28,10 +28,9 @@ from torch.profiler import ProfilerActivity, profile
 from spherec import rng
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
-from spherec.device import resolve
+from spherec.device import measure_peak, resolve
 from spherec.geometry import DenseVectors
 from spherec.lab.records import environment_of
-from spherec.memory import measure_peak
 from spherec.training.presets import PRESETS
 
 GROUPS = 1000

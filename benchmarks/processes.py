@@ -28,12 +28,11 @@ from steps import TrainerSteps, generate_interactions
 
 from spherec import rng
 from spherec.data.interactions import Interactions
-from spherec.device import resolve
+from spherec.device import measure_peak, resolve
 from spherec.distributed.crew import ProcessCrew
 from spherec.distributed.partitions import PartitionedInteractions, save_partitions
 from spherec.geometry import DenseVectors
 from spherec.losses import Softmin
-from spherec.memory import measure_peak
 from spherec.sampling import Popularity, TwoStage, Uniform
 from spherec.training import Crew, Training, join
 

@@ -13,9 +13,8 @@ from spherec import rng
 from spherec.data.events import pair_keys
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions, row_starts
-from spherec.device import threads_for
+from spherec.device import measure_peak, threads_for
 from spherec.geometry import DenseVectors
-from spherec.memory import measure_peak
 from spherec.sampling import Popularity, Sampling, TwoStage, Uniform
 from spherec.training import Crew, Training
 from spherec.training.step import Run

@@ -23,7 +23,7 @@ from steps import TrainerSteps
 from spherec import datasets, rng
 from spherec.device import run_at_once, threads_for
 from spherec.geometry import DenseVectors
-from spherec.kernels.cpu.factors import choose_factors
+from spherec.kernels.cpu.compiled import choose_factors
 from spherec.training.presets import PRESETS
 
 CPU = torch.device("cpu")

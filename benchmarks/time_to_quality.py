@@ -26,14 +26,13 @@ from spherec import datasets
 from spherec.data import splits
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
-from spherec.device import resolve
+from spherec.device import measure_peak, resolve
 from spherec.errors import DataError, MissingPackageError
 from spherec.evaluation import evaluate, validation_part
 from spherec.evaluation.metrics import median_popularity, ndcg
 from spherec.lab import ComparedModel, FitContext, OurModel, best_trial, run_trial
 from spherec.lab.records import environment_of
 from spherec.lab.registry import find_models
-from spherec.memory import measure_peak
 from spherec.training.presets import find_preset
 
 _BETWEEN = {"dim": 1024, "effort": 0.8, "batch_size": 1024, "sampler": {"negatives": 750}}

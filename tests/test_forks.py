@@ -1,7 +1,6 @@
 """Processes that were forked answer, or fail at once with the remedy; they never wait forever."""
 
 import os
-import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 
 import spherec
 from spherec.data.interactions import Interactions
-from spherec.forks import ProcessLock
 from tests.recommender.models import model_of
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
@@ -98,25 +96,3 @@ def test_forked_processes_answer(children, tmp_path):
     print(done.stdout)
     assert done.returncode == 0, done.stderr[-3000:]
     assert f"{children} children answered" in done.stdout
-
-
-def test_a_lock_is_free_in_a_child_and_in_a_copy():
-    lock = ProcessLock()
-    with lock, lock:
-        with pickle.loads(pickle.dumps(lock)):
-            pass
-        child = os.fork()
-        if not child:
-            with lock:
-                os._exit(0)
-        assert os.waitpid(child, 0)[1] == 0
-
-
-def test_a_gpu_that_was_used_before_a_fork_is_not_asked_for(monkeypatch):
-    from spherec import device
-
-    monkeypatch.setattr(device.torch.cuda, "_is_in_bad_fork", lambda: True)
-    monkeypatch.setattr(device.torch.cuda, "is_available", lambda: True)
-    assert device.resolve("auto").type == "cpu"
-    with pytest.raises(spherec.errors.ArgumentError, match=r"a forked process cannot use .*'spawn'"):
-        device.resolve("cuda")

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
+from spherec import geometry, rng
 from spherec.errors import ArgumentError
 from spherec.geometry import (
     DenseVectors,
     check_finite,
     dots,
-    gather,
     longest_reach,
     project,
     squared_distance,
@@ -45,10 +45,6 @@ def test_the_ball_takes_long_rows_to_its_surface_and_leaves_the_others_alone(row
     long = rows.norm(dim=-1) > 1
     assert torch.equal(held[~long], rows[~long])
     torch.testing.assert_close(held[long], unit(rows)[long], rtol=1e-6, atol=0)
-
-
-@given(tables)
-def test_the_sphere_stores_any_row_and_shows_it_at_length_one(rows):
     assert torch.equal(project(rows, "sphere"), rows)
     assert torch.equal(to_vectors(rows, "sphere"), unit(rows))
 
@@ -69,28 +65,19 @@ def test_the_gradient_of_a_unit_vector_points_along_the_sphere():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("d", [2, 3, 128])
-@pytest.mark.parametrize("b", [1, 4])
-def test_distances_one_to_one(b, d, dtype):
-    ones, others = directions(b, d), 0.5 * directions(b, d, seed=1)
-    expected = [oracles.squared_distance(*pair) for pair in zip(ones.tolist(), others.tolist(), strict=True)]
-    found = squared_distance(ones.to(dtype), others.to(dtype))
-    assert found.shape == (b,)
-    assert found.tolist() == pytest.approx(expected, abs=1e-12 if dtype == torch.float64 else 1e-6)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("n", [1, 5])
 @pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("b", [1, 4])
-def test_distances_and_dot_products_one_to_many(b, n, shared, dtype):
-    ones, others = directions(b, 16), 0.5 * directions(1 if shared else b, n, 16, seed=1)
+@pytest.mark.parametrize(("b", "d"), [(1, 16), (4, 2), (4, 128)])
+def test_distances_and_dot_products_are_those_of_plain_loops(b, d, n, shared, dtype):
+    ones, others = directions(b, d), 0.5 * directions(1 if shared else b, n, d, seed=1)
     expanded = others.expand(b, -1, -1).tolist()
     pairs = [[(one, other) for other in many] for one, many in zip(ones.tolist(), expanded, strict=True)]
     tolerance = {"rtol": 0, "atol": 1e-12 if dtype == torch.float64 else 1e-6}
     for measure, oracle in ((squared_distance, oracles.squared_distance), (dots, oracles.dot)):
         expected = torch.tensor([[oracle(*pair) for pair in row] for row in pairs], dtype=torch.float64)
         torch.testing.assert_close(measure(ones.to(dtype), others.to(dtype)).double(), expected, **tolerance)
+    one_to_one = [oracles.squared_distance(*row[0]) for row in pairs]
+    assert squared_distance(ones, others.expand(b, -1, -1)[:, 0]).tolist() == pytest.approx(one_to_one, abs=1e-12)
 
 
 @given(tables)
@@ -102,23 +89,10 @@ def test_a_vector_is_no_distance_from_itself(rows):
 
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3), (2, 0), (2, 3, 4)], ids=str)
 def test_gathered_rows_are_those_of_the_indices(shape):
-    table = torch.arange(20.0).reshape(5, 4)
+    space = DenseVectors(torch.arange(20.0).reshape(5, 4), torch.arange(28.0).reshape(7, 4))
     index = torch.randint(5, shape, generator=torch.Generator().manual_seed(0))
-    assert torch.equal(gather(table, index), table[index])
-
-
-def test_gathering_a_row_twice_adds_its_gradients():
-    table = torch.zeros(3, 2, requires_grad=True)
-    gather(table, torch.tensor([[2, 2], [2, 0]])).sum().backward()
-    assert table.grad.tolist() == [[1, 1], [0, 0], [3, 3]]
-
-
-def test_vectors_tell_users_from_items():
-    space = DenseVectors(directions(5, 4).float(), directions(7, 4, seed=1).float())
-    index = torch.tensor([[4, 0], [1, 1]])
     assert torch.equal(space.users(index), space.user_table[index])
     assert torch.equal(space.items(index), space.item_table[index])
-    assert torch.equal(space.items(torch.tensor(6)), space.item_table[6])
 
 
 # --- Reach -----------------------------------------------------------------------------------------------------------
@@ -160,17 +134,60 @@ def test_reach_of_no_items_is_none():
     assert (widened_dim(plain), plain.reach) == (3, None)
 
 
+# --- Vectors ---------------------------------------------------------------------------------------------------------
+
+
+def random_vectors(**options):
+    return DenseVectors.random(20, 30, 16, rng.torch_stream(0, "model"), **options)
+
+
+@pytest.mark.parametrize("constraint", ["sphere", "ball"])
+def test_random_vectors_have_length_one_and_point_everywhere_alike(constraint):
+    model = DenseVectors.random(20, 20_000, 8, rng.torch_stream(0, "model"), constraint=constraint)
+    assert (model.n_users, model.n_items, model.dim, model.constraint) == (20, 20_000, 8, constraint)
+    for rows in (model.user_table, model.item_table):
+        assert rows.dtype == torch.float32
+        torch.testing.assert_close(rows.norm(dim=1), torch.ones(len(rows)), rtol=1e-6, atol=0)
+    rows, tolerance = model.item_table.double(), {"rtol": 0, "atol": 5 / (20_000 * 8) ** 0.5}
+    torch.testing.assert_close(rows.mean(0), torch.zeros(8).double(), **tolerance)
+    torch.testing.assert_close(rows.T @ rows / 20_000, torch.eye(8).double() / 8, **tolerance)
+
+
+def test_blocks_are_views_of_the_tables_in_order(monkeypatch):
+    monkeypatch.setattr(geometry, "_BLOCK", 8)
+    vectors = random_vectors()
+    assert [len(block) for block in vectors.item_blocks()] == [8, 8, 8, 6]
+    assert torch.equal(torch.cat(list(vectors.user_blocks())), vectors.user_table)
+    assert torch.equal(torch.cat(list(vectors.item_blocks())), vectors.item_table)
+    items = vectors.item_table.clone()
+    vectors.user_table.zero_()
+    assert torch.equal(vectors.item_table, items), "users and items share no memory"
+    next(vectors.item_blocks()).zero_()
+    assert not vectors.item_table[:8].any()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_vectors_that_are_not_finite_are_refused_with_their_place(value):
+    for broken, place in enumerate(("user vectors .* row 2", "item vectors .* row 2", "reach .* item 2")):
+        tables = [torch.ones(5, 3), torch.ones(4, 3), torch.ones(4, 2)]
+        tables[broken][2, 1] = value
+        with pytest.raises(ArgumentError, match=place):
+            check_finite(DenseVectors(*tables[:2], "sphere", tables[2]))
+
+
+F = torch.zeros
+
+
 @pytest.mark.parametrize(
-    "reach", [torch.zeros(4), torch.zeros(3, 1), torch.zeros(4, 0), torch.zeros(4, 1, dtype=torch.float64)], ids=str
+    "tables",
+    [
+        *((F(5, 3).to(dtype), F(4, 3)) for dtype in (torch.float64, torch.float16, torch.int64)),
+        (F(5, 3), F(4, 3).double()),
+        (F(5, 3), F(4, 4)),
+        (F(5, 3), F(4)),
+        *((F(5, 3), F(4, 3), "sphere", reach) for reach in (F(4), F(3, 1), F(4, 0), F(4, 1).double())),
+    ],
 )
-def test_a_reach_that_does_not_fit_the_items_is_refused(reach):
-    with pytest.raises(ArgumentError, match="reach"):
-        DenseVectors(torch.ones(2, 3), torch.ones(4, 3), "sphere", reach)
-
-
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_a_reach_that_is_no_number_is_refused(value):
-    reach = torch.zeros(4, 2)
-    reach[2, 1] = value
-    with pytest.raises(ArgumentError, match="reach must be finite, got NaN or infinity for item 2"):
-        check_finite(DenseVectors(torch.ones(2, 3), torch.ones(4, 3), "sphere", reach))
+def test_tables_that_do_not_fit_are_refused(tables):
+    with pytest.raises(ArgumentError, match="must be float32"):
+        DenseVectors(*tables)

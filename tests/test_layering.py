@@ -19,8 +19,8 @@ GUESTS = {"distributed", "lab", "serve", "export"}
 
 # A part may import its own folder and parts of a lower level. A new part gets its place here.
 LEVELS = (
-    {"_version", "errors", "rng", "device", "forks"},
-    {"geometry", "data", "datasets", "kernels", "memory"},
+    {"_version", "errors", "rng", "device"},
+    {"geometry", "data", "datasets", "kernels"},
     {"embedding", "losses", "sampling", "optim", "ranking"},
     {"training", "evaluation"},
     {"artifact", "recommender"},
@@ -31,8 +31,7 @@ LEVELS = (
 # Neighbours on a level that may be imported all the same, one way only.
 NEIGHBOURS = {
     "rng": {"errors"},
-    "device": {"errors", "forks"},
-    "forks": {"errors"},
+    "device": {"errors"},
     "kernels": {"geometry"},
     "datasets": {"data"},
     "embedding": {"optim"},

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spherec.errors import ArgumentError
 from spherec.geometry import project, unit
 from spherec.kernels.cpu import CpuBackend
-from spherec.kernels.reference import ReferenceBackend
+from spherec.kernels.reference import Backend
 from spherec.optim import Adam
 from tests import oracles
 from tests.kernels import DenseAdam, using
@@ -18,7 +18,7 @@ from tests.kernels import DenseAdam, using
 MIXED = "1e-4 to 10"
 
 
-@pytest.fixture(autouse=True, params=[CpuBackend, ReferenceBackend], ids=["compiled", "plain torch"], scope="module")
+@pytest.fixture(autouse=True, params=[CpuBackend, Backend], ids=["compiled", "plain torch"], scope="module")
 def kernels(request):
     """Every test runs with both implementations."""
     with using(request.param()) as backend:
@@ -84,13 +84,13 @@ def ours_and_dense(table, learning_rate, planned=None):
     return ours, rows.detach(), step
 
 
+@pytest.mark.parametrize("scheduled", [False, True])
 @pytest.mark.parametrize(
-    ("n", "dim", "learning_rate", "scale"),
-    [(60, 8, 1e-2, 1.0), (60, 8, 1e-2, 1e-3), (60, 8, 1e-3, MIXED), (200, 64, 1e-2, MIXED), (200, 64, 1e-3, 1.0)],
+    ("n", "dim", "learning_rate", "scale"), [(60, 8, 1e-2, 1.0), (60, 8, 1e-3, 1e-3), (200, 64, 1e-2, MIXED)]
 )
-def test_all_rows_are_those_of_dense_adam(n, dim, learning_rate, scale, steps):
+def test_all_rows_are_those_of_dense_adam(n, dim, learning_rate, scale, steps, scheduled):
     table = table_of(n, dim)
-    ours, rows, step = ours_and_dense(table, learning_rate)
+    ours, rows, step = ours_and_dense(table, learning_rate, steps if scheduled else None)
     worst = torch.zeros(())
     for number, (index, gradient) in enumerate(batches(n, dim, scale, steps)):
         if number % 5 == 0:
@@ -103,22 +103,8 @@ def test_all_rows_are_those_of_dense_adam(n, dim, learning_rate, scale, steps):
     assert torch.equal(ours.everything()[never], table[never])
 
 
-@pytest.mark.parametrize("scale", [1.0, MIXED])
-def test_under_a_schedule_all_rows_are_those_of_dense_adam_under_torchs(scale, steps):
-    table = table_of(60, 8)
-    ours, rows, step = ours_and_dense(table, 1e-2, planned=steps)
-    worst = torch.zeros(())
-    for number, (index, gradient) in enumerate(batches(60, 8, scale, steps)):
-        step(index, gradient)
-        if number < 20 or number % 50 == 0 or number == steps - 1:
-            worst = torch.maximum(worst, (ours.everything() - rows).abs().max())
-    assert worst <= 1e-5
-
-
-def test_a_schedule_longer_than_the_bias_corrections_need_is_followed_to_its_end():
+def test_a_schedule_is_followed_to_its_end():
     ours, rows, step = ours_and_dense(table_of(10, 4), 1e-2, planned=100)
-    short, _, _ = ours_and_dense(table_of(10, 4), 1e-2, planned=100_000)
-    assert len(short._rates.correction) == 100_001
     index = torch.arange(5)
     for _ in range(100):
         step(index, torch.ones(5, 4))
@@ -146,7 +132,7 @@ ACTIVE = st.floats(1e-3, 10) | st.floats(-10, -1e-3)
 @settings(max_examples=30)
 @given(
     gradients=st.lists(st.just(0.0) | ACTIVE, min_size=1, max_size=60),
-    betas=st.sampled_from([(0.9, 0.999), (0.5, 0.9), (0.9, 0.99), (0.01, 0.5)]),
+    betas=st.sampled_from([(0.9, 0.999), (0.0, 0.9), (0.5, 0.9), (0.9, 0.99), (0.01, 0.5)]),
     learning_rate=st.sampled_from([1e-4, 1e-2]),
 )
 def test_a_row_stands_where_plain_loops_put_it_at_every_step(gradients, betas, learning_rate):
@@ -160,37 +146,20 @@ def test_a_row_stands_where_plain_loops_put_it_at_every_step(gradients, betas, l
     assert found == pytest.approx(expected, rel=1e-5, abs=1e-4 * learning_rate)
 
 
-def test_without_momentum_a_row_left_alone_stays():
-    ours = DenseAdam(torch.zeros(2, 1), Adam(beta1=0.0))
-    ours.step(torch.tensor([0]), torch.tensor([[2.0]]))
-    ours.state()["steps"] += 3
-    assert ours.everything()[:, 0].tolist() == pytest.approx([oracles.adam(0.0, [2.0], 1e-3, 0.0)[0], 0.0])
-
-
-@pytest.mark.parametrize("gap", [1, 2, 10, 300, 10_000])
-@pytest.mark.parametrize("before", [0, 1, 100, 50_000])
-def test_a_row_left_alone_moves_on_as_plain_loops_have_it(before, gap):
-    gradients = [2.0, -1e-3]
+@pytest.mark.parametrize("gap", [1, 10, 300, 100_000])
+@pytest.mark.parametrize("before", [0, 1, 50_000])
+def test_a_row_left_alone_moves_on_as_plain_loops_have_it_and_continues_from_there(before, gap):
     ours = DenseAdam(torch.zeros(1, 2), Adam())
     ours.state()["steps"] += before
-    ours.step(torch.tensor([0]), torch.tensor([gradients]))
+    ours.step(torch.tensor([0]), torch.tensor([[2.0, -1e-3]]))
     ours.state()["steps"] += gap
-    expected = [oracles.adam(0.0, [0.0] * before + [one] + [0.0] * gap, 1e-3)[-1] for one in gradients]
-    assert ours.everything()[0].tolist() == pytest.approx(expected, rel=2e-6)
-
-
-def test_a_very_long_gap_ends_at_the_limit_and_the_next_touch_goes_on_from_there():
-    ours = DenseAdam(torch.zeros(1, 1), Adam())
-    ours.step(torch.tensor([0]), torch.tensor([[3.0]]))
-    ours.state()["steps"] += 1000
-    limit = ours.everything().item()
-    ours.state()["steps"] += 99_000
-    assert ours.everything().item() == pytest.approx(limit, rel=1e-6)
-    ours.step(torch.tensor([0]), torch.tensor([[-0.5]]))
+    places = [
+        oracles.adam(0.0, [0.0] * before + [one] + [0.0] * gap + [-one / 6] + [0.0] * 4, 1e-3) for one in (2.0, -1e-3)
+    ]
+    assert ours.everything()[0].tolist() == pytest.approx([place[-6] for place in places], rel=2e-6)
+    ours.step(torch.tensor([0]), torch.tensor([[-2.0 / 6, 1e-3 / 6]]))
     ours.state()["steps"] += 4
-    expected = oracles.adam(0.0, [3.0] + [0.0] * 100_000 + [-0.5] + [0.0] * 4, 1e-3)
-    assert limit == pytest.approx(expected[100_000], rel=2e-6)
-    assert ours.everything().item() == pytest.approx(expected[-1], rel=2e-6)
+    assert ours.everything()[0].tolist() == pytest.approx([place[-1] for place in places], rel=1e-5)
 
 
 def trained(table, steps=50, seed=1):
@@ -223,38 +192,18 @@ def test_a_gradient_of_zero_is_as_none():
     torch.testing.assert_close(touched.everything(), plain.everything(), rtol=0, atol=1e-6)
 
 
-def test_on_the_sphere_compiled_steps_leave_rows_without_a_gradient_alone():
-    with using(CpuBackend()):
-        ours = DenseAdam(table_of(6, 4), Adam())
-    ours.step(torch.tensor([0, 1, 2]), torch.ones(3, 4))
-    gradient = torch.tensor([0.0, 1.0, 0.0, -1.0, 1.0, 0.0])[:, None].expand(-1, 4)
-    ours.step(torch.tensor([0, 1, 2, 3, 3, 1]), gradient.clone())
-    assert ours.state()["last"].tolist() == [1, 2, 1, 2, 0, 0]  # of row 3 the sum is 0, and it moves by nothing
-    assert torch.equal(ours.state()["table"][3], table_of(6, 4)[3])
-
-
 def test_a_gradient_that_is_not_a_number_is_not_passed_over():
     ours = DenseAdam(table_of(6, 4), Adam())
     ours.step(torch.tensor([5]), torch.tensor([[0.0, float("nan"), 0.0, 0.0]]))
     assert ours.everything()[5, 1].isnan()
 
 
-def test_in_the_ball_rows_without_a_gradient_are_scaled_back_as_well():
-    ours = DenseAdam(3 * table_of(60, 8), Adam(), constraint="ball")
-    ours.step(torch.tensor([7]), torch.zeros(1, 8))
-    assert ours.state()["table"][7].norm() == pytest.approx(1)
-    assert ours.state()["table"][8].norm() == pytest.approx(3)
-
-
-def test_rows_are_scaled_to_length_1_in_place(kernels):
+def test_rows_are_scaled_to_length_1_in_place_and_zeros_stay(kernels):
     rows = 2 * table_of(60, 8).view(3, 20, 8)
+    rows[1, 2] = 0
     expected = unit(rows)
     assert kernels.unit(rows) is rows
     torch.testing.assert_close(rows, expected, rtol=1e-6, atol=1e-7)
-
-
-def test_a_row_of_zeros_has_no_direction_and_stays(kernels):
-    assert not kernels.unit(torch.zeros(2, 4)).any()
 
 
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])
@@ -277,23 +226,19 @@ def test_gradients_of_a_row_that_comes_more_than_once_add_up():
     table = table_of(5, 3)
     apart, together = DenseAdam(table.clone(), Adam()), DenseAdam(table.clone(), Adam())
     gradient = torch.tensor([[1.0, 2.0, 4.0], [0.5, 0.0, -1.0], [8.0, -16.0, 0.25], [3.0, 1.0, 2.0]])
-    apart.step(torch.tensor([4, 0, 4, 2]), gradient)
+    given = torch.tensor([4, 0, 4, 2]), gradient.clone()
+    apart.step(*given)
+    assert given[0].tolist() == [4, 0, 4, 2]
+    assert torch.equal(given[1], gradient)
     together.step(torch.tensor([0, 2, 4]), torch.stack((gradient[1], gradient[3], gradient[0] + gradient[2])))
     assert_same_state(apart.state(), together.state())
-
-
-def test_what_is_handed_in_stays_as_it_is():
-    index, gradient = torch.tensor([3, 1, 3]), torch.arange(6.0).reshape(3, 2)
-    DenseAdam(table_of(5, 2), Adam()).step(index, gradient)
-    assert index.tolist() == [3, 1, 3]
-    assert torch.equal(gradient, torch.arange(6.0).reshape(3, 2))
 
 
 def test_sums_of_many_gradients_are_the_same_bit_by_bit_at_every_run():
     generator = torch.Generator().manual_seed(0)
     index = torch.randint(4, (2000,), generator=generator)
     gradient = torch.randn(2000, 16, generator=generator)
-    runs = [DenseAdam(table_of(5, 16), Adam()) for _ in range(5)]
+    runs = [DenseAdam(table_of(5, 16), Adam()) for _ in range(3)]
     for ours in runs:
         ours.step(index, gradient)
         assert_same_state(ours.state(), runs[0].state())
@@ -321,6 +266,8 @@ def test_in_the_ball_no_row_is_longer_than_1_when_read_or_moved():
         torch.testing.assert_close(ours.everything(), project(ours.everything(), "ball"))
         assert (ours.state()["table"][[10, 30]].norm(dim=1) <= 1 + 1e-6).all()
         assert (ours.state()["table"][11].norm() > 2).all()
+    ours.step(torch.tensor([7]), torch.zeros(1, 8))
+    assert ours.state()["table"][7].norm() == pytest.approx(1)
 
 
 @pytest.mark.parametrize(

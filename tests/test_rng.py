@@ -1,16 +1,18 @@
-import re
+"""Named streams, permutations, and draws without replacement."""
+
 from collections import Counter
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from scipy.stats import chisquare
 
-import spherec
 from spherec import rng
 from spherec.errors import ArgumentError
+from spherec.rng import draw_without_replacement
+from tests.oracles import image_law, successive_law
+from tests.sampling.checks import FEWEST_DRAWS, assert_follows, generator
 
 STREAMS = [
     (0, "split"),
@@ -27,54 +29,38 @@ STREAMS = [
 ]
 
 
-def test_streams_of_other_seed_name_or_index_share_nothing():
-    draws = {stream: set(rng.stream(*stream).random(100).tolist()) for stream in STREAMS}
-    alike = [(one, other) for one, other in combinations(STREAMS, 2) if draws[one] & draws[other]]
-    assert not alike
+def numpy_draws(*stream):
+    return rng.stream(*stream).random(100)
 
 
-def test_the_same_stream_draws_the_same_whatever_others_drew():
-    expected = rng.stream(7, "negatives", 3).random(5)
-    rng.stream(7, "split").random(1000)
-    np.random.default_rng(7).random(3)
-    np.testing.assert_array_equal(rng.stream(7, "negatives", 3).random(5), expected)
+def torch_draws(*stream):
+    return torch.rand(100, generator=rng.torch_stream(*stream), dtype=torch.float64).numpy()
 
 
-def test_no_global_state_is_touched():
-    before = np.random.get_state()[1].copy()  # noqa: NPY002
-    rng.stream(0, "split").random(10)
-    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+each_kind = pytest.mark.parametrize("draws", [numpy_draws, torch_draws])
+
+
+@each_kind
+def test_streams_of_other_seed_name_or_index_share_nothing(draws):
+    drawn = {stream: set(draws(*stream).tolist()) for stream in STREAMS}
+    assert not [pair for pair in combinations(STREAMS, 2) if drawn[pair[0]] & drawn[pair[1]]]
+
+
+@each_kind
+def test_the_same_stream_draws_the_same_whatever_others_drew_and_touches_no_global_state(draws):
+    before = np.random.get_state()[1].copy(), torch.get_rng_state()  # noqa: NPY002
+    expected = draws(7, "negatives", 3)
+    draws(7, "split")
+    rng.permutation(10, rng.torch_stream(0, "split"))
+    np.testing.assert_array_equal(draws(7, "negatives", 3), expected)
+    np.testing.assert_array_equal(np.random.get_state()[1], before[0])  # noqa: NPY002
+    assert torch.equal(torch.get_rng_state(), before[1])
 
 
 @pytest.mark.parametrize("arguments", [(-1, "split"), (0, "split", -1)], ids=str)
 def test_negative_numbers_are_refused(arguments):
     with pytest.raises(ArgumentError, match="-1"):
         rng.stream(*arguments)
-
-
-def torch_draws(*stream, **options):
-    return torch.rand(100, generator=rng.torch_stream(*stream, **options), dtype=torch.float64)
-
-
-def test_torch_streams_of_other_seed_name_or_index_share_nothing():
-    draws = {stream: set(torch_draws(*stream).tolist()) for stream in STREAMS}
-    alike = [(one, other) for one, other in combinations(STREAMS, 2) if draws[one] & draws[other]]
-    assert not alike
-
-
-def test_the_same_torch_stream_draws_the_same_whatever_others_drew():
-    expected = torch_draws(7, "negatives", 3)
-    torch_draws(7, "split")
-    torch.rand(3)
-    assert torch.equal(torch_draws(7, "negatives", 3), expected)
-    assert torch.equal(torch_draws(7, "negatives", 3, device=torch.device("cpu")), expected)
-
-
-def test_no_global_state_of_torch_is_touched():
-    before = torch.get_rng_state()
-    torch_draws(0, "split")
-    rng.permutation(10, rng.torch_stream(0, "split"))
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 1000])
@@ -92,16 +78,41 @@ def test_every_order_of_three_is_as_likely():
     assert len(counts) == 6
 
 
-def test_nothing_else_in_the_package_makes_generators():
-    other_ways = re.compile(
-        r"np\.random\.(?!Generator\b)|default_rng|import random|from random|torch\.(rand|manual_seed)"
-    )
-    root = Path(spherec.__file__).parent
-    guilty = [
-        f"{path.relative_to(root)}:{number}"
-        for path in sorted(root.rglob("*.py"))
-        if path != root / "rng.py"
-        for number, line in enumerate(path.read_text().splitlines(), 1)
-        if other_ways.search(line)
-    ]
-    assert not guilty
+WEIGHTS = [5.0, 1.0, 0.0, 3.0, 0.2]
+
+
+def drawn(weights, n, seed=0, rows=FEWEST_DRAWS):
+    return draw_without_replacement(torch.tensor(weights).log().repeat(rows, 1), n, generator(seed))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_places_are_drawn_one_after_the_other_without_replacement(n):
+    places, valid = drawn(WEIGHTS, n, seed=n)
+    assert valid.all()
+    assert_follows(map(tuple, places.tolist()), successive_law(WEIGHTS, n))
+
+
+def test_each_place_is_drawn_by_the_weights_that_are_left():
+    places, _ = drawn(WEIGHTS, 3)
+    for at in range(3):
+        assert_follows(places[:, at].tolist(), image_law(successive_law(WEIGHTS, 3), lambda order, at=at: order[at]))
+
+
+def test_where_the_weights_run_out_the_rest_is_not_valid():
+    places, valid = drawn(WEIGHTS, 5, rows=100)
+    assert valid.tolist() == [[True] * 4 + [False]] * 100
+    assert places[:, 4].eq(2).all()
+
+
+def test_weights_of_any_size_count_by_their_ratios():
+    log_weights = torch.tensor([700.0, 700.0 - 1.0986123, float("-inf")]).repeat(FEWEST_DRAWS, 1)
+    places, _ = draw_without_replacement(log_weights, 1, generator(5))
+    assert_follows(places[:, 0].tolist(), [0.75, 0.25, 0])
+
+
+@pytest.mark.parametrize("extreme", [0.0, 1 - 2**-24])
+def test_extreme_noise_stays_finite(extreme, monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "uniform_", lambda self, generator: self.fill_(extreme))
+    places, valid = draw_without_replacement(torch.tensor([0.0, 1.0, float("-inf")]), 3, generator())
+    assert places.tolist() == [1, 0, 2]
+    assert valid.tolist() == [True, True, False]

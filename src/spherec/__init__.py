@@ -56,6 +56,7 @@ __all__ = [
 ]
 
 # Everything is imported when it is first asked for: NumPy and SciPy take a quarter of a second, torch one or two.
+_PARTS = ("artifact", "data", "datasets", "evaluation", "export", "data.splits", "lab", "ranking", "training")
 _PLACES = {
     "spherec.data.cuts": ("Cut",),
     "spherec.data.features": ("Features",),
@@ -63,11 +64,10 @@ _PLACES = {
     "spherec.data.read": ("read", "read_features", "read_names"),
     "spherec.data.statistics": ("statistics",),
     "spherec.evaluation": ("evaluate",),
-    "spherec.losses": ("Hinge", "Softmin"),
     "spherec.recommender": ("CML", "load"),
-    "spherec.sampling": ("Hard", "Popularity", "SemiHard", "TwoStage", "Uniform"),
 }
-_PARTS = ("artifact", "data", "datasets", "evaluation", "export", "data.splits", "lab", "ranking", "training")
+# Their classes are names of the package: a new loss or sampler needs a line in its registry alone.
+_REGISTRIES = {"spherec.losses": "LOSSES", "spherec.sampling": "SAMPLERS"}
 
 
 def __getattr__(name: str) -> _typing.Any:
@@ -77,6 +77,9 @@ def __getattr__(name: str) -> _typing.Any:
     for module, names in _PLACES.items():
         if name in names:
             return getattr(_importlib.import_module(module), name)
+    for module, registry in _REGISTRIES.items():
+        if name[:1].isupper() and name in (kinds := getattr(_importlib.import_module(module), registry)):
+            return kinds[name]
     raise AttributeError(f"module 'spherec' has no attribute {name!r}")
 
 

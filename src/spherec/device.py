@@ -1,16 +1,26 @@
-"""The device to compute on, decided once at the border, and its threads and streams."""
+"""The device to compute on, decided once at the border, and its threads, streams and memory.
 
+A fork copies one thread and all locks. Pools of threads that the parent had are gone in the child, but their owners do
+not know that: torch computes there in one thread, which needs no pool, and a lock that a thread of the parent held is
+free.
+"""
+
+import ctypes
+import gc
+import os
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from typing import Literal, TypeVar, get_args
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 import torch
 
-from spherec.errors import ArgumentError, quote
-from spherec.forks import ProcessLock
+from spherec.errors import ArgumentError, check_choice
 
 DeviceName = Literal["auto", "cpu", "cuda"]
 _Result = TypeVar("_Result")
@@ -18,6 +28,31 @@ _Result = TypeVar("_Result")
 _SMALL = 1024  # pairs in a batch
 _LARGE = 1 << 23  # multiplications that are worth a thread: a fifth of a millisecond, five times the cost of waking it
 _LARGEST_KEPT = (32 << 20) - (64 << 10)  # bytes, with room for the block's header
+
+_PROCESS = Path("/proc/self")  # Linux
+
+
+class ProcessLock:
+    """A reentrant lock for the threads of one process. In a forked process, and in a copy, it is free."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        if self._process != os.getpid():  # only one thread survives a fork
+            self._process, self._lock = os.getpid(), threading.RLock()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ProcessLock, ()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 _step = threading.local()  # `threads`: those among which a step divides large operations; `count`: their number
 _changing = ProcessLock()  # held while the count that new threads begin with is not the right one
@@ -29,17 +64,12 @@ def resolve(name: DeviceName | torch.device) -> torch.device:
     """Return the device of that name; "auto" is the GPU if there is one that can be used."""
     if isinstance(name, torch.device):
         return name
-    if name not in get_args(DeviceName):
-        raise ArgumentError(f"device must be one of {', '.join(get_args(DeviceName))}, got {quote(name)}")
+    check_choice("device", name, get_args(DeviceName))
     is_lost = torch.cuda._is_in_bad_fork()  # CUDA was in use before this process was forked
-    if name == "cuda" and is_lost:
-        raise ArgumentError(
-            "device is 'cuda', which a forked process cannot use after its parent did; use 'cpu', or start processes "
-            "with multiprocessing.get_context('spawn')"
-        )
     is_available = not is_lost and torch.cuda.is_available()
     if name == "cuda" and not is_available:
-        raise ArgumentError("device is 'cuda', but torch finds no CUDA device; use 'auto' or 'cpu'")
+        why = "was used before this process was forked" if is_lost else "is not there for torch"
+        raise ArgumentError(f"device is 'cuda', but a GPU {why}; use 'auto' or 'cpu'")
     return torch.device("cuda" if name == "cuda" or (name == "auto" and is_available) else "cpu")
 
 
@@ -48,7 +78,7 @@ def keep_freed_memory() -> None:
 
     A large step on a CPU allocates its rows and their gradient anew. If that memory goes back to the system at the end
     of each step, half of the next is spent on page faults. glibc keeps up to twice the largest mapped block that was
-    ever freed, if that is at most 32 MiB: so one is allocated here, which touches no memory, and freed at once.
+    ever freed, if that is at most 32 MiB. One of that size is allocated here and freed at once; no memory is touched.
     """
     torch.empty(_LARGEST_KEPT, dtype=torch.uint8)
 
@@ -60,11 +90,6 @@ def make_table(shape: tuple[int, ...], device: torch.device) -> torch.Tensor:
     large table needs a walk through the page tables before it is read.
     """
     return torch.from_numpy(np.zeros(shape, np.float32)) if device.type == "cpu" else torch.zeros(shape, device=device)
-
-
-def records_graphs(device: torch.device) -> bool:
-    """Tell whether operations on this device can be recorded as a graph and replayed with one call."""
-    return device.type == "cuda"
 
 
 def stream_of_thread(purpose: str) -> torch.cuda.Stream:
@@ -164,3 +189,41 @@ def settle_thread() -> None:
         with _changing:
             torch.get_num_threads()
         _settled.is_done = True
+
+
+@dataclass
+class PeakMemory:
+    """Peak memory of a block; known when the block has ended."""
+
+    mb: float | None = None
+    "Largest peak within the block, in megabytes; None if the system does not report it."
+
+
+@contextmanager
+def measure_peak(device: torch.device) -> Iterator[PeakMemory]:
+    """Measure the block: memory that torch allocates on a GPU, or resident memory of this process on a CPU."""
+    peak = PeakMemory()
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        yield peak
+        torch.cuda.synchronize(device)
+        peak.mb = (torch.cuda.max_memory_allocated(device) - before) / 1e6
+        return
+    with suppress(OSError, AttributeError):  # another C library has no such call
+        ctypes.CDLL(None).malloc_trim(0)  # returns free memory to the system
+    with suppress(OSError):
+        (_PROCESS / "clear_refs").write_text("5")  # resets the peak
+    start = _read_kb("VmRSS")
+    yield peak
+    if start is not None:
+        peak.mb = max((_read_kb("VmHWM") or 0) - start, 0) / 1e3
+
+
+def _read_kb(name: str) -> int | None:
+    with suppress(OSError):
+        match = re.search(rf"^{name}:\s+(\d+) kB", (_PROCESS / "status").read_text(), re.MULTILINE)
+        return int(match[1]) if match else None
+    return None

@@ -1,14 +1,18 @@
-"""Exceptions and warnings that spherec raises on purpose.
+"""Exceptions and warnings that spherec raises on purpose, and checks that raise them.
 
 Each is a `SpherecError` and has a second base as well, such as `ValueError`. A message is one sentence: where (file,
 line or column), the value received, and what to do about it.
 """
 
+import importlib.util
+import os
 import re
 from collections.abc import Hashable, Iterable
 from difflib import get_close_matches
 from numbers import Real
 from pathlib import PurePath
+
+_polars_process: int | None = None  # in which spherec has used polars; processes forked from it have no pool
 
 _SHOWN = 12  # columns named in an error before "and n more"
 _LONGEST = 30  # characters of each
@@ -71,7 +75,7 @@ class DuplicatePairsWarning(UserWarning):
 
 
 class UncutValuesWarning(UserWarning):
-    """A format has ratings or counts, and no least value was asked for: low ones count as likes, too."""
+    """A format has ratings or counts, and no least value was asked for: low ones also count as likes."""
 
 
 class UnreadValuesWarning(UserWarning):
@@ -142,3 +146,30 @@ def check_number(name: str, value: object, low: float, high: float, usual: str =
     if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) <= high:
         remedy = f"; {usual} is usual" if usual else ""
         raise ArgumentError(f"{name} must be a number from {low:g} to {high:g}, got {quote(value)}{remedy}")
+
+
+def check_count(name: str, value: object) -> None:
+    """Raise an `ArgumentError` unless the value is a whole number >= 1."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ArgumentError(f"{name} must be a whole number >= 1, got {quote(value)}")
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Raise an `ArgumentError` unless the value is one of these texts."""
+    known = list(choices)
+    if value not in known:
+        hint = suggest(value, known) if isinstance(value, str) else ""
+        raise ArgumentError(f"{name} must be one of {', '.join(known)}, got {quote(value)}{hint}")
+
+
+def require_polars(purpose: str) -> None:
+    """Raise an error unless polars is installed and can be used in this process; `purpose` is what needs it."""
+    global _polars_process
+    if importlib.util.find_spec("polars") is None:
+        raise MissingPackageError(f"{purpose} needs polars; install it with: pip install polars")
+    if _polars_process not in (None, os.getpid()):  # it would wait forever for the threads that it had before the fork
+        raise ForkedProcessError(
+            "polars cannot be used in a process that was forked after its parent used polars; start processes with "
+            "multiprocessing.get_context('spawn'), or read and write tables before the fork"
+        )
+    _polars_process = os.getpid()

@@ -4,15 +4,14 @@ The formulas here are the reference for the compiled kernels in `spherec.kernels
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
-from typing import Any, Literal, Protocol, get_args
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from spherec.errors import ArgumentError, check_number, quote
+from spherec.errors import ArgumentError, check_choice, check_number
 
 Constraint = Literal["sphere", "ball"]
 """sphere: rows are scaled to length 1 when they are read. ball: rows longer than 1 are scaled back to length 1."""
@@ -89,24 +88,24 @@ class DenseVectors:
     "(I, P) reach of the items in each of P subspaces, as it adds to a score; None if items have no reach."
     mainstream: float = 1.0
     "λ by default: the share of reach that counts in a list."
+    reach: Tensor | None = field(init=False, repr=False, compare=False)
+    "(I,) what each item's reach adds to its scores; None if items have no reach."
 
     def __post_init__(self) -> None:
-        if self.constraint not in get_args(Constraint):
-            raise ArgumentError(f"constraint must be 'sphere' or 'ball', got {quote(self.constraint)}")
+        check_choice("constraint", self.constraint, get_args(Constraint))
         check_mainstream(self.mainstream)
-        reach = self.item_reach
-        tables = {"user": self.user_table, "item": self.item_table} | ({} if reach is None else {"reach": reach})
-        for name, table in tables.items():
-            if table.dim() != 2 or table.dtype != torch.float32:
-                shape = (*table.shape,)
-                raise ArgumentError(f"the {name} table must be float32 with 2 dimensions, got {table.dtype} {shape}")
-        if self.user_table.shape[1] != self.item_table.shape[1] or (
-            reach is not None and (len(reach) != len(self.item_table) or not reach.shape[1])
-        ):
-            shapes = ", ".join(f"{name} {(*table.shape,)}" for name, table in tables.items())
+        users, items, reach = self.user_table, self.item_table, self.item_reach
+        tables = [users, items] if reach is None else [users, items, reach]
+        fits = all(table.dim() == 2 and table.dtype == torch.float32 for table in tables)
+        fits = fits and users.shape[1] == items.shape[1] and (reach is None or len(reach) == len(items))
+        if not fits or (reach is not None and not reach.shape[1]):
+            got = ", ".join(f"{table.dtype} {(*table.shape,)}" for table in tables)
             raise ArgumentError(
-                f"users and items need the same dimensions, and reach a row for each item; got {shapes}"
+                "tables of vectors must be float32, (U, D) of users, (I, D) of items and, if they have reach, (I, P); "
+                f"got {got}"
             )
+        # The mean over subspaces, as the vectors' product is the mean of theirs.
+        object.__setattr__(self, "reach", None if reach is None else reach.mean(1))
 
     @classmethod
     def random(
@@ -136,15 +135,6 @@ class DenseVectors:
     @property
     def block_size(self) -> int:
         return _BLOCK
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Copy the fields alone, because another thread may be adding a cached property."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    @cached_property
-    def reach(self) -> Tensor | None:
-        """(I,) the mean reach over subspaces, as the vectors' product is the mean of theirs."""
-        return None if self.item_reach is None else self.item_reach.mean(1)
 
     def to(self, device: torch.device) -> "DenseVectors":
         """Return the same vectors on another device."""

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from spherec.device import make_table
-from spherec.errors import ArgumentError, check_number, quote
+from spherec.errors import ArgumentError, check_choice, check_number
 from spherec.geometry import Constraint
 from spherec.kernels import backend
 from spherec.kernels.protocol import AdamRates, AdamState
@@ -55,17 +55,15 @@ class Adam:
 
     def __post_init__(self) -> None:
         check_number("learning_rate", self.learning_rate, 1e-12, 1, "0.001")
-        for name in ("beta1", "beta2", "epsilon"):
+        check_number("epsilon", self.epsilon, 1e-100, 1, "1e-8")
+        for name in ("beta1", "beta2"):
             check_number(name, getattr(self, name), 0, 1)
         if not 0 <= self.beta1 < self.beta2 <= _LARGEST_BETA:
             raise ArgumentError(
                 f"beta1 must be >= 0 and below beta2, and beta2 at most {_LARGEST_BETA}, got {self.beta1} and "
                 f"{self.beta2}; 0.9 and 0.999 are usual"
             )
-        if not self.epsilon > 0:
-            raise ArgumentError(f"epsilon must be > 0, got {self.epsilon}")
-        if self.schedule not in get_args(Schedule):
-            raise ArgumentError(f"schedule must be 'constant' or 'cosine', got {quote(self.schedule)}")
+        check_choice("schedule", self.schedule, get_args(Schedule))
 
 
 class DenseAdam:

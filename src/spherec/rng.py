@@ -53,6 +53,18 @@ def draw_rows(draw: Callable[[int], "torch.Tensor"], rows: int, generator: "torc
     return generator.draw_rows(draw, rows) if draws_for_others(generator) else draw(rows)  # type: ignore[attr-defined]
 
 
+def draw_numbers(shape: tuple[int, ...], generator: "torch.Generator") -> "torch.Tensor":
+    """Return random whole numbers from 0 to 2^63 − 1, on the generator's device."""
+    import torch
+
+    return torch.empty(shape, dtype=torch.int64, device=generator.device).random_(generator=generator)
+
+
+def draw_numbers_of_pairs(pairs: int, n: int, generator: "torch.Generator") -> "torch.Tensor":
+    """Return the same (B, n) for the pairs of a batch."""
+    return draw_rows(lambda rows: draw_numbers((rows, n), generator), pairs, generator)
+
+
 def draws_for_others(generator: "torch.Generator") -> bool:
     """Tell whether a generator draws for more pairs than it is asked for, see `draw_rows`."""
     return hasattr(generator, "draw_rows")

@@ -13,8 +13,8 @@ from steps import TrainerSteps, generate_interactions
 from timing import WorkDone, time_in_turns
 
 from spherec import rng
+from spherec.device import measure_peak
 from spherec.geometry import DenseVectors
-from spherec.memory import measure_peak
 from spherec.sampling import TwoStage, Uniform
 from spherec.training import Training
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from spherec import rng
 from spherec.kernels.cpu import negatives
 from spherec.kernels.cpu.negatives import keep_first_distinct
-from spherec.kernels.reference import ReferenceBackend
+from spherec.kernels.reference import Backend
 from spherec.kernels.reference.negatives import first_distinct
 from spherec.sampling import TwoStage, two_stage
 from spherec.sampling.draw import popularity_weights
@@ -106,7 +106,7 @@ def test_with_replacement_multiplicities_are_multinomial(count):
 @pytest.mark.parametrize("replacement", [False, True])
 def test_plain_torch_draws_the_same_candidates(count, replacement):
     ours = source(count, replacement=replacement)
-    with using(ReferenceBackend()):
+    with using(Backend()):
         theirs = source(count, replacement=replacement)
     for one, other in zip(drawn(ours, times=50), drawn(theirs, times=50), strict=True):
         assert torch.equal(one.items, other.items)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spherec.kernels.cpu.negatives import look_up_items, make_guide
-from spherec.kernels.reference import ReferenceBackend
+from spherec.kernels.reference import Backend
 from spherec.sampling.draw import ItemLaw, popularity_weights
 from tests.kernels import using
 from tests.oracles import law_without
@@ -127,7 +127,7 @@ def test_compiled_loops_name_the_same_items_as_searches_by_torch(rows, law, n, s
         return
     users = torch.tensor(np.random.default_rng(seed).integers(train.n_users, size=9))
     compiled = ItemLaw(train, weights, CPU)
-    with using(ReferenceBackend()):
+    with using(Backend()):
         plain = ItemLaw(train, weights, CPU)
     assert torch.equal(compiled.any(50, generator(seed)), plain.any(50, generator(seed)))
     items, valid = compiled.without(users, n, generator(seed))

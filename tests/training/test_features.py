@@ -12,7 +12,7 @@ from spherec.embedding import FeatureTable
 from spherec.errors import ArgumentError, DataError
 from spherec.geometry import DenseVectors
 from spherec.kernels.cpu import CpuBackend
-from spherec.kernels.reference import ReferenceBackend
+from spherec.kernels.reference import Backend
 from spherec.losses import Hinge, Softmin
 from spherec.optim import Adam
 from spherec.ranking import ExactRanker
@@ -70,7 +70,7 @@ def test_a_raw_row_is_its_own_row_and_what_the_features_give(subspaces):
     np.testing.assert_allclose(table.weights(), arrays[1], rtol=1e-5)
 
 
-@pytest.mark.parametrize("kernels", [CpuBackend(), ReferenceBackend()], ids=["compiled", "reference"])
+@pytest.mark.parametrize("kernels", [CpuBackend(), Backend()], ids=["compiled", "reference"])
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 @pytest.mark.parametrize("subspaces", [1, 2])
 def test_gradients_are_those_of_autograd(subspaces, dropout, kernels):

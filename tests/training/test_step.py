@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from spherec.geometry import DenseVectors
-from spherec.kernels.reference.hinge import hinge_gradient
 from spherec.losses import Softmin
 from spherec.optim import DenseAdam
 from spherec.ranking import ExactRanker
@@ -80,9 +79,3 @@ def test_a_batch_without_pairs_moves_nothing(changes):
     assert run.step(none, none) == 0
     assert same(run.vectors.copy(), before)
     assert run.read_sums() == [0.0, 0.0, 0.0]
-
-
-def test_the_reference_of_the_hinge_takes_no_pairs():
-    rows, valid = torch.empty(0, 8), torch.empty(0, 3, dtype=torch.bool)
-    gradient, _ = hinge_gradient(rows, valid, margin=0.5, ranked=True, n_items=9, on_sphere=True)
-    assert gradient.shape == (0, 8)

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from spherec.data.events import level_of_caller
 from spherec.data.ids import factorize, refuse_masked
 from spherec.data.input_files import describe_damage
-from spherec.errors import DataError, UnreadValuesWarning, describe_missing_column, quote
-from spherec.forks import require_polars
+from spherec.errors import DataError, UnreadValuesWarning, describe_missing_column, quote, require_polars
 
 
 def column_of(frame: Any, name: str) -> NDArray[Any]:

@@ -16,7 +16,6 @@ from torch import Tensor
 
 from spherec.artifact import Artifact
 from spherec.data.interactions import Interactions
-from spherec.device import records_graphs
 from spherec.distributed.batches import PartitionedBatches, SharedBatches
 from spherec.distributed.checkpoint import CheckpointSet
 from spherec.distributed.group import ProcessGroup, join_group
@@ -101,7 +100,7 @@ class ProcessCrew(Crew):
     def generator(self, seed: int) -> torch.Generator:
         """Return a generator that draws for whole batches."""
         plain = super().generator(seed)
-        if self.size == 1 and records_graphs(self.device):
+        if self.size == 1 and self.device.type == "cuda":
             return plain  # no other kind can be recorded
         shared = ShareGenerator(self.device)
         shared.set_state(plain.get_state())

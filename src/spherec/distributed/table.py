@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from spherec.distributed.group import ProcessGroup
-from spherec.embedding.table import EmbeddingTable
+from spherec.embedding import EmbeddingTable
 
 
 class ShareGenerator(torch.Generator):

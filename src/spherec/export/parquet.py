@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spherec.data.output_files import atomic_write
+from spherec.errors import require_polars
 from spherec.export.table import ExportProgress, ExportTable
-from spherec.forks import require_polars
 from spherec.geometry import Constraint
 
 if TYPE_CHECKING:

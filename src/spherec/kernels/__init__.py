@@ -1,7 +1,7 @@
 """The hot loops of training, once for each kind of device.
 
-`backend(device)` returns an object with the operations of `protocol.Backend`: `reference` has them in plain torch for
-any device, `cpu` compiled by numba, `cuda` compiled by Triton.
+`backend(device)` returns an object with the operations of `reference.Backend`, which has them in plain torch for any
+device; `cpu` has them compiled by numba, `cuda` compiled by Triton.
 """
 
 from functools import cache, partial
@@ -13,8 +13,8 @@ from torch import Tensor
 
 from spherec.geometry import each_subspace
 from spherec.kernels.cpu import CpuBackend
-from spherec.kernels.protocol import Backend, FusedGradient, Gradient, GradientTask
-from spherec.kernels.reference import ReferenceBackend
+from spherec.kernels.protocol import FusedGradient, Gradient, GradientTask
+from spherec.kernels.reference import Backend
 
 __all__ = ["Backend", "FusedGradient", "GradientTask", "backend", "fuse"]
 
@@ -32,7 +32,7 @@ def _choose(device_type: str) -> Backend:
         from spherec.kernels.cuda import CudaBackend
 
         return CudaBackend()
-    return ReferenceBackend()
+    return Backend()
 
 
 def fuse(loss: object, task: GradientTask, kernels: Backend) -> FusedGradient | None:

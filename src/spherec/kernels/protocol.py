@@ -1,10 +1,9 @@
-"""The operations that every backend has, as protocols, and the arrays that they work on."""
+"""The arrays that all backends work on. `spherec.kernels.reference` has their operations."""
 
-from collections.abc import Callable, Mapping
-from typing import ClassVar, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -44,23 +43,6 @@ class AdamRates(NamedTuple):
     "(S,) B."
 
 
-class AdamRows(Protocol):
-    """Rows of a table under dense Adam.
-
-    With `parts`, indices (m,) stand for groups of P rows that lie next to each other: the table's P · index to
-    P · index + P − 1. Rows (P m, D) are then the first of all groups, the second of all …
-    """
-
-    def read(self, index: Tensor, parts: int = 1) -> Tensor:
-        """Return the rows (P m, D) at indices (m,) as of now, a copy."""
-
-    def read_range(self, first: int, past: int) -> Tensor:
-        """Return the rows from `first` to `past` - 1 as of now, a copy."""
-
-    def move(self, index: Tensor, gradient: Tensor, parts: int = 1) -> None:
-        """Make the step after `steps`, and count it: gradients (P m, D) for the rows at indices (m,)."""
-
-
 class LawTables(NamedTuple):
     """A law over items in whole numbers, and the numbers that each user's items leave free.
 
@@ -81,16 +63,6 @@ class LawTables(NamedTuple):
     "(E,) ascending: T times the user, plus the free numbers before each of their items."
 
 
-class LawDraws(Protocol):
-    """Independent draws from a law, with replacement."""
-
-    def any(self, n: int, generator: torch.Generator) -> Tensor:
-        """Return items (n,)."""
-
-    def without(self, users: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Return n items (B, n) that each user (B,) does not have, and whether there is any (B, n)."""
-
-
 class OwnItems(NamedTuple):
     """The items of every user, in rows."""
 
@@ -100,13 +72,6 @@ class OwnItems(NamedTuple):
     "(E,) the items of user 0, then of user 1 …, ascending in each row."
     n_items: int
     "I."
-
-
-class MembershipMask(Protocol):
-    """Answers for many users and items at once who has what."""
-
-    def mask(self, users: Tensor, items: Tensor) -> Tensor:
-        """Return a mask (B, C): whether user b (B,) has item c (C,)."""
 
 
 class Candidates(NamedTuple):
@@ -136,34 +101,6 @@ class TwoStageLaw(NamedTuple):
     "Exponent of 1 − s² in the weights of stage two."
     cap: float
     "Larger s count as this."
-
-
-class TwoStageDraws(Protocol):
-    """Draws of two-stage sampling: candidates for a batch, then negatives for each pair."""
-
-    def candidates(self, generator: torch.Generator) -> Candidates:
-        """Draw stage one."""
-
-    def draw(
-        self, users: Tensor, positives: Tensor, directions: Directions, n: int, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor]:
-        """Draw both stages: n distinct items (B, n) for each pair (B,), (B,), and whether there was one (B, n)."""
-
-
-class FeatureProducts(Protocol):
-    """Products with the features of items. `spherec.embedding.features` has the formula."""
-
-    def add(self, rows: Tensor, index: Tensor, weights: Tensor, keep: Tensor | None = None) -> None:
-        """Add [x, 1] W of indices (m,) to raw rows (P, m, d) in place; rows where `keep` (m,) is 0 are replaced.
-
-        `weights` (P, F + 1, d) is W. Indices from I on are of users, who have no features: nothing is added.
-        """
-
-    def learn(self, gradient: Tensor, keep: Tensor | None = None) -> Tensor:
-        """Return the gradient (P, F + 1, d) of W, from that of the raw rows (P, m, d) that `add` added to last.
-
-        Afterwards, the gradient of rows where `keep` (m,) is 0 becomes 0, in place: they took no part.
-        """
 
 
 Gradient = Callable[..., tuple[Tensor, Tensor]]
@@ -203,39 +140,6 @@ class GradientTask(NamedTuple):
     "True if pairs have weights."
     reach: bool = False
     "True if the last number of an item's row is its reach; users have an idle one there."
-
-
-class Backend(Protocol):
-    """The operations whose speed decides that of training, for tensors of one kind of device."""
-
-    gradients: ClassVar[Mapping[str, Gradient]]
-    "Gradients of losses, by the name of their class; `spherec.kernels.fuse` calls them."
-
-    def adam(self, state: AdamState, rates: AdamRates, *, ball: bool) -> AdamRows:
-        """Return the rows of a table under dense Adam; in the ball, none is longer than 1."""
-
-    def unit(self, rows: Tensor) -> Tensor:
-        """Scale rows (…, D) to length 1 in place, and return them; a row of zeros stays zero."""
-
-    def law(self, tables: LawTables) -> LawDraws:
-        """Return draws from a law."""
-
-    def membership(self, own: OwnItems, device: torch.device) -> MembershipMask:
-        """Return the mask of who has what."""
-
-    def two_stage(self, law: TwoStageLaw, own: OwnItems, device: torch.device) -> TwoStageDraws:
-        """Return draws of two-stage sampling."""
-
-    def keep_rows(self, items: Tensor, steps: Tensor, always: Tensor, seed: int, left_out: int) -> Tensor:
-        """Return 1 for items (m,) whose rows take part in this step, 0 for others, by a hash of seed, step and item."""
-
-    def features(self, numbers: Tensor) -> FeatureProducts:
-        """Return products with the features of items (I, F + 1)."""
-
-    def next_batch(
-        self, pairs: tuple[Tensor, Tensor], order: Tensor, first: Tensor, size: int
-    ) -> tuple[Tensor, Tensor]:
-        """Return users and items (size,) of the pairs, (E,) each, at places `first` (1,) and after in `order` (E,)."""
 
 
 Floats = NDArray[np.float32]

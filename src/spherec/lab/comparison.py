@@ -20,8 +20,8 @@ from spherec.data import splits
 from spherec.data.container import checksum
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
-from spherec.device import DeviceName, resolve
-from spherec.errors import ArgumentError, SpherecError, TrainingError, quote
+from spherec.device import DeviceName, measure_peak, resolve
+from spherec.errors import ArgumentError, SpherecError, TrainingError, quote, require_polars
 from spherec.evaluation import METRICS, Metric, evaluate, validation_part
 from spherec.evaluation.metrics import (
     Formula,
@@ -32,14 +32,12 @@ from spherec.evaluation.metrics import (
     per_user_name,
     recall,
 )
-from spherec.forks import require_polars
 from spherec.geometry import DenseVectors
 from spherec.lab.models import ComparedModel, FitContext, versions_of
 from spherec.lab.records import RecordFile, Result, Trial, UserValues, data_id, environment_of
 from spherec.lab.registry import default_models, find_models, known_models
 from spherec.lab.runs import Stage, Watch, best_trial, run_all, run_trial
 from spherec.lab.tables import TableRow, summarize
-from spherec.memory import measure_peak
 from spherec.training.trainer import enough_memory
 
 COMPARED_METRICS: tuple[Metric, ...] = (average_precision, ndcg, recall, median_popularity)

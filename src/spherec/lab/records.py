@@ -20,8 +20,7 @@ from spherec.data.container import checksum
 from spherec.data.input_files import reading_file
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_write
-from spherec.errors import DataError
-from spherec.forks import require_polars
+from spherec.errors import DataError, require_polars
 
 Settings = Mapping[str, Any]
 """Values of settings by dotted names, such as "sampler.beta"."""

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from spherec.data.events import pair_keys
 from spherec.data.input_files import reading_file
+from spherec.device import ProcessLock
 from spherec.errors import ArgumentError, DataError, check_number, quote
-from spherec.forks import ProcessLock
 from spherec.geometry import DenseVectors, Vectors, longest_reach, widen_items, widen_queries, widened_dim
 from spherec.ranking import index_file
 from spherec.ranking.exact import ExactRanker, score_pairs

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spherec.data.interactions import Interactions
-from spherec.errors import MissingPackageError
-from spherec.forks import require_polars
+from spherec.errors import MissingPackageError, require_polars
 from spherec.ranking import Ranking
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ import numpy as np
 from spherec.data.ids import Ids, list_ids
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_write, refuse_unwritable, temporary_folder
-from spherec.errors import ArgumentError
-from spherec.forks import require_polars
+from spherec.errors import ArgumentError, require_polars
 from spherec.recommender.results import Recommended, Results
 
 if TYPE_CHECKING:

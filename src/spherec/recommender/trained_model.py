@@ -15,10 +15,9 @@ from spherec.data import splits
 from spherec.data.ids import Ids, Unknown, is_several, list_ids
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import refuse_unwritable
-from spherec.device import settle_thread
+from spherec.device import ProcessLock, settle_thread
 from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.evaluation.foreign import align
-from spherec.forks import ProcessLock
 from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker, Ranker, Ranking
 from spherec.ranking.index_file import IndexFiles

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from spherec.data.interactions import Interactions
+from spherec.errors import check_count
 from spherec.geometry import Geometry, squared_distance
 from spherec.sampling.draw import ItemLaw
-from spherec.sampling.sampler import Negatives, Sampler, Sampling, check_count
+from spherec.sampling.sampler import Negatives, Sampler, Sampling
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from spherec.data.interactions import Interactions
-from spherec.errors import check_number
+from spherec.errors import check_count, check_number
 from spherec.sampling.draw import FixedLawSampler, popularity_weights
-from spherec.sampling.sampler import Sampler, Sampling, check_count
+from spherec.sampling.sampler import Sampler, Sampling
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,10 @@ class Popularity(Sampling):
 
     def __post_init__(self) -> None:
         check_count("negatives", self.negatives)
-        check_beta(self.beta)
+        check_number("beta", self.beta, -100, 100, "0.5 to 0.8")
 
     def build(self, train: Interactions, device: torch.device, *, initial_items: Tensor) -> Sampler:  # noqa: ARG002
         return FixedLawSampler(train, self.law(train), self.negatives, device, shared=self.shared)
 
     def law(self, train: Interactions) -> NDArray[np.float64]:
         return popularity_weights(train, self.beta)
-
-
-def check_beta(beta: float) -> None:
-    """Raise an `ArgumentError` unless β is a number that leaves a law: beyond 100, one item would own all of it."""
-    check_number("beta", beta, -100, 100, "0.5 to 0.8")

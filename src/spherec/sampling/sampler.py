@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, quote
+from spherec.errors import ArgumentError
 from spherec.geometry import Geometry
 
 
@@ -78,9 +78,3 @@ class UnknownSampling(Sampling):
             f"sampler is of the unknown kind {self.kind}; pass an object of that class as sampler, for a model file by "
             f"spherec.load(path, sampler={self.kind}(…))"
         )
-
-
-def check_count(name: str, count: int) -> None:
-    """Raise an `ArgumentError` unless the count is a whole number >= 1."""
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise ArgumentError(f"{name} must be a whole number >= 1, got {quote(count)}")

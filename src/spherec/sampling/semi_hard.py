@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from spherec.data.interactions import Interactions
-from spherec.errors import check_number
+from spherec.errors import check_count, check_number
 from spherec.geometry import Geometry, squared_distance
 from spherec.sampling.hard import HardSampler
-from spherec.sampling.sampler import Sampler, Sampling, check_count
+from spherec.sampling.sampler import Sampler, Sampling
 
 _LAST = 8.0  # more than any squared distance in the unit ball
 

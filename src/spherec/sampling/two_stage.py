@@ -19,14 +19,13 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, check_number, quote
+from spherec.errors import ArgumentError, check_choice, check_count, check_number
 from spherec.geometry import Geometry, gather, unit
 from spherec.kernels import backend
 from spherec.kernels.protocol import Candidates, TwoStageLaw
 from spherec.kernels.reference.negatives import weigh
 from spherec.sampling.draw import items_of_users, make_law_tables, popularity_weights
-from spherec.sampling.popularity import check_beta
-from spherec.sampling.sampler import Negatives, Sampler, Sampling, check_count
+from spherec.sampling.sampler import Negatives, Sampler, Sampling
 
 _MOST_DRAWS = 8  # for each candidate; beyond it, noise over all items is cheaper
 _SIGMAS = 6.0  # margin, in standard deviations, by which the draws are enough
@@ -56,15 +55,14 @@ class TwoStage(Sampling):
     def __post_init__(self) -> None:
         check_count("negatives", self.negatives)
         check_count("candidates", self.candidates)
-        check_beta(self.beta)
+        check_number("beta", self.beta, -100, 100, "0.5 to 0.8")
         if self.negatives > self.candidates:
             raise ArgumentError(
                 f"negatives must be at most candidates, got {self.negatives} of {self.candidates}; draw more candidates"
             )
         check_number("sharpness", self.sharpness, 0, 1000, "0.02")
         check_number("cap", self.cap, 0.001, 0.999999, "0.875")
-        if self.vectors not in ("live", "frozen"):
-            raise ArgumentError(f"vectors must be 'live' or 'frozen', got {quote(self.vectors)}")
+        check_choice("vectors", self.vectors, ("live", "frozen"))
 
     def build(self, train: Interactions, device: torch.device, *, initial_items: Tensor) -> Sampler:
         return TwoStageSampler(train, self, device, initial_items=initial_items)

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from spherec.data.interactions import Interactions
+from spherec.errors import check_count
 from spherec.sampling.draw import FixedLawSampler
-from spherec.sampling.sampler import Sampler, Sampling, check_count
+from spherec.sampling.sampler import Sampler, Sampling
 
 
 @dataclass(frozen=True)

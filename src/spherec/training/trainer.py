@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 
-from spherec.device import records_graphs, threads_for
+from spherec.device import threads_for
 from spherec.embedding import FeatureMap
 from spherec.errors import NotEnoughMemoryError, TrainingError
 from spherec.geometry import DenseVectors, Vectors
@@ -119,7 +119,7 @@ def make_batches(run: Run) -> Batches:
         return shared
     data, device = run.data, run.crew.device
     users, items = (torch.tensor(column, device=device) for column in (data.users, data.indices))  # (E,), (E,)
-    kind = GraphedBatches if records_graphs(device) else Batches
+    kind = GraphedBatches if device.type == "cuda" else Batches
     return kind(run, (users, items), run.config.batch_size)
 
 

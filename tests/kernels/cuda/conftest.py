@@ -8,7 +8,7 @@ import os
 import pytest
 import torch
 
-from spherec.kernels.reference import ReferenceBackend
+from spherec.kernels.reference import Backend
 from tests.kernels import using
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -35,7 +35,7 @@ def both():
 
     def both(build):
         built = []
-        for backend in (CudaBackend(), ReferenceBackend()):
+        for backend in (CudaBackend(), Backend()):
             with using(backend):
                 built.append(build())
         return built

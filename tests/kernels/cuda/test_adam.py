@@ -1,15 +1,16 @@
-"""The optimiser's kernels against plain torch."""
+"""The optimiser's kernels, orders and batches against plain torch."""
 
 import numpy as np
 import pytest
 import torch
 
 from spherec.geometry import unit
-from spherec.kernels.cuda.adam import scale_to_unit
+from spherec.kernels.cuda import batch
+from spherec.kernels.cuda.adam import scale_to_unit, shape_of, sort_stably
 from spherec.optim import Adam
 from spherec.sampling.draw import ItemLaw
 from tests.kernels import DenseAdam
-from tests.kernels.cuda.conftest import DEVICE, assert_close
+from tests.kernels.cuda.conftest import DEVICE, INTERPRETED, assert_close
 from tests.sampling.checks import ROWS, generator, interactions
 
 
@@ -34,6 +35,7 @@ def assert_same_rows(ours, theirs):
         (24, "ball", Adam(1e-2, beta2=0.99)),
         (130, "sphere", Adam(0.1, beta1=0.5, beta2=0.9)),
         (128, "ball", Adam(0.1)),
+        (6, "ball", Adam(1e-2, beta1=0)),
     ],
 )
 def test_rows_move_as_without_triton(both, dim, constraint, config):
@@ -45,16 +47,6 @@ def test_rows_move_as_without_triton(both, dim, constraint, config):
         for one in (ours, theirs):
             one.step(index.to(DEVICE), gradient.to(DEVICE))
             one.state()["steps"].add_(missed)
-        assert_same_rows(ours, theirs)
-
-
-@pytest.mark.parametrize("constraint", ["sphere", "ball"])
-def test_rows_move_as_without_triton_where_no_mean_is_kept(both, constraint):
-    ours, theirs = optimisers(both, 6, constraint, Adam(1e-2, beta1=0))
-    for seed in range(3):
-        index, gradient = torch.tensor([1, 2, 1], device=DEVICE), torch.randn(3, 6, generator=generator(seed))
-        for one in (ours, theirs):
-            one.step(index, gradient.to(DEVICE))
         assert_same_rows(ours, theirs)
 
 
@@ -90,3 +82,30 @@ def test_indices_gradients_and_users_may_be_every_other_of_a_tensor(both):
     users = torch.arange(8, device=DEVICE)[::2]
     drawn, expected = (one.without(users, 9, generator(device=DEVICE))[0] for one in (some, same))
     assert torch.equal(drawn, expected)
+
+
+@pytest.mark.parametrize("dim", [2, 100, 128, 300, 384, 511, 512, 600, 2000])
+def test_threads_come_in_powers_of_2_as_the_compiler_wants_them(dim):
+    shape = shape_of(dim)
+    assert shape["num_warps"].bit_count() == shape["WIDTH"].bit_count() == 1
+    assert dim <= shape["WIDTH"] < 2 * dim
+
+
+@pytest.mark.parametrize("values", [1, 7, (1 << 31) - 1])
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 513, 8193, *([] if INTERPRETED else [8191, 8192])])
+def test_order_is_that_of_a_stable_sort(count, values):
+    index = torch.randint(values, (count,), generator=generator(count)).to(DEVICE)
+    before, counter = index.clone(), torch.zeros(1, dtype=torch.int64, device=DEVICE)
+    for ours, theirs in zip(sort_stably(index, counter), index.sort(stable=True), strict=True):
+        assert torch.equal(ours, theirs)
+    assert torch.equal(index, before)
+    assert counter.tolist() == [1]
+
+
+@pytest.mark.parametrize(("first", "size"), [(0, 1), (3, 255), (1, 256), (500, 257), (243, 757)])
+def test_the_next_batch_is_what_stands_in_the_order(first, size):
+    pairs = [torch.randint(99, (1000,), generator=generator(seed), dtype=torch.int32).to(DEVICE) for seed in (1, 2)]
+    at = torch.randperm(1000, generator=generator()).to(DEVICE)
+    drawn = batch.next_batch(tuple(pairs), at, torch.tensor([first], device=DEVICE), size)
+    for column, whole in zip(drawn, pairs, strict=True):
+        assert torch.equal(column, whole[at[first : first + size]].long())

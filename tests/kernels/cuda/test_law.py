@@ -1,4 +1,4 @@
-"""Draws without a user's items against those without Triton."""
+"""Draws without a user's items against those without Triton, and who has what against the matrix."""
 
 from bisect import bisect_right
 
@@ -8,9 +8,10 @@ import torch
 import triton
 import triton.language as tl
 
-from spherec.kernels.cuda import negatives
-from spherec.sampling.draw import ItemLaw, popularity_weights
+from spherec.kernels.cuda import CudaBackend, negatives
+from spherec.sampling.draw import ItemLaw, items_of_users, popularity_weights
 from tests.kernels.cuda.conftest import DEVICE
+from tests.kernels.test_membership import check
 from tests.sampling.checks import ROWS, generator, interactions, random_rows, sparse
 
 
@@ -70,3 +71,14 @@ def test_draws_for_many_users_are_those_without_triton(both):
     users = torch.arange(many - 8, many, device=DEVICE)
     (items, _), (expected, _) = (one.without(users, 40, generator(device=DEVICE)) for one in (ours, theirs))
     assert torch.equal(items, expected)
+
+
+NOTHING, EVERYTHING = np.zeros((1, 300)), np.ones((1, 300))
+
+
+@pytest.mark.parametrize("share", [0, 0.003, 0.1, 0.9])
+def test_the_mask_is_the_matrix(share):
+    rows = np.vstack((NOTHING, random_rows(10, 300, share), EVERYTHING * (share > 0), NOTHING)).astype(int)
+    membership = CudaBackend().membership(items_of_users(interactions(rows)), DEVICE)
+    check(membership, rows, [12, 3, 3, 0, 11, *range(1, 11)], [*range(299, -1, -1), *range(0, 300, 7)], DEVICE)
+    assert membership.mask(torch.tensor([], device=DEVICE).long(), torch.tensor([0, 2], device=DEVICE)).shape == (0, 2)

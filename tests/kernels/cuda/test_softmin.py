@@ -1,13 +1,12 @@
-"""Softmin over a shared pool in all subspaces against plain torch."""
+"""Softmin over a shared pool in all subspaces against autograd."""
 
 import pytest
 import torch
 
 from spherec.kernels.cuda import CudaBackend
-from spherec.kernels.reference import ReferenceBackend
+from tests.kernels.cpu import test_softmin as cpu
 from tests.kernels.cuda.conftest import DEVICE
 
-SETTINGS = {"temperature": 0.1, "gamma": 0.7, "n_items": 100}
 PAIRS, POOL, DIM = 5, 18, 6
 
 
@@ -16,32 +15,26 @@ def tolerance(temperature):
     return 1e-4 * (5 + 1 / temperature)
 
 
-def batch(parts=2, pairs=PAIRS, pool=POOL, dim=DIM, *, log_q=True, weighted=True, reach=True):
-    """Arguments of a gradient, with a pair at distance 0 and a user without any negative."""
-    random = torch.Generator().manual_seed(3)
-    rows = 3 * torch.randn(parts, 2 * pairs + pool, dim + reach, generator=random)
-    rows[:, pairs] = rows[:, 0]
-    valid = torch.rand(pairs, pool, generator=random) < 0.9
-    valid[1:2] = False
-    given = [
-        rows,
-        valid,
-        torch.randn(1, pool, generator=random) - 5 if log_q else None,
-        2 * torch.rand(pairs, generator=random) if weighted else None,
-        torch.rand(pairs, generator=random) if reach else None,
-    ]
-    return [None if one is None else one.to(DEVICE) for one in given]
+def batch(parts=2, pairs=PAIRS, pool=POOL, dim=DIM, **options):
+    return cpu.batch(parts=parts, pairs=pairs, pool=pool, dim=dim, **options)
 
 
-def both(given, **settings):
-    for kernels in (CudaBackend, ReferenceBackend):
-        gradient, sums = kernels.gradients["Softmin"](*given, **SETTINGS | settings)
-        yield gradient, sums.reshape(3, -1).sum(1)
+def compute(*given, **settings):
+    given = [None if one is None else one.to(DEVICE) for one in given]
+    gradient, sums = cpu.compute(*given, kernels=CudaBackend, gamma=0.7, **settings)
+    return gradient.cpu(), sums.cpu()
 
 
-def assert_near(ours, theirs, temperature=SETTINGS["temperature"]):
-    assert ours.shape == theirs.shape
-    assert (ours - theirs).norm() <= tolerance(temperature) * theirs.norm()
+def check(given, temperature=0.1):
+    """Compare the gradient of each kind of rows, and the sums."""
+    gradient, sums = compute(*given, temperature=temperature)
+    expected, expected_sums = cpu.by_autograd(*given, temperature=temperature, gamma=0.7)
+    n, dim = len(given[1]), gradient.shape[2] - (given[4] is not None)
+    places = [(..., slice(*rows), slice(dim)) for rows in ((0, n), (n, 2 * n), (2 * n, None))]
+    for place in places if given[4] is None else [*places, (..., dim)]:
+        error = (gradient[place] - expected[place]).norm()
+        assert error <= tolerance(temperature) * expected[place].norm() + 1e-7
+    torch.testing.assert_close(sums, expected_sums, rtol=tolerance(temperature), atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -54,38 +47,27 @@ def assert_near(ours, theirs, temperature=SETTINGS["temperature"]):
         (True, True, True, 1.0),
     ],
 )
-def test_it_is_what_plain_torch_gives(log_q, weighted, reach, temperature):
-    given = batch(log_q=log_q, weighted=weighted, reach=reach)
-    (gradient, sums), (expected, expected_sums) = both(given, temperature=temperature)
-    for pairs in (slice(0, PAIRS), slice(PAIRS, 2 * PAIRS), slice(2 * PAIRS, None)):
-        assert_near(gradient[:, pairs, :DIM], expected[:, pairs, :DIM], temperature)
-    if reach:
-        assert_near(gradient[..., DIM], expected[..., DIM], temperature)
-    torch.testing.assert_close(sums, expected_sums, rtol=tolerance(temperature), atol=0)
-    assert not gradient[:, 1].any()
+def test_it_is_what_autograd_gives(log_q, weighted, reach, temperature):
+    check(batch(log_q=log_q, weighted=weighted, reach=reach), temperature)
 
 
 @pytest.mark.parametrize(
     ("parts", "pairs", "pool", "dim"), [(1, 1, 1, 1), (2, 5, 130, 24), (1, 33, 3, 130), (1, 3, 20, 300)]
 )
 def test_sizes_that_fill_no_tile_or_more_than_one(parts, pairs, pool, dim):
-    (gradient, sums), (expected, expected_sums) = both(batch(parts, pairs, pool, dim))
-    assert_near(gradient, expected)
-    torch.testing.assert_close(sums, expected_sums, rtol=tolerance(SETTINGS["temperature"]), atol=1e-6)
+    check(batch(parts, pairs, pool, dim))
 
 
-def test_a_pool_of_several_blocks_gives_the_same(monkeypatch):
+def test_a_pool_of_several_blocks_and_large_weights_give_the_same(monkeypatch):
     monkeypatch.setattr("spherec.kernels.cuda.softmin._WIDEST", 16)
-    (gradient, sums), (expected, expected_sums) = both(batch())
-    assert_near(gradient, expected)
-    torch.testing.assert_close(sums, expected_sums, rtol=tolerance(SETTINGS["temperature"]), atol=0)
+    given = batch()
+    given[3][:] *= 1e4
+    check(given)
 
 
 def test_a_row_without_direction_stays_finite():
-    given = batch()
-    given[0][:] = 0
-    for one in next(both(given)):
-        assert one.isfinite().all()
+    rows, *given = batch()
+    assert all(one.isfinite().all() for one in compute(0 * rows, *given))
 
 
 @pytest.mark.parametrize(
@@ -94,11 +76,4 @@ def test_a_row_without_direction_stays_finite():
 def test_a_row_that_is_no_number_is_seen_in_the_loss(place):
     given = batch()
     given[0][place] = float("nan")
-    assert not next(both(given))[1][0].isfinite()
-
-
-def test_large_weights_and_far_negatives_stay_finite():
-    given = batch()
-    given[3] *= 1e4
-    (gradient, _), (expected, _) = both(given, temperature=0.002)
-    assert_near(gradient, expected, 0.002)
+    assert not compute(*given)[1][0].isfinite()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from spherec.data.events import Duplicates
 from spherec.data.input_files import refuse_unreadable
 from spherec.data.read.options import Columns, FormatName, Reading
-from spherec.forks import require_polars
+from spherec.errors import require_polars
 
 if TYPE_CHECKING:
     from spherec.data.read.collector import Rows  # brings polars

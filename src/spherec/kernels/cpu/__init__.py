@@ -9,11 +9,10 @@ from spherec.kernels.cpu.hinge import hinge_gradient
 from spherec.kernels.cpu.negatives import CpuLaw, CpuMembership, CpuTwoStage
 from spherec.kernels.cpu.softmin import softmin_gradient
 from spherec.kernels.protocol import Gradient
-from spherec.kernels.reference import ReferenceBackend
-from spherec.kernels.reference.features import keep_rows
+from spherec.kernels.reference import Backend
 
 
-class CpuBackend:
+class CpuBackend(Backend):
     """Numba's loops on tensors of a CPU."""
 
     adam = CpuRows
@@ -22,6 +21,4 @@ class CpuBackend:
     membership = CpuMembership
     two_stage = CpuTwoStage
     gradients: ClassVar[Mapping[str, Gradient]] = {"Hinge": hinge_gradient, "Softmin": softmin_gradient}
-    keep_rows = staticmethod(keep_rows)
     features = CpuFeatures
-    next_batch = ReferenceBackend.next_batch

@@ -12,7 +12,7 @@ from spherec.device import run_at_once, split_work
 from spherec.geometry import SHORTEST
 from spherec.kernels.cpu.compiled import compiled
 from spherec.kernels.protocol import AdamRates, AdamState, Floats, Ints
-from spherec.kernels.reference.adam import spread_parts
+from spherec.kernels.reference.adam import ReferenceRows, spread_parts
 
 Doubles = NDArray[np.float64]
 State = tuple[Floats, Floats, Floats, Ints]
@@ -25,8 +25,8 @@ _WORK = 50  # multiplications that take as long as one number of a row: a root, 
 _SHORT_GAP = 4096  # G, steps; for longer gaps powers are computed anew
 
 
-class CpuRows:
-    """Rows of a table, read as of now and moved by gradients."""
+class CpuRows(ReferenceRows):
+    """Rows of a table, read and moved in one pass each, divided among the threads of a step."""
 
     def __init__(self, state: AdamState, rates: AdamRates, *, ball: bool) -> None:
         self._steps = state.steps

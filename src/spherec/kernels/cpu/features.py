@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from spherec.device import run_at_once, split_work
-from spherec.kernels.cpu.compiled import compiled
-from spherec.kernels.cpu.factors import choose_factors
+from spherec.kernels.cpu.compiled import choose_factors, compiled
 from spherec.kernels.protocol import Floats, Ints
+from spherec.kernels.reference.features import ReferenceFeatures
 
 _Places = NDArray[np.int32]
 
@@ -20,7 +20,7 @@ _BLOCK = 128  # items; torch compiles a product of bfloat16 for each size, so th
 _WORK = 10  # multiplications that take as long as adding a number
 
 
-class CpuFeatures:
+class CpuFeatures(ReferenceFeatures):
     """Products that are kept as long as W stays: a sampler has seen most items that its step learns from."""
 
     def __init__(self, numbers: Tensor) -> None:
@@ -34,14 +34,14 @@ class CpuFeatures:
         if not torch.equal(weights, self._weights):
             self._places[self._items.numpy()] = -1
             self._weights, self._items = weights, self._items[:0]
-        self._last, new = find_places(index.numpy(), self._places, len(self._items))  # (m,), (n',)
+        self._of_last, new = find_places(index.numpy(), self._places, len(self._items))  # (m,), (n',)
         if len(new):
             items, products = torch.from_numpy(new), self._multiply(torch.from_numpy(new))
             self._products = torch.cat((self._products, products), dim=1) if len(self._items) else products
             self._items = torch.cat((self._items, items))
         if not len(self._items):  # all are users
             return
-        places, kept = self._last, _to_numpy(keep, len(index))
+        places, kept = self._of_last, _to_numpy(keep, len(index))
 
         def add(some: slice) -> None:
             for part, products in zip(rows, self._products, strict=True):
@@ -51,7 +51,7 @@ class CpuFeatures:
 
     def learn(self, gradient: Tensor, keep: Tensor | None = None) -> Tensor:
         parts, count, width = gradient.shape
-        columns, places = assign_columns(gradient.numpy(), self._last, len(self._items))  # (m,), (n,)
+        columns, places = assign_columns(gradient.numpy(), self._of_last, len(self._items))  # (m,), (n,)
         items = _fill(self._items[torch.from_numpy(places)])
         totals = gradient.new_zeros(parts, len(items), width)
         given = columns, _to_numpy(keep, count)

@@ -14,7 +14,11 @@ from spherec.kernels.protocol import Flags, Floats
 def hinge_gradient(
     rows: Tensor, valid: Tensor, *, margin: float, ranked: bool, n_items: int, on_sphere: bool
 ) -> tuple[Tensor, Tensor]:
-    """Return the gradient and three sums (3,), as in `kernels.reference.hinge`."""
+    """Return the gradient, shaped as the rows, and three sums (3,): loss, active pairs, places without a negative.
+
+    `rows` (2 B + B N, D) are raw rows of B users, B positives, the N negatives of the first pair, of the second …;
+    `valid` (B, N) is false in places without a negative. With `ranked`, pairs are weighted by rank.
+    """
     gradient = torch.zeros_like(rows)
     mask = valid.numpy()  # (B, N)
     loss, active = fill_gradient(rows.numpy(), mask, margin, ranked, n_items, on_sphere, gradient.numpy())

@@ -19,7 +19,7 @@ from spherec import rng
 from spherec.device import run_at_once, split_work
 from spherec.kernels.cpu.compiled import compiled
 from spherec.kernels.protocol import Candidates, Directions, Flags, Floats, Ints, LawTables, OwnItems, TwoStageLaw
-from spherec.kernels.reference.negatives import ReferenceLaw, ReferenceMembership, ReferenceTwoStage, weigh
+from spherec.kernels.reference.negatives import ReferenceLaw, ReferenceMembership, ReferenceTwoStage
 
 Guide = NDArray[np.int32]
 
@@ -41,13 +41,13 @@ class CpuLaw(ReferenceLaw):
         self._guide, self._shift = make_guide(self._ends)
 
     def any(self, n: int, generator: torch.Generator) -> Tensor:
-        numbers = torch.empty(n, dtype=torch.int64).random_(generator=generator)
+        numbers = rng.draw_numbers((n,), generator)
         items = torch.empty_like(numbers)
         look_up_items(numbers.numpy(), self.tables.total, self._ends, self._guide, self._shift, items.numpy())
         return items
 
     def without(self, users: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        numbers = _draw_numbers(len(users), n, generator)
+        numbers = rng.draw_numbers_of_pairs(len(users), n, generator)
         items, valid = torch.empty_like(numbers), torch.empty(numbers.shape, dtype=torch.bool)
         law = self._ends, self._guide, self._shift
         name_free_items(users.numpy(), numbers.numpy(), self._rows, self._free, law, items.numpy(), valid.numpy())
@@ -110,15 +110,12 @@ class CpuTwoStage(ReferenceTwoStage):
     def draw(
         self, users: Tensor, positives: Tensor, directions: Directions, n: int, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
+        if not self._is_mild:
+            return super().draw(users, positives, directions, n, generator)
         candidates = self.candidates(generator)
         vectors = directions(torch.cat((positives, candidates.items)))  # (B + C, D)
         pairs = Meeting(users, vectors[: len(positives)], candidates, vectors[len(positives) :])
-        if not self._is_mild:
-            closed = self._membership.mask(users, candidates.items)  # (B, C)
-            similarity = pairs.near @ pairs.others.T  # (B, C)
-            log_weights = weigh(similarity, closed, candidates.multiplicity, self.law.exponent, self.law.cap)
-            places, valid = rng.draw_without_replacement(log_weights, n, generator)  # (B, n)
-        elif self.rejection_pays(candidates, n):
+        if self.rejection_pays(candidates, n):
             places, valid = self._draw_mostly_by_rejection(pairs, n, generator)
         else:
             uniform = _draw_uniform(len(users), n, generator)
@@ -131,23 +128,22 @@ class CpuTwoStage(ReferenceTwoStage):
         count = len(candidates.items)
         return log_most < math.log(count) and n * math.exp(log_most) * _most_often(candidates) < count * _NEAR
 
-    def draw_by_rejection(
-        self, pairs: Meeting, n: int, generator: torch.Generator, *, tries: int | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def draw_by_rejection(self, pairs: Meeting, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Return places among the candidates (B, n), and how many of the n were found (B,).
 
-        `tries` in a row are made for one place, by default as many as there are candidates.
+        As many tries in a row as there are candidates are made for one place.
         """
         users, near, candidates, others = pairs
         places = torch.zeros(len(users), n, dtype=torch.int64)
         found = torch.empty(len(users), dtype=torch.int64)
-        seed = int(torch.empty((), dtype=torch.int64).random_(generator=generator))
-        seeds = _draw_numbers(len(users), int(rng.draws_for_others(generator)), generator)  # (B, 1) or (B, 0)
+        seed = int(rng.draw_numbers((), generator))
+        seeds = rng.draw_numbers_of_pairs(
+            len(users), int(rng.draws_for_others(generator)), generator
+        )  # (B, 1) or (B, 0)
         given = near.numpy(), others.numpy(), (candidates.multiplicity.numpy(), _most_often(candidates))
         law = self.law.exponent, self.law.cap, *self._thresholds
         drawn = users.numpy(), candidates.items.numpy(), (self._own.starts, self._own.items)
-        tries = len(candidates.items) if tries is None else tries
-        reject(*given, law, *drawn, seed, seeds.numpy(), tries, places.numpy(), found.numpy())
+        reject(*given, law, *drawn, seed, seeds.numpy(), places.numpy(), found.numpy())
         return places, found
 
     def _draw_mostly_by_rejection(self, pairs: Meeting, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -179,11 +175,6 @@ class CpuTwoStage(ReferenceTwoStage):
         places, valid = (torch.empty(uniform.shape, dtype=kind) for kind in (torch.int64, torch.bool))
         draw_places(weights.numpy(), closed.numpy(), uniform.contiguous().numpy(), places.numpy(), valid.numpy())
         return places, valid
-
-
-def _draw_numbers(rows: int, n: int, generator: torch.Generator) -> Tensor:
-    """Return random whole numbers (B, n) from 0 to 2^63 − 1, for each pair of a batch."""
-    return rng.draw_rows(lambda b: torch.empty(b, n, dtype=torch.int64).random_(generator=generator), rows, generator)
 
 
 def _draw_uniform(rows: int, n: int, generator: torch.Generator) -> Tensor:
@@ -322,9 +313,11 @@ def threshold_table(exponent: float, cap: float) -> tuple[Floats, float]:
 @compiled(error_model="numpy", fastmath={"reassoc", "contract"})
 def reject(
     ones: Floats, others: Floats, multiplicity: tuple[Floats, float], law: tuple[float, float, Floats, float],
-    users: Ints, items: Ints, rows: tuple[Ints, Guide], seed: int, seeds: Ints, tries: int, places: Ints, found: Ints,
+    users: Ints, items: Ints, rows: tuple[Ints, Guide], seed: int, seeds: Ints, places: Ints, found: Ints,
 ) -> None:  # fmt: skip
-    """Draw places among the candidates for each pair, one after the other without replacement, until tries run out.
+    """Draw places among the candidates for each pair, one after the other without replacement.
+
+    It gives up a pair after as many failures in a row as there are candidates.
 
     `multiplicity` (C,) comes with the largest; the law is the exponent, the cap, their threshold table and log w_max;
     `rows` are the starts of users and their items; `seeds` are (B, 0), or (B, 1) with a seed for each pair.
@@ -338,7 +331,7 @@ def reject(
     count, dim = others.shape
     state = np.uint64(seed)
     for row in range(len(ones)):
-        n, left = 0, tries
+        n, left = 0, count
         if seeds.shape[1]:
             state = np.uint64(seeds[row, 0])
         while n < places.shape[1] and left > 0:
@@ -368,7 +361,7 @@ def reject(
             at = _first_above(items[c] - 1, held, first, past)
             if is_new and not (at < past and held[at] == items[c]):
                 n += 1
-                left = tries
+                left = count
         found[row] = n
 
 

@@ -1,9 +1,16 @@
 """Softmin over a shared pool and its gradient: three products, and one pass over the table between them.
 
-`spherec.kernels.reference.softmin` has the formula. A row of the table stays in the cache from the similarities to the
-forces. The threads of a step share the subspaces, or where these do not divide evenly, the pairs of each.
+Autograd takes three times as many passes over all pairs with all negatives. Here one table (B, N) is made in each
+subspace and changed in place: similarities, their exponents, and at last the forces by which each pair pulls and
+pushes,
 
-The factors of large products are rounded to bfloat16 where the processor gains by it; `factors` says where.
+    ∂/∂s_ik = p_ik / τ        ∂/∂s_ij = −Σ_k p_ik / τ        p_ik = e_ik / (1 + Σ_k e_ik)
+
+where e_ik is the exponential in the loss. With reach, s/τ + λ_i b stands for s/τ, and λ_i γ for γ.
+
+A row of the table stays in the cache from the similarities to the forces. The threads of a step share the subspaces, or
+where these do not divide evenly, the pairs of each. The factors of large products are rounded to bfloat16 where the
+processor gains by it.
 """
 
 import math
@@ -18,8 +25,7 @@ from torch import Tensor
 
 from spherec.device import run_at_once, split_work
 from spherec.geometry import SHORTEST
-from spherec.kernels.cpu.compiled import compiled
-from spherec.kernels.cpu.factors import choose_factors
+from spherec.kernels.cpu.compiled import choose_factors, compiled
 from spherec.kernels.protocol import Flags, Floats
 
 _MASKED = np.float32(-1e30)  # exponent in places without a negative
@@ -31,7 +37,7 @@ def softmin_gradient(
     rows: Tensor, valid: Tensor, log_q: Tensor | None, weights: Tensor | None, dial: Tensor | None,
     *, temperature: float, gamma: float, n_items: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return the gradient, shaped as the rows, and three sums (3,), as in `kernels.reference.softmin`."""
+    """Return what `protocol.FusedGradient` says, for a pool of M = N negatives that all pairs share."""
     n, pool = valid.shape
     bias = np.zeros(pool, "f4") if log_q is None else gamma * (log_q[0].numpy() + np.float32(math.log(n_items)))  # (N,)
     shares, weight = (np.ones(n, "f4") if one is None else one.numpy() for one in (dial, weights))  # (B,)

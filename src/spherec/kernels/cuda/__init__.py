@@ -10,9 +10,10 @@ from spherec.kernels.cuda.hinge import hinge_gradient
 from spherec.kernels.cuda.negatives import CudaLaw, CudaMembership, CudaTwoStage
 from spherec.kernels.cuda.softmin import softmin_gradient
 from spherec.kernels.protocol import Gradient
+from spherec.kernels.reference import Backend
 
 
-class CudaBackend:
+class CudaBackend(Backend):
     """Triton's kernels on tensors of a GPU. Nothing in here waits for the device."""
 
     adam = CudaRows

@@ -9,7 +9,7 @@ import triton.language as tl
 from torch import Tensor
 
 from spherec.kernels.cuda.softmin import multiply_halves
-from spherec.kernels.reference.features import FIRST, HASH_BITS, SECOND, THIRD, wrap
+from spherec.kernels.reference.features import FIRST, HASH_BITS, SECOND, THIRD, ReferenceFeatures, wrap
 
 _FIRST, _SECOND, _THIRD = tl.constexpr(FIRST), tl.constexpr(SECOND), tl.constexpr(THIRD)
 _MASK = tl.constexpr((1 << HASH_BITS) - 1)
@@ -27,7 +27,7 @@ def keep_rows(items: Tensor, steps: Tensor, always: Tensor, seed: int, left_out:
     return keep
 
 
-class CudaFeatures:
+class CudaFeatures(ReferenceFeatures):
     """Products whose factors are rounded to bfloat16."""
 
     def __init__(self, numbers: Tensor) -> None:

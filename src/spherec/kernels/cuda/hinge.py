@@ -16,7 +16,7 @@ def hinge_gradient(
 ) -> tuple[Tensor, Tensor]:
     """Return the gradient, and (3, B): the loss of each pair, whether it has one, its places without a negative.
 
-    `kernels.reference.hinge` describes the arguments.
+    `kernels.cpu.hinge` describes the arguments.
     """
     pairs, n = valid.shape
     dim = rows.shape[1]

@@ -22,7 +22,7 @@ class CudaLaw(ReferenceLaw):
     """Draws from a law; those without a user's items in one kernel."""
 
     def without(self, users: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        return draw_without(self.tables, users, self.numbers_of_pairs(len(users), n, generator))
+        return draw_without(self.tables, users, rng.draw_numbers_of_pairs(len(users), n, generator))
 
 
 class CudaMembership(ReferenceMembership):
@@ -58,7 +58,7 @@ class CudaTwoStage(ReferenceTwoStage):
         if not self._is_usual or rng.draws_for_others(generator):
             return super().draw(users, positives, directions, n, generator)
         law, count = self.law, len(positives)
-        numbers = self._draws.numbers((law.draws + 1,), generator)  # the last is a seed
+        numbers = rng.draw_numbers((law.draws + 1,), generator)  # the last is a seed
         candidates = find_first_distinct(
             numbers[:-1], law.stage_one.ends, law.stage_one.total, law.n_candidates, self._first_draws
         )

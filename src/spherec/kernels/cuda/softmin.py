@@ -1,6 +1,6 @@
 """Softmin over a shared pool and its gradient in all subspaces at once: three products, and three kernels around them.
 
-`spherec.kernels.reference.softmin` has the formula.
+`spherec.kernels.cpu.softmin` has the formula.
 
     _prepare    vectors in float16, and the similarity of users and their positives
     product     similarities s_ik of users and negatives
@@ -31,7 +31,7 @@ def softmin_gradient(
     rows: Tensor, valid: Tensor, log_q: Tensor | None, weights: Tensor | None, dial: Tensor | None,
     *, temperature: float, gamma: float, n_items: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Return the gradient, shaped as the rows, and the sums of `kernels.reference.softmin` in parts (3, P B)."""
+    """Return the gradient, shaped as the rows, and the sums of `protocol.FusedGradient` in parts (3, P B)."""
     (parts, count, width), (pairs, pool) = rows.shape, valid.shape
     dim = width - (dial is not None)
     padded, stride = (triton.cdiv(size, _ALIGNED) * _ALIGNED for size in (dim, pool))

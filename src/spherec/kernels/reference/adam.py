@@ -9,7 +9,11 @@ from spherec.kernels.protocol import AdamRates, AdamState
 
 
 class ReferenceRows:
-    """Rows of a table, read as of now and moved by gradients."""
+    """Rows of a table under dense Adam, read as of now and moved by gradients; in the ball, none is longer than 1.
+
+    With `parts`, indices (m,) stand for groups of P rows that lie next to each other: the table's P · index to
+    P · index + P − 1. Rows (P m, D) are then the first of all groups, the second of all …
+    """
 
     def __init__(self, state: AdamState, rates: AdamRates, *, ball: bool) -> None:
         self.state = state
@@ -17,13 +21,16 @@ class ReferenceRows:
         self._constraint: Constraint = "ball" if ball else "sphere"
 
     def read(self, index: Tensor, parts: int = 1) -> Tensor:
+        """Return the rows (P m, D) at indices (m,) as of now, a copy."""
         places = spread_parts(index, parts)
         return self._caught_up(*(part.index_select(0, places) for part in self._parts()))
 
     def read_range(self, first: int, past: int) -> Tensor:
+        """Return the rows from `first` to `past` - 1 as of now, a copy."""
         return self._caught_up(*(part[first:past] for part in self._parts()))
 
     def move(self, index: Tensor, gradient: Tensor, parts: int = 1) -> None:
+        """Make the step after `steps`, and count it: gradients (P m, D) for the rows at indices (m,)."""
         rates = self._rates
         index, gradient = _add_up(spread_parts(index, parts), gradient)
         table, mean, square, last = (part.index_select(0, index) for part in self._parts())
@@ -55,7 +62,7 @@ class ReferenceRows:
 
 
 def spread_parts(index: Tensor, parts: int) -> Tensor:
-    """Return the places in the table (P m,) of the rows of indices (m,), as `protocol.AdamRows` orders them."""
+    """Return the places in the table (P m,) of the rows of indices (m,), as `ReferenceRows` orders them."""
     return (index * parts + torch.arange(parts, device=index.device)[:, None]).reshape(-1)
 
 

@@ -27,12 +27,16 @@ def wrap(number: int) -> int:
 
 
 class ReferenceFeatures:
-    """Products with the features of items."""
+    """Products with the features of items (I, F + 1). `spherec.embedding` has the formula."""
 
     def __init__(self, numbers: Tensor) -> None:
         self._numbers = numbers  # (I, F + 1)
 
     def add(self, rows: Tensor, index: Tensor, weights: Tensor, keep: Tensor | None = None) -> None:
+        """Add [x, 1] W of indices (m,) to raw rows (P, m, d) in place; rows where `keep` (m,) is 0 are replaced.
+
+        `weights` (P, F + 1, d) is W. Indices from I on are of users, who have no features: nothing is added.
+        """
         self._last = index
         is_item = index < len(self._numbers)  # (m,)
         numbers = self._numbers.index_select(0, index.clamp_max(len(self._numbers) - 1)) * is_item[:, None]
@@ -41,6 +45,10 @@ class ReferenceFeatures:
         rows += numbers @ weights
 
     def learn(self, gradient: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Return the gradient (P, F + 1, d) of W, from that of the raw rows (P, m, d) that `add` added to last.
+
+        Afterwards, the gradient of rows where `keep` (m,) is 0 becomes 0, in place: they took no part.
+        """
         learned = self._numbers.index_select(0, self._last).T @ gradient
         if keep is not None:
             gradient *= keep[:, None]

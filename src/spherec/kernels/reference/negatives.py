@@ -10,18 +10,20 @@ from spherec.kernels.protocol import Candidates, Directions, LawTables, OwnItems
 
 
 class ReferenceLaw:
-    """Draws from a law, by binary searches."""
+    """Independent draws from a law, with replacement; by binary searches."""
 
     def __init__(self, tables: LawTables) -> None:
         self.tables = tables
 
     def any(self, n: int, generator: torch.Generator) -> Tensor:
-        numbers = self.numbers((n,), generator)
+        """Return items (n,)."""
+        numbers = rng.draw_numbers((n,), generator)
         return torch.searchsorted(self.tables.ends, numbers % self.tables.total, right=True)
 
     def without(self, users: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Return n items (B, n) that each user (B,) does not have, and whether there is any (B, n)."""
         total, ends, owned, starts, free, keys = self.tables
-        numbers = self.numbers_of_pairs(len(users), n, generator)
+        numbers = rng.draw_numbers_of_pairs(len(users), n, generator)
         free = free[users][:, None]  # (B, 1)
         numbers %= free.clamp_min(1)
         place = torch.searchsorted(keys, users[:, None] * total + numbers, right=True)  # (B, n)
@@ -29,23 +31,19 @@ class ReferenceLaw:
         items = torch.searchsorted(ends, numbers, right=True).clamp_max_(len(ends) - 1)
         return items, (free > 0).expand(-1, n)
 
-    def numbers_of_pairs(self, pairs: int, n: int, generator: torch.Generator) -> Tensor:
-        """Return random whole numbers (B, n) from 0 to 2^63 − 1, for each pair of a batch."""
-        return rng.draw_rows(lambda rows: self.numbers((rows, n), generator), pairs, generator)
-
-    def numbers(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """Return random whole numbers from 0 to 2^63 − 1."""
-        return torch.empty(shape, dtype=torch.int64, device=self.tables.ends.device).random_(generator=generator)
-
 
 class ReferenceMembership:
-    """Looks for each pair among all pairs: far more to look at than a user's row, but all at once."""
+    """Who has what, for many users and items at once.
+
+    Looks for each pair among all pairs: far more to look at than a user's row, but all at once.
+    """
 
     def __init__(self, own: OwnItems, device: torch.device) -> None:
         self._own = own
         self._device = device
 
     def mask(self, users: Tensor, items: Tensor) -> Tensor:
+        """Return a mask (B, C): whether user b (B,) has item c (C,)."""
         wanted = users[:, None] * self._own.n_items + items  # (B, C)
         if not len(self._keys):
             return torch.zeros_like(wanted, dtype=torch.bool)
@@ -61,7 +59,7 @@ class ReferenceMembership:
 
 
 class ReferenceTwoStage:
-    """Two-stage draws by Gumbel noise over all candidates of all pairs."""
+    """Candidates for a batch, then negatives for each pair, by Gumbel noise over all candidates of all pairs."""
 
     def __init__(self, law: TwoStageLaw, own: OwnItems, device: torch.device) -> None:
         self.law = law
@@ -69,6 +67,7 @@ class ReferenceTwoStage:
         self._membership = ReferenceMembership(own, device)
 
     def candidates(self, generator: torch.Generator) -> Candidates:
+        """Draw stage one."""
         law = self.law
         if law.replacement:
             return count_repeats(self._draws.any(law.n_candidates, generator))
@@ -80,8 +79,10 @@ class ReferenceTwoStage:
     def draw(
         self, users: Tensor, positives: Tensor, directions: Directions, n: int, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
+        """Draw both stages: n distinct items (B, n) for each pair (B,), (B,), and whether there was one (B, n)."""
         candidates = self.candidates(generator)
-        similarity = directions(positives) @ directions(candidates.items).T  # (B, C)
+        vectors = directions(torch.cat((positives, candidates.items)))  # (B + C, D)
+        similarity = vectors[: len(positives)] @ vectors[len(positives) :].T  # (B, C)
         closed = self._membership.mask(users, candidates.items)  # (B, C)
         log_weights = weigh(similarity, closed, candidates.multiplicity, self.law.exponent, self.law.cap)  # (B, C)
         places, valid = rng.draw_without_replacement(log_weights, n, generator)  # (B, n)

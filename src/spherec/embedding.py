@@ -1,25 +1,93 @@
-"""An embedding in which features place items, too. The raw row of item j is
+"""Embeddings: where the raw vectors of users and items come from, and where their gradients go.
+
+An embedding numbers items from 0 to I − 1 and users from I to I + U − 1. It returns raw rows; the geometry of the run
+scales them to vectors afterwards. `EmbeddingTable` reads rows from a table, which dense Adam moves; `FeatureTable` adds
+to them what an item's features give; several processes may share the rows.
+
+With features, the raw row of item j is
 
     k_j r_j + [x_j, 1] W
 
 r_j is a row of its own, x_j has the F features, and W is an (F + 1, d) map that all items share, in each subspace. k_j
-is 1, but 0 in a training step that leaves r_j out: so W alone learns to place an item, and can place one that nobody
-has. Where items have reach, the last number of a raw row is the reach, and the last column of W predicts it.
+is 1, but 0 in a training step that leaves r_j out: that way W alone learns to place an item, and can place one that
+nobody has. Where items have reach, the last number of a raw row is the reach, and the last column of W predicts it.
 
 An item without features is a row alone. An item with features that is in no pair of training has no row: r_j = 0.
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from spherec.embedding.table import EmbeddingTable
+from spherec.geometry import Constraint
 from spherec.kernels import backend
 from spherec.kernels.reference.features import HASH_BITS
-from spherec.optim import Adam
+from spherec.optim import Adam, DenseAdam
 
 _RATE = 2.5  # times 1/√(F + 1): the share of the learning rate at which W moves, chosen on a validation part
+
+
+class Embedding(Protocol):
+    """Raw vectors that learn, in P subspaces of d dimensions each."""
+
+    def __len__(self) -> int:
+        """Return the number of items and users, I + U."""
+
+    @property
+    def subspaces(self) -> int: ...
+
+    def rows(self, index: Tensor) -> Tensor:
+        """Return the raw rows (P, m, d) of numbers (m,) as they are now, a copy."""
+
+    def block(self, first: int, past: int) -> Tensor:
+        """Return the raw rows (b, P, d) of the numbers from `first` to `past` - 1 as they are now, a copy."""
+
+    def training_rows(self, index: Tensor, n_users: int) -> Tensor:
+        """Return the raw rows (P, m, d) from which a step learns; the first `n_users` numbers are users, others items.
+
+        An embedding may leave out a part of them, the same again until the next step. `step` comes next.
+        """
+
+    def step(self, index: Tensor, gradient: Tensor, n_users: int) -> None:
+        """Make one step with gradients (P, m, d) of the training rows of numbers (m,); those of the same row add up."""
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the tensors from which another run continues exactly; writing into them changes the embedding."""
+
+
+class EmbeddingTable:
+    """One table ((I + U) P, d) for items and users: half as many calls as with two.
+
+    `rows` (I + U, P, d) are the first rows, items before users; `planned` is the number of steps that a schedule spans.
+    """
+
+    def __init__(self, rows: Tensor, config: Adam, *, constraint: Constraint, planned: int) -> None:
+        self._count, self.subspaces, self._dim = rows.shape
+        table = rows.flatten(0, 1)
+        self.optimizer = DenseAdam(table, config, constraint=constraint, planned=planned)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def rows(self, index: Tensor) -> Tensor:
+        return self.optimizer.rows(index, self.subspaces)
+
+    def block(self, first: int, past: int) -> Tensor:
+        rows = self.optimizer.block(first * self.subspaces, past * self.subspaces)
+        return rows.view(-1, self.subspaces, self._dim)
+
+    def training_rows(self, index: Tensor, n_users: int) -> Tensor:
+        del n_users
+        return self.rows(index)
+
+    def step(self, index: Tensor, gradient: Tensor, n_users: int) -> None:
+        del n_users
+        self.optimizer.step(index, gradient)
+
+    def state(self) -> dict[str, Tensor]:
+        return self.optimizer.state()
 
 
 @dataclass(frozen=True)
