@@ -13,14 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from spherec.data.container import (
-    Arrays,
-    decoding,
-    import_guest,
-    read_container,
-    remove_parts,
-    write_container,
-)
+from spherec.data.container import Arrays, decoding, import_guest, read_container, remove_parts, write_container
 from spherec.data.features import Features, read_sources, write_sources
 from spherec.data.id_arrays import decode_ids, decode_names, encode_ids, encode_names
 from spherec.data.ids import IdMap
@@ -53,11 +46,7 @@ _FITTED = "transformation."  # prefix of the arrays of the features' transformat
 
 @dataclass(frozen=True)
 class FoldInSettings:
-    """The part of a loss and a sampler that fold-in needs.
-
-    It is stored in the file of a model whose loss or sampler is a class of the user's own, because a file cannot hold
-    the class.
-    """
+    """The part of a loss and a sampler that fold-in needs; a file has it if one is of the user's own class."""
 
     law: NDArray[np.float64]
     "(I,) weights by which negatives are drawn, regardless of the space."
@@ -139,14 +128,11 @@ class Artifact:
                 import_guest("spherec-model-shard").write_all(path, self, shards)
 
     def write(self, path: str | PathLike[str], rows: Arrays, facts: Mapping[str, Any] | None = None) -> None:
-        """Write the model file itself, with these rows and pairs, or with facts that name the shards which have them.
-
-        Shards of models that were at this path before are removed.
-        """
+        """Write the model file itself, with these rows and pairs, or with facts that name the shards with them."""
         arrays, described = self._describe()
         described |= facts or {}
         write_container(path, MODEL_KIND, rows | arrays, described)
-        remove_parts(path, keep=described.get("shards", ()))
+        remove_parts(path, keep=described.get("shards", ()))  # of models that were here before
 
     def refuse_part(self, action: str) -> None:
         """Raise an `ArgumentError` if this is a part of a model, which cannot do what takes all of it."""
@@ -199,13 +185,9 @@ class Artifact:
     def load(
         cls, path: str | PathLike[str], *, mmap: bool = False, users: Portion = WHOLE, items: Portion = WHOLE
     ) -> "Artifact":
-        """Read a file that `save` wrote, and its shards if it has some.
+        """Read a file that `save` wrote, and its shards if it has some: with these portions, or all of it.
 
-        Args:
-            path: The model file.
-            mmap: Map vectors from the file instead of reading them into memory. Those of several shards are read.
-            users: (j, m) loads each m-th user alone, from the j-th on.
-            items: The same for items.
+        With `mmap`, vectors are mapped from the file; those of several shards are read into memory.
         """
         arrays, manifest = read_container(path, MODEL_KIND, remedy=_REMEDY, mmap=mmap)
         is_part = (users, items) != (WHOLE, WHOLE)
@@ -213,31 +195,19 @@ class Artifact:
             shards = import_guest("spherec-model-shard")
             arrays, manifest = shards.read_portions(path, arrays, manifest, users, items, mmap=mmap)
         with decoding(path, _REMEDY):
+            config = Training.from_dict(manifest["config"])
             chosen_users = slice((users[0] - int(manifest["items"])) % users[1], None, users[1])
             chosen_items = slice(items[0], None, items[1])
-            config = Training.from_dict(manifest["config"])
-            data = Interactions(
-                indptr=arrays["indptr"],
-                indices=arrays["indices"],
-                user_ids=IdMap(decode_ids(arrays, "user_ids", chosen_users)),
-                item_ids=IdMap(decode_ids(arrays, "item_ids", chosen_items)),
-                item_names=decode_names(arrays, "item_names", chosen_items),
-                weights=arrays.get("pair_weights"),
-            )
-            reach = _tensor(arrays, "item_reach", data.n_items, config.subspaces) if config.reach else None
-            user_table = _tensor(arrays, "user_vectors", data.n_users, config.dim)
-            item_table = _tensor(arrays, "item_vectors", data.n_items, config.dim)
-            vectors = DenseVectors(user_table, item_table, config.constraint, reach, config.mainstream)
-            check_finite(vectors)
+            data = _read_data(arrays, chosen_users, chosen_items)
             features, learned = _read_features(arrays, manifest, data, config)
             return cls(
-                vectors,
+                _read_vectors(arrays, data, config),
                 data,
                 config,
                 history=History.from_records(manifest["history"]),
                 ended=manifest["ended"],
                 checksum=manifest["checksum"],
-                stored_fold_in=_read_fold_in(arrays, manifest, chosen_items, data.n_items),
+                stored_fold_in=_read_fold_in(arrays, manifest, chosen_items),
                 features=features,
                 feature_map=learned,
                 is_part=is_part,
@@ -245,23 +215,31 @@ class Artifact:
             )
 
 
-def _tensor(arrays: Arrays, name: str, *shape: int) -> torch.Tensor:
-    """Return an array as a tensor; raise a ValueError unless it is of this shape."""
-    tensor = torch.from_numpy(arrays[name])
-    if tensor.dtype != torch.float32 or tensor.shape != shape:
-        raise ValueError(f"{name} is {tensor.dtype} of shape {(*tensor.shape,)}, not float32 of shape {shape}")
-    return tensor
+def _read_data(arrays: Arrays, users: slice, items: slice) -> Interactions:
+    return Interactions(
+        indptr=arrays["indptr"],
+        indices=arrays["indices"],
+        user_ids=IdMap(decode_ids(arrays, "user_ids", users)),
+        item_ids=IdMap(decode_ids(arrays, "item_ids", items)),
+        item_names=decode_names(arrays, "item_names", items),
+        weights=arrays.get("pair_weights"),
+    )
 
 
-def _read_fold_in(arrays: Arrays, manifest: dict[str, Any], items: slice, n_items: int) -> FoldInSettings | None:
+def _read_vectors(arrays: Arrays, data: Interactions, config: Training) -> DenseVectors:
+    user_table = _tensor(arrays, "user_vectors", data.n_users, config.dim)
+    item_table = _tensor(arrays, "item_vectors", data.n_items, config.dim)
+    reach = _tensor(arrays, "item_reach", data.n_items, config.subspaces) if config.reach else None
+    vectors = DenseVectors(user_table, item_table, config.constraint, reach, config.mainstream)
+    check_finite(vectors)
+    return vectors
+
+
+def _read_fold_in(arrays: Arrays, manifest: dict[str, Any], items: slice) -> FoldInSettings | None:
     if "fold_in" not in manifest:
         return None
-    law, settings = arrays["fold_in_law"][items], manifest["fold_in"]
-    temperature, correction = float(settings["temperature"]), float(settings["bias_correction"])
-    is_law = law.shape == (n_items,) and law.dtype == np.float64 and bool((law >= 0).all()) and np.isfinite(law.sum())
-    if not (is_law and 1e-6 <= temperature <= 1e6 and abs(correction) <= 100):
-        raise ValueError(f"fold_in is {settings}, and its law {law.dtype} of shape {law.shape}")
-    return FoldInSettings(law, temperature, correction)
+    settings = manifest["fold_in"]
+    return FoldInSettings(arrays["fold_in_law"][items], settings["temperature"], settings["bias_correction"])
 
 
 def _read_features(
@@ -275,7 +253,12 @@ def _read_features(
     features = Features(data.item_ids, arrays["features"], arrays["features_known"], sources)
     width = config.dim // config.subspaces + config.reach
     weights = _tensor(arrays, "feature_weights", config.subspaces, features.n_features + 1, width)
-    lengths = _tensor(arrays, "item_lengths", data.n_items, config.subspaces)
-    if not (weights.isfinite().all() and lengths.isfinite().all()):
-        raise ValueError("the map of features holds NaN or infinity")
-    return features, FeatureMap(weights, lengths)
+    return features, FeatureMap(weights, _tensor(arrays, "item_lengths", data.n_items, config.subspaces))
+
+
+def _tensor(arrays: Arrays, name: str, *shape: int) -> torch.Tensor:
+    """Return an array as a tensor; raise a ValueError unless it is of this shape."""
+    tensor = torch.from_numpy(arrays[name])
+    if tensor.dtype != torch.float32 or tensor.shape != shape:
+        raise ValueError(f"{name} is {tensor.dtype} of shape {(*tensor.shape,)}, not float32 of shape {shape}")
+    return tensor

@@ -199,7 +199,7 @@ BAD = {
     ),
     "a dial of lists": (
         ("lists.csv", "train.npz", "test.npz", "--mainstream", 0.5),
-        ["takes no mainstream", "leave mainstream out"],
+        ["mainstream has no effect", "leave mainstream out"],
     ),
     "no model": (("no.npz", "train.npz", "test.npz"), ["no.npz does not exist", "give a model or a table"]),
     "no train": (("model.spherec", "no.npz", "test.npz"), ["no.npz"]),

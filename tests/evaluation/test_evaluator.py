@@ -20,17 +20,15 @@ from spherec.ranking import ExactRanker, Ranking
 from tests import oracles
 from tests.sampling.checks import directions, interactions, random_rows
 
-NAMES = ["map", "ndcg", "recall", "precision", "hit_rate", "mrr", "mmr", "popularity", "coverage", "gini"]
 OF_HITS = {
-    "ap": oracles.average_precision,
+    "map": oracles.average_precision,
     "ndcg": oracles.ndcg,
     "recall": oracles.recall,
     "precision": oracles.precision,
     "hit_rate": oracles.hit_rate,
-    "reciprocal_rank": oracles.reciprocal_rank,
+    "mrr": oracles.reciprocal_rank,
 }
-OF_POPULARITY = {"median_popularity": oracles.median_popularity, "mean_popularity": oracles.mean_popularity}
-MEANS = {"ap": "map", "reciprocal_rank": "mrr", "median_popularity": "mmr", "mean_popularity": "popularity"}
+OF_POPULARITY = {"mmr": oracles.median_popularity, "popularity": oracles.mean_popularity}
 
 
 def circle(*degrees):
@@ -118,15 +116,9 @@ def test_scores_are_the_oracles(seed, k, constraint):
     assert scores.per_user.users.tolist() == users
     for name, values in expected.items():
         assert getattr(scores.per_user, name).tolist() == pytest.approx(values, abs=1e-12)
-        assert getattr(scores, MEANS.get(name, name)) == pytest.approx(sum(values) / len(users))
+        assert getattr(scores, name) == pytest.approx(sum(values) / len(users))
     assert scores.coverage == pytest.approx(float(oracles.coverage(lists, 25)))
     assert scores.gini == pytest.approx(float(oracles.gini(lists, 25)))
-
-
-def test_scores_are_short_to_read():
-    scores = evaluate(PLANTED, interactions(TRAIN), interactions(TEST), k=3, metrics=["ndcg", "mmr"])
-    assert repr(scores) == f"Scores(k=3, 2 users: ndcg {scores.ndcg:.4g}, mmr {scores.mmr:.4g})"
-    assert repr(scores.per_user) == "PerUser(2 users: ndcg, median_popularity)"
 
 
 @pytest.mark.parametrize("k", [5, 60])
@@ -136,7 +128,7 @@ def test_of_items_equally_near_the_lower_index_comes_first(k):
     scores = evaluate(model, interactions(np.zeros((n_items, n_items))), interactions(np.eye(n_items)), k=k)
     ranks = [n_items, *range(1, n_items)]
     expected = [1 / rank if rank <= k else 0 for rank in ranks]
-    assert scores.per_user.reciprocal_rank.tolist() == pytest.approx(expected)
+    assert scores.per_user.mrr.tolist() == pytest.approx(expected)
     assert scores.coverage == k / n_items
 
 
@@ -290,16 +282,27 @@ WRONG = {
     "other items": (PLANTED, PARTS[0], OTHER, {}, ArgumentError, "share"),
     "nothing to test on": (PLANTED, PARTS[0], interactions(np.zeros((4, 6))), {}, DataError, "no pairs"),
     "lists of nothing": (PLANTED, *PARTS, {"k": 0}, ArgumentError, "got 0"),
-    "lists too long": (PLANTED, *PARTS, {"k": 10_001}, ArgumentError, "10001"),
     "no model": (3, *PARTS, {}, ArgumentError, "got 3"),
-    "vectors of others": (random_model("sphere"), *PARTS, {}, ArgumentError, "30 users, the data 4"),
-    "no ranking": (Careless(), *PARTS, {}, DataError, "list"),
+    "vectors of others": (random_model("sphere"), *PARTS, {}, ArgumentError, "30, 25"),
+    "no ranking": (Careless(), *PARTS, {}, DataError, "Ranking"),
     "an item twice": (TWICE, *PARTS, {"k": 3}, DataError, "twice"),
     "no such item": (HIGH, *PARTS, {"k": 3}, DataError, "below 6, got 6"),
     "test pairs beyond only": (PLANTED, *PARTS, {"only": [4]}, ArgumentError, "2 pairs"),
     "only nothing": (PLANTED, *PARTS, {"only": []}, ArgumentError, "3 pairs"),
-    "a lister without only": (Listing({}), *PARTS, {"only": np.arange(6)}, ArgumentError, "Listing takes no only"),
-    "a lister without dial": (Listing({}), *PARTS, {"mainstream": 0.5}, ArgumentError, "Listing takes no mainstream"),
+    "a lister without only": (
+        Listing({}),
+        *PARTS,
+        {"only": np.arange(6)},
+        ArgumentError,
+        "only has no effect",
+    ),
+    "a lister without dial": (
+        Listing({}),
+        *PARTS,
+        {"mainstream": 0.5},
+        ArgumentError,
+        "mainstream has no",
+    ),
     "no reach": (PLANTED, *PARTS, {"mainstream": 0.5}, ArgumentError, "mainstream"),
     "no dial": (with_reach(PLANTED), *PARTS, {"mainstream": "high"}, ArgumentError, "'high'"),
 }
@@ -309,8 +312,3 @@ WRONG = {
 def test_what_cannot_be_scored_is_refused(model, train, test, options, error, got):
     with pytest.raises(error, match=got):
         evaluate(model, train, test, **options)
-
-
-def test_a_split_without_cold_items_is_refused():
-    with pytest.raises(ArgumentError, match="Fold"):
-        evaluate_cold(PLANTED, splits.Fold(*PARTS))

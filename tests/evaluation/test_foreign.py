@@ -63,7 +63,7 @@ def test_unknown_items_keep_their_rank_as_misses():
     assert top(lists, k=4)[0] == [-1, 1, -1, 2]
     scores = evaluate(lists, TRAIN, TEST, k=4)
     assert scores.per_user.ndcg[0] == pytest.approx(oracles.ndcg([-1, 1, -1, 2], {1, 2}, 4))
-    assert scores.per_user.reciprocal_rank[0] == 0.5
+    assert scores.per_user.mrr[0] == 0.5
 
 
 def test_lists_without_ranks_are_refused():
@@ -80,8 +80,8 @@ def test_lists_are_scored_as_the_oracle_does(data):
         return
     scores = evaluate(lists_of(*data.draw(st.permutations(rows))), TRAIN, TEST, k=3)
     for user, held_out, ndcg, ap in (
-        (USERS[0], {"b", "c"}, scores.per_user.ndcg[0], scores.per_user.ap[0]),
-        (USERS[1], {"d"}, scores.per_user.ndcg[1], scores.per_user.ap[1]),
+        (USERS[0], {"b", "c"}, scores.per_user.ndcg[0], scores.per_user.map[0]),
+        (USERS[1], {"d"}, scores.per_user.ndcg[1], scores.per_user.map[1]),
     ):
         assert ndcg == pytest.approx(oracles.ndcg(wanted[user], held_out, 3))
         assert ap == pytest.approx(float(oracles.average_precision(wanted[user], held_out, 3)))

@@ -261,11 +261,11 @@ def test_models_with_nothing_to_choose_need_no_validation_part(tmp_path):
     pairs = spherec.Interactions.from_pairs(["a", "a", "b", "b"], ["x", "y", "x", "z"])
     done = comparison(tmp_path / "one", "most-popular", data=pairs).run(device=CPU)
     assert [one.fold for one in done] == [0, 1]
-    with pytest.raises(DataError, match=r"no user has two items, .*; take models with nothing to choose.* more folds"):
+    with pytest.raises(DataError, match="holds nothing out"):
         comparison(tmp_path / "two", "most-popular", "ease", data=pairs).run(device=CPU)
     given = spherec.Interactions.from_pairs(["a", "b"], ["z", "y"])
     rest = spherec.Interactions.from_pairs(["a", "b", "c"], ["y", "z", "x"])
-    with pytest.raises(DataError, match=r"such as most-popular$"):
+    with pytest.raises(DataError, match="holds nothing out"):
         comparison(tmp_path / "two", "ease", data=rest, test=given).run(device=CPU)
     assert not (tmp_path / "two").exists()
 

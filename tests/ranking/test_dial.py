@@ -110,13 +110,6 @@ def test_an_index_finds_as_much_as_without_reach_wherever_the_dial_is(plain, vec
     assert recall(lists[0], lists[-1]) < 0.9
 
 
-def test_the_default_is_that_of_the_vectors(vectors, ranker):
-    for one in (ranker, ExactRanker(vectors)):
-        by_default, asked = one.top(np.arange(60), 20), one.top(np.arange(60), 20, mainstream=0.6)
-        assert np.array_equal(by_default.items, asked.items)
-        assert not np.array_equal(by_default.items, one.top(np.arange(60), 20, mainstream=1.0).items)
-
-
 def test_what_is_left_out_is_left_out_wherever_the_dial_is(vectors, ranker):
     users, places, exact = np.arange(9), np.array(DIAL), ExactRanker(vectors)
     nearest = exact.top(users, 40, mainstream=places).items

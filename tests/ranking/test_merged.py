@@ -9,7 +9,7 @@ import torch
 import spherec
 from spherec.errors import DataError
 from spherec.ranking import ExactRanker, MergedRanker
-from spherec.ranking.merged import take_items
+from spherec.ranking.ranker import take_items
 from tests.ranking.test_usearch import GRAPH, clustered, recall
 from tests.recommender.models import ITEMS, USERS, model_of, small
 from tests.sampling.checks import interactions, random_rows
@@ -47,20 +47,6 @@ def test_indexes_of_parts_find_as_much_as_one(constraint):
         )
     )
     assert recall(several, true) >= recall(one, true) > 0.98
-
-
-@pytest.mark.parametrize(
-    "options", [{}, {"only": np.arange(0, 30, 4)}, {"exclude": np.arange(7)}, {"mainstream": -0.5}]
-)
-def test_merged_exact_rankers_are_one(options):
-    model = model_of(small(), mainstream=0.6)
-    own = {"without": model.data}
-    one, several = (
-        ranker.top(np.arange(12), 9, **own, **options)
-        for ranker in (ExactRanker(model.vectors), merged(model.vectors, ExactRanker))
-    )
-    assert np.array_equal(one.items, several.items)
-    assert np.array_equal(one.scores, several.scores)
 
 
 def test_a_model_answers_through_the_indexes_of_its_parts(tmp_path):

@@ -9,7 +9,7 @@ from spherec.artifact import Artifact
 from spherec.data.interactions import Interactions
 from spherec.geometry import DenseVectors
 from spherec.recommender import CML
-from spherec.recommender.state import ModelState
+from spherec.recommender.trained_model import ModelState
 from spherec.sampling import Uniform
 from spherec.training import History, Trained, Training
 from tests.sampling.checks import directions, generator
@@ -35,7 +35,7 @@ def model_of(data, dim=6, constraint="sphere", seed=1, mainstream=None):
 def make(content):
     """The model with the content of a model file."""
     model = CML.from_config(content.config, device="cpu")
-    model._current = ModelState.of(content)
+    model._current = ModelState(content)
     return model
 
 

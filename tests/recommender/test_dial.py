@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import spherec
 from spherec.evaluation import evaluate
 from spherec.optim import Adam
-from spherec.recommender.partial_fit import initial_vectors, merge
+from spherec.recommender.growth import initial_vectors, merge
 from tests.recommender.models import ITEMS, USERS, expected, make, model_of, small
 
 DATA = small()

@@ -13,7 +13,7 @@ from spherec.evaluation import Validation
 from spherec.losses import Hinge, Softmin
 from spherec.recommender import CML
 from spherec.training import Training
-from tests.recommender.models import small
+from tests.recommender.models import model_of, small
 from tests.training.runs import same, train
 
 DATA = small(density=0.4)
@@ -36,7 +36,7 @@ def test_too_little_memory_is_one_sentence():
 
 def test_users_with_one_item_each_leave_nothing_to_validate_on_but_can_be_trained_on():
     single = spherec.Interactions.from_pairs(list("abc"), list("xyz"))
-    with pytest.raises(DataError, match=r"no user has two items, .*: validation=0 with a number of epochs"):
+    with pytest.raises(DataError, match=r"validation 0.05 .*--validation 0"):
         fitted(single)
     assert len(fitted(single, validation=0).history.epochs) == 3
 
@@ -47,17 +47,23 @@ def test_users_with_one_item_each_leave_nothing_to_validate_on_but_can_be_traine
 @pytest.mark.parametrize(
     ("data", "options", "told"),
     [
+        (DATA, {"validation": 2}, "validation .* got 2"),
         (DATA, {"user": "who"}, "leave out user"),
         (DATA, {"orientation": "users x items"}, "leave out orientation"),
         (pd.DataFrame(pairs()), {"orientation": "users x items"}, "leave out orientation"),
         (DATA.matrix, {"user": "who", "item": "what"}, "leave out user, item"),
-        ([("a", 1)], {}, "cannot learn from list"),
         ("events.csv", {}, "cannot learn from str"),
     ],
 )
 def test_what_does_not_fit_is_refused(data, options, told):
     with pytest.raises((ArgumentError, DataError), match=told):
         fitted(data, **options)
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit", "fold_in", "recommend_for"])
+def test_a_wrong_keyword_names_the_method_that_was_called(method):
+    with pytest.raises(TypeError, match=rf"^{method}\(\) got an unexpected keyword argument 'epoch'$"):
+        getattr(model_of(DATA), method)(DATA, epoch=3)
 
 
 # --- How it learns ---------------------------------------------------------------------------------------------------
@@ -93,12 +99,6 @@ def test_a_dict_changes_some_fields_of_a_part():
     assert (changed.dim, changed.sampler) == (7, accurate.sampler)
     with pytest.raises(ArgumentError, match=r"loss.gama is not a field of Softmin \(did you mean 'gamma'\?\)"):
         CML.preset("accurate", loss={"gama": 0.3})
-
-
-@pytest.mark.parametrize("share", [-0.1, 1, 2])
-def test_validation_is_a_share(share):
-    with pytest.raises(ArgumentError, match="validation must be 0 or a share between 0 and 1"):
-        fitted(validation=share)
 
 
 def test_settings_are_those_of_training():
@@ -149,12 +149,9 @@ def test_settings_that_are_none(settings, told):
 # --- What it shows ---------------------------------------------------------------------------------------------------
 
 
-def test_it_is_quiet_where_there_is_no_terminal(capsys):
-    fitted()
-    assert capsys.readouterr() == ("", "")
-
-
 def test_it_tells_on_request(capsys):
+    fitted()
+    assert capsys.readouterr() == ("", ""), "there is no terminal"
     fitted(progress=True)
     assert "epoch 3: loss" in capsys.readouterr().err
     heard = []

@@ -71,7 +71,7 @@ def test_training_goes_on_with_the_class(tmp_path):
     new = spherec.Interactions.from_pairs(["zoe", "zoe"], ["i3", "i8"])
     with pytest.raises(ArgumentError, match=r"unknown kind Steep; pass .* spherec\.load\(path, sampler=Steep\(…\)\)"):
         loaded.partial_fit(new, validation=0, progress=False)
-    with pytest.raises(ArgumentError, match="trained with the sampler Steep, got Uniform; pass one of that class"):
+    with pytest.raises(ArgumentError, match="trained with the sampler Steep, got Uniform"):
         spherec.load(tmp_path / "m.spherec", sampler=spherec.Uniform(2))
     with pytest.raises(ArgumentError, match="trained with the loss Hinge, got Squared"):
         spherec.load(tmp_path / "m.spherec", loss=Squared())

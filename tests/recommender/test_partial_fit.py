@@ -14,7 +14,7 @@ from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError
 from spherec.optim import Adam
 from spherec.recommender import CML, cml
-from spherec.recommender.partial_fit import Growth, initial_vectors, merge
+from spherec.recommender.growth import Growth, initial_vectors, merge
 from tests.oracles import pairs_of
 from tests.recommender.models import ITEMS, USERS, make, model_of, small
 

@@ -4,13 +4,18 @@ import time
 
 import pytest
 
-from spherec.recommender.progress import training_bar
-from spherec.training import EpochRecord, History
+from spherec.recommender.progress import show_progress
+from spherec.training import EpochRecord, History, Training
+from tests.recommender.models import small
 
 
 def record(epoch, **facts):
     told = {"pairs": 50, "seconds": 1.0, "loss": 0.25, "active": 0.5, "masked": 0.0, "triplets_per_second": 1234.5}
     return EpochRecord(epoch, **told | facts)
+
+
+def shown(epochs):
+    return show_progress(True, Training(epochs=epochs), small(), None)
 
 
 @pytest.mark.parametrize("terminal", [False, True])
@@ -20,7 +25,7 @@ def test_progress_is_a_bar_on_a_terminal_and_a_line_an_epoch_elsewhere(terminal,
         monkeypatch.setenv("FORCE_COLOR", "1")
         monkeypatch.setenv("TTY_COMPATIBLE", "1")
     history = History((record(1, metric=0.125),))
-    with training_bar(3, 100, stops_early=terminal) as progress:
+    with shown(3) as progress:
         progress(record(1), History())
         progress(record(2, loss=0.2, masked=0.1), history)
         time.sleep(0.2 if terminal else 0)
@@ -38,11 +43,11 @@ def test_a_log_has_lines_where_there_is_something_to_say(capsys, monkeypatch):
     monkeypatch.setattr("spherec.recommender.progress.time.monotonic", lambda: next(clock))
     monkeypatch.setenv("COLUMNS", "200")
     epochs = [record(n, metric=0.5 if n == 4 else None) for n in range(1, 21)]
-    with training_bar(20, 100, stops_early=True) as progress:
+    with shown(20) as progress:
         for many in range(21):
             progress(record(many + 1), History(tuple(epochs[:many])))
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0].endswith("at most 19 seconds left")
+    assert lines[0].endswith("0.3 minutes left")
     said = [int(line.split()[1].rstrip(":")) for line in lines]
     assert {1, 4} <= set(said)
     assert 3 <= len(said) <= 5

@@ -91,8 +91,6 @@ def test_no_queries_have_no_lists():
 WRONG = {
     "k": {"user": 1, "k": 0},
     "a k that is no number": {"user": 1, "k": "3"},
-    "exclude_seen": {"user": 1, "exclude_seen": np.array([True, False])},
-    "a word for exclude_seen": {"user": 1, "exclude_seen": "no"},
     "dial": {"user": 1, "mainstream": float("nan")},
     "user": {"user": 12},
     "item": {"item": 30},

@@ -148,6 +148,9 @@ def test_other_mistakes():
         MODEL.recommend("u1", unknown="ignore")
     with pytest.raises(ArgumentError, match="one user and one item"):
         MODEL.explain(["u1", "u2"], "i1")
+    for wrong in (True, [True], [[1, 2]], [np.array([1, 2])]):
+        with pytest.raises(ArgumentError, match="ids must be texts or whole numbers"):
+            model_of(small(users=[3, 7, 1])).recommend(wrong)
     with pytest.raises(ArgumentError, match="got 2 and 3"):
         MODEL.score(["u1", "u2"], ["i1", "i2", "i3"])
     with pytest.raises(TrainingError, match=r"not trained yet; call fit, or spherec\.load"):

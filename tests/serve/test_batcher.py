@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
 
-from spherec.recommender.state import Query
+from spherec.recommender.trained_model import Query
 from spherec.serve import ServeOptions, batcher
 from spherec.serve.batcher import Batcher, BusyError, Wanted, rank_together
 from spherec.serve.metrics import Metrics

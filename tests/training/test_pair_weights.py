@@ -12,7 +12,7 @@ from spherec import Cut, Interactions, splits
 from spherec.errors import ArgumentError, DataError
 from spherec.lab.records import data_id
 from spherec.losses import Hinge, Softmin
-from spherec.recommender.partial_fit import initial_vectors, merge
+from spherec.recommender.growth import initial_vectors, merge
 from spherec.sampling import Popularity
 from spherec.training.step import PairWeights, Run
 from tests.sampling.checks import CPU

@@ -86,7 +86,7 @@ def evaluate_command(
     _show(model.name, parts, k)
     if cold_items:
         note(f"cold: only the {len(cold):,} cold items are ranked; warm: only the others; all: every item")
-    empty = int(np.isnan(parts["all" if cold_items else "value"].per_user.median_popularity).sum())
+    empty = int(np.isnan(parts["all" if cold_items else "value"].per_user.mmr).sum())
     if empty:
         note(f"{empty:,} users have an empty list: they count with no hit, but not for popularity")
     if not cold_items and (without := parts["value"].users_without):
@@ -118,13 +118,12 @@ def _load_model(path: Path, train: Interactions, columns: Columns, device: "Devi
     from spherec.artifact import Artifact
     from spherec.device import resolve
     from spherec.evaluation import GivenLists
-    from spherec.recommender.state import ModelState
-    from spherec.recommender.trained_model import TrainedModel
+    from spherec.recommender.trained_model import ModelState, TrainedModel
 
     if find_kind(path) == "nothing":
         raise DataError(f"{path} does not exist; give a model or a table of user, item, rank")
     refuse_unreadable(path)
     if kind_of(path) is not None:
         content = Artifact.load(path)
-        return TrainedModel(ModelState.of(replace(content, vectors=content.vectors.to(resolve(device)))))
+        return TrainedModel(ModelState(replace(content, vectors=content.vectors.to(resolve(device)))))
     return GivenLists.from_events(read_events(path, Reading(columns=columns)), train)

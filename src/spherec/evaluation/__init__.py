@@ -3,8 +3,7 @@
 from spherec.evaluation.evaluator import ColdScores, ItemLister, evaluate, evaluate_cold, score
 from spherec.evaluation.foreign import GivenLists
 from spherec.evaluation.metrics import METRICS, FormulaMetric, Metric, RankedLists
-from spherec.evaluation.scores import PerUser, Scores
-from spherec.evaluation.significance import Difference, difference, paired
+from spherec.evaluation.scores import Difference, PerUser, Scores, difference, paired
 from spherec.evaluation.validation import Validation, hold_out, validation_part
 
 __all__ = [

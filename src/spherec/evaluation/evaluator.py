@@ -20,8 +20,6 @@ from spherec.ranking import ExactRanker, Ranker, Ranking
 from spherec.ranking.ranker import Indices, check_indices, check_k, refuse_idle_dial
 from spherec.training.crew import Crew
 
-_LONGEST = 10_000  # lists of this length are scored even where there are fewer items
-
 
 class ItemLister(Protocol):
     """Anything that lists items for users.
@@ -61,15 +59,13 @@ def evaluate(
     turns the dial of a model with reach; by default it stands as the model has it. All of a `crew` call this
     alike: each ranks a share of the users, and has the scores of all.
     """
-    length = check_k(k)
+    k = check_k(k)
     _check_parts(train, test)
-    if length > (most := max(train.n_items, _LONGEST)):
-        raise ArgumentError(f"k must be at most {most:,}, and there are {train.n_items:,} items, got {quote(k)}")
-    chosen, users = find_metrics(metrics), np.flatnonzero(test.items_per_user)  # (B,)
-    given = {"only": None if only is None else _check_only(only, test), "mainstream": mainstream}
-    options = {name: value for name, value in given.items() if value is not None}
-    lister = _find_lister(model, train, test)
-    mine = users if crew is None else crew.deal(users)  # (b,)
+    lister, chosen, users = _find_lister(model, train, test), find_metrics(metrics), np.flatnonzero(test.items_per_user)
+    options: dict[str, Any] = {} if mainstream is None else {"mainstream": mainstream}
+    if only is not None:
+        options["only"] = _check_only(only, test)
+    mine = users if crew is None else crew.deal(users)  # (b,) of (B,)
     lists = _check_lists(_ask(lister, mine, k, train, options), len(mine), train.n_items, k)  # (b, K)
     if crew is not None:
         lists = crew.unite(lists, len(users))  # (B, K)
@@ -101,9 +97,7 @@ def evaluate_cold(
 
     The options are those of `evaluate`.
     """
-    if not isinstance(fold, ColdFold):
-        raise ArgumentError(f"fold must be a split by splits.cold_items, got {quote(fold)}")
-    chosen = None if metrics is None else find_metrics(metrics)
+    chosen = find_metrics(metrics)  # it may be an iterator
     score_part = partial(evaluate, model, fold.train, k=k, metrics=chosen, mainstream=mainstream, crew=crew)
     return ColdScores(
         cold=score_part(fold.cold, only=fold.cold_items),
@@ -129,9 +123,8 @@ def score(
 
 def _check_parts(train: Interactions, test: Interactions) -> None:
     """Raise an error unless these are parts of a split, of which the second has pairs."""
-    for name, data in (("train", train), ("test", test)):
-        if not isinstance(data, Interactions):
-            raise ArgumentError(f"{name} must be Interactions, such as a part of a split, got {quote(data)}")
+    if not (isinstance(train, Interactions) and isinstance(test, Interactions)):
+        raise ArgumentError(f"train and test must be Interactions, got {quote(train)} and {quote(test)}; split some")
     if train.user_ids != test.user_ids or train.item_ids != test.item_ids:
         raise ArgumentError(
             "train and test must share their users and items; use the parts of one split, or splits.given"
@@ -153,28 +146,26 @@ def _find_lister(model: DenseVectors | ItemLister | Fitted, train: Interactions,
     """Return what lists items for the users of `train`."""
     if isinstance(model, Fitted):
         return model.ranker_for(train, test)
-    if not isinstance(model, DenseVectors):
-        if not callable(getattr(model, "top", None)):
-            raise ArgumentError(
-                f"model must be a CML, DenseVectors, or have top(users, k, without=None), got {quote(model)}"
-            )
-        return model
-    for name, have, count in (("users", model.n_users, train.n_users), ("items", model.n_items, train.n_items)):
-        if have != count:
-            raise ArgumentError(f"the model has {have:,} {name}, the data {count:,}; evaluate it on its own data")
-    return ExactRanker(model)
+    if isinstance(model, DenseVectors):
+        have, wanted = (model.n_users, model.n_items), (train.n_users, train.n_items)
+        if have != wanted:
+            raise ArgumentError(f"the model has {have} users and items, the data {wanted}; evaluate it on its own data")
+        return ExactRanker(model)
+    if not hasattr(model, "top"):
+        raise ArgumentError(f"model must be a CML, DenseVectors, or have top(users, k, without=), got {quote(model)}")
+    return model
 
 
 def _ask(
     lister: ItemLister, users: NDArray[np.int64], k: int, train: Interactions, options: Mapping[str, Any]
 ) -> Ranking:
     """Return the lists (b, k) of users (b,), with options of spherec's own rankers where they are given."""
+    if isinstance(lister, Ranker):
+        refuse_idle_dial(options.get("mainstream"), lister.vectors)
     takes = inspect.signature(lister.top).parameters
     for name in options:
         if name not in takes and not any(each.kind is each.VAR_KEYWORD for each in takes.values()):
-            raise ArgumentError(f"top of {type(lister).__name__} takes no {name}=; add it, or leave {name} out")
-    if isinstance(lister, Ranker):
-        refuse_idle_dial(options.get("mainstream"), lister.vectors)
+            raise ArgumentError(f"{name} has no effect on {type(lister).__name__}; leave {name} out")
     return lister.top(users, k, without=train, **options)
 
 
@@ -182,16 +173,15 @@ def _check_lists(ranking: Ranking, n_users: int, n_items: int, k: int | None) ->
     """Return the first k of each list (B, K), filled up with -1; refuse lists that would be scored wrongly."""
     items = getattr(ranking, "items", None)
     if not isinstance(items, np.ndarray) or items.ndim != 2 or len(items) != n_users or items.dtype.kind not in "iu":
-        got = f"{items.dtype} {items.shape}" if isinstance(items, np.ndarray) else f"a {type(ranking).__name__}"
         raise DataError(
-            f"lists must be a spherec.ranking.Ranking whose items are a NumPy array of indices, a row for each of "
-            f"{n_users:,} users, got {got}"
+            f"top must return a spherec.ranking.Ranking whose items are an array of whole numbers, a row for each of "
+            f"{n_users:,} users, got {quote(ranking if items is None else items)}"
         )
-    lists = np.full((n_users, items.shape[1] if k is None else check_k(k)), -1, dtype=np.int64)
+    lists = np.full((n_users, items.shape[1] if k is None else k), -1, dtype=np.int64)
     lists[:, : items.shape[1]] = items[:, : lists.shape[1]]
-    if lists.max(initial=-1) >= n_items:
-        raise DataError(f"items must be indices below {n_items:,}, got {lists.max():,}; use those of the training data")
     ascending = np.sort(lists, axis=1)
+    if ascending.max(initial=-1) >= n_items:
+        raise DataError(f"items must be indices below {n_items:,}, got {lists.max():,}; use those of the training data")
     if np.any((ascending[:, 1:] == ascending[:, :-1]) & (ascending[:, 1:] >= 0)):
         raise DataError("an item comes twice in one list; keep it once")
     return lists

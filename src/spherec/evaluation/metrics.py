@@ -79,21 +79,17 @@ def mark_hits(items: NDArray[np.int64], users: NDArray[np.int64], held_out: Inte
 class Metric(Protocol):
     """A measure of ranked lists.
 
-    Optional attributes: `about`, a few words that explain the label; `lower_is_better`; `per_user_name`, the name of
-    the values of single users where it is not that of the mean (the mean of `ap` is `map`).
+    Optional attributes: `about`, a few words that explain the label; `lower_is_better`.
     """
 
     @property
-    def name(self) -> str:
-        """Key in summaries, tables, files and options, such as "ndcg"."""
+    def name(self) -> str: ...  # key in summaries, tables, files and options, such as "ndcg"
 
     @property
-    def label(self) -> str:
-        """Heading for people, without the list length, such as "NDCG"."""
+    def label(self) -> str: ...  # heading for people, without the list length, such as "NDCG"
 
     @property
-    def percent(self) -> bool:
-        """True if tables show it in percent."""
+    def percent(self) -> bool: ...  # True if tables show it in percent
 
     def __call__(self, lists: RankedLists) -> Values | float:
         """Return a value for each user (B,), NaN for users who do not count, or one number for all lists."""
@@ -112,7 +108,6 @@ class FormulaMetric:
     percent: bool = False
     about: str = ""
     lower_is_better: bool = False
-    per_user_name: str = ""
 
     def __call__(self, lists: RankedLists) -> Values | float:
         """Apply the formula."""
@@ -123,7 +118,7 @@ def _metric(name: str, label: str, **words: Any) -> Callable[[Formula], FormulaM
     return lambda formula: FormulaMetric(name, label, formula, **words)
 
 
-@_metric("map", "MAP", percent=True, per_user_name="ap")
+@_metric("map", "MAP", percent=True)
 def average_precision(lists: RankedLists) -> Values:
     """Sum the precision down to each hit and divide by min(held out, K): AP@K, whose mean is MAP@K."""
     ranks = np.arange(1, lists.k + 1)  # (K,)
@@ -157,13 +152,13 @@ def hit_rate(lists: RankedLists) -> Values:
     return np.asarray(lists.hits.any(1), dtype=np.float64)
 
 
-@_metric("mrr", "MRR", percent=True, per_user_name="reciprocal_rank")
+@_metric("mrr", "MRR", percent=True)
 def reciprocal_rank(lists: RankedLists) -> Values:
     """Return 1 / rank of the first hit, 0 without a hit: its mean is MRR@K."""
     return np.asarray(lists.hits.any(1) / (lists.hits.argmax(1) + 1.0))
 
 
-@_metric("mmr", "MMR", about="median popularity of a list", lower_is_better=True, per_user_name="median_popularity")
+@_metric("mmr", "MMR", about="median popularity of a list", lower_is_better=True)
 def median_popularity(lists: RankedLists) -> Values:
     """Return the median popularity of the listed items, NaN for an empty list: its mean is MMR@K."""
     ascending = np.sort(lists.listed_popularity, axis=1)  # (B, K) NaN last
@@ -172,9 +167,7 @@ def median_popularity(lists: RankedLists) -> Values:
     return np.asarray(np.take_along_axis(ascending, middle, axis=1).mean(1))
 
 
-@_metric(
-    "popularity", "Popularity", about="mean popularity of a list", lower_is_better=True, per_user_name="mean_popularity"
-)
+@_metric("popularity", "Popularity", about="mean popularity of a list", lower_is_better=True)
 def mean_popularity(lists: RankedLists) -> Values:
     """Return the mean popularity of the listed items, NaN for an empty list."""
     total = np.nansum(lists.listed_popularity, axis=1)  # (B,)
@@ -211,21 +204,15 @@ METRICS: tuple[FormulaMetric, ...] = (
 """The built-in metrics, in the order of tables."""
 
 
-_PER_USER = {metric.name: metric.per_user_name for metric in METRICS if metric.per_user_name}
-OTHER_NAMES: dict[str, str] = _PER_USER | {of_users: name for name, of_users in _PER_USER.items()}
-"""The second name of built-in metrics whose values of single users have a name of their own: map and ap, both ways."""
-
-
 def find_metric(metric: str | Metric | Formula) -> Metric:
-    """Return a built-in metric by its name ("map", or "ap"), and any metric of the user's own as a `Metric`."""
+    """Return a built-in metric by its name, and any metric of the user's own as a `Metric`."""
     named = {built_in.name: built_in for built_in in METRICS}
     if isinstance(metric, str):
-        name = metric if metric in named else OTHER_NAMES.get(metric, metric)
-        if name not in named:
+        if metric not in named:
             raise ArgumentError(
                 f"there is no metric called {quote(metric)}{suggest(metric, named)}; there are {', '.join(named)}"
             )
-        return named[name]
+        return named[metric]
     is_object = callable(metric) and not isinstance(metric, type)
     if is_object and all(hasattr(metric, attribute) for attribute in ("name", "label", "percent")):
         own: Metric = metric  # type: ignore[assignment]
@@ -237,23 +224,19 @@ def find_metric(metric: str | Metric | Formula) -> Metric:
                 f"{quote(name or metric)}"
             )
         own = FormulaMetric(name, name.replace("_", " "), metric)
-    if own.name in named and own is not named[own.name]:
-        raise ArgumentError(
-            f"a metric of your own is called {quote(own.name)} like a built-in one; give it another name"
-        )
+    if named.get(own.name, own) is not own:
+        raise ArgumentError(f"{quote(own.name)} is a built-in metric; give yours another name")
     return own
 
 
 def find_metrics(metrics: str | Iterable[str | Metric | Formula] | None) -> tuple[Metric, ...]:
     """Return these metrics, by default all built-in ones; no two may share a name. A string is one name."""
-    if isinstance(metrics, str):
-        metrics = [metrics]
-    found = METRICS if metrics is None else tuple(find_metric(metric) for metric in metrics)
+    if metrics is None:
+        return METRICS
+    found = tuple(map(find_metric, [metrics] if isinstance(metrics, str) else metrics))
     names = [metric.name for metric in found]
-    if not names:
-        raise ArgumentError(f"there are no metrics; name some of {', '.join(metric.name for metric in METRICS)}")
-    if len(set(names)) < len(names):
-        raise ArgumentError(f"metrics must have different names, got {', '.join(names)}")
+    if len(set(names)) < max(len(names), 1):
+        raise ArgumentError(f"metrics must be some with different names, got {', '.join(names) or 'none'}")
     return found
 
 
@@ -268,30 +251,19 @@ def format_metric(metric: Metric, value: float) -> str:
     return f"{100 * value:.2f} %" if metric.percent else f"{value:.4f}"
 
 
-def per_user_name(metric: Metric) -> str:
-    """Return the name of the metric's values of single users."""
-    return getattr(metric, "per_user_name", "") or metric.name
-
-
 def compute_metric(metric: Metric, lists: RankedLists) -> Values | float:
     """Return the metric's value for each user (B,), or its one number; raise an `ArgumentError` for anything else."""
-    result = metric(lists)
-    try:
-        values = np.asarray(result, dtype=np.float64)
-    except (TypeError, ValueError):
-        got = f"a {type(result).__name__}"
-    else:
-        if values.shape in ((), (len(lists.users),)):
-            return values if values.ndim else float(values)
-        got = f"an array of shape {values.shape}"
-    raise ArgumentError(
-        f"metric {quote(metric.name)} returned {got}; it must return one value for each user, of shape "
-        f"({len(lists.users)},), or one number"
-    )
+    values = np.asarray(metric(lists))
+    if values.shape not in ((), (len(lists.users),)) or values.dtype.kind not in "biuf":
+        raise ArgumentError(
+            f"metric {quote(metric.name)} returned {values.dtype} of shape {values.shape}; it must return one number "
+            f"for each user, of shape ({len(lists.users)},), or one for all"
+        )
+    return values.astype(np.float64) if values.ndim else float(values)
 
 
 def mean_of(result: Values | float) -> float:
     """Return the mean of a metric's values (B,) that are not NaN, NaN if there are none; a number as it is."""
-    values = np.atleast_1d(np.asarray(result, dtype=np.float64))
+    values = np.atleast_1d(result)
     values = values[~np.isnan(values)]
     return float(values.mean()) if len(values) else float("nan")

@@ -15,24 +15,15 @@ VALIDATION_METRIC = "NDCG@50"
 """Name of the metric that `Validation` computes by default."""
 
 
-def validation_part(
-    data: Interactions,
-    share: float,
-    *,
-    seed: int,
-    otherwise: str = "give data in which users have more items",
-    crew: Crew | None = None,
-) -> Fold:
-    """Split off a share of each user's items to validate on.
-
-    `otherwise` says in the error what the caller can do if no share holds anything out.
-    """
+def validation_part(data: Interactions, share: float, *, seed: int, crew: Crew | None = None) -> Fold:
+    """Split off a share of each user's items to validate on."""
     tested = (splits if crew is None else crew).choose_share(data, share, seed)  # (E,)
     fold = Fold(data.filter(~tested), data.filter(tested))
-    if not fold.test.n_pairs:
-        if data.items_per_user.max(initial=0) < 2:
-            raise DataError(f"no user has two items, so none can be held out to choose on; {otherwise}")
-        raise ArgumentError(f"validation {share:g} holds nothing out, because no user has enough items; raise it")
+    if not fold.test.n_pairs:  # of all processes together
+        raise DataError(
+            f"validation {share:g} holds nothing out, because no user has enough items: raise it, or train on "
+            "everything, with validation 0 and a number of epochs (--validation 0 --epochs N)"
+        )
     return fold
 
 
@@ -41,18 +32,13 @@ def hold_out(
 ) -> tuple[Interactions, "Validation | None"]:
     """Return the pairs to learn from and the validation on the others, None if nothing is held out.
 
-    Args:
-        data: All pairs, or the own part of the crew.
-        config: How the model is trained; its seed decides which pairs are held out.
-        share: Share of each user's items to hold out, 0 for none; None is `default_share(config)`.
-        crew: Who trains.
+    `share` is that of each user's items to hold out, 0 for none; None is `default_share(config)`.
     """
     share = default_share(config) if share is None else share
     if share == 0:
         return data, None
     check_validation_share(share)
-    otherwise = "train on everything: validation=0 with a number of epochs (--validation 0 --epochs N)"
-    fold = validation_part(data, share, seed=config.seed, otherwise=otherwise, crew=crew)
+    fold = validation_part(data, share, seed=config.seed, crew=crew)
     return fold.train, Validation(fold.train, fold.test, crew=crew)
 
 
@@ -64,7 +50,7 @@ def default_share(config: Training) -> float:
 def check_validation_share(share: float) -> None:
     """Raise an `ArgumentError` unless the share is between 0 and 1."""
     if not 0 < share < 1:
-        raise ArgumentError(f"validation must be 0 or a share between 0 and 1, got {share:g}")
+        raise ArgumentError(f"validation must be 0 or a share between 0 and 1, got {share}")
 
 
 class Validation:

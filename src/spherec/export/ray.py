@@ -14,7 +14,7 @@ from spherec.data.ids import Ids, Unknown, list_ids
 from spherec.errors import ArgumentError, quote
 from spherec.ranking.index_file import IndexFiles
 from spherec.recommender import CML
-from spherec.recommender.results_file import answer_in_blocks, to_table
+from spherec.recommender.results import answer_in_blocks, to_table
 
 
 class Lists:
@@ -60,5 +60,5 @@ class Lists:
         if self._user not in batch:
             raise ArgumentError(f"the users have no column {quote(self._user)}; name theirs with user=…")
         torch.set_num_threads(self._threads)  # here, because torch counts for each thread
-        for block in answer_in_blocks(self._recommend, list_ids(batch[self._user])):
+        for block in answer_in_blocks(self._recommend, batch[self._user]):
             yield to_table(block, self._model.data).to_arrow()

@@ -29,7 +29,6 @@ from spherec.evaluation.metrics import (
     find_metrics,
     median_popularity,
     ndcg,
-    per_user_name,
     recall,
 )
 from spherec.geometry import DenseVectors
@@ -300,8 +299,8 @@ class Comparison:
             run=f"{zlib.crc32(blank.key.encode()):08x}",
         )
         if self.user_values is not None:
-            names, known = {metric.name: per_user_name(metric) for metric in self.plan.metrics}, scores.per_user.values
-            values = {name: known[per_user] for name, per_user in names.items() if per_user in known}
+            known = scores.per_user.values
+            values = {metric.name: known[metric.name] for metric in self.plan.metrics if metric.name in known}
             self.user_values.save(result, scores.per_user.users, values)
         self._results.add(result)
         setup.watch(replace(stage, doing="done"))
@@ -318,10 +317,7 @@ class Comparison:
 
     def _cut(self, fold: int) -> Fold:
         """Cut the training part of a fold in two: to learn from, and to choose on."""
-        less = "take models with nothing to choose, such as most-popular"
-        more = "" if "test" in self.split else ", or more folds, which leave more items to train on"
-        train, plan = self.parts[fold].train, self.plan
-        return validation_part(train, plan.validation, seed=plan.seed, otherwise=less + more)
+        return validation_part(self.parts[fold].train, self.plan.validation, seed=self.plan.seed)
 
     def _settings_to_try(self, model: ComparedModel, fold: int) -> list[dict[str, Any]]:
         return self._draw(model, fold) if model.has_choices else []

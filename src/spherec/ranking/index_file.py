@@ -63,24 +63,18 @@ def write_index(path: str | PathLike[str], save: Callable[[Path], object], vecto
 
 
 def read_index(
-    path: str | PathLike[str], vectors: Vectors, *, mmap: bool = False, verify: bool = True
+    path: str | PathLike[str], vectors: Vectors, *, mmap: bool = False
 ) -> tuple[dict[str, Any], NDArray[np.uint8]]:
     """Return the config of the index in a file and its bytes; raise a `DataError` unless it is that of these vectors.
 
-    Args:
-        path: The file.
-        vectors: The vectors that the index was built from.
-        mmap: Map the bytes from the file instead of reading them into memory.
-        verify: Compare the bytes with their checksum.
+    With `mmap`, the bytes are mapped from the file.
     """
     damage = (ValueError, KeyError, TypeError, struct.error)
     with reading_file(path, damage=damage, remedy=REMEDY), open(path, "rb") as file:
         content = read_bytes(file, 0, os.fstat(file.fileno()).st_size, mmap=mmap)
         length, checksum, mark = struct.unpack("<QQ8s", content[-24:].tobytes())
-        if mark != _MARK:
-            raise DamagedFileError("its end is missing")
-        if verify and zlib.crc32(content[:-16].data) != checksum:
-            raise DamagedFileError("its checksum is wrong")
+        if mark != _MARK or zlib.crc32(content[:-16].data) != checksum:
+            raise DamagedFileError("its end is missing, or its checksum is wrong")
         end = len(content) - 24 - length
         described = json.loads(content[end:-24].tobytes())
         config, there = dict(described["config"]), dict(described["vectors"])
@@ -100,9 +94,5 @@ def _describe(vectors: Vectors) -> dict[str, Any]:
     reach = () if vectors.reach is None else (vectors.reach,)
     for block in chain(vectors.item_blocks(), reach):
         checksum = zlib.crc32(np.ascontiguousarray(block.cpu().numpy()).data, checksum)
-    return {
-        "items": vectors.n_items,
-        "dim": vectors.dim,
-        "constraint": vectors.constraint,
-        "checksum": f"{checksum:08x}",
-    }
+    shape = {"items": vectors.n_items, "dim": vectors.dim, "constraint": vectors.constraint}
+    return {**shape, "checksum": f"{checksum:08x}"}

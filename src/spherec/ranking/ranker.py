@@ -1,4 +1,4 @@
-"""The base class of rankers: how they are asked for the nearest items, checks of what is asked, and items left out."""
+"""The base class of rankers: how they are asked for the nearest items, and what is checked; and several as one."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,9 +13,10 @@ from torch import Tensor
 from spherec.data.events import pair_keys
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, quote
-from spherec.geometry import Vectors, check_mainstream
+from spherec.geometry import DenseVectors, Vectors, check_mainstream
 
 _AT_ONCE = 4096  # queries whose vectors and left-out items are held at once
+_LARGEST = 1_000_000  # number in a vector: squares stay finite
 
 Indices = NDArray[np.integer[Any]]
 """Item indices (n,)."""
@@ -36,13 +37,8 @@ class Ranking:
     @classmethod
     def empty(cls, n_queries: int, k: int) -> Self:
         """Return lists without any item, to be filled block by block."""
-        try:
-            items = np.full((n_queries, k), -1, dtype=np.int64)
-            return cls(items, np.full(items.shape, -np.inf, dtype=np.float32))
-        except (MemoryError, ValueError):
-            raise ArgumentError(
-                f"k must be a length for which there is memory, got {quote(k)} for {n_queries:,} lists"
-            ) from None
+        items = np.full((n_queries, k), -1, dtype=np.int64)
+        return cls(items, np.full(items.shape, -np.inf, dtype=np.float32))
 
     def put(self, block: slice | NDArray[np.int64], items: NDArray[np.int64], scores: NDArray[np.float32]) -> None:
         """Write the lists (b, ≤ K) of a block of queries."""
@@ -170,9 +166,8 @@ class Ranker(ABC):
         """Return the k best items for vectors (B, D); `without` has a list of item indices for each of them."""
         check_queries(queries, self.vectors.dim)
         lists = [np.zeros(0, dtype=np.int64)] * len(queries) if without is None else without
-        if len(lists) != len(queries):
-            raise ArgumentError(f"without must have one list for each of {len(queries):,} queries, got {len(lists):,}")
-        closed = [np.unique(check_indices(items, self.vectors.n_items, "without")) for items in lists]
+        each = zip(queries, lists, strict=True)
+        closed = [np.unique(check_indices(items, self.vectors.n_items, "without")) for _, items in each]
         blocks = (
             (torch.as_tensor(queries[block], device=self.vectors.device), LeftOut.of_lists(closed[block]))
             for block in split_blocks(len(queries), _AT_ONCE)
@@ -195,32 +190,73 @@ class Ranker(ABC):
         """Check what is asked, and search for block after block of queries (b, D)."""
         ranking = Ranking.empty(n_queries, check_k(k))
         dial = _check_dial(mainstream, n_queries, self.vectors)  # (B,)
-        filters = [
-            check_filter(items, self.vectors.n_items, name) for items, name in ((only, "only"), (exclude, "exclude"))
-        ]
+        allowed, closed = (
+            None if items is None else np.unique(check_indices(items, self.vectors.n_items, name))
+            for items, name in ((only, "only"), (exclude, "exclude"))
+        )
         first = 0
         for queries, left_out in blocks:
             block = slice(first, first + len(queries))
-            found = self.search(Asked(queries, int(k), left_out, dial[block], *filters))
+            found = self.search(Asked(queries, int(k), left_out, dial[block], allowed, closed))
             ranking.put(block, found.items, found.scores)
             first = block.stop
         return ranking
 
 
+class MergedRanker(Ranker):
+    """A `Ranker` of all items that asks m others and merges their lists: number j ranks the items i with i mod m = j.
+
+    So an index of each shard of a model can be built on a machine of its own. Scores do not depend on the ranker that
+    found an item, so merged lists of exact rankers are those of one.
+
+    Args:
+        rankers: The m rankers, of the vectors that `take_items` returns.
+        vectors: Vectors of users and of all items.
+    """
+
+    def __init__(self, rankers: Sequence[Ranker], vectors: DenseVectors) -> None:
+        self.rankers = tuple(rankers)
+        self.vectors = vectors
+
+    def with_vectors(self, vectors: DenseVectors) -> "MergedRanker":
+        """Return a ranker with the same graphs for vectors with the same items and other users."""
+        return MergedRanker(self.rankers, vectors)  # they are asked for vectors, and need no users
+
+    def extend(self, vectors: DenseVectors) -> None:
+        """Return no ranker for vectors with more items: the graphs of several files take none in."""
+        del vectors
+
+    def search(self, asked: Asked) -> Ranking:
+        """Merge the lists of all rankers."""
+        ranking, m = Ranking.empty(len(asked.queries), asked.k), len(self.rankers)
+        items, scores = [ranking.items], [ranking.scores]
+        for j, ranker in enumerate(self.rankers):
+            if ranker.vectors.n_items:
+                filters = (asked.only, asked.exclude)
+                only, exclude = (None if index is None else index[index % m == j] // m for index in filters)
+                own = replace(asked, left_out=asked.left_out.take(j, m), only=only, exclude=exclude)
+                found = ranker.search(own)
+                items.append(np.where(found.items < 0, -1, found.items * m + j))
+                scores.append(found.scores)
+        every, score = np.concatenate(items, 1), np.concatenate(scores, 1)  # (B, (m + 1) · K)
+        order = np.lexsort((every, -score), axis=1)[:, : asked.k]
+        return Ranking(np.take_along_axis(every, order, 1), np.take_along_axis(score, order, 1))
+
+
+def take_items(vectors: DenseVectors, j: int, m: int) -> DenseVectors:
+    """Return vectors of all users, and of the items i with i mod m = j."""
+    reach = None if vectors.item_reach is None else vectors.item_reach[j::m].contiguous()
+    return replace(vectors, item_table=vectors.item_table[j::m], item_reach=reach)
+
+
 def _check_dial(mainstream: Mainstream | None, n_queries: int, vectors: Vectors) -> NDArray[np.float32]:
     """Return λ of each query (B,), by default that of the vectors; raise an `ArgumentError` unless it is in range."""
     if mainstream is None:
-        return np.full(n_queries, vectors.mainstream, dtype=np.float32)
-    if not isinstance(mainstream, np.ndarray):
-        return np.full(n_queries, check_mainstream(mainstream), dtype=np.float32)
-    if mainstream.shape != (n_queries,) or mainstream.dtype.kind not in "fiu":
-        raise ArgumentError(
-            f"mainstream must be one number, or an array of one for each of {n_queries:,} queries, got "
-            f"{mainstream.dtype} {mainstream.shape}"
-        )
-    for extreme in (mainstream.min(initial=0), mainstream.max(initial=0)):
+        mainstream = vectors.mainstream
+    dial = mainstream if isinstance(mainstream, np.ndarray) else np.full(n_queries, check_mainstream(mainstream))
+    for extreme in (dial.min(initial=0), dial.max(initial=0)):
         check_mainstream(float(extreme))
-    return mainstream.astype(np.float32)
+    return np.broadcast_to(dial, n_queries).astype(np.float32)
 
 
 def refuse_idle_dial(mainstream: object, vectors: Vectors) -> None:
@@ -250,19 +286,14 @@ def check_indices(index: Indices, n: int, name: str) -> NDArray[np.int64]:
     return array.astype(np.int64, copy=False)
 
 
-def check_filter(items: Indices | None, n_items: int, name: str) -> NDArray[np.int64] | None:
-    """Return the items of a filter, ascending and none twice; None if there is none."""
-    return None if items is None else np.unique(check_indices(items, n_items, name))
-
-
 def check_queries(queries: NDArray[np.float32], dim: int) -> None:
-    """Raise an `ArgumentError` unless the queries are finite vectors of this space."""
-    if not isinstance(queries, np.ndarray) or queries.shape[1:] != (dim,) or queries.dtype != np.float32:
-        got = f"{queries.dtype} {queries.shape}" if isinstance(queries, np.ndarray) else f"a {type(queries).__name__}"
-        raise ArgumentError(f"queries must be a NumPy array of float32 and shape (B, {dim}), got {got}")
-    if not np.isfinite(queries).all():
-        row = int((~np.isfinite(queries)).any(1).argmax())
-        raise ArgumentError(f"queries must be finite, got NaN or infinity in row {row}")
+    """Raise an `ArgumentError` unless the queries (B, D) are vectors of this space, of numbers whose squares add up."""
+    is_array = isinstance(queries, np.ndarray) and queries.shape[1:] == (dim,) and queries.dtype == np.float32
+    if not is_array or not np.abs(queries).max(initial=0) <= _LARGEST:
+        raise ArgumentError(
+            f"queries must be a NumPy array of float32 and shape (B, {dim}), finite and at most {_LARGEST:,} each, got "
+            f"{quote(queries)}, {getattr(queries, 'dtype', '')}"
+        )
 
 
 def refuse_nan(scores: NDArray[np.float32]) -> None:

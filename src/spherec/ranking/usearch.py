@@ -27,8 +27,7 @@ from spherec.errors import ArgumentError, DataError, check_number, quote
 from spherec.geometry import DenseVectors, Vectors, longest_reach, widen_items, widen_queries, widened_dim
 from spherec.ranking import index_file
 from spherec.ranking.exact import ExactRanker, score_pairs
-from spherec.ranking.merged import MergedRanker, take_items
-from spherec.ranking.ranker import Asked, Ranker, Ranking, refuse_nan, split_blocks
+from spherec.ranking.ranker import Asked, MergedRanker, Ranker, Ranking, refuse_nan, split_blocks, take_items
 
 try:
     from usearch.index import Index
@@ -105,25 +104,10 @@ class UsearchRanker(Ranker):
 
     @classmethod
     def load(
-        cls,
-        path: str | PathLike[str],
-        vectors: Vectors,
-        *,
-        width: float | None = None,
-        mmap: bool = False,
-        verify: bool = True,
+        cls, path: str | PathLike[str], vectors: Vectors, *, width: float | None = None, mmap: bool = False
     ) -> Self:
-        """Read the index of these vectors from a file.
-
-        Args:
-            path: The file.
-            vectors: The vectors that the index was built from.
-            width: Items held in view in a search for each one wanted; by default that of the index.
-            mmap: Map the index from the file instead of reading it into memory. The file must then be replaced
-                atomically, never overwritten.
-            verify: Compare the file with its checksum. Without it a damaged index may end the process.
-        """
-        described, content = index_file.read_index(path, vectors, mmap=mmap, verify=verify)
+        """Read the index of these vectors from a file; `width` and `mmap` are as in `CML.use_index`."""
+        described, content = index_file.read_index(path, vectors, mmap=mmap)
         config = Hnsw(**described | ({} if width is None else {"width": width}))
         with reading_file(path, damage=RuntimeError, remedy=index_file.REMEDY):  # such as the format of another usearch
             return cls(_view(content, vectors, config), vectors, config, content=content)
@@ -203,11 +187,8 @@ class UsearchRanker(Ranker):
     def _find(self, asked: Asked, count: int) -> Ranking:
         """Return the k best of `count` candidates for each query (b, D)."""
         queries, left_out = asked.queries, asked.left_out
-        n_items, reach, share = (
-            self.vectors.n_items,
-            self.vectors.reach,
-            torch.from_numpy(asked.dial).to(queries.device),
-        )
+        n_items, reach = self.vectors.n_items, self.vectors.reach
+        share = torch.from_numpy(asked.dial).to(queries.device)  # (b,)
         widened = queries if reach is None else widen_queries(queries, share)  # (b, D) or (b, D + 2)
         with self._searching:  # usearch does not promise that several threads may search at once
             matches = self._index.search(widened.cpu().numpy(), count, threads=torch.get_num_threads())
@@ -232,10 +213,9 @@ def load_index(
     *,
     width: float | None = None,
     mmap: bool = False,
-    verify: bool = True,
 ) -> UsearchRanker | MergedRanker:
     """Read the index of these vectors from its file, or the indexes of all m parts of the items from m files."""
-    load = partial(UsearchRanker.load, width=width, mmap=mmap, verify=verify)
+    load = partial(UsearchRanker.load, width=width, mmap=mmap)
     if isinstance(files, str | PathLike):
         return load(files, vectors)
     m = len(files)

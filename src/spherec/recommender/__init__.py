@@ -2,8 +2,7 @@
 
 from spherec.recommender.cml import CML
 from spherec.recommender.results import Reason, Recommended, Results, SimilarItem, SimilarUser, merge_lists
-from spherec.recommender.state import Query
-from spherec.recommender.trained_model import TrainedModel
+from spherec.recommender.trained_model import Query, TrainedModel
 
 load = CML.load
 

@@ -17,16 +17,17 @@ from spherec.geometry import Constraint, check_finite
 from spherec.losses import Loss
 from spherec.optim import Adam
 from spherec.ranking.index_file import IndexFiles, find_index
-from spherec.recommender.new_items import (
+from spherec.recommender.growth import (
     add_placed_items,
+    add_users,
     fit_features,
+    grow,
+    merge,
     name_items,
     transform_features,
 )
-from spherec.recommender.partial_fit import add_users, continue_features, initial_vectors, merge
 from spherec.recommender.progress import show_progress
-from spherec.recommender.state import ModelState
-from spherec.recommender.trained_model import TrainedModel, look_up
+from spherec.recommender.trained_model import ModelState, TrainedModel, look_up, refuse_unknown
 from spherec.sampling import Sampling
 from spherec.training import ProgressCallback, Run, RunFiles, Trained, Training, join, train
 from spherec.training.advice import advise
@@ -108,28 +109,13 @@ class CML(TrainedModel):
     ) -> None:
         super().__init__()
         self.device: DeviceName = device
-        self.config = _DEFAULT.change(
-            {
-                "dim": dim,
-                "subspace_dim": subspace_dim,
-                "constraint": constraint,
-                "reach": reach,
-                "mainstream": mainstream,
-                "loss": loss,
-                "sampler": sampler,
-                "optimizer": optimizer,
-                "covariance": covariance,
-                "spread_out": spread_out,
-                "balance": balance,
-                "feature_dropout": feature_dropout,
-                "batch_size": batch_size,
-                "epochs": epochs,
-                "effort": effort,
-                "validate_every": validate_every,
-                "patience": patience,
-                "seed": seed,
-            }
-        )
+        space = {"dim": dim, "subspace_dim": subspace_dim, "constraint": constraint}
+        dial = {"reach": reach, "mainstream": mainstream}
+        objective = {"loss": loss, "sampler": sampler, "optimizer": optimizer, "balance": balance}
+        penalties = {"covariance": covariance, "spread_out": spread_out, "feature_dropout": feature_dropout}
+        course = {"batch_size": batch_size, "epochs": epochs, "effort": effort, "seed": seed}
+        stopping = {"validate_every": validate_every, "patience": patience}
+        self.config = _DEFAULT.change({**space, **dial, **objective, **penalties, **course, **stopping})
         resolve(device)  # a missing device is an error now, not after the data is read
 
     @classmethod
@@ -182,22 +168,23 @@ class CML(TrainedModel):
                 weighed (counts of plays, ratings; those of repeated pairs add up). For a matrix, `orientation` is
                 "users x items" or "items x users".
         """
+        refuse_unknown("fit", columns, FitColumns)
         crew, files = join(self.device, data), files or RunFiles()
         pairs, features = crew.take(data, **columns), None
+        if item_features is not None:
+            pairs, features = fit_features(item_features, pairs, columns.get("item"))
         if names is not None:
             pairs = name_items(pairs, names)
-        if item_features is not None:
-            pairs, features = fit_features(item_features, pairs, columns.get("item"), names)
 
         def keep(trained: Trained) -> None:
             if files.in_shards:
                 made = crew.save_share(files.output, lambda own: Artifact.of(trained, own, features), pairs)
-                self._current = ModelState.of(made)
+                self._current = ModelState(made)
                 return
             vectors = crew.gather_vectors(trained.vectors, pairs)
             if crew.is_first:
                 whole = Artifact.of(replace(trained, vectors=vectors), crew.whole(pairs), features)
-                self._current = ModelState.of(whole)
+                self._current = ModelState(whole)
                 if files.output is not None:
                     whole.save(files.output)
 
@@ -239,6 +226,7 @@ class CML(TrainedModel):
             columns: As in `fit`. Weights of pairs that the model has already add up. Where only some pairs have
                 weights, the others count as their user's do on average.
         """
+        refuse_unknown("partial_fit", columns, FitColumns)
         crew = join(self.device)
         if crew.size > 1:
             raise ArgumentError(f"partial_fit needs one process, and there are {crew.size}; call it without torchrun")
@@ -246,25 +234,15 @@ class CML(TrainedModel):
         with self._writing:
             state = self._state
             state.artifact.refuse_part("be trained")
-            growth = merge(state.data, new)
+            growth, initial, features, learned = grow(state.artifact, new, item_features, state.fold_in)
             if names is not None:
                 growth = replace(growth, data=name_items(growth.data, names))
-            initial = initial_vectors(growth, state.artifact, state.fold_in)
-            described, features, feature_map = None, None, None
-            if item_features is not None:
-                tables = item_features if isinstance(item_features, tuple) else (item_features,)
-                described = transform_features(state.artifact, tables, of=new)
-            if state.artifact.features is not None:
-                growth, initial, features, feature_map = continue_features(
-                    growth, state.artifact, initial, described, names
-                )
             settings = state.artifact.config  # with the temperature of the first run, before and after `load`
             config, share = growth.plan(settings, epochs, validation)
-            learned, validate = growth.hold_out(config, share)
-            with enough_memory(), show_progress(progress, config, learned, validate) as callback:
-                run = Run(learned, config, initial, features, feature_map, crew)
-                trained = train(run, validate, progress=callback)
-            self._current = ModelState.of(Artifact.of(replace(trained, config=settings), growth.data, features))
+            pairs, validate = growth.hold_out(config, share)
+            with enough_memory(), show_progress(progress, config, pairs, validate) as callback:
+                trained = train(Run(pairs, config, initial, features, learned, crew), validate, progress=callback)
+            self._current = ModelState(Artifact.of(replace(trained, config=settings), growth.data, features))
         return self
 
     def fold_in(self, data: Any, *, unknown: Unknown = "error", **columns: Unpack[FitColumns]) -> "CML":
@@ -273,11 +251,9 @@ class CML(TrainedModel):
         A user whom the model knows already is placed anew, by old and new items together. An index in use serves the
         new model, too.
 
-        Args:
-            data: Interactions of the users, as in `fit`.
-            unknown: "error" raises an `UnknownIdError` for items that the model does not know, "skip" ignores them.
-            columns: `user`, `item` or `orientation`, as in `fit`.
+        Data and columns are as in `fit`. Items that the model does not know are an `UnknownIdError`, or are skipped.
         """
+        refuse_unknown("fold_in", columns, FitColumns)
         new = as_interactions(data, **columns)
         state = self._state
         known = state.data.item_ids
@@ -289,7 +265,7 @@ class CML(TrainedModel):
         check_finite(grown.vectors)
         index = None if state.index is None else state.index.with_vectors(grown.vectors)
         model = CML.from_config(grown.config, device=self.device)
-        model._current = ModelState.of(grown, index)
+        model._current = ModelState(grown, index)
         return model
 
     def add_items(
@@ -313,10 +289,11 @@ class CML(TrainedModel):
         with self._writing:
             state, artifact = self._state, self._state.artifact
             artifact.refuse_part("take new items")
-            features = transform_features(artifact, tables, item_ids)
-            grown = add_placed_items(artifact, features, names)
+            grown = add_placed_items(artifact, transform_features(artifact, tables, item_ids))
+            if names is not None:
+                grown = replace(grown, data=name_items(grown.data, names))
             index = None if state.index is None else state.index.extend(grown.vectors)
-            self._current = ModelState.of(grown, index)
+            self._current = ModelState(grown, index)
         return self
 
     def __repr__(self) -> str:
@@ -349,24 +326,19 @@ class CML(TrainedModel):
                 model answers for its users and its items; it cannot place new users, be saved or be trained.
             items: The same for items: their vectors, and the pairs with them.
             device: Where the model trains if it is fitted again.
-            sampler: The sampler for further training, if it is of a class of your own: a file keeps its name and its
-                settings, not the class. Its class must have the name that the file keeps; its settings may be new.
+            sampler: The sampler for further training, if it is of a class of your own, of which a file keeps the name
+                and the settings only. The settings may be new.
             loss: The same for a loss of your own.
         """
         content = Artifact.load(path, mmap=mmap, users=users, items=items)
-        content = replace(content, config=_give_parts(content.config, {"sampler": sampler, "loss": loss}))
+        given = {name: part for name, part in (("sampler", sampler), ("loss", loss)) if part is not None}
+        for name, part in given.items():
+            kind, recorded = type(part).__name__, content.config.to_dict()[name]["kind"]
+            if kind != recorded:
+                raise ArgumentError(f"the model was trained with the {name} {recorded}, got {kind}; pass that class")
+        content = replace(content, config=content.config.change(given))
         model = cls.from_config(content.config, device=device)
-        model._current = ModelState.of(content)
+        model._current = ModelState(content)
         if index is not False:
             model.use_index(find_index(path) if index is True else index, mmap=mmap)
         return model
-
-
-def _give_parts(config: Training, parts: Mapping[str, Sampling | Loss | None]) -> Training:
-    """Return the config of a file with these parts, which must be of the kinds that the file names."""
-    given: dict[str, Any] = {name: part for name, part in parts.items() if part is not None}
-    for name, part in given.items():
-        kind, recorded = type(part).__name__, config.to_dict()[name]["kind"]
-        if kind != recorded:
-            raise ArgumentError(f"the model was trained with the {name} {recorded}, got {kind}; pass one of that class")
-    return replace(config, **given) if given else config

@@ -54,9 +54,8 @@ class NegativePool:
         temperature = settings.temperature
         law = settings.law * (artifact.data.users_per_item > 0)  # (I,)
         law = law / (law.sum() or 1.0)
-        drawn = np.flatnonzero(law)[:0]
-        if law.any():
-            drawn = rng.stream(config.seed, "fold-in pool").choice(len(law), _POOL, p=law)  # (C,)
+        size = _POOL if law.any() else 0
+        drawn = rng.stream(config.seed, "fold-in pool").choice(len(law), size, p=law if size else None)  # (C,)
         items, times = np.unique(drawn, return_counts=True)  # (c,) ascending
         log_weight = np.log(times) - settings.bias_correction * np.log(law[items] * len(law))  # (c,) log w
         negatives = vectors.items(torch.from_numpy(items))  # (c, D)
@@ -79,10 +78,7 @@ class FoldIn:
 
     @property
     def pool(self) -> NegativePool:
-        """The pool of negatives, drawn when it is first needed.
-
-        Threads that need it at once draw the same. A lock would stay closed in a process forked meanwhile.
-        """
+        """The pool of negatives, drawn when it is first needed. Threads that need it at once draw the same."""
         if self._pool is None:
             self._pool = NegativePool.draw(self.artifact)
         return self._pool
@@ -99,13 +95,9 @@ class FoldIn:
         return join_subspaces(torch.stack([self._place_in(*part, pool.temperature) for part in parts]))
 
     def _place_in(self, negatives: Tensor, middle: Tensor, offset: Tensor, temperature: float) -> Tensor:
-        """Return the best place (d,) in one subspace.
+        """Return the best place (d,) in one subspace, of negatives (c, d) and the mean (d,) of the user's items.
 
-        Args:
-            negatives: (c, d) vectors of the pool.
-            middle: (d,) mean of the user's items.
-            offset: (c,) constant part of the exponents; -inf for the user's own items.
-            temperature: τ.
+        `offset` (c,) is the constant part of the exponents; -inf for the user's own items.
         """
         best = user = self._project(middle)
         if bool(offset.isneginf().all()):  # the user has every item of the pool

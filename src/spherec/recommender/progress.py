@@ -26,7 +26,8 @@ def show_progress(
     validate: Validation | None,
     advice: Iterable[str] = (),
 ) -> Iterator[ProgressCallback | None]:
-    """Yield the callback for the trainer: the caller's own, one that moves a bar, or None."""
+    """Yield the callback for the trainer: the caller's own, one that moves a bar or prints lines, or None."""
+    console = Console(stderr=True, emoji=False, soft_wrap=True)
     if callable(progress):
         yield progress
     elif progress is False or (progress is None and not sys.stderr.isatty()):
@@ -35,38 +36,29 @@ def show_progress(
         for sentence in advice:
             if sentence not in _advised:
                 _advised.add(sentence)
-                _print(Console(stderr=True, soft_wrap=True), sentence)
-        epochs = config.plan(data.n_pairs).epochs
-        with training_bar(epochs, data.n_pairs, stops_early=validate is not None) as callback:
-            yield callback
+                _print(console, sentence)
+        epochs, most = config.plan(data.n_pairs).epochs, "left" if validate is None else "left at most"
+        if console.is_terminal:
+            with _show_bar(epochs, data.n_pairs, most) as callback:
+                yield callback
+        else:
+            yield _Lines(console, epochs, most)
 
 
 @contextmanager
-def training_bar(epochs: int, pairs: int, *, stops_early: bool) -> Iterator[ProgressCallback]:
-    """Show a bar over all epochs on standard error, removed at the end; print lines instead if that is no terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield _Lines(epochs, stops_early=stops_early)
-        return
+def _show_bar(epochs: int, pairs: int, most: str) -> Iterator[ProgressCallback]:
+    """Show a bar over all epochs on standard error, removed at the end."""
     whole, rest = Column(no_wrap=True), Column(no_wrap=True, overflow="ellipsis", ratio=1)
-    columns = (
-        TextColumn("{task.description}", markup=False, table_column=whole),
-        BarColumn(bar_width=8),
-        TimeElapsedColumn(table_column=whole),
-        TextColumn("at most" if stops_early else "left", table_column=whole),
-        TimeRemainingColumn(table_column=whole),
-        TextColumn("{task.fields[state]}", markup=False, table_column=rest),
-    )
-    bar = Progress(*columns, console=console, transient=True, expand=True)
+    texts = TextColumn("{task.description}", markup=False, table_column=whole), TextColumn(most, table_column=whole)
+    times = TimeElapsedColumn(table_column=whole), TimeRemainingColumn(table_column=whole)
+    state = TextColumn("{task.fields[state]}", markup=False, table_column=rest)
+    columns = texts[0], BarColumn(bar_width=8), *times, texts[1], state
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, expand=True)
     task = bar.add_task("starting", total=epochs * pairs, state="")
 
     def update(epoch: EpochRecord, history: History) -> None:
-        bar.update(
-            task,
-            completed=len(history.epochs) * pairs + epoch.pairs,
-            description=f"epoch {epoch.epoch}/{epochs}",
-            state=_describe_epoch(epoch, history),
-        )
+        done, state = len(history.epochs) * pairs + epoch.pairs, _describe_epoch(epoch, history)
+        bar.update(task, completed=done, description=f"epoch {epoch.epoch}/{epochs}", state=state)
 
     bar.start()
     try:
@@ -79,28 +71,21 @@ def training_bar(epochs: int, pairs: int, *, stops_early: bool) -> Iterator[Prog
 class _Lines:
     """Callback that prints a line for the first epoch, each validated one, and others after a few silent seconds."""
 
-    def __init__(self, epochs: int, *, stops_early: bool) -> None:
-        self._epochs, self._stops_early = epochs, stops_early
-        self._printed: int | None = None
+    def __init__(self, console: Console, epochs: int, most: str) -> None:
+        self._console, self._epochs, self._most = console, epochs, most
+        self._ended: int | None = None  # epochs before this one are not told
         self._last_time = float("-inf")
 
     def __call__(self, epoch: EpochRecord, history: History) -> None:
         """Print the epochs that ended since the last call."""
         del epoch
-        console = Console(stderr=True, emoji=False, soft_wrap=True)
-        for ended in history.epochs[self._printed if self._printed is not None else len(history.epochs) :]:
+        for ended in history.epochs[len(history.epochs) if self._ended is None else self._ended :]:
             if ended.metric is not None or time.monotonic() - self._last_time > _SECONDS_BETWEEN_LINES:
-                left = _describe_duration((self._epochs - ended.epoch) * ended.seconds)
-                most = "at most " if self._stops_early else ""
-                _print(console, f"epoch {ended.epoch}: {_describe_epoch(ended, history)}, {most}{left} left")
+                minutes = (self._epochs - ended.epoch) * ended.seconds / 60
+                text = f"epoch {ended.epoch}: {_describe_epoch(ended, history)}, {minutes:.1f} minutes {self._most}"
+                _print(self._console, text)
                 self._last_time = time.monotonic()
-        self._printed = len(history.epochs)
-
-
-def _describe_duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 90 * 60 else f"{seconds / 3600:.1f} hours"
+        self._ended = len(history.epochs)
 
 
 def _describe_epoch(epoch: EpochRecord, history: History) -> str:

@@ -1,19 +1,27 @@
-"""The answers of a model: lists of records, to be read one by one or as a data frame."""
+"""The answers of a model: lists of records, to be read one by one, as a data frame, or from a file."""
 
+import csv
+import io
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spherec.data.ids import Ids, list_ids
 from spherec.data.interactions import Interactions
-from spherec.errors import MissingPackageError, require_polars
+from spherec.data.output_files import atomic_write, refuse_unwritable, temporary_folder
+from spherec.errors import ArgumentError, MissingPackageError, require_polars
 from spherec.ranking import Ranking
 
 if TYPE_CHECKING:
     import polars as pl  # imported where it is used: a machine that only trains has none
 
 _SHOWN = 10  # records in a representation
+_BLOCK = 1024  # users at once
 
 
 class Recommended(NamedTuple):
@@ -64,22 +72,18 @@ class Reason(NamedTuple):
 _Record = TypeVar("_Record")
 
 
+@dataclass(frozen=True, repr=False)
 class Results(Sequence[_Record], Generic[_Record]):
     """Records of one kind, list after list, each list best first."""
 
-    def __init__(self, kind: Callable[..., _Record], columns: Mapping[str, Sequence[Any]]) -> None:
-        self._kind = kind  # one of the four above
-        self._columns = {name: columns[name] for name in kind._fields}  # type: ignore[attr-defined]
-
-    @property
-    def columns(self) -> dict[str, Sequence[Any]]:
-        """The columns of the table, by name."""
-        return dict(self._columns)
+    kind: Callable[..., _Record]
+    "One of the four above."
+    columns: Mapping[str, Sequence[Any]]
+    "The columns of the table, by name."
 
     def as_dicts(self) -> list[dict[str, Any]]:
         """Return the records as plain dictionaries."""
-        names = list(self._columns)
-        return [dict(zip(names, values, strict=True)) for values in zip(*self._columns.values(), strict=True)]
+        return [dict(zip(self.columns, values, strict=True)) for values in zip(*self.columns.values(), strict=True)]
 
     def to_polars(self) -> "pl.DataFrame":
         """Return a polars data frame with a row for each record."""
@@ -88,7 +92,7 @@ class Results(Sequence[_Record], Generic[_Record]):
 
         types = {"rank": pl.Int64, "name": pl.String, "score": pl.Float32}
         return pl.DataFrame(
-            self._columns, schema_overrides={name: types[name] for name in types if name in self._columns}
+            self.columns, schema_overrides={name: types[name] for name in types if name in self.columns}
         )
 
     def to_pandas(self) -> Any:
@@ -97,34 +101,28 @@ class Results(Sequence[_Record], Generic[_Record]):
             import pandas as pd  # type: ignore[import-untyped]
         except ImportError:
             raise MissingPackageError("to_pandas needs pandas; install it with: pip install pandas") from None
-        return pd.DataFrame(self._columns)
+        return pd.DataFrame(self.columns)
 
     def __len__(self) -> int:
-        return len(next(iter(self._columns.values())))
+        return len(next(iter(self.columns.values())))
 
     def __iter__(self) -> Iterator[_Record]:
-        return map(self._kind, *self._columns.values())
+        return map(self.kind, *self.columns.values())
 
     @overload
     def __getitem__(self, index: int) -> _Record: ...
     @overload
     def __getitem__(self, index: slice) -> "Results[_Record]": ...
     def __getitem__(self, index: int | slice) -> "_Record | Results[_Record]":
+        values = [column[index] for column in self.columns.values()]
         if isinstance(index, slice):
-            return Results(self._kind, {name: values[index] for name, values in self._columns.items()})
-        return self._kind(*(values[index] for values in self._columns.values()))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Results):
-            return NotImplemented
-        return self._kind is other._kind and self._columns == other._columns
-
-    __hash__ = None  # type: ignore[assignment]
+            return Results(self.kind, dict(zip(self.columns, values, strict=True)))
+        return self.kind(*values)
 
     def __repr__(self) -> str:
         lines = [f"  {record!r}" for record in self[:_SHOWN]]
         more = [f"  … {len(self) - _SHOWN:,} more"] if len(self) > _SHOWN else []
-        return "\n".join([f"{len(self):,} {self._kind.__name__}", *lines, *more])
+        return "\n".join([f"{len(self):,} {self.kind.__name__}", *lines, *more])
 
 
 def merge_lists(parts: Iterable[Results[Recommended]], k: int) -> Results[Recommended]:
@@ -143,19 +141,72 @@ def tabulate(
 ) -> Results[_Record]:
     """Return lists (B, K) of items, or of users if the records have no name, as records with their ids.
 
-    Args:
-        kind: The kind of record.
-        listed: Its field with the ids that are listed.
-        ranking: The lists; places without an item are dropped.
-        data: The ids and names.
-        asked: (B,) The ids of those whom the lists are for, by field.
+    `listed` is the field with the ids that are listed, `asked` has the ids (B,) of those whom the lists are for.
     """
     query, place = np.nonzero(ranking.items >= 0)  # (n,)
-    index = ranking.items[query, place]
+    index, names = ranking.items[query, place], data.item_names
     columns: dict[str, list[Any]] = {name: ids[query].tolist() for name, ids in asked.items()}
     columns |= {"rank": (place + 1).tolist(), "score": ranking.scores[query, place].tolist()}
-    if kind is SimilarUser:
-        return Results(kind, columns | {listed: data.user_ids.array[index].tolist()})
-    names = data.item_names
-    columns["name"] = [None if names is None else names[item] for item in index.tolist()]
-    return Results(kind, columns | {listed: data.item_ids.array[index].tolist()})
+    columns[listed] = (data.user_ids if kind is SimilarUser else data.item_ids).array[index].tolist()
+    if kind is not SimilarUser:
+        columns["name"] = [None if names is None else names[item] for item in index.tolist()]
+    return Results(kind, {name: columns[name] for name in kind._fields})  # type: ignore[attr-defined]
+
+
+def write_results(path: str | PathLike[str], blocks: Iterator[Results[Recommended]], data: Interactions) -> int:
+    """Write the lists of users of `data` atomically as one table, block by block; return the number of rows."""
+    if Path(path).suffix not in (".parquet", ".csv"):
+        raise ArgumentError(f"{path} must end in .parquet or .csv, which says what to write")
+    refuse_unwritable(path)
+    if Path(path).suffix == ".csv":
+        return _write_csv(path, blocks)
+    return _write_parquet(path, (to_table(block, data) for block in blocks))
+
+
+def answer_in_blocks(
+    recommend: Callable[[Ids], Results[Recommended]], users: Ids, progress: Callable[[int], None] | None = None
+) -> Iterator[Results[Recommended]]:
+    """Yield the lists of some users at a time; one empty block if there are none."""
+    users = list_ids(users)
+    for first in range(0, max(len(users), 1), _BLOCK):
+        block = users[first : first + _BLOCK]
+        yield recommend(block)
+        if progress is not None:
+            progress(first + len(block))
+
+
+def to_table(results: Results[Recommended], data: Interactions) -> "pl.DataFrame":
+    """Return lists as a data frame whose types depend on the ids of the data, and not on the rows."""
+    import polars as pl
+
+    types = {np.dtype(object): pl.String, np.dtype(np.uint64): pl.UInt64}
+    ids = {"user": data.user_ids, "item": data.item_ids}
+    return results.to_polars().cast({name: types.get(known.array.dtype, pl.Int64) for name, known in ids.items()})
+
+
+def _write_csv(path: str | PathLike[str], blocks: Iterator[Results[Recommended]]) -> int:
+    rows = 0
+    with atomic_write(path) as file:
+        for number, block in enumerate(blocks):
+            text = io.StringIO(newline="")
+            csv.writer(text).writerows(block if number else [Recommended._fields, *block])
+            file.write(text.getvalue().encode())
+            rows += len(block)
+    return rows
+
+
+def _write_parquet(path: str | PathLike[str], tables: Iterator["pl.DataFrame"]) -> int:
+    """Write parts and stream them into one file, because polars cannot append to a file."""
+    require_polars("writing Parquet")
+    import polars as pl
+
+    rows = 0
+    with temporary_folder(path) as folder:
+        parts: list[Path] = []
+        for table in tables:
+            parts.append(folder / f"{len(parts)}.parquet")
+            table.write_parquet(parts[-1])
+            rows += len(table)
+        with atomic_write(path) as file:
+            pl.scan_parquet(parts, glob=False).sink_parquet(file)  # a name may hold [ or *
+    return rows

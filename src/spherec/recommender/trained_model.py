@@ -1,10 +1,13 @@
-"""A trained model and the questions it answers: recommend, similar, explain, score. External ids in and out."""
+"""A trained model and the questions it answers: recommend, similar, explain, score. External ids in and out.
 
-from collections.abc import Callable, Sequence
+All answers stand on `ModelState.rank`, which takes queries in index space and checks them.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -16,26 +19,209 @@ from spherec.data.ids import Ids, Unknown, is_several, list_ids
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import refuse_unwritable
 from spherec.device import ProcessLock, settle_thread
-from spherec.errors import ArgumentError, DataError, TrainingError
+from spherec.errors import ArgumentError, DataError, TrainingError, quote
 from spherec.evaluation.foreign import align
-from spherec.geometry import DenseVectors
-from spherec.ranking import ExactRanker, Ranker, Ranking
+from spherec.geometry import Constraint, DenseVectors, check_mainstream, squared_distance
+from spherec.ranking import ExactRanker, MergedRanker, Ranker, Ranking
 from spherec.ranking.index_file import IndexFiles
-from spherec.ranking.ranker import check_k
-from spherec.recommender import results_file
-from spherec.recommender.results import Reason, Recommended, Results, SimilarItem, SimilarUser, tabulate
-from spherec.recommender.state import ModelState, Query, to_nearness
+from spherec.ranking.ranker import (
+    Asked,
+    Indices,
+    LeftOut,
+    check_indices,
+    check_k,
+    check_queries,
+    refuse_idle_dial,
+    refuse_nan,
+)
+from spherec.recommender.fold_in import FoldIn
+from spherec.recommender.results import (
+    Reason,
+    Recommended,
+    Results,
+    SimilarItem,
+    SimilarUser,
+    answer_in_blocks,
+    tabulate,
+    write_results,
+)
 from spherec.training import History
 
 if TYPE_CHECKING:
-    from spherec.ranking.usearch import Hnsw  # an extra
+    from spherec.ranking.usearch import Hnsw, UsearchRanker  # an extra
 
+_NOTHING = np.zeros(0, dtype=np.int64)
 _REMEDIES = {
     "user": "place new users with recommend_for or fold_in, or skip them with unknown='skip'",
-    "item": "learn new items with partial_fit, add them by their features with add_items, or skip them with "
-    "unknown='skip'",
+    "item": "learn new items with partial_fit or add_items, or skip them with unknown='skip'",
+    "part": "another part of the model may have it: ask that one, or skip it with unknown='skip'",
 }
-_REMEDY_OF_PART = "another part of the model may have it: ask that one, or skip it with unknown='skip'"
+
+
+class Query(NamedTuple):
+    """One list that is wanted: around whom or what, and which items may be on it. Ids are dense indices here.
+
+    One of `user`, `basket`, `vector` and `item` says where the list is.
+    """
+
+    user: int | None = None
+    "A user whom the model knows."
+    basket: Indices | None = None
+    "(n,) items of a user whom the model does not know, who is placed by them; at least one."
+    vector: NDArray[np.floating[Any]] | None = None
+    "(D,) any place."
+    item: int | None = None
+    "An item whose neighbours are wanted. It is not listed itself, and reach does not count."
+    k: int = 10
+    "Length of the list. It is shorter only if fewer items are left."
+    exclude_seen: bool = True
+    "Leave out the items of the user, or of the basket."
+    only: Indices | None = None
+    "(o,) items that may be listed; None for all. Queries with the same are ranked together."
+    exclude: Indices | None = None
+    "(e,) items that must not be listed."
+    mainstream: float | None = None
+    "λ, the share of reach that counts; None for that of the model."
+
+
+class ModelState:
+    """One version of a trained model, with all that is derived from it. It never changes; a new version replaces it.
+
+    Args:
+        artifact: Vectors, data, config and history: the content of a model file.
+        index: Ranks through a graph, or through one for each shard, if they were built or loaded.
+    """
+
+    def __init__(self, artifact: Artifact, index: "UsearchRanker | MergedRanker | None" = None) -> None:
+        self.artifact, self.vectors, self.data = artifact, artifact.vectors, artifact.data
+        self.index = index
+        self.ranker: Ranker = ExactRanker(artifact.vectors) if index is None else index
+        self.fold_in = FoldIn(artifact)
+
+    def rank(self, queries: Sequence[Query]) -> Ranking:
+        """Return a list for each query; see `TrainedModel.rank`. All that a query asks for is checked here."""
+        lengths = np.array([min(check_k(query.k), self.data.n_items) for query in queries], dtype=np.int64)  # (B,)
+        dials = [self._check_dial(query.mainstream) if query.item is None else 0.0 for query in queries]
+        dial = np.array(dials, dtype=np.float32)  # (B,)
+        allowed, closed = (self._read_filters(queries, name) for name in ("only", "exclude"))
+        places = self._place(queries)  # (B, D)
+        ranking = Ranking.empty(len(queries), max(int(lengths.max(initial=0)), 1))
+        for rows in self._group(queries, lengths, allowed):
+            group, k = [queries[row] for row in rows], max(int(lengths[rows].max()), 1)
+            left_out, shared = self._leave_out(group, closed)
+            asked = Asked(torch.from_numpy(places[rows]), k, left_out, dial[rows], allowed[id(group[0].only)], shared)
+            found = self.ranker.search(asked)
+            ranking.put(np.array(rows), found.items, found.scores)
+        beyond = np.arange(ranking.items.shape[1]) >= lengths[:, None]  # (B, K)
+        ranking.items[beyond], ranking.scores[beyond] = -1, -np.inf
+        return Ranking(ranking.items, to_nearness(ranking.scores, places, self.vectors.constraint))
+
+    def score(self, users: Indices, items: Indices, mainstream: float | None = None) -> NDArray[np.float32]:
+        """Return how near pairs of users and items (n,) are; see `TrainedModel.score`."""
+        share = np.float32(self._check_dial(mainstream))
+        if len(users) != len(items) and 1 not in (len(users), len(items)):
+            raise ArgumentError(
+                f"users and items must have the same length, or one must be a single id, got {len(users)} and "
+                f"{len(items)}"
+            )
+        who, what = (torch.from_numpy(index.astype(np.int64)) for index in np.broadcast_arrays(users, items))  # (n,)
+        scores = (1 - squared_distance(self.vectors.users(who), self.vectors.items(what)) / 2).numpy()
+        if self.vectors.reach is not None:
+            scores += share * self.vectors.reach.numpy()[what]
+        refuse_nan(np.abs(scores))
+        return scores
+
+    def _check_dial(self, mainstream: float | None) -> float:
+        """Return λ, by default that of the model."""
+        refuse_idle_dial(mainstream, self.vectors)
+        return self.vectors.mainstream if mainstream is None else check_mainstream(mainstream)
+
+    def _read_filters(self, queries: Sequence[Query], name: str) -> dict[int, NDArray[np.int64] | None]:
+        """Return the items of all filters of a name, ascending and none twice, each object once, by its `id`."""
+        filters = {id(items): items for query in queries for items in (getattr(query, name),)}
+        return {at: None if items is None else self._distinct(items, name) for at, items in filters.items()}
+
+    def _distinct(self, items: Indices, name: str) -> NDArray[np.int64]:
+        return np.unique(check_indices(items, self.data.n_items, name))
+
+    def _place(self, queries: Sequence[Query]) -> NDArray[np.float32]:
+        """Return the places (B, D) that lists are around."""
+        places = np.empty((len(queries), self.vectors.dim), dtype=np.float32)
+        for name, count, gather in (
+            ("user", self.vectors.n_users, self.vectors.users),
+            ("item", self.vectors.n_items, self.vectors.items),
+        ):
+            rows = [row for row, query in enumerate(queries) if getattr(query, name) is not None]
+            index = check_indices(np.array([getattr(queries[row], name) for row in rows]), count, name)
+            places[rows] = gather(torch.from_numpy(index)).numpy()
+        for row, query in enumerate(queries):
+            if query.basket is not None:
+                own = self._distinct(query.basket, "basket")
+                if not len(own):
+                    raise ArgumentError("a new user needs at least one item that the model knows, got none")
+                places[row] = self.fold_in.place(own.astype(np.int32)).numpy()
+            elif query.vector is not None:
+                with np.errstate(over="ignore"):  # what is too large is refused
+                    vector = np.asarray(query.vector, dtype=np.float32)
+                check_queries(vector[None], self.vectors.dim)
+                places[row] = vector
+        return places
+
+    def _group(
+        self, queries: Sequence[Query], lengths: NDArray[np.int64], allowed: dict[int, NDArray[np.int64] | None]
+    ) -> Iterable[list[int]]:
+        """Return the rows of queries that are ranked by one call: those with the same `only`.
+
+        With an index those of the same length, too, because it looks further for longer lists.
+        """
+        names = {at: None if items is None else items.tobytes() for at, items in allowed.items()}
+        groups: dict[tuple[bytes | None, int], list[int]] = {}
+        for row, (query, k) in enumerate(zip(queries, lengths.tolist(), strict=True)):
+            groups.setdefault((names[id(query.only)], 0 if self.index is None else k), []).append(row)
+        return groups.values()
+
+    def _leave_out(
+        self, group: Sequence[Query], closed: dict[int, NDArray[np.int64] | None]
+    ) -> tuple[LeftOut, NDArray[np.int64] | None]:
+        """Return the items that each query does not get and, if they exclude the same items, these for all."""
+        shared = closed[id(group[0].exclude)] if len({id(query.exclude) for query in group}) == 1 else None
+        lists = []
+        for query in group:
+            own, exclude = self._own_items(query), closed[id(query.exclude)]
+            lists.append(own if shared is not None or exclude is None else np.union1d(own, exclude))
+        return LeftOut.of_lists(lists), shared
+
+    def _own_items(self, query: Query) -> Indices:
+        """Return the items that are not listed because of whom or what the list is around."""
+        if query.item is not None:
+            return np.array([query.item])
+        if query.user is not None and query.exclude_seen:
+            return self.data.items_of(query.user)
+        return np.unique(query.basket) if query.basket is not None and query.exclude_seen else _NOTHING
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ModelState, (self.artifact, self.index)
+
+
+def to_nearness(
+    scores: NDArray[np.float32], queries: NDArray[np.float32], constraint: Constraint
+) -> NDArray[np.float32]:
+    """Turn scores (B, K) of queries (B, D) into 1 − d²/2: on the sphere they are that."""
+    if constraint == "sphere":
+        return scores
+    lengths = np.square(queries, dtype=np.float64).sum(1)  # (B,) u·v − |v|²/2 is 1 − d²/2, less 1 − |u|²/2
+    nearness: NDArray[np.float32] = (scores + (1 - lengths / 2)[:, None]).astype(np.float32)
+    return nearness
+
+
+class ListOptions(TypedDict, total=False):
+    """The options of a list, as `recommend` explains them."""
+
+    only: Ids | None
+    exclude: Ids | None
+    exclude_seen: bool
+    mainstream: float | None
+    unknown: Unknown
 
 
 class TrainedModel:
@@ -65,7 +251,8 @@ class TrainedModel:
         Args:
             users: One user id or several.
             k: Length of each list. A list is shorter only if fewer items are left.
-            only: Items that may be recommended; by default all.
+            only: Items that may be recommended; by default all. Those that the user has are left out of them, too,
+                unless `exclude_seen` is False.
             exclude: Items that must not be recommended.
             exclude_seen: Leave out the items that the user has.
             mainstream: Share of popularity that counts, for a model with reach: 1 gives the most popular lists, 0
@@ -74,36 +261,28 @@ class TrainedModel:
         """
         state = self._state
         index = look_up(users, state, "user", unknown)  # (B,)
-        query = _ask(state, k, only, exclude, exclude_seen, mainstream, unknown)
+        options: ListOptions = {
+            "only": only,
+            "exclude": exclude,
+            "exclude_seen": exclude_seen,
+            "mainstream": mainstream,
+        }
+        query = _ask(state, k, options | {"unknown": unknown})
         ranking = state.rank([query._replace(user=user) for user in index.tolist()])
         return tabulate(Recommended, "item", ranking, state.data, user=state.data.user_ids.array[index])
 
-    def recommend_for(
-        self,
-        items: Ids,
-        k: int = 10,
-        *,
-        only: Ids | None = None,
-        exclude: Ids | None = None,
-        exclude_seen: bool = True,
-        mainstream: float | None = None,
-        unknown: Unknown = "error",
-    ) -> Results[Recommended]:
+    def recommend_for(self, items: Ids, k: int = 10, **options: Unpack[ListOptions]) -> Results[Recommended]:
         """Return the k nearest items of a user whom the model has never seen, placed by the items that they have.
 
         Args:
             items: The items that the user has.
-            k: As in `recommend`, like all that follow.
-            only: Items that may be recommended.
-            exclude: Items that must not be recommended.
-            exclude_seen: Leave out `items`.
-            mainstream: Share of popularity that counts.
-            unknown: Treatment of unknown ids.
+            k: As in `recommend`.
+            options: `only`, `exclude`, `exclude_seen`, `mainstream` and `unknown`, as in `recommend`.
         """
+        refuse_unknown("recommend_for", options, ListOptions)
         state = self._state
-        own = look_up(items, state, "item", unknown)  # (n,)
-        query = _ask(state, k, only, exclude, exclude_seen, mainstream, unknown)
-        ranking = state.rank([query._replace(basket=own)])
+        own = look_up(items, state, "item", options.get("unknown", "error"))  # (n,)
+        ranking = state.rank([_ask(state, k, options)._replace(basket=own)])
         return tabulate(Recommended, "item", ranking, state.data, user=np.array([None]))
 
     def recommend_to_file(
@@ -112,41 +291,26 @@ class TrainedModel:
         users: Ids | None = None,
         k: int = 10,
         *,
-        only: Ids | None = None,
-        exclude: Ids | None = None,
-        exclude_seen: bool = True,
-        mainstream: float | None = None,
-        unknown: Unknown = "error",
         progress: Callable[[int], None] | None = None,
+        **options: Unpack[ListOptions],
     ) -> int:
         """Write the answers of `recommend` for many users atomically to a file; return the number of rows.
 
-        The table has the columns user, rank, item, name and score. Users are handled in blocks, so memory does not grow
-        with their number.
+        Users are handled in blocks, so memory does not grow with their number.
 
         Args:
             path: A file that ends in .parquet or .csv.
             users: User ids; by default all users.
-            k: As in `recommend`, like all that follow.
-            only: Items that may be recommended.
-            exclude: Items that must not be recommended.
-            exclude_seen: Leave out the items that a user has.
-            mainstream: Share of popularity that counts.
-            unknown: Treatment of unknown ids.
+            k: As in `recommend`.
             progress: Called with the number of users done, after each block.
+            options: `only`, `exclude`, `exclude_seen`, `mainstream` and `unknown`, as in `recommend`.
         """
         model = TrainedModel(self._state)  # one version for all blocks
-        allowed, closed = (None if ids is None else list_ids(ids) for ids in (only, exclude))  # one may be an iterator
-        recommend = partial(
-            model.recommend,
-            k=k,
-            only=allowed,
-            exclude=closed,
-            exclude_seen=exclude_seen,
-            mainstream=mainstream,
-            unknown=unknown,
-        )
-        return results_file.write_results(path, recommend, model.data, users, progress)
+        filters = options.get("only"), options.get("exclude")  # either may be an iterator
+        options["only"], options["exclude"] = (None if ids is None else list_ids(ids) for ids in filters)
+        recommend = partial(model.recommend, k=k, **options)
+        blocks = answer_in_blocks(recommend, model.data.user_ids if users is None else users, progress)
+        return write_results(path, blocks, model.data)
 
     def similar_items(self, items: Ids, k: int = 10, *, unknown: Unknown = "error") -> Results[SimilarItem]:
         """Return the k items nearest to an item, or to each of several; the item itself is not listed.
@@ -194,8 +358,7 @@ class TrainedModel:
         """Return a list for each of B queries in index space: (B, K) for the longest k, shorter lists filled up.
 
         Queries of any kind may come together: each list is the same, bit for bit, as if its query had been the only
-        one. Scores are nearness, 1 − d²/2, and λ times the reach of an item. Items that explain others are the query
-        `Query(item=…, only=own_items)`.
+        one. Scores are nearness, 1 − d²/2, and λ times the reach of an item.
         """
         return self._state.rank(queries)
 
@@ -217,14 +380,9 @@ class TrainedModel:
         *,
         progress: Callable[[int, int], None] | None = None,
     ) -> Self:
-        """Build an index of the items and answer through it.
+        """Build an index of the items and answer through it. It pays for hundreds of thousands of items and more.
 
-        It pays for catalogues of hundreds of thousands of items and more. Needs the extra "ann".
-
-        Args:
-            path: File to save the index to; by default it is kept in memory only.
-            config: How the index is built and searched.
-            progress: Called with the numbers of items done and of all items.
+        With a `path`, it is saved there, too. `progress` is called with the numbers of items done and of all items.
         """
         from spherec.ranking.usearch import UsearchRanker  # an extra
 
@@ -235,17 +393,10 @@ class TrainedModel:
             index = UsearchRanker.build(state.vectors, config, progress=progress)
             if path is not None:
                 index.save(path)
-            self._current = replace(state, index=index)
+            self._current = ModelState(state.artifact, index)
         return self
 
-    def use_index(
-        self,
-        path: IndexFiles | None,
-        *,
-        width: float | None = None,
-        mmap: bool = False,
-        verify: bool = True,
-    ) -> Self:
+    def use_index(self, path: IndexFiles | None, *, width: float | None = None, mmap: bool = False) -> Self:
         """Answer through the index in a file, or through those of all parts of the items.
 
         `recommend`, `recommend_for` and `similar_items` use it. Scores stay the same; an item may be missed. `fit` and
@@ -259,16 +410,14 @@ class TrainedModel:
                 By default that of the index.
             mmap: Map the index from the file instead of reading it into memory. The file must then be replaced
                 atomically, as `build_index` does, never overwritten.
-            verify: Compare the file with its checksum, which takes about a second for a gigabyte. Without it a damaged
-                index may end the process.
         """
         with self._writing:
             index = None
             if path is not None:
                 from spherec.ranking.usearch import load_index  # an extra
 
-                index = load_index(path, self._state.vectors, width=width, mmap=mmap, verify=verify)
-            self._current = replace(self._state, index=index)
+                index = load_index(path, self._state.vectors, width=width, mmap=mmap)
+            self._current = ModelState(self._state.artifact, index)
         return self
 
     @property
@@ -297,21 +446,14 @@ class TrainedModel:
         return self._state.artifact
 
     def ranker_for(self, train: Interactions, test: Interactions) -> ExactRanker:
-        """Return the ranker that `evaluate` uses, under the indices of `train`.
-
-        Raises a `DataError` if the model was trained on pairs of `test`.
-        """
+        """Return the ranker that `evaluate` uses, under the indices of `train`; `test` must be new to the model."""
         state = self._state
         if splits.count_common_pairs(state.data, test):
             raise DataError("the model was trained on pairs that are to test it; train it on the train part alone")
         return align(state.vectors, state.data, train)
 
     def save(self, path: str | PathLike[str], *, shards: int | None = None) -> None:
-        """Write one self-contained file, atomically.
-
-        With `shards`, vectors and pairs are dealt out to so many files next to it, of which `spherec.load` can read
-        some alone.
-        """
+        """Write one file atomically; `shards` deals vectors and pairs out to so many files more, to be loaded alone."""
         self._state.artifact.save(path, shards=shards)
 
     @property
@@ -332,20 +474,29 @@ class TrainedModel:
 
 def look_up(ids: Ids, state: ModelState, role: Literal["user", "item"], unknown: Unknown) -> NDArray[np.int64]:
     """Return the indices (n,) of one id or several."""
+    wanted = list_ids(ids)
+    for one in wanted:
+        if isinstance(one, bool) or not isinstance(one, Hashable):  # Python takes True for 1
+            raise ArgumentError(f"{role} ids must be texts or whole numbers, one or one list of them, got {quote(one)}")
     known = state.data.user_ids if role == "user" else state.data.item_ids
-    remedy = _REMEDY_OF_PART if state.artifact.is_part else _REMEDIES[role]
-    return known.look_up(ids, role=role, unknown=unknown, remedy=remedy)
+    remedy = _REMEDIES["part" if state.artifact.is_part else role]
+    return known.look_up(wanted, role=role, unknown=unknown, remedy=remedy)
 
 
-def _ask(
-    state: ModelState,
-    k: int,
-    only: Ids | None,
-    exclude: Ids | None,
-    exclude_seen: bool,
-    mainstream: float | None,
-    unknown: Unknown,
-) -> Query:
+def refuse_unknown(method: str, given: Mapping[str, Any], allowed: type) -> None:
+    """Raise the `TypeError` of Python, which would name an inner function, for an argument that a method lacks."""
+    for name in given.keys() - allowed.__annotations__.keys():
+        raise TypeError(f"{method}() got an unexpected keyword argument {name!r}")
+
+
+def _ask(state: ModelState, k: int, options: ListOptions) -> Query:
     """Return the query in index space, without saying whose list is wanted."""
-    allowed, closed = (None if ids is None else look_up(ids, state, "item", unknown) for ids in (only, exclude))
-    return Query(k=k, exclude_seen=exclude_seen, only=allowed, exclude=closed, mainstream=mainstream)
+    filters, unknown = (options.get("only"), options.get("exclude")), options.get("unknown", "error")
+    only, exclude = (None if ids is None else look_up(ids, state, "item", unknown) for ids in filters)
+    return Query(
+        k=k,
+        exclude_seen=options.get("exclude_seen", True),
+        only=only,
+        exclude=exclude,
+        mainstream=options.get("mainstream"),
+    )

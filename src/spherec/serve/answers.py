@@ -11,7 +11,7 @@ from fastapi import Query as Parameter
 
 from spherec._version import __version__
 from spherec.errors import ArgumentError
-from spherec.recommender.state import Query
+from spherec.recommender.trained_model import Query
 from spherec.serve import schema
 from spherec.serve.batcher import RankedList, Wanted, rank_together
 from spherec.serve.served_model import ServedModel

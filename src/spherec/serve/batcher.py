@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from spherec.errors import SpherecError
-from spherec.recommender.state import Query
+from spherec.recommender.trained_model import Query
 from spherec.serve.metrics import Metrics
 from spherec.serve.served_model import ServedModel
 

@@ -26,7 +26,7 @@ from spherec.data.output_files import atomic_write, lock_output, refuse_unwritab
 from spherec.errors import ArgumentError, DataError
 from spherec.geometry import squared_distance
 from spherec.ranking.ranker import check_indices
-from spherec.recommender.state import Query
+from spherec.recommender.trained_model import Query
 from spherec.serve.served_model import ServedModel
 from spherec.serve.service import Service
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spherec.data.ids import Unknown, spell_like
 from spherec.errors import ArgumentError, quote
 from spherec.recommender import CML
-from spherec.recommender.state import Query
+from spherec.recommender.trained_model import Query
 from spherec.serve.item_table import ItemTable
 from spherec.serve.name_search import NameSearch
 from spherec.serve.options import ServeOptions
