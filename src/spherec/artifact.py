@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from spherec.data.container import Arrays, decoding, import_guest, read_container, remove_parts, write_container
 from spherec.data.features import Features, read_sources, write_sources
-from spherec.data.id_arrays import decode_ids, decode_names, encode_ids, encode_names
-from spherec.data.ids import IdMap
+from spherec.data.ids import IdMap, decode_ids, decode_names, encode_ids, encode_names
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import LONGEST_WRITE, lock_output
 from spherec.embedding import FeatureMap

@@ -127,6 +127,7 @@ def test_head_shows_raw_events_in_their_order(spherec, ratings):
     assert first == {"user": "ann", "item": "a", "value": 2.0, "time": 1704067200.0}
     assert second["item"] == "b"
     assert "ann" in spherec("data", "prepare", ratings, *COLUMNS, "--head", 9).out
+    assert spherec("data", "prepare", ratings, *COLUMNS, "--head", 9, "--min-per-user", 2).code == 2
 
 
 def test_head_of_prepared_data_shows_names(spherec):
@@ -275,7 +276,7 @@ def test_several_files_need_no_quotes(spherec, tmp_path):
     assert f"{paths[1]}: read without 1 rows that have no user or item" in done.err
     data = Interactions.load(tmp_path / "x.npz")
     assert (data.n_users, data.n_items, len(data), data.item_names) == (2, 3, 4, ("A", "B", "B"))
-    step = "read as a table from 2 files (2 in part-1.csv, 2 in part-2.csv), without 2 rows that have no user or item"
+    step = "read as a table from 2 files, without 2 rows that have no user or item"
     assert data.steps[0].name == step
     done = spherec("data", "stats", paths[0], paths[0])
-    assert "is given twice" in done.err
+    assert "each once" in done.err

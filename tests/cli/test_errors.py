@@ -51,7 +51,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing_behind(spherec, tmp_path, 
     ("arguments", "words"),
     [
         (("stats", "no-such-file.csv"), ["no-such-file.csv"]),
-        (("stats", "{here}"), ["folder", "no files"]),
+        (("stats", "{here}"), ["folder", "no file"]),
         (("split", "book-crossing", "-o", "{here}"), ["exists already"]),
         (("split", "book-crossing", "-o", "{here}/x", "--folds", "1"), ["folds", "got 1"]),
         (("split", "book-crossing", "-o", "{here}/x", "--by", "time"), ["no times"]),

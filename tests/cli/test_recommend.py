@@ -205,7 +205,7 @@ def test_a_part_without_its_index_is_refused(command, path, parts):
     assert "3 files are the indexes of all 3 parts, in their order" in done.err
     assert command("recommend", "u1", "--index", parts[0]).code == 2
     parts[1].unlink()
-    with pytest.raises(DataError, match=r"m\.usearch: there is no such file"):  # and not two of three
+    with pytest.raises(DataError, match=r"m\.usearch: No such file"):  # and not two of three
         load(path, index=True)
 
 
@@ -322,7 +322,7 @@ def test_what_is_no_model(spherec, tmp_path, command):
     for file, told in (
         ("x.csv", "not made by spherec"),
         ("x.npz", "not 'spherec-model'"),
-        ("no.spherec", "no such file"),
+        ("no.spherec", "No such file"),
     ):
         done = spherec(name, tmp_path / file, *rest)
         assert done.code == 2

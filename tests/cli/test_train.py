@@ -18,8 +18,7 @@ from safetensors import safe_open
 
 from spherec import Interactions, load, read
 from spherec.cli.train import _explain_resuming
-from spherec.data.id_arrays import decode_ids, decode_names
-from spherec.data.ids import IdMap
+from spherec.data.ids import IdMap, decode_ids, decode_names
 from spherec.data.output_files import lock_output
 from spherec.distributed import group as process_group
 from spherec.errors import LostProcessError, TrainingError

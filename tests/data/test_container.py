@@ -290,7 +290,7 @@ def test_foreign_files(tmp_path, content):
 
 
 def test_what_cannot_be_read(tmp_path):
-    for place, what in (("none.t", "no such file"), (".", "not a file")):
+    for place, what in (("none.t", "No such file"), (".", "it is a folder")):
         assert kind_of(tmp_path / place) is None
         with pytest.raises(DataError, match=f"cannot read .*{what}"):
             read(tmp_path / place)

@@ -151,7 +151,7 @@ def test_numbers_stay_and_dates_become_seconds_since_1970(times, seconds):
         ({"values": np.ones((2, 2))}, "value"),
         ({"times": np.ones((2, 2))}, "time"),
         ({"times": [1, np.nan]}, "row 1: the time is nan"),
-        ({"times": np.array(["2004-06-01", "NaT"], dtype="M8[D]")}, "row 1 has no time"),
+        ({"times": np.array(["2004-06-01", "NaT"], dtype="M8[D]")}, "row 1: the time is nan"),
         ({"times": ["noon", "midnight"]}, "time column must hold numbers or dates: .*noon"),
     ],
     ids=str,

@@ -10,10 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spherec.data.ids import IdMap, factorize, is_several, list_ids
+from spherec.data.ids import (
+    IdMap,
+    decode_ids,
+    decode_names,
+    encode_ids,
+    encode_names,
+    factorize,
+    is_several,
+    list_ids,
+    spell_like,
+)
 from spherec.errors import ArgumentError, DataError, UnknownIdError
 from tests.oracles import typed
-from tests.strategies import distinct_ids
+from tests.strategies import ID_KINDS, distinct_ids
 
 
 @given(distinct_ids())
@@ -191,9 +201,40 @@ def test_look_up_takes_one_id_or_several():
         held.look_up("a", role="user", unknown="drop", remedy="ask again")
 
 
-def test_texts_stand_for_known_ids():
-    assert typed(IdMap([7, -8]).parse(["-8", "7"])) == typed([-8, 7])
-    assert typed(IdMap(["7", "8"]).parse(["7", "8"])) == typed(["7", "8"])
-    with pytest.raises(UnknownIdError, match="'07' is not among the 2 known ids"):
-        IdMap([7, 8]).parse(["7", "07"])
-    assert IdMap([7, 8]).parse(["9", "7"], unknown="skip") == [7]
+def test_ids_are_spelt_as_the_known_ones():
+    assert typed(spell_like(["-8", "7", "07", "x"], IdMap([7, -8]).array)) == typed([-8, 7, "07", "x"])
+    assert typed(spell_like([7, "8"], IdMap(["7"]).array)) == typed(["7", "8"])
+
+
+# --- In files --------------------------------------------------------------------------------------------------------
+
+
+@given(distinct_ids())
+def test_ids_survive_as_plain_numbers_with_their_type(ids):
+    arrays = encode_ids(IdMap(ids), "x")
+    assert all(array.dtype.kind in "iu" and array.ndim == 1 for array in arrays.values())
+    assert typed(list(IdMap(decode_ids(arrays, "x")))) == typed(ids)
+    assert typed(list(IdMap(decode_ids(arrays, "x", slice(1, 3))))) == typed(ids[1:3])
+
+
+def test_the_layout_is_the_documented_one():
+    assert encode_ids(IdMap([3, 1]), "x")["x"].tolist() == [3, 1]
+    texts = encode_ids(IdMap(["é", "", "b"]), "x")
+    assert (texts["x.str"].tobytes(), texts["x.offsets"].tolist()) == ("éb".encode(), [0, 2, 2, 3])
+
+
+@pytest.mark.parametrize(
+    ("texts", "offsets"), [(b"ab", []), (b"ab", [1, 2]), (b"ab", [0, 3]), (b"ab", [0, 2, 1, 2]), (b"\xff", [0, 1])]
+)
+def test_arrays_that_are_not_whole_are_a_value_error(texts, offsets):
+    arrays = {"x.str": np.frombuffer(texts, np.uint8), "x.offsets": np.array(offsets, dtype=np.int64)}
+    with pytest.raises(ValueError, match=r".+"):
+        decode_ids(arrays, "x")
+    with pytest.raises(ValueError, match="are missing"):
+        decode_ids({}, "x")
+
+
+@given(st.lists(st.none() | ID_KINDS["str"].filter(bool)))
+def test_names_survive(names):
+    assert decode_names(encode_names(names, "x"), "x") == tuple(names)
+    assert decode_names({}, "x") is None

@@ -97,7 +97,7 @@ def test_a_missing_partition_is_an_error_for_the_process_that_needs_it(folder):
     (folder / "pairs-1.safetensors").unlink()
     whole = PartitionedInteractions.open(folder)
     assert len(whole.read_share(0, 2))
-    with pytest.raises(DataError, match=r"pairs-1\.safetensors: there is no such file"):
+    with pytest.raises(DataError, match=r"pairs-1\.safetensors: No such file"):
         whole.read_share(1, 2)
 
 

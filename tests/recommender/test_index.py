@@ -129,7 +129,7 @@ def test_the_index_of_another_model_is_refused(books):
     model = model_of(DATA).build_index(config=WIDE)
     with pytest.raises(DataError, match="other vectors"):
         model_of(small(items=ITEMS[:20])).use_index(books.with_suffix(".usearch"))
-    with pytest.raises(DataError, match="no such file"):
+    with pytest.raises(DataError, match="No such file"):
         model.use_index(books.with_name("none.usearch"))
     assert model._current.index is not None, "the one in use stays"
 

@@ -53,5 +53,5 @@ def test_loading_a_larger_model_maps_its_vectors(tmp_path):
 
 
 def test_what_is_no_model_is_not_loaded(tmp_path):
-    with pytest.raises(DataError, match="no such file"):
+    with pytest.raises(DataError, match="No such file"):
         spherec.load(tmp_path / "m.spherec")

@@ -21,9 +21,8 @@ from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates
 from spherec.data.interactions import Interactions
 from spherec.data.read import read_interactions, read_names
-from spherec.data.read.formats import FORMATS
+from spherec.data.read.formats import FORMATS, Columns, FormatName, Missing, Reading, list_files
 from spherec.data.read.names import read_names_inside
-from spherec.data.read.options import Columns, FormatName, Missing, Reading, list_files
 from spherec.distributed.partitions import PartitionedInteractions
 from spherec.errors import ArgumentError, DataError
 

@@ -17,6 +17,7 @@ from spherec.cli._output import AsJson, PlainCommand, counting_bar, grid, note, 
 from spherec.cli._settings import Force, refuse_existing
 from spherec.cli._source import RawSource, Source, report_names, takes_source
 from spherec.data import splits
+from spherec.data.cuts import Cut
 from spherec.data.events import Step
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_folder, refuse_taken, refuse_unwritable
@@ -70,8 +71,8 @@ def prepare_command(
     - spherec data prepare 'events/*.parquet' --partitions 16 -o events.parts
     """
     if head is not None:
-        if output is not None or partitions is not None:
-            raise ArgumentError("--head shows events and writes nothing; leave out -o and --partitions")
+        if output is not None or partitions is not None or source.cut() != Cut():
+            raise ArgumentError("--head shows events before any cut, and writes nothing; leave out -o and what cuts")
         _show_first_events(source, head, as_json=as_json)
         return
     if output is None:

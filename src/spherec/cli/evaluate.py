@@ -17,7 +17,7 @@ from spherec.data.container import kind_of
 from spherec.data.input_files import find_kind, refuse_unreadable
 from spherec.data.interactions import Interactions
 from spherec.data.read import read_events
-from spherec.data.read.options import Columns, Reading
+from spherec.data.read.formats import Columns, Reading
 from spherec.errors import DataError
 
 if TYPE_CHECKING:

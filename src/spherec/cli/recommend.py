@@ -11,11 +11,11 @@ from rich.table import Table
 
 from spherec.cli._output import AlsoJson, AsFormat, AsJson, choose_format, counting_bar, note, print_results, show
 from spherec.cli._settings import Dial, Force, ModelPath, refuse_existing
-from spherec.data.ids import IdMap, Unknown
+from spherec.data.ids import IdMap, Unknown, spell_like
 from spherec.data.input_files import read_text_file
 from spherec.data.output_files import refuse_unwritable
-from spherec.data.read.options import list_files
-from spherec.errors import ArgumentError, UnknownIdError
+from spherec.data.read.formats import list_files
+from spherec.errors import ArgumentError
 
 if TYPE_CHECKING:
     from spherec.recommender import CML
@@ -209,10 +209,8 @@ def _parse_ids(
     words: list[str] = []
     for text in texts:
         words += _lines(Path(text[1:])) if text.startswith("@") and text not in known else [text]
-    try:
-        return known.parse(words, unknown=unknown)
-    except UnknownIdError as error:
-        raise UnknownIdError(f"{role} {error}; {remedy}") from None
+    indices = known.look_up(spell_like(words, known.array), role=role, unknown=unknown, remedy=remedy)
+    return [known[index] for index in indices]
 
 
 def _parse_list(text: str | None, known: IdMap, unknown: Unknown) -> list[Hashable] | None:

@@ -12,7 +12,7 @@ from typing import Any, Literal, NoReturn, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spherec.data.ids import factorize, invert, refuse_masked, spell_like
+from spherec.data.ids import factorize, refuse_masked, spell_like
 from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning, quote
 
 Duplicates = Literal["last", "sum", "error"]
@@ -55,8 +55,6 @@ class Events:
     "(E,) times, all in one unit; dates become seconds since 1970."
     steps: tuple[Step, ...] = ()
     "Steps so far."
-    unread_value: str | None = None
-    "Column whose name suggests ratings or counts, but which the caller did not name."
     keeps_items: bool = False
     "True if item_ids is the whole catalogue, and items without events stay."
 
@@ -78,7 +76,7 @@ class Events:
             user_ids,
             item_ids,
             None if values is None else _numbers(values, "value"),
-            None if times is None else _times(times),
+            None if times is None else _numbers(times, "time"),
         )
         lengths = {
             len(column) for column in (user_index, item_index, events.values, events.times) if column is not None
@@ -94,17 +92,20 @@ class Events:
 
     def filter(self, mask: NDArray[np.bool_], name: str = "") -> Self:
         """Return the events where `mask` (E,) is true; `name` describes the step in the record, if it is one."""
-        if not isinstance(mask, np.ndarray) or mask.shape != (len(self),) or mask.dtype != np.bool_:
-            kind = f"{mask.dtype} of shape {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
-            raise ArgumentError(f"mask must be an array of {len(self):,} booleans, got {kind}")
-        events = replace(
-            self,
-            users=self.users[mask],
-            items=self.items[mask],
-            values=None if self.values is None else self.values[mask],
-            times=None if self.times is None else self.times[mask],
-        )
+        if getattr(mask, "dtype", None) != np.bool_ or mask.shape != (len(self),):
+            raise ArgumentError(f"mask must be an array of {len(self):,} booleans, got {quote(mask)}")
+        events = self._take(mask)
         return events.with_step(name) if name else events
+
+    def _take(self, rows: NDArray[Any]) -> Self:
+        """Return some of the events, by a mask (E,) or in the order of indices (n,)."""
+        return replace(
+            self,
+            users=self.users[rows],
+            items=self.items[rows],
+            values=None if self.values is None else self.values[rows],
+            times=None if self.times is None else self.times[rows],
+        )
 
     def with_items(self, ids: Iterable[Hashable]) -> Self:
         """Return the same events over a catalogue with more items, which may have no events.
@@ -152,34 +153,12 @@ class Events:
                 DuplicatePairsWarning,
                 stacklevel=level_of_caller(),
             )
-        values = _sum_pairs(self.values, order, last) if repeats and rule == "sum" else None  # (pairs,)
+        sums = _sum_pairs(self.values, order, last) if repeats and rule == "sum" else None  # (pairs,)
         kept = order[last]  # (pairs,)
         del order, last  # of tens of millions of events
-        if values is None and self.values is not None:
-            values = self.values[kept]
-        merged = replace(
-            self,
-            users=self.users[kept],
-            items=self.items[kept],
-            values=values,
-            times=None if self.times is None else self.times[kept],
-        )
+        merged = self._take(kept)
+        merged = merged if sums is None else replace(merged, values=sums)
         return merged.with_step(f"merge repeated pairs ({_RULES[rule]})") if repeats else merged
-
-    def refuse_negative_sums(self) -> None:
-        """Raise a `DataError` if the sum of a repeated pair's values would hide a negative one among them."""
-        if self.values is None or not (self.values < 0).any():
-            return
-        below = np.flatnonzero(self.values < 0)
-        keys = pair_keys(self.users, self.items, len(self.item_ids))  # (E,)
-        pairs, counts = np.unique(keys, return_counts=True)
-        hidden = below[counts[np.searchsorted(pairs, keys[below])] > 1]
-        if len(hidden):
-            user, item = self.user_ids[self.users[hidden[0]]], self.item_ids[self.items[hidden[0]]]
-            raise DataError(
-                f"user {quote(user)} has item {quote(item)} several times, once with {self.values[hidden[0]]:g}, and "
-                "weights must be above 0; correct it, or leave such rows out"
-            )
 
     @property
     def default_duplicates(self) -> Duplicates:
@@ -187,8 +166,9 @@ class Events:
         return "sum" if self.values is None else "last"
 
     def refuse_unmerged(self) -> None:
-        """Raise a `DataError` unless `merge` was called."""
-        if not _is_ascending(self.users, self.items):
+        """Raise a `DataError` unless `merge` was called: pairs are sorted by user, then item, and distinct."""
+        users, items = self.users, self.items
+        if not np.all((users[1:] > users[:-1]) | ((users[1:] == users[:-1]) & (items[1:] > items[:-1]))):
             raise DataError("the events are not one per pair, sorted; call events.merge() first")
 
 
@@ -211,21 +191,6 @@ def pair_keys(users: NDArray[Any], items: NDArray[Any], n_items: int) -> NDArray
     """
     keys: NDArray[np.int64] = users.astype(np.int64) * max(int(n_items), 1) + items
     return keys
-
-
-def order_numbers(indices: NDArray[np.int32], ids: NDArray[Any]) -> tuple[NDArray[np.int32], NDArray[Any]]:
-    """Return ids and indices into them with the ids in the order of numbers, 2 before 10, if all are texts of these."""
-    texts = ids.tolist()
-    if not all(isinstance(text, str) and text.isascii() and text.isdecimal() and len(text) < 19 for text in texts):
-        return indices, ids
-    order = np.lexsort((ids.astype(str), np.array([int(text) for text in texts], dtype=np.int64)))
-    return invert(order).astype(np.int32)[indices], ids[order]
-
-
-def _is_ascending(users: NDArray[np.int32], items: NDArray[np.int32]) -> bool:
-    """Return whether pairs (E,) are sorted by user, then item, and distinct."""
-    later = (users[1:] > users[:-1]) | ((users[1:] == users[:-1]) & (items[1:] > items[:-1]))  # (E - 1,)
-    return bool(later.all())
 
 
 def _sum_pairs(
@@ -252,36 +217,25 @@ def _n_distinct(indices: NDArray[np.int32]) -> int:
 
 
 def _numbers(column: ArrayLike, role: str) -> NDArray[np.float64]:
+    """Return a column of finite numbers (E,); dates and their texts are seconds, as times may be."""
     refuse_masked(column, f"{role}s")
     try:
-        numbers = np.asarray(column, dtype=np.float64)
+        numbers = np.asarray(column)
+        if role == "time" and numbers.dtype.kind == "M":
+            missing, numbers = np.isnat(numbers), numbers.astype("M8[us]").astype(np.int64) / 1e6
+            numbers[missing] = np.nan
+        elif role == "time" and numbers.dtype.kind in "OU":
+            numbers = np.array([to_seconds(moment) for moment in numbers])
+        numbers = np.asarray(numbers, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(f"the {role} column must hold numbers: {error}") from None
+        kind = "numbers or dates" if role == "time" else "numbers"
+        raise DataError(f"the {role} column must hold {kind}: {error}") from None
     if numbers.ndim != 1:
         raise DataError(f"the {role} column must be one-dimensional, got shape {numbers.shape}")
-    bad = ~np.isfinite(numbers)
-    if bad.any():
-        row = int(bad.argmax())
+    if not np.isfinite(numbers).all():
+        row = int(np.isfinite(numbers).argmin())
         raise DataError(f"row {row}: the {role} is {numbers[row]}, not a finite number; drop such rows first")
     return numbers
-
-
-def _times(column: ArrayLike) -> NDArray[np.float64]:
-    refuse_masked(column, "times")
-    try:
-        times = np.asarray(column)
-    except (TypeError, ValueError) as error:  # rows of different lengths
-        raise DataError(f"the time column must hold numbers or dates: {error}") from None
-    if times.dtype.kind == "M":
-        if np.isnat(times).any():
-            raise DataError(f"row {int(np.isnat(times).argmax())} has no time; drop such rows first")
-        times = times.astype("M8[us]").astype(np.int64) / 1e6
-    elif times.dtype.kind in "OU":
-        try:
-            times = np.array([to_seconds(moment) for moment in times])
-        except (TypeError, ValueError) as error:
-            raise DataError(f"the time column must hold numbers or dates: {error}") from None
-    return _numbers(times, "time")
 
 
 def refuse_two_units(first: float, last: float) -> None:

@@ -20,8 +20,7 @@ from spherec.data.feature_columns import (
     read_column,
 )
 from spherec.data.frames import read_matrix
-from spherec.data.id_arrays import decode_names, encode_ids, encode_names
-from spherec.data.ids import IdMap, describe_id, refuse_twins, spell_like
+from spherec.data.ids import IdMap, decode_names, describe_id, encode_ids, encode_names, refuse_twins, spell_like
 from spherec.errors import ArgumentError, DataError, quote
 
 Counts = tuple[tuple[str, int], ...]

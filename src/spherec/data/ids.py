@@ -1,13 +1,16 @@
-"""External ids <-> dense indices: the one border that raw ids cross.
+"""External ids <-> dense indices: the one border that raw ids cross; and ids and names as arrays of numbers, for files.
 
 Ids are texts or whole numbers of 64 bits, and all of a column are of one kind. Whole floats, as pandas makes of numbers
 where some are missing, become numbers. Everything else is refused, and `str(…)` makes texts of it.
+
+In files, ids that are numbers are the array `NAME`. Texts stand in UTF-8, one after the other, in `NAME.str`, and
+`NAME.offsets` says where each begins.
 """
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Literal, cast, get_args, overload
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +23,9 @@ Ids = Hashable | Iterable[Hashable]
 Unknown = Literal["error", "skip"]
 """Treatment of unknown ids: raise an `UnknownIdError`, or skip them."""
 
+_Arrays = Mapping[str, NDArray[Any]]
+_ALL = slice(None)
+_UTF8 = "utf-8", "surrogatepass"  # half a character is not UTF-8, but a Python string may hold it
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,19}")  # a whole number as Python writes it
 
 
@@ -51,11 +57,12 @@ class IdMap(Sequence[Hashable]):
             raise ArgumentError(f"ids must be a list of ids, got the single {quote(ids)}; write [{quote(ids)}]")
         wanted = list(ids)
         indices = self.find(wanted)  # (n,)
-        unknown = [wanted[position] for position in np.flatnonzero(indices < 0)]
-        if unknown:
+        if unknown := [wanted[position] for position in np.flatnonzero(indices < 0)]:
+            hint = ""
+            if len(self) and isinstance(unknown[0], str) != self.are_texts:  # the commonest mistake
+                hint = f", which are {'texts' if self.are_texts else 'numbers'} such as {self._twin(unknown[0])}"
             verb = "is" if len(unknown) == 1 else "are"
-            known = f"the {len(self):,} known ids{self._hint(unknown[0])}"
-            raise UnknownIdError(f"{enumerate_ids(unknown)} {verb} not among {known}")
+            raise UnknownIdError(f"{enumerate_ids(unknown)} {verb} not among the {len(self):,} known ids{hint}")
         return indices
 
     def find(self, ids: Iterable[Hashable]) -> NDArray[np.int64]:
@@ -76,7 +83,7 @@ class IdMap(Sequence[Hashable]):
             unknown: "skip" leaves out the ids that are not here.
             remedy: What to do about an unknown id, for the message.
         """
-        if not isinstance(unknown, str) or unknown not in get_args(Unknown):
+        if unknown not in ("error", "skip"):
             raise ArgumentError(f"unknown must be 'error' or 'skip', got {quote(unknown)}")
         wanted = list_ids(ids)
         if unknown == "skip":
@@ -87,28 +94,10 @@ class IdMap(Sequence[Hashable]):
         except UnknownIdError as error:
             raise UnknownIdError(f"{role} {error}; {remedy}") from None
 
-    def parse(self, texts: Iterable[str], *, unknown: Unknown = "error") -> list[Hashable]:
-        """Return the known ids that texts stand for: where ids are numbers, "7" is the id 7.
-
-        An unknown text raises an `UnknownIdError`, or is skipped.
-        """
-        ids = spell_like(texts, self.array)
-        if unknown == "skip":
-            return [external for external in ids if external in self]
-        self.index_of(ids)
-        return ids
-
-    def _hint(self, unknown: Hashable) -> str:
-        """Return a hint at the commonest mistake, an id of the other kind, where it is the cause."""
-        if not len(self) or isinstance(unknown, str) == self.are_texts:
-            return ""
-        twin = self._twin(unknown)
-        return f", which are {'texts' if self.are_texts else 'numbers'} such as {describe_id(twin)}"
-
-    def _twin(self, unknown: Hashable) -> Hashable:
-        """Return the known id that an id of the other kind looks like, or else the first one."""
+    def _twin(self, unknown: Hashable) -> str:
+        """Describe the known id that an id of the other kind looks like, or else the first one."""
         (twin,) = spell_like([unknown], self.array)
-        return twin if twin in self else self[0]
+        return describe_id(twin if twin in self else self[0])
 
     def _lookup(self) -> dict[Hashable, int]:
         if self._indices is None:
@@ -118,15 +107,9 @@ class IdMap(Sequence[Hashable]):
     def __len__(self) -> int:
         return len(self._values)
 
-    @overload
-    def __getitem__(self, index: int) -> Hashable: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Hashable]: ...
-    def __getitem__(self, index: int | slice) -> Hashable | list[Hashable]:
-        if isinstance(index, slice):
-            return self._values[index].tolist()  # type: ignore[no-any-return]
-        value = self._values[index]
-        return value.item() if isinstance(value, np.generic) else value  # type: ignore[no-any-return]
+    def __getitem__(self, index: Any) -> Any:  # an id, or a list of those in a slice
+        found = self._values[index]
+        return found.tolist() if isinstance(found, np.ndarray | np.generic) else found
 
     def __iter__(self) -> Iterator[Hashable]:
         return iter(self._values.tolist())
@@ -160,9 +143,10 @@ def as_id_array(ids: Iterable[Hashable], role: str = "") -> NDArray[Any]:
     """
     if isinstance(ids, IdMap):
         return ids.array
+    what = f"{role} ids" if role else "ids"
     if not isinstance(ids, Iterable) or getattr(ids, "ndim", 1) != 1:
-        raise DataError(f"{_ids(role)} must be one column, got {quote(ids)}; give one id for each row")
-    refuse_masked(ids, _ids(role))
+        raise DataError(f"{what} must be one column, got {quote(ids)}; give one id for each row")
+    refuse_masked(ids, what)
     if isinstance(ids, np.ndarray) and ids.dtype.kind in "iuf":
         return _whole_numbers(ids, role)
     values = ids.tolist() if isinstance(ids, np.ndarray) and ids.dtype.kind not in "mM" else list(ids)
@@ -172,8 +156,10 @@ def as_id_array(ids: Iterable[Hashable], role: str = "") -> NDArray[Any]:
         values = [_plain(external, role) for external in values]
         kinds = set(map(type, values))
     if len(kinds) > 1:
-        number, text = (next(one for one in values if type(one) is kind) for kind in (int, str))
-        raise _mixed_ids(number, text, role)
+        number, text = (describe_id(next(one for one in values if type(one) is kind)) for kind in (int, str))
+        raise DataError(
+            f"{what} must be all numbers or all texts, got {number} and {text}; make them texts with str(…)"
+        )
     if kinds <= {str}:
         return np.fromiter(values, dtype=object, count=len(values))
     for kind in (np.int64, np.uint64):
@@ -244,8 +230,8 @@ def refuse_twins(known: IdMap, strange: Iterable[Hashable], knows: str, has: str
     for external in strange if len(known) else ():
         if isinstance(external, str) != known.are_texts:
             raise DataError(
-                f"{knows} {describe_id(known._twin(external))}, and {has} {describe_id(external)}: ids of another "
-                "type; make them the same, where they come from files by one format for both"
+                f"{knows} {known._twin(external)}, and {has} {describe_id(external)}: ids of another type; make them "
+                "the same, where they come from files by one format for both"
             )
 
 
@@ -268,6 +254,56 @@ def is_missing(external: Hashable) -> bool:
         return bool(external != external)
     except (TypeError, ValueError):
         return False  # an array, say: it is not missing, but no id either
+
+
+# --- In files --------------------------------------------------------------------------------------------------------
+
+
+def encode_ids(ids: IdMap, name: str) -> dict[str, NDArray[Any]]:
+    """Return the ids as arrays called after `name`."""
+    return _join_texts(ids.array.tolist(), name) if ids.are_texts else {name: ids.array}
+
+
+def decode_ids(arrays: _Arrays, name: str, rows: slice = _ALL) -> NDArray[Any]:
+    """Return the ids (n,) that `encode_ids` stored under `name`, or some of them; a ValueError if they are damaged."""
+    if name in arrays:
+        return arrays[name][rows]
+    texts = _split_texts(arrays, name, rows)
+    return np.fromiter(texts, dtype=object, count=len(texts))
+
+
+def encode_names(names: Sequence[str | None], name: str) -> dict[str, NDArray[Any]]:
+    """Return the names as arrays; an unknown name is stored as an empty text."""
+    return _join_texts([text or "" for text in names], name)
+
+
+def decode_names(arrays: _Arrays, name: str, rows: slice = _ALL) -> tuple[str | None, ...] | None:
+    """Return the names that `encode_names` stored, or some of them; None where there are none."""
+    if f"{name}.str" not in arrays:
+        return None
+    return tuple(text or None for text in _split_texts(arrays, name, rows))
+
+
+def _join_texts(texts: Sequence[str], name: str) -> dict[str, NDArray[Any]]:
+    encoded = [text.encode(*_UTF8) for text in texts]
+    lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
+    return {
+        f"{name}.str": np.frombuffer(b"".join(encoded), dtype=np.uint8),
+        f"{name}.offsets": np.concatenate(([0], np.cumsum(lengths))),
+    }
+
+
+def _split_texts(arrays: _Arrays, name: str, rows: slice) -> list[str]:
+    if f"{name}.str" not in arrays:
+        raise ValueError(f"{name} are missing")
+    text, offsets = arrays[f"{name}.str"].tobytes(), arrays[f"{name}.offsets"]
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(text) or np.any(np.diff(offsets) < 0):
+        raise ValueError(f"the offsets of {name} do not fit")
+    begins, ends = offsets[:-1][rows].tolist(), offsets[1:][rows].tolist()
+    return [text[begin:end].decode(*_UTF8) for begin, end in zip(begins, ends, strict=True)]
+
+
+# --- Columns of ids --------------------------------------------------------------------------------------------------
 
 
 def _whole_numbers(values: NDArray[Any], role: str) -> NDArray[Any]:
@@ -293,25 +329,12 @@ def _plain(external: Hashable, role: str) -> str | int:
 
 def _bad_id(external: Hashable, role: str) -> DataError:
     return DataError(
-        f"{_ids(role)} must be texts or whole numbers of 64 bits (as floats, so small that they are exact), got "
-        f"{quote(str(external))} ({type(external).__name__}); make them texts with str(…)"
-    )
-
-
-def _mixed_ids(one: Hashable, other: Hashable, role: str) -> DataError:
-    return DataError(
-        f"{_ids(role)} must be all numbers or all texts, got {describe_id(one)} and {describe_id(other)}; make them "
-        "texts with str(…)"
+        f"{role} ids must be texts or whole numbers of 64 bits (as floats, so small that they are exact), got "
+        f"{quote(str(external))} ({type(external).__name__}); make them texts with str(…)".lstrip()
     )
 
 
 def _refuse_missing(missing: Any, role: str) -> None:
     if np.any(missing):
-        raise DataError(
-            f"row {int(np.argmax(missing))} has no {role or 'id'} ({int(np.sum(missing)):,} such rows); drop the rows "
-            f"without {role or 'id'} first"
-        )
-
-
-def _ids(role: str) -> str:
-    return f"{role} ids" if role else "ids"
+        what, row, rows = role or "id", int(np.argmax(missing)), int(np.sum(missing))
+        raise DataError(f"row {row} has no {what} ({rows:,} such rows); drop the rows without {what} first")

@@ -1,6 +1,7 @@
 """Input files: what is at a path, their text or bytes, and one error for every way in which reading fails."""
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from spherec.errors import ArgumentError, DataError, quote, shorten
 
+_NO_NAME = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")  # NUL and half characters
 _ALIGNMENT = 64  # bytes; arithmetic is fastest where arrays begin at multiples of this
 
 
@@ -33,36 +35,26 @@ def reading_file(
         remedy: How to get an intact file, for the message.
     """
     path = Path(check_path(path))
-    if find_kind(path) not in ("file", "nothing"):
-        raise DataError(f"cannot read {path}: it is not a file; check the path")
+    refuse_unreadable(path)
     try:
         yield path
     except DataError:
         raise
-    except FileNotFoundError:
-        raise DataError(f"cannot read {path}: there is no such file; check the path") from None
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
-    except DamagedFileError as error:
-        raise DataError(f"{path} is damaged: {error}; {remedy}") from None
-    except MemoryError:
-        raise DataError(f"cannot read {path}: memory is short; free some, or {remedy}") from None
-    except damage as error:
-        raise DataError(f"{path} is damaged or not made by spherec ({shorten(error)}); {remedy}") from None
+    except (OSError, MemoryError) as error:
+        reason = "memory is short" if isinstance(error, MemoryError) else error.strerror or error
+        raise DataError(f"cannot read {path}: {reason}; check the path, or free some memory") from None
+    except Exception as error:
+        if not isinstance(error, (DamagedFileError, damage)):
+            raise
+        kind = "damaged" if isinstance(error, DamagedFileError) else "damaged or not made by spherec"
+        raise DataError(f"{path} is {kind}: {describe_damage(error)}; {remedy}") from None
 
 
 def check_path(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
     """Return the path; raise an `ArgumentError` unless it can name a file."""
-    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
-        raise ArgumentError(f"a path must be text or a Path, got {quote(path)}")
-    if not os.fspath(path):
-        raise ArgumentError("a path must not be empty; name a file")
-    if "\0" in os.fspath(path):
-        raise ArgumentError(f"a path must not have a NUL character in it, got {quote(os.fspath(path))}")
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError:
-        raise ArgumentError(f"a path must not have half a character in it, got {quote(os.fspath(path))}") from None
+    name = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(name, str) or not name or _NO_NAME.search(name):
+        raise ArgumentError(f"a path must be text or a Path that can name a file, not empty, got {quote(path)}")
     return path
 
 
@@ -78,10 +70,9 @@ def find_kind(path: str | os.PathLike[str]) -> Literal["file", "folder", "other"
 def refuse_unreadable(path: str | os.PathLike[str]) -> None:
     """Raise a `DataError` for a path that is not a readable file."""
     kind = find_kind(path)
-    if kind == "folder":
-        raise DataError(f"{path} is a folder; name the file in it")
-    if kind == "other":
-        raise DataError(f"{path} is a pipe or a device; write its content to a file first")
+    if kind in ("folder", "other"):
+        remedy = "folder; name the file in it" if kind == "folder" else "pipe or a device; write it to a file first"
+        raise DataError(f"cannot read {path}: it is a {remedy}")
     try:
         open(path, "rb").close()
     except OSError as error:
@@ -90,15 +81,12 @@ def refuse_unreadable(path: str | os.PathLike[str]) -> None:
 
 def read_text_file(path: str | os.PathLike[str], largest: int) -> str:
     """Return the content of a text file in UTF-8 of at most `largest` bytes, without a byte order mark."""
-    refuse_unreadable(path)
+    with reading_file(path, damage=(), remedy=""), open(path, "rb") as file:
+        content = file.read(largest + 1)
+    if len(content) > largest:
+        raise DataError(f"{path} is larger than {largest:,} bytes, which is too much here; check the path")
     try:
-        with open(path, "rb") as file:
-            content = file.read(largest + 1)
-        if len(content) > largest:
-            raise DataError(f"{path} is larger than {largest:,} bytes, which is too much here; check the path")
         return content.decode("utf-8-sig")
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
     except UnicodeDecodeError:
         raise DataError(f"{path} is not text in UTF-8; save it as UTF-8") from None
 

@@ -14,8 +14,7 @@ from spherec.data.container import checksum, decoding, read_container, write_con
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, Step
 from spherec.data.frames import binary_rows, column_of, item_names_in, warn_unread_column
-from spherec.data.id_arrays import decode_ids, decode_names, encode_ids, encode_names
-from spherec.data.ids import IdMap
+from spherec.data.ids import IdMap, decode_ids, decode_names, encode_ids, encode_names
 from spherec.errors import ArgumentError, DataError, quote
 
 Orientation = Literal["users x items", "items x users"]
@@ -99,8 +98,6 @@ class Interactions:
         pairs are weighed by them in training. Repeated pairs are merged as `duplicates` says: see `Events.merge`.
         """
         events = Events.from_columns(users, items, values=values, times=times)
-        if weigh and duplicates == "sum":
-            events.refuse_negative_sums()
         return cls.from_events((cut or Cut())(events.merge(duplicates)), weigh=weigh)
 
     @classmethod

@@ -16,7 +16,7 @@ from spherec.data.cuts import Cut
 from spherec.data.events import pair_keys, to_seconds
 from spherec.data.ids import IdMap, describe_id, invert, join_ids, refuse_twins
 from spherec.data.interactions import Interactions, merge_item_names, row_starts
-from spherec.data.read.options import Paths
+from spherec.data.read.formats import Paths
 from spherec.data.read.reading import read
 from spherec.errors import ArgumentError, DataError, quote
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spherec.data.cuts import Cut
-from spherec.data.read.options import FormatName
+from spherec.data.read.formats import FormatName
 
 
 @dataclass(frozen=True)

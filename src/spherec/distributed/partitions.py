@@ -27,8 +27,7 @@ from spherec.data.container import (
     write_container,
 )
 from spherec.data.events import Step
-from spherec.data.id_arrays import decode_ids, decode_names, encode_ids, encode_names
-from spherec.data.ids import IdMap
+from spherec.data.ids import IdMap, decode_ids, decode_names, encode_ids, encode_names
 from spherec.data.interactions import Interactions, check_rows
 from spherec.data.output_files import atomic_folder
 from spherec.errors import ArgumentError, quote

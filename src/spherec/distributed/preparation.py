@@ -21,16 +21,8 @@ from spherec.data.events import Duplicates, Events, Step, refuse_repeats, refuse
 from spherec.data.ids import IdMap
 from spherec.data.interactions import check_weights, row_starts
 from spherec.data.output_files import atomic_folder
-from spherec.data.read.formats import refuse_without_polars
-from spherec.data.read.options import Paths, Reading, describe_files, list_files
-from spherec.data.read.reading import (
-    describe_reading,
-    merging,
-    read_interactions,
-    recognise_all,
-    remark_kinds,
-    warn_of_values,
-)
+from spherec.data.read.formats import Paths, Reading, list_files, refuse_without_polars
+from spherec.data.read.reading import read_interactions
 from spherec.distributed.partitions import (
     PartitionedInteractions,
     PartitionRows,
@@ -71,24 +63,16 @@ def prepare_partitions(
         data = read_interactions(files, reading)
         save_partitions(data if names is None else data.with_item_names(names), output, partitions)
         return PartitionedInteractions.open(output)
-    readings = recognise_all(files, reading)
-    first = readings[0]
     with atomic_folder(output) as folder, tempfile.TemporaryDirectory(dir=folder) as scratch:
         work = _Preparation(Path(scratch), partitions)
-        found = Collector(work.add)
-        found.read(files, readings)
-        users, items = found.finish(describe_files(files), first)
-        remark_kinds(files, first)
-        dropped = work.begin(users, items, keeps_items=found.keeps_items, keeps_times=not found.lacks_times)
-        found.drop(dropped, describe_files(files), first.report)
-        work.name_step(describe_reading(files, first, found))
+        found = Collector(files, reading, work.add)
+        users, items = found.read()
+        work.begin(found.step, users, items, keeps_items=found.keeps_items, keeps_times=not found.lacks_times)
         values = None if work.lowest > work.highest else (work.lowest, work.highest)
-        with merging(files, first, has_values=values is not None) as rule:
-            if reading.weigh and rule == "sum":
-                work.refuse_negative_sums(users, items)
+        with found.merging(has_values=values is not None) as rule:
             work.merge(rule or ("sum" if values is None else "last"))
             work.cut(reading.cut)
-        warn_of_values(files, reading, found.unread_value, values)
+        found.warn_of_values(values)
         work.write(folder, users, items, names, weigh=bool(reading.weigh))
     return PartitionedInteractions.open(output)
 
@@ -116,30 +100,10 @@ class _Preparation:
             self._first = min(self._first, float(piece.times.min()))
             self._last = max(self._last, float(piece.times.max()))
 
-    def begin(self, users: "Catalogue", items: "Catalogue", *, keeps_items: bool, keeps_times: bool) -> int:
-        """Drop the events of absent ids, and times unless they are kept; return how many events were dropped."""
+    def begin(self, step: str, users: "Catalogue", items: "Catalogue", *, keeps_items: bool, keeps_times: bool) -> None:
+        """Name the first step, and drop times unless they are kept."""
         self._n_users, self._n_items, self._keeps_items = len(users.ids), len(items.ids), keeps_items
-        before = 0
-
-        def clean(events: Events) -> Events:
-            nonlocal before
-            before += len(events)
-            events = events if keeps_times else replace(events, times=None)
-            return events.filter((events.users != users.absent) & (events.items != items.absent))
-
-        is_clean = users.absent < 0 and items.absent < 0 and keeps_times
-        self._change("", None if is_clean else clean)
-        return 0 if is_clean else before - self._steps[-1].pairs
-
-    def name_step(self, name: str) -> None:
-        """Name the last step."""
-        self._steps[-1] = replace(self._steps[-1], name=name)
-
-    def refuse_negative_sums(self, users: "Catalogue", items: "Catalogue") -> None:
-        """Raise a `DataError` as `Events.refuse_negative_sums` does."""
-        for _, events in self._raw.read_all(self._n_items) if self.lowest < 0 else ():
-            user, item = users.place[events.users], items.place[events.items]
-            replace(events, users=user, items=item, user_ids=users.ids, item_ids=items.ids).refuse_negative_sums()
+        self._change(step, None if keeps_times else lambda events: replace(events, times=None))
 
     def merge(self, rule: Duplicates) -> None:
         """Merge repeated pairs."""
@@ -159,7 +123,7 @@ class _Preparation:
             return
         if rule == "error":
             refuse_repeats(before - self._steps[-1].pairs, before)
-        self.name_step(names.pop())
+        self._steps[-1] = replace(self._steps[-1], name=names.pop())
 
     def cut(self, cut: Cut) -> None:
         """Leave out what does not pass."""

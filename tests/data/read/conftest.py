@@ -11,7 +11,7 @@ import pytest
 
 from spherec.data.events import Events
 from spherec.data.read import read_events
-from spherec.data.read.options import Columns, Reading
+from spherec.data.read.formats import Columns, Reading
 from spherec.data.read.streaming import read_blocks
 
 

@@ -64,11 +64,5 @@ def test_repeated_items_of_a_user_are_merged_when_asked(write):
     assert len(read(path, format="adjacency", duplicates="sum")) == 3
 
 
-def test_a_header_is_left_out_and_counted_on_request(write):
-    data = read(write("train.txt", "user item\n1 2 3\n2 3\n"), format="adjacency", missing="drop")
-    assert data.n_pairs == 3
-    assert data.steps[0].name.endswith("without 1 rows that repeat the names of the columns")
-
-
 def test_limit_counts_pairs(write, rows):
     assert rows(write("a", "0 1 2 3\n1 4\n"), format="adjacency", limit=2) == [("0", "1"), ("0", "2")]

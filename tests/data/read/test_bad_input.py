@@ -10,9 +10,8 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spherec.data.cuts import Cut
 from spherec.data.read import read, read_events
-from spherec.data.read.options import Columns, Reading
+from spherec.data.read.formats import Columns, Reading
 from spherec.errors import ArgumentError, DataError, SpherecError, UnreadValuesWarning
 
 GOOD = "user,item,rating,when\n" + "".join(f"u{n},i{n},{n},2004-01-{n + 1:02}\n" for n in range(9))
@@ -39,183 +38,137 @@ pl.DataFrame({"user": [1], "item": [["a", "b"]]}).write_parquet(LISTS)
 HEADERS = io.BytesIO()
 pl.DataFrame({"user": ["u", "user"], "item": ["i", "item"]}).write_parquet(HEADERS)
 
-# File, content, how it is read, what the message holds beside the path.
-BAD = {
+LATIN = "user,item\nu,i\nu,é\n".encode("latin-1")
+DAMAGED = "damaged or truncated gzip"
+BOOKS = '"User-ID";"ISBN";"Book-Rating"\r\n"1";"a\\";b";"5"\r\n"1";"\\"c";"?"\r\n'
+JOINED = '{"user": "u", "item": "i"}\n{"user": "user", "item": "item"}\n'
+TRUE = '{"user": 1, "item": 2, "rating": 5}\n{"user": 1, "item": 2, "rating": true}\n'
+
+# Content, and what of it the message names; read as a.csv. Or name, content, how it is read, what the message names.
+OF_CSV = {
     # the file
-    "0 bytes": ("a.csv", b"", {}, ["empty (0 bytes)"]),
-    "gzip of nothing": ("a.csv.gz", b"", {}, ["no text"]),
-    "blanks": ("a.csv", b" \t ", {}, ["no text"]),
-    "line ends only": ("a.csv", b"\n\r\n\n", {}, ["no text"]),
-    "line ends only, as JSON": ("a.jsonl", b"\n\r\n\n", {}, ["no "]),
-    "byte order mark only": ("a.csv", "\ufeff", {}, ["no text"]),
-    "byte order mark only, as JSON": ("a.jsonl", "\ufeff", {}, ["no text"]),
-    "byte order mark only, as MovieLens": ("ratings.dat", "\ufeff ", {"format": "movielens"}, ["no text"]),
-    "zip": ("a.csv", zipped(), {}, ["zip archive", "unpack it"]),
-    "truncated gzip": ("a.csv", GZIPPED[:-12], {}, ["damaged or truncated gzip", "fetch it again"]),
-    "gzip body": ("a.csv", swapped(GZIPPED, 40), {}, ["damaged or truncated gzip", "fetch it again"]),
-    "gzip checksum": ("a.csv", swapped(GZIPPED, -6), {}, ["damaged or truncated gzip", "fetch it again"]),
-    "gzip head": ("a.csv", b"\x1f\x8b\x08", {}, ["damaged or truncated gzip", "fetch it again"]),
-    "gzipped twice": ("a.csv.gz", GZIPPED, {}, ["line 1", "0x8b"]),
-    "zero bytes": ("a.csv", b"user,item\na,\0\n", {}, ["line 2", "not plain text"]),
-    "picture": ("a.csv", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", {}, ["line 1", "0x89"]),
-    "lists in Parquet": ("a.parquet", LISTS.getvalue(), {}, ["row 0", "'item'", "a row of its own"]),
-    "text as Parquet": ("a.parquet", GOOD.encode(), {}, ["Parquet"]),
-    "nothing as Parquet": ("a.parquet", b"", {}, ["Parquet"]),
-    "truncated Parquet": ("a.parquet", PARQUET.getvalue()[:-20], {}, ["Parquet"]),
-    "Parquet as text": ("a.csv", PARQUET.getvalue(), {"format": "delimited"}, ["Parquet", "--format parquet"]),
-    "bzip2": ("a.csv", b"BZh91AY&SY", {}, ["bzip2", "unpack it"]),
-    "xz": ("a.csv", b"\xfd7zXZ\0\0", {}, ["xz", "unpack it"]),
-    "zstd": ("a.csv", b"\x28\xb5\x2f\xfd\0", {}, ["zstd", "unpack it"]),
-    "SQLite": ("a.csv", b"SQLite format 3\0\x10", {}, ["SQLite database", "CSV"]),
-    "Feather": ("a.csv", b"ARROW1\0\0\xff", {}, ["Feather", "Parquet"]),
-    "array of NumPy": ("a.csv", b"\x93NUMPY\x01\0", {}, ["array of NumPy", "save_npz"]),
-    "HDF5": ("a.csv", b"\x89HDF\r\n\x1a\n", {}, ["HDF5", "Parquet"]),
-    "Avro": ("a.csv", b"Obj\x01\x04", {}, ["Avro", "Parquet"]),
-    "pickle": ("a.csv", b"\x80\x05\x95\0", {}, ["pickle", "never read"]),
+    b"": "0 bytes",
+    b" \t ": "no text",
+    b"\n\r\n\n": "no text",
+    "\ufeff": "no text",
+    zipped(): "zip archive",
+    GZIPPED[:-12]: DAMAGED,
+    swapped(GZIPPED, 40): DAMAGED,
+    swapped(GZIPPED, -6): DAMAGED,
+    b"\x1f\x8b\x08": DAMAGED,
+    b"user,item\na,\0\n": "line 2: a zero byte",
+    b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR": "line 1.*0x89",
+    b"BZh91AY&SY": "bzip2",
+    b"\xfd7zXZ\0\0": "xz",
+    b"SQLite format 3\0\x10": "SQLite",
+    b"\x93NUMPY\x01\0": "NumPy",
+    b"\x80\x05\x95\0": "pickle",
     # the encoding
-    "latin-1 as UTF-8": ("a.csv", "user,item\nu,i\nu,é\n".encode("latin-1"), {}, ["line 3", "0xe9", "'latin-1'"]),
-    "UTF-16 as UTF-8": ("a.csv", GOOD.encode("utf-16"), {}, ["line 1", "0xff", "first bytes say is 'utf-16'"]),
-    "UTF-8 as ASCII": ("a.csv", "user,item\nu,é\n".encode(), {"encoding": "ascii"}, ["ascii", "name its encoding"]),
-    "UTF-16 without mark": ("a.csv", GOOD.encode("utf-16-le"), {"encoding": "utf-16"}, ["utf-16", "name its encoding"]),
-    "odd UTF-16": ("a.csv", GOOD.encode("utf-16")[:-1], {"encoding": "utf-16"}, ["utf-16", "name its encoding"]),
-    "half a character": ("a.csv", b"user,item\nu,\xc3", {}, ["line 2", "0xc3"]),
-    "surrogates": ("a.csv", b"user,item\nu,+2AA-\n", {"encoding": "utf-7"}, ["utf-7", "name its encoding"]),
-    # the columns
-    "no such column": ("a.csv", GOOD, {"user": "usr"}, ["'usr'", "'item'", "did you mean 'user'?"]),
-    "no column like it": ("a.csv", GOOD, {"item": "Book"}, ["'Book'", "'rating'", "name the right one"]),
-    "no such value column": ("a.csv", GOOD, {"value": "ratings"}, ["'ratings'", "did you mean 'rating'?"]),
-    "no such key": ("a.jsonl", '{"user": 1, "thing": 2}\n', {}, ["'item'", "'thing'"]),
-    "no keys": ("a.jsonl", "{}\n", {}, ["'user'"]),
-    "no such Parquet column": ("a.pq", PARQUET.getvalue(), {"item": "itme"}, ["'itme'", "did you mean 'item'?"]),
-    "other separator": ("a.csv", GOOD, {"separator": ";"}, ["'user'", "'user,item,rating,when'"]),
-    "one column only": ("a.csv", "user\nu\n", {}, ["'item'", "'user'"]),
-    "old Mac line ends": ("a.csv", "user,item\ru,i\rv,j\r", {}, ["line 1"]),
-    "long header": ("a.csv", "user," + "x" * 200_000 + "\nu,i\n", {}, ["'item'"]),
-    # the rows
-    "header only": ("a.csv", "user,item\n", {}, ["no rows"]),
-    "header without line end": ("a.csv", "user,item", {}, ["no rows"]),
-    "header and blanks": ("a.csv", "user,item\n\n\r\n", {}, ["no rows"]),
-    "a second header": (
-        "a.csv",
-        "user,item\nu,i\nuser,item\nu,j\n",
-        {},
-        ["line 3", "several tables", "missing='drop'"],
-    ),
-    "a second header in JSON": (
-        "a.jsonl",
-        '{"user": "u", "item": "i"}\n{"user": "user", "item": "item"}\n',
-        {},
-        ["line 2", "several tables", "missing='drop'"],
-    ),
-    "a second header in Parquet": ("a.parquet", HEADERS.getvalue(), {}, ["row 1", "several tables", "missing='drop'"]),
-    "a header in an adjacency list": (
-        "a.txt",
-        "1 2\n\nuser item\n2 3\n",
-        {"format": "adjacency"},
-        ["line 3", "'user'", "several tables", "missing='drop'"],
-    ),
-    "too many fields": ("a.csv", "user,item\nu,i\nu,a,b\n", {}, ["line 3", "'u,a,b'", "2 columns"]),
-    "too many, other columns": (
-        "a.csv",
-        "x,user,item\n1,u,i\nA, or B,u,j\n",
-        {},
-        ["line 3", "A, or B,u,j", "3 columns"],
-    ),
-    "too few fields": ("a.csv", "user,item\nu,i\nu\n", {}, ["line 3", "'item'", "''", "missing='drop'"]),
-    "too few for a value": ("a.csv", "user,item,rating\nu,i,1\nu,j\n", RATED, ["line 3", "'rating'", "''"]),
-    "unclosed quote": ("a.csv", 'user,item\nu,i\nv,"j\nw,k\n', {}, ["line 3", "'v,\"j'", "quotes"]),
-    "unclosed quote at the end": ("a.csv", 'user,item\nu,i\nv,"j\n', {}, ["line 3", "'v,\"j'", "quotes"]),
-    "text after a quote": ("a.csv", 'user,item\nu,i\nv,"j"k\nw,k\n', {}, ["line 3", "quotes"]),
-    "quote inside a field": ("a.csv", 'user,item\nu,i\nv,12"\nw,k\n', {}, ["line 3", "quotes"]),
-    "broken JSON": ("a.jsonl", '{"user": 1, "item": 2}\n{"user": 1,\n', {}, ["line 2", '{"user": 1,', "mend"]),
-    "JSON array": ("a.json", '[\n{"user": 1, "item": 2}\n]\n', {}, ["line 1", "'['", "not a JSON object"]),
-    "JSON over several lines": ("a.json", '{\n"lists": [\n', {}, ["line 1", "'{'", "jq -c"]),
-    "NaN in JSON": ("a.jsonl", '{"user": 1, "item": 2}\n{"user": NaN, "item": 2}\n', {}, ["line 2", "NaN"]),
-    "wrong count": ("a.dat", "1 5\n3 6 7\n", {"format": "citeulike"}, ["line 2", "'3'", "2 items"]),
-    "users without items": ("a.dat", "0\n0\n", {"format": "citeulike"}, ["no rows"]),
-    # the ids
+    LATIN: "line 3.*0xe9.*'latin-1'",
+    GOOD.encode("utf-16"): "line 1.*0xff.*'utf-16'",
+    b"user,item\nu,\xc3": "line 2.*0xc3",
+    # columns and records
+    "user\nu\n": "'item'.*'user'",
+    "user,item\ru,i\rv,j\r": "line 1",
+    "user," + "x" * 200_000 + "\nu,i\n": "'item'",
+    "user,item\n": "no rows",
+    "user,item": "no rows",
+    "user,item\n\n\r\n": "no rows",
+    "user,item\nu,i\nuser,item\nu,j\n": "line 3.*several tables",
+    "user,item\nu,i\nu,a,b\n": "line 3: 'u,a,b' has 3 fields.*2 columns",
+    "x,user,item\n1,u,i\nA, or B,u,j\n": "line 3.*A, or B,u,j.*3 columns",
+    "user,item\nu,i\nu\n": "line 3: 'u' has 1 fields.*2 columns",
+    "user,item,note\nu,i,x\nu,i\nu,i,y\n": "line 3: 'u,i' has 2 fields.*3 columns",
+    "user,item,note\nu,i\n": "line 2: 'u,i' has 2 fields",
+    'user,item\nu,i\nv,"j\nw,k\n': "line 3: 'v,\"j'.*quotes",
+    'user,item\nu,i\nv,"j\n': "line 3: 'v,\"j'.*quotes",
+    'user,item\nu,i\nv,"j"k\nw,k\n': "line 3.*quotes",
+    'user,item\nu,i\nv,12"\nw,k\n': "line 3.*quotes",
+    # ids
     **{
-        f"{word or 'empty'} as {role}": (
-            "a.csv",
-            f"user,item\nu,i\n{','.join(word if name == role else 'x' for name in ('user', 'item'))}\n",
-            {},
-            ["line 3", repr(role), repr(word), "missing='drop'"],
+        f"user,item\nu,i\n{','.join(word if name == role else 'x' for name in ('user', 'item'))}\n": (
+            f"line 3: column '{role}' is '{word}'.*missing='drop'"
         )
-        for word in ("", "NaN", "null")
+        for word in ("", "NaN", "NA", "null")
         for role in ("user", "item")
     },
-    "empty id in quotes": ("a.csv", 'user,item\nu,""\n', {}, ["line 2", "'item'", "missing='drop'"]),
-    "no id in JSON": (
-        "a.jsonl",
-        '{"user": 1, "item": 2}\n{"user": null, "item": 2}\n',
-        {},
-        ["line 2", "'user'", "None"],
-    ),
-    "empty id in JSON": ("a.jsonl", '{"user": "", "item": "i"}\n', {}, ["line 1", "'user'", "missing='drop'"]),
-    "no ids at all": ("a.csv", "user,item\nu,\nv,\n", {"missing": "drop"}, ["all 2 rows", "name the right columns"]),
-    "no ids at all, with times": ("a.csv", "user,item,when\nu,,1\n", {"missing": "drop", **DATED}, ["all 1 rows"]),
+    'user,item\nu,""\n': "line 2: column 'item' is ''",
+}
+BAD = {str(content)[-40:]: ("a.csv", content, {}, said) for content, said in OF_CSV.items()} | {
+    "gzip of nothing": ("a.csv.gz", b"", {}, "no text"),
+    "line ends only, as JSON": ("a.jsonl", b"\n\r\n\n", {}, "no "),
+    "blank MovieLens": ("ratings.dat", "\ufeff ", {"format": "movielens"}, "no text"),
+    "gzipped twice": ("a.csv.gz", GZIPPED, {}, "line 1.*0x8b"),
+    "lists in Parquet": ("a.parquet", LISTS.getvalue(), {}, "row 0: column 'item'.*one a row"),
+    "text as Parquet": ("a.parquet", GOOD.encode(), {}, "Parquet"),
+    "truncated Parquet": ("a.parquet", PARQUET.getvalue()[:-20], {}, "Parquet"),
+    "Parquet as text": ("a.csv", PARQUET.getvalue(), {"format": "delimited"}, "Parquet.*--format parquet"),
+    "UTF-8 as ASCII": ("a.csv", "user,item\nu,é\n", {"encoding": "ascii"}, "ascii.*name its encoding"),
+    "odd UTF-16": ("a.csv", GOOD.encode("utf-16")[:-1], {"encoding": "utf-16"}, "utf-16.*name its encoding"),
+    "surrogates": ("a.csv", b"user,item\nu,+2AA-\n", {"encoding": "utf-7"}, "utf-7.*name its encoding"),
+    # columns
+    "no such column": ("a.csv", GOOD, {"user": "usr"}, "'usr'.*'item'.*did you mean 'user'"),
+    "no such key": ("a.jsonl", '{"user": 1, "thing": 2}\n', {}, "'item'.*'thing'"),
+    "no such Parquet column": ("a.pq", PARQUET.getvalue(), {"item": "itme"}, "'itme'.*did you mean 'item'"),
+    "other separator": ("a.csv", GOOD, {"separator": ";"}, "'user'.*'user,item,rating,when'"),
+    # records
+    "a second header in JSON": ("a.jsonl", JOINED, {}, "line 2.*several tables"),
+    "a second header in Parquet": ("a.parquet", HEADERS.getvalue(), {}, "row 1.*several tables"),
+    "a header in a list": ("a.txt", "1 2\n\nuser item\n", {"format": "adjacency"}, "line 3.*'user'.*several tables"),
+    "too few for a value": ("a.csv", "user,item,rating\nu,i,1\nu,j\n", RATED, "line 3.*2 fields"),
+    "broken JSON": ("a.jsonl", '{"user": 1, "item": 2}\n{"user": 1,\n', {}, 'line 2.*{"user": 1,.*mend'),
+    "JSON array": ("a.json", '[\n{"user": 1, "item": 2}\n]\n', {}, r"line 1: '\['.*jq -c"),
+    "NaN in JSON": ("a.jsonl", '{"user": 1, "item": 2}\n{"user": NaN, "item": 2}\n', {}, "line 2.*NaN"),
+    "wrong count": ("a.dat", "1 5\n3 6 7\n", {"format": "citeulike"}, "line 2.*'3'.*2 items"),
+    "users without items": ("a.dat", "0\n0\n", {"format": "citeulike"}, "no rows"),
+    # ids
+    "no id in JSON": ("a.jsonl", '{"user": 1, "item": 2}\n{"user": null, "item": 2}\n', {}, "line 2.*'user'.*None"),
+    "empty id in JSON": ("a.jsonl", '{"user": "", "item": "i"}\n', {}, "line 1.*'user'.*missing='drop'"),
+    "no ids at all": ("a.csv", "user,item\nu,\nv,\n", {"missing": "drop"}, "all 2 rows.*name the right columns"),
     # ratings and times
     **{
-        f"rating {word or 'empty'}": (
+        f"rating {word}": (
             "a.csv",
             f"user,item,rating\nu,i,1\nu,j,{word}\n",
             RATED,
-            ["line 3", "'rating'", repr(word), "not a number"],
+            f"line 3: column 'rating' is '{word}'",
         )
-        for word in ("", "five", "inf", "-inf", "NaN", "1 000", "0x10")
+        for word in ("", "five", "inf", "NaN", "1 000", "0x10", "true")
     },
-    "rating with a comma": ("a.csv", "user;item;rating\nu;i;4,5\n", RATED, ["line 2", "'4,5'", "without commas"]),
-    "rating with a carriage return": ("a.csv", "user,item,rating\nu,i\rj,x\n", RATED, ["line 2", "'rating'", "'x'"]),
-    "rating in JSON": ("a.jsonl", '{"user": 1, "item": 2, "rating": "x"}\n', RATED, ["line 1", "'rating'", "'x'"]),
-    "rating true": (
-        *("a.jsonl", '{"user": 1, "item": 2, "rating": 5}\n{"user": 1, "item": 2, "rating": true}\n', RATED),
-        ["line 2", "'rating'", "True"],
-    ),
-    "first date": ("a.csv", "user,item,when\nu,i,soon\nu,j,2004-01-01\n", DATED, ["line 2", "'when'", "'soon'"]),
-    "later date": ("a.csv", "user,item,when\nu,i,2004-01-01\nu,j,2004-02-30\n", DATED, ["line 3", "'2004-02-30'"]),
-    "all dates": ("a.csv", "user,item,when\nu,i,soon\nu,j,later\n", DATED, ["line 2", "'soon'", "time_format"]),
-    "day or month first": (
-        "a.csv",
-        "user,item,when\nu,i,03/04/2004\n",
-        DATED,
-        ["line 2", "'03/04/2004'", "time_format"],
-    ),
-    "number among dates": ("a.csv", "user,item,when\nu,i,2004-01-01\nu,j,9\n", DATED, ["line 3", "'9'", "other rows"]),
-    "no date": ("a.csv", "user,item,when\nu,i,2004-01-01\nu,j,\n", DATED, ["line 3", "'when'", "''"]),
-    "no first number": ("a.csv", "user,item,when\nu,i,\nu,j,5\n", DATED, ["line 2", "'when'", "''"]),
+    "rating after yes": ("a.csv", "user,item,rating\nu,i,true\nu,j,5\n", RATED, "line 3: column 'rating' is '5'"),
+    "rating in JSON": ("a.jsonl", '{"user": 1, "item": 2, "rating": "x"}\n', RATED, "line 1: column 'rating' is 'x'"),
+    "true among ratings": ("a.jsonl", TRUE, RATED, "line 2: column 'rating' is True"),
+    **{
+        f"times {times}": (
+            *("a.csv", "user,item,when\n" + "".join(f"u,{item},{one}\n" for item, one in enumerate(times)), DATED),
+            f"line {line}: column 'when' is '{times[line - 2]}'",
+        )
+        for *times, line in [
+            ("soon", "2004-01-01", 2),
+            ("2004-01-01", "2004-02-30", 3),
+            ("03/04/2004", 2),
+            ("2004-01-01", "9", 3),
+            ("9", "2004-01-01", 3),
+            ("2004-01-01", "", 3),
+            ("", "5", 2),
+        ]
+    },
     "date after dropped rows": (
-        *("a.csv", "user,item,when\nu,,2004-01-01\nu,j,soon\n"),
-        {**DATED, "missing": "drop"},
-        ["line 3", "'when'", "'soon'"],
+        *("a.csv", "user,item,when\nu,,2004-01-01\nu,j,soon\n", {**DATED, "missing": "drop"}),
+        "line 3: column 'when' is 'soon'",
     ),
     "date not in the format": (
-        *("a.csv", 'user,item,when\nu,i,"01 2, 2004"\nu,j,"13 2, 2004"\n'),
-        {**DATED, "time_format": "%m %d, %Y"},
-        ["line 3", "'when'", "'13 2, 2004'"],
+        *("a.csv", 'user,item,when\nu,i,"01 2, 2004"\nu,j,"13 2, 2004"\n', {**DATED, "time_format": "%m %d, %Y"}),
+        "line 3: column 'when' is '13 2, 2004'",
     ),
     # the formats of the field
-    "not MovieLens": (
-        "ratings.dat",
-        "1,2,3\n",
-        {"format": "movielens"},
-        ["line 1", "'1,2,3'", "user::item::rating::time"],
-    ),
-    "MovieLens rating": (
-        *("ratings.dat", "1::2::5::9\n1::3::x::9\n"),
-        {"format": "movielens"},
-        ["line 2", "'rating'", "'x'"],
-    ),
-    "not EchoNest": ("a.txt", "a,b,5\n", {"format": "echonest"}, ["line 1", "'a,b,5'", "user, song, plays"]),
-    "EchoNest short": ("a.txt", "a\tb\t5\na\tc\n", {"format": "echonest"}, ["line 2", "'plays'"]),
-    "EchoNest long": ("a.txt", "a\tb\t5\na\tc\t5\t6\n", {"format": "echonest"}, ["line 2", "3 columns"]),
-    "not Book-Crossing": ("a.csv", GOOD, {"format": "book-crossing"}, ["'User-ID'", "'user,item,rating,when'"]),
-    "Book-Crossing rating": (
-        *("a.csv", '"User-ID";"ISBN";"Book-Rating"\r\n"1";"a\\";b";"5"\r\n"1";"\\"c";"?"\r\n'),
-        {"format": "book-crossing"},
-        ["line 3", "'Book-Rating'", "'?'"],
-    ),
-    "not Amazon's ratings": ("a.csv", "a,b,5\n", {"format": "amazon-ratings"}, ["line 1", "'a,b,5'"]),
-    "not Amazon's reviews": ("a.json", '{"user": 1}\n', {"format": "amazon-reviews"}, ["'reviewerID'", "'user'"]),
+    "not MovieLens": ("a", "1,2,3\n", {"format": "movielens"}, "line 1: '1,2,3'.*user::item::rating::time"),
+    "MovieLens rating": ("a", "1::2::5::9\n1::3::x::9\n", {"format": "movielens"}, "line 2.*'rating' is 'x'"),
+    "EchoNest short": ("a", "a\tb\t5\na\tc\n", {"format": "echonest"}, "line 2.*2 fields"),
+    "EchoNest long": ("a", "a\tb\t5\na\tc\t5\t6\n", {"format": "echonest"}, "line 2.*3 columns"),
+    "not Book-Crossing": ("a", GOOD, {"format": "book-crossing"}, "'User-ID'.*'user,item,rating,when'"),
+    "Book-Crossing rating": ("a", BOOKS, {"format": "book-crossing"}, r"line 3.*'Book-Rating' is '\?'"),
+    "not Amazon's reviews": ("a.json", '{"user": 1}\n', {"format": "amazon-reviews"}, "'reviewerID'.*'user'"),
 }
 
 
@@ -229,15 +182,14 @@ def the_sentence(error: SpherecError) -> str:
     return message
 
 
-@pytest.mark.parametrize(("name", "content", "how", "parts"), BAD.values(), ids=BAD)
-def test_one_sentence_names_file_place_value_and_remedy(write, name, content, how, parts):
+@pytest.mark.parametrize(("name", "content", "how", "said"), BAD.values(), ids=BAD)
+def test_one_sentence_names_file_place_value_and_remedy(write, name, content, how, said):
     path = write(name, content)
-    with pytest.raises(DataError) as failure:
+    with pytest.raises(DataError, match=said) as failure:
         read(path, duplicates="last", **how)
     message = the_sentence(failure.value)
     assert str(path) in message
     assert "; " in message  # before it what is wrong, after it what to do
-    assert [part for part in parts if part not in message] == []
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])
@@ -251,56 +203,20 @@ def test_files_that_are_not_there_and_folders_are_told_apart(tmp_path, name):
         assert len(read(tmp_path / name))  # a folder stands for the files in it
 
 
-def test_a_path_that_no_system_knows_is_refused():
-    with pytest.raises(ArgumentError, match="NUL"):
-        read("a\0b.csv")
-
-
 @pytest.mark.parametrize(
-    ("how", "parts"),
+    ("how", "said"),
     [
-        ({"format": "csv"}, ["format", "'csv'", "delimited", "movielens"]),
-        ({"separator": '"'}, ["separator"]),
-        ({"separator": "\n"}, ["separator"]),
-        ({"missing": "skip"}, ["missing", "'skip'", "drop"]),
-        ({"encoding": "utf-9"}, ["encoding", "'utf-9'", "'latin-1'"]),
-        ({"encoding": "rot13"}, ["encoding", "'rot13'"]),
-        ({"encoding": "base64"}, ["encoding", "'base64'"]),
-        ({"encoding": "latin\0"}, ["encoding"]),
-        ({"duplicates": "first"}, ["duplicates", "'first'", "'last'", "'sum'"]),
+        ({"format": "csv"}, "format.*'csv'"),
+        ({"encoding": "utf-9"}, "encoding.*'utf-9'"),
+        ({"encoding": "base64"}, "encoding.*'base64'"),
+        ({"duplicates": "first"}, "duplicates.*'first'"),
+        ({"user": "item"}, "column"),
     ],
     ids=str,
 )
-def test_arguments_are_refused_with_what_is_allowed(write, how, parts):
-    path = write("a.csv", GOOD)
-    with pytest.raises(ArgumentError) as failure:
-        read(path, **how)
-    message = the_sentence(failure.value)
-    assert [part for part in parts if part not in message] == []
-
-
-@pytest.mark.parametrize("limit", [0, -1])
-def test_a_limit_below_one_row_is_refused(limit):
-    with pytest.raises(ArgumentError, match=rf"limit must be .*, got {limit}"):
-        Reading(limit=limit)
-
-
-@pytest.mark.parametrize(
-    ("cut", "step"),
-    [
-        (Cut(min_value=6), "value >= 6"),
-        (Cut(min_per_user=3), "users with >= 3 items"),
-        (Cut(min_per_item=2), "items with >= 2 users"),
-        (Cut(min_per_user=2, min_per_item=2, iterate=True), "until stable"),
-    ],
-    ids=str,
-)
-def test_a_cut_that_leaves_nothing_says_which_step_and_what_there_was(write, cut, step):
-    path = write("a.csv", "user,item,rating\nu,i,1\nu,j,5\n")
-    with pytest.raises(
-        DataError, match=rf"nothing is left after '{step}.*2 pairs, values from 1 to 5\); lower"
-    ) as failure:
-        read(path, value="rating", cut=cut)
+def test_arguments_are_refused_with_what_is_allowed(write, how, said):
+    with pytest.raises(ArgumentError, match=said) as failure:
+        read(write("a.csv", GOOD), **how)
     the_sentence(failure.value)
 
 

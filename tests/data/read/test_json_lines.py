@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spherec.data.read import read_events
-from spherec.data.read.options import Reading
+from spherec.data.read.formats import Reading
 from spherec.errors import DataError
 
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
@@ -53,6 +53,13 @@ def test_ids_of_two_types_are_refused_with_the_line_of_the_second(write, rows, b
     path = write("a.jsonl", lines(*({"user": user, "item": 1} for user in users)))
     with blocks_of(size), pytest.raises(DataError, match=r"a\.jsonl, line 2: 'user' is .*; make them alike"):
         rows(path)
+
+
+@pytest.mark.parametrize("size", [1, 1 << 20])
+def test_the_first_id_says_the_type_in_whatever_block_it_is(write, rows, blocks_of, size):
+    path = write("a.jsonl", lines({"user": None, "item": 1}, {"user": 7, "item": 2}))
+    with blocks_of(size):
+        assert rows(path, missing="drop") == [(7, 2)]
 
 
 def test_numbers_after_strings_are_read_as_strings(write, rows):

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from spherec.data.read import parquet, read, read_events
-from spherec.data.read.options import Reading
+from spherec.data.read.formats import Reading
 from spherec.errors import DataError
 
 DAY = datetime.date(1970, 1, 2)

@@ -8,8 +8,7 @@ from spherec.data.cuts import Cut
 from spherec.data.events import Events
 from spherec.data.interactions import Interactions
 from spherec.data.read import read, read_book_crossing_names, read_events, read_names
-from spherec.data.read.formats import FORMATS
-from spherec.data.read.options import Columns, Reading
+from spherec.data.read.formats import FORMATS, Columns, Reading
 
 pytestmark = pytest.mark.data
 

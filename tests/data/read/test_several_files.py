@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 import spherec
 from spherec.data.read import read_events
-from spherec.data.read.options import Columns, Reading, list_files
+from spherec.data.read.formats import Columns, Reading, list_files
 from spherec.distributed.preparation import prepare_partitions
 from spherec.errors import ArgumentError, DataError
 
@@ -58,16 +58,16 @@ def test_a_file_whose_name_looks_like_a_pattern_is_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("paths", "message"),
     [
-        ([], "the list of files is empty"),
-        (5, "a path must be text, a Path, or a list of them, got 5"),
+        ([], "at least one file"),
+        (5, "a path must be text or a Path"),
         (None, "a path must be text"),
         (b"x.csv", "a path must be text"),
-        ([5], "a path must be text or a Path, got 5"),
-        (["part-2.csv", "./part-2.csv"], "is given twice"),
-        ("nothing-*.csv", "no file matches"),
-        ("old", "is a folder with no files in it"),
-        ("a\0b", "NUL"),
-        ("", "must not be empty"),
+        ([5], "a path must be text or a Path.*, got 5"),
+        (["part-2.csv", "./part-2.csv"], "each once"),
+        ("nothing-*.csv", "no file is in"),
+        ("old", "no file is in"),
+        ("a\0b", "a path must"),
+        ("", "empty"),
     ],
 )
 def test_paths_that_name_no_files_are_refused(parts, monkeypatch, paths, message):
@@ -187,7 +187,7 @@ def test_what_each_file_left_out_is_summed_and_told(tmp_path):
         (tmp_path / f"{number}.txt").write_text(rows)
     notes = []
     events = read_events(tmp_path, Reading("adjacency", report=notes.append))
-    told = "read from 2 files (2 in 0.txt, 3 in 1.txt), without 3 lines that have no items"
+    told = "read from 2 files, without 3 lines that have no items"
     assert [step.name for step in events.steps] == [told]
     assert notes == [
         f"{tmp_path}/0.txt: read without 1 lines that have no items",
@@ -195,12 +195,6 @@ def test_what_each_file_left_out_is_summed_and_told(tmp_path):
     ]
     assert list(events.user_ids) == ["0", "2", "10"], "in the order of numbers"
     assert list(events.item_ids) == ["1", "2", "3", "11", "20"]
-
-
-def test_many_files_are_named_up_to_a_number(tmp_path):
-    for number in range(9):
-        (tmp_path / f"{number}.csv").write_text(f"user,item\nu{number},i\n")
-    assert spherec.read(tmp_path).steps[0].name.endswith("1 in 4.csv and 4 more)")
 
 
 def test_the_columns_of_joined_matrices_stay(tmp_path):
@@ -242,7 +236,7 @@ def test_files_without_events_among_others_are_skipped_and_named(parts, tmp_path
     events = read_events(parts, Reading(report=notes.append))
     assert spherec.Interactions.from_events(events.merge()) == expected
     assert notes == [f"{parts / name}: skipped, because it has no events" for name in ("part-0.csv", "part-3.csv")]
-    assert "(0 in part-0.csv, 2 in part-2.csv, 0 in part-3.csv, 2 in part-10.csv)" in events.steps[0].name
+    assert events.steps[0].name == "read from 4 files"
     made = prepare_partitions(parts, Reading(), tmp_path / "p", 2).read()
     assert made == expected
     assert made.steps == events.steps

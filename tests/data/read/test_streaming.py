@@ -5,7 +5,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from spherec.data.read import streaming
-from spherec.data.read.options import Reading
+from spherec.data.read.formats import Reading
 from spherec.data.read.streaming import read_blocks
 from spherec.errors import DataError
 

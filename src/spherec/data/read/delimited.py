@@ -10,11 +10,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
-from spherec.data.read.collector import Rows
-from spherec.data.read.formats import FORMATS
-from spherec.data.read.options import Reading
+from spherec.data.read.formats import FORMATS, Reading, Rows
 from spherec.data.read.streaming import Block, first_lines, read_blocks
 from spherec.errors import DataError, EmptyFileError, describe_missing_column
 
@@ -22,7 +21,7 @@ SEPARATORS = ("\t", ",", ";", "|", "::", " ")
 """Separators that are tried, in this order."""
 
 _ONE_CHARACTER = "\x1f"  # stands for a separator of several characters, which polars does not know
-_NULLS = ["", "NaN", "nan", "<NA>", "NULL", "null", "\\N", "None"]  # what pandas, SQL and Python write for nothing
+_NULLS = ["", "NaN", "nan", "NA", "<NA>", "NULL", "null", "\\N", "None"]  # nothing, as pandas, R, SQL and Python write
 _SHOWN = 60  # characters of a bad line in an error
 _MOST_COLUMNS = 10_000
 _COLUMN_OPTIONS = (
@@ -80,7 +79,35 @@ class Table:
         begins = [start for start, end in pairwise(ends) if any(line.strip("\r\n") for line in lines[start:end])]
         return begins + ends[-1:]
 
-    def plain(self, text: bytes) -> bytes:
+    def parse(self, text: bytes) -> pl.DataFrame:
+        """Return all columns as strings; an error of polars if not every record has all of them."""
+        text = self._plain(text).lstrip(b"\r\n")
+        if b"\n\n" in text or b"\n\r\n" in text:  # polars takes a blank line for a row; those between quotes stay
+            pieces = text.split(b'"') if self.quoted else [text]
+            pieces[::2] = [re.sub(rb"\n(?:\r?\n)+", b"\n", piece) for piece in pieces[::2]]
+            text = b'"'.join(pieces)
+        frame = pl.scan_csv(
+            text,
+            has_header=False,
+            schema={str(position): pl.String for position in range(len(self.names))},
+            missing_columns="insert",  # where the first row is short
+            separator=self.character,
+            quote_char='"' if self.quoted else None,
+            null_values=_NULLS,
+        ).collect()
+        if self._count_separators(text) != frame.height * (len(self.names) - 1):  # polars fills short rows
+            raise pl.exceptions.ShapeError
+        return frame
+
+    def _count_separators(self, text: bytes) -> int:
+        character = self.character.encode()
+        if not self.quoted or b'"' not in text:
+            return text.count(character)
+        letters = np.frombuffer(text, np.uint8)
+        inside = np.logical_xor.accumulate(letters == ord('"'))
+        return int(np.count_nonzero((letters == ord(character)) & ~inside))
+
+    def _plain(self, text: bytes) -> bytes:
         """Return text with a separator and quotes that polars and the csv module know."""
         if self.escape:
             text = text.replace(f'{self.escape}"'.encode(), b'""')
@@ -88,9 +115,9 @@ class Table:
 
     def _read(self, lines: Iterable[str]) -> Any:
         """Return a reader of the csv module: slow, but it knows line numbers."""
-        quoting: Any = csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE
-        plain = (self.plain(line.encode()).decode() + "\n" for line in lines)
-        return csv.reader(plain, delimiter=self.character, quoting=quoting)
+        plain = (self._plain(line.encode()).decode() + "\n" for line in lines)
+        quoting = csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE
+        return csv.reader(plain, delimiter=self.character, quoting=quoting)  # type: ignore[arg-type]
 
 
 def read_rows(
@@ -108,14 +135,16 @@ def read_rows(
     header_lines = 0 if reading.header else table.starts(table.lines)[1]
     # Where quotes are escaped by something else, fields are known to have no line breaks: cut at any of them.
     for block in read_blocks(path, reading, quote=b'"' if table.quoted and not table.escape else b""):
-        if header_lines and not block.text.isspace():
+        if block.text.isspace():
+            continue
+        is_first = header_lines > 0
+        if is_first:
             block, header_lines = _skip_lines(block, header_lines), 0
         if block.text and not block.text.isspace():
-            _refuse_cut_off(path, block, table)
             try:
-                frame = _parse(block.text, table).select(**expressions)
+                frame = table.parse(block.text).select(**expressions)
             except pl.exceptions.PolarsError:
-                raise _explain(path, block, table) from None
+                raise _explain(path, block, table, follows_header=is_first) from None
             yield Rows(frame, partial(_locate, block, table, roles), names)
 
 
@@ -129,7 +158,7 @@ def find_table(path: Path, reading: Reading, wanted: Collection[str], options: s
                 raise DataError(f"{path}: {names.count(repeated)} columns are called {repeated!r}; rename all but one")
             return table
     _refuse_no_text(path, reading)
-    best = widest(tables)
+    best = max(tables, key=lambda table: (len(table.first) > 1, table.separator != " ", len(table.first)))
     if absent := [name for name in wanted if name not in best.names]:
         raise DataError(f"{path}: {describe_missing_column(absent[0], best.names)} ({options})")
     header = ", ".join(best.names)
@@ -144,13 +173,11 @@ def list_tables(path: Path, reading: Reading) -> list[Table]:
     if "\r" in lines[0]:
         _refuse_no_text(path, reading)
         raise DataError(f"{path}, line 1: carriage returns inside the line; save it with plain line ends")
+    separators = (reading.separator,) if reading.separator else SEPARATORS
+    if (most := max(map(lines[0].count, separators))) >= _MOST_COLUMNS:
+        raise DataError(f"{path}, line 1: {most + 1:,} columns; keep those of users, items, ratings and times")
     tables = []
-    for separator in (reading.separator,) if reading.separator else SEPARATORS:
-        if lines[0].count(separator) >= _MOST_COLUMNS:
-            raise DataError(
-                f"{path}, line 1: {lines[0].count(separator) + 1:,} columns separated by {separator!r}, more than "
-                f"{_MOST_COLUMNS:,}; keep the columns of users, items, ratings and times"
-            )
+    for separator in separators:
         has_quotes = separator != "\t" or (reading.header is None and lines[0].startswith('"'))
         quoted = has_quotes if reading.quotes is None else reading.quotes
         tables.append(Table(separator, quoted, reading.escape, lines, reading.header))
@@ -162,29 +189,6 @@ def _refuse_no_text(path: Path, reading: Reading) -> None:
         break
 
 
-def widest(tables: Sequence[Table]) -> Table:
-    """Return the table with the most columns; spaces are often inside fields, so they come last."""
-    return max(tables, key=lambda table: (len(table.first) > 1, table.separator != " ", len(table.first)))
-
-
-def _parse(text: bytes, table: Table) -> pl.DataFrame:
-    """Return all columns as strings: polars does not count the fields of a row of which it reads only some."""
-    text = table.plain(text).lstrip(b"\r\n")
-    if b"\n\n" in text or b"\n\r\n" in text:  # polars takes a blank line for a row; those between quotes stay
-        pieces = text.split(b'"') if table.quoted else [text]
-        pieces[::2] = [re.sub(rb"\n(?:\r?\n)+", b"\n", piece) for piece in pieces[::2]]
-        text = b'"'.join(pieces)
-    return pl.scan_csv(
-        text,
-        has_header=False,
-        schema={str(position): pl.String for position in range(len(table.names))},
-        missing_columns="insert",  # where the first row is short
-        separator=table.character,
-        quote_char='"' if table.quoted else None,
-        null_values=_NULLS,
-    ).collect()
-
-
 def _skip_lines(block: Block, lines: int) -> Block:
     """Return a block without blank lines at its begin, and then without so many lines."""
     blank = re.match(rb"(?:[ \t\r]*\n)*", block.text)
@@ -193,45 +197,36 @@ def _skip_lines(block: Block, lines: int) -> Block:
     return Block(parts[lines] if len(parts) > lines else b"", block.line + lines)
 
 
-def _refuse_cut_off(path: Path, block: Block, table: Table) -> None:
-    """Raise a `DataError` for a last line that has neither all columns nor an end: half of a download, say."""
-    last = block.text[block.text.rfind(b"\n") + 1 :].decode()
-    if last.strip() and '"' not in last and (n_fields := len(table.fields([last]))) < len(table.names):
-        line = block.line + block.text.count(b"\n")
-        raise DataError(
-            f"{path}, line {line}: {last[:_SHOWN]!r} has {n_fields} of "
-            f"{len(table.names)} columns and no line end, as if the file were cut off; fetch it again, or mend the line"
-        )
-
-
 def _locate(block: Block, table: Table, roles: Mapping[str, str], row: int, role: str) -> tuple[str, str]:
     """Return the line in the file of a row of the frame, and the cell that is there."""
     lines = block.lines
     start, end = table.starts(lines)[row : row + 2]
-    fields, position = table.fields(lines[start:end]), table.names.index(roles[role])
-    return f"line {block.line + start}", fields[position] if position < len(fields) else ""
+    return f"line {block.line + start}", table.fields(lines[start:end])[table.names.index(roles[role])]
 
 
-def _explain(path: Path, block: Block, table: Table) -> DataError:
+def _explain(path: Path, block: Block, table: Table, *, follows_header: bool) -> DataError:
     """Return an error that names the first record that polars does not read."""
-    lines = block.lines
+    lines, n_columns = block.lines, len(table.names)
     starts = table.starts(lines)
 
     def is_bad(number: int) -> bool:
         try:
-            _parse("\n".join([*lines[: starts[number + 1]], ""]).encode(), table)
+            table.parse("\n".join([*lines[: starts[number + 1]], ""]).encode())
         except pl.exceptions.PolarsError:
             return True
         return False
 
-    start = starts[bisect_left(range(len(starts) - 2), True, key=is_bad)]
+    number = bisect_left(range(len(starts) - 2), True, key=is_bad)
+    start, n_fields = starts[number], len(table.fields(lines[starts[number] :]))
     remedy = "mend the line or its quotes, or take quotes for ordinary characters with quotes=False (--no-quotes)"
-    if start == starts[0] and len(table.fields(lines[start:])) == len(table.names) + 1:
+    if follows_header and number == 0 and n_fields == n_columns + 1:
         remedy = (
             "the header is one name short, as if the first column were an index without a name; write the table "
             "without its index (pandas: index=False, R: row.names=FALSE), or put a name before the header"
         )
+    elif n_fields < n_columns and start == starts[-2] and not block.text.endswith(b"\n"):
+        remedy = "the file ends there, as if it were cut off; fetch it again, or mend the line"
     return DataError(
-        f"{path}, line {block.line + start}: {lines[start][:_SHOWN]!r} does not read as {len(table.names)} columns "
-        f"separated by {table.separator!r}; {remedy}"
+        f"{path}, line {block.line + start}: {lines[start][:_SHOWN]!r} has {n_fields} fields, and does not read as "
+        f"{n_columns} columns separated by {table.separator!r}; {remedy}"
     )

@@ -1,22 +1,200 @@
-"""The formats that `read` knows, and the public files among them. Importing this brings no polars.
+"""Options of reading, the files that a path stands for, and the known formats. Importing this brings no polars.
 
-A new format is an entry in `FORMATS`. One that is not delimited text also has a file in this folder, with a function
-`read_rows(path, reading) -> Iterator[Rows]`.
+A new format is an entry in `FORMATS`. One that is not delimited text also has a function `read_rows(path, reading)` in
+a file of this folder, which yields `Rows`.
 """
 
-from collections.abc import Callable, Iterator
+import glob
+import os
+import re
+import zipfile
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
+from numpy.typing import NDArray
+
+from spherec.data.container import kind_of
+from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates
-from spherec.data.input_files import refuse_unreadable
-from spherec.data.read.options import Columns, FormatName, Reading
-from spherec.errors import require_polars
+from spherec.data.input_files import find_kind, refuse_unreadable
+from spherec.errors import ArgumentError, DataError, quote, require_polars
 
 if TYPE_CHECKING:
-    from spherec.data.read.collector import Rows  # brings polars
+    import polars as pl
+
+Paths = str | PathLike[str] | Iterable[str | PathLike[str]]
+"""A file, a folder, a pattern such as `part-*.csv`, or several of these."""
+
+FormatName = str
+"""A key of `FORMATS`, or "auto": the format that a file's content shows."""
+
+Missing = Literal["error", "drop"]
+"""Treatment of rows without user or item: refuse the file, or drop and count them."""
+
+ReadProgress = Callable[[int, int], None]
+"""Called with the amount of a file that is read, and the whole amount."""
+
+VALUE_NAMES = {
+    *("rating", "ratings", "score", "stars", "overall", "value", "weight", "count", "plays", "listens"),
+    *("userrating", "bookrating", "movierating", "starrating", "reviewrating", "reviewscore", "userscore"),
+    *("playcount", "listencount", "watchratio", "liked", "islike", "isliked", "votedup"),
+    *("recommended", "isrecommended", "label", "target", "click", "clicked", "isclick", "isclicked", "like", "vote"),
+    *("purchased", "bought", "quantity", "qty", "playtime", "myscore", "preference"),
+}
+"""Usual names of columns with ratings or counts, in lower case and without anything between words."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of a table's columns."""
+
+    user: str = "user"
+    item: str = "item"
+    value: str | None = None
+    "Rating or count."
+    time: str | None = None
+    "Time of the event: a number or a date."
+    time_format: str | None = None
+    "Pattern of dates for strptime, e.g. '%m %d, %Y'. ISO dates need none."
+
+    def __post_init__(self) -> None:
+        names = list(self.names.values())
+        if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+            raise ArgumentError(f"each role needs the name of a column of its own, got {self.names}")
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The named columns by role."""
+        roles = {"user": self.user, "item": self.item, "value": self.value, "time": self.time}
+        return {role: name for role, name in roles.items() if name is not None}
+
+    def unread_value(self, present: Iterable[str]) -> str | None:
+        """Return the first of a table's columns whose name suggests ratings or counts; None where a value is read."""
+        if self.value is not None:
+            return None
+        others = (name for name in present if name not in self.names.values())
+        return next((name for name in others if re.sub(r"[\W_]", "", name).lower() in VALUE_NAMES), None)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Options for reading raw files: the only list of them."""
+
+    format: FormatName = "auto"
+    columns: Columns = field(default_factory=Columns)
+    "Columns of a table; formats of the field know their own."
+    header: tuple[str, ...] | None = None
+    "Names of all columns, for delimited text that has none in its first line."
+    separator: str | None = None
+    "Separator of delimited text. None: the one of tab , ; | :: that finds the wanted columns in the first line."
+    quotes: bool | None = None
+    "Double quotes enclose fields. None: yes, except in tab-separated text whose header has none."
+    encoding: str = "utf-8"
+    "Encoding of a text file."
+    missing: Missing = "error"
+    duplicates: Duplicates | None = None
+    "Rule for repeated pairs; by default as the format or the values suggest."
+    cut: Cut = field(default_factory=Cut)
+    "The events that count; by default all."
+    items: str | PathLike[str] | Iterable[Hashable] | None = None
+    "All items, as ids or as a file of them: those that nobody has are then kept, too."
+    weigh: bool | None = None
+    "Keep ratings or counts, to weigh pairs by them in training; by default only those of a prepared file."
+
+    limit: int | None = None
+    "Number of rows after which to stop."
+    progress: ReadProgress | None = None
+    report: Callable[[str], None] | None = None
+    "Called with remarks: what a file was taken for, lines that are left out."
+
+    # What recognition finds out:
+    read_as: str = ""
+    "Name of what the file was taken for, where 'auto' found out."
+    described: str = ""
+    "How such a file looks, or its columns, in words."
+    escape: str = ""
+    "Character before a double quote inside a quoted field, where that is not another double quote."
+    is_time_recognised: bool = False
+    "True if 'auto' found the column of times: one that cannot be read is then left out."
+    kinds: str = ""
+    "Kinds of events, which all count alike, in words."
+
+    def __post_init__(self) -> None:
+        if self.items is not None and self.cut.min_per_item:
+            raise ArgumentError(f"min_per_item={self.cut.min_per_item} drops what items= adds; leave one out")
+
+    def refuse_layout(self, what: str, *others: str) -> None:
+        """Raise an `ArgumentError` if columns, their layout or `others` were named where that would be ignored."""
+        names = ("header", "separator", "quotes", "encoding", *others)
+        given = {name: value for name, value in vars(self.columns).items() if value != getattr(Columns(), name)}
+        given |= {name: value for name in names if (value := getattr(self, name)) != getattr(Reading(), name)}
+        if given:
+            shown = ", ".join(f"{name}={quote(value)}" for name, value in given.items())
+            raise ArgumentError(f"{what} knows its own columns; leave out {shown}")
+
+
+def list_files(paths: Paths) -> list[Path]:
+    """Return the files that paths stand for.
+
+    A folder stands for the files in it, and a pattern with * ? [ for those that match, both by name, with numbers in
+    their order: part-2 before part-10. Hidden files, those that begin with an underscore (markers of other programs)
+    and folders inside a folder are left out. A list keeps its order. A path that exists is never a pattern. The folder
+    of a partitioned data set stands for itself.
+    """
+    several = paths if isinstance(paths, Iterable) and not isinstance(paths, str) else [paths]
+    files = [file for path in several for file in _expand(path)]
+    if len(set(map(os.path.realpath, files))) < max(len(files), 1):
+        raise ArgumentError(f"name at least one file, and each once, got {quote(list(map(str, files)))}")
+    return files
+
+
+def describe_files(files: Sequence[Path]) -> str:
+    """Return the name of the file, or the first of several and their number, for messages."""
+    return str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1:,} more"
+
+
+def _expand(path: str | PathLike[str]) -> list[Path]:
+    kind = find_kind(path)
+    if kind == "nothing" and glob.has_magic(os.fspath(path)):
+        found = [Path(name) for name in glob.glob(os.fspath(path), recursive=True)]
+    elif kind == "folder" and kind_of(path) is None:
+        found = [file for file in Path(path).iterdir() if not file.name.startswith((".", "_"))]
+    else:
+        return [Path(path)]
+    files = [file for file in found if file.is_file()]
+    if not files:
+        raise DataError(f"no file is in {path} or matches it; check the path, or name a pattern such as 'folder/*/*'")
+    return sorted(files, key=_by_number)
+
+
+def _by_number(file: Path) -> list[tuple[int, int, str]]:
+    """Return a key that sorts part-2 before part-10."""
+    words = re.split(r"(\d+)", str(file))
+    return [(1, int(word), word) if word.isdecimal() else (0, 0, word) for word in words]
+
+
+# --- Formats ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows of a file, as its reader yields them."""
+
+    frame: "pl.DataFrame"
+    "Columns called user, item, and perhaps value and time."
+    locate: Callable[[int, str], tuple[str, object]]
+    'Returns the place of a row of the frame, such as "line 7", and the cell of a role. Slow: for errors only.'
+    names: Sequence[str] = ()
+    "All columns of the table."
+    without_items: tuple[int, str] = (0, "")
+    "Number of lines or rows that have no items, and what they are."
+    catalogue: NDArray[Any] | None = None
+    "Ids of all items, if those that nobody has stay."
 
 
 @dataclass(frozen=True)
@@ -163,14 +341,14 @@ FORMATS: dict[FormatName, FileFormat] = {
     "yoochoose": _text(None, _CLICKS, _BUYS),
     "snap-checkins": _text(None, _CHECK_INS),
     "steam-200k": _text(None, _STEAM),
-    "adjacency": FileFormat("adjacency", "sum", (_LIGHTGCN,), orders_numbers=True),
-    "citeulike": FileFormat("citeulike", "sum", (_CITEULIKE,), orders_numbers=True),
+    "adjacency": FileFormat("lists", "sum", (_LIGHTGCN,), orders_numbers=True),
+    "citeulike": FileFormat("lists", "sum", (_CITEULIKE,), orders_numbers=True),
     "scipy": FileFormat("scipy_matrix", "sum", (_SCIPY,)),
 }
 """All formats by name."""
 
 
-def reader_of(name: FormatName) -> "Callable[[Path, Reading], Iterator[Rows]]":
+def reader_of(name: FormatName) -> Callable[..., Iterator[Rows]]:
     """Return the function that yields the rows of a file of a format."""
     module = import_module(f"spherec.data.read.{FORMATS[name].module}")
     return module.read_rows  # type: ignore[no-any-return]
@@ -181,14 +359,19 @@ def detect_format(path: Path) -> FormatName:
     refuse_unreadable(path)
     with path.open("rb") as file:
         begin = file.read(4)
+    if begin == b"PK\x03\x04" and is_scipy_matrix(path):
+        return "scipy"
     suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
-    for name, file_format in FORMATS.items():
-        if file_format.magic and begin == file_format.magic:
-            return name
-    for name, file_format in FORMATS.items():
-        if suffixes and suffixes[-1] in file_format.suffixes:
-            return name
-    return "delimited"
+    by_magic = [name for name, known in FORMATS.items() if known.magic and begin == known.magic]
+    by_name = [name for name, known in FORMATS.items() if suffixes and suffixes[-1] in known.suffixes]
+    return [*by_magic, *by_name, "delimited"][0]
+
+
+def is_scipy_matrix(path: str | PathLike[str]) -> bool:
+    """Return whether the path is a sparse matrix that `scipy.sparse.save_npz` wrote."""
+    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+        return {"format.npy", "shape.npy", "data.npy"} <= set(archive.namelist())
+    return False
 
 
 def refuse_without_polars() -> None:

@@ -10,9 +10,8 @@ import numpy as np
 from spherec.data.feature_columns import Kind
 from spherec.data.features import Features
 from spherec.data.input_files import reading_file, refuse_unreadable
-from spherec.data.read.formats import refuse_without_polars
+from spherec.data.read.formats import Reading, is_scipy_matrix, refuse_without_polars
 from spherec.data.read.names import list_item_columns, recognise_item_table
-from spherec.data.read.options import Reading
 from spherec.errors import DataError
 
 if TYPE_CHECKING:
@@ -49,9 +48,9 @@ def read_content(path: str | PathLike[str], item: str | None = None) -> tuple[An
     """Return the table of items in a file, and its column of ids; or a matrix, and None."""
     refuse_without_polars()
     path = Path(path)
-    from spherec.data.read import scipy_matrix
+    if is_scipy_matrix(path):
+        from spherec.data.read import scipy_matrix
 
-    if scipy_matrix.is_scipy_matrix(path):
         return scipy_matrix.read_scipy_matrix(path).tocsr(), None
     if _is_array(path):
         with reading_file(path, damage=Exception, remedy="save it again with numpy.save, as plain numbers"):
@@ -79,8 +78,6 @@ def read_item_table(path: str | PathLike[str], item: str | None = None) -> "tupl
 
 def list_columns(path: Path) -> list[str]:
     """Return the names of the columns of a table of items; none for a matrix."""
-    from spherec.data.read.scipy_matrix import is_scipy_matrix
-
     return [] if is_scipy_matrix(path) or _is_array(path) else list_item_columns(path)
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from spherec.data.read.collector import Rows
-from spherec.data.read.options import Reading
+from spherec.data.read.formats import Reading, Rows
 from spherec.data.read.streaming import Block, read_blocks
 from spherec.errors import DataError, describe_missing_column, quote
 
@@ -24,26 +23,25 @@ def read_rows(
 ) -> Iterator[Rows]:
     """Yield the values of a file of JSON objects; `roles` maps names of columns to keys.
 
-    Ids of users and items that are whole numbers stay numbers, if the first is one; otherwise all are strings.
+    Ids of users and items that are whole numbers stay numbers, if the first of the file is one; otherwise all are
+    strings.
     """
     roles = reading.columns.names if roles is None else roles
-    schema: dict[str, pl.DataType] = {}
-    names: list[str] = []
+    firsts: dict[str, object] = {}  # of each key
     for block in read_blocks(path, reading):
-        if not schema:
-            firsts = _first_values(path, block, roles, options)
-            names = list(firsts)
-            schema = {
-                name: pl.Int64() if role in ("user", "item") and type(firsts[name]) is int else pl.String()
-                for role, name in roles.items()
-            }
+        if any(firsts.get(name) is None for name in roles.values()):
+            firsts = _add_first_values(path, block, roles, firsts)
+        if absent := [name for name in roles.values() if name not in firsts]:
+            raise DataError(f"{path}: {describe_missing_column(absent[0], list(firsts))} ({options})")
+        kinds = {role: type(firsts[name]) for role, name in roles.items() if role in ("user", "item")}
+        schema = {name: pl.Int64() if kinds.get(role) is int else pl.String() for role, name in roles.items()}
         try:
             frame = pl.scan_ndjson(block.text, schema=schema).collect()
         except pl.exceptions.PolarsError:
             raise DataError(_describe_bad_line(path, block, schema)) from None
         frame = frame.select(**{role: pl.col(name) for role, name in roles.items()})
         _refuse_nested_ids(path, block, frame, roles)
-        yield Rows(frame, partial(_locate, block, roles), names)
+        yield Rows(frame, partial(_locate, block, roles), list(firsts))
 
 
 def read_json_frame(path: Path, name: str, reading: Reading) -> pl.DataFrame:
@@ -69,24 +67,33 @@ def read_json_frame(path: Path, name: str, reading: Reading) -> pl.DataFrame:
     return pl.DataFrame([pl.Series(key, column, dtype=pl.Object) for key, column in columns.items()])
 
 
+def read_objects(lines: list[str]) -> list[dict[str, object]]:
+    """Return the objects of the first lines of JSON, up to one that is none, which the reader names."""
+    objects: list[dict[str, object]] = []
+    for _, content in _objects(Block("\n".join(lines[:100]).encode(), 1)):
+        if not isinstance(content, dict):
+            break
+        objects.append(dict(reversed(content.items())))
+    return objects
+
+
 def _locate(block: Block, roles: Mapping[str, str], row: int, role: str) -> tuple[str, object]:
     line, content = next(islice(_objects(block), row, None))
     return f"line {line}", content.get(roles[role]) if isinstance(content, dict) else None
 
 
-def _first_values(path: Path, block: Block, roles: Mapping[str, str], options: str) -> dict[str, object]:
-    """Return the keys of the first objects with their first values, until all wanted keys are there."""
-    firsts: dict[str, object] = {}
+def _add_first_values(
+    path: Path, block: Block, roles: Mapping[str, str], firsts: Mapping[str, object]
+) -> dict[str, object]:
+    """Return the first value of each key so far, up to the object with which all wanted ones are there."""
+    found = dict(firsts)
     for line, content in _objects(block):
         if not isinstance(content, dict):
             raise DataError(_not_an_object(path, line, content))
-        firsts = {**content, **{key: first for key, first in firsts.items() if first is not None}}
-        if all(firsts.get(name) is not None for name in roles.values()):
+        found = {**content, **{key: first for key, first in found.items() if first is not None}}
+        if all(found.get(name) is not None for name in roles.values()):
             break
-    for name in roles.values():
-        if name not in firsts:
-            raise DataError(f"{path}: {describe_missing_column(name, list(firsts))} ({options})")
-    return firsts
+    return found
 
 
 def _refuse_nested_ids(path: Path, block: Block, frame: pl.DataFrame, roles: Mapping[str, str]) -> None:
@@ -98,10 +105,8 @@ def _refuse_nested_ids(path: Path, block: Block, frame: pl.DataFrame, roles: Map
         for role in texts:
             cell = content.get(roles[role]) if isinstance(content, dict) else None
             if isinstance(cell, dict | list | bool):
-                raise DataError(
-                    f"{path}, line {line}: {roles[role]!r} is {str(cell)[:_SHOWN]}, which is no id; "
-                    "give a field with strings or numbers, not inside another"
-                )
+                shown = str(cell)[:_SHOWN]
+                raise DataError(f"{path}, line {line}: {roles[role]!r} is {shown}, which is no id; mend the line")
 
 
 def _describe_bad_line(path: Path, block: Block, schema: Mapping[str, pl.DataType]) -> str:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from spherec.data.read.collector import Rows
-from spherec.data.read.options import Reading
+from spherec.data.read.formats import Reading, Rows
 from spherec.data.read.streaming import first_lines, read_blocks
 from spherec.errors import DataError
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import date
 from functools import partial
 from pathlib import Path
 
 import polars as pl
 
 from spherec.data.input_files import refuse_unreadable
-from spherec.data.read.collector import Rows
-from spherec.data.read.options import Reading
+from spherec.data.read.formats import Reading, Rows
 from spherec.errors import DataError, describe_missing_column
 
 _ROWS = 1 << 20
@@ -58,8 +58,9 @@ def column_names(path: Path) -> list[str]:
         return table.collect_schema().names()
 
 
-def first_rows(path: Path, n_rows: int) -> list[list[str]]:
-    """Return the first rows as texts; "" where a cell is neither a text, a number nor a date."""
+def first_cells(path: Path, n_rows: int) -> dict[str, list[str]]:
+    """Return the first cells of each column as texts; "" where one is neither a text, a number nor a date."""
     with open_parquet(path) as table:
-        frame = table.head(n_rows).collect()
-    return [["" if isinstance(cell, list | dict | bytes | None) else str(cell) for cell in row] for row in frame.rows()]
+        columns = table.head(n_rows).collect().to_dict(as_series=False)
+    plain = str | int | float | date
+    return {name: [str(one) if isinstance(one, plain) else "" for one in cells] for name, cells in columns.items()}

@@ -4,40 +4,33 @@ A format is recognised only where no other reading of the file makes sense. Ever
 the first line looks like, and which options decide.
 """
 
-import json
 import re
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from spherec.data.read.adjacency import WORD_COUNT, describe_word_count
+from spherec.data.events import level_of_caller
 from spherec.data.read.delimited import SEPARATORS, Table, list_tables
-from spherec.data.read.formats import FORMATS, Layout, detect_format
-from spherec.data.read.options import VALUE_NAMES, Columns, FormatName, Reading
-from spherec.data.read.parquet import column_names, first_rows
-from spherec.data.read.scipy_matrix import is_scipy_matrix
+from spherec.data.read.formats import FORMATS, VALUE_NAMES, Columns, FormatName, Layout, Reading, detect_format
+from spherec.data.read.json_lines import read_objects
+from spherec.data.read.parquet import first_cells
 from spherec.data.read.streaming import first_lines
-from spherec.errors import DataError, EmptyFileError
-
-Recognition = tuple[Reading, str]
-"""A way to read a file (`read_as` is empty where the caller had named its columns), and a line of it in words."""
+from spherec.errors import ArgumentError, DataError, EmptyFileError, UnreadValuesWarning, quote
 
 _SHOWN = 60  # characters of a line in an error
 _LOOKED_AT = 1000  # lines by which a list is recognised
-_USER_WORDS = {"user", "users"}  # in the name of a file of CiteULike
-_OTHER_WORDS = {"tag", "tags", "item", "items", "citation", "citations", "mult"}
-_SEPARATOR_NAMES = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "|", "::": "::", " ": "spaces"}
 
 # Usual names of columns, in lower case and without anything between words; an earlier group goes before a later one.
 _USER_NAMES = (
-    {"user", "userid", "uid", "useridx", "userindex", "userno", "useruuid"},
+    {"user", "userid", "uid", "useridx", "userindex", "userno", "useruuid", "userprocid"},
     {"reviewerid", "customerid", "visitorid", "memberid", "accountid", "personid", "listenerid", "readerid", "msno"},
     {"username", "customer", "reviewer", "listener", "member", "visitor", "reader", "users"},
     {"sessionid", "session"},
 )
 _ITEM_NAMES = (
-    {"item", "itemid", "iid", "itemidx", "itemindex", "itemno"},
+    {"item", "itemid", "iid", "itemidx", "itemindex", "itemno", "itemprocid"},
     {"parentasin"},
     {
         *("movieid", "filmid", "artistid", "bookid", "asin", "productid", "trackid", "songid"),
@@ -65,95 +58,102 @@ _RECBOLE_TYPE = re.compile(r":(?:token|float)(?:_seq)?$")
 _NO_NAME = re.compile(rf"{_ISO_DATE}|[0-9a-f-]{{16,}}")  # nor is an id in hexadecimal digits
 
 
-def recognise_file(path: Path, reading: Reading) -> Recognition:
-    """Return how to read a file whose format is "auto" or a kind of table."""
-    is_auto = reading.format == "auto"
-    name = detect_format(path) if is_auto else reading.format
-    if name == "parquet":
-        return _recognise_table(reading, name, "a Parquet table", path, column_names(path), first_rows(path, 100))
-    if is_auto and is_scipy_matrix(path):
-        return _take_for("scipy", reading)
-    lines = first_lines(path, encoding=reading.encoding)
-    if name == "json-lines" or (is_auto and lines and re.match(r'\s*\{\s*"', lines[0])):
-        return _recognise_objects(path, lines, reading)
-    has_layout = reading.columns != Columns() or reading.header or reading.separator
-    if (
-        is_auto
-        and lines
-        and not has_layout
-        and (found := _recognise_layout(lines, reading) or _recognise_list(path, lines, reading))
-    ):
-        return found
-    return _recognise_delimited(path, reading)
+def recognise_all(files: Sequence[Path], reading: Reading) -> list[Reading]:
+    """Return how to read each file; raise a `DataError` unless all have one format.
+
+    Of several files some may be empty; then they are read as the others, and the `Collector` skips them.
+    """
+    found: dict[Path, Reading] = {}
+    for file in files:
+        try:  # what the first is taken for stands for all
+            found[file] = recognise(file, replace(reading, report=None) if found else reading)
+        except EmptyFileError as error:
+            empty = error
+    if not found:
+        raise empty
+    first, plan = next(iter(found.items()))
+    for file, other in found.items():
+        if other.format != plan.format:
+            raise DataError(
+                f"several files must have one format, but {first} is {plan.format} and {file} is {other.format}; read "
+                "them apart, or name the format"
+            )
+    if plan.kinds:
+        remark = f"{first}: {plan.kinds} all count as positives; if some should not, remove their rows first"
+        if reading.report is None:
+            warnings.warn(remark, UnreadValuesWarning, stacklevel=level_of_caller())
+        else:
+            reading.report(remark)
+    return [found.get(file, plan) for file in files]
 
 
-def choose_layout(path: Path, reading: Reading) -> Reading:
-    """Return how to read a file whose format the caller named, by that of its layouts which its first line has."""
-    layouts = FORMATS[reading.format].layouts
-    if len(layouts) == 1:
-        return layouts[0].apply(reading)
-    lines = first_lines(path)
-    if not lines:
-        raise EmptyFileError(f"{path} holds no text; give a file with events")
-    first = lines[0]
-    likely = [layout for layout in layouts if re.fullmatch(layout.line, first)]
-    likely += [layout for layout in layouts if layout.fits(first)]
-    if not likely:
-        known = " or ".join(layout.described for layout in layouts)
-        raise DataError(f"{path}, line 1: {first[:_SHOWN]!r} is not {reading.format} ({known}); name its columns")
-    return likely[0].apply(reading)
+def recognise(path: Path, reading: Reading) -> Reading:
+    """Return how to read a file, with the format and the columns that its content shows; report what was recognised."""
+    if reading.format not in ("auto", *FORMATS):
+        raise ArgumentError(f"format must be one of auto, {', '.join(FORMATS)}, got {quote(reading.format)}")
+    if reading.format != "auto" and FORMATS[reading.format].layouts:
+        reading.refuse_layout(f"format {reading.format!r}")
+        return _choose_layout(path, reading)
+    found = _recognise_file(path, reading)
+    if found.read_as and reading.report is not None:
+        reading.report(f"{path}: read as {found.read_as} ({found.described})")
+    return found
 
 
-def describe_undecided(path: Path, line: str) -> str:
-    """Return one sentence: how the first line looks, and which options say what the file is."""
-    separator = _likely_separator(line)
-    n_fields = len(line.split(separator))
-    shown = f"{line[:_SHOWN]!r}{'…' if len(line) > _SHOWN else ''}"
-    fields = f"{n_fields} fields separated by {_SEPARATOR_NAMES[separator]}" if n_fields > 1 else "a single field"
-    header = ",".join(("user", "item", "rating", "time", "…")[: max(n_fields, 2)])
-    return (
-        f"{path}, line 1: {shown} has {fields} and no column names, so it does not show what the file is; name "
-        f"its columns in their order with header= (--header {header}), or its format with format= (--format), one of "
-        f"{', '.join(FORMATS)}"
-    )
-
-
-def find_columns(names: Sequence[str], groups: Iterable[set[str]]) -> list[str]:
+def find_columns(names: Iterable[str], groups: Iterable[set[str]]) -> list[str]:
     """Return the columns whose names are among the first group that has any."""
-    for group in groups:
-        if hits := [name for name in names if _plain(name) in group]:
-            return hits
-    return []
+    names = list(names)
+    return next((hits for group in groups if (hits := [name for name in names if _plain(name) in group])), [])
 
 
-def item_column(names: Sequence[str]) -> list[str]:
+def item_column(names: Iterable[str]) -> list[str]:
     """Return the columns that look like item ids."""
     return find_columns(names, _ITEM_NAMES)
 
 
-def read_objects(lines: Sequence[str]) -> list[dict[str, object]]:
-    """Return the objects of the first lines of JSON, up to one that is none."""
-    objects: list[dict[str, object]] = []
-    for line in lines[:100]:
-        try:
-            content = json.loads(line)
-        except (ValueError, RecursionError):
-            break  # the reader names the line
-        if not isinstance(content, dict):
-            break
-        objects.append(content)
-    return objects
+def _recognise_file(path: Path, reading: Reading) -> Reading:
+    """Return how to read a file whose format is "auto" or a kind of table."""
+    is_auto = reading.format == "auto"
+    name = detect_format(path) if is_auto else reading.format
+    if name == "parquet":
+        return _recognise_table(replace(reading, format=name), "a Parquet table", path, first_cells(path, 100))
+    if name == "scipy":
+        return _take_for(name, reading)
+    lines = first_lines(path, encoding=reading.encoding)
+    if name == "json-lines" or (is_auto and lines and re.match(r'\s*\{\s*"', lines[0])):
+        return _recognise_objects(path, lines, reading)
+    if is_auto and lines and reading.columns == Columns() and not reading.header and not reading.separator:
+        found = _recognise_layout(lines, reading) or _recognise_list(path, lines, reading)
+        if found is not None:
+            return found
+    return _recognise_delimited(path, reading)
 
 
 # --- Formats of the field --------------------------------------------------------------------------------------------
 
 
-def _take_for(name: FormatName, reading: Reading, layout: Layout | None = None) -> Recognition:
+def _choose_layout(path: Path, reading: Reading) -> Reading:
+    """Return how to read a file whose format the caller named, by that of its layouts which its first line has."""
+    layouts = FORMATS[reading.format].layouts
+    if len(layouts) == 1:
+        return layouts[0].apply(reading)
+    first = next(iter(first_lines(path)), "")
+    likely = [layout for layout in layouts if re.fullmatch(layout.line, first)]
+    likely += [layout for layout in layouts if layout.fits(first)]
+    if likely:
+        return likely[0].apply(reading)
+    if not first:
+        raise EmptyFileError(f"{path} holds no text; give a file with events")
+    known = " or ".join(layout.described for layout in layouts)
+    raise DataError(f"{path}, line 1: {first[:_SHOWN]!r} is not {reading.format} ({known}); name its columns")
+
+
+def _take_for(name: FormatName, reading: Reading, layout: Layout | None = None) -> Reading:
     layout = layout or FORMATS[name].layouts[0]
-    return replace(layout.apply(reading), format=name, read_as=layout.title), layout.described
+    return replace(layout.apply(reading), format=name, read_as=layout.title, described=layout.described)
 
 
-def _recognise_layout(lines: list[str], reading: Reading) -> Recognition | None:
+def _recognise_layout(lines: list[str], reading: Reading) -> Reading | None:
     """Recognise a file whose first line and nine of ten look like nothing else: a damaged one is the reader's error."""
     for name, file_format in FORMATS.items():
         for layout in file_format.layouts:
@@ -164,11 +164,12 @@ def _recognise_layout(lines: list[str], reading: Reading) -> Recognition | None:
     return None
 
 
-def _recognise_list(path: Path, lines: list[str], reading: Reading) -> Recognition | None:
-    """Recognise lines of whole numbers: `user item item …` or `count item item …`."""
+def _recognise_list(path: Path, lines: list[str], reading: Reading) -> Reading | None:
+    """Recognise lines of whole numbers: `user item item …`, or `count item item …` where the file's name has "user".
+
+    CiteULike's lists of tags or citations begin with counts, too.
+    """
     rows = [line.split() for line in lines[:_LOOKED_AT]]
-    if any(WORD_COUNT.fullmatch(word) for word in rows[0][1:]):
-        raise DataError(describe_word_count(path, 1, rows[0][1]))
     if not all(word.isascii() and word.isdigit() for row in rows for word in row):
         return None
     widths, heads = {len(row) for row in rows}, [int(row[0]) for row in rows]
@@ -176,132 +177,110 @@ def _recognise_list(path: Path, lines: list[str], reading: Reading) -> Recogniti
     is_repeated = len(set(heads)) < len(heads)
     is_ascending = all(a < b for a, b in pairwise(heads))
     if len(widths) > 1 and sum(counted) >= 0.9 * len(rows) and (is_repeated or not is_ascending):
-        return _recognise_counted(path, reading)
-    if len(widths) > 1 and not is_repeated and not all(counted):
+        if "user" in path.name.lower():
+            return _take_for("citeulike", reading)
+    elif len(widths) > 1 and not is_repeated and not all(counted):
         return _take_for("adjacency", reading)
-    if widths == {2} and not all(counted):
-        return replace(_take_for("adjacency", reading)[0], read_as="pairs"), "user item, no header"
-    raise DataError(describe_undecided(path, lines[0]))
+    elif widths == {2} and not all(counted):
+        return replace(_take_for("adjacency", reading), read_as="pairs", described="user item, no header")
+    raise _undecided(path, lines[0])
 
 
-def _recognise_counted(path: Path, reading: Reading) -> Recognition:
-    """Recognise lists of items by user; lists of anything else look the same, and only the name of the file tells."""
-    words = set(re.findall("[a-z]+", path.name.lower()))
-    if not words & _USER_WORDS and (others := words & _OTHER_WORDS):
-        raise DataError(
-            f"{path}: its lines are COUNT ITEM ITEM …, as in CiteULike's users.dat, but {min(others)!r} in its name "
-            "says that they are no users; give the file with the items of each user, or if this is it, say so with "
-            "format='citeulike' (--format citeulike)"
-        )
-    line = "is" if words & _USER_WORDS else "is assumed to be"
-    found, described = _take_for("citeulike", reading)
-    return found, f"{described}; a line {line} a user, numbered from 0"
+def _undecided(path: Path, line: str) -> DataError:
+    """Return an error that says how the first line looks, and which options say what the file is."""
+    n_fields = len(line.split(_likely_separator(line)))
+    shown = f"{line[:_SHOWN]!r}{'…' if len(line) > _SHOWN else ''}"
+    header = ",".join(("user", "item", "rating", "time", "…")[: max(n_fields, 2)])
+    return DataError(
+        f"{path}, line 1: {shown} has no column names ({n_fields} fields), so it does not show what the file is; name "
+        f"its columns in their order with header= (--header {header}), or its format with format= (--format), one of "
+        f"{', '.join(FORMATS)}"
+    )
 
 
 # --- Tables ----------------------------------------------------------------------------------------------------------
 
 
-def _recognise_objects(path: Path, lines: list[str], reading: Reading) -> Recognition:
+def _recognise_objects(path: Path, lines: list[str], reading: Reading) -> Reading:
     """Recognise the keys of JSON lines."""
     objects = read_objects(lines)
-    keys = list({key: None for content in objects for key in content})
+    keys = dict.fromkeys(key for content in objects for key in content)
     is_plain = reading.format == "auto" and reading.columns == Columns()
-    if is_plain and {"reviewerID", "asin", "overall", "unixReviewTime"} <= set(keys):
+    if is_plain and {"reviewerID", "asin", "overall", "unixReviewTime"} <= keys.keys():
         return _take_for("amazon-reviews", reading)
-    cells = [[content.get(key) for key in keys] for content in objects]
-    rows = [[str(cell) if isinstance(cell, str | int | float) else "" for cell in row] for row in cells]
-    return _recognise_table(reading, "json-lines", "JSON lines", path, keys, rows)
+    cells = {key: [content.get(key) for content in objects] for key in keys}
+    sample = {key: [str(one) if isinstance(one, str | int | float) else "" for one in cells[key]] for key in keys}
+    return _recognise_table(replace(reading, format="json-lines"), "JSON lines", path, sample)
 
 
-def _recognise_delimited(path: Path, reading: Reading) -> Recognition:
+def _recognise_delimited(path: Path, reading: Reading) -> Reading:
     """Recognise the columns of delimited text by the names in its first record."""
     tables = list_tables(path, reading)
-    half_known = reading.columns
+    columns, line = reading.columns, tables[0].lines[0]
     for table in tables:
         names, first = table.names, table.first
         if len(names) != len(first) or len(names) < 2:
             continue
-        if reading.header is not None and (first == names or (find_columns(first, _USER_NAMES) and item_column(first))):
-            raise DataError(
-                f"{path}, line 1: {table.lines[0][:_SHOWN]!r} has names of columns already, and under header= "
-                "(--header) it would be an event; leave header out, and name the columns with user= and item= "
-                "(--user-column, --item-column)"
-            )
-        half_known = _resolve_half(path, names, half_known)
-        if _resolve(path, names, reading.columns) is not None:
+        if reading.header is not None and find_columns(first, _USER_NAMES) and item_column(first):
+            raise DataError(f"{path}, line 1: {line[:_SHOWN]!r} holds names already; leave header= (--header) out")
+        found = _fill_in(path, names, reading.columns)
+        columns = found if columns == reading.columns else columns
+        if {found.user, found.item} <= set(names):
             title = "RecBole .inter" if all(map(_RECBOLE_TYPE.search, names)) else "a table"
-            return _recognise_table(reading, "delimited", title, path, names, table.sample(100))
+            rows = table.sample(100)
+            sample = {name: [row[place] for row in rows if place < len(row)] for place, name in enumerate(names)}
+            return _recognise_table(replace(reading, format="delimited"), title, path, sample)
     is_plain = reading.format == "auto" and not reading.header and not reading.separator
     has_defaults = reading.columns.user == "user" and reading.columns.item == "item"
-    line = tables[0].lines[0]
     if is_plain and has_defaults and "\ufffd" not in line and "\0" not in line and not _is_header(tables):
-        raise DataError(describe_undecided(path, line))
-    return replace(reading, format="delimited", columns=half_known), ""  # whose reader names what is missing
+        raise _undecided(path, line)
+    return replace(reading, format="delimited", columns=columns)  # whose reader names what is missing
 
 
-def _recognise_table(
-    reading: Reading, format: FormatName, title: str, path: Path, names: Sequence[str], rows: Sequence[Sequence[str]]
-) -> Recognition:
-    """Fill in the columns of a table that the caller did not name."""
-    columns = _resolve(path, names, reading.columns)
-
-    def cells(name: str) -> list[str]:
-        position = list(names).index(name)
-        return [row[position] for row in rows if position < len(row)]
-
-    taken = (columns or reading.columns).names.values()
-    free = {_plain(name): name for name in reversed(names) if name not in taken}
-    kinds = ""
-    for name in (free[plain] for plain in free.keys() & _KIND_NAMES):
-        different = list(dict.fromkeys(filter(None, cells(name))))
+def _recognise_table(reading: Reading, title: str, path: Path, sample: Mapping[str, Sequence[str]]) -> Reading:
+    """Fill in the columns of a table that the caller did not name, by the names and some cells of all columns."""
+    columns = _fill_in(path, sample, reading.columns)
+    free = {name: cells for name, cells in sample.items() if name not in columns.names.values()}
+    for name in (name for name in free if _plain(name) in _KIND_NAMES):
+        different = list(dict.fromkeys(filter(None, free[name])))
         if len(different) > 1:
-            kinds = f"{', '.join(different[:_MOST_KINDS])} in column {name!r}"
-    reading = replace(reading, format=format, kinds=kinds)
-    if columns is None or columns == reading.columns:
-        return reading, ""
-    if columns.value is None and rows:
-        values = [name for name in names if name in free.values() and _plain(name) in VALUE_NAMES]
-        if values and all(re.fullmatch(_VALUE, cell) for cell in cells(values[0])):
-            columns = replace(columns, value=values[0])
-    if columns.time is None and rows:
-        for name in (name for name in names if name in free.values() and _plain(name) in _TIME_NAMES):
-            pattern = next((one for one in _TIMES if all(re.fullmatch(one, cell) for cell in cells(name))), None)
-            if pattern is not None and cells(name):
+            reading = replace(reading, kinds=f"{', '.join(different[:_MOST_KINDS])} in column {name!r}")
+    if columns == reading.columns or not {columns.user, columns.item} <= sample.keys():
+        return replace(reading, columns=columns)
+    if columns.value is None:
+        values = next((name for name in free if _plain(name) in VALUE_NAMES), None)
+        if values is not None and free[values] and all(re.fullmatch(_VALUE, cell) for cell in free[values]):
+            columns = replace(columns, value=values)
+    if columns.time is None:
+        for name in (name for name, cells in free.items() if cells and _plain(name) in _TIME_NAMES):
+            pattern = next((one for one in _TIMES if all(re.fullmatch(one, cell) for cell in free[name])), None)
+            if pattern is not None:
                 columns = replace(columns, time=name, time_format=_TIMES[pattern] or columns.time_format)
                 reading = replace(reading, is_time_recognised=True)
                 break
     shown = ((role, name if name == name.strip() else repr(name)) for role, name in columns.names.items())
     described = ", ".join(f"{'rating' if role == 'value' else role}: {name}" for role, name in shown)
-    return replace(reading, columns=columns, read_as=title), described
+    return replace(reading, columns=columns, read_as=title, described=described)
 
 
-def _resolve(path: Path, names: Sequence[str], columns: Columns) -> Columns | None:
-    """Return the columns of users and items that a table has: those named, or usual ones for the default names."""
-    user, item = _one_column(path, names, columns.user, "user", _USER_NAMES), None
-    if user is not None:
-        item = _one_column(path, [name for name in names if name != user], columns.item, "item", _ITEM_NAMES)
-    if user is None or item is None or {user, item} & {columns.value, columns.time}:
-        return None
-    return replace(columns, user=user, item=item)
+def _fill_in(path: Path, names: Iterable[str], columns: Columns) -> Columns:
+    """Return the columns with usual names of users and items where a table does not have the default ones."""
+    user = _one_column(path, names, columns.user, "user", _USER_NAMES)
+    item = _one_column(path, [name for name in names if name != user], columns.item, "item", _ITEM_NAMES)
+    is_clear = user != item and not {user, item} & {columns.value, columns.time}
+    return replace(columns, user=user, item=item) if is_clear else columns
 
 
-def _resolve_half(path: Path, names: Sequence[str], columns: Columns) -> Columns:
-    """Return the columns with whichever of user and item a table has, so that an error names the other one."""
-    user = _one_column(path, names, columns.user, "user", _USER_NAMES) or columns.user
-    item = _one_column(path, names, columns.item, "item", _ITEM_NAMES) or columns.item
-    return columns if user == item else replace(columns, user=user, item=item)
-
-
-def _one_column(path: Path, names: Sequence[str], wanted: str, role: str, groups: Iterable[set[str]]) -> str | None:
+def _one_column(path: Path, names: Iterable[str], wanted: str, role: str, groups: Iterable[set[str]]) -> str:
     if wanted in names or wanted != role:
-        return wanted if wanted in names else None
+        return wanted
     hits = find_columns(names, groups)
     if len(hits) > 1:
         both = " and ".join(map(repr, hits[:3]))
         raise DataError(
             f"{path}: columns {both} both look like the {role}; name the right one with {role}= (--{role}-column)"
         )
-    return hits[0] if hits else None
+    return hits[0] if hits else wanted
 
 
 def _is_header(tables: Sequence[Table]) -> bool:

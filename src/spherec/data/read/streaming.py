@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from spherec.data.input_files import refuse_unreadable
-from spherec.data.read.options import Reading
+from spherec.data.read.formats import Reading
 from spherec.errors import ArgumentError, DataError, EmptyFileError
 
 _BLOCK_BYTES = 1 << 24
@@ -20,17 +20,16 @@ _SAMPLE_BYTES = 1 << 20  # by which a file is recognised
 _USUAL_UNPACKED = 1 << 22  # bytes to which any gzip file may unpack
 _USUAL_RATIO = 200  # times its size to which a larger one may unpack
 _NO_TEXT = {
-    b"PK\x03\x04": "a zip archive; unpack it (an Excel workbook: save it as CSV; a prepared file: it is damaged)",
-    b"PAR1": "a Parquet file; read it with format='parquet' (--format parquet)",
-    b"\xfd7zX": "packed by xz; unpack it, or pack it with gzip",
-    b"\x28\xb5\x2f\xfd": "packed by zstd; unpack it, or pack it with gzip",
-    b"SQLite format 3\0": "a SQLite database; write the table to a CSV file (sqlite3 -csv -header FILE 'SELECT …')",
-    b"ARROW1\0\0": "a Feather or Arrow file; write it as Parquet",
-    b"\x93NUMPY": "an array of NumPy; write the pairs as a table, or the matrix with scipy.sparse.save_npz",
-    b"\x89HDF": "an HDF5 file; write the table as Parquet or CSV",
-    b"Obj\x01": "an Avro file; write it as Parquet or CSV",
-    **{b"BZh%d1AY&SY" % level: "packed by bzip2; unpack it, or pack it with gzip" for level in range(1, 10)},
-    **{bytes((0x80, version)): "a pickle, which is never read; write the table as Parquet" for version in (2, 3, 4, 5)},
+    b"PK\x03\x04": "a zip archive (or an Excel workbook, or a damaged prepared file)",
+    b"PAR1": "a Parquet file, which format='parquet' (--format parquet) reads",
+    b"\xfd7zX": "packed by xz",
+    b"\x28\xb5\x2f\xfd": "packed by zstd",
+    b"SQLite format 3\0": "a SQLite database",
+    b"ARROW1\0\0": "a Feather or Arrow file",
+    b"\x93NUMPY": "an array of NumPy",
+    b"\x89HDF": "an HDF5 file",
+    **{b"BZh%d1AY&SY" % level: "packed by bzip2" for level in range(1, 10)},
+    **{bytes((0x80, version)): "a pickle, which is never read" for version in (2, 3, 4, 5)},
 }
 
 
@@ -149,20 +148,17 @@ def _refuse_other_formats(path: Path, raw: BinaryIO) -> bytes:
         raise EmptyFileError(f"{path} is empty (0 bytes); give a file with events")
     for start, description in _NO_TEXT.items():
         if magic.startswith(start):
-            raise DataError(f"{path} is {description}")
+            raise DataError(f"{path} is {description}; unpack it, or write the table as CSV or Parquet")
     return magic
 
 
 def _last_record_end(text: bytes, quote: bytes) -> int:
     """Return where the last complete record ends: after the last line break outside quotes; 0 where there is none."""
     end = text.rfind(b"\n") + 1
-    if not quote:
-        return end
-    open_quote = text.count(quote, 0, end) % 2 == 1
-    while end and open_quote:
-        last_quote = text.rfind(quote, 0, end)  # all line breaks after it are open, too
-        earlier = text.rfind(b"\n", 0, last_quote) + 1
-        open_quote ^= text.count(quote, earlier, end) % 2 == 1
+    is_open = bool(quote) and text.count(quote, 0, end) % 2 == 1
+    while end and is_open:
+        earlier = text.rfind(b"\n", 0, text.rfind(quote, 0, end)) + 1  # all line breaks after that quote are open, too
+        is_open ^= text.count(quote, earlier, end) % 2 == 1
         end = earlier
     return end
 
@@ -170,19 +166,16 @@ def _last_record_end(text: bytes, quote: bytes) -> int:
 def _check_text(path: Path, block: Block) -> Block:
     """Return the block without byte order marks, which begin joined files; a `DataError` if it is not UTF-8."""
     text = block.text.removeprefix(codecs.BOM_UTF8)
+    bad, problem = text.find(b"\0"), "a zero byte, so this is not plain text; name its encoding or format"
     if not text.isascii():
         try:
             text.decode()
         except UnicodeDecodeError as error:
-            line = block.line + text.count(b"\n", 0, error.start)
             has_mark = text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
             likely = "which its first bytes say is 'utf-16'" if has_mark else "such as 'latin-1' or 'utf-16'"
-            raise DataError(
-                f"{path}, line {line}: byte 0x{text[error.start]:02x} is not UTF-8; name the file's encoding, "
-                f"{likely}, with encoding= (--encoding)"
-            ) from None
+            bad, problem = error.start, f"byte 0x{text[error.start]:02x} is not UTF-8; name its encoding, {likely}"
         text = text.replace(b"\n" + codecs.BOM_UTF8, b"\n")
-    if b"\0" in text:
-        line = block.line + text.count(b"\n", 0, text.index(b"\0"))
-        raise DataError(f"{path}, line {line}: a zero byte, so this is not plain text; name its encoding or format")
+    if bad >= 0:
+        line = block.line + text.count(b"\n", 0, bad)
+        raise DataError(f"{path}, line {line}: {problem}, with encoding= (--encoding)")
     return block._replace(text=text)
