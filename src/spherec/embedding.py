@@ -110,25 +110,14 @@ class FeatureTable(EmbeddingTable):
     Args:
         rows: (I + U, P, d) the first rows of their own, items before users.
         weights: (P, F + 1, d) the first W.
-        numbers: (I, F) features of the items.
-        known: (I,) False for items without features.
+        numbers: (I, F + 1) [x, 1] of the items; 0 for items without features.
         config: Settings of Adam.
-        dropout: Share of the items whose rows are left out in a training step.
-        seed: Seed of the choice of these items.
+        dropout: Share of the items whose rows are left out in a training step, and the seed of their choice.
         planned: Number of steps that a schedule spans.
     """
 
     def __init__(
-        self,
-        rows: Tensor,
-        weights: Tensor,
-        numbers: Tensor,
-        known: Tensor,
-        config: Adam,
-        *,
-        dropout: float,
-        seed: int,
-        planned: int,
+        self, rows: Tensor, weights: Tensor, numbers: Tensor, config: Adam, *, dropout: tuple[float, int], planned: int
     ) -> None:
         # Adam moves every number by about the same, whatever its gradient; features made smaller move W by less.
         self._scale = _RATE / weights.shape[1] ** 0.5
@@ -136,14 +125,12 @@ class FeatureTable(EmbeddingTable):
         super().__init__(torch.cat((rows, below)), config, constraint="sphere", planned=planned)
         self._count = len(rows)
         self.n_items = len(numbers)
-        constant = known.to(numbers.dtype)[:, None]  # (I, 1)
         kernels = backend(rows.device)
-        self._numbers = torch.cat((numbers, constant), 1) * self._scale  # (I, F + 1)
+        self._numbers = numbers * self._scale  # (I, F + 1)
         self._products = kernels.features(self._numbers)
         self._below = torch.arange(len(below), device=rows.device) + self._count  # (F + 1,) numbers of W in the table
-        self._left_out = round(dropout * (1 << HASH_BITS))
-        self._alone = ~known  # (I,)
-        self._seed = seed
+        self._left_out, self._seed = round(dropout[0] * (1 << HASH_BITS)), dropout[1]
+        self._alone = numbers[:, -1] == 0  # (I,)
         self._keep_rows = kernels.keep_rows
         self._kept: Tensor | None  # (n,) of the items of this step, 0 for those whose rows are left out
 
@@ -155,7 +142,8 @@ class FeatureTable(EmbeddingTable):
     def training_rows(self, index: Tensor, n_users: int) -> Tensor:
         """Return the same rows as a training step sees them: a share of the items without a row of their own."""
         rows, items = super().rows(index), index[n_users:]
-        self._kept = self._keep(items) if self._left_out else None
+        steps, choice = self.optimizer.state()["steps"], (self._alone, self._seed, self._left_out)
+        self._kept = self._keep_rows(items, steps, *choice) if self._left_out else None
         self._products.add(rows[:, n_users:], items, self._read_below(), self._kept)
         return rows
 
@@ -177,8 +165,3 @@ class FeatureTable(EmbeddingTable):
     def _read_below(self) -> Tensor:
         """Return W / `_scale` (P, F + 1, d) as it is now."""
         return self.optimizer.rows(self._below, self.subspaces)
-
-    def _keep(self, items: Tensor) -> Tensor:
-        """Return 1 for items (m,) whose rows take part in this step, 0 for others."""
-        steps = self.optimizer.state()["steps"]
-        return self._keep_rows(items, steps, self._alone, self._seed, self._left_out)

@@ -7,7 +7,7 @@ line or column), the value received, and what to do about it.
 import importlib.util
 import os
 import re
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from difflib import get_close_matches
 from numbers import Real
 from pathlib import PurePath
@@ -15,7 +15,6 @@ from pathlib import PurePath
 _polars_process: int | None = None  # in which spherec has used polars; processes forked from it have no pool
 
 _SHOWN = 12  # columns named in an error before "and n more"
-_LONGEST = 30  # characters of each
 _QUOTED = 80  # characters of a quoted text
 _PARTS = 5  # parts of a tuple that are shown
 # Control characters of ASCII and Latin-1, line separators, direction marks, halves of characters.
@@ -106,8 +105,6 @@ def quote(value: object) -> str:
         more = f", … {len(value):,} in all" if len(value) > _PARTS else ""
         parts = f"{', '.join(map(quote, value[:_PARTS]))}{more}"
         return f"({parts})" if isinstance(value, tuple) else f"[{parts}]"
-    if isinstance(value, int) and value.bit_length() > 256:
-        return "a whole number of more than 77 digits"
     if value is None or isinstance(value, int | float | PurePath):
         return escape_controls(str(value))
     shape = f" of shape {quote(tuple(value.shape))}" if hasattr(value, "shape") else ""
@@ -120,7 +117,7 @@ def shorten(thing: object) -> str:
     return text if len(text) <= 120 else f"{text[:120]}…"
 
 
-def enumerate_ids(ids: list[Hashable], shown: int = 5) -> str:
+def enumerate_ids(ids: Sequence[Hashable], shown: int = 5) -> str:
     """Return the first few ids and the number of the others, for messages."""
     more = f" and {len(ids) - shown:,} more" if len(ids) > shown else ""
     return f"{', '.join(map(quote, ids[:shown]))}{more}"
@@ -134,11 +131,8 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 def describe_missing_column(name: str, columns: list[str]) -> str:
     """Return one sentence: the column that is missing, those that are there, and the likeliest of them."""
-    shown = [column if len(column) <= _LONGEST else f"{column[:_LONGEST]}…" for column in columns[:_SHOWN]]
-    more = f" and {len(columns) - _SHOWN} more" if len(columns) > _SHOWN else ""
-    close = get_close_matches(name, columns, n=1)
-    hint = f"did you mean {quote(close[0])}?" if close else "name the right one"
-    return f"there is no column {quote(name)}, only {', '.join(map(quote, shown))}{more}; {hint}"
+    hint = suggest(name, columns).strip(" ()") or "name the right one"
+    return f"there is no column {quote(name)}, only {enumerate_ids(columns, _SHOWN)}; {hint}"
 
 
 def check_number(name: str, value: object, low: float, high: float, usual: str = "") -> None:

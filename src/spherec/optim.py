@@ -80,7 +80,8 @@ class DenseAdam:
         steps = torch.zeros(1, dtype=torch.int64, device=device)
         mean, square = (make_table(table.shape, device) for _ in range(2))
         self._state = AdamState(table, mean, square, last, steps)
-        sums = (torch.tensor(values, device=device) for values in _make_tables(config, planned))
+        spanned = planned if config.schedule == "cosine" else None
+        sums = (torch.tensor(values, device=device) for values in _make_tables(config.beta1, config.beta2, spanned))
         self._rates = AdamRates(config.learning_rate, config.epsilon, config.beta1, config.beta2, *sums)
         self._rows = backend(device).adam(self._state, self._rates, ball=constraint == "ball")
 
@@ -104,29 +105,18 @@ class DenseAdam:
         self._rows.move(index, gradient.reshape(-1, gradient.shape[2]), len(gradient))
 
 
-def _make_tables(config: Adam, planned: int) -> tuple[NDArray[np.float64], ...]:
-    """Return c_s, A(s) and B(s) for s = 0, 1, … until none of them changes any more; c_0 is not used."""
-    if config.schedule == "constant":
-        return _make_constant_tables(config.beta1, config.beta2)
-    s = np.arange(1, max(_count_unsettled(config.beta2), planned) + 1)
-    done = np.minimum(s - 1, planned - 1) / planned  # (S,) after the planned end, that at it
-    return _fill_tables(config.beta1, config.beta2, (1 + np.cos(np.pi * done)) / 2)
+@lru_cache(maxsize=1)  # they take longer than a small run
+def _make_tables(beta1: float, beta2: float, spanned: int | None) -> tuple[NDArray[np.float64], ...]:
+    """Return c_s, A(s) and B(s) for s = 0, 1, … until none of them changes any more; c_0 is not used.
 
-
-@lru_cache(maxsize=4)
-def _make_constant_tables(beta1: float, beta2: float) -> tuple[NDArray[np.float64], ...]:
-    """Return the tables of a constant learning rate. They are kept, because they take longer than a small run."""
-    return _fill_tables(beta1, beta2, np.ones(_count_unsettled(beta2)))
-
-
-def _count_unsettled(beta2: float) -> int:
-    """Return the number of steps S after which the corrections do not change any more."""
-    return int(np.ceil(np.log(1e-16) / np.log(beta2))) + 1
-
-
-def _fill_tables(beta1: float, beta2: float, shares: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
-    """Return the tables for the shares of the learning rate that are left at steps 1, 2, … (S,)."""
-    s = np.arange(1, len(shares) + 1)
+    The learning rate falls along half a cosine over the spanned steps, or is constant.
+    """
+    unsettled = int(np.ceil(np.log(1e-16) / np.log(beta2))) + 1  # steps after which the corrections stay
+    s = np.arange(1, max(unsettled, spanned or 0) + 1)
+    shares = np.ones(len(s))  # (S,) of the learning rate that are left
+    if spanned is not None:
+        done = np.minimum(s - 1, spanned - 1) / spanned  # (S,) after the planned end, that at it
+        shares = (1 + np.cos(np.pi * done)) / 2
     correction = np.sqrt(1 - beta2**s) / (1 - beta1**s) * shares  # (S,)
     correction = np.concatenate(([1.0], correction))  # (S + 1,)
     epsilon = np.concatenate(([0.0], np.sqrt(1 - beta2**s)))  # (S + 1,)

@@ -39,10 +39,10 @@ def table_of(subspaces=1, dropout=0.5, known=None, seed=0, config=None):
     rows, weights = random.normal(size=(N_ITEMS + N_USERS, subspaces, D)), random.normal(size=(subspaces, F + 1, D))
     known = np.ones(N_ITEMS, dtype=bool) if known is None else known
     numbers = random.normal(size=(N_ITEMS, F)) * known[:, None]
+    numbers = np.concatenate((numbers, known[:, None]), axis=1)
     given = [torch.tensor(array, dtype=torch.float32) for array in (rows, weights, numbers)]
-    options = {"dropout": dropout, "seed": seed, "planned": 1}
-    table = FeatureTable(*given, torch.tensor(known), config or Adam(), **options)
-    return table, rows, weights, np.concatenate((numbers, known[:, None]), axis=1)
+    table = FeatureTable(*given, config or Adam(), dropout=(dropout, seed), planned=1)
+    return table, rows, weights, numbers
 
 
 def expected_row(number, keep, rows, weights, numbers):
@@ -80,7 +80,7 @@ def test_gradients_are_those_of_autograd(subspaces, dropout, kernels):
     users, items = torch.tensor([9, 7, 9]), torch.tensor([0, 2, 5, 0, 1, 6, 5, 3])
     index = torch.cat((users, items))
     seen = table.training_rows(index, len(users)).double()  # (P, m, d)
-    keep = table._keep(items).double() if dropout else torch.ones(len(items), dtype=torch.float64)
+    keep = table._kept.double() if dropout else torch.ones(len(items), dtype=torch.float64)
 
     own = torch.tensor(rows, requires_grad=True)
     w = torch.tensor(weights, requires_grad=True)
@@ -113,8 +113,8 @@ def test_the_share_of_rows_that_are_left_out():
     n, steps = 2000, 60
     known = torch.arange(n) % 10 > 0
     for dropout in (0.25, 0.5, 0.75):
-        numbers, weights = torch.zeros(n, 1), torch.zeros(1, 2, 2)
-        table = FeatureTable(torch.ones(n, 1, 2), weights, numbers, known, Adam(), dropout=dropout, seed=3, planned=1)
+        numbers, weights = torch.stack((torch.zeros(n), known), 1), torch.zeros(1, 2, 2)
+        table = FeatureTable(torch.ones(n, 1, 2), weights, numbers, Adam(), dropout=(dropout, 3), planned=1)
         items, kept = torch.arange(n), []
         for _ in range(steps):
             kept.append(table.training_rows(items, 0)[0, :, 0] > 0)
@@ -135,7 +135,7 @@ def test_the_share_of_rows_that_are_left_out():
 
 def test_another_seed_leaves_out_other_rows():
     items = torch.arange(N_ITEMS)
-    kept = {tuple(table_of(seed=seed)[0]._keep(items).tolist()) for seed in range(8)}
+    kept = {tuple(table_of(seed=seed)[0].training_rows(items, 0).flatten().tolist()) for seed in range(8)}
     assert len(kept) > 4
 
 

@@ -75,7 +75,9 @@ class ExactRanker(Ranker):
             some = asked.select(rows)
             numbers = (some.dial, some.left_out.queries, some.left_out.items)
             share, query, own = (torch.as_tensor(each, device=device) for each in numbers)
-            ranking.put(rows, *self._rank(_Block(some.queries, share, query, own, chosen, closed), asked.k, room))
+            block = _Block(some.queries, share, query, own, chosen, closed)
+            candidates = self._find_candidates(block, asked.k + max(_MORE, asked.k // 8), room)
+            ranking.put(rows, *self._sort_candidates(block, asked.k, *candidates))
         return ranking
 
     def _make_room(self, n_queries: int, chosen: Tensor | None) -> Tensor:
@@ -97,9 +99,10 @@ class ExactRanker(Ranker):
         as_tensor = torch.as_tensor(closed, device=self.vectors.device)
         return as_tensor if self._unlisted is None else as_tensor | self._unlisted
 
-    def _rank(self, block: _Block, k: int, room: Tensor) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """Return the best items (b, ≤ k) of a block and their scores."""
-        rounded, items, longest = self._find_candidates(block, k + max(_MORE, k // 8), room)
+    def _sort_candidates(
+        self, block: _Block, k: int, rounded: Tensor, items: Tensor, longest: float
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Return the best items (b, ≤ k) of a block and their scores, out of what `_find_candidates` returned."""
         if not items.shape[1]:
             return items.cpu().numpy(), rounded.cpu().numpy()
         refuse_nan(rounded[:, :1].cpu().numpy())  # torch ranks NaN first

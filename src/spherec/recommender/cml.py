@@ -2,16 +2,18 @@
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
+from inspect import Parameter, signature
 from os import PathLike
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, Unpack, cast
 
 import numpy as np
 
 from spherec.artifact import WHOLE, Artifact, Portion
 from spherec.data.ids import Unknown
-from spherec.data.interactions import Orientation, as_interactions
+from spherec.data.interactions import Interactions, Orientation, as_interactions
 from spherec.device import DeviceName, resolve
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, quote
 from spherec.evaluation.validation import hold_out
 from spherec.geometry import Constraint, check_finite
 from spherec.losses import Loss
@@ -38,14 +40,61 @@ _DEFAULT = Training()
 _MOST_ADVICE = 2  # sentences for one run
 
 
+class CMLSettings(TypedDict, total=False):
+    """Types of the settings. `CML` explains them, and `Training` has their defaults."""
+
+    dim: int
+    subspace_dim: int | None
+    constraint: Constraint
+    reach: bool
+    mainstream: float
+    loss: Loss | Mapping[str, Any]
+    sampler: Sampling | Mapping[str, Any]
+    optimizer: Adam | Mapping[str, Any]
+    covariance: float
+    spread_out: float
+    balance: float
+    feature_dropout: float
+    batch_size: int
+    epochs: int | None
+    effort: float
+    validate_every: int | None
+    patience: int
+    seed: int
+
+
 class FitColumns(TypedDict, total=False):
     """Names of the columns of a data frame, or the orientation of a matrix."""
 
     user: str | None
     item: str | None
     name: str | None
+    "Names of items."
     weight: str | None
+    "Numbers by which pairs are weighed (counts of plays, ratings); those of repeated pairs add up."
     orientation: Orientation | None
+    'Of a matrix: "users x items" or "items x users".'
+
+
+class DataOptions(FitColumns, total=False):
+    """Everything that may be said about the data of a run."""
+
+    item_features: Any
+    """What is known about items besides who has them: `Features`, a data frame with the ids in the column `item`, or a
+    matrix with a row for each item of the data; a tuple of several is joined. Items may be without features. Items that
+    only the features have are in the model, too, and are recommended by them."""
+    names: Mapping[Any, str] | None
+    "Names of items by their ids, for those that the data does not name, such as items that only the features have."
+
+
+class TrainingOptions(TypedDict, total=False):
+    """What a loaded model trains with if it is fitted again."""
+
+    device: DeviceName
+    sampler: Sampling | None
+    "If it is of a class of your own, of which a file keeps the name and the settings only. The settings may be new."
+    loss: Loss | None
+    "The same for a loss of your own."
 
 
 class CML(TrainedModel):
@@ -84,38 +133,11 @@ class CML(TrainedModel):
         seed: Seed of everything random. The same data, settings and device give the same model.
     """
 
-    def __init__(
-        self,
-        *,
-        device: DeviceName = "auto",
-        dim: int = 128,
-        subspace_dim: int | None = None,
-        constraint: Constraint = "sphere",
-        reach: bool = False,
-        mainstream: float = 1.0,
-        loss: Loss | Mapping[str, Any] = _DEFAULT.loss,
-        sampler: Sampling | Mapping[str, Any] = _DEFAULT.sampler,
-        optimizer: Adam | Mapping[str, Any] = _DEFAULT.optimizer,
-        covariance: float = 0.0,
-        spread_out: float = 0.0,
-        balance: float = 0.0,
-        feature_dropout: float = 0.5,
-        batch_size: int = 256,
-        epochs: int | None = None,
-        effort: float = 1.0,
-        validate_every: int | None = None,
-        patience: int = 10,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, *, device: DeviceName = "auto", **settings: Unpack[CMLSettings]) -> None:
         super().__init__()
+        refuse_unknown("CML", settings, CMLSettings)
         self.device: DeviceName = device
-        space = {"dim": dim, "subspace_dim": subspace_dim, "constraint": constraint}
-        dial = {"reach": reach, "mainstream": mainstream}
-        objective = {"loss": loss, "sampler": sampler, "optimizer": optimizer, "balance": balance}
-        penalties = {"covariance": covariance, "spread_out": spread_out, "feature_dropout": feature_dropout}
-        course = {"batch_size": batch_size, "epochs": epochs, "effort": effort, "seed": seed}
-        stopping = {"validate_every": validate_every, "patience": patience}
-        self.config = _DEFAULT.change({**space, **dial, **objective, **penalties, **course, **stopping})
+        self.config = _DEFAULT.change(settings)
         resolve(device)  # a missing device is an error now, not after the data is read
 
     @classmethod
@@ -136,76 +158,63 @@ class CML(TrainedModel):
         self,
         data: Any,
         *,
-        item_features: Any | None = None,
-        names: Mapping[Any, str] | None = None,
         validation: float | None = None,
         files: RunFiles | None = None,
         progress: bool | ProgressCallback | None = None,
-        **columns: Unpack[FitColumns],
+        **about: Unpack[DataOptions],
     ) -> Self:
         """Train on interactions. Ctrl-C, SIGTERM and SIGHUP end training with the best model so far.
 
-        Processes that torchrun has started, or that form a group of `torch.distributed`, train one model together. They
-        all call `fit` with the same arguments. Process 0 has the model afterwards, shows progress and writes it.
+        Processes of torchrun or `torch.distributed` train one model together: all call `fit` with the same arguments.
+        Process 0 has the model afterwards, shows progress and writes it.
 
         Args:
-            data: `Interactions`, a pandas or polars data frame, a matrix, or a folder of partitions, of which each
-                process reads the pairs of its own users alone.
-            item_features: What is known about items besides who has them: `Features`, a data frame with the ids in the
-                column `item`, or a matrix with a row for each item of the data; a tuple of several is joined. Items may
-                be without features. Items that only the features have are in the model, too, and are recommended by
-                them.
-            names: Names of items by their ids, for those that the data does not name, such as items that only the
-                features have.
+            data: `Interactions`, a pandas or polars data frame, a matrix, or a folder of partitions.
             validation: Share of each user's items that is held out to choose the best epoch and to stop early; 0 trains
-                on everything for all epochs. Default: 0.05, or 0 if the learning rate follows a schedule.
-            files: Where the model is saved at the end, and checkpoints from which a run continues, as in
-                `files=spherec.training.RunFiles("books.spherec", checkpoint="run.checkpoint", resume=True)`.
-            progress: True shows a progress bar, False none, None one in a terminal; or a function that is called with
-                the epoch in progress and the history. Where a bar is shown, advice about the settings comes before it,
-                each sentence once in a process.
-            columns: What columns of a data frame are: `user`, `item`, `name` of items, and `weight`, by which pairs are
-                weighed (counts of plays, ratings; those of repeated pairs add up). For a matrix, `orientation` is
-                "users x items" or "items x users".
+                on everything. Default: 0.05, or 0 if the learning rate follows a schedule.
+            files: Where the model and checkpoints are written, as in `files=RunFiles("books.spherec")`.
+            progress: True shows a bar and advice about the settings, False nothing, None shows them in a terminal; or a
+                function that is called with the epoch in progress and the history.
+            about: `user`, `item`, `name`, `weight`, `orientation`, `item_features`, `names`: see `DataOptions`.
         """
-        refuse_unknown("fit", columns, FitColumns)
+        columns, content, names = _split_options("fit", about)
+        if not isinstance(files, RunFiles | None):
+            raise ArgumentError(f"files must be RunFiles, got {quote(files)}; give files=RunFiles(output)")
         crew, files = join(self.device, data), files or RunFiles()
         pairs, features = crew.take(data, **columns), None
-        if item_features is not None:
-            pairs, features = fit_features(item_features, pairs, columns.get("item"))
-        if names is not None:
-            pairs = name_items(pairs, names)
-
-        def keep(trained: Trained) -> None:
-            if files.in_shards:
-                made = crew.save_share(files.output, lambda own: Artifact.of(trained, own, features), pairs)
-                self._current = ModelState(made)
-                return
-            vectors = crew.gather_vectors(trained.vectors, pairs)
-            if crew.is_first:
-                whole = Artifact.of(replace(trained, vectors=vectors), crew.whole(pairs), features)
-                self._current = ModelState(whole)
-                if files.output is not None:
-                    whole.save(files.output)
-
+        if content is not None:
+            pairs, features = fit_features(content, pairs, columns.get("item"))
+        pairs = name_items(pairs, names)
         with self._writing, files.open(crew):
             learned, validate = hold_out(pairs, self.config, validation, crew)
             shown, advice = progress if crew.is_first else False, advise(self.config, pairs)[:_MOST_ADVICE]
             with enough_memory(), show_progress(shown, self.config, learned, validate, advice) as callback:
                 run = Run(learned, self.config, features=features, crew=crew)
-                train(run, validate, files=files, progress=callback, save=keep)
+                train(run, validate, files=files, progress=callback, save=partial(self._keep, pairs, run, files))
         return self
+
+    def _keep(self, pairs: Interactions, run: Run, files: RunFiles, trained: Trained) -> None:
+        """Take the result of a run on these pairs, and write it."""
+        crew, features = run.crew, run.features
+        if files.in_shards:
+            shard = crew.save_share(files.output, lambda own: Artifact.of(trained, own, features), pairs)
+            self._current = ModelState(shard)
+            return
+        vectors = crew.gather_vectors(trained.vectors, pairs)
+        if crew.is_first:
+            whole = Artifact.of(replace(trained, vectors=vectors), crew.whole(pairs), features)
+            self._current = ModelState(whole)
+            if files.output is not None:
+                whole.save(files.output)
 
     def partial_fit(
         self,
         data: Any,
         *,
-        item_features: Any | None = None,
-        names: Mapping[Any, str] | None = None,
         validation: float | None = None,
         epochs: int | None = None,
         progress: bool | ProgressCallback | None = None,
-        **columns: Unpack[FitColumns],
+        **about: Unpack[DataOptions],
     ) -> Self:
         """Continue training with new interactions, which may have new users and items.
 
@@ -214,19 +223,15 @@ class CML(TrainedModel):
 
         Args:
             data: New interactions, as in `fit`.
-            item_features: Features of new items, and of known ones that changed, as the model was fitted with some; a
-                table, or a tuple of as many tables, goes through the same transformation. By default new items have
-                none.
-            names: As in `fit`, for new items and for those without a name.
-            validation: Share of the new pairs that is held out, because no vector has seen those, to choose the best
-                epoch and to stop early. Default: 0; if `epochs` is given, as in `fit`.
-            epochs: Largest number of epochs of this run. Default: as many as the new pairs need, from 3 for a handful
-                to those of the first run; if `validation` is given, those of the first run.
+            validation: Share of the new pairs that is held out, because no vector has seen those. Default: 0; if
+                `epochs` is given, as in `fit`.
+            epochs: Largest number of epochs. Default: as many as the new pairs need, from 3 for a handful to those of
+                the first run; if `validation` is given, those of the first run.
             progress: As in `fit`.
-            columns: As in `fit`. Weights of pairs that the model has already add up. Where only some pairs have
-                weights, the others count as their user's do on average.
+            about: As in `fit`. Weights of pairs that the model has already add up. `item_features` are those of new
+                items and of changed ones: tables like those of `fit`.
         """
-        refuse_unknown("partial_fit", columns, FitColumns)
+        columns, content, names = _split_options("partial_fit", about)
         crew = join(self.device)
         if crew.size > 1:
             raise ArgumentError(f"partial_fit needs one process, and there are {crew.size}; call it without torchrun")
@@ -234,15 +239,14 @@ class CML(TrainedModel):
         with self._writing:
             state = self._state
             state.artifact.refuse_part("be trained")
-            growth, initial, features, learned = grow(state.artifact, new, item_features, state.fold_in)
-            if names is not None:
-                growth = replace(growth, data=name_items(growth.data, names))
+            growth, initial, features, learned = grow(state.artifact, new, content, state.fold_in)
             settings = state.artifact.config  # with the temperature of the first run, before and after `load`
             config, share = growth.plan(settings, epochs, validation)
             pairs, validate = growth.hold_out(config, share)
             with enough_memory(), show_progress(progress, config, pairs, validate) as callback:
                 trained = train(Run(pairs, config, initial, features, learned, crew), validate, progress=callback)
-            self._current = ModelState(Artifact.of(replace(trained, config=settings), growth.data, features))
+            data = name_items(growth.data, names)
+            self._current = ModelState(Artifact.of(replace(trained, config=settings), data, features))
         return self
 
     def fold_in(self, data: Any, *, unknown: Unknown = "error", **columns: Unpack[FitColumns]) -> "CML":
@@ -290,8 +294,7 @@ class CML(TrainedModel):
             state, artifact = self._state, self._state.artifact
             artifact.refuse_part("take new items")
             grown = add_placed_items(artifact, transform_features(artifact, tables, item_ids))
-            if names is not None:
-                grown = replace(grown, data=name_items(grown.data, names))
+            grown = replace(grown, data=name_items(grown.data, names))
             index = None if state.index is None else state.index.extend(grown.vectors)
             self._current = ModelState(grown, index)
         return self
@@ -310,9 +313,7 @@ class CML(TrainedModel):
         mmap: bool = False,
         users: Portion = WHOLE,
         items: Portion = WHOLE,
-        device: DeviceName = "auto",
-        sampler: Sampling | None = None,
-        loss: Loss | None = None,
+        **training: Unpack[TrainingOptions],
     ) -> Self:
         """Load a model from a file that `save` or `spherec train` wrote, whole or in part.
 
@@ -325,20 +326,33 @@ class CML(TrainedModel):
             users: (j, m) loads one of m parts of the users, j = 0 … m − 1, with their vectors and items. A part of a
                 model answers for its users and its items; it cannot place new users, be saved or be trained.
             items: The same for items: their vectors, and the pairs with them.
-            device: Where the model trains if it is fitted again.
-            sampler: The sampler for further training, if it is of a class of your own, of which a file keeps the name
-                and the settings only. The settings may be new.
-            loss: The same for a loss of your own.
+            training: `device`, `sampler` and `loss` for further training: see `TrainingOptions`.
         """
+        refuse_unknown("load", training, TrainingOptions)
         content = Artifact.load(path, mmap=mmap, users=users, items=items)
-        given = {name: part for name, part in (("sampler", sampler), ("loss", loss)) if part is not None}
+        config = content.config
+        given = {name: part for name in ("sampler", "loss") if (part := training.get(name)) is not None}
         for name, part in given.items():
-            kind, recorded = type(part).__name__, content.config.to_dict()[name]["kind"]
+            kind, recorded = type(part).__name__, config.to_dict()[name]["kind"]
             if kind != recorded:
                 raise ArgumentError(f"the model was trained with the {name} {recorded}, got {kind}; pass that class")
-        content = replace(content, config=content.config.change(given))
-        model = cls.from_config(content.config, device=device)
-        model._current = ModelState(content)
+        model = cls.from_config(config.change(given), device=training.get("device", "auto"))
+        model._current = ModelState(replace(content, config=model.config))
         if index is not False:
             model.use_index(find_index(path) if index is True else index, mmap=mmap)
         return model
+
+
+# `help(CML)` shows every setting with its default.
+_SETTINGS = [Parameter(name, Parameter.KEYWORD_ONLY, default=value) for name, value in vars(_DEFAULT).items()]
+_OF_INIT = signature(CML.__init__)
+CML.__init__.__signature__ = _OF_INIT.replace(  # type: ignore[attr-defined]
+    parameters=[*list(_OF_INIT.parameters.values())[:-1], *_SETTINGS]
+)
+
+
+def _split_options(method: str, about: DataOptions) -> tuple[FitColumns, Any, Mapping[Any, str] | None]:
+    """Return the columns of the data, the features of its items and their names."""
+    refuse_unknown(method, about, DataOptions)
+    columns = {name: value for name, value in about.items() if name in FitColumns.__annotations__}
+    return cast("FitColumns", columns), about.get("item_features"), about.get("names")

@@ -100,48 +100,45 @@ class ModelState:
 
     def rank(self, queries: Sequence[Query]) -> Ranking:
         """Return a list for each query; see `TrainedModel.rank`. All that a query asks for is checked here."""
-        lengths = np.array([min(check_k(query.k), self.data.n_items) for query in queries], dtype=np.int64)  # (B,)
-        dials = [self._check_dial(query.mainstream) if query.item is None else 0.0 for query in queries]
-        dial = np.array(dials, dtype=np.float32)  # (B,)
-        allowed, closed = (self._read_filters(queries, name) for name in ("only", "exclude"))
-        places = self._place(queries)  # (B, D)
+        queries = self._check(queries)
+        places, lengths = self._place(queries), np.array([query.k for query in queries], dtype=np.int64)  # (B, D), (B,)
+        dial = np.array([query.mainstream for query in queries], dtype=np.float32)  # (B,)
         ranking = Ranking.empty(len(queries), max(int(lengths.max(initial=0)), 1))
-        for rows in self._group(queries, lengths, allowed):
+        for rows in self._group(queries):
             group, k = [queries[row] for row in rows], max(int(lengths[rows].max()), 1)
-            left_out, shared = self._leave_out(group, closed)
-            asked = Asked(torch.from_numpy(places[rows]), k, left_out, dial[rows], allowed[id(group[0].only)], shared)
+            left_out, exclude = self._leave_out(group)
+            asked = Asked(torch.from_numpy(places[rows]), k, left_out, dial[rows], group[0].only, exclude)
             found = self.ranker.search(asked)
             ranking.put(np.array(rows), found.items, found.scores)
         beyond = np.arange(ranking.items.shape[1]) >= lengths[:, None]  # (B, K)
         ranking.items[beyond], ranking.scores[beyond] = -1, -np.inf
         return Ranking(ranking.items, to_nearness(ranking.scores, places, self.vectors.constraint))
 
-    def score(self, users: Indices, items: Indices, mainstream: float | None = None) -> NDArray[np.float32]:
-        """Return how near pairs of users and items (n,) are; see `TrainedModel.score`."""
-        share = np.float32(self._check_dial(mainstream))
-        if len(users) != len(items) and 1 not in (len(users), len(items)):
-            raise ArgumentError(
-                f"users and items must have the same length, or one must be a single id, got {len(users)} and "
-                f"{len(items)}"
-            )
-        who, what = (torch.from_numpy(index.astype(np.int64)) for index in np.broadcast_arrays(users, items))  # (n,)
-        scores = (1 - squared_distance(self.vectors.users(who), self.vectors.items(what)) / 2).numpy()
-        if self.vectors.reach is not None:
-            scores += share * self.vectors.reach.numpy()[what]
-        refuse_nan(np.abs(scores))
-        return scores
-
-    def _check_dial(self, mainstream: float | None) -> float:
+    def check_dial(self, mainstream: float | None) -> float:
         """Return λ, by default that of the model."""
         refuse_idle_dial(mainstream, self.vectors)
         return self.vectors.mainstream if mainstream is None else check_mainstream(mainstream)
 
-    def _read_filters(self, queries: Sequence[Query], name: str) -> dict[int, NDArray[np.int64] | None]:
-        """Return the items of all filters of a name, ascending and none twice, each object once, by its `id`."""
-        filters = {id(items): items for query in queries for items in (getattr(query, name),)}
-        return {at: None if items is None else self._distinct(items, name) for at, items in filters.items()}
+    def _check(self, queries: Sequence[Query]) -> list[Query]:
+        """Return queries without defaults, whose filters are ascending and have no item twice."""
+        checked: dict[int, Indices | None] = {id(None): None}  # filters by `id`: many queries share one
 
-    def _distinct(self, items: Indices, name: str) -> NDArray[np.int64]:
+        def check(items: Indices | None, name: str) -> Indices | None:
+            if id(items) not in checked:
+                checked[id(items)] = self._distinct(items, name)
+            return checked[id(items)]
+
+        return [
+            query._replace(
+                k=min(check_k(query.k), self.data.n_items),
+                only=check(query.only, "only"),
+                exclude=check(query.exclude, "exclude"),
+                mainstream=self.check_dial(query.mainstream) if query.item is None else 0.0,
+            )
+            for query in queries
+        ]
+
+    def _distinct(self, items: Any, name: str) -> NDArray[np.int64]:
         return np.unique(check_indices(items, self.data.n_items, name))
 
     def _place(self, queries: Sequence[Query]) -> NDArray[np.float32]:
@@ -167,28 +164,25 @@ class ModelState:
                 places[row] = vector
         return places
 
-    def _group(
-        self, queries: Sequence[Query], lengths: NDArray[np.int64], allowed: dict[int, NDArray[np.int64] | None]
-    ) -> Iterable[list[int]]:
+    def _group(self, queries: Sequence[Query]) -> Iterable[list[int]]:
         """Return the rows of queries that are ranked by one call: those with the same `only`.
 
         With an index those of the same length, too, because it looks further for longer lists.
         """
-        names = {at: None if items is None else items.tobytes() for at, items in allowed.items()}
+        names = {id(query.only): query.only for query in queries}
+        contents = {at: None if items is None else items.tobytes() for at, items in names.items()}
         groups: dict[tuple[bytes | None, int], list[int]] = {}
-        for row, (query, k) in enumerate(zip(queries, lengths.tolist(), strict=True)):
-            groups.setdefault((names[id(query.only)], 0 if self.index is None else k), []).append(row)
+        for row, query in enumerate(queries):
+            groups.setdefault((contents[id(query.only)], 0 if self.index is None else query.k), []).append(row)
         return groups.values()
 
-    def _leave_out(
-        self, group: Sequence[Query], closed: dict[int, NDArray[np.int64] | None]
-    ) -> tuple[LeftOut, NDArray[np.int64] | None]:
+    def _leave_out(self, group: Sequence[Query]) -> tuple[LeftOut, Indices | None]:
         """Return the items that each query does not get and, if they exclude the same items, these for all."""
-        shared = closed[id(group[0].exclude)] if len({id(query.exclude) for query in group}) == 1 else None
+        shared = group[0].exclude if len({id(query.exclude) for query in group}) == 1 else None
         lists = []
         for query in group:
-            own, exclude = self._own_items(query), closed[id(query.exclude)]
-            lists.append(own if shared is not None or exclude is None else np.union1d(own, exclude))
+            own = self._own_items(query)
+            lists.append(own if shared is not None or query.exclude is None else np.union1d(own, query.exclude))
         return LeftOut.of_lists(lists), shared
 
     def _own_items(self, query: Query) -> Indices:
@@ -215,13 +209,20 @@ def to_nearness(
 
 
 class ListOptions(TypedDict, total=False):
-    """The options of a list, as `recommend` explains them."""
+    """The options of a list of recommendations."""
 
     only: Ids | None
+    """Items that may be recommended; by default all. Those that the user has are left out of them, too, unless
+    `exclude_seen` is False."""
     exclude: Ids | None
+    "Items that must not be recommended."
     exclude_seen: bool
+    "Leave out the items that the user has; by default True."
     mainstream: float | None
+    """Share of popularity that counts, for a model with reach: 1 gives the most popular lists, 0 counts none, below 0
+    lists the long tail. By default as the model's settings say."""
     unknown: Unknown
+    '"error", the default, raises an `UnknownIdError` for ids that the model does not know, "skip" ignores them.'
 
 
 class TrainedModel:
@@ -235,39 +236,16 @@ class TrainedModel:
         self._current = state
         self._writing = ProcessLock()  # one change at a time; readers never wait
 
-    def recommend(
-        self,
-        users: Ids,
-        k: int = 10,
-        *,
-        only: Ids | None = None,
-        exclude: Ids | None = None,
-        exclude_seen: bool = True,
-        mainstream: float | None = None,
-        unknown: Unknown = "error",
-    ) -> Results[Recommended]:
+    def recommend(self, users: Ids, k: int = 10, **options: Unpack[ListOptions]) -> Results[Recommended]:
         """Return the k nearest items of a user, or of each of several users.
 
         Args:
             users: One user id or several.
             k: Length of each list. A list is shorter only if fewer items are left.
-            only: Items that may be recommended; by default all. Those that the user has are left out of them, too,
-                unless `exclude_seen` is False.
-            exclude: Items that must not be recommended.
-            exclude_seen: Leave out the items that the user has.
-            mainstream: Share of popularity that counts, for a model with reach: 1 gives the most popular lists, 0
-                counts none, below 0 lists the long tail. By default as the model's settings say.
-            unknown: "error" raises an `UnknownIdError` for ids that the model does not know, "skip" ignores them.
+            options: `only`, `exclude`, `exclude_seen`, `mainstream` and `unknown`: see `ListOptions`.
         """
-        state = self._state
+        state, query, unknown = self._ask("recommend", k, options)
         index = look_up(users, state, "user", unknown)  # (B,)
-        options: ListOptions = {
-            "only": only,
-            "exclude": exclude,
-            "exclude_seen": exclude_seen,
-            "mainstream": mainstream,
-        }
-        query = _ask(state, k, options | {"unknown": unknown})
         ranking = state.rank([query._replace(user=user) for user in index.tolist()])
         return tabulate(Recommended, "item", ranking, state.data, user=state.data.user_ids.array[index])
 
@@ -279,11 +257,22 @@ class TrainedModel:
             k: As in `recommend`.
             options: `only`, `exclude`, `exclude_seen`, `mainstream` and `unknown`, as in `recommend`.
         """
-        refuse_unknown("recommend_for", options, ListOptions)
-        state = self._state
-        own = look_up(items, state, "item", options.get("unknown", "error"))  # (n,)
-        ranking = state.rank([_ask(state, k, options)._replace(basket=own)])
+        state, query, unknown = self._ask("recommend_for", k, options)
+        own = look_up(items, state, "item", unknown)  # (n,)
+        ranking = state.rank([query._replace(basket=own)])
         return tabulate(Recommended, "item", ranking, state.data, user=np.array([None]))
+
+    def _ask(self, method: str, k: int, options: ListOptions) -> tuple[ModelState, Query, Unknown]:
+        """Return the version that answers, the query but for the user, and what to do about unknown ids."""
+        refuse_unknown(method, options, ListOptions)
+        state, unknown, exclude_seen = self._state, options.get("unknown", "error"), options.get("exclude_seen", True)
+        if not isinstance(exclude_seen, bool | np.bool_):
+            raise ArgumentError(f"exclude_seen must be True or False, got {quote(exclude_seen)}")
+        filters = options.get("only"), options.get("exclude")
+        only, exclude = (None if ids is None else look_up(ids, state, "item", unknown) for ids in filters)
+        mainstream = options.get("mainstream")
+        query = Query(k=k, exclude_seen=bool(exclude_seen), only=only, exclude=exclude, mainstream=mainstream)
+        return state, query, unknown
 
     def recommend_to_file(
         self,
@@ -350,9 +339,9 @@ class TrainedModel:
         With reach, the item's is added, `mainstream` times. Users and items are of the same length, or one of them is a
         single id.
         """
-        state = self._state
-        pairs = look_up(users, state, "user", "error"), look_up(items, state, "item", "error")
-        return state.score(*pairs, mainstream)
+        model = TrainedModel(self._state)
+        pairs = (look_up(ids, model._state, role, "error") for ids, role in ((users, "user"), (items, "item")))
+        return model.score_indices(*pairs, mainstream=mainstream)
 
     def rank(self, queries: Sequence[Query]) -> Ranking:
         """Return a list for each of B queries in index space: (B, K) for the longest k, shorter lists filled up.
@@ -366,7 +355,19 @@ class TrainedModel:
         self, users: NDArray[np.int64], items: NDArray[np.int64], *, mainstream: float | None = None
     ) -> NDArray[np.float32]:
         """Return what `score` does, for indices instead of ids."""
-        return self._state.score(users, items, mainstream)
+        state = self._state
+        vectors, share = state.vectors, np.float32(state.check_dial(mainstream))
+        if len(users) != len(items) and 1 not in (len(users), len(items)):
+            raise ArgumentError(
+                f"users and items must have the same length, or one must be a single id, got {len(users)} and "
+                f"{len(items)}"
+            )
+        who, what = (torch.from_numpy(index.astype(np.int64)) for index in np.broadcast_arrays(users, items))  # (n,)
+        scores = (1 - squared_distance(vectors.users(who), vectors.items(what)) / 2).numpy()
+        if vectors.reach is not None:
+            scores += share * vectors.reach.numpy()[what]
+        refuse_nan(np.abs(scores))
+        return scores
 
     def place(self, items: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """Return the vector (D,) of a user who has the items with these indices (n,), ascending."""
@@ -487,16 +488,3 @@ def refuse_unknown(method: str, given: Mapping[str, Any], allowed: type) -> None
     """Raise the `TypeError` of Python, which would name an inner function, for an argument that a method lacks."""
     for name in given.keys() - allowed.__annotations__.keys():
         raise TypeError(f"{method}() got an unexpected keyword argument {name!r}")
-
-
-def _ask(state: ModelState, k: int, options: ListOptions) -> Query:
-    """Return the query in index space, without saying whose list is wanted."""
-    filters, unknown = (options.get("only"), options.get("exclude")), options.get("unknown", "error")
-    only, exclude = (None if ids is None else look_up(ids, state, "item", unknown) for ids in filters)
-    return Query(
-        k=k,
-        exclude_seen=options.get("exclude_seen", True),
-        only=only,
-        exclude=exclude,
-        mainstream=options.get("mainstream"),
-    )

@@ -29,15 +29,12 @@ class ItemLaw:
         self._train = train
         self.tables = make_law_tables(train, weights, device)
         self.log_law = self.probabilities().log_().float()  # (I,)
-        self._draws = backend(device).law(self.tables)
+        draws = backend(device).law(self.tables)
+        self.any, self.without = draws.any, draws.without
 
     def probabilities(self) -> Tensor:
         """Return the law (I,), float64, before any user's items are left out."""
         return self._whole_numbers().double() / self.tables.total
-
-    def log_probabilities(self, items: Tensor) -> Tensor:
-        """Return the logarithm of the law at item indices (…), float32."""
-        return self.log_law[items]
 
     def probabilities_for(self, users: Tensor) -> Tensor:
         """Return the law (B, I) for each user (B,), without their items; all zero for one who has every item."""
@@ -45,12 +42,6 @@ class ItemLaw:
         for row, user in enumerate(users.tolist()):
             law[row, self._train.items_of(user).tolist()] = 0
         return law / law.sum(1, keepdim=True).clamp_min(1)
-
-    def any(self, n: int, generator: torch.Generator) -> Tensor:
-        return self._draws.any(n, generator)
-
-    def without(self, users: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        return self._draws.without(users, n, generator)
 
     def _whole_numbers(self) -> Tensor:
         """Return how many numbers each item owns (I,)."""
@@ -88,7 +79,7 @@ class FixedLawSampler:
         else:
             items = self._law.any(self.negatives, generator)[None]  # (1, N)
             valid = ~self._membership.mask(users, items[0])  # (B, N)
-        return Negatives(items, valid, self._law.log_probabilities(items))
+        return Negatives(items, valid, self._law.log_law[items])
 
 
 def items_of_users(train: Interactions) -> OwnItems:

@@ -454,16 +454,9 @@ def _start_features(rows: Tensor, run: Run, known: FeatureMap | None) -> Feature
             weights[..., -1] = 0
         # An item that nobody has is where its features place it.
         items[has_features & torch.tensor(train.users_per_item == 0, device=device)] = 0
-    return FeatureTable(
-        rows,
-        weights,
-        numbers,
-        has_features,
-        config.optimizer,
-        dropout=config.feature_dropout,
-        seed=config.seed,
-        planned=run.plan.steps,
-    )
+    extended = torch.cat((numbers, has_features[:, None]), 1)  # (I, F + 1)
+    dropout = config.feature_dropout, config.seed
+    return FeatureTable(rows, weights, extended, config.optimizer, dropout=dropout, planned=run.plan.steps)
 
 
 class PairWeights:
