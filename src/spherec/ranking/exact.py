@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from spherec.geometry import Constraint, Vectors
-from spherec.ranking.ranker import Asked, Ranker, Ranking, refuse_nan, split_blocks
+from spherec.ranking.ranker import Asked, Indices, Ranker, Ranking, refuse_nan, split_blocks
 
 _SCORES = 1 << 24  # held at once: 64 MB of float32
 _TIMES_ON_GPU = 16
@@ -87,7 +87,7 @@ class ExactRanker(Ranker):
         size = min(max(scores // max(widest, 1), 1), max(n_queries, 1))
         return torch.empty(size, widest, device=self.vectors.device)
 
-    def _find_closed(self, only: NDArray[np.int64] | None, exclude: NDArray[np.int64] | None) -> Tensor | None:
+    def _find_closed(self, only: Indices | None, exclude: Indices | None) -> Tensor | None:
         """Return the items (I,) that no query gets, None if there are none."""
         if only is None and exclude is None:
             return self._unlisted

@@ -106,9 +106,9 @@ class Asked:
     "The items that each query must not get."
     dial: NDArray[np.float32]
     "(B,) λ."
-    only: NDArray[np.int64] | None = None
+    only: Indices | None = None
     "The only items that any query gets, ascending, none twice; None for all."
-    exclude: NDArray[np.int64] | None = None
+    exclude: Indices | None = None
     "Items that no query gets, likewise."
 
     def select(self, rows: slice | NDArray[np.int64]) -> "Asked":

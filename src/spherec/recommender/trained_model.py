@@ -340,8 +340,8 @@ class TrainedModel:
         single id.
         """
         model = TrainedModel(self._state)
-        pairs = (look_up(ids, model._state, role, "error") for ids, role in ((users, "user"), (items, "item")))
-        return model.score_indices(*pairs, mainstream=mainstream)
+        who, what = look_up(users, model._state, "user", "error"), look_up(items, model._state, "item", "error")
+        return model.score_indices(who, what, mainstream=mainstream)
 
     def rank(self, queries: Sequence[Query]) -> Ranking:
         """Return a list for each of B queries in index space: (B, K) for the longest k, shorter lists filled up.
