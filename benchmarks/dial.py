@@ -22,7 +22,7 @@ from spherec.device import resolve
 from spherec.lab.records import environment_of
 from spherec.losses import Softmin
 from spherec.training import Run, Training, join, train
-from spherec.training.presets import PRESETS
+from spherec.training.config import PRESETS
 
 DIAL = (-0.5, -0.25, 0.0, 0.25, 0.5, 0.6, 0.75, 1.0, 1.25)
 GAMMAS = (0.85, 0.3, -0.6)

@@ -31,7 +31,7 @@ from spherec.device import threads_for
 from spherec.evaluation import evaluate_cold
 from spherec.geometry import DenseVectors
 from spherec.training import Run, join, train
-from spherec.training.presets import PRESETS
+from spherec.training.config import PRESETS
 from spherec.training.trainer import make_batches
 
 SOURCES = {"neither": (), "words": ("words",), "tags": ("tags",), "words and tags": ("words", "tags")}

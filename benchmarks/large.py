@@ -31,7 +31,7 @@ from spherec.data.interactions import Interactions
 from spherec.device import measure_peak, resolve
 from spherec.geometry import DenseVectors
 from spherec.lab.records import environment_of
-from spherec.training.presets import PRESETS
+from spherec.training.config import PRESETS
 
 GROUPS = 1000
 OWN_GROUP = 0.8  # share of a user's items that are of their group

@@ -16,7 +16,7 @@ from pathlib import Path
 from spherec import Cut, Interactions, read, splits
 from spherec.evaluation import evaluate
 from spherec.training import Run, join, train
-from spherec.training.presets import PRESETS
+from spherec.training.config import PRESETS
 
 
 def load(folder: Path) -> dict[str, Interactions]:

@@ -24,7 +24,7 @@ from spherec import datasets, rng
 from spherec.device import run_at_once, threads_for
 from spherec.geometry import DenseVectors
 from spherec.kernels.cpu.compiled import choose_factors
-from spherec.training.presets import PRESETS
+from spherec.training.config import PRESETS
 
 CPU = torch.device("cpu")
 SIDE, PRODUCTS = 2048, 4  # of the matrices, in a turn

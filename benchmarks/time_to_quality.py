@@ -33,7 +33,7 @@ from spherec.evaluation.metrics import median_popularity, ndcg
 from spherec.lab import ComparedModel, FitContext, OurModel, best_trial, run_trial
 from spherec.lab.records import environment_of
 from spherec.lab.registry import find_models
-from spherec.training.presets import find_preset
+from spherec.training.config import find_preset
 
 _BETWEEN = {"dim": 1024, "effort": 0.8, "batch_size": 1024, "sampler": {"negatives": 750}}
 VARIANTS: Mapping[str, OurModel] = {"fast-1024": OurModel("fast-1024", find_preset("fast").change(_BETWEEN), {})}

@@ -11,7 +11,8 @@ import spherec
 from spherec.artifact import Artifact
 from spherec.data.container import read_container, write_container
 from spherec.distributed import shards
-from spherec.distributed.shards import save_together
+from spherec.distributed.group import ProcessGroup
+from spherec.distributed.shards import save_shards
 from spherec.errors import ArgumentError, DataError, FailedProcessError, UnknownIdError
 from spherec.recommender import merge_lists
 from tests.recommender.models import ITEMS, USERS, model_of, small
@@ -142,17 +143,18 @@ def test_an_id_that_a_part_does_not_have_may_be_in_another(model, tmp_path):
     assert "recommend_for" not in str(raised.value)
 
 
-class Other:
-    """A group of two, whose other process has no problem of its own."""
-
-    size, device = 2, torch.device("cpu")
+class Other(ProcessGroup):
+    """A group of two, whose other process gives the same, and may have a problem."""
 
     def __init__(self, rank, *, fails=False):
-        self.rank, self._fails, self.agreed = rank, fails, []
+        super().__init__(torch.device("cpu"), rank, 2)
+        self._fails = fails
 
     def agree(self, *flags):
-        self.agreed += flags
         return [flag or self._fails for flag in flags]
+
+    def collect_objects(self, thing):
+        return [thing] * 2
 
 
 @pytest.mark.parametrize("error", [OSError("gone"), MemoryError(), RuntimeError("a fault")], ids=repr)
@@ -160,13 +162,10 @@ def test_processes_agree_that_the_first_cannot_read_ids(model, tmp_path, error):
     def fail():
         raise error
 
-    first, second = Other(0), Other(1, fails=True)
     with pytest.raises(type(error)):
-        save_together(tmp_path / "m.spherec", first, lambda: model.artifact, fail)
-    assert first.agreed == [True]
-    with pytest.raises(FailedProcessError, match="another process could not write its shard"):
-        save_together(tmp_path / "m.spherec", second, lambda: model.artifact, fail)
-    assert second.agreed == [False]
+        save_shards(tmp_path / "m.spherec", Other(0), lambda: model.artifact, fail)
+    with pytest.raises(FailedProcessError, match="another process"):
+        save_shards(tmp_path / "m.spherec", Other(1, fails=True), lambda: model.artifact, fail)
 
 
 @pytest.mark.parametrize("portion", [(2, 2), (-1, 2), (0, 0), (0,), [0, 2], (0.0, 2), 3, None, (True, 2)], ids=range(9))
@@ -186,14 +185,14 @@ def test_the_number_of_shards_is_checked(model, tmp_path, shards):
 
 def test_a_new_model_replaces_the_shards_of_the_one_before(model, tmp_path):
     path = tmp_path / "m.spherec"
-    (tmp_path / "m.spherec.checkpoint.12.0-of-2").write_text("of a run")
+    (tmp_path / "m.spherec.checkpoint.0-of-2.592c3c57").write_text("of a run")
     model.save(path, shards=3)
     first = shards_of(path)
     model_of(small(), seed=5).save(path, shards=2)
-    assert set(first) & set(shards_of(path)) == {"m.spherec.checkpoint.12.0-of-2"}
+    assert set(first) & set(shards_of(path)) == {"m.spherec.checkpoint.0-of-2.592c3c57"}
     assert len(shards_of(path)) == 3, "two, and the checkpoint"
     model.save(path)
-    assert shards_of(path) == ["m.spherec.checkpoint.12.0-of-2"]
+    assert shards_of(path) == ["m.spherec.checkpoint.0-of-2.592c3c57"]
     assert same(spherec.load(path).artifact, model.artifact)
 
 
@@ -229,10 +228,10 @@ def test_a_missing_damaged_or_foreign_shard_is_one_sentence(model, tmp_path):
     other.save(tmp_path / "o.spherec", shards=3)
     foreign = next(tmp_path.glob("o.spherec.1-of-3.*"))
     shard.write_bytes(foreign.read_bytes())
-    with pytest.raises(DataError, match=r"is no shard of .*m\.spherec, but of another model; copy the right one there"):
+    with pytest.raises(DataError, match=r"is no part of .*m\.spherec"):
         spherec.load(path)
     shard.unlink()
-    with pytest.raises(DataError, match=r"m\.spherec is in 3 shards, and m\.spherec\.1-of-3\..* is not next to it"):
+    with pytest.raises(DataError, match=r"m\.spherec is in 3 parts, and m\.spherec\.1-of-3\..* is not next to it"):
         spherec.load(path)
 
 
@@ -268,7 +267,7 @@ def test_a_forged_index_is_one_sentence(model, tmp_path, change):
     model.save(path, shards=1)
     arrays, facts = read_container(path, "spherec-model", remedy="")
     write_container(path, "spherec-model", arrays, facts | change)
-    with pytest.raises(DataError, match=r"m\.spherec is (damaged|in 1 shards)"):
+    with pytest.raises(DataError, match=r"m\.spherec is (damaged|in 1 parts)"):
         Artifact.load(path)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from spherec import Interactions
 from spherec.lab.baselines.ease import Ease
-from spherec.training.presets import PRESETS
+from spherec.training.config import PRESETS
 from tests.lab.tiny import tiny_preset
 from tests.sampling.checks import random_rows
 

@@ -5,7 +5,7 @@ import tomllib
 import pytest
 
 from spherec.training import Training
-from spherec.training.presets import PRESETS
+from spherec.training.config import PRESETS
 
 
 def test_all_are_listed_with_what_they_are(spherec):

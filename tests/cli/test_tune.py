@@ -13,7 +13,7 @@ import pytest
 
 from spherec.sampling import Uniform
 from spherec.training import Training
-from spherec.training.presets import PRESETS
+from spherec.training.config import PRESETS
 from tests.lab.tunings import DATA
 
 ROOT = Path(__file__).parents[2]

@@ -22,7 +22,7 @@ from spherec.lab.records import UserValues
 from spherec.lab.registry import BASELINES, find_models
 from spherec.lab.tables import summarize
 from spherec.optim import Adam
-from spherec.training.presets import PRESETS
+from spherec.training.config import PRESETS
 from tests.lab.tiny import CONTEXT, CPU, DATA, TRAINING, comparison, pairs_of, tiny_preset
 
 pytestmark = pytest.mark.usefixtures("small")

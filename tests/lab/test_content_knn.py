@@ -11,7 +11,7 @@ from spherec.data.cuts import Cut
 from spherec.errors import ArgumentError, DataError
 from spherec.evaluation import evaluate_cold
 from spherec.lab import ContentKnn, OurModel
-from spherec.training.presets import PRESETS
+from spherec.training.config import PRESETS
 from tests.lab.tiny import CONTEXT
 from tests.sampling.checks import interactions, random_rows
 

@@ -13,7 +13,7 @@ from spherec.lab.search_space import read_setting
 from spherec.losses import Softmin
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
 from spherec.training import Training
-from spherec.training.presets import PRESETS
+from spherec.training.config import PRESETS
 from tests.training.runs import DATA
 
 WHOLE = st.integers(-(10**9), 10**9)

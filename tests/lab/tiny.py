@@ -10,7 +10,7 @@ from spherec.lab.registry import find_models
 from spherec.optim import Adam
 from spherec.sampling import Popularity, Uniform
 from spherec.training import Training
-from spherec.training.presets import PRESETS, Preset
+from spherec.training.config import PRESETS, Preset
 from tests.sampling.checks import interactions, random_rows
 
 CPU = torch.device("cpu")

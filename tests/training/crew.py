@@ -110,7 +110,7 @@ def fit_in_shards(settings, folder, data=None, full=None, device="cpu", validati
     write, make = shards.write_container, Artifact.of
 
     def fail(path, *given, **options):
-        if full == ["disk", distributed.get_rank()]:
+        if full == ["disk", distributed.get_rank()] and path.name.startswith("m.spherec"):
             raise DataError("the disk is full")
         return write(path, *given, **options)
 
@@ -174,9 +174,9 @@ def run_unlike(settings, folder, name, **options):
 
 def count_checkpoints(settings, folder, late=None, **options):
     """Train; return how often checkpoints were written. The clock of process `late` never says that it is time."""
-    saves, commit = [], checkpoint_set.CheckpointSet._commit
+    saves, save = [], checkpoint_set.CheckpointSet._save
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoint_set.CheckpointSet, "_commit", lambda *given: (saves.append(1), commit(*given))[1])
+        patch.setattr(checkpoint_set.CheckpointSet, "_save", lambda *given: (saves.append(1), save(*given))[1])
         if distributed.get_rank() == late:
             patch.setattr(trainer.Timer, "is_due", lambda _: False)
         run(settings, folder, **options)
@@ -208,19 +208,25 @@ def gather_too_much(settings, folder, at=None, **options):
             return {"said": str(error), "notes": error.__notes__}
 
 
-def fail_to_write(settings, folder, rank, **options):
-    """Train with a disk that is full for one process from the second checkpoint on."""
-    calls, whole = [0], checkpoint_set.CheckpointSet._write
+def fail_to_write(settings, folder, rank, is_written=False, **options):
+    """Train with a disk that fails for one process within the second checkpoint, perhaps after everything is written.
+
+    That is its part, or in process 0, which writes a part and the file that names all, the latter.
+    """
+    calls, whole = [0], shards.write_container
 
     def write(*given, **facts):
         calls[0] += 1
-        if calls[0] > 1 and distributed.get_rank() == rank:
-            raise checkpoint_set.DataError("the disk is full")
-        return whole(*given, **facts)
+        is_failing = calls[0] > (1 if rank else 3) and distributed.get_rank() == rank
+        name = whole(*given, **facts) if is_written or not is_failing else None
+        if is_failing:
+            raise DataError("the disk is full")
+        return name
 
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        patch.setattr(checkpoint_set.CheckpointSet, "_write", write)
+        patch.setattr(shards, "write_container", write)
+        patch.setattr(checkpoint_set, "write_container", write)
         run(settings, folder, **options)
     return {"said": [str(one.message) for one in caught]}
 

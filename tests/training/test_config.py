@@ -12,7 +12,7 @@ from spherec.losses import Hinge, Softmin
 from spherec.optim import Adam
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
 from spherec.training import Training
-from spherec.training.presets import PRESETS
+from spherec.training.config import PRESETS
 
 CONFIGS = [
     *(preset.training for preset in PRESETS.values()),

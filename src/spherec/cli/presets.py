@@ -21,7 +21,7 @@ def presets_command(
     - spherec presets two-stage > run.toml
     - spherec train DATA --config run.toml -o my.spherec
     """
-    from spherec.training.presets import PRESETS, find_preset
+    from spherec.training.config import PRESETS, find_preset
 
     if name is not None:
         typer.echo(find_preset(name).to_toml())

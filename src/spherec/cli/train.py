@@ -91,8 +91,8 @@ def train_command(
     from spherec.recommender import CML
     from spherec.training import RunFiles, join
     from spherec.training.checkpoint import count_epochs, remove_checkpoint
-    from spherec.training.interrupt import interruptible
-    from spherec.training.presets import find_preset
+    from spherec.training.config import find_preset
+    from spherec.training.trainer import interruptible
 
     flags = {"dim": dim, "epochs": epochs, "seed": seed}
     training = find_preset(preset).change(read_settings(config, settings or [], flags))

@@ -99,7 +99,7 @@ def tune_command(
     from spherec.lab.records import environment_of
     from spherec.lab.tuning import show_place
     from spherec.training.advice import find_idle_settings
-    from spherec.training.presets import find_preset
+    from spherec.training.config import find_preset
 
     refuse_unwritable(output)
     storage = storage or str(output.with_suffix(".db"))

@@ -21,7 +21,7 @@ from spherec.distributed.checkpoint import CheckpointSet
 from spherec.distributed.group import ProcessGroup, join_group
 from spherec.distributed.held import HeldPairs, hold
 from spherec.distributed.partitions import PartitionedInteractions
-from spherec.distributed.shards import save_together
+from spherec.distributed.shards import save_shards
 from spherec.distributed.table import ShardedTable, ShareGenerator
 from spherec.distributed.vectors import draw_held, gather_vectors, hold_vectors
 from spherec.embedding import Embedding, EmbeddingTable
@@ -142,7 +142,7 @@ class ProcessCrew(Crew):
         """Write what this process holds into a shard of the model; return it, as it is read again."""
         held = _find_share(data)
         add_ids = None if held is None else partial(held.source.with_ids, held.own)
-        save_together(path, self.group, partial(make, data if held is None else held.own), add_ids)
+        save_shards(path, self.group, partial(make, data if held is None else held.own), add_ids)
         own = self.group.rank, self.size
         return Artifact.load(path, mmap=True, users=own, items=own)
 

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-import torch
 from numpy.typing import NDArray
 
 from spherec.artifact import MODEL_KIND, WHOLE, Artifact, Portion
@@ -43,7 +42,7 @@ class _Holding(NamedTuple):
         """Return the holding of portions of a model with (I, U) items and users."""
         n_items, n_users = counts
         past = n_items + n_users
-        return cls(_numbers(items, 0, n_items), _numbers(users, n_items, past), n_items, rows or {})
+        return cls(numbers_of(items, 0, n_items), numbers_of(users, n_items, past), n_items, rows or {})
 
     def shares(self, other: "_Holding") -> bool:
         """Return whether both have some item or user."""
@@ -61,11 +60,11 @@ def write_all(path: str | PathLike[str], model: Artifact, shards: int) -> None:
         raise ArgumentError(f"shards must be a whole number from 1 to {_MOST:,}, got {quote(shards)}")
     whole, counts = _Holding.of_whole(model.rows() | model.pairs()), (model.data.n_items, model.data.n_users)
     portions = [(rank, shards) for rank in range(shards)]
-    names = [_write(path, portion, _gather([whole], _Holding.of(portion, portion, counts))) for portion in portions]
+    names = [write_part(path, _KIND, one, _gather([whole], _Holding.of(one, one, counts))) for one in portions]
     model.write(path, {}, {"shards": names})
 
 
-def save_together(
+def save_shards(
     path: str | PathLike[str],
     group: ProcessGroup,
     make: Callable[[], Artifact],
@@ -76,41 +75,48 @@ def save_together(
     Each makes an artifact of the vectors that it holds, and writes them with the pairs of its users. Process 0 writes
     the rest; `add_ids` is called there, if `data` has no ids, and returns it with them.
     """
-    portion, checksums = (group.rank, group.size), torch.zeros(1, dtype=torch.int64, device=group.device)
-    problem: Exception | None = None
-    try:
-        whole = held = make()
+    portion, made = (group.rank, group.size), []
+
+    def write_own() -> str:
+        made.append(held := make())
         check_finite(held.vectors)
         counts = held.data.n_items, held.data.n_users
         pairs = _join_pairs([_Holding.of(WHOLE, WHOLE, counts, held.pairs())], _Holding.of(portion, portion, counts))
-        checksums += int(_write(path, portion, held.rows() | pairs)[-8:], 16)
-        if group.rank == 0 and add_ids is not None:
-            whole = replace(held, data=add_ids())
+        return write_part(path, _KIND, portion, held.rows() | pairs)
+
+    def write_rest(names: list[str]) -> None:
+        whole = made[0] if add_ids is None else replace(made[0], data=add_ids())
+        whole.write(path, {}, {"shards": names})
+
+    write_together(group, write_own, write_rest)
+
+
+def write_together(group: ProcessGroup, write_own: Callable[[], str], write_rest: Callable[[list[str]], None]) -> None:
+    """Write a file of several parts: all processes write their own, and then process 0 the rest, with their names.
+
+    Where one process fails, it raises its error, and the others a `FailedProcessError`.
+    """
+    problem, name = None, ""
+    try:
+        name = write_own()
     except Exception as error:  # the others wait to hear of it
         problem = error
+    if not group.agree(problem is not None)[0]:
+        names = group.collect_objects(name)
+        try:
+            if group.rank == 0:
+                write_rest(names)
+        except Exception as error:
+            problem = error
     if group.agree(problem is not None)[0]:
-        raise problem or FailedProcessError("another process could not write its shard; see its message")
-    found = group.collect(checksums, everywhere=False)
-    try:
-        if group.rank == 0:
-            names = [f"{_begin_of(path, (rank, group.size)).name}.{int(one):08x}" for rank, one in enumerate(found)]
-            whole.write(path, {}, {"shards": names})
-    except Exception as error:
-        problem = error
-    if group.agree(problem is not None)[0]:
-        raise problem or FailedProcessError("process 0 could not write the model; see its message")
+        raise problem or FailedProcessError("another process could not write its part; see its message")
 
 
-def _begin_of(path: str | PathLike[str], portion: Portion) -> Path:
-    """Return the path of a shard, without the checksum that ends it."""
+def write_part(path: str | PathLike[str], kind: str, portion: Portion, arrays: Arrays, *, mode: int = 0o666) -> str:
+    """Write a part of a file next to it, while those that are there stay; return its name, which ends in a checksum."""
     whole = Path(path).resolve()
-    return whole.with_name(f"{whole.name}.{portion[0]}-of-{portion[1]}")
-
-
-def _write(path: str | PathLike[str], portion: Portion, rows: Arrays) -> str:
-    """Write a shard, while those of a model that is there stay, and return its name."""
-    begin = _begin_of(path, portion)
-    return f"{begin.name}.{write_container(begin, _KIND, rows, {'portion': portion}, part_of=path)}"
+    begin = whole.with_name(f"{whole.name}.{portion[0]}-of-{portion[1]}")
+    return f"{begin.name}.{write_container(begin, kind, arrays, {'portion': portion}, mode=mode, part_of=path)}"
 
 
 def read_portions(
@@ -160,7 +166,7 @@ def _read_rows(
         wanted, portions = _Holding.of(items, users, counts), [(rank, len(names)) for rank in range(len(names))]
         held = [_Holding.of(portion, portion, counts) for portion in portions]
         filled = [rank for rank, shard in enumerate(held) if shard.shares(wanted)] or [0]  # the first tells the types
-    shards = [held[rank]._replace(rows=_read_shard(path, names, rank)) for rank in filled]
+    shards = [held[rank]._replace(rows=read_part(path, _KIND, names, rank)) for rank in filled]
     with decoding(path, _REMEDY):
         for shard in shards:
             if (len(shard.rows["item_vectors"]), len(shard.rows["indptr"])) != (len(shard.items), len(shard.users) + 1):
@@ -169,17 +175,18 @@ def _read_rows(
         return rows if mmap else {name: array if array.flags.owndata else array.copy() for name, array in rows.items()}
 
 
-def _read_shard(path: str | PathLike[str], names: Sequence[str], rank: int) -> Arrays:
+def read_part(path: str | PathLike[str], kind: str, names: Sequence[str], rank: int) -> Arrays:
+    """Return the arrays, mapped, of the part of a file that belongs to a rank, of those that the file names."""
     file = Path(path).resolve().with_name(names[rank])
     if not file.is_file():
-        raise DataError(f"{path} is in {len(names)} shards, and {file.name} is not next to it; copy all of them there")
-    rows, manifest = read_container(file, _KIND, remedy=_REMEDY, mmap=True)
+        raise DataError(f"{path} is in {len(names)} parts, and {file.name} is not next to it; copy all of them there")
+    rows, manifest = read_container(file, kind, remedy=_REMEDY, mmap=True)
     if not file.name.endswith(f".{manifest['checksum']}") or manifest.get("portion") != [rank, len(names)]:
-        raise DataError(f"{file} is no shard of {path}, but of another model; copy the right one there")
+        raise DataError(f"{file} is no part of {path}, but of another file; copy the right one there")
     return rows
 
 
-def _numbers(portion: Portion, begin: int, past: int) -> range:
+def numbers_of(portion: Portion, begin: int, past: int) -> range:
     """Return the numbers from `begin` to `past` - 1 that belong to a portion."""
     j, m = portion
     return range(begin + (j - begin) % m, past, m)
@@ -202,15 +209,13 @@ def _gather(holdings: Sequence[_Holding], wanted: _Holding, columns: slice = sli
     """Return the wanted rows, and the pairs of the wanted users with the items in `columns`."""
     items = [(one.rows, one.items) for one in holdings]
     users = [(one.rows, one.users) for one in holdings]
-    rows = {name: _join_rows(name, items, wanted.items) for name in _OF_ITEMS if name in holdings[0].rows}
+    rows = {name: join_rows(name, items, wanted.items) for name in _OF_ITEMS if name in holdings[0].rows}
     return (
-        rows
-        | {"user_vectors": _join_rows("user_vectors", users, wanted.users)}
-        | _join_pairs(holdings, wanted, columns)
+        rows | {"user_vectors": join_rows("user_vectors", users, wanted.users)} | _join_pairs(holdings, wanted, columns)
     )
 
 
-def _join_rows(name: str, sources: Sequence[tuple[Arrays, range]], wanted: range) -> NDArray[Any]:
+def join_rows(name: str, sources: Sequence[tuple[Arrays, range]], wanted: range) -> NDArray[Any]:
     """Return the wanted rows of an array, out of sources with the numbers that they hold."""
     filled = [(rows[name], held, taken) for rows, held in sources if (taken := _intersect(held, wanted))]
     if len(filled) == 1:

@@ -34,7 +34,7 @@ from spherec.lab.records import Settings
 from spherec.lab.runs import FittedModel, raise_if_interrupted, train_validated
 from spherec.lab.search_space import apply_settings, default_search, flatten
 from spherec.training import EpochRecord, History, Run, Training, join, train
-from spherec.training.presets import PRESETS
+from spherec.training.config import PRESETS
 
 Progress = Callable[[EpochRecord, History], None]
 SearchValues = Mapping[str, Sequence[Any]]

@@ -12,7 +12,7 @@ from spherec.lab.baselines.implicit_models import Als, Bpr, Knn
 from spherec.lab.baselines.most_popular import MostPopular
 from spherec.lab.models import FEATURED, PRESET_SEARCHES, ComparedModel, OurModel, UserBaseline
 from spherec.training import Training
-from spherec.training.presets import PRESETS
+from spherec.training.config import PRESETS
 
 BASELINES: Mapping[str, ComparedModel] = {
     baseline.name: baseline for baseline in (Ease(), GfCf(), ChebyCf(), Als(), Bpr(), Knn(), MostPopular())

@@ -42,7 +42,7 @@ from spherec.lab.runs import MMR, best_trial, is_within, run_trial, train_valida
 from spherec.lab.search_space import Choices, Domain, SearchSpace, SettingValue, default_search, flatten, parse_searches
 from spherec.ranking import ExactRanker
 from spherec.training import EpochRecord, History, Training
-from spherec.training.interrupt import interruptible
+from spherec.training.trainer import interruptible
 
 try:
     import optuna

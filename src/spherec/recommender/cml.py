@@ -33,7 +33,7 @@ from spherec.recommender.trained_model import ModelState, TrainedModel, look_up,
 from spherec.sampling import Sampling
 from spherec.training import ProgressCallback, Run, RunFiles, Trained, Training, join, train
 from spherec.training.advice import advise
-from spherec.training.presets import find_preset
+from spherec.training.config import find_preset
 from spherec.training.trainer import enough_memory
 
 _DEFAULT = Training()

@@ -1,31 +1,96 @@
-"""A run as one file, from which training continues as if it had never stopped.
+"""The files of a run: the model that it writes, and a checkpoint, from which it continues as if it had never stopped.
 
-A container like a prepared data set: no pickle, a checksum, written atomically. It holds the tables with their
-moments as they are, rows not caught up: writing it changes nothing, so a run with checkpoints ends with the same
-vectors as one without.
+A checkpoint is a container like a prepared data set: no pickle, a checksum, written atomically. It holds the tables
+with their moments as they are, rows not caught up: writing it changes nothing, so a run with checkpoints ends with the
+same vectors as one without.
 """
 
 import json
-import re
 import warnings
-from contextlib import suppress
-from dataclasses import dataclass, field
-from glob import escape
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from os import PathLike
+from os.path import realpath
 from pathlib import Path
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 
-from spherec.data.container import checksum, read_container, read_manifest, write_container
+from spherec.data.container import Arrays, checksum, read_container, read_manifest, remove_parts, write_container
+from spherec.data.input_files import check_path
+from spherec.data.output_files import lock_output
 from spherec.embedding import FeatureMap
-from spherec.errors import CheckpointWarning, DataError, shorten
+from spherec.errors import ArgumentError, CheckpointWarning, DataError, FailedProcessError, shorten
 from spherec.geometry import DenseVectors
-from spherec.training.history import History
+from spherec.training.crew import Crew
 from spherec.training.step import Run
 
-_KIND = "spherec-checkpoint"  # of the file
-_PART = re.compile(r"\.\d+\.\d+-of-\d+(\.\w{8}\.part|\.lock)?")  # the end of a part's name, or of its lock
+CHECKPOINT_KIND = "spherec-checkpoint"
+"""Kind of the file."""
+
+PRIVATE = 0o600
+"""Permissions of the file: the model may be private."""
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One pass over the training pairs."""
+
+    epoch: int
+    "Counted from 1."
+    pairs: int
+    "Pairs learned from."
+    seconds: float
+    "Time spent in this epoch's steps."
+    loss: float
+    "Mean loss over the pairs."
+    active: float
+    "Share of pairs with a negative inside the margin (hinge), or nearer than the positive (softmin)."
+    masked: float
+    "Share of places without a negative: none was found, or the item of a shared pool is one that the user has."
+    triplets_per_second: float
+    "Pairs with each of their negatives, in a second."
+    metric: float | None = None
+    "Validation metric after this epoch, if there was one; more is better."
+
+
+@dataclass(frozen=True)
+class History:
+    """The epochs of a run so far."""
+
+    epochs: tuple[EpochRecord, ...] = ()
+
+    def with_epoch(self, record: EpochRecord) -> "History":
+        """Return this history with one more epoch."""
+        return History((*self.epochs, record))
+
+    @property
+    def best(self) -> EpochRecord | None:
+        """The epoch with the best metric, the first of them; None without validation."""
+        validated = [record for record in self.epochs if record.metric is not None]
+        return max(validated, key=lambda record: record.metric or 0.0, default=None)
+
+    def is_best(self) -> bool:
+        """Tell whether the last epoch is the best so far."""
+        return self.best is not None and self.best is self.epochs[-1]
+
+    def should_stop(self, patience: int) -> bool:
+        """Tell whether that many validations have passed without a new best."""
+        best = self.best
+        if best is None:
+            return False
+        later = [record for record in self.epochs if record.metric is not None and record.epoch > best.epoch]
+        return len(later) >= patience
+
+    def as_records(self) -> list[dict[str, Any]]:
+        """Return plain data, one dictionary an epoch."""
+        return [asdict(record) for record in self.epochs]
+
+    @classmethod
+    def from_records(cls, records: Sequence[dict[str, Any]]) -> "History":
+        """Return the history that `as_records` wrote; raise a TypeError if it is another."""
+        return cls(tuple(EpochRecord(**record) for record in records))
 
 
 @dataclass
@@ -60,76 +125,24 @@ class CheckpointFile:
     def __init__(self, path: Path, identity: dict[str, Any]) -> None:
         self.path = path
         self._identity = identity
-        self._problem: str | None = None
+        self._problem = ""
 
     def try_save(self, run: Run, standing: Standing, remedy: str) -> bool:
         """Write the run in place of what was written before, and return whether it worked.
 
         Warn if it did not, once for each new problem.
         """
-        is_saved, problem = self._commit(run, standing)
-        if problem is not None and problem != self._problem:
-            text = f"no checkpoint in epoch {len(standing.history.epochs) + 1}: {problem}; {remedy}"
-            warnings.warn(CheckpointWarning(text), stacklevel=3)
-        self._problem = problem
-        return is_saved
-
-    def _commit(self, run: Run, standing: Standing) -> tuple[bool, str | None]:
-        """Write the run; return whether it worked, and what went wrong in this process."""
-        problem = self._try_write(self.path, run, standing)
-        return problem is None, problem
-
-    def _try_write(self, path: Path, run: Run, standing: Standing, **facts: int) -> str | None:
-        """Write a container, with `facts` in its manifest; return what went wrong."""
-        tensors = run.embedding.state() | {"sums": run.sums, "generator": run.generator.get_state()}
-        if standing.best is not None:
-            best, learned = standing.best, standing.best_map
-            kept = {"best_users": best.user_table, "best_items": best.item_table, "best_reach": best.item_reach}
-            if learned is not None:
-                kept |= {"best_weights": learned.weights, "best_lengths": learned.lengths}
-            tensors |= {name: tensor for name, tensor in kept.items() if tensor is not None}
+        before, self._problem = self._problem, ""
         try:
-            arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
-            self._write(path, arrays, self._describe(standing) | facts)
+            self._save(run, standing)
+        except FailedProcessError:
+            return False  # the other process warns
         except (DataError, MemoryError) as error:
-            return str(error) or "memory is short"
-        return None
-
-    def _write(self, path: Path, arrays: dict[str, NDArray[Any]], manifest: dict[str, Any]) -> None:
-        write_container(path, _KIND, arrays, manifest, mode=0o600)  # the model may be private
-
-    def _describe(self, standing: Standing) -> dict[str, Any]:
-        """Return the manifest of the file."""
-        return {
-            "identity": self._identity,
-            "pairs": standing.pairs,
-            "places": standing.places,
-            "seconds": standing.seconds,
-            "history": standing.history.as_records(),
-        }
-
-    def _read(self, run: Run) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Return the arrays and the manifest of the file; raise an error if it is that of another run."""
-        del run
-        return self._read_own(self.path)
-
-    def _read_own(self, path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-        """Read an archive; raise a `DataError` that names the difference if it is that of another run."""
-        arrays, manifest = read_container(path, _KIND, remedy="start anew")
-        found, wanted = manifest["identity"], json.loads(json.dumps(self._identity))
-        for name in {**wanted, **found}:  # a setting may be in one of them alone
-            if found.get(name) != wanted.get(name):
-                values = [one.get(name) for one in (found, wanted)]
-                value, here = ("not given" if one is None else shorten(str(one)) for one in values)
-                raise DataError(
-                    f"{path} is the checkpoint of another run: its {name} is {value}, here it is {here}; "
-                    "train with the same settings and data, or start anew"
-                )
-        return arrays, manifest
-
-    def remove(self) -> None:
-        """Remove what was written, if there is anything."""
-        remove_checkpoint(self.path)
+            self._problem = str(error) or "memory is short"
+            if self._problem != before:
+                text = f"no checkpoint in epoch {len(standing.history.epochs) + 1}: {self._problem}; {remedy}"
+                warnings.warn(CheckpointWarning(text), stacklevel=3)
+        return not self._problem
 
     def load(self, run: Run) -> Standing:
         """Put the run into the state of the file, and return its position."""
@@ -137,59 +150,151 @@ class CheckpointFile:
         try:
             return _restore(run, arrays, manifest)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise DataError(f"{self.path} is damaged ({shorten(str(error))}); start anew") from None
+            raise DataError(f"{self.path} is damaged ({shorten(error)}); start anew") from None
+
+    def _save(self, run: Run, standing: Standing) -> None:
+        """Write the file."""
+        write_container(
+            self.path, CHECKPOINT_KIND, collect_arrays(run, standing), self._describe(standing), mode=PRIVATE
+        )
+
+    def _describe(self, standing: Standing) -> dict[str, Any]:
+        """Return the manifest of the file."""
+        counts = {"pairs": standing.pairs, "places": standing.places, "seconds": standing.seconds}
+        return {"identity": self._identity, **counts, "history": standing.history.as_records()}
+
+    def _read(self, run: Run) -> tuple[Arrays, dict[str, Any]]:  # noqa: ARG002
+        """Return the arrays for this process and the manifest; raise a `DataError` if it is that of another run."""
+        arrays, manifest = read_container(self.path, CHECKPOINT_KIND, remedy="start anew")
+        found, wanted = manifest["identity"], json.loads(json.dumps(self._identity))
+        for name in {**wanted, **found}:  # a setting may be in one of them alone
+            if found.get(name) != wanted.get(name):
+                values = [one.get(name) for one in (found, wanted)]
+                value, here = ("not given" if one is None else shorten(str(one)) for one in values)
+                raise DataError(
+                    f"{self.path} is the checkpoint of another run: its {name} is {value}, here it is {here}; "
+                    "train with the same settings and data, or start anew"
+                )
+        return arrays, manifest
 
 
-def remove_checkpoint(path: Path) -> None:
-    """Remove the checkpoint of a run of one process or several, if there is one."""
-    with suppress(OSError):
-        path.unlink(missing_ok=True)
-    remove_parts(path)
+class RunFiles:
+    """The files of one run. They are locked while it lasts, and only ever replaced as a whole.
 
-
-def remove_parts(path: Path, keep: str | None = None) -> None:
-    """Remove the parts of all sets of a checkpoint, except those whose names continue with `keep`.
-
-    Those that a killed process left half-written are hidden files.
+    Args:
+        output: File to which the model is saved at the end. Once it is on disk, the checkpoint is removed, unless the
+            run was interrupted. Without it, call `save` of the model yourself.
+        checkpoint: File to which the state of the run is written every `checkpoint_seconds` and at the end. One that
+            cannot be written is a `CheckpointWarning`.
+        checkpoint_seconds: Seconds between two checkpoints.
+        resume: Continue from the checkpoint, as if training had never stopped.
+        in_shards: In a run of several processes, each writes the vectors that it holds into a shard next to `output`,
+            and none has the whole model afterwards. By default the first one collects all of them.
     """
-    for begin in (path.name, f".{path.name}"):
-        for part in path.parent.glob(f"{escape(begin)}.*.*-of-*"):
-            end = part.name.removeprefix(begin)
-            if _PART.fullmatch(end) and (keep is None or not end.startswith(keep)):
-                with suppress(OSError):
-                    part.unlink()
+
+    def __init__(
+        self,
+        output: str | PathLike[str] | None = None,
+        checkpoint: str | PathLike[str] | None = None,
+        *,
+        checkpoint_seconds: float = 300.0,
+        resume: bool = False,
+        in_shards: bool = False,
+    ) -> None:
+        if not checkpoint_seconds >= 0:
+            raise ArgumentError(f"checkpoint_seconds must be >= 0, got {checkpoint_seconds}")
+        if resume and checkpoint is None:
+            raise ArgumentError("resume is True, but no checkpoint was named; give the path of one")
+        if in_shards and output is None:
+            raise ArgumentError("in_shards (--shards) is for a model that is written; name its output")
+        paths = (None if path is None else Path(check_path(path)) for path in (output, checkpoint))
+        self.output, self.checkpoint = paths
+        if self.output and self.checkpoint and realpath(self.output) == realpath(self.checkpoint):
+            raise ArgumentError(f"output and checkpoint are both {self.output}; name two files")
+        self.checkpoint_seconds, self.resume, self.in_shards = checkpoint_seconds, resume, in_shards
+        self._file: CheckpointFile | None = None
+
+    @contextmanager
+    def open(self, crew: Crew) -> Iterator[None]:
+        """Lock the files, which must be possible to write, within this block."""
+        if self.in_shards:
+            crew.check_shards()
+        with ExitStack() as locks:
+            for path in (self.output, self.checkpoint):
+                if path is not None and crew.is_first:
+                    locks.enter_context(lock_output(path))
+            yield
+
+    def begin(self, run: Run, *, is_validated: bool) -> Standing:
+        """Return the position from which a new run is to continue, and put it into that state."""
+        crew = run.crew
+        identity = describe_run(run, is_validated=is_validated) if self.checkpoint or crew.size > 1 else {}
+        lasts = {"epochs": run.plan.epochs, "patience": run.config.patience}
+        given = {"checkpoint": self.checkpoint is not None, "resume": self.resume, "in_shards": self.in_shards}
+        crew.check_alike({**identity, **lasts, **given})
+        if self.checkpoint is None:
+            return Standing()
+        parts: CheckpointFile | None = crew.checkpoint(self.checkpoint, identity)
+        self._file = parts or CheckpointFile(self.checkpoint, identity)
+        if not self.resume:
+            return Standing()
+        standing = self._file.load(run)
+        done, begun = len(standing.history.epochs), bool(standing.pairs)
+        crew.check_alike({"epochs of the checkpoint": done, "pairs of the checkpoint": standing.pairs})
+        if done + begun > run.plan.epochs:
+            state = f"{done} done" + (f" and epoch {done + 1} begun" if begun else "")
+            raise ArgumentError(
+                f"epochs is {run.plan.epochs}, but {self.checkpoint} has {state}; give at least {done + begun}, or "
+                "start anew"
+            )
+        return standing
+
+    def save(self, run: Run, standing: Standing) -> None:
+        """Write the checkpoint."""
+        if self._file is not None:
+            self._file.try_save(run, standing, f"training continues and tries again in {self.checkpoint_seconds:g} s")
+
+    @contextmanager
+    def closing(self, run: Run, standing: Standing, *, is_interrupted: bool, is_saved: bool) -> Iterator[None]:
+        """Save the model in this block. The checkpoint of a finished run that was saved is removed.
+
+        That of an interrupted run of several processes is written first: torchrun kills them after 30 seconds. If the
+        model cannot be saved, a checkpoint is worth all the more, and none takes the room of the model before.
+        """
+        file, is_written, failure = self._file, False, None
+        without = "the run cannot be resumed from here, but its model is saved"
+        if file is not None and is_interrupted and run.crew.size > 1:
+            is_written = file.try_save(run, standing, without)
+        try:
+            yield
+        except Exception as error:
+            failure = error
+        if run.crew.agree(failure is not None)[0]:
+            failure = failure or FailedProcessError("another process could not save the model; see its message")
+            if file is not None and (
+                is_written or file.try_save(run, standing, "the run is lost unless its model can be saved")
+            ):
+                failure.add_note(f"{file.path} holds the whole run; resume it to save its model without more training")
+            raise failure
+        if file is not None and not is_written:
+            if is_saved and self.output is not None and not is_interrupted:
+                remove_checkpoint(file.path)
+            else:
+                file.try_save(run, standing, without)
 
 
-def count_epochs(path: Path) -> int:
-    """Return the number of epochs that the run of a checkpoint has done."""
-    return len(read_manifest(path, _KIND, remedy="start anew")["history"])
+def collect_arrays(run: Run, standing: Standing) -> Arrays:
+    """Return the arrays of a checkpoint."""
+    tensors: dict[str, torch.Tensor | None] = {**run.embedding.state(), "sums": run.sums}
+    tensors["generator"] = run.generator.get_state()
+    if (best := standing.best) is not None:
+        tensors |= {"best_users": best.user_table, "best_items": best.item_table, "best_reach": best.item_reach}
+    if (learned := standing.best_map) is not None:
+        tensors |= {"best_weights": learned.weights, "best_lengths": learned.lengths}
+    return {name: tensor.cpu().numpy() for name, tensor in tensors.items() if tensor is not None}
 
 
-def describe_run(run: Run, *, is_validated: bool) -> dict[str, Any]:
-    """Return what must be the same for a run to continue, and in all of its processes.
-
-    That is everything but its length, unless a schedule depends on that. Settings go by their dotted names.
-    """
-    data, initial, features, settings = run.data, run.initial, run.features, run.config.to_dict()
-    for name in ("patience", *(("epochs",) if run.config.optimizer.schedule == "constant" else ())):
-        del settings[name]
-    parts = {name: settings.pop(name) for name, value in list(settings.items()) if isinstance(value, dict)}
-    settings |= {f"{name}.{key}": value for name, part in parts.items() for key, value in part.items()}
-    tables = () if initial is None else (initial.user_table, initial.item_table, initial.item_reach)
-    given = "-".join(checksum(table.cpu().numpy()) for table in tables if table is not None) or None
-    pairs = f"{data.n_pairs} pairs, checksum {data.pairs_checksum}"
-    return settings | {
-        "data": f"{data.n_users} users, {data.n_items} items, {pairs}",
-        "ids": f"checksum {data.ids_checksum}",
-        "weights": data.weights_checksum,
-        "features": None if features is None else f"checksum {checksum(features.matrix, features.known)}",
-        "initial": given and f"checksum {given}",
-        "device": run.crew.device.type,
-        "validated": is_validated,
-    }
-
-
-def _restore(run: Run, arrays: dict[str, NDArray[Any]], manifest: dict[str, Any]) -> Standing:
+def _restore(run: Run, arrays: Arrays, manifest: dict[str, Any]) -> Standing:
     """Put the run into the state of the arrays, and return its position."""
     history = History.from_records(manifest["history"])
     standing = Standing(manifest["pairs"], manifest["places"], manifest["seconds"], history)
@@ -206,3 +311,38 @@ def _restore(run: Run, arrays: dict[str, NDArray[Any]], manifest: dict[str, Any]
         if "best_weights" in best:
             standing.best_map = FeatureMap(best["best_weights"], best["best_lengths"])
     return standing
+
+
+def remove_checkpoint(path: Path) -> None:
+    """Remove the checkpoint of a run of one process or several, if there is one."""
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+    remove_parts(path)
+
+
+def count_epochs(path: Path) -> int:
+    """Return the number of epochs that the run of a checkpoint has done."""
+    return len(read_manifest(path, CHECKPOINT_KIND, remedy="start anew")["history"])
+
+
+def describe_run(run: Run, *, is_validated: bool) -> dict[str, Any]:
+    """Return what must be the same for a run to continue, and in all of its processes.
+
+    That is everything but its length, unless a schedule depends on that. Settings go by their dotted names.
+    """
+    data, initial, features, settings = run.data, run.initial, run.features, run.config.to_dict()
+    for name in ("patience", *(("epochs",) if run.config.optimizer.schedule == "constant" else ())):
+        del settings[name]
+    parts = {name: settings.pop(name) for name, value in list(settings.items()) if isinstance(value, dict)}
+    settings |= {f"{name}.{key}": value for name, part in parts.items() for key, value in part.items()}
+    tables = () if initial is None else (initial.user_table, initial.item_table)
+    pairs = f"{data.n_pairs} pairs, checksum {data.pairs_checksum}"
+    return settings | {
+        "data": f"{data.n_users} users, {data.n_items} items, {pairs}",
+        "ids": f"checksum {data.ids_checksum}",
+        "weights": data.weights_checksum,
+        "features": None if features is None else f"checksum {checksum(features.matrix, features.known)}",
+        "initial": None if initial is None else f"checksum {checksum(*(table.cpu().numpy() for table in tables))}",
+        "device": run.crew.device.type,
+        "validated": is_validated,
+    }

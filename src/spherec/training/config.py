@@ -1,4 +1,4 @@
-"""Settings of a run: everything that decides what it learns, except the data."""
+"""Settings of a run: everything that decides what it learns, except the data; and presets of them by name."""
 
 import json
 import math
@@ -12,11 +12,11 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 import numpy as np
 
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, quote, suggest
+from spherec.errors import ArgumentError, check_choice, quote, suggest
 from spherec.geometry import Constraint
-from spherec.losses import LOSSES, Hinge, Loss, UnknownLoss
+from spherec.losses import LOSSES, Hinge, Loss, Softmin, UnknownLoss
 from spherec.optim import Adam
-from spherec.sampling import SAMPLERS, Sampling, TwoStage, UnknownSampling
+from spherec.sampling import SAMPLERS, Popularity, Sampling, TwoStage, UnknownSampling
 
 _EPOCHS_BETWEEN_LOOKS, _STEPS_BETWEEN_LOOKS = 2, 500
 
@@ -24,27 +24,18 @@ _AUTO = "auto"  # stands in TOML, which has no null, for a value that depends on
 # Settings that the first records do not have, with their defaults.
 _NEWER = (("reach", False), ("mainstream", 1.0), ("feature_dropout", 0.5), ("effort", 1.0))
 
-_KINDS: dict[str, Mapping[str, Any]] = {"loss": LOSSES, "sampler": SAMPLERS, "optimizer": {"Adam": Adam}}
-
-_NO_END = math.inf
-_BOUNDS = {
-    "dim": (2, _NO_END),
-    "subspace_dim": (2, _NO_END),
-    "mainstream": (-100, 100),
-    "covariance": (0, _NO_END),
-    "spread_out": (0, _NO_END),
-    "balance": (0, _NO_END),
-    "feature_dropout": (0, 0.99),  # at 1 no item would learn its own row
-    "batch_size": (1, _NO_END),
-    "epochs": (1, _NO_END),
-    "effort": (1e-3, 1e3),
-    "validate_every": (1, _NO_END),
-    "patience": (1, _NO_END),
-    "seed": (0, _NO_END),
+# Of each part of the settings: its base class, its kinds by name, and what stands for one of an unknown kind.
+_PARTS: dict[str, tuple[type, Mapping[str, Any], Any]] = {
+    "loss": (Loss, LOSSES, UnknownLoss),
+    "sampler": (Sampling, SAMPLERS, UnknownSampling),
+    "optimizer": (Adam, {"Adam": Adam}, None),
 }
 
-_PARTS_OF: dict[object, str] = {Loss: "loss", Sampling: "sampler", Adam: "optimizer"}
-_PLACEHOLDERS: dict[str, Any] = {"loss": UnknownLoss, "sampler": UnknownSampling}
+# The least and the largest value of a setting, where they are not 0 and infinity.
+_LEAST = {"dim": 2, "subspace_dim": 2, "mainstream": -100, "effort": 1e-3}
+_LEAST |= dict.fromkeys(("batch_size", "epochs", "validate_every", "patience"), 1)
+_MOST = {"mainstream": 100, "effort": 1e3, "feature_dropout": 0.99}  # at 1 no item would learn its own row
+_TYPE_NAMES = {float: "a number", int: "a whole number", bool: "true or false", str: "text"}
 
 
 @dataclass(frozen=True)
@@ -105,10 +96,10 @@ class Training:
 
     def __post_init__(self) -> None:
         for name, hint in _hints_of(Training).items():
-            value = check_type(getattr(self, name), hint, name)
-            least, most = _BOUNDS.get(name, (-_NO_END, _NO_END))
+            value = _check_type(getattr(self, name), hint, name)
+            least, most = _LEAST.get(name, 0), _MOST.get(name, math.inf)
             if isinstance(value, int | float) and not least <= value <= most:
-                bounds = f">= {least:g}" if most == _NO_END else f"from {least:g} to {most:g}"
+                bounds = f">= {least:g}" if most == math.inf else f"from {least:g} to {most:g}"
                 raise ArgumentError(f"{name} must be {bounds}, got {quote(value)}")
             object.__setattr__(self, name, value)
         if left := self.dim % self.subspaces:
@@ -119,10 +110,13 @@ class Training:
             )
         if self.reach and self.constraint != "sphere":
             raise ArgumentError("reach needs constraint 'sphere'; in the ball an item's length plays its part")
-        for name, own in (("loss", LOSSES), ("sampler", SAMPLERS)):
-            if type(part := getattr(self, name)) is not own.get(type(part).__name__, type(part)):
-                kind = type(part).__name__
-                raise ArgumentError(f"{name} is of a class named {kind}, as one of spherec's own; give it another name")
+        for name, (base, kinds, _) in _PARTS.items():
+            kind = type(part := getattr(self, name))
+            if not isinstance(part, base) or kinds.get(kind.__name__, kind) is not kind:
+                raise ArgumentError(
+                    f"{name} must be {' or '.join(kinds)}, or an object of your own subclass of {base.__module__}."
+                    f"{base.__name__} with another name, got {quote(part)}"
+                )
 
     @property
     def subspaces(self) -> int:
@@ -157,7 +151,7 @@ class Training:
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as plain data, each part with the name of its class as `kind`."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {name: _part_to_dict(value) if name in _KINDS else _plain(value) for name, value in values.items()}
+        return {name: _part_to_dict(value) if name in _PARTS else value for name, value in values.items()}
 
     def to_record(self) -> dict[str, Any]:
         """Return the settings as files and records hold them: as `to_dict`, without newer ones at their defaults.
@@ -178,15 +172,13 @@ class Training:
 
     def to_toml(self) -> str:
         """Return the settings as TOML, which `spherec train --config` reads."""
-        # JSON writes numbers, strings, booleans and lists as TOML does. Tables come after all scalars.
-        settings = self.to_dict()
-        tables = {"": {name: value for name, value in settings.items() if not isinstance(value, dict)}}
-        tables |= {f"\n[{name}]\n": part for name, part in settings.items() if isinstance(part, dict)}
-        return "\n".join(
-            title
-            + "\n".join(f"{name} = {json.dumps(_AUTO if value is None else value)}" for name, value in part.items())
-            for title, part in tables.items()
-        )
+        lines: list[str] = []
+        # Tables come after all scalars. JSON writes numbers, strings, booleans and lists as TOML does.
+        for name, value in sorted(self.to_dict().items(), key=lambda setting: isinstance(setting[1], dict)):
+            lines += [f"\n[{name}]"] if isinstance(value, dict) else []
+            part = value if isinstance(value, dict) else {name: value}
+            lines += [f"{key} = {json.dumps(_AUTO if one is None else one)}" for key, one in part.items()]
+        return "\n".join(lines)
 
 
 class Plan(NamedTuple):
@@ -213,52 +205,48 @@ def _part_to_dict(part: Loss | Sampling | Adam) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """Return a value as JSON reads it back; what JSON has no form for, by its name or as its repr."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
+    value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
     if isinstance(value, Mapping):
         return {str(key): _plain(one) for key, one in value.items()}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
     return getattr(value, "__qualname__", None) or repr(value)
 
 
 def _change(cls: Any, base: Any, changes: Mapping[str, Any], path: str) -> Any:
     """Return a dataclass with changes to its defaults or to `base`; `path` is its dotted name, for messages."""
-    hints = _hints_of(cls)
-    values = {}
+    hints, values = _hints_of(cls), {}
     for name, value in changes.items():
         where = f"{path}{name}"
         if name not in hints:
-            hint = _kinds_having(path.rstrip("."), name) or suggest(name, hints) or f"; it has {', '.join(hints)}"
+            kinds = _PARTS[path.rstrip(".")][1] if path else {}
+            having = [kind for kind, other in kinds.items() if name in _hints_of(other)]
+            hint = f", but of {', '.join(having)}; choose {path}kind, or a preset that has it" if having else ""
+            hint = hint or suggest(name, hints) or f"; it has {', '.join(hints)}"
             raise ArgumentError(f"{where} is not a field of {cls.__name__}{hint}")
-        if name in _KINDS and not path:
-            values[name] = _change_part(None if base is None else getattr(base, name), value, where)
-        else:
-            values[name] = check_type(value, hints[name], where)
+        is_part = where in _PARTS and isinstance(value, Mapping)
+        part = None if base is None else getattr(base, name)
+        values[name] = _change_part(part, value, name) if is_part else _check_type(value, hints[name], where)
     return cls(**values) if base is None else replace(base, **values)
 
 
-def _change_part(part: Any, changes: object, where: str) -> Any:
-    """Return the loss, sampler or optimiser with changes, among which may be its kind; or another object as it is.
+def _change_part(part: Any, changes: Mapping[str, Any], where: str) -> Any:
+    """Return the loss, sampler or optimiser with changes, among which may be its kind.
 
     Without a part to change, the settings are those of a file: an unknown kind becomes a placeholder.
     """
-    if not isinstance(changes, Mapping):
-        return changes
-    settings, kinds = dict(changes), _KINDS[where]
+    settings, (_, kinds, placeholder) = dict(changes), _PARTS[where]
     kind = settings.pop("kind", None)
     if part is not None and kind in (None, type(part).__name__):
-        if not settings:
-            return part
         if not is_dataclass(part) or isinstance(part, UnknownLoss | UnknownSampling):
             raise ArgumentError(f"the fields of {where} cannot be changed by name; pass an object of its class instead")
         return _change(type(part), part, settings, f"{where}.")
     if isinstance(kind, str) and kind in kinds:
         return _change(kinds[kind], None, settings, f"{where}.")
-    if part is None and isinstance(kind, str) and where in _PLACEHOLDERS:
-        return _PLACEHOLDERS[where](kind, settings)
+    if part is None and isinstance(kind, str) and placeholder:
+        return placeholder(kind, settings)
     raise ArgumentError(f"{where}.kind must be one of {', '.join(kinds)}, got {quote(kind)}")
 
 
@@ -269,41 +257,23 @@ def _hints_of(cls: Any) -> dict[str, Any]:
     return {one.name: hints[one.name] for one in fields(cls)}
 
 
-def check_type(value: Any, hint: Any, where: str) -> Any:
+def _check_type(value: Any, hint: Any, where: str) -> Any:
     """Return a setting, which must have the type of its field; NumPy's numbers become Python's, whole ones floats.
 
     "auto" is None, where that is allowed.
     """
     value = value.item() if isinstance(value, np.generic) else value
-    wanted, or_auto = hint, ""
-    if isinstance(hint, UnionType):  # int | None
-        if value is None or (isinstance(value, str) and value == _AUTO):
-            return None
-        wanted, or_auto = get_args(hint)[0], f" or {quote(_AUTO)}"
+    wanted, or_auto = (get_args(hint)[0], " or 'auto'") if isinstance(hint, UnionType) else (hint, "")  # int | None
+    if or_auto and (value is None or (isinstance(value, str) and value == _AUTO)):
+        return None
     if get_origin(wanted) is Literal:
-        is_right, name = isinstance(value, str) and value in get_args(wanted), "one of " + ", ".join(get_args(wanted))
-    elif wanted is float:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        is_right, name = is_number and abs(value) <= sys.float_info.max, "a number"
-    elif wanted in (int, bool, str):
-        names = {int: "a whole number", bool: "true or false", str: "text"}
-        is_right, name = type(value) is wanted, names[wanted]
-    elif wanted in _PARTS_OF:
-        name = " or ".join(
-            (*_KINDS[_PARTS_OF[wanted]], f"an object of your own subclass of {wanted.__module__}.{wanted.__name__}")
-        )
-        is_right = isinstance(value, wanted) and not isinstance(value, type)
-    else:
-        return value
-    if not is_right:
-        raise ArgumentError(f"{where} must be {name}{or_auto}, got {quote(value)}")
-    return float(value) if wanted is float else value
-
-
-def _kinds_having(part: str, name: str) -> str:
-    """Return a hint at the kinds of the loss or sampler that have a field of this name; empty if none has."""
-    having = [kind for kind, cls in _KINDS.get(part, {}).items() if name in _hints_of(cls)]
-    return f", but of {', '.join(having)}; choose {part}.kind, or a preset that has it" if having else ""
+        check_choice(where, value, get_args(wanted))
+    elif wanted in _TYPE_NAMES:
+        is_number = type(value) in (int, float) and abs(value) <= sys.float_info.max
+        if not (is_number if wanted is float else type(value) is wanted):
+            raise ArgumentError(f"{where} must be {_TYPE_NAMES[wanted]}{or_auto}, got {quote(value)}")
+        return wanted(value)
+    return value
 
 
 def overlay(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -322,3 +292,46 @@ def nest(path: str, value: Any) -> dict[str, Any]:
     for name in reversed(outer):
         table = {name: table}
     return table
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Settings, and a sentence about their purpose."""
+
+    training: Training
+    what: str
+
+
+_ACCURATE = Training(
+    dim=1024,
+    subspace_dim=256,
+    reach=True,
+    mainstream=0.6,
+    loss=Softmin(),
+    sampler=Popularity(negatives=2000, beta=0.5, shared=True),
+    optimizer=Adam(learning_rate=3e-3, schedule="cosine"),
+    balance=0.25,
+    batch_size=1024,
+)
+_FAST = replace(
+    _ACCURATE,
+    dim=512,
+    mainstream=0.5,
+    effort=0.5,
+    batch_size=512,
+    sampler=Popularity(negatives=500, beta=0.5, shared=True),
+    optimizer=Adam(learning_rate=1e-2, schedule="cosine"),
+)
+
+PRESETS = {
+    "two-stage": Preset(Training(), "the default: the paper's two-stage sampling on live vectors, tuned"),
+    "accurate": Preset(_ACCURATE, "the best lists: softmin with reach, in four subspaces of 256 dimensions"),
+    "fast": Preset(_FAST, "good lists soon: the same with half the dimensions and epochs, a fourth of the negatives"),
+}
+"""The only list of presets: help texts, documentation and comparisons are made from it."""
+
+
+def find_preset(name: str) -> Training:
+    """Return the settings of the preset of this name."""
+    check_choice("preset", name, PRESETS)
+    return PRESETS[name].training

@@ -1,11 +1,14 @@
-"""The training loop: epochs of steps, with validation, early stopping and checkpoints around them."""
+"""The training loop: epochs of steps, with validation, early stopping, checkpoints and signals around them."""
 
 import math
 import re
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from types import FrameType
 from typing import Literal
 
 import torch
@@ -14,12 +17,9 @@ from spherec.device import threads_for
 from spherec.embedding import FeatureMap
 from spherec.errors import NotEnoughMemoryError, TrainingError
 from spherec.geometry import DenseVectors, Vectors
-from spherec.training.checkpoint import Standing
-from spherec.training.config import Plan, Training
+from spherec.training.checkpoint import EpochRecord, History, RunFiles, Standing
+from spherec.training.config import Training
 from spherec.training.graphs import GraphedBatches
-from spherec.training.history import EpochRecord, History
-from spherec.training.interrupt import Interrupt, interruptible
-from spherec.training.run_files import RunFiles
 from spherec.training.step import Batches, Run
 
 Validate = Callable[[Vectors], float]
@@ -34,6 +34,8 @@ ProgressCallback = Callable[[EpochRecord, History], None]
 """Called every so often with the epoch in progress and the epochs before it, and with each epoch that ended."""
 
 _SECONDS_BETWEEN_REPORTS = 0.2
+_SECONDS_OF_ONE_REQUEST = 1.0
+_ENDING_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 # On a CPU torch has no error type for it, only these messages: of its allocator, of sizes beyond 64 bits, of drivers.
 _SHORTAGE = re.compile(r"DefaultCPUAllocator|Storage size calculation overflowed|out of memory")
 
@@ -71,38 +73,28 @@ def train(
     stopped. `stop` may give a poor run up. `save` is called with the result, in which each of several processes has its
     own vectors; without it, the first process gets all of them.
     """
-    config, plan, crew, files = run.config, run.plan, run.crew, files or RunFiles()
+    config, crew, files = run.config, run.crew, files or RunFiles()
     with files.open(crew), interruptible() as interrupt:
         standing, batches = files.begin(run, is_validated=validate is not None), make_batches(run)
-        report_timer, save_timer = Timer(_SECONDS_BETWEEN_REPORTS), Timer(files.checkpoint_seconds)
-        given_up = False
-        for epoch in _epochs_left(run, standing, interrupt):
-            is_ending = False
+        watch = _Watch(run, files, interrupt, progress)
+        ended = _why_ended(run, standing.history)
+        while ended is None:
+            epoch, is_ending = len(standing.history.epochs), crew.agree(interrupt.is_wanted())[0]
             with threads_for(config.batch_size, crew.device):
                 batches.begin(epoch, standing.pairs)
                 while standing.pairs < run.n_pairs and not is_ending:
                     began = time.perf_counter()
                     standing.add(*batches.step(), time.perf_counter() - began)
-                    is_report_due, is_save_due = progress is not None and report_timer.is_due(), save_timer.is_due()
-                    is_save_due &= crew.is_first and files.checkpoint is not None  # each process has its own clock
-                    signals = interrupt.is_wanted(), is_report_due, is_save_due
-                    is_ending, is_report_due, is_save_due = crew.agree(*signals)
-                    # The record raises if the run has gone wrong and is not worth keeping.
-                    record = _record(run, standing) if is_report_due or is_save_due else None
-                    if progress is not None and is_report_due and record is not None:
-                        progress(record, standing.history)
-                    if is_save_due:
-                        files.save(run, standing)
+                    is_ending = watch.look(standing)
             if standing.pairs < run.n_pairs:
-                break  # interrupted in the middle of the epoch
-            is_due = validate is not None and plan.is_due(epoch)
+                ended = "interrupted"
+                break
+            is_due = validate is not None and run.plan.is_due(epoch)
             _end_epoch(run, standing, validate if is_due else None)
             if progress is not None:
                 progress(standing.history.epochs[-1], standing.history)
-            if is_due and crew.agree(stop is not None and stop(standing.history))[0]:
-                given_up = True
-                break
-        ended = _why_ended(standing.history, plan, config.patience) or ("given up" if given_up else "interrupted")
+            gives_up = is_due and crew.agree(stop is not None and stop(standing.history))[0]
+            ended = _why_ended(run, standing.history) or ("given up" if gives_up else None)
         learned = standing.best_map if standing.best else run.copy_feature_map()
         trained = Trained(standing.best or run.held.copy(), config, standing.history, ended, learned)
         with files.closing(run, standing, is_interrupted=ended == "interrupted", is_saved=save is not None):
@@ -123,18 +115,11 @@ def make_batches(run: Run) -> Batches:
     return kind(run, (users, items), run.config.batch_size)
 
 
-def _epochs_left(run: Run, standing: Standing, interrupt: Interrupt) -> Iterator[int]:
-    """Yield the epochs to train, counted from 0, the one in progress first, until the run is over or interrupted."""
-    patience = run.config.patience
-    while not run.crew.agree(interrupt.is_wanted())[0] and not _why_ended(standing.history, run.plan, patience):
-        yield len(standing.history.epochs)
-
-
-def _why_ended(history: History, plan: Plan, patience: int) -> Ended | None:
+def _why_ended(run: Run, history: History) -> Ended | None:
     """Return why the run is over; None if it is not."""
-    if len(history.epochs) >= plan.epochs:
+    if len(history.epochs) >= run.plan.epochs:
         return "all epochs done"
-    return "no better for a while" if history.should_stop(patience) else None
+    return "no better for a while" if history.should_stop(run.config.patience) else None
 
 
 def _end_epoch(run: Run, standing: Standing, validate: Validate | None) -> None:
@@ -175,16 +160,91 @@ class Timer:
     """Tells every so many seconds that it is time again; with 0 seconds, always."""
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._last = time.monotonic()
+        self._seconds, self._last = seconds, time.monotonic()
 
     def is_due(self) -> bool:
         """Tell whether that many seconds have passed since it last was due."""
         now = time.monotonic()
-        if now - self._last < self._seconds:
-            return False
-        self._last = now
-        return True
+        is_due = now - self._last >= self._seconds
+        self._last = now if is_due else self._last
+        return is_due
+
+
+class Interrupt:
+    """A handler of signals that ask for an end: it sets a flag, so that the step in progress ends first."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        "The signal that came first."
+        self.when = 0.0
+        "Time at which it came."
+
+    def is_wanted(self) -> bool:
+        """Tell whether a signal came."""
+        return self.number is not None
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        """Set the flag at the first signal; end at once at the second.
+
+        A SIGTERM or SIGHUP right after another signal is the same request: a terminal that closes sends it twice,
+        systemd sends SIGHUP after SIGTERM, and torchrun passes on what Slurm has sent to all processes.
+        """
+        if self.number is None:
+            self.number, self.when = number, time.monotonic()
+        elif number == signal.SIGINT:
+            raise KeyboardInterrupt
+        elif time.monotonic() - self.when > _SECONDS_OF_ONE_REQUEST:
+            raise SystemExit(128 + number)
+
+
+@contextmanager
+def interruptible() -> Iterator[Interrupt]:
+    """Let Ctrl-C (SIGINT), SIGTERM and SIGHUP set a flag instead of ending the process, within this block.
+
+    Does nothing outside the main thread, which alone gets signals. A signal that is ignored, as SIGHUP is under nohup,
+    stays ignored. When the block has ended, an enclosing block is flagged as well, and the caller's own handler of
+    SIGTERM or SIGHUP is called.
+    """
+    interrupt = Interrupt()
+    is_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in _ENDING_SIGNALS if is_main}
+    before = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+    for number in before:
+        signal.signal(number, interrupt)
+    try:
+        yield interrupt
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if (came := interrupt.number) is not None:
+            handler = before[came]
+            if isinstance(handler, Interrupt):
+                handler.number, handler.when = came, interrupt.when
+            elif callable(handler) and came != signal.SIGINT:
+                handler(came, None)
+
+
+class _Watch:
+    """What happens between two steps: reports and checkpoints, every so many seconds, and a look at signals."""
+
+    def __init__(self, run: Run, files: RunFiles, interrupt: Interrupt, progress: ProgressCallback | None) -> None:
+        self._run, self._files, self._interrupt, self._progress = run, files, interrupt, progress
+        self._report_timer, self._save_timer = Timer(_SECONDS_BETWEEN_REPORTS), Timer(files.checkpoint_seconds)
+
+    def look(self, standing: Standing) -> bool:
+        """Report and save if it is time to, and return whether the run is to end."""
+        run, files, progress = self._run, self._files, self._progress
+        is_report_due, is_save_due = progress is not None and self._report_timer.is_due(), self._save_timer.is_due()
+        is_save_due &= run.crew.is_first and files.checkpoint is not None  # each process has its own clock
+        flags = self._interrupt.is_wanted(), is_report_due, is_save_due
+        is_ending, is_report_due, is_save_due = run.crew.agree(*flags)
+        # The record raises if the run has gone wrong and is not worth keeping.
+        record = _record(run, standing) if is_report_due or is_save_due else None
+        if progress is not None and is_report_due and record is not None:
+            progress(record, standing.history)
+        if is_save_due:
+            files.save(run, standing)
+        return is_ending
 
 
 @contextmanager
