@@ -114,7 +114,7 @@ class Training:
             kind = type(part := getattr(self, name))
             if not isinstance(part, base) or kinds.get(kind.__name__, kind) is not kind:
                 raise ArgumentError(
-                    f"{name} must be {' or '.join(kinds)}, or an object of your own subclass of {base.__module__}."
+                    f"{name} must be {' or '.join(kinds)} or an object of your own subclass of {base.__module__}."
                     f"{base.__name__} with another name, got {quote(part)}"
                 )
 
