@@ -440,7 +440,7 @@ def test_a_run_of_torchrun_is_continued_by_torchrun(tmp_path, monkeypatch, capsy
 
 def test_a_run_that_goes_wrong_leaves_no_part_of_its_checkpoint(train, tmp_path, monkeypatch):
     def fail(*_, files, **__):
-        for end in ("", ".7.0-of-2", ".7.1-of-2"):
+        for end in ("", ".0-of-2.592c3c57", ".1-of-2.12345678"):
             checkpoint = files.checkpoint
             checkpoint.with_name(f"{checkpoint.name}{end}").touch()
         raise TrainingError("the loss is nan")
