@@ -51,7 +51,7 @@ EXTRAS_IN = {
     "pandas": "recommender/results.py",
     "usearch": "ranking/usearch.py",
     "optuna": "lab/tuning.py",
-    "fastapi": ("serve/app.py", "serve/answers.py", "serve/item_map.py"),
+    "fastapi": ("serve/app.py", "serve/answers.py"),
     "starlette": ("serve/app.py", "serve/guard.py"),
     "pydantic": "serve/schema.py",
     "prometheus_client": ("serve/app.py", "serve/metrics.py"),

@@ -56,15 +56,24 @@ def test_added_items_are_placed_as_by_the_library(with_features):
         assert (nothing.status_code, "'y'" in nothing.json()["error"]) == (422, True)
 
 
-def test_a_server_adds_nothing_unless_it_may(client):
-    answer = client.post("/items", json={"items": [{"id": "x", "features": {}}]})
+def test_ids_are_spelled_as_those_of_the_model_and_missing_ones_refused(with_features):
+    def post(*ids):
+        items = [{"id": one, "name": f"Book {one}", "features": {"genre": "crime"}} for one in ids]
+        return httpx.post(f"{address}/items", json={"items": items}, timeout=30).status_code
+
+    with in_thread(ServeOptions(with_features, writable=True, log_requests=False)) as address:
+        assert [post("x", one) for one in ("", "NaN", "x")] == [422, 422, 422]
+        assert post(77, "x") == 200
+        assert httpx.get(f"{address}/items/77").json()["item"]["name"] == "Book 77"
+    assert load(with_features).data.item_ids[-2:] == ["77", "x"]
+
+
+def test_a_server_adds_nothing_unless_it_may_and_can(client, model_file):
+    body = {"items": [{"id": "x", "features": {}}]}
+    answer = client.post("/items", json=body)
     assert (answer.status_code, "--writable" in answer.json()["error"]) == (403, True)
-
-
-def test_a_model_without_features_says_so(model_file):
-    options = ServeOptions(model_file, writable=True, log_requests=False)
-    with in_thread(options) as address:
-        answer = httpx.post(f"{address}/items", json={"items": [{"id": "x", "features": {}}]}, timeout=30)
+    with in_thread(ServeOptions(model_file, writable=True, log_requests=False)) as address:
+        answer = httpx.post(f"{address}/items", json=body, timeout=30)
         assert (answer.status_code, "trained without features" in answer.json()["error"]) == (422, True)
 
 

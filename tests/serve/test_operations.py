@@ -23,7 +23,8 @@ import httpx
 
 from spherec.errors import ArgumentError
 from spherec.recommender import load
-from spherec.serve import ServeOptions, batcher
+from spherec.serve import ServeOptions
+from spherec.serve.served_model import ServedModel
 from tests.recommender.models import model_of, small
 from tests.serve.running import in_process, in_thread, records_in, status_of, wait_until
 
@@ -61,11 +62,13 @@ def raw(address, *parts):
 
 def test_keys_are_asked_for(limited):
     for headers in ({}, {"Authorization": "Bearer wrong"}, {"X-Api-Key": KEY[:-1]}, {"Authorization": KEY}):
-        answer = httpx.get(f"{limited}/model", headers=headers)
-        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+        for path in ("/model", "/map", "/map/start", "/map/items", "/metrics", "/docs", "/nothing", "/pagex"):
+            answer = httpx.get(f"{limited}{path}", headers=headers)
+            assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
     for headers in ({"Authorization": f"Bearer {KEY}"}, {"X-Api-Key": KEY[::-1]}):
         assert httpx.get(f"{limited}/model", headers={**headers, "Host": "example.org"}).status_code == 200
-    assert status_of(limited, "/health/live") == status_of(limited, "/") == 200
+    for path in ("/health/live", "/", "/page/app.js"):
+        assert status_of(limited, path) == 200
 
 
 NAMES = {"localhost:80": 200, "127.0.0.1": 200, "[::1]:80": 200, "": 200, "example.org": 421, "[": 421}
@@ -155,13 +158,8 @@ def test_options_out_of_range_are_refused(model_file, change):
 
 
 def test_a_full_queue_answers_503_at_once(model_file, monkeypatch):
-    opened, rank_together = threading.Event(), batcher.rank_together
-
-    def wait_and_rank(wanted):
-        assert opened.wait(10)
-        return rank_together(wanted)
-
-    monkeypatch.setattr(batcher, "rank_together", wait_and_rank)
+    opened, rank = threading.Event(), ServedModel.rank
+    monkeypatch.setattr(ServedModel, "rank", lambda served, queries: opened.wait(10) and rank(served, queries))
     options = ServeOptions(model_file, queue=2, max_lists=2, log_requests=False)
     with in_thread(options) as address, ThreadPoolExecutor(12) as threads:
         asked = [threads.submit(httpx.get, f"{address}/recommend/u1", timeout=20) for _ in range(12)]

@@ -1,7 +1,7 @@
 """The page: its files, the map behind it, and where a visitor begins."""
 
+import asyncio
 import re
-import subprocess
 import tarfile
 import zipfile
 from html.parser import HTMLParser
@@ -12,15 +12,15 @@ import pytest
 import torch
 
 pytest.importorskip("fastapi", reason="needs the extra serve")
-import httpx
 
+from spherec.errors import DataError
 from spherec.geometry import unit
 from spherec.serve import ServeOptions, item_map
 from spherec.serve.app import PAGE
 from spherec.serve.item_map import MapKeeper, choose_samples, draw_file, draw_map, find_near
 from spherec.serve.served_model import ServedModel
 from tests.recommender.models import model_of, small
-from tests.serve.running import in_thread, wait_until
+from tests.serve.running import wait_until
 
 FILES = sorted(path for path in PAGE.iterdir() if path.is_file())
 
@@ -29,27 +29,24 @@ FILES = sorted(path for path in PAGE.iterdir() if path.is_file())
 
 
 class Tags(HTMLParser):
-    """The tags of a page with their attributes, and the text inside scripts and styles."""
+    """The tags of a page with their attributes; nothing may stand inside scripts and styles."""
 
     def __init__(self, text):
         super().__init__()
-        self.found, self.inline, self.inside = [], "", ""
+        self.found = []
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         self.found.append((tag, dict(attributes)))
-        self.inside = tag
 
     def handle_data(self, data):
-        if self.inside in ("script", "style"):
-            self.inline += data.strip()
+        assert not data.strip() or self.found[-1][0] not in ("script", "style")
 
 
 def test_the_page_has_nothing_inline_and_all_files_that_it_names(client):
     answer = client.get("/")
     assert "default-src 'self'" in answer.headers["content-security-policy"]
     page = Tags(answer.text)
-    assert not page.inline
     for tag, attributes in page.found:
         assert not [name for name in attributes if name == "style" or name.startswith("on")], tag
     named = [a.get("src") or a.get("href") for tag, a in page.found if tag in ("script", "link")]
@@ -127,10 +124,6 @@ def test_nearest_rows_as_by_sorting():
 # --- the map: its file, and its route ---
 
 
-def served_from(path):
-    return ServedModel.load(ServeOptions(path))
-
-
 @pytest.fixture
 def file(tmp_path):
     model_of(small()).save(tmp_path / "m.spherec")
@@ -138,18 +131,22 @@ def file(tmp_path):
 
 
 def find(file):
-    served = served_from(file)
-    keeper = MapKeeper(file)
-    return wait_until(lambda: (keeper.find(served),) if keeper.find(served) is not None else None)[0]
+    async def wait():
+        served, keeper = ServedModel.load(ServeOptions(file)), MapKeeper(file)
+        while (places := keeper.find(served)) is None:
+            await asyncio.sleep(0.01)
+        return places
+
+    return asyncio.run(wait())
 
 
 def test_the_map_is_kept_next_to_the_model_and_drawn_once(file, monkeypatch):
-    first = find(file)
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("it was drawn again"))
+    first, kept = find(file), file.with_name("m.spherec.map")
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", lambda *_, **__: pytest.fail("it was drawn again"))
     assert (find(file) == first).all()
-    written = file.with_name("m.spherec.map").stat().st_mtime_ns
-    draw_file(str(file), str(file) + ".map")  # as another process would that waited for this one
-    assert file.with_name("m.spherec.map").stat().st_mtime_ns == written
+    written = kept.stat().st_mtime_ns
+    draw_file(str(file), str(kept))  # as another process would that waited for this one
+    assert kept.stat().st_mtime_ns == written
 
 
 @pytest.mark.parametrize("change", ["model", "damage", "folder"])
@@ -166,6 +163,13 @@ def test_the_map_is_drawn_again(file, change):
     assert find(file).shape == (30, 2)
 
 
+def test_a_map_that_cannot_be_drawn(file, monkeypatch, caplog):
+    monkeypatch.setattr(item_map, "_DRAW", "raise ValueError('no ink')")
+    with pytest.raises(DataError, match="log"):
+        find(file)
+    assert "no ink" in caplog.records[-1].fields["cause"]
+
+
 def test_the_map_comes_as_places_and_numbers_of_users(client, model):
     answer = wait_until(lambda: (found := client.get("/map")).status_code == 200 and found)
     numbers = np.frombuffer(answer.content, dtype="<f4")
@@ -174,16 +178,7 @@ def test_the_map_comes_as_places_and_numbers_of_users(client, model):
     assert numbers[2 * model.data.n_items :].tolist() == model.data.users_per_item.tolist()
     again = client.get("/map", headers={"if-none-match": answer.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
-
-
-def test_the_map_needs_the_key_and_the_page_does_not(model_file, tmp_path):
-    (tmp_path / "keys").write_text("0123456789abcdef\n")
-    options = ServeOptions(model_file, api_key_file=tmp_path / "keys", log_requests=False)
-    with in_thread(options) as address, httpx.Client(base_url=address) as client:
-        assert client.get("/").status_code == client.get("/page/app.js").status_code == 200
-        for path in ("/map", "/map/start", "/map/items?index=0"):
-            assert client.get(path).status_code == 401
-            assert client.get(path, headers={"x-api-key": "0123456789abcdef"}).status_code in (200, 202)
+    assert "/map" not in client.get("/openapi.json").json()["paths"]
 
 
 # --- items and samples ---
@@ -217,4 +212,4 @@ def test_samples_are_popular(client, model):
 
 def test_samples_of_a_model_in_which_nobody_has_much(tmp_path):
     model_of(small(density=0.05, users=["a", "b"], items=["x", "y", "z"])).save(tmp_path / "m.spherec")
-    assert len(choose_samples(served_from(tmp_path / "m.spherec"))["items"]) <= 3
+    assert len(choose_samples(ServedModel.load(ServeOptions(tmp_path / "m.spherec")))["items"]) <= 3

@@ -51,6 +51,7 @@ def ask_at_random(client, model, rng):
         case 4:
             answer = client.get(f"/explain/{user}/{item}", params={"k": k}).json()
             assert pairs(answer["because"]) == rows(model.explain(user, item, k), "because")
+            assert answer["score"] == model.score(user, item)[0]
         case 5:
             body = {"users": [user], "items": rng.sample(ITEMS, 4), "mainstream": dial}
             answer = client.post("/score", json=body).json()

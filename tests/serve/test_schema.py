@@ -16,11 +16,9 @@ from spherec.serve import schema
 from spherec.serve.answers import Answers
 from tests.recommender.models import ITEMS, USERS
 
-ANSWERS = {
-    name: inspect.signature(answer).return_annotation
-    for name, answer in vars(Answers).items()
-    if hasattr(answer, "route")
-}
+FORMS = {name: inspect.signature(one).return_annotation for name, one in vars(Answers).items() if hasattr(one, "route")}
+ANSWERS = {name: form for name, form in FORMS.items() if form.__module__ == schema.__name__}
+ANSWERS |= {"live": schema.Health, "ready": schema.Health}
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=9),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),

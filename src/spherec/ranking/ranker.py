@@ -291,7 +291,7 @@ def check_queries(queries: NDArray[np.float32], dim: int) -> None:
     is_array = isinstance(queries, np.ndarray) and queries.shape[1:] == (dim,) and queries.dtype == np.float32
     if not is_array or not np.abs(queries).max(initial=0) <= _LARGEST:
         raise ArgumentError(
-            f"queries must be a NumPy array of float32 and shape (B, {dim}), finite and at most {_LARGEST:,} each, got "
+            f"queries must be vectors of {dim} numbers (float32) from -{_LARGEST:,} to {_LARGEST:,}, got "
             f"{quote(queries)}, {getattr(queries, 'dtype', '')}"
         )
 

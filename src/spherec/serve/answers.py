@@ -6,18 +6,20 @@ from typing import Annotated, Any, Literal
 from urllib.parse import unquote
 
 import numpy as np
-from fastapi import HTTPException, Request
+from fastapi import HTTPException, Request, Response
 from fastapi import Query as Parameter
 
 from spherec._version import __version__
 from spherec.errors import ArgumentError
+from spherec.ranking.ranker import check_indices
 from spherec.recommender.trained_model import Query
 from spherec.serve import schema
-from spherec.serve.batcher import RankedList, Wanted, rank_together
-from spherec.serve.served_model import ServedModel
+from spherec.serve.item_map import MapKeeper, choose_samples, describe_places
+from spherec.serve.served_model import RankedList, ServedModel
 from spherec.serve.service import Service
 
 _REASONS = 3  # for each item, if their number is not given
+_MOST_PLACES = 1000  # items of the map described at once
 _NOTHING = np.zeros(0, dtype=np.int64)
 
 Count = Annotated[int, Parameter(ge=1, description="Length of the list.")]
@@ -27,6 +29,8 @@ Reasons = Annotated[int, Parameter(ge=0, le=schema.MOST_REASONS, description="Re
 ExcludeSeen = Annotated[bool, Parameter(description="Leave out the items that the user has.")]
 Typed = Annotated[str, Parameter(max_length=1000, description="The beginning of an id, or of words of a name.")]
 Kind = Annotated[Literal["all", "items", "users"], Parameter(description="What to look for.")]
+Indices = Annotated[list[int] | None, Parameter()]
+PlainIds = Annotated[list[str] | None, Parameter()]
 
 
 def route(method: str, path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -44,6 +48,7 @@ class Answers:
 
     def __init__(self, service: Service) -> None:
         self._service, self._options = service, service.options
+        self._map = MapKeeper(service.options.model)
 
     @route("POST", "/recommend")
     async def recommend(self, body: schema.RecommendBody) -> schema.RecommendAnswer:
@@ -98,7 +103,7 @@ class Answers:
     async def similar(self, item: str, k: Count = 10, offset: Offset = 0) -> schema.SimilarAnswer:
         """Items near an item."""
         served = self._service.served
-        self._check_lists(1, k, offset, 0)
+        self._check_lists(1, k, offset)
         index = served.find("item", [item])
         (items,) = await self._rank(served, [Query(item=int(index[0]), k=k + offset)], offset)
         return {"model": served.checksum, "item": served.name_items(index)[0], "items": items}
@@ -106,9 +111,12 @@ class Answers:
     @route("GET", "/explain/{user:path}/{item:path}")
     async def explain(self, request: Request, user: str, item: str, k: Count = 5) -> schema.ExplainAnswer:
         """Reasons why an item suits a user: the nearest of the items that they have."""
-        user, item = (unquote(part) for part in request.scope["raw_path"].decode().split("/")[-2:])  # with %2F inside
+        ids = request.scope["raw_path"].decode().partition("/explain/")[2].split("/")  # with %2F inside
+        if len(ids) != 2:
+            raise ArgumentError(f"explain needs one user and one item, got {len(ids)} parts; write / in an id as %2F")
+        user, item = map(unquote, ids)
         served = self._service.served
-        self._check_lists(1, k, 0, 0)
+        self._check_lists(1, k)
         who, what = served.find("user", [user]), served.find("item", [item])
         query = Query(item=int(what[0]), k=k, only=served.model.data.items_of(int(who[0])))
         (because,) = await self._rank(served, [query])
@@ -134,7 +142,7 @@ class Answers:
     def search(self, q: Typed = "", k: Count = 10, kind: Kind = "all") -> schema.SearchAnswer:
         """Items by name or id, and users by id; with an empty query the most popular ones."""
         served = self._service.served
-        self._check_lists(1, k, 0, 0)
+        self._check_lists(1, k)
         items = served.items.find(q, k) if kind != "users" else _NOTHING
         users = served.users.find(q, k) if kind != "items" else _NOTHING
         return {"model": served.checksum, "items": served.count_items(items), "users": served.count_users(users)}
@@ -170,10 +178,8 @@ class Answers:
         served = self._service.served
         self._check_count("k", k, self._options.max_k)
         index = served.find("user", [user])
-        data = served.model.data
-        own = data.items_of(int(index[0])).astype(np.int64)
-        own = own[np.argsort(-data.users_per_item[own], kind="stable")][offset : offset + k]
-        return {"model": served.checksum, "user": served.count_users(index)[0], "items": served.count_items(own)}
+        own = served.count_items(served.own_items(int(index[0]))[offset : offset + k])
+        return {"model": served.checksum, "user": served.count_users(index)[0], "items": own}
 
     @route("GET", "/model")
     def model(self) -> schema.ModelAnswer:
@@ -204,30 +210,45 @@ class Answers:
             },
         }
 
-    @route("GET", "/health/live")
-    async def live(self) -> schema.Health:
-        """Tell that the process answers."""
-        return {"status": "ok"}
+    @route("GET", "/map")
+    async def map(self, request: Request) -> Response:
+        """The places of all items as float32: x and y of each, then the number of users of each."""
+        served = self._service.served
+        places = self._map.find(served)
+        if places is None:
+            return Response(status_code=202, headers={"retry-after": "1"})
+        headers = {"etag": f'"{served.checksum}"', "cache-control": "no-cache", "x-model": served.checksum}
+        if request.headers.get("if-none-match") == headers["etag"]:
+            return Response(status_code=304, headers=headers)
+        content = places.astype("<f4").tobytes() + served.model.data.users_per_item.astype("<f4").tobytes()
+        return Response(content, media_type="application/octet-stream", headers=headers)
 
-    @route("GET", "/health/ready")
-    async def ready(self) -> schema.Health:
-        """Tell that requests are answered: a model is loaded, and the server is not stopping."""
-        self._service.check_ready()
-        return {"status": "ok"}
+    @route("GET", "/map/items")
+    def items_of_map(self, index: Indices = None, id: PlainIds = None) -> dict[str, Any]:
+        """Items of the map by their indices and ids; unknown ids are left out."""
+        served = self._service.served
+        self._check_count("index and id", len(index or ()) + len(id or ()), _MOST_PLACES)
+        given = check_indices(np.array(index or (), dtype=np.int64), served.model.data.n_items, "index")
+        items = np.concatenate((given, served.find("item", id or (), "skip")))
+        return {"model": served.checksum, "items": describe_places(served, items)}
+
+    @route("GET", "/map/start")
+    def start_of_page(self) -> dict[str, Any]:
+        """Items and users with whom a visitor of the page may begin."""
+        served = self._service.served
+        return {"model": served.checksum, **choose_samples(served)}
 
     async def _rank(
         self, served: ServedModel, queries: Sequence[Query], offset: int = 0, reasons: int = 0
     ) -> list[list[schema.ListedItem]]:
         """Return the items of lists, from the offset on; they are ranked together with those of other requests."""
-        if not queries:
-            return []
-        ranked = await self._service.batcher.rank([Wanted(served, query) for query in queries])
-        lists = [RankedList(one.items[offset:], one.scores[offset:]) for one in ranked]
-        if not reasons:
-            return [_list_items(served, one) for one in lists]
-        return await asyncio.to_thread(_explain, served, queries, lists, reasons)
+        ranked = await self._service.batcher.rank(served, queries) if queries else []
+        lists = [RankedList(items[offset:], scores[offset:]) for items, scores in ranked]
+        if reasons:
+            return await asyncio.to_thread(_explain, served, queries, lists, reasons)
+        return [_list_items(served, one) for one in lists]
 
-    def _check_lists(self, n_lists: int, k: int, offset: int, reasons: int) -> None:
+    def _check_lists(self, n_lists: int, k: int, offset: int = 0, reasons: int = 0) -> None:
         if not n_lists:
             raise ArgumentError("a request needs users, items of a new user, or vectors; it has none of them")
         self._check_count("k + offset", k + offset, self._options.max_k)
@@ -253,8 +274,8 @@ def _explain(
     for query, ranked in zip(queries, lists, strict=True):
         own = query.basket if query.user is None else served.model.data.items_of(query.user)
         own = _NOTHING if own is None else own  # of a vector
-        wanted += [Wanted(served, Query(item=item, only=own, k=n_reasons)) for item in ranked.items.tolist()]
-    reasons = iter(rank_together(wanted))
+        wanted += [Query(item=item, only=own, k=n_reasons) for item in ranked.items.tolist()]
+    reasons = iter(served.rank(wanted))
     answers = [_list_items(served, ranked) for ranked in lists]
     for item in (item for items in answers for item in items):
         item["because"] = _list_items(served, next(reasons))

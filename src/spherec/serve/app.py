@@ -8,7 +8,7 @@ import inspect
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import wraps
+from functools import partial, wraps
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ try:
     import prometheus_client  # noqa: F401
     from fastapi import Depends, FastAPI, Request, Response
     from fastapi.exceptions import RequestValidationError
-    from fastapi.responses import JSONResponse
+    from fastapi.responses import FileResponse, JSONResponse
     from starlette.exceptions import HTTPException
     from starlette.staticfiles import StaticFiles
 
@@ -29,7 +29,6 @@ try:
     from spherec.serve.answers import Answers
     from spherec.serve.batcher import BusyError
     from spherec.serve.guard import RequestGuard
-    from spherec.serve.item_map import add_map
     from spherec.serve.served_model import ServedModel
     from spherec.serve.service import Service
 except ModuleNotFoundError as error:
@@ -105,7 +104,6 @@ def create_app(options: ServeOptions, served: ServedModel | None = None, *, is_l
     for name, function in vars(Answers).items():
         if hasattr(function, "route"):
             _add_route(app, service, getattr(answers, name))
-    add_map(app, service)
     _add_pages(app, service)
     app.add_middleware(RequestGuard, service=service, options=options, is_local=is_local)
     return app
@@ -114,28 +112,25 @@ def create_app(options: ServeOptions, served: ServedModel | None = None, *, is_l
 def _add_route(app: FastAPI, service: Service, function: Callable[..., Any]) -> None:
     """Add a route. Before it says that an id is not known, it looks for a new model: another process may have added it.
 
-    Functions that are not coroutines run in a thread.
+    Functions that are not coroutines run in a thread. Those whose answer has no form in `schema` serve the page alone.
     """
-
-    async def call(*arguments: Any, **options: Any) -> Any:
-        if inspect.iscoroutinefunction(function):
-            return await function(*arguments, **options)
-        return await asyncio.to_thread(function, *arguments, **options)
+    call = function if inspect.iscoroutinefunction(function) else partial(asyncio.to_thread, function)
 
     @wraps(function)
     async def answer(*arguments: Any, **options: Any) -> Response:
         served = service.served
         try:
-            return JsonAnswer(await call(*arguments, **options))
+            content = await call(*arguments, **options)
         except UnknownIdError:
             await service.pick_up()
             if service.served is served:
                 raise
-            return JsonAnswer(await call(*arguments, **options))
+            content = await call(*arguments, **options)
+        return content if isinstance(content, Response) else JsonAnswer(content)
 
     method, path = function.route  # type: ignore[attr-defined]
     form, name = inspect.signature(function).return_annotation, function.__name__
-    description = {"model": form, "description": inspect.getdoc(form)}
+    is_described = form.__module__ == schema.__name__
     app.add_api_route(
         path,
         answer,
@@ -144,21 +139,31 @@ def _add_route(app: FastAPI, service: Service, function: Callable[..., Any]) -> 
         operation_id=name,
         response_model=None,
         dependencies=[Depends(_refuse_unknown_parameters)],
-        responses={200: description, **_ERRORS},
+        responses={200: {"model": form, "description": inspect.getdoc(form)}, **_ERRORS} if is_described else {},
+        include_in_schema=is_described,
     )
 
 
 async def _refuse_unknown_parameters(request: Request) -> None:
-    """Refuse parameters that a route does not have, as fields of a body are; a probe may send any."""
-    if request.url.path.startswith("/health/"):
-        return
+    """Refuse parameters that a route does not have, as fields of a body are."""
     known = sorted(field.alias for field in request.scope["route"].dependant.query_params)
     if unknown := [name for name in request.query_params if name not in known]:
         raise ArgumentError(f"there is no parameter {quote(unknown[0])} here; there is {', '.join(known) or 'none'}")
 
 
 def _add_pages(app: FastAPI, service: Service) -> None:
-    """Add what is not JSON: the counts, the page and its files, and a list of the routes."""
+    """Add what does not come from the model: health, the counts, the page and its files, and a list of the routes."""
+
+    @app.get("/health/live", operation_id="live")
+    async def live() -> schema.Health:
+        """Tell that the process answers."""
+        return {"status": "ok"}
+
+    @app.get("/health/ready", operation_id="ready", responses={503: _ERRORS[503]})
+    async def ready() -> schema.Health:
+        """Tell that requests are answered: a model is loaded, and the server is not stopping."""
+        service.check_ready()
+        return {"status": "ok"}
 
     @app.get("/metrics", response_class=Response, responses={401: _ERRORS[401]})
     def metrics() -> Response:
@@ -168,7 +173,7 @@ def _add_pages(app: FastAPI, service: Service) -> None:
     @app.get("/", include_in_schema=False)
     def page() -> Response:
         headers = {"content-security-policy": _POLICY, "cache-control": "no-cache"}
-        return Response((PAGE / "index.html").read_bytes(), media_type="text/html", headers=headers)
+        return FileResponse(PAGE / "index.html", headers=headers)
 
     @app.get("/docs", include_in_schema=False)
     def docs() -> Response:

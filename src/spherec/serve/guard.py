@@ -43,13 +43,22 @@ class RequestGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begin, method, status = time.perf_counter(), scope["method"], 0
+        begin, method, size, status = time.perf_counter(), scope["method"], 0, 0
         if method == "HEAD":  # the answer to GET, of which the server sends no body
             scope = {**scope, "method": "GET"}
         headers: dict[bytes, bytes] = dict(scope["headers"])
         given = headers.get(b"x-request-id", b"")
         request_id = given.decode() if _SANE_ID.fullmatch(given) else uuid.uuid4().hex
         scope.setdefault("state", {})["request_id"] = request_id
+
+        async def receive_some() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > self._options.max_body:
+                sentence = f"a request must have at most {self._options.max_body:,} bytes; ask in parts"
+                raise HTTPException(413, sentence, _CLOSE)
+            return message
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
@@ -66,8 +75,7 @@ class RequestGuard:
 
         try:
             self._check(scope, headers)
-            body = await self._read_body(scope, receive)
-            await self._app(scope, _replay(body, receive), send_with_id)
+            await self._app(scope, receive_some, send_with_id)
         except HTTPException as error:
             await refuse(error)
         except Exception:
@@ -110,29 +118,6 @@ class RequestGuard:
         kind, _, key = headers.get(b"authorization", b"").partition(b" ")
         given = _digest(key.strip() if kind.lower() == b"bearer" else headers.get(b"x-api-key", b""))
         return max([hmac.compare_digest(given, key) for key in self._keys])
-
-    async def _read_body(self, scope: Scope, receive: Receive) -> bytes:
-        """Return the body; refuse one that is too large."""
-        body, most, more = b"", self._options.max_body, scope["method"] != "GET"
-        while more:
-            message = await receive()
-            body += message.get("body", b"")
-            if len(body) > most:
-                raise HTTPException(413, f"a request must have at most {most:,} bytes; ask in parts", _CLOSE)
-            if message["type"] == "http.disconnect":
-                raise HTTPException(400, "the connection was closed before the whole request had come")
-            more = message.get("more_body", False)
-        return body
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that hands over the body as a whole, and then what comes after it."""
-    parts = [body]
-
-    async def receive_body() -> Message:
-        return {"type": "http.request", "body": parts.pop(), "more_body": False} if parts else await receive()
-
-    return receive_body
 
 
 def _is_local_name(host: str) -> bool:

@@ -4,31 +4,27 @@ UMAP lays out the most popular items; every other item lies at those of them tha
 items at once would take minutes, and would show what one user alone has as thousands of islands.
 """
 
+import asyncio
 import logging
-import subprocess
 import sys
 import tempfile
 import warnings
+from asyncio.subprocess import PIPE
 from pathlib import Path
-from threading import Lock, Thread
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import torch
-from fastapi import FastAPI, Request, Response
-from fastapi import Query as Parameter
 from numpy.typing import NDArray
 from torch import Tensor
 
 from spherec import rng
 from spherec.artifact import Artifact
 from spherec.data.output_files import atomic_write, lock_output, refuse_unwritable
-from spherec.errors import ArgumentError, DataError
+from spherec.errors import DataError
 from spherec.geometry import squared_distance
-from spherec.ranking.ranker import check_indices
 from spherec.recommender.trained_model import Query
 from spherec.serve.served_model import ServedModel
-from spherec.serve.service import Service
 
 Places = NDArray[np.float32]
 """(n, 2) places on a map."""
@@ -46,7 +42,6 @@ _POPULAR = 200  # items among which a visitor begins
 _FEW_ITEMS, _MANY_ITEMS = 12, 60  # of users with whom a visitor begins
 _SAMPLE_ITEMS, _SAMPLE_USERS = 6, 4
 _SHOWN = 3  # items that say what a sample is about
-_MOST = 1000  # items described at once
 
 
 def draw_map(items: Tensor, popularity: NDArray[np.int64]) -> Places:
@@ -104,48 +99,33 @@ class MapKeeper:
 
     def __init__(self, model_file: Path) -> None:
         self._model_file = model_file
-        self._lock = Lock()
-        self._model = ""  # checksum of the model whose map it is, or is drawn at this moment
-        self._is_drawing = False
-        self._places: Places | None = None
+        self._checksum = ""  # of the model whose map it is, or is drawn at this moment
+        self._drawing: asyncio.Task[Places] | None = None
 
     def find(self, served: ServedModel) -> Places | None:
-        """Return the map; None while it is drawn."""
-        with self._lock:
-            if self._is_drawing:
-                return None
-            if self._model != served.checksum:
-                self._model, self._is_drawing = served.checksum, True
-                Thread(target=self._work, args=(served,), name="map", daemon=True).start()
-                return None
-            if self._places is None:
-                raise DataError("the map could not be drawn; the log of the server has the cause")
-            return self._places
+        """Return the map; None while it is drawn. To be called in the event loop."""
+        if self._drawing is None or (self._drawing.done() and self._checksum != served.checksum):
+            self._checksum = served.checksum
+            self._drawing = asyncio.create_task(self._load_or_draw(served))
+        return self._drawing.result() if self._drawing.done() else None
 
-    def _work(self, served: ServedModel) -> None:
-        self._places = None
-        try:
-            self._places = self._load_or_draw(served)
-        except Exception:
-            _LOG.exception("the map of the page could not be drawn")
-        finally:
-            self._is_drawing = False
-
-    def _load_or_draw(self, served: ServedModel) -> Places:
+    async def _load_or_draw(self, served: ServedModel) -> Places:
         """Return the map. It is drawn by another process, because UMAP lets no other thread work meanwhile."""
         file = self._model_file.with_name(f"{self._model_file.name}.map")
-        places = _load(file, served.checksum)
-        if places is None:
-            with tempfile.TemporaryDirectory() as folder:
-                try:
-                    refuse_unwritable(file)
-                except DataError:
-                    file = Path(folder, "map")
-                command = [sys.executable, "-c", _DRAW, str(self._model_file), str(file)]
-                done = subprocess.run(command, capture_output=True, text=True, check=False)
-                places = _load(file, served.checksum)
-        if places is None:
-            raise RuntimeError(done.stderr[-2000:] or "the model file was replaced meanwhile")
+        if (places := _load(file, served.checksum)) is not None:
+            return places
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                refuse_unwritable(file)
+            except DataError:
+                file = Path(folder, "map")
+            command = (sys.executable, "-c", _DRAW, str(self._model_file), str(file))
+            process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)
+            _, errors = await process.communicate()
+            if (places := _load(file, served.checksum)) is None:
+                cause = errors.decode(errors="replace")[-2000:] or "the model file was replaced meanwhile"
+                _LOG.error("the map of the page could not be drawn", extra={"fields": {"cause": cause}})
+                raise DataError("the map could not be drawn; the log of the server has the cause")
         return places
 
 
@@ -170,43 +150,6 @@ def _load(file: Path, checksum: str) -> Places | None:
         return None
 
 
-def add_map(app: FastAPI, service: Service) -> None:
-    """Add the routes of the page: the map, the items at some of its places, and where to begin."""
-    keeper = MapKeeper(service.options.model)
-    samples: dict[str, Any] = {}
-
-    @app.get("/map", include_in_schema=False)
-    def map_of_items(request: Request) -> Response:
-        served = service.served
-        places = keeper.find(served)
-        if places is None:
-            return Response(status_code=202, headers={"retry-after": "1"})
-        headers = {"etag": f'"{served.checksum}"', "cache-control": "no-cache", "x-model": served.checksum}
-        if request.headers.get("if-none-match") == headers["etag"]:
-            return Response(status_code=304, headers=headers)
-        users = served.model.data.users_per_item
-        content = places.astype("<f4").tobytes() + users.astype("<f4").tobytes()  # x, y of all items, then (I,)
-        return Response(content, media_type="application/octet-stream", headers=headers)
-
-    @app.get("/map/items", include_in_schema=False)
-    def items_of_map(
-        index: Annotated[list[int] | None, Parameter()] = None, id: Annotated[list[str] | None, Parameter()] = None
-    ) -> dict[str, Any]:
-        served = service.served
-        if (n_wanted := len(index or ()) + len(id or ())) > _MOST:
-            raise ArgumentError(f"index and id must be at most {_MOST:,} together, got {n_wanted:,}")
-        given = check_indices(np.array(index or (), dtype=np.int64), served.model.data.n_items, "index")
-        items = np.concatenate((given, served.find("item", id or (), "skip")))
-        return {"model": served.checksum, "items": describe_places(served, items)}
-
-    @app.get("/map/start", include_in_schema=False)
-    def start_of_page() -> dict[str, Any]:
-        served = service.served
-        if served.checksum not in samples:
-            samples[served.checksum] = choose_samples(served)
-        return {"model": served.checksum, **samples[served.checksum]}
-
-
 def describe_places(served: ServedModel, items: NDArray[np.int64]) -> list[dict[str, Any]]:
     """Return index, id, name and number of users of items (n,)."""
     about = zip(items.tolist(), served.count_items(items), strict=True)
@@ -215,24 +158,17 @@ def describe_places(served: ServedModel, items: NDArray[np.int64]) -> list[dict[
 
 def choose_samples(served: ServedModel) -> dict[str, Any]:
     """Return popular items with their nearest ones, and users of some items with the most popular of theirs."""
-    model, data = served.model, served.model.data
+    data = served.model.data
     popular = np.argsort(-data.users_per_item, kind="stable")[:_POPULAR]
     items = _thin(popular[data.users_per_item[popular] > 0], _SAMPLE_ITEMS)
     counts = np.diff(data.indptr)
     some = np.flatnonzero((counts >= _FEW_ITEMS) & (counts <= _MANY_ITEMS))
     users = _thin(some if len(some) else np.flatnonzero(counts), _SAMPLE_USERS)
-    near = model.rank([Query(item=item, k=_SHOWN) for item in items.tolist()]).items
-    own = [data.items_of(user).astype(np.int64) for user in users.tolist()]
-    has = [one[np.argsort(-data.users_per_item[one], kind="stable")][:_SHOWN] for one in own]
+    near = [describe_places(served, one.items) for one in served.rank([Query(item=item, k=_SHOWN) for item in items])]
+    has = [describe_places(served, served.own_items(user)[:_SHOWN]) for user in users]
     return {
-        "items": [
-            {**item, "near": describe_places(served, row[row >= 0])}
-            for item, row in zip(describe_places(served, items), near, strict=True)
-        ],
-        "users": [
-            {**user, "has": describe_places(served, row)}
-            for user, row in zip(served.count_users(users), has, strict=True)
-        ],
+        "items": [{**item, "near": one} for item, one in zip(describe_places(served, items), near, strict=True)],
+        "users": [{**user, "has": own} for user, own in zip(served.count_users(users), has, strict=True)],
     }
 
 

@@ -18,33 +18,32 @@ Value = str | int | float | bool
 
 
 class ItemTable:
-    """Columns of items. A cell has one value, several (a list) or none.
+    """Columns of items. A cell has one value or several (a list).
 
     Args:
-        columns: A cell for each of n rows, by column.
-        rows: (I,) row of each item; -1 for items that are not in the table.
+        columns: By column, the cells of those items that have one.
     """
 
-    def __init__(self, columns: Mapping[str, Sequence[Any]], rows: NDArray[np.int64]) -> None:
+    def __init__(self, columns: Mapping[str, Mapping[int, Any]]) -> None:
         self._columns = columns
-        self._rows = rows
-        items = np.full(max(map(len, columns.values()), default=0), -1)  # (n,) item of each row
-        items[rows[rows >= 0]] = np.flatnonzero(rows >= 0)
-        self._items = {name: _collect(cells, items) for name, cells in columns.items()}
+        self._items = {name: _collect(cells) for name, cells in columns.items()}
 
     @classmethod
     def read(cls, path: str | PathLike[str], item_ids: IdMap) -> "ItemTable":
         """Read the table in a file, and find the row of each item by its id; of rows with one id the last counts."""
         table, column = read_item_table(path)
         table = table.drop_nulls(column)
-        columns = {name: list(map(_clean, table[name].to_list())) for name in table.columns if name != column}
-        rows = np.full(len(item_ids), -1)
-        items = item_ids.find(spell_like(map(str, table[column].to_list()), item_ids.array))  # (n,)
-        known = np.flatnonzero(items >= 0)
-        if not len(known):
+        items = item_ids.find(spell_like(map(str, table[column].to_list()), item_ids.array)).tolist()  # (n,)
+        rows = {item: row for row, item in enumerate(items) if item >= 0}
+        if not rows:
             raise DataError(f"{path} has none of the model's items; give the table of this model's items")
-        rows[items[known]] = known
-        return cls(columns, rows)
+        columns = {name: list(map(_clean, table[name].to_list())) for name in table.columns if name != column}
+        return cls(
+            {
+                name: {item: cells[row] for item, row in rows.items() if cells[row] is not None}
+                for name, cells in columns.items()
+            }
+        )
 
     @property
     def distinct(self) -> dict[str, int]:
@@ -53,9 +52,7 @@ class ItemTable:
 
     def cells_of(self, item: int) -> dict[str, Any]:
         """Return the cells of an item, by column, without empty ones."""
-        row = int(self._rows[item])
-        cells = {} if row < 0 else {name: cells[row] for name, cells in self._columns.items()}
-        return {name: cell for name, cell in cells.items() if cell is not None}
+        return {name: cells[item] for name, cells in self._columns.items() if item in cells}
 
     def select(self, filters: Mapping[str, Value | Sequence[Value]]) -> NDArray[np.int64]:
         """Return the items, ascending, that have, in every column named, the value or one of the values."""
@@ -73,13 +70,12 @@ class ItemTable:
 _NONE = np.zeros(0, dtype=np.int64)
 
 
-def _collect(cells: Sequence[Any], items: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+def _collect(cells: Mapping[int, Any]) -> dict[str, NDArray[np.int64]]:
     """Return the items (n,) that have each value, ascending."""
     found: dict[str, list[int]] = defaultdict(list)
-    for item, cell in zip(items.tolist(), cells, strict=True):
-        if item >= 0 and cell is not None:
-            for value in cell if isinstance(cell, list) else [cell]:
-                found[_to_key(value)].append(item)
+    for item in sorted(cells):
+        for value in cells[item] if isinstance(cells[item], list) else [cells[item]]:
+            found[_to_key(value)].append(item)
     return {value: np.unique(np.array(members, dtype=np.int64)) for value, members in found.items()}
 
 

@@ -1,5 +1,6 @@
 """Settings of the server: which files it answers from, where it listens, and how much a request may ask for."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,21 +56,10 @@ class ServeOptions:
     "Write a line for each request."
 
     def __post_init__(self) -> None:
-        for name, low, high in (
-            ("port", 0, 65535),
-            ("workers", 1, 1024),
-            ("queue", 1, 1 << 20),
-            ("max_k", 1, 1 << 24),
-            ("max_lists", 1, 1 << 16),
-            ("max_items", 1, 1 << 24),
-            ("max_ids", 1, 1 << 24),
-            ("max_body", 1, 1 << 30),
-            ("drain_seconds", 0, 3600),
-            ("watch_seconds", 0, 86400),
-        ):
-            check_number(name, getattr(self, name), low, high)
-        if self.threads is not None:
-            check_number("threads", self.threads, 1, 1024)
+        check_number("port", self.port, 0, 65535)
+        for name in ("workers", "threads", "queue", "max_k", "max_lists", "max_items", "max_ids", "max_body"):
+            if (value := getattr(self, name)) is not None:
+                check_number(name, value, 1, 1 << 30)
         if self.max_lists > self.queue:
             raise ArgumentError(
                 f"max_lists must be at most queue, {self.queue}, got {self.max_lists}: such a request could never wait"
@@ -81,12 +71,9 @@ class ServeOptions:
             return ()
         lines = (line.strip() for line in read_text_file(self.api_key_file, _LARGEST_KEY_FILE).splitlines())
         keys = tuple(line for line in lines if line and not line.startswith("#"))
-        if not keys:
-            raise ArgumentError(f"{self.api_key_file} has no key; write one a line, e.g. from `openssl rand -hex 32`")
-        for key in keys:
-            if len(key) < _SHORTEST_KEY or not key.isascii() or not key.isprintable() or " " in key:
-                raise ArgumentError(
-                    f"{self.api_key_file}: a key must have at least {_SHORTEST_KEY} printable ASCII characters without "
-                    "spaces; take one from `openssl rand -hex 32`"
-                )
+        if not keys or not all(re.fullmatch(f"[!-~]{{{_SHORTEST_KEY},}}", key) for key in keys):
+            raise ArgumentError(
+                f"{self.api_key_file} has no key, or one of fewer than {_SHORTEST_KEY} characters, or other than ASCII "
+                "without spaces; write one a line, e.g. from `openssl rand -hex 32`"
+            )
         return keys

@@ -43,7 +43,7 @@ class RecommendBody(_Body):
         default=None,
         description="Share of popularity that counts, for a model with reach: 1 most, 0 none, below 0 less.",
     )
-    explain: StrictBool | Annotated[StrictInt, Field(ge=0, le=MOST_REASONS)] = Field(
+    explain: Annotated[StrictInt, Field(ge=0, le=MOST_REASONS)] | StrictBool = Field(
         default=False, description="Reasons for each item: how many, or true for 3."
     )
     unknown: Unknown = Field(default="error", description="Treatment of ids that the model does not know.")
@@ -60,7 +60,7 @@ class ScoreBody(_Body):
 class NewItem(_Body):
     """An item that nobody has yet."""
 
-    id: ExternalId
+    id: ExternalId = Field(description="Its id, which no item has.")
     name: StrictStr | None = Field(default=None, description="Name of the item.")
     features: dict[str, Any] = Field(description="Cells of the columns that the model was trained with.")
 

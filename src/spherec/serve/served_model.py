@@ -1,9 +1,9 @@
 """One version of the model as it is served: the model, its table of items, and the search by name. It never changes."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,13 @@ _REMEDIES = {
     "user": "POST /recommend with items lists for somebody new, GET /search finds users",
     "item": "GET /search finds items",
 }
+
+
+class RankedList(NamedTuple):
+    """The items (≤ k,) of a list, best first, and their scores: 1 − d²/2, and λ times the reach of an item."""
+
+    items: NDArray[np.int64]
+    scores: NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -65,12 +72,23 @@ class ServedModel:
             stamp,
         )
 
+    def rank(self, queries: Sequence[Query]) -> list[RankedList]:
+        """Return a list for each query: the same, bit for bit, as if it had been the only one."""
+        ranking = self.model.rank(queries)
+        rows = zip(ranking.items, ranking.scores, (ranking.items >= 0).sum(1).tolist(), strict=True)
+        return [RankedList(items[:n], scores[:n]) for items, scores, n in rows]  # those listed come first
+
     def find(
         self, role: Literal["user", "item"], ids: Iterable[Hashable], unknown: Unknown = "error"
     ) -> NDArray[np.int64]:
         """Return the indices (n,) of users or items; a number may be given as text, and the other way round."""
         known = self.model.data.user_ids if role == "user" else self.model.data.item_ids
         return known.look_up(spell_like(ids, known.array), role=role, unknown=unknown, remedy=_REMEDIES[role])
+
+    def own_items(self, user: int) -> NDArray[np.int64]:
+        """Return the items (n,) that a user has, most popular first."""
+        own = self.model.data.items_of(user).astype(np.int64)
+        return own[np.argsort(-self.model.data.users_per_item[own], kind="stable")]
 
     def select(self, filters: Mapping[str, Any]) -> NDArray[np.int64]:
         """Return the items that pass a filter, ascending."""

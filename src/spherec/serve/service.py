@@ -9,8 +9,10 @@ from types import FrameType
 from typing import Any
 
 from spherec.artifact import Artifact
+from spherec.data.ids import spell_like
 from spherec.data.output_files import lock_output
-from spherec.errors import ArgumentError, LockedOutputError, SpherecError
+from spherec.data.read.delimited import NULLS
+from spherec.errors import ArgumentError, LockedOutputError, SpherecError, quote
 from spherec.recommender import CML
 from spherec.serve.batcher import Batcher, BusyError
 from spherec.serve.metrics import Metrics, forget_dead_workers
@@ -44,10 +46,9 @@ class Service:
     async def start(self) -> None:
         """Load the model, and begin to answer; at SIGTERM go on for a moment, and say that the end is near."""
         forget_dead_workers()
-        self.batcher.start()
         if self._served is None:
             await self.refresh()
-        if self.options.watch_seconds:
+        if self.options.watch_seconds > 0:
             self._watcher = asyncio.create_task(self._watch())
         if threading.current_thread() is threading.main_thread():
             self._drain_at(signal.SIGTERM)
@@ -106,20 +107,21 @@ class Service:
         return answer
 
     def _add(self, body: AddBody) -> AddAnswer:
-        ids = [item.id for item in body.items]
-        rows = [item.features for item in body.items]
-        names = {item.id: item.name for item in body.items if item.name}
         with lock_output(self.options.model, wait=_LONGEST_TURN):
             model = CML.load(self.options.model, device="cpu")  # another process may have added some
             fitted = model.artifact.features
-            if fitted is None:
+            if fitted is None or any(source.item is None for source in fitted.sources):
                 raise ArgumentError(
-                    "the model was trained without features, and cannot place new items; train it with some"
+                    "the model was trained without features, or with a matrix of them, and cannot place new items "
+                    "here; train it with a table of features, or use model.add_items"
                 )
-            if any(source.item is None for source in fitted.sources):
-                raise ArgumentError("the model has features from a matrix; add items with model.add_items instead")
+            ids = spell_like([item.id for item in body.items], model.data.item_ids.array)
+            if missing := [one for one in ids if one in NULLS]:
+                raise ArgumentError(f"{quote(missing[0])} is no id: in files it stands for a missing one; take another")
+            rows = [item.features for item in body.items]
             columns = {name: [row.get(name) for row in rows] for name in fitted.sizes}  # what no row has is missing
             features = fitted.transform(*({**columns, str(source.item): ids} for source in fitted.sources))
+            names = {one: item.name for one, item in zip(ids, body.items, strict=True) if item.name}
             model.add_items(features, names=names)
             model.save(self.options.model)
         checksum = str(Artifact.load(self.options.model, mmap=True).checksum)

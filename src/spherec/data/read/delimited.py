@@ -21,7 +21,7 @@ SEPARATORS = ("\t", ",", ";", "|", "::", " ")
 """Separators that are tried, in this order."""
 
 _ONE_CHARACTER = "\x1f"  # stands for a separator of several characters, which polars does not know
-_NULLS = ["", "NaN", "nan", "NA", "<NA>", "NULL", "null", "\\N", "None"]  # nothing, as pandas, R, SQL and Python write
+NULLS = ["", "NaN", "nan", "NA", "<NA>", "NULL", "null", "\\N", "None"]  # nothing, as pandas, R, SQL and Python write
 _SHOWN = 60  # characters of a bad line in an error
 _MOST_COLUMNS = 10_000
 _COLUMN_OPTIONS = (
@@ -93,7 +93,7 @@ class Table:
             missing_columns="insert",  # where the first row is short
             separator=self.character,
             quote_char='"' if self.quoted else None,
-            null_values=_NULLS,
+            null_values=NULLS,
         ).collect()
         if self._count_separators(text) != frame.height * (len(self.names) - 1):  # polars fills short rows
             raise pl.exceptions.ShapeError
