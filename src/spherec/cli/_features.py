@@ -67,7 +67,7 @@ def read_item_features(files: Sequence[Path], column: str | None, kinds: Sequenc
 
 def read_new_features(files: Sequence[Path], column: str | None, known: Features) -> Features:
     """Return the features in files like those of training, in the same order, by the columns of `known`."""
-    from spherec.data.read.item_features import read_content
+    from spherec.data.read.item_tables import read_content
 
     if len(files) != len(known.sources):
         wanted = "; ".join(f"{number}. {source.describe()}" for number, source in enumerate(known.sources, start=1))
@@ -86,7 +86,7 @@ def read_new_features(files: Sequence[Path], column: str | None, known: Features
 
 def _list_columns(files: Sequence[Path], options: Mapping[str, str | Iterable[str] | None]) -> dict[Path, list[str]]:
     """Return the columns of each file, none for a matrix; an error if none has a column that an option names."""
-    from spherec.data.read.item_features import list_columns
+    from spherec.data.read.item_tables import list_columns
 
     present = {path: list_columns(path) for path in files}
     everywhere = [name for columns in present.values() for name in columns]

@@ -21,8 +21,7 @@ from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates
 from spherec.data.interactions import Interactions
 from spherec.data.read import read_interactions, read_names
-from spherec.data.read.formats import FORMATS, Columns, FormatName, Missing, Reading, list_files
-from spherec.data.read.names import read_names_inside
+from spherec.data.read.formats import FORMATS, FormatName, Missing, Reading, list_files
 from spherec.distributed.partitions import PartitionedInteractions
 from spherec.errors import ArgumentError, DataError
 
@@ -159,8 +158,8 @@ class Source(TableOptions):
 
     def reading(self) -> Reading:
         """Return how the options say that files are read."""
-        columns = Columns(self.user_column, self.item_column, self.value_column, self.time_column)
-        return Reading(format=self.format, columns=columns, cut=self.cut())
+        columns = {"user": self.user_column, "item": self.item_column, "value": self.value_column}
+        return Reading(**columns, time=self.time_column, format=self.format, cut=self.cut())  # type: ignore[arg-type]
 
     def _refuse_options(self, title: str) -> None:
         """Raise an `ArgumentError` if options of raw files were given for prepared data."""
@@ -256,7 +255,8 @@ class RawSource(Source):
         return replace(
             plain,
             format=datasets.PAPER_DATASETS[self.paper_cut].format_of(self.data[0]) if is_papers else self.format,  # type: ignore[index]
-            columns=replace(plain.columns, time_format=self.time_format),
+            time_format=self.time_format,
+            name=self.name_column,
             header=tuple(self.header.split(",")) if self.header else None,
             separator=_unescape(self.separator),
             quotes=self.quotes,
@@ -271,18 +271,18 @@ class RawSource(Source):
         """Load the interactions with the item names that the options ask for."""
         names = self.read_names()  # first: it fails sooner
         data = super().load(cut=cut, **options)
+        if self.name_column is not None:
+            report_names(sum(map(bool, data.item_names or ())), data.n_items, self.named_in)
         return data if names is None else add_names(data, names, self.named_in)
 
     def read_names(self) -> dict[str, str] | None:
-        """Read the names of items by id, from the table of names or from DATA; None if neither is asked for."""
+        """Read the names of items by id from the table of names; None if there is none."""
         about_names = ("names_id_column", "names_column", "names_header", "names_separator", "names_encoding")
         given = [_option(name) for name in about_names if getattr(self, name) is not None]
         if given and self.names is None:
             raise ArgumentError(f"{', '.join(given)} need --names, the table of item names")
-        if self.name_column is not None:
-            if self.names is not None:
-                raise ArgumentError("--name-column says that the names are in DATA; leave out --names")
-            return read_names_inside(self.files, self.reading(), self.name_column)
+        if self.name_column is not None and self.names is not None:
+            raise ArgumentError("--name-column says that the names are in DATA; leave out --names")
         if self.names is None:
             return None
         return read_names(

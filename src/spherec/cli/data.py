@@ -105,7 +105,7 @@ def _partition(source: RawSource, output: Path, partitions: int) -> PartitionedI
         made = prepare_partitions(source.files, reading, output, partitions, names=names)
     for remark in remarks:
         note(remark)
-    if names is not None:
+    if names is not None or reading.name is not None:
         report_names(made.n_named_items, made.n_items, source.named_in)
     return PartitionedInteractions.open(output)
 

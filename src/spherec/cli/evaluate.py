@@ -17,7 +17,7 @@ from spherec.data.container import kind_of
 from spherec.data.input_files import find_kind, refuse_unreadable
 from spherec.data.interactions import Interactions
 from spherec.data.read import read_events
-from spherec.data.read.formats import Columns, Reading
+from spherec.data.read.formats import Reading
 from spherec.errors import DataError
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ def evaluate_command(
     crew = join(device)
     has_lists = find_kind(model) == "file" and kind_of(model) is None
     fold = splits.given(*options.of(train).load_parts(test, has_lists=has_lists))
-    columns = Columns(options.user_column, options.item_column, rank_column)
-    lister = _load_model(model, fold.train, columns, device)
+    lists = Reading(user=options.user_column, item=options.item_column, value=rank_column)
+    lister = _load_model(model, fold.train, lists, device)
     if cold_items:
         cold = np.flatnonzero(fold.train.users_per_item == 0)
         if not len(cold):
@@ -113,7 +113,7 @@ def _show(name: str, parts: "Mapping[str, Scores]", k: int) -> None:
     show(grid(["metric", *parts], [*rows, ["users", *users]], title=name))
 
 
-def _load_model(path: Path, train: Interactions, columns: Columns, device: "DeviceName") -> "TrainedModel | GivenLists":
+def _load_model(path: Path, train: Interactions, lists: Reading, device: "DeviceName") -> "TrainedModel | GivenLists":
     """Load the model, to rank on this device, or the lists in a table."""
     from spherec.artifact import Artifact
     from spherec.device import resolve
@@ -126,4 +126,4 @@ def _load_model(path: Path, train: Interactions, columns: Columns, device: "Devi
     if kind_of(path) is not None:
         content = Artifact.load(path)
         return TrainedModel(ModelState(replace(content, vectors=content.vectors.to(resolve(device)))))
-    return GivenLists.from_events(read_events(path, Reading(columns=columns)), train)
+    return GivenLists.from_events(read_events(path, lists), train)

@@ -43,9 +43,9 @@ def item_names_in(frame: Any, item: str, name: str) -> dict[Hashable, str]:
 
 def warn_unread_column(frame: Any, user: str, item: str) -> None:
     """Warn if a data frame has a column that is named like ratings or counts, and holds several numbers."""
-    from spherec.data.read.formats import Columns  # its folder imports `Interactions`
+    from spherec.data.read.formats import find_value  # its folder imports `Interactions`
 
-    column = Columns(user, item).unread_value([str(name) for name in frame.columns])
+    column = find_value(map(str, frame.columns), (user, item))
     if column is None or column not in frame.columns:
         return
     values = np.asarray(frame[column])

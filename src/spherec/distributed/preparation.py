@@ -56,9 +56,12 @@ def prepare_partitions(
     """
     refuse_without_polars()
     from spherec.data.read.collector import Collector
+    from spherec.data.read.item_tables import read_names_inside
 
     check_partitions(partitions)
     files = list_files(path)
+    if reading.name is not None:
+        names, reading = read_names_inside(files, reading), replace(reading, name=None)
     if reading.items is not None:  # all of them are in memory anyway
         data = read_interactions(files, reading)
         save_partitions(data if names is None else data.with_item_names(names), output, partitions)

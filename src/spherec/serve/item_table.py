@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spherec.data.ids import IdMap, spell_like
-from spherec.data.read.item_features import read_item_table
+from spherec.data.read.item_tables import read_item_table
 from spherec.errors import ArgumentError, DataError, describe_missing_column
 
 Value = str | int | float | bool

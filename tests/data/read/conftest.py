@@ -11,7 +11,7 @@ import pytest
 
 from spherec.data.events import Events
 from spherec.data.read import read_events
-from spherec.data.read.formats import Columns, Reading
+from spherec.data.read.formats import Reading
 from spherec.data.read.streaming import read_blocks
 
 
@@ -34,8 +34,7 @@ def rows() -> Callable[..., list[tuple[Any, ...]]]:
     """The events of a file in its order: (user, item), then value and time where they were asked for."""
 
     def rows(path: Path, **how: Any) -> list[tuple[Any, ...]]:
-        columns = Columns(**{key: how.pop(key) for key in list(how) if key in Columns.__dataclass_fields__})
-        return unfolded(read_events(path, Reading(columns=columns, **how)))
+        return unfolded(read_events(path, Reading(**how)))
 
     return rows
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spherec import errors
 from spherec.data.read import read, read_events, streaming
-from spherec.data.read.formats import Columns, Reading
+from spherec.data.read.formats import Reading
 
 MISSING = ["", "NaN", "nan", "NA", "<NA>", "NULL", "null", "\\N", "None"]
 CELL = st.text(
@@ -144,7 +144,7 @@ def test_rows_without_user_or_item_are_dropped_and_counted_on_request(write, blo
         f"user,item,rating,when\n{word},i,1,1\nu,i,2,2\nu,{word},3,3\n{word},{word},x,x\nw,k,4,4\n",
     )
     with blocks_of(size):
-        events = read_events(path, Reading(columns=Columns("user", "item", "rating", "when"), missing="drop"))
+        events = read_events(path, Reading(user="user", item="item", value="rating", time="when", missing="drop"))
     assert list(events.user_ids) == ["u", "w"]
     assert (events.values.tolist(), events.times.tolist()) == ([2, 4], [2, 4])
     (step,) = events.steps

@@ -91,7 +91,7 @@ def test_official_files_are_read_row_by_row_and_merged_by_their_own_rule(
     path = write(name + suffix, text, encoding)
     with blocks_of(size):
         assert rows(path, format=format) == expected
-        events = read_events(path, Reading(format)).merge(FORMATS[format].duplicates)
+        events = read_events(path, Reading(format=format)).merge(FORMATS[format].duplicates)
         pairs = zip(events.user_ids[events.users], events.item_ids[events.items], strict=True)
         assert dict(zip(pairs, events.values, strict=True)) == merged
         assert len(read(path, format=format, cut=Cut(min_value=0))) == len(merged)  # and without a warning

@@ -11,12 +11,12 @@ import scipy.sparse
 
 from spherec.data.cuts import Cut
 from spherec.data.read import parquet, read_interactions
-from spherec.data.read.formats import Columns, Reading
+from spherec.data.read.formats import Reading
 from spherec.distributed import preparation
 from spherec.distributed.preparation import prepare_partitions
 from spherec.errors import DataError, UnreadValuesWarning
 
-RATED = Reading(columns=Columns("user", "item", "value", "time"))
+RATED = Reading(user="user", item="item", value="value", time="time")
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore::spherec.errors.{kind}Warning")
     for kind in ("UnreadValues", "UncutValues", "DuplicatePairs")

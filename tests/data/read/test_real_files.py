@@ -8,7 +8,7 @@ from spherec.data.cuts import Cut
 from spherec.data.events import Events
 from spherec.data.interactions import Interactions
 from spherec.data.read import read, read_book_crossing_names, read_events, read_names
-from spherec.data.read.formats import FORMATS, Columns, Reading
+from spherec.data.read.formats import FORMATS, Reading
 
 pytestmark = pytest.mark.data
 
@@ -21,7 +21,7 @@ def sizes(data: Interactions) -> tuple[int, int, int]:
 def ratings(shared) -> Events:
     """All Book-Crossing ratings, merged."""
     path = shared / "data/book-crossing/BX-Book-Ratings.csv.gz"
-    return read_events(path, Reading("book-crossing")).merge(FORMATS["book-crossing"].duplicates)
+    return read_events(path, Reading(format="book-crossing")).merge(FORMATS["book-crossing"].duplicates)
 
 
 def test_all_book_crossing_ratings_are_read(ratings):
@@ -86,8 +86,8 @@ def test_lastfm_with_the_names_of_its_artists(shared):
 
 def test_the_amazon_sample_with_its_dates(shared):
     path = shared / "data/amazon-movies-tv-sample/reviews_sample_25.csv.gz"
-    columns = Columns("reviewerID", "asin", "overall", "reviewTime", "%m %d, %Y")
-    events = read_events(path, Reading(columns=columns))
+    columns = {"user": "reviewerID", "item": "asin", "value": "overall", "time": "reviewTime"}
+    events = read_events(path, Reading(**columns, time_format="%m %d, %Y"))
     assert len(events) == 57_019
     assert set(events.values) == {1, 2, 3, 4, 5}
     assert events.times[0] == 1_081_036_800  # 04 4, 2004

@@ -9,7 +9,7 @@ import pytest
 
 from spherec.data.cuts import Cut
 from spherec.data.read import read
-from spherec.data.read.formats import Columns
+from spherec.data.read.formats import find_value
 from spherec.errors import DataError, UnreadValuesWarning
 
 RATED = "user,item,rating\nann,a,5\nbob,b,1\n"
@@ -24,20 +24,19 @@ RATED = "user,item,rating\nann,a,5\nbob,b,1\n"
     ],
 )
 def test_names_that_mean_a_value(name):
-    assert Columns("u", "i").unread_value(["u", "when", name, "i"]) == name
+    assert find_value(["u", "when", name, "i"]) == name
 
 
 @pytest.mark.parametrize(
     "name", ["", "title", "timestamp", "country", "account", "discount", "rank", "avg_rating", "viewCount", "评分"]
 )
 def test_names_that_may_mean_anything(name):
-    assert Columns("u", "i").unread_value(["u", name, "i"]) is None
+    assert find_value(["u", name, "i"]) is None
 
 
 def test_the_first_counts_and_none_that_has_a_role():
-    assert Columns("u", "i").unread_value(["u", "i", "plays", "rating"]) == "plays"
-    assert Columns("weight", "value", time="score").unread_value(["weight", "value", "score", "x"]) is None
-    assert Columns("u", "i", value="x").unread_value(["u", "i", "x", "rating"]) is None
+    assert find_value(["u", "i", "plays", "rating"]) == "plays"
+    assert find_value(["weight", "value", "score", "x"], ("weight", "value", "score")) is None
 
 
 def test_the_warning_names_file_column_and_remedy_at_the_line_of_the_caller(write):

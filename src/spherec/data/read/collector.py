@@ -12,8 +12,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from spherec.data.events import Duplicates, level_of_caller
-from spherec.data.ids import as_id_array, invert
-from spherec.data.read.formats import FORMATS, Reading, describe_files, reader_of
+from spherec.data.ids import invert
+from spherec.data.read.formats import FORMATS, Plan, Reading, describe_files, find_value, reader_of
 from spherec.data.read.recognition import recognise_all
 from spherec.errors import DataError, EmptyFileError, UncutValuesWarning, UnreadValuesWarning
 
@@ -86,8 +86,7 @@ class Collector:
             if left_out := _in_words(self._left_out - before):
                 report(f"{file}: read without {left_out}")
         if self.lacks_times:
-            column = reading.columns.time
-            report(f"{self.files[0]}: column {column!r} is not read, because not all of its cells are times")
+            report(f"{self.files[0]}: column {reading.time!r} is not read, because not all of its cells are times")
         orders_numbers = FORMATS[reading.format].orders_numbers
         return self._users.sort(orders_numbers=orders_numbers), self._items.sort(orders_numbers=orders_numbers)
 
@@ -125,7 +124,7 @@ class Collector:
                 UnreadValuesWarning,
                 stacklevel=level_of_caller(),
             )
-        if values is not None and values[0] < values[1] and asked.columns.value is None and not asked.weigh:
+        if values is not None and values[0] < values[1] and asked.value is None and not asked.weigh:
             lowest, highest = values
             least = 4 if 4 < highest <= 5 else 7 if 7 < highest <= 10 else 1 if highest <= 1 else 2
             warnings.warn(
@@ -136,20 +135,22 @@ class Collector:
                 stacklevel=level_of_caller(),
             )
 
-    def _read_file(self, file: Path, reading: Reading) -> None:
+    def _read_file(self, file: Path, reading: Plan) -> None:
         seen, kept = self._seen, self._kept
         self._kinds = {}
         for rows in reader_of(reading.format)(file, reading) if not self._is_full else ():
-            self._unread_value = self._unread_value or reading.columns.unread_value(rows.names)
+            if reading.value is None and self._unread_value is None:
+                self._unread_value = find_value(rows.names, reading.roles.values())
             self._left_out += Counter({rows.without_items[1]: rows.without_items[0]})
             if rows.catalogue is not None:
-                self._items.number(pl.Series(rows.catalogue))
+                catalogue = pl.DataFrame({"item": rows.catalogue})
+                catalogue.select(self._items.number(catalogue["item"]))
                 self.keeps_items = True
             try:
                 self._add(rows.frame, reading)
             except BadCellError as bad:
                 place, cell = rows.locate(bad.row, bad.role)
-                shown, column = repr(cell), reading.columns.names[bad.role]
+                shown, column = repr(cell), reading.roles[bad.role]
                 shown = shown if len(shown) <= 60 else f"{shown[:60]}…"
                 remedy = f"correct the row{bad.remedy}"
                 raise DataError(f"{file}, {place}: column {column!r} is {shown}, {bad.problem}; {remedy}") from None
@@ -164,7 +165,7 @@ class Collector:
     def _is_full(self) -> bool:
         return self._asked.limit is not None and self._seen >= self._asked.limit
 
-    def _add(self, frame: pl.DataFrame, reading: Reading) -> None:
+    def _add(self, frame: pl.DataFrame, reading: Plan) -> None:
         """Add the rows of a frame; a `BadCellError` names the first that cannot be used."""
         frame = frame.with_row_index("row")
         if reading.limit is not None:
@@ -172,8 +173,7 @@ class Collector:
         height = frame.height
         self._seen += height
         if frame.schema["user"] == frame.schema["item"] == pl.String:
-            names = reading.columns
-            repeats = (frame["user"] == names.user) & (frame["item"] == names.item)
+            repeats = (frame["user"] == reading.user) & (frame["item"] == reading.item)
             _refuse(frame, repeats, "user", "the name of the column, as if several tables were joined")
         for role in ("user", "item"):
             frame = frame.with_columns(_to_ids(frame, role))
@@ -186,7 +186,7 @@ class Collector:
         self._kept += frame.height
         if not frame.height:
             return
-        numbers = frame.select(self._users.encode(frame["user"]), self._items.encode(frame["item"]))  # both at once
+        numbers = frame.select(self._users.number(frame["user"]), self._items.number(frame["item"]))  # both at once
         values = self._numbers(frame, "value") if "value" in frame.columns else None
         times = self._times(frame, reading) if "time" in frame.columns else None
         roles = {"value", "time"} & set(frame.columns)
@@ -194,12 +194,13 @@ class Collector:
         if different := roles ^ self._roles:
             some = " and ".join(f"{role}s" for role in sorted(different))
             raise DataError(f"only some of the files have {some}; give files with the same columns")
-        self._append(Piece(self._users.number(numbers["user"]), self._items.number(numbers["item"]), values, times))
+        users, items = (numbers[role].to_numpy().view(np.int32) for role in ("user", "item"))
+        self._append(Piece(users, items, values, times))
 
-    def _times(self, frame: pl.DataFrame, reading: Reading) -> NDArray[np.float64]:
+    def _times(self, frame: pl.DataFrame, reading: Plan) -> NDArray[np.float64]:
         try:
             if not self.lacks_times:
-                return self._seconds(frame, reading.columns.time_format)
+                return self._seconds(frame, reading.time_format)
         except BadCellError:
             if not reading.is_time_recognised:
                 raise
@@ -236,52 +237,42 @@ class Collector:
 
 
 class _Ids:
-    """A column of ids, which are numbered as they come: texts by polars, whole numbers in a sorted array."""
+    """A column of ids, which are numbered as they come, by their texts."""
 
     def __init__(self, role: str) -> None:
         self._role = role
         self._categories = pl.Categories.random()
-        self._holder = pl.Series(dtype=pl.Categorical(self._categories))  # polars forgets strings that nothing holds
-        self._integers = np.zeros(0, np.int64)  # (n,) distinct ones, sorted
-        self._numbers = np.zeros(0, np.int32)  # (n,) of each
+        self._holder = pl.Series(dtype=pl.Categorical(self._categories))  # polars forgets texts that nothing holds
         self._are_texts: bool | None = None
 
-    def encode(self, ids: pl.Series) -> pl.Expr:
-        """Return the expression that makes numbers of texts; a column of whole numbers stays as it is."""
+    def number(self, ids: pl.Series) -> pl.Expr:
+        """Return the expression that makes numbers of a column; an error if others were of the other type."""
         are_texts = ids.dtype == pl.String
         if self._are_texts not in (None, are_texts):
             raise DataError(f"{self._role} ids are numbers in some files and texts in others; make them the same")
         self._are_texts = are_texts
-        column = pl.col(ids.name)
-        return column.cast(pl.Categorical(self._categories)).to_physical() if are_texts else column
-
-    def number(self, ids: pl.Series) -> NDArray[np.int32]:
-        """Return the numbers (e,) of a column after `encode`."""
-        if self._are_texts:
-            return ids.to_numpy().view(np.int32)
-        distinct, places = np.unique(as_id_array(ids.to_numpy(), self._role), return_inverse=True)
-        if distinct.dtype != self._integers.dtype:
-            if np.any(distinct[:1] < 0) or np.any(self._integers[:1] < 0):
-                raise DataError(f"{self._role} ids go from below 0 to above 2**63; make them texts with str(…)")
-            distinct, self._integers = distinct.astype(np.uint64), self._integers.astype(np.uint64)
-        at = np.searchsorted(self._integers, distinct)
-        is_new = ~np.isin(distinct, self._integers)
-        fresh = np.arange(len(self._numbers), len(self._numbers) + np.count_nonzero(is_new), dtype=np.int32)
-        self._integers = np.insert(self._integers, at[is_new], distinct[is_new])
-        self._numbers = np.insert(self._numbers, at[is_new], fresh)
-        return self._numbers[np.searchsorted(self._integers, distinct)][places]
+        return pl.col(ids.name).cast(pl.String).cast(pl.Categorical(self._categories)).to_physical()
 
     def sort(self, *, orders_numbers: bool) -> Catalogue:
         """Return all ids in their order; `orders_numbers`: whole numbers as texts come as 2 before 10."""
-        if not self._are_texts:
-            return Catalogue(self._integers, invert(self._numbers).astype(np.int32))
         texts = self._categories.to_series()
+        if not self._are_texts:
+            numbers = _as_whole_numbers(texts)
+            if numbers.has_nulls():
+                raise DataError(f"{self._role} ids go from below 0 to above 2**63; make them texts with str(…)")
+            order = numbers.arg_sort().to_numpy()
+            return Catalogue(numbers.to_numpy()[order], invert(order).astype(np.int32))
+        order = texts.arg_sort().to_numpy()
         if orders_numbers and texts.str.contains(r"^[0-9]{1,18}$").all():
             both = pl.DataFrame({"number": texts.cast(pl.Int64), "text": texts})
             order = both.select(pl.arg_sort_by("number", "text")).to_series().to_numpy()
-        else:
-            order = texts.arg_sort().to_numpy()
         return Catalogue(texts.to_numpy()[order].astype(object), invert(order).astype(np.int32))
+
+
+def _as_whole_numbers(texts: pl.Series) -> pl.Series:
+    """Return numbers of 64 bits; null where the type that some need does not have them."""
+    numbers = texts.cast(pl.Int64, strict=False)
+    return texts.cast(pl.UInt64, strict=False) if numbers.has_nulls() else numbers
 
 
 def _in_words(left_out: Counter[str]) -> str:

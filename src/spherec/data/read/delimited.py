@@ -3,17 +3,16 @@
 import csv
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import pairwise
+from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 
-from spherec.data.read.formats import FORMATS, Reading, Rows
+from spherec.data.read.formats import FORMATS, Plan, Rows
 from spherec.data.read.streaming import Block, first_lines, read_blocks
 from spherec.errors import DataError, EmptyFileError, describe_missing_column
 
@@ -23,7 +22,6 @@ SEPARATORS = ("\t", ",", ";", "|", "::", " ")
 _ONE_CHARACTER = "\x1f"  # stands for a separator of several characters, which polars does not know
 NULLS = ["", "NaN", "nan", "NA", "<NA>", "NULL", "null", "\\N", "None"]  # nothing, as pandas, R, SQL and Python write
 _SHOWN = 60  # characters of a bad line in an error
-_MOST_COLUMNS = 10_000
 _COLUMN_OPTIONS = (
     "columns are named by --user-column, --item-column, …, or all by header= (--header) if the first line has none; "
     f"other files by format= (--format): {', '.join(name for name, one in FORMATS.items() if one.layouts)}"
@@ -39,45 +37,50 @@ class Table:
     escape: str
     lines: Sequence[str]
     "The first lines that are not blank."
-    header: tuple[str, ...] | None
-    "Names of all columns; None if the first record has them."
+    header: Sequence[str] | None
+    "Names of all columns; nothing if the first record has them."
 
     @property
     def character(self) -> str:
         """The separator, or the character that stands for one of more than a single byte."""
         return _ONE_CHARACTER if len(self.separator.encode()) > 1 else self.separator
 
-    @property
+    @cached_property
     def first(self) -> list[str]:
         """The fields of the first record."""
-        return self.fields(self.lines)
+        return next(self.records(self.lines), (0, []))[1]
 
     @property
     def names(self) -> list[str]:
         """The names of all columns."""
-        return self.first if self.header is None else list(self.header)
+        return list(self.header or self.first)
 
-    def sample(self, n_rows: int) -> list[list[str]]:
-        """Return the fields of the first rows."""
-        begin = self.starts(self.lines)[1] if self.header is None else 0
-        return [self.fields([line]) for line in self.lines[begin : begin + n_rows]]
+    @property
+    def header_lines(self) -> int:
+        """Number of lines of the header that is in the file."""
+        second = islice(self.records(self.lines), 1, None)
+        return 0 if self.header else next((line for line, _ in second), len(self.lines))
 
-    def fields(self, lines: Sequence[str]) -> list[str]:
-        """Return the fields of the first record of some lines."""
-        try:
-            return next(self._read(lines), [])
-        except csv.Error:  # such as a field too long for it
-            return lines[0].rstrip("\r").split(self.separator)
+    def sample(self, n_rows: int) -> dict[str, list[str]]:
+        """Return the cells of each column in the first rows."""
+        begin = 0 if self.header else 1
+        rows = [fields for _, fields in islice(self.records(self.lines), begin, begin + n_rows)]
+        return {name: [row[n] for row in rows if n < len(row)] for n, name in enumerate(self.names)}
 
-    def starts(self, lines: Sequence[str]) -> list[int]:
-        """Return the line, from 0, with which each record begins, and the end of the last; empty lines are none."""
-        reader = self._read(lines)
-        try:
-            ends = [0, *(reader.line_num for _ in reader)]
-        except csv.Error:  # take each line for a record
-            ends = list(range(len(lines) + 1))
-        begins = [start for start, end in pairwise(ends) if any(line.strip("\r\n") for line in lines[start:end])]
-        return begins + ends[-1:]
+    def records(self, lines: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
+        """Yield the line, from 0, with which each record begins, and its fields; empty lines are none. Slow."""
+        plain = (self._plain(line.encode()).decode() + "\n" for line in lines)
+        quoting = csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE
+        reader = csv.reader(plain, delimiter=self.character, quoting=quoting)  # type: ignore[arg-type]
+        begin = 0
+        while begin < len(lines):
+            try:
+                fields = next(reader)
+            except csv.Error:  # such as a field too long for it
+                fields = lines[begin].rstrip("\r").split(self.separator)
+            if fields:
+                yield begin, fields
+            begin = reader.line_num
 
     def parse(self, text: bytes) -> pl.DataFrame:
         """Return all columns as strings; an error of polars if not every record has all of them."""
@@ -113,26 +116,20 @@ class Table:
             text = text.replace(f'{self.escape}"'.encode(), b'""')
         return text if self.character == self.separator else text.replace(self.separator.encode(), b"\x1f")
 
-    def _read(self, lines: Iterable[str]) -> Any:
-        """Return a reader of the csv module: slow, but it knows line numbers."""
-        plain = (self._plain(line.encode()).decode() + "\n" for line in lines)
-        quoting = csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE
-        return csv.reader(plain, delimiter=self.character, quoting=quoting)  # type: ignore[arg-type]
-
 
 def read_rows(
-    path: Path, reading: Reading, roles: Mapping[str, str] | None = None, *, options: str = _COLUMN_OPTIONS
+    path: Path, reading: Plan, roles: Mapping[str, str] | None = None, *, options: str = _COLUMN_OPTIONS
 ) -> Iterator[Rows]:
     """Yield the rows of a delimited file as strings.
 
     `roles` maps names of the columns that are yielded to those in the file; `options` says in errors how columns are
     named on the command line.
     """
-    roles = reading.columns.names if roles is None else roles
+    roles = reading.roles if roles is None else roles
     table = find_table(path, reading, roles.values(), options)
     names = table.names
     expressions = {role: pl.col(str(names.index(name))) for role, name in roles.items()}
-    header_lines = 0 if reading.header else table.starts(table.lines)[1]
+    header_lines = table.header_lines
     # Where quotes are escaped by something else, fields are known to have no line breaks: cut at any of them.
     for block in read_blocks(path, reading, quote=b'"' if table.quoted and not table.escape else b""):
         if block.text.isspace():
@@ -148,12 +145,12 @@ def read_rows(
             yield Rows(frame, partial(_locate, block, table, roles), names)
 
 
-def find_table(path: Path, reading: Reading, wanted: Collection[str], options: str) -> Table:
+def find_table(path: Path, reading: Plan, wanted: Collection[str], options: str) -> Table:
     """Return the file under the separator that finds the wanted columns; a `DataError` names a missing one."""
     tables = list_tables(path, reading)
     for table in tables:
         names = table.names
-        if set(wanted) <= set(names) and (reading.header is None or len(table.first) == len(names)):
+        if set(wanted) <= set(names) and len(table.first) == len(names):
             if repeated := next((name for name in wanted if names.count(name) > 1), None):
                 raise DataError(f"{path}: {names.count(repeated)} columns are called {repeated!r}; rename all but one")
             return table
@@ -165,26 +162,21 @@ def find_table(path: Path, reading: Reading, wanted: Collection[str], options: s
     raise DataError(f"{path}, line 1: {best.lines[0][:_SHOWN]!r} is not {header}; name the right format")
 
 
-def list_tables(path: Path, reading: Reading) -> list[Table]:
+def list_tables(path: Path, reading: Plan) -> list[Table]:
     """Return the file under each separator that it may have."""
     lines = first_lines(path, encoding=reading.encoding)
     if not lines:
         raise EmptyFileError(f"{path} holds no text; give a file with events")
-    if "\r" in lines[0]:
-        _refuse_no_text(path, reading)
-        raise DataError(f"{path}, line 1: carriage returns inside the line; save it with plain line ends")
     separators = (reading.separator,) if reading.separator else SEPARATORS
-    if (most := max(map(lines[0].count, separators))) >= _MOST_COLUMNS:
-        raise DataError(f"{path}, line 1: {most + 1:,} columns; keep those of users, items, ratings and times")
     tables = []
     for separator in separators:
-        has_quotes = separator != "\t" or (reading.header is None and lines[0].startswith('"'))
+        has_quotes = separator != "\t" or (not reading.header and lines[0].startswith('"'))
         quoted = has_quotes if reading.quotes is None else reading.quotes
         tables.append(Table(separator, quoted, reading.escape, lines, reading.header))
     return tables
 
 
-def _refuse_no_text(path: Path, reading: Reading) -> None:
+def _refuse_no_text(path: Path, reading: Plan) -> None:
     for _ in read_blocks(path, replace(reading, progress=None)):  # which says what is wrong
         break
 
@@ -199,15 +191,14 @@ def _skip_lines(block: Block, lines: int) -> Block:
 
 def _locate(block: Block, table: Table, roles: Mapping[str, str], row: int, role: str) -> tuple[str, str]:
     """Return the line in the file of a row of the frame, and the cell that is there."""
-    lines = block.lines
-    start, end = table.starts(lines)[row : row + 2]
-    return f"line {block.line + start}", table.fields(lines[start:end])[table.names.index(roles[role])]
+    start, fields = next(islice(table.records(block.lines), row, None))
+    return f"line {block.line + start}", fields[table.names.index(roles[role])]
 
 
 def _explain(path: Path, block: Block, table: Table, *, follows_header: bool) -> DataError:
     """Return an error that names the first record that polars does not read."""
     lines, n_columns = block.lines, len(table.names)
-    starts = table.starts(lines)
+    starts = [*(start for start, _ in table.records(lines)), len(lines)]
 
     def is_bad(number: int) -> bool:
         try:
@@ -217,7 +208,8 @@ def _explain(path: Path, block: Block, table: Table, *, follows_header: bool) ->
         return False
 
     number = bisect_left(range(len(starts) - 2), True, key=is_bad)
-    start, n_fields = starts[number], len(table.fields(lines[starts[number] :]))
+    start, fields = next(islice(table.records(lines), number, None))
+    n_fields = len(fields)
     remedy = "mend the line or its quotes, or take quotes for ordinary characters with quotes=False (--no-quotes)"
     if follows_header and number == 0 and n_fields == n_columns + 1:
         remedy = (

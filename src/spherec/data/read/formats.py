@@ -1,7 +1,6 @@
-"""Options of reading, the files that a path stands for, and the known formats. Importing this brings no polars.
+"""Settings of reading, the files that a path stands for, and the known formats. Importing this brings no polars.
 
-A new format is an entry in `FORMATS`. One that is not delimited text also has a function `read_rows(path, reading)` in
-a file of this folder, which yields `Rows`.
+A new format is a function `(path, reading) -> Iterator[Rows]` in a file of this folder, and an entry in `FORMATS`.
 """
 
 import glob
@@ -10,7 +9,7 @@ import re
 import zipfile
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
@@ -48,71 +47,97 @@ VALUE_NAMES = {
 }
 """Usual names of columns with ratings or counts, in lower case and without anything between words."""
 
+_EVERYTHING = Cut()
+_LAYOUT = ("user", "item", "value", "time", "time_format", "header", "separator", "quotes")
+"""The settings that a known layout has of its own."""
 
-@dataclass(frozen=True)
-class Columns:
-    """Names of a table's columns."""
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How files are read: the only list of settings.
+
+    Args:
+        user: The column with the external ids of users. Ids in text files are strings: "007" is not 7. Where a table
+            has no column of this default name, usual names (userId, reviewerID, …) are recognised.
+        item: The column with the external ids of items; likewise (movieId, asin, …).
+        value: A column with ratings or counts, used by `cut`. What passes the cut is an interaction. If the table
+            seems to have such a column, but it is not named here, an `UnreadValuesWarning` is issued. If a format has
+            ratings and `cut` has no `min_value`, an `UncutValuesWarning` says that low ratings count, too.
+        time: A column with numbers or dates, for splits by time.
+        time_format: The pattern of dates that are not ISO, for strptime: "%m %d, %Y".
+        name: A column with the names of items; where an item has several, the last one counts.
+        format: "auto" goes by the file's content; the first of `steps` says what it was taken for. The formats of the
+            field ("book-crossing", "movielens", "netflix", …; see `spherec data prepare --help`) know their own
+            columns.
+        header: The names of all columns, for delimited text that has none in its first line.
+        separator: The separator of columns; tab, comma, semicolon, |, :: and space are recognised by default.
+        quotes: Whether double quotes enclose fields. By default they do, unless the file is tab-separated and its
+            header has none; False takes them for ordinary characters.
+        encoding: The encoding of a text file.
+        missing: "error" refuses rows without user or item; "drop" leaves them out and counts them in `steps`.
+        duplicates: How repeated pairs are merged: "last" (default for ratings), "sum" (default without values:
+            repeats are counted) or "error". Without a choice, a `DuplicatePairsWarning` names their number.
+        cut: Which events count, e.g. `Cut(min_value=4, min_per_user=20)`; by default all.
+        items: The ids of all items, or a file with them (a table, item names, or one id a line): items that nobody
+            has are then kept, too.
+        weigh: Keep the ratings or counts, and weigh pairs by them in training. By default only if the file is prepared
+            with weights; False leaves those out.
+        limit: Number of rows after which to stop.
+        progress: Called with the bytes read so far and in all.
+        report: Called with remarks: what a file was taken for, lines that are left out.
+    """
 
     user: str = "user"
     item: str = "item"
     value: str | None = None
-    "Rating or count."
     time: str | None = None
-    "Time of the event: a number or a date."
     time_format: str | None = None
-    "Pattern of dates for strptime, e.g. '%m %d, %Y'. ISO dates need none."
+    name: str | None = None
+    format: FormatName = "auto"
+    header: Sequence[str] | None = None
+    separator: str | None = None
+    quotes: bool | None = None
+    encoding: str = "utf-8"
+    missing: Missing = "error"
+    duplicates: Duplicates | None = None
+    cut: Cut = _EVERYTHING
+    items: str | PathLike[str] | Iterable[Hashable] | None = None
+    weigh: bool | None = None
+    limit: int | None = None
+    progress: ReadProgress | None = None
+    report: Callable[[str], None] | None = None
 
     def __post_init__(self) -> None:
-        names = list(self.names.values())
+        names = list(self.roles.values())
         if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-            raise ArgumentError(f"each role needs the name of a column of its own, got {self.names}")
+            raise ArgumentError(f"each role needs the name of a column of its own, got {self.roles}")
+        if self.items is not None and self.cut.min_per_item:
+            raise ArgumentError(f"min_per_item={self.cut.min_per_item} drops what items= adds; leave one out")
 
     @property
-    def names(self) -> dict[str, str]:
+    def roles(self) -> dict[str, str]:
         """The named columns by role."""
         roles = {"user": self.user, "item": self.item, "value": self.value, "time": self.time}
         return {role: name for role, name in roles.items() if name is not None}
 
-    def unread_value(self, present: Iterable[str]) -> str | None:
-        """Return the first of a table's columns whose name suggests ratings or counts; None where a value is read."""
-        if self.value is not None:
-            return None
-        others = (name for name in present if name not in self.names.values())
-        return next((name for name in others if re.sub(r"[\W_]", "", name).lower() in VALUE_NAMES), None)
+    @property
+    def is_plain(self) -> bool:
+        """True if no column is named, and no layout of text."""
+        return all(getattr(self, name) == getattr(Reading, name) for name in _LAYOUT if name != "quotes")
+
+    def refuse_layout(self, what: str, *others: str) -> None:
+        """Raise an `ArgumentError` if columns, their layout or `others` were named where that would be ignored."""
+        names = (*_LAYOUT, "encoding", *others)
+        given = {name: value for name in names if (value := getattr(self, name)) != getattr(Reading, name)}
+        if given:
+            shown = ", ".join(f"{name}={quote(value)}" for name, value in given.items())
+            raise ArgumentError(f"{what} knows its own columns; leave out {shown}")
 
 
-@dataclass(frozen=True)
-class Reading:
-    """Options for reading raw files: the only list of them."""
+@dataclass(frozen=True, kw_only=True)
+class Plan(Reading):
+    """The settings for one file, with what recognition finds out about it."""
 
-    format: FormatName = "auto"
-    columns: Columns = field(default_factory=Columns)
-    "Columns of a table; formats of the field know their own."
-    header: tuple[str, ...] | None = None
-    "Names of all columns, for delimited text that has none in its first line."
-    separator: str | None = None
-    "Separator of delimited text. None: the one of tab , ; | :: that finds the wanted columns in the first line."
-    quotes: bool | None = None
-    "Double quotes enclose fields. None: yes, except in tab-separated text whose header has none."
-    encoding: str = "utf-8"
-    "Encoding of a text file."
-    missing: Missing = "error"
-    duplicates: Duplicates | None = None
-    "Rule for repeated pairs; by default as the format or the values suggest."
-    cut: Cut = field(default_factory=Cut)
-    "The events that count; by default all."
-    items: str | PathLike[str] | Iterable[Hashable] | None = None
-    "All items, as ids or as a file of them: those that nobody has are then kept, too."
-    weigh: bool | None = None
-    "Keep ratings or counts, to weigh pairs by them in training; by default only those of a prepared file."
-
-    limit: int | None = None
-    "Number of rows after which to stop."
-    progress: ReadProgress | None = None
-    report: Callable[[str], None] | None = None
-    "Called with remarks: what a file was taken for, lines that are left out."
-
-    # What recognition finds out:
     read_as: str = ""
     "Name of what the file was taken for, where 'auto' found out."
     described: str = ""
@@ -124,18 +149,11 @@ class Reading:
     kinds: str = ""
     "Kinds of events, which all count alike, in words."
 
-    def __post_init__(self) -> None:
-        if self.items is not None and self.cut.min_per_item:
-            raise ArgumentError(f"min_per_item={self.cut.min_per_item} drops what items= adds; leave one out")
 
-    def refuse_layout(self, what: str, *others: str) -> None:
-        """Raise an `ArgumentError` if columns, their layout or `others` were named where that would be ignored."""
-        names = ("header", "separator", "quotes", "encoding", *others)
-        given = {name: value for name, value in vars(self.columns).items() if value != getattr(Columns(), name)}
-        given |= {name: value for name in names if (value := getattr(self, name)) != getattr(Reading(), name)}
-        if given:
-            shown = ", ".join(f"{name}={quote(value)}" for name, value in given.items())
-            raise ArgumentError(f"{what} knows its own columns; leave out {shown}")
+def find_value(names: Iterable[str], others: Iterable[str] = ()) -> str | None:
+    """Return the first of a table's columns, except `others`, whose name suggests ratings or counts."""
+    free = (name for name in names if name not in others)
+    return next((name for name in free if re.sub(r"[\W_]", "", name).lower() in VALUE_NAMES), None)
 
 
 def list_files(paths: Paths) -> list[Path]:
@@ -206,55 +224,42 @@ class Layout:
     "A line of the file, in words."
     line: str = ""
     "Pattern that every line has, or the first if that has the header; without one, `recognition` knows the file."
-    columns: Columns = field(default_factory=Columns)
-    separator: str | None = None
-    header: tuple[str, ...] | None = None
-    "Names of all columns, of a file that has none; None if its first line has them."
-    quotes: bool = False
-    escape: str = ""
-    encoding: str = "utf-8"
-    kinds: str = ""
-    "Kinds of events, which all count alike, in words."
+    plan: Plan = field(default_factory=Plan)
+    "Its columns and how they are written."
 
-    def apply(self, reading: Reading) -> Reading:
-        """Return the options with this layout; an encoding that the caller named goes before its own."""
-        names = ("columns", "separator", "header", "quotes", "escape", "kinds")
-        encoding = self.encoding if reading.encoding == "utf-8" else reading.encoding
-        return replace(reading, encoding=encoding, **{name: getattr(self, name) for name in names})
+    def apply(self, reading: Reading) -> Plan:
+        """Return the settings with this layout; an encoding that the caller named goes before its own."""
+        own = {name: getattr(self.plan, name) for name in (*_LAYOUT, "escape", "kinds")}
+        own["encoding"] = self.plan.encoding if reading.encoding == "utf-8" else reading.encoding
+        return Plan(**{**vars(reading), **own})
 
     def fits(self, line: str) -> bool:
         """Return whether the first line of a file has as many fields as this layout."""
-        return bool(self.header and self.separator) and line.count(str(self.separator)) + 1 == len(self.header or ())
+        header, separator = self.plan.header, self.plan.separator
+        return bool(header and separator) and line.count(str(separator)) + 1 == len(header or ())
 
 
 @dataclass(frozen=True)
 class FileFormat:
     """A file format."""
 
-    module: str = "delimited"
-    "File of this folder that reads it."
     duplicates: Duplicates | None = None
     "Rule for repeated pairs: play counts and repeats are summed, of ratings the last is kept. None: by the values."
     layouts: tuple[Layout, ...] = ()
     "Layouts of public files; none for tables, whose columns the caller names."
+    reader: str = "delimited.read_rows"
+    "File of this folder, and its function that yields the rows."
     suffixes: tuple[str, ...] = ()
     "Endings of file names by which 'auto' recognises the format."
-    magic: bytes = b""
-    "First bytes by which 'auto' recognises the format."
     orders_numbers: bool = False
     "True if ids that are whole numbers keep their order: 2 before 10."
 
 
-def _text(duplicates: Duplicates | None, *layouts: Layout) -> FileFormat:
-    return FileFormat("delimited", duplicates, layouts)
+def _plan(header: str = "", separator: str | None = None, *, quotes: bool = False, **settings: Any) -> Plan:
+    names = tuple(header.split(",")) if header else None
+    return Plan(header=names, separator=separator, quotes=quotes, **settings)
 
 
-def _names(header: str) -> tuple[str, ...]:
-    return tuple(header.split(","))
-
-
-_RATED = Columns("user", "item", "rating", "time")
-_SESSION = Columns("session", "item", time="time")
 _AMAZON_USER, _AMAZON_ITEM = r"A[A-Z\d]{8,20}", r"(?:B[A-Z\d]{9}|\d{9}[\dX])"
 _MOMENT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z"
 _DEGREES = r"-?\d+(?:\.\d+)?"
@@ -262,65 +267,69 @@ _DEGREES = r"-?\d+(?:\.\d+)?"
 # fmt: off
 _BOOK_CROSSING = Layout(
     "Book-Crossing BX-Book-Ratings.csv", '"user";"isbn";"rating", latin-1', r'"?User-ID"?;"?ISBN"?;"?Book-Rating"?',
-    Columns("User-ID", "ISBN", "Book-Rating"), ";", quotes=True, escape="\\", encoding="latin-1",
+    _plan(user="User-ID", item="ISBN", value="Book-Rating", separator=";", quotes=True, escape="\\",
+          encoding="latin-1"),
 )
 _ECHONEST = Layout(
     "EchoNest train_triplets.txt", "user, song, plays; tabs, no header", r"[0-9a-f]{40}\tSO[A-Z0-9]{16}\t\d+",
-    Columns("user", "song", "plays"), "\t", _names("user,song,plays"),
+    _plan("user,song,plays", "\t", item="song", value="plays"),
 )
 _AMAZON_2014 = Layout(
     "Amazon ratings of 2014", "user,item,rating,time, no header",
-    rf"{_AMAZON_USER},{_AMAZON_ITEM},\d(?:\.\d)?,\d+", _RATED, ",", _names("user,item,rating,time"),
+    rf"{_AMAZON_USER},{_AMAZON_ITEM},\d(?:\.\d)?,\d+",
+    _plan("user,item,rating,time", ",", value="rating", time="time"),
 )
 _AMAZON_2018 = Layout(
     "Amazon ratings of 2018", "item,user,rating,time, no header",
-    rf"{_AMAZON_ITEM},{_AMAZON_USER},\d(?:\.\d)?,\d+", _RATED, ",", _names("item,user,rating,time"),
+    rf"{_AMAZON_ITEM},{_AMAZON_USER},\d(?:\.\d)?,\d+",
+    _plan("item,user,rating,time", ",", value="rating", time="time"),
 )
 _AMAZON_REVIEWS = Layout(
     "Amazon reviews", "JSON lines with reviewerID, asin, overall",
-    columns=Columns("reviewerID", "asin", "overall", "unixReviewTime"),
+    plan=Plan(user="reviewerID", item="asin", value="overall", time="unixReviewTime"),
 )
 _MOVIELENS = (
     Layout(
         "MovieLens ratings.csv", "userId,movieId,rating,timestamp", "userId,movieId,rating,timestamp",
-        Columns("userId", "movieId", "rating", "timestamp"), ",",
+        _plan(user="userId", item="movieId", value="rating", time="timestamp", separator=","),
     ),
     Layout(
         "MovieLens ratings.dat", "user::item::rating::time, no header", r"\d+::\d+::\d+(?:\.\d+)?::\d+",
-        _RATED, "::", _names("user,item,rating,time"),
+        _plan("user,item,rating,time", "::", value="rating", time="time"),
     ),
     Layout(
         "MovieLens u.data", "user, item, rating, time; tabs, no header",
-        r"\d+\t\d+\t(?:[0-4](?:\.\d)?|5(?:\.0)?)\t\d{8,10}", _RATED, "\t", _names("user,item,rating,time"),
+        r"\d+\t\d+\t(?:[0-4](?:\.\d)?|5(?:\.0)?)\t\d{8,10}",
+        _plan("user,item,rating,time", "\t", value="rating", time="time"),
     ),
 )
 _NETFLIX = Layout(
     "Netflix Prize", "a movie and a colon, then lines of user,rating,date", r"\d+:|\d+,[1-5],\d{4}-\d\d-\d\d",
-    Columns(value="rating", time="date"), header=(),
+    Plan(value="rating", time="date", header=()),
 )
 _LASTFM = Layout(
     "Last.fm 360K", "user, artist id, artist, plays; tabs, no header; item: artist, because not all have an id",
     r"[0-9a-f]{40}\t(?:[0-9a-f-]{36})?\t[^\t]+\t ?\d+",
-    Columns("user", "artist", "plays"), "\t", _names("user,artist_id,artist,plays"),
+    _plan("user,artist_id,artist,plays", "\t", item="artist", value="plays"),
 )
 _CLICKS = Layout(
     "YooChoose clicks", "session,time,item,category, no header; user: session", rf"\d+,{_MOMENT},\d+,(?:S|\d+)",
-    _SESSION, ",", _names("session,time,item,category"),
+    _plan("session,time,item,category", ",", user="session", time="time"),
 )
 _BUYS = Layout(
     "YooChoose buys", "session,time,item,price,quantity, no header; user: session", rf"\d+,{_MOMENT},\d+,\d+,\d+",
-    _SESSION, ",", _names("session,time,item,price,quantity"),
+    _plan("session,time,item,price,quantity", ",", user="session", time="time"),
 )
 _CHECK_INS = Layout(
     "check-ins of SNAP", "user, time, latitude, longitude, place; tabs, no header",
     rf"\d+\t{_MOMENT}\t{_DEGREES}\t{_DEGREES}\t\w+",
-    Columns("user", "place", time="time"), "\t", _names("user,time,latitude,longitude,place"),
+    _plan("user,time,latitude,longitude,place", "\t", item="place", time="time"),
 )
 _STEAM = Layout(
     "Steam 200k", "user,game,behaviour,hours,0, no header",
     r'\d+,(?:"[^"]*"|[^",]*),(?:purchase|play),\d+(?:\.\d+)?,0',
-    Columns("user", "game"), ",", _names("user,game,behaviour,hours,zero"), quotes=True,
-    kinds="purchase and play in column 'behaviour'",
+    _plan("user,game,behaviour,hours,zero", ",", item="game", quotes=True,
+          kinds="purchase and play in column 'behaviour'"),
 )
 _LIGHTGCN = Layout("LightGCN train.txt", "user item item …, no header")
 _CITEULIKE = Layout("CiteULike users.dat", "count item item …")
@@ -329,29 +338,29 @@ _SCIPY = Layout("scipy sparse matrix", "a row is a user, a column an item")
 
 FORMATS: dict[FormatName, FileFormat] = {
     "delimited": FileFormat(),
-    "json-lines": FileFormat("json_lines", suffixes=(".jsonl", ".ndjson", ".json")),
-    "parquet": FileFormat("parquet", suffixes=(".parquet", ".pq"), magic=b"PAR1"),
-    "book-crossing": _text("last", _BOOK_CROSSING),
-    "echonest": _text("sum", _ECHONEST),
-    "amazon-ratings": _text("last", _AMAZON_2014, _AMAZON_2018),
-    "amazon-reviews": FileFormat("json_lines", "last", (_AMAZON_REVIEWS,)),
-    "movielens": _text("last", *_MOVIELENS),
-    "netflix": FileFormat("netflix", "last", (_NETFLIX,)),
-    "lastfm-360k": _text(None, _LASTFM),
-    "yoochoose": _text(None, _CLICKS, _BUYS),
-    "snap-checkins": _text(None, _CHECK_INS),
-    "steam-200k": _text(None, _STEAM),
-    "adjacency": FileFormat("lists", "sum", (_LIGHTGCN,), orders_numbers=True),
-    "citeulike": FileFormat("lists", "sum", (_CITEULIKE,), orders_numbers=True),
-    "scipy": FileFormat("scipy_matrix", "sum", (_SCIPY,)),
+    "json-lines": FileFormat(reader="json_lines.read_rows", suffixes=(".jsonl", ".ndjson", ".json")),
+    "parquet": FileFormat(reader="parquet.read_rows", suffixes=(".parquet", ".pq")),
+    "book-crossing": FileFormat("last", (_BOOK_CROSSING,)),
+    "echonest": FileFormat("sum", (_ECHONEST,)),
+    "amazon-ratings": FileFormat("last", (_AMAZON_2014, _AMAZON_2018)),
+    "amazon-reviews": FileFormat("last", (_AMAZON_REVIEWS,), "json_lines.read_rows"),
+    "movielens": FileFormat("last", _MOVIELENS),
+    "netflix": FileFormat("last", (_NETFLIX,), "dumps.read_netflix"),
+    "lastfm-360k": FileFormat(None, (_LASTFM,)),
+    "yoochoose": FileFormat(None, (_CLICKS, _BUYS)),
+    "snap-checkins": FileFormat(None, (_CHECK_INS,)),
+    "steam-200k": FileFormat(None, (_STEAM,)),
+    "adjacency": FileFormat("sum", (_LIGHTGCN,), "dumps.read_lists", orders_numbers=True),
+    "citeulike": FileFormat("sum", (_CITEULIKE,), "dumps.read_lists", orders_numbers=True),
+    "scipy": FileFormat("sum", (_SCIPY,), "dumps.read_matrix"),
 }
 """All formats by name."""
 
 
 def reader_of(name: FormatName) -> Callable[..., Iterator[Rows]]:
     """Return the function that yields the rows of a file of a format."""
-    module = import_module(f"spherec.data.read.{FORMATS[name].module}")
-    return module.read_rows  # type: ignore[no-any-return]
+    module, _, function = FORMATS[name].reader.partition(".")
+    return getattr(import_module(f"spherec.data.read.{module}"), function)  # type: ignore[no-any-return]
 
 
 def detect_format(path: Path) -> FormatName:
@@ -359,12 +368,12 @@ def detect_format(path: Path) -> FormatName:
     refuse_unreadable(path)
     with path.open("rb") as file:
         begin = file.read(4)
+    if begin == b"PAR1":
+        return "parquet"
     if begin == b"PK\x03\x04" and is_scipy_matrix(path):
         return "scipy"
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
-    by_magic = [name for name, known in FORMATS.items() if known.magic and begin == known.magic]
-    by_name = [name for name, known in FORMATS.items() if suffixes and suffixes[-1] in known.suffixes]
-    return [*by_magic, *by_name, "delimited"][0]
+    suffixes = [suffix for one in path.suffixes if (suffix := one.lower()) != ".gz"][-1:]
+    return next((name for name, known in FORMATS.items() if {*suffixes} & {*known.suffixes}), "delimited")
 
 
 def is_scipy_matrix(path: str | PathLike[str]) -> bool:

@@ -26,7 +26,7 @@ def read_rows(
     Ids of users and items that are whole numbers stay numbers, if the first of the file is one; otherwise all are
     strings.
     """
-    roles = reading.columns.names if roles is None else roles
+    roles = reading.roles if roles is None else roles
     firsts: dict[str, object] = {}  # of each key
     for block in read_blocks(path, reading):
         if any(firsts.get(name) is None for name in roles.values()):
@@ -65,6 +65,11 @@ def read_json_frame(path: Path, name: str, reading: Reading) -> pl.DataFrame:
                 if len(column) < rows:
                     column.append(None)
     return pl.DataFrame([pl.Series(key, column, dtype=pl.Object) for key, column in columns.items()])
+
+
+def looks_like_json(lines: list[str]) -> bool:
+    """Return whether the first line of a file begins as a JSON object does."""
+    return bool(lines) and re.match(r'\s*\{\s*"', lines[0]) is not None
 
 
 def read_objects(lines: list[str]) -> list[dict[str, object]]:

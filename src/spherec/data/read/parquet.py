@@ -20,7 +20,7 @@ def read_rows(
     path: Path, reading: Reading, roles: Mapping[str, str] | None = None, *, options: str = _COLUMN_OPTIONS
 ) -> Iterator[Rows]:
     """Yield the rows of a Parquet file; `roles` maps names of columns to those in the file."""
-    roles = reading.columns.names if roles is None else roles
+    roles = reading.roles if roles is None else roles
     with open_parquet(path, roles.values(), options) as table:
         names = table.collect_schema().names()
         wanted = table.select(**{role: pl.col(name) for role, name in roles.items()})

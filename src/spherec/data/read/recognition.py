@@ -13,8 +13,8 @@ from pathlib import Path
 
 from spherec.data.events import level_of_caller
 from spherec.data.read.delimited import SEPARATORS, Table, list_tables
-from spherec.data.read.formats import FORMATS, VALUE_NAMES, Columns, FormatName, Layout, Reading, detect_format
-from spherec.data.read.json_lines import read_objects
+from spherec.data.read.formats import FORMATS, VALUE_NAMES, FormatName, Layout, Plan, Reading, detect_format
+from spherec.data.read.json_lines import looks_like_json, read_objects
 from spherec.data.read.parquet import first_cells
 from spherec.data.read.streaming import first_lines
 from spherec.errors import ArgumentError, DataError, EmptyFileError, UnreadValuesWarning, quote
@@ -58,12 +58,12 @@ _RECBOLE_TYPE = re.compile(r":(?:token|float)(?:_seq)?$")
 _NO_NAME = re.compile(rf"{_ISO_DATE}|[0-9a-f-]{{16,}}")  # nor is an id in hexadecimal digits
 
 
-def recognise_all(files: Sequence[Path], reading: Reading) -> list[Reading]:
+def recognise_all(files: Sequence[Path], reading: Reading) -> list[Plan]:
     """Return how to read each file; raise a `DataError` unless all have one format.
 
     Of several files some may be empty; then they are read as the others, and the `Collector` skips them.
     """
-    found: dict[Path, Reading] = {}
+    found: dict[Path, Plan] = {}
     for file in files:
         try:  # what the first is taken for stands for all
             found[file] = recognise(file, replace(reading, report=None) if found else reading)
@@ -87,14 +87,14 @@ def recognise_all(files: Sequence[Path], reading: Reading) -> list[Reading]:
     return [found.get(file, plan) for file in files]
 
 
-def recognise(path: Path, reading: Reading) -> Reading:
+def recognise(path: Path, reading: Reading) -> Plan:
     """Return how to read a file, with the format and the columns that its content shows; report what was recognised."""
     if reading.format not in ("auto", *FORMATS):
         raise ArgumentError(f"format must be one of auto, {', '.join(FORMATS)}, got {quote(reading.format)}")
-    if reading.format != "auto" and FORMATS[reading.format].layouts:
+    if FORMATS.get(reading.format, FORMATS["delimited"]).layouts:
         reading.refuse_layout(f"format {reading.format!r}")
         return _choose_layout(path, reading)
-    found = _recognise_file(path, reading)
+    found = _recognise_file(path, Plan(**vars(reading)))
     if found.read_as and reading.report is not None:
         reading.report(f"{path}: read as {found.read_as} ({found.described})")
     return found
@@ -111,28 +111,27 @@ def item_column(names: Iterable[str]) -> list[str]:
     return find_columns(names, _ITEM_NAMES)
 
 
-def _recognise_file(path: Path, reading: Reading) -> Reading:
+def _recognise_file(path: Path, plan: Plan) -> Plan:
     """Return how to read a file whose format is "auto" or a kind of table."""
-    is_auto = reading.format == "auto"
-    name = detect_format(path) if is_auto else reading.format
+    is_auto = plan.format == "auto"
+    name = detect_format(path) if is_auto else plan.format
     if name == "parquet":
-        return _recognise_table(replace(reading, format=name), "a Parquet table", path, first_cells(path, 100))
+        return _recognise_table(replace(plan, format=name), "a Parquet table", path, first_cells(path, 100))
     if name == "scipy":
-        return _take_for(name, reading)
-    lines = first_lines(path, encoding=reading.encoding)
-    if name == "json-lines" or (is_auto and lines and re.match(r'\s*\{\s*"', lines[0])):
-        return _recognise_objects(path, lines, reading)
-    if is_auto and lines and reading.columns == Columns() and not reading.header and not reading.separator:
-        found = _recognise_layout(lines, reading) or _recognise_list(path, lines, reading)
-        if found is not None:
-            return found
-    return _recognise_delimited(path, reading)
+        return _take_for(name, plan)
+    lines = first_lines(path, encoding=plan.encoding)
+    if name == "json-lines" or (is_auto and looks_like_json(lines)):
+        return _recognise_objects(path, lines, plan)
+    found = None
+    if is_auto and lines and plan.is_plain:
+        found = _recognise_layout(lines, plan) or _recognise_list(path, lines, plan)
+    return found or _recognise_delimited(path, plan)
 
 
 # --- Formats of the field --------------------------------------------------------------------------------------------
 
 
-def _choose_layout(path: Path, reading: Reading) -> Reading:
+def _choose_layout(path: Path, reading: Reading) -> Plan:
     """Return how to read a file whose format the caller named, by that of its layouts which its first line has."""
     layouts = FORMATS[reading.format].layouts
     if len(layouts) == 1:
@@ -148,23 +147,23 @@ def _choose_layout(path: Path, reading: Reading) -> Reading:
     raise DataError(f"{path}, line 1: {first[:_SHOWN]!r} is not {reading.format} ({known}); name its columns")
 
 
-def _take_for(name: FormatName, reading: Reading, layout: Layout | None = None) -> Reading:
+def _take_for(name: FormatName, reading: Reading, layout: Layout | None = None) -> Plan:
     layout = layout or FORMATS[name].layouts[0]
     return replace(layout.apply(reading), format=name, read_as=layout.title, described=layout.described)
 
 
-def _recognise_layout(lines: list[str], reading: Reading) -> Reading | None:
+def _recognise_layout(lines: list[str], reading: Reading) -> Plan | None:
     """Recognise a file whose first line and nine of ten look like nothing else: a damaged one is the reader's error."""
     for name, file_format in FORMATS.items():
         for layout in file_format.layouts:
-            sample = lines[:1] if layout.header is None else lines[:100]
+            sample = lines[:1] if layout.plan.header is None else lines[:100]
             hits = [re.fullmatch(layout.line, line.strip(" ")) is not None for line in sample]
             if hits[0] and sum(hits) >= 0.9 * len(hits):
                 return _take_for(name, reading, layout)
     return None
 
 
-def _recognise_list(path: Path, lines: list[str], reading: Reading) -> Reading | None:
+def _recognise_list(path: Path, lines: list[str], reading: Reading) -> Plan | None:
     """Recognise lines of whole numbers: `user item item …`, or `count item item …` where the file's name has "user".
 
     CiteULike's lists of tags or citations begin with counts, too.
@@ -201,77 +200,74 @@ def _undecided(path: Path, line: str) -> DataError:
 # --- Tables ----------------------------------------------------------------------------------------------------------
 
 
-def _recognise_objects(path: Path, lines: list[str], reading: Reading) -> Reading:
+def _recognise_objects(path: Path, lines: list[str], plan: Plan) -> Plan:
     """Recognise the keys of JSON lines."""
     objects = read_objects(lines)
     keys = dict.fromkeys(key for content in objects for key in content)
-    is_plain = reading.format == "auto" and reading.columns == Columns()
-    if is_plain and {"reviewerID", "asin", "overall", "unixReviewTime"} <= keys.keys():
-        return _take_for("amazon-reviews", reading)
+    if plan.format == "auto" and plan.is_plain and {"reviewerID", "asin", "overall", "unixReviewTime"} <= keys.keys():
+        return _take_for("amazon-reviews", plan)
     cells = {key: [content.get(key) for content in objects] for key in keys}
     sample = {key: [str(one) if isinstance(one, str | int | float) else "" for one in cells[key]] for key in keys}
-    return _recognise_table(replace(reading, format="json-lines"), "JSON lines", path, sample)
+    return _recognise_table(replace(plan, format="json-lines"), "JSON lines", path, sample)
 
 
-def _recognise_delimited(path: Path, reading: Reading) -> Reading:
+def _recognise_delimited(path: Path, plan: Plan) -> Plan:
     """Recognise the columns of delimited text by the names in its first record."""
-    tables = list_tables(path, reading)
-    columns, line = reading.columns, tables[0].lines[0]
+    tables = list_tables(path, plan)
+    likely, line = plan, tables[0].lines[0]
     for table in tables:
         names, first = table.names, table.first
         if len(names) != len(first) or len(names) < 2:
             continue
-        if reading.header is not None and find_columns(first, _USER_NAMES) and item_column(first):
+        if plan.header and find_columns(first, _USER_NAMES) and item_column(first):
             raise DataError(f"{path}, line 1: {line[:_SHOWN]!r} holds names already; leave header= (--header) out")
-        found = _fill_in(path, names, reading.columns)
-        columns = found if columns == reading.columns else columns
+        found = _fill_in(path, names, plan)
+        likely = found if likely == plan else likely
         if {found.user, found.item} <= set(names):
             title = "RecBole .inter" if all(map(_RECBOLE_TYPE.search, names)) else "a table"
-            rows = table.sample(100)
-            sample = {name: [row[place] for row in rows if place < len(row)] for place, name in enumerate(names)}
-            return _recognise_table(replace(reading, format="delimited"), title, path, sample)
-    is_plain = reading.format == "auto" and not reading.header and not reading.separator
-    has_defaults = reading.columns.user == "user" and reading.columns.item == "item"
-    if is_plain and has_defaults and "\ufffd" not in line and "\0" not in line and not _is_header(tables):
+            return _recognise_table(replace(plan, format="delimited"), title, path, table.sample(100))
+    names_nothing = plan.format == "auto" and not plan.header and not plan.separator
+    has_defaults = plan.user == "user" and plan.item == "item"
+    if names_nothing and has_defaults and "\ufffd" not in line and "\0" not in line and not _is_header(tables):
         raise _undecided(path, line)
-    return replace(reading, format="delimited", columns=columns)  # whose reader names what is missing
+    return replace(likely, format="delimited")  # whose reader names what is missing
 
 
-def _recognise_table(reading: Reading, title: str, path: Path, sample: Mapping[str, Sequence[str]]) -> Reading:
+def _recognise_table(plan: Plan, title: str, path: Path, sample: Mapping[str, Sequence[str]]) -> Plan:
     """Fill in the columns of a table that the caller did not name, by the names and some cells of all columns."""
-    columns = _fill_in(path, sample, reading.columns)
-    free = {name: cells for name, cells in sample.items() if name not in columns.names.values()}
+    asked, plan = plan, _fill_in(path, sample, plan)
+    free = {name: cells for name, cells in sample.items() if name not in plan.roles.values()}
     for name in (name for name in free if _plain(name) in _KIND_NAMES):
         different = list(dict.fromkeys(filter(None, free[name])))
         if len(different) > 1:
-            reading = replace(reading, kinds=f"{', '.join(different[:_MOST_KINDS])} in column {name!r}")
-    if columns == reading.columns or not {columns.user, columns.item} <= sample.keys():
-        return replace(reading, columns=columns)
-    if columns.value is None:
+            plan = replace(plan, kinds=f"{', '.join(different[:_MOST_KINDS])} in column {name!r}")
+    if plan.roles == asked.roles or not {plan.user, plan.item} <= sample.keys():
+        return plan
+    if plan.value is None:
         values = next((name for name in free if _plain(name) in VALUE_NAMES), None)
         if values is not None and free[values] and all(re.fullmatch(_VALUE, cell) for cell in free[values]):
-            columns = replace(columns, value=values)
-    if columns.time is None:
+            plan = replace(plan, value=values)
+    if plan.time is None:
         for name in (name for name, cells in free.items() if cells and _plain(name) in _TIME_NAMES):
             pattern = next((one for one in _TIMES if all(re.fullmatch(one, cell) for cell in free[name])), None)
             if pattern is not None:
-                columns = replace(columns, time=name, time_format=_TIMES[pattern] or columns.time_format)
-                reading = replace(reading, is_time_recognised=True)
+                time_format = _TIMES[pattern] or plan.time_format
+                plan = replace(plan, time=name, time_format=time_format, is_time_recognised=True)
                 break
-    shown = ((role, name if name == name.strip() else repr(name)) for role, name in columns.names.items())
+    shown = ((role, name if name == name.strip() else repr(name)) for role, name in plan.roles.items())
     described = ", ".join(f"{'rating' if role == 'value' else role}: {name}" for role, name in shown)
-    return replace(reading, columns=columns, read_as=title, described=described)
+    return replace(plan, read_as=title, described=described)
 
 
-def _fill_in(path: Path, names: Iterable[str], columns: Columns) -> Columns:
-    """Return the columns with usual names of users and items where a table does not have the default ones."""
-    user = _one_column(path, names, columns.user, "user", _USER_NAMES)
-    item = _one_column(path, [name for name in names if name != user], columns.item, "item", _ITEM_NAMES)
-    is_clear = user != item and not {user, item} & {columns.value, columns.time}
-    return replace(columns, user=user, item=item) if is_clear else columns
+def _fill_in(path: Path, names: Iterable[str], plan: Plan) -> Plan:
+    """Return the plan with usual names of users and items where a table does not have the default ones."""
+    user = _find_role(path, names, "user", plan.user, _USER_NAMES)
+    item = _find_role(path, [name for name in names if name != user], "item", plan.item, _ITEM_NAMES)
+    is_clear = user != item and not {user, item} & {plan.value, plan.time}
+    return replace(plan, user=user, item=item) if is_clear else plan
 
 
-def _one_column(path: Path, names: Iterable[str], wanted: str, role: str, groups: Iterable[set[str]]) -> str:
+def _find_role(path: Path, names: Iterable[str], role: str, wanted: str, groups: Iterable[set[str]]) -> str:
     if wanted in names or wanted != role:
         return wanted
     hits = find_columns(names, groups)

@@ -1,0 +1,278 @@
+"""Tables of items: their names, their ids, their features. Importing this brings no polars."""
+
+import html
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spherec.data.feature_columns import Kind
+from spherec.data.features import Features
+from spherec.data.input_files import reading_file, refuse_unreadable
+from spherec.data.read.formats import (
+    FORMATS,
+    Plan,
+    Reading,
+    detect_format,
+    is_scipy_matrix,
+    reader_of,
+    refuse_without_polars,
+)
+from spherec.errors import DataError, EmptyFileError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_NAME_NAMES = (
+    {"name", "title"},
+    {"itemname", "itemtitle", "movietitle", "moviename", "booktitle", "artistname", "trackname", "songname"}
+    | {"producttitle", "productname", "filmtitle", "gamename", "label", "orgid"},
+)
+# How columns are named, for errors about each kind of table:
+_NAMES = (
+    "columns are named by id= and name= (--names-id-column, --names-column), or all by header= (--names-header) if the "
+    "first line has none"
+)
+_IDS = "call it item_id, or give a file with one id a line"
+_FEATURES = (
+    "item= (--features-id-column) names the column of item ids; for another layout, read the table yourself and give "
+    "Features.from_frame(frame, item=…)"
+)
+_BOOKS = '"ISBN";"Book-Title";"Book-Author"'
+_HEADLESS = {"::": r"\d+::[^:].*::.*", "|": r"\d+\|[^|]+\|[^|]*\|[^|]*\|.*"}  # MovieLens' movies.dat and u.item
+_WORD_COUNT = re.compile(r"\d+:\d+(?:\.\d+)?")  # a word and its count, as in CiteULike's mult.dat
+
+_PLAIN = Reading()
+
+# In BX-Books.csv, text beyond ASCII is UTF-8, most of it encoded twice, with bytes 0x80 to 0x9f lost as "?":
+_ENCODED_TWICE = re.compile(rb"\xc3\?\xc2([\xa0-\xbf])")  # é came as c3 ? c2 a9
+_LOST = re.compile(rb"\xc3\?\xc2\?|[\xc2\xc3]\?")  # characters that cannot be recovered
+
+
+def read_names(
+    path: str | PathLike[str],
+    *,
+    id: str | None = None,
+    name: str | None = None,
+    header: Sequence[str] | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
+) -> dict[str, str]:
+    """Read item names by external id, both as strings, from two columns of a file.
+
+    Where an id is repeated, its last name counts. MovieLens' movies.dat, movies.csv and u.item, LightGCN's
+    item_list.txt, Book-Crossing's BX-Books.csv, movie_titles.csv of the Netflix Prize and tables with usual names of
+    columns are recognised.
+
+    Args:
+        path: CSV, TSV and JSON lines, plain or gzipped, or Parquet.
+        id: The column with the external ids of items; by default recognised.
+        name: The column with their names; by default recognised.
+        header: The names of all columns, for delimited text that has none in its first line.
+        separator: The separator of columns; tab, comma, semicolon, |, :: and space are recognised by default.
+        encoding: The encoding of a text file. By default UTF-8, or what a recognised format has.
+    """
+    refuse_without_polars()
+    path = Path(path)
+    reading = Reading(header=header, separator=separator, encoding=encoding or "utf-8")
+    if reading == _PLAIN and id is None and name is None and detect_format(path) == "delimited":
+        from spherec.data.read import dumps, streaming
+
+        if dumps.is_netflix_titles(path):
+            return dumps.read_netflix_names(path)
+        if "".join(streaming.first_lines(path)[:1]).startswith(_BOOKS):
+            return read_book_crossing_names(path)
+    plan, columns = _recognise(path, reading, id, name, needs_name=True, options=_NAMES)
+    names = _by_id(_read_texts(path, columns, plan, _NAMES))
+    if not names:
+        shown = " and ".join(map(repr, columns))
+        raise DataError(f"{path} has no names: columns {shown} are empty; name the right ones")
+    return names
+
+
+def read_book_crossing_names(path: str | PathLike[str]) -> dict[str, str]:
+    """Read "Title — Author" by ISBN from BX-Books.csv, and repair its accents where that can be done."""
+    refuse_without_polars()
+    plan = FORMATS["book-crossing"].layouts[0].apply(Reading(format="book-crossing"))
+    rows = _read_texts(Path(path), ["ISBN", "Book-Title", "Book-Author"], plan, _NAMES)
+    return {
+        isbn: " — ".join(_repair(text) for text in (title, author) if text)
+        for isbn, title, author in rows
+        if isbn and title
+    }
+
+
+def read_names_inside(files: Sequence[Path], reading: Reading) -> dict[str, str]:
+    """Read item names from the column `name` of files of events, next to the column of items that they have."""
+    from spherec.data.read.recognition import recognise
+
+    names: dict[str, str] = {}
+    for file in files:
+        with suppress(EmptyFileError):  # whoever reads the events says so
+            plan = recognise(file, replace(reading, report=None, progress=None))
+            if FORMATS[plan.format].reader.startswith("dumps"):
+                raise DataError(f"{file}: {plan.format} has no columns, and none of names; give a table of names")
+            options = "--name-column names the column of item names"
+            names |= _by_id(_read_texts(file, [plan.item, str(reading.name)], plan, options))
+    return names
+
+
+def read_item_ids(path: str | PathLike[str]) -> Iterable[str]:
+    """Read the external ids of all items, as strings, from a file.
+
+    It may be a table of names (see `read_names`), a table with a column of items, a file with one id a line, or
+    CiteULike's mult.dat, where line k is item k.
+    """
+    from spherec.data.read import recognition, streaming
+
+    path = Path(path)
+    if detect_format(path) == "delimited":
+        words = [line.split() for line in streaming.first_lines(path)[:100]]
+        is_table = any(mark in word for row in words for word in row for mark in ",;|")
+        if words and not is_table and all(_WORD_COUNT.fullmatch(word) for row in words for word in row[1:]):
+            texts = (line.strip() for block in streaming.read_blocks(path, _PLAIN) for line in block.lines)
+            if any(len(row) > 1 for row in words):
+                return [str(number) for number, _ in enumerate(texts)]
+            ids = list(filter(None, texts))
+            return ids[1:] if recognition.item_column(ids[:1]) else ids
+    plan, columns = _recognise(path, options=_IDS)
+    return [external for (external,) in _read_texts(path, columns, plan, _IDS) if external]
+
+
+def read_features(
+    path: str | PathLike[str], *, item: str | None = None, kinds: Mapping[str, Kind] | None = None, dims: int = 300
+) -> Features:
+    """Read features of items from a file.
+
+    Args:
+        path: A table (CSV, TSV or JSON lines, plain or gzipped, or Parquet) with a row for each item; or a sparse
+            matrix that scipy saved, or a dense one that NumPy saved (.npy), whose rows have their positions as ids.
+        item: The column with the external ids of items; by default recognised, as in `read_names`.
+        kinds: The kinds of a table's columns; see `Features.from_frame`.
+        dims: The largest number of numbers that a column of categories, tags or words gives.
+    """
+    content, column = read_content(path, item)
+    try:
+        if column is not None:
+            return Features.from_frame(content, item=column, kinds=kinds, dims=dims)
+        return Features.from_matrix(content, name=Path(path).name.partition(".")[0], dims=dims)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+def read_content(path: str | PathLike[str], item: str | None = None) -> tuple[Any, str | None]:
+    """Return the table of items in a file, and its column of ids; or a matrix, and None."""
+    refuse_without_polars()
+    path = Path(path)
+    if is_scipy_matrix(path):
+        from spherec.data.read.dumps import load_matrix
+
+        return load_matrix(path).tocsr(), None
+    if _is_array(path):
+        with reading_file(path, damage=Exception, remedy="save it again with numpy.save, as plain numbers"):
+            mapped = np.load(path, mmap_mode="r", allow_pickle=False)  # a forged shape takes no memory
+            return np.ascontiguousarray(mapped), None
+    return read_item_table(path, item)
+
+
+def read_item_table(path: str | PathLike[str], item: str | None = None) -> "tuple[pl.DataFrame, str]":
+    """Return a table with a row for each item, and its column of ids, recognised as in `read_names`."""
+    import polars as pl
+
+    from spherec.data.read.json_lines import read_json_frame
+
+    path = Path(path)
+    plan, (column,) = _recognise(path, id=item, options=_FEATURES)
+    if plan.format == "json-lines":
+        return read_json_frame(path, column, plan), column
+    names = next((names for names in _list_columns(path, plan)[1] if column in names), [column])
+    pieces = reader_of(plan.format)(path, plan, {name: name for name in names}, options=_FEATURES)
+    frames = [rows.frame for rows in pieces]
+    if not frames:
+        raise EmptyFileError(f"{path} has no rows; give a table with a row for each item")
+    return pl.concat(frames), column
+
+
+def list_columns(path: Path) -> list[str]:
+    """Return the names of the columns of a table of items; none for a matrix."""
+    return [] if is_scipy_matrix(path) or _is_array(path) else max(_list_columns(path, _PLAIN)[1], key=len)
+
+
+def _is_array(path: Path) -> bool:
+    refuse_unreadable(path)
+    with path.open("rb") as file:
+        return file.read(6) == b"\x93NUMPY"
+
+
+def _recognise(
+    path: Path,
+    reading: Reading = _PLAIN,
+    id: str | None = None,
+    name: str | None = None,
+    *,
+    needs_name: bool = False,
+    options: str,
+) -> tuple[Plan, list[str]]:
+    """Return how to read an item table, and its column of ids, then that of names if there is one."""
+    from spherec.data.read.recognition import find_columns, item_column
+
+    plan, candidates = _list_columns(path, reading, may_lack_header=id is None and name is None)
+    if id is not None and (name is not None or not needs_name):
+        return plan, [id, *filter(None, [name])]  # the reader says what is missing
+    for columns in candidates:
+        remapped = [one for one in columns if one == "remap_id"]  # LightGCN: org_id remap_id
+        ids = [id] if id else remapped or item_column(columns) or find_columns(columns, ({"id"},))
+        names = [name] if name else [one for one in find_columns(columns, _NAME_NAMES) if one not in ids]
+        names = names if needs_name else []
+        if len(ids) == 1 and len(names) == needs_name and {*ids, *names} <= set(columns):
+            return plan, ids + names
+    shown = ", ".join(repr(one[:30]) for one in max(candidates, key=len)[:12])
+    wanted = "the id and the name" if needs_name else "the id"
+    raise DataError(f"{path}: none of its columns ({shown}) is plainly {wanted} of items; {options}")
+
+
+def _list_columns(path: Path, reading: Reading, *, may_lack_header: bool = False) -> tuple[Plan, list[list[str]]]:
+    """Return how to read an item table, and its columns under each separator."""
+    from spherec.data.read import delimited, json_lines, parquet, streaming
+
+    plan = replace(Plan(**vars(reading)), format=detect_format(path))
+    if plan.format == "parquet":
+        return plan, [list(parquet.first_cells(path, 0))]
+    lines = streaming.first_lines(path, encoding=plan.encoding)
+    if plan.format == "json-lines" or json_lines.looks_like_json(lines):
+        keys = dict.fromkeys(key for content in json_lines.read_objects(lines) for key in content)
+        return replace(plan, format="json-lines"), [list(keys)]
+    first = lines[0] if lines and may_lack_header and plan.is_plain else ""
+    if first.startswith(_BOOKS):
+        plan = FORMATS["book-crossing"].layouts[0].apply(plan)
+    for separator, pattern in _HEADLESS.items():
+        if re.fullmatch(pattern, first):
+            header = ("id", "name", *(str(column) for column in range(2, len(first.split(separator)))))
+            encoding = "latin-1" if any("\ufffd" in line for line in lines) else plan.encoding
+            plan = replace(plan, header=header, separator=separator, quotes=False, encoding=encoding)
+    return plan, [table.names for table in delimited.list_tables(path, plan)]
+
+
+def _read_texts(path: Path, columns: Sequence[str], reading: Plan, options: str) -> Iterator[tuple[str | None, ...]]:
+    """Yield the cells of these columns as texts, row by row; `options` say in errors how columns are named."""
+    import polars as pl
+
+    roles = {f"column {place}": name for place, name in enumerate(columns)}
+    for rows in reader_of(reading.format)(path, reading, roles, options=options):
+        yield from rows.frame.cast(pl.String).iter_rows()
+
+
+def _by_id(rows: Iterable[tuple[str | None, ...]]) -> dict[str, str]:
+    return {external: text for external, text in rows if external and text}
+
+
+def _repair(text: str) -> str:
+    raw = _LOST.sub("\ufffd".encode(), _ENCODED_TWICE.sub(b"\xc3\\1", text.encode("latin-1")))
+    with suppress(UnicodeDecodeError):
+        text = raw.decode()
+    return html.unescape(text).strip()
