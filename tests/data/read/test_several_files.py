@@ -221,7 +221,7 @@ def test_names_in_the_files_need_no_item_column(tmp_path):
     with pytest.raises(DataError, match=r"there is no column 'titel'.*did you mean 'title'"):
         spherec.read(tmp_path, name="titel")
     whole().save(tmp_path / "x.npz")
-    with pytest.raises(ArgumentError, match="is prepared .*leave out name='title'"):
+    with pytest.raises(ArgumentError, match=r"is prepared .*leave out name='title'"):
         spherec.read(tmp_path / "x.npz", name="title")
     (tmp_path / "list").write_text("0 5 6 7\n1 8\n")
     with pytest.raises(DataError, match="adjacency has no columns"):
