@@ -11,7 +11,7 @@ import pytest
 
 from spherec import Interactions
 from spherec.data import splits
-from spherec.lab import Experiment, RecordFile, models, paper_rows
+from spherec.lab import Experiment, RecordFile, Row, models, paper_rows
 from spherec.lab import runs as runs_module
 from tests.sampling.checks import random_rows
 
@@ -26,11 +26,13 @@ def short(monkeypatch):
     embedded = Experiment.embedded.__func__
 
     def shorter(row):
-        return replace(row, training=replace(row.training, epochs=12, validate_every=4, dim=4))
+        grid = [{**settings, "epochs": 12} if "epochs" in settings else settings for settings in row.grid]
+        training = replace(row.config, epochs=12, validate_every=4, dim=4)
+        return Row(row.name, training, grid, row.mmr_at_most)
 
     def cut(cls, name):
         experiment = embedded(cls, name)
-        return replace(experiment, rows=tuple(map(shorter, experiment.rows)))
+        return replace(experiment, models=tuple(map(shorter, experiment.models)))
 
     monkeypatch.setattr(Experiment, "embedded", classmethod(cut))
 

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.interpolate import BarycentricInterpolator
 
-from spherec.lab.baselines import chebycf
-from spherec.lab.baselines.chebycf import ChebyCf, plateau_coefficients
-from spherec.lab.baselines.gf_cf import GfCf
+from spherec.lab.baselines import graph_filters
+from spherec.lab.baselines.graph_filters import ChebyCf, GfCf, plateau_coefficients
 from tests.lab.test_ease import scores_of
 from tests.lab.tiny import CONTEXT
 from tests.sampling.checks import interactions, random_rows
@@ -97,7 +96,7 @@ def test_the_polynomial_meets_the_plateau_on_its_nodes():
 
 def test_blocks_of_users_change_nothing(monkeypatch):
     rows = random_rows(40, 30, 0.3)
-    monkeypatch.setattr(chebycf, "_BLOCK", 7 * 30)
+    monkeypatch.setattr(graph_filters, "_BLOCK", 7 * 30)
     found = scores_of(ChebyCf().fit(interactions(rows), CHEBYCF, CONTEXT), 40, 30)
     np.testing.assert_allclose(found, chebycf_oracle(rows, **CHEBYCF), rtol=1e-3, atol=1e-4)
 

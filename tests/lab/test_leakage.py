@@ -43,7 +43,7 @@ def test_the_test_part_is_opened_by_the_evaluation_alone(records, monkeypatch):
 
     monkeypatch.setattr(comparison_module, "evaluate", opening)
     ran(records)
-    assert len(opened) == EXPERIMENT.folds * len(EXPERIMENT.rows), "once a run"
+    assert len(opened) == EXPERIMENT.folds * len(EXPERIMENT.models), "once a run"
 
 
 def test_other_test_pairs_change_nothing_but_the_scores(records, tmp_path, monkeypatch):

@@ -137,7 +137,7 @@ def test_what_is_no_model_is_refused(tmp_path, model):
 
 
 def test_two_models_of_the_same_name_are_refused(tmp_path):
-    with pytest.raises(ArgumentError, match="two models are called 'alphabetical'"):
+    with pytest.raises(ArgumentError, match="alphabetical, alphabetical"):
         lab.compare(DATA, [Alphabetical(), Alphabetical()], folder=tmp_path, **QUICK)
 
 

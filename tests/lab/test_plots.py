@@ -30,7 +30,7 @@ def drawn(dataset, records, folder):
     ("dataset", "rows"),
     [
         ("book-crossing", list(paper_rows("book-crossing"))),
-        ("book-crossing", [row.name for row in Experiment.embedded("two-stage").rows]),
+        ("book-crossing", [row.name for row in Experiment.embedded("two-stage").models]),
         ("echonest", ["two-stage-5-256"]),
         ("elsewhere", ["uniform-1-4096"]),
     ],

@@ -18,7 +18,7 @@ DATA = interactions(random_rows(24, 20, 0.4))
 TRAINING = Training(dim=4, sampler=Uniform(1), optimizer=Adam(0.05), batch_size=32, epochs=4, validate_every=1)
 CONTEXT = FitContext(k=5, seed=0, device=CPU)
 ROWS = (Row("uniform-1-32", TRAINING), Row("popularity-1-32", replace(TRAINING, sampler=Popularity(1))))
-EXPERIMENT = Experiment("tiny", ROWS, folds=3, seed=7, k=5, validation=0.2)
+EXPERIMENT = Experiment(ROWS, name="tiny", folds=3, seed=7, k=5, validation=0.2)
 ONE_ROW = EXPERIMENT.only(["uniform-1-32"])
 
 

@@ -4,7 +4,6 @@ import json
 import re
 import shlex
 from collections.abc import Sequence
-from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -98,14 +97,12 @@ def compare_command(
         features = read_item_features(item_features, features_id_column, feature_kinds or [], data.item_ids)
     named = default_models(features) if models is None else [model.strip() for model in models.split(",")]
     found = tuple(find_models(filter(None, named), features))
-    plan = ComparisonPlan(models=found, folds=folds, k=k, trials=trials, validation=validation, seed=seed)
+    plan = ComparisonPlan(found, folds, k, trials, validation, seed, workers=workers)
     comparison = Comparison(plan, data, output / name, test=test_part)
     before = len(comparison.results())
     try:
         with runs_bar(comparison.runs_left(chosen)) as watch:
-            results = comparison.run(
-                device=where, folds=chosen, workers=workers, watch=watch, needs_all=models is not None
-            )
+            results = comparison.run(device=where, folds=chosen, watch=watch, needs_all=models is not None)
     except KeyboardInterrupt:
         note("finished work is saved; rerun the same command to continue")
         raise
@@ -182,17 +179,16 @@ def _as_json(
 
 
 def _show(name: str, table: "Sequence[TableRow]", results: "Sequence[Result]", plan: "ComparisonPlan") -> None:
-    from spherec.lab.tables import best_baseline, page_cells, page_header
+    from spherec.lab.tables import best_baseline, page_cells
 
     folds = max((row.folds for row in table), default=0)
     over = f"mean ± deviation over {folds} folds" if folds > 1 else "one split"
     title = f"{name}: lists of {plan.k}, {over}"
-    header = page_header(plan.metrics)
-    narrow = [column != "p MAP" for column in header]  # 80 characters have no room for it
-    shown = grid(list(compress(header, narrow)), (), title=title, box=None, padding=(0, 1, 0, 0))
-    for row in table:
-        close = [cell.replace(" ", "") for cell in compress(page_cells(row, plan.metrics), narrow)]
-        shown.add_row(*close, style="bold" if row.is_ours else None)
+    cells = [page_cells(row, plan.metrics) for row in table]
+    header = [name for name in cells[0] if name != "p MAP"]  # 80 characters have no room for it
+    shown = grid(header, (), title=title, box=None, padding=(0, 1, 0, 0))
+    for row, texts in zip(table, cells, strict=True):
+        shown.add_row(*(texts[name].replace(" ", "") for name in header), style="bold" if row.is_ours else None)
     for column in shown.columns:
         column.no_wrap = True
     show(shown)

@@ -63,8 +63,9 @@ def reproduce_command(
     experiment = experiment.only([row.strip() for row in rows.split(",")]) if rows else experiment
     chosen = [0] if quick and only_folds is None else parse_folds(only_folds, experiment.folds)
     if quick:
-        experiment = replace(experiment, name=f"{experiment.name}-quick", rows=tuple(map(_quick, experiment.rows)))
+        experiment = replace(experiment, name=f"{experiment.name}-quick", models=tuple(map(_quick, experiment.models)))
     check_workers(workers)
+    experiment = replace(experiment, workers=workers)
     if output.exists() and not output.is_dir():
         raise ArgumentError(f"--output must be a folder, and {output} is a file; name another")
     is_drawn = plots and not quick and dataset != "two-stage"
@@ -77,7 +78,7 @@ def reproduce_command(
     reproduction = Reproduction(experiment, interactions, records)
     before = {result.key for result in reproduction.results()}
     with runs_bar(reproduction.runs_left(chosen)) as watch:
-        done = reproduction.run(device=resolve(device), folds=chosen, workers=workers, watch=watch)
+        done = reproduction.run(device=resolve(device), folds=chosen, watch=watch)
     reproduction.raise_if_failed()
     done = [result for result in done if result.fold in chosen]
     _show(files.dataset, summarize(done, PAPER_METRICS), _of_paper(files.dataset, done))
@@ -120,7 +121,7 @@ def _read_tuned_rows(interactions: Interactions, records: Path) -> "list[Result]
     from spherec.lab import Experiment, Reproduction
 
     experiment = Experiment.embedded("book-crossing")
-    tuned = experiment.only([row.name for row in experiment.rows if row.name.startswith("two-stage-")])
+    tuned = experiment.only([row.name for row in experiment.models if row.name.startswith("two-stage-")])
     results = Reproduction(tuned, interactions, records).results()
     return [replace(result, model=result.model.replace("two-stage", "tuned")) for result in results]
 

@@ -95,7 +95,7 @@ def tune_command(
     - spherec train book-crossing --config best.toml -o books.spherec
     """
     from spherec.device import resolve
-    from spherec.lab import Goal, SearchSpace, default_search, parse_searches, tune
+    from spherec.lab import Goal, SearchSpace, tune
     from spherec.lab.records import environment_of
     from spherec.lab.tuning import show_place
     from spherec.training.advice import find_idle_settings
@@ -103,10 +103,9 @@ def tune_command(
 
     refuse_unwritable(output)
     storage = storage or str(output.with_suffix(".db"))
-    searches = searches or []
     base = find_preset(preset).change(read_settings(config, settings or [], {"seed": seed}))
     goal = Goal(metric=metric, k=k, validation=validation, mmr_at_most=mmr_at_most)
-    space = SearchSpace.build(base, parse_searches(searches) or default_search(base))
+    space = SearchSpace.build(base, searches or None)
     refuse_existing(output, force or _is_own(output))
     where = resolve(device)
     data = source.load()

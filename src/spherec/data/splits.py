@@ -78,6 +78,7 @@ def k_fold(data: Interactions, folds: int = 4, *, seed: int = 0) -> Folds:
 
     So do the sizes of the folds. A user with fewer items than folds is tested in some of them only.
     """
+    _refuse_other_data(data)
     if not isinstance(folds, int | np.integer) or not 2 <= folds <= max(2, len(data)):
         raise ArgumentError(f"folds must be a whole number from 2 to the {len(data):,} pairs, got {folds}")
     # Shuffled within each user and dealt out round the table, without a new start at the next user.

@@ -21,16 +21,10 @@ from spherec.data.container import checksum
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.device import DeviceName, measure_peak, resolve
-from spherec.errors import ArgumentError, SpherecError, TrainingError, quote, require_polars
+from spherec.errors import ArgumentError, SpherecError, TrainingError, check_count, require_polars
 from spherec.evaluation import METRICS, Metric, evaluate, validation_part
-from spherec.evaluation.metrics import (
-    Formula,
-    average_precision,
-    find_metrics,
-    median_popularity,
-    ndcg,
-    recall,
-)
+from spherec.evaluation.metrics import average_precision, find_metrics, median_popularity, ndcg, recall
+from spherec.evaluation.validation import check_validation_share
 from spherec.geometry import DenseVectors
 from spherec.lab.models import ComparedModel, FitContext, versions_of
 from spherec.lab.records import RecordFile, Result, Trial, UserValues, data_id, environment_of
@@ -49,34 +43,23 @@ def compare(
     *,
     folder: str | PathLike[str],
     test: Interactions | None = None,
-    folds: int = 4,
-    k: int = 50,
-    trials: int = 10,
-    validation: float = 0.05,
-    seed: int = 0,
-    metrics: str | Iterable[str | Metric | Formula] | None = None,
     device: DeviceName = "auto",
-    workers: int | None = None,
-    watch: Watch | None = None,
+    **plan: Any,
 ) -> list[TableRow]:
     """Train, tune and test models alike; return one row for each, the best NDCG first.
 
     `models` are names of presets and baselines, configs of spherec (`Training` or `CML`), and baselines of your own
     (see `spherec.lab.models`); by default our main presets and all built-in baselines. `folder` keeps what is done, so
     that nothing is run twice; what it holds of this study is in the table, too. With `test`, models are tested on that
-    part, and there are no folds. `metrics` are the columns of the table, built-in by name or of your own. The figures
-    of a row are in percent where the metric's `percent` is True: an NDCG of 0.128 is 12.8. If you change the code of a
-    part of your own, change its `version`, too, so that it is run again.
+    part, and there are no folds. The other arguments are those of `ComparisonPlan`: folds=4, k=50, trials=10, … The
+    figures of a row are in percent where the metric's `percent` is True: an NDCG of 0.128 is 12.8. If you change the
+    code of a part of your own, change its `version`, too, so that it is run again.
     """
-    if not isinstance(data, Interactions):
-        raise ArgumentError(f"data must be Interactions, got {type(data).__name__}; Interactions.from_frame makes some")
     found = tuple(find_models(default_models() if models is None else models))
-    columns = COMPARED_METRICS if metrics is None else find_metrics(metrics)
-    plan = ComparisonPlan(found, folds, k, trials, validation, seed, columns)
-    comparison = Comparison(plan, data, Path(folder), test=test)
-    results = comparison.run(device=resolve(device), workers=workers, watch=watch)
+    comparison = Comparison(ComparisonPlan(found, **plan), data, Path(folder), test=test)
+    results = comparison.run(device=resolve(device))
     comparison.raise_if_failed()
-    return summarize(results, plan.metrics, comparison.user_values)
+    return summarize(results, comparison.plan.metrics, comparison.user_values)
 
 
 @dataclass(frozen=True)
@@ -95,10 +78,19 @@ class ComparisonPlan:
     seed: int = 0
     "Seed of the split, of the settings that are drawn, of the models."
     metrics: tuple[Metric, ...] = COMPARED_METRICS
-    "Columns of the table."
+    "Columns of the table; built-in metrics may be given by name."
+    workers: int | None = None
+    "Number of trials of ours at once; by default 8 on a GPU, else 1."
 
     def __post_init__(self) -> None:
-        check_plan(self, folds=2, k=1, trials=1, seed=0)
+        names = [model.name for model in self.models]
+        if len(set(names)) < max(len(names), 1):
+            raise ArgumentError(f"a comparison needs models, each of another name, got {', '.join(names) or 'none'}")
+        check_count("k", self.k)
+        check_count("trials", self.trials)
+        check_count("workers", 1 if self.workers is None else self.workers)
+        check_validation_share(self.validation)
+        object.__setattr__(self, "metrics", find_metrics(self.metrics))
 
     @property
     def own_metrics(self) -> tuple[Metric, ...]:
@@ -114,7 +106,6 @@ class _Setup:
     model: ComparedModel
     context: FitContext
     environment: dict[str, str]
-    workers: int | None
     watch: Watch
 
     def begin(self, stage: Stage) -> FitContext:
@@ -155,7 +146,6 @@ class Comparison:
         return [known[key] for key in keys if key in known]
 
     def other_models(self) -> Iterable[ComparedModel]:
-        """Return models that may be recorded besides those of the plan."""
         return find_models(known_models())
 
     def missing(self, folds: Iterable[int] | None = None) -> list[tuple[ComparedModel, list[int]]]:
@@ -177,7 +167,6 @@ class Comparison:
         *,
         device: torch.device,
         folds: Iterable[int] | None = None,
-        workers: int | None = None,
         watch: Watch | None = None,
         needs_all: bool = True,
     ) -> list[Result]:
@@ -197,15 +186,13 @@ class Comparison:
             where = torch.device("cpu") if model.on_cpu else device
             context = FitContext(k=self.plan.k, seed=self.plan.seed, device=where)
             environment = environment_of(where) | {package: version(package) for package in model.packages}
-            at_once = workers if model.is_ours else 1
             try:
-                self._run_model(_Setup(model, context, environment, at_once, watch or (lambda _: None)), some)
+                self._run_model(_Setup(model, context, environment, watch or (lambda _: None)), some)
             except TrainingError as error:  # the other models may do better
                 self.failed[model.name] = str(error)
         return self.results()
 
     def raise_if_failed(self) -> None:
-        """Raise a `TrainingError` if models could not be fit."""
         if self.failed:
             why = "; ".join(f"{model}: {error}" for model, error in self.failed.items())
             raise TrainingError(
@@ -220,7 +207,6 @@ class Comparison:
         return {**self.split, **facts, "base": dict(model.fixed)}
 
     def blank_result(self, model: ComparedModel, fold: int) -> Result:
-        """Return the record of a test before it is run."""
         space = {name: list(values) for name, values in model.search_space.items()}
         identity = {**self.identity(model), "trials": self.plan.trials, "space": space}
         return Result(self.study, model.name, fold, identity, is_ours=model.is_ours)
@@ -242,9 +228,10 @@ class Comparison:
             for fold in folds
             for number, settings in enumerate(self._settings_to_try(setup.model, fold))
         ]
-        tried = run_all(trials, setup.workers, setup.context.device)
+        workers = self.plan.workers if setup.model.is_ours else 1
+        tried = run_all(trials, workers, setup.context.device)
         tests = [partial(self._test, setup, fold, [one for one in tried if one.fold == fold]) for fold in folds]
-        run_all(tests, 1 if self.fits_alone else setup.workers, setup.context.device)
+        run_all(tests, 1 if self.fits_alone else workers, setup.context.device)
 
     def _try(self, setup: _Setup, fold: int, trial: Trial, known: Mapping[str, Result]) -> Result:
         """Return the record of a trial, running it unless it is known."""
@@ -271,8 +258,10 @@ class Comparison:
         """
         model, part, device = setup.model, self.parts[fold], setup.context.device
         trials = [record.trials[0] for record in tried]
-        best = self._choose(model, trials)
-        settings = self._draw(model, fold)[0] if best is None else trials[best].refit
+        best = best_trial(trials, mmr_at_most=model.mmr_at_most)
+        if trials and best is None:
+            raise TrainingError(f"{model.name} learned nothing with any of its settings: {trials[0].failed}")
+        settings = best.refit if best else model.draw(1, seed=self.plan.seed, fold=fold)[0]
         clock = [time.perf_counter()]
         with measure_peak(device) as growth, enough_memory():
             fitted = model.fit(part.train, settings, setup.begin(Stage(model.name, fold, "training")))
@@ -294,7 +283,7 @@ class Comparison:
             environment=setup.environment,
             peak_mb=None if growth.mb is None or not self.fits_alone else round(growth.mb, 1),
             peak_of="allocated on the GPU" if device.type == "cuda" else "resident in the process",
-            curve=[] if best is None else tried[best].curve,
+            curve=tried[trials.index(best)].curve if best else [],
             digest=digest_of(fitted) if isinstance(fitted, DenseVectors) else "",
             run=f"{zlib.crc32(blank.key.encode()):08x}",
         )
@@ -308,34 +297,13 @@ class Comparison:
     def _metrics(self) -> tuple[Metric, ...]:
         return METRICS + self.plan.own_metrics
 
-    def _choose(self, model: ComparedModel, trials: Sequence[Trial]) -> int | None:
-        """Return the number of the best trial; None if there is nothing to choose."""
-        best = best_trial(trials, mmr_at_most=model.mmr_at_most)
-        if trials and best is None:
-            raise TrainingError(f"{model.name} learned nothing with any of its settings: {trials[0].failed}")
-        return None if best is None else trials.index(best)
-
     def _cut(self, fold: int) -> Fold:
         """Cut the training part of a fold in two: to learn from, and to choose on."""
         return validation_part(self.parts[fold].train, self.plan.validation, seed=self.plan.seed)
 
     def _settings_to_try(self, model: ComparedModel, fold: int) -> list[dict[str, Any]]:
-        return self._draw(model, fold) if model.has_choices else []
-
-    def _draw(self, model: ComparedModel, fold: int) -> list[dict[str, Any]]:
-        return model.draw(self.plan.trials, seed=self.plan.seed, fold=fold)
+        return model.draw(self.plan.trials, seed=self.plan.seed, fold=fold) if model.has_choices else []
 
 
 def digest_of(vectors: DenseVectors) -> str:
-    """Return a checksum of vectors."""
     return checksum(vectors.user_table.cpu().numpy(), vectors.item_table.cpu().numpy())
-
-
-def check_plan(plan: Any, **least: int) -> None:
-    """Raise an error unless these counts are whole numbers, as large as given, and `validation` is a share."""
-    for name, smallest in least.items():
-        value = getattr(plan, name)
-        if not isinstance(value, int) or isinstance(value, bool) or value < smallest:
-            raise ArgumentError(f"{name} must be a whole number >= {smallest}, got {quote(value)}")
-    if not isinstance(plan.validation, float) or not 0 < plan.validation < 1:
-        raise ArgumentError(f"validation must be a share between 0 and 1, got {quote(plan.validation)}")

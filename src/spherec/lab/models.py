@@ -28,7 +28,7 @@ from spherec.data.features import Features
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.errors import ArgumentError
-from spherec.evaluation import ItemLister
+from spherec.evaluation import ItemLister, Validation
 from spherec.geometry import DenseVectors
 from spherec.lab.records import Settings
 from spherec.lab.runs import FittedModel, raise_if_interrupted, train_validated
@@ -90,8 +90,19 @@ class ComparedModel(ABC):
         return any(len(values) > 1 for values in self.search_space.values())
 
     def draw(self, trials: int, *, seed: int, fold: int) -> list[dict[str, Any]]:
-        """Return the settings to try on a fold, the default first."""
-        return draw_settings(self.search_space, trials, seed=seed, name=self.name, fold=fold)
+        """Draw settings to try on a fold at random, the default first and none twice; all of them if they are fewer.
+
+        What is drawn for one model and fold does not depend on any other.
+        """
+        size = math.prod(map(len, self.search_space.values()))
+        others = rng.stream(seed, f"settings of {self.name}", fold).permutation(size - 1)[: trials - 1] + 1
+        drawn = []
+        for number in (0, *others.tolist()):  # of the combination, the default first
+            drawn.append(chosen := dict[str, Any]())
+            for setting, values in self.search_space.items():
+                number, at = divmod(number, len(values))
+                chosen[setting] = values[at]
+        return drawn
 
     def check(self, train: Interactions) -> None:  # noqa: B027, most take any data
         """Raise an error before long work if it cannot be fit: a package is missing, the data is too large."""
@@ -113,19 +124,13 @@ class UserBaseline(ComparedModel):
         self.name = baseline.name
         self.search_space = getattr(baseline, "search_space", {})
         fields: dict[str, Any] = asdict(baseline) if is_dataclass(baseline) else {}  # type: ignore[arg-type]
-        self.fixed = {
-            "kind": type(baseline).__qualname__,
-            **fields,
-            **versions_of(baseline),
-            **getattr(baseline, "fixed", {}),
-        }
+        own = getattr(baseline, "fixed", {})
+        self.fixed = {"kind": type(baseline).__qualname__, **fields, **versions_of(baseline), **own}
 
     def check(self, train: Interactions) -> None:
-        """Ask the baseline, if it has a check."""
         getattr(self.baseline, "check", lambda _: None)(train)
 
     def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:
-        """Fit the baseline."""
         fitted: ItemLister = self.baseline.fit(train, settings, context)
         if not isinstance(fitted, DenseVectors) and not callable(getattr(fitted, "top", None)):
             raise ArgumentError(
@@ -149,20 +154,18 @@ class OurModel(ComparedModel):
         self, name: str, config: Training, search: SearchValues | None = None, *, features: Features | None = None
     ) -> None:
         self.name, self.config, self.features = name, config, features
-        if features is not None:
-            search = {}
-            if config.optimizer.schedule == "constant":
-                able = [preset for preset, one in PRESETS.items() if one.training.optimizer.schedule != "constant"]
-                raise ArgumentError(
-                    f"{name} cannot be compared: its learning rate is constant, and models with features learn to the "
-                    f"end of a falling one; take {', '.join(f'{preset}{FEATURED}' for preset in able)}"
-                )
+        if features is not None and config.optimizer.schedule == "constant":
+            raise ArgumentError(
+                f"{name} cannot be compared: its learning rate is constant, and models with features learn to the end "
+                f"of a falling one; take accurate{FEATURED}"
+            )
+        if search is None:
+            search = {path: domain.grid() for path, domain in default_search(config).items()}
         own = flatten(config.to_dict())
-        values = {path: domain.grid() for path, domain in default_search(config).items()} if search is None else search
         self.search_space = {
-            path: (own[path], *(value for value in some if value != own[path]))
-            for path, some in values.items()
-            if path in own
+            path: (own[path], *(value for value in values if value != own[path]))
+            for path, values in search.items()
+            if path in own and features is None
         }
 
     @classmethod
@@ -184,24 +187,19 @@ class OurModel(ComparedModel):
         return known if self.features is None else {**known, "features": self.features.fingerprint}
 
     def check(self, train: Interactions) -> None:
-        """Raise an error if the items of the data have no features."""
         if self.features is not None:
             self.features.align(train.item_ids)
 
     def fit_validated(self, part: Fold, settings: Settings, context: FitContext) -> FittedModel:
-        """Train with early stopping; with features, to the end."""
-        if self.features is not None:
-            return FittedModel(self.fit(part.train, settings, context))
         config, progress = self._prepare(part.train, settings, context)
-        return train_validated(part, config, k=context.k, device=context.device, progress=progress)
+        validate = Validation(part.train, part.test, k=context.k)
+        return train_validated(part, config, device=context.device, validate=validate, progress=progress)
 
     def fit(self, train_part: Interactions, settings: Settings, context: FitContext) -> DenseVectors:
-        """Train for the epochs among the settings."""
         config, progress = self._prepare(train_part, settings, context)
         features = None if self.features is None else self.features.align(train_part.item_ids)
-        return raise_if_interrupted(
-            train(Run(train_part, config, features=features, crew=join(context.device)), progress=progress)
-        ).vectors
+        run = Run(train_part, config, features=features, crew=join(context.device))
+        return raise_if_interrupted(train(run, progress=progress)).vectors
 
     def _prepare(self, data: Interactions, settings: Settings, context: FitContext) -> tuple[Training, Progress]:
         """Return the config and a callback that passes epochs on to the context."""
@@ -212,22 +210,6 @@ class OurModel(ComparedModel):
     def configure(self, settings: Settings, context: FitContext) -> Training:
         """Return the config with these settings and the comparison's seed."""
         return replace(apply_settings(self.config, settings), seed=context.seed)
-
-
-def draw_settings(space: SearchValues, trials: int, *, seed: int, name: str, fold: int) -> list[dict[str, Any]]:
-    """Draw combinations of values at random, the default first and none twice; all of them if they are fewer.
-
-    What is drawn for one model and fold does not depend on any other.
-    """
-    size = math.prod(len(values) for values in space.values())
-    others = rng.stream(seed, f"settings of {name}", fold).permutation(size - 1)[: trials - 1] + 1
-    drawn = []
-    for number in (0, *others.tolist()):  # of the combination, the default first
-        drawn.append(chosen := dict[str, Any]())
-        for setting, values in space.items():
-            number, at = divmod(number, len(values))
-            chosen[setting] = values[at]
-    return drawn
 
 
 def versions_of(*parts: object) -> dict[str, str]:

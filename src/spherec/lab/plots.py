@@ -72,17 +72,13 @@ def _plot_popularity(dataset: str, table: Sequence[TableRow], path: Path) -> Pat
 
 def _plot_batch_size(dataset: str, table: Sequence[TableRow], path: Path) -> Path:
     figure, axes = _figure()
-    groups: dict[str, list[tuple[int, TableRow]]] = {}
-    for row in table:
-        group, batch = row.model.rsplit("-", 1)
-        groups.setdefault(group, []).append((int(batch), row))
-    for group, members in groups.items():
-        scores = [row[ndcg.name] for _, row in members]
-        look = _look(members[0][1].model) | {"label": group, "markersize": 6, "linestyle": "-", "capsize": 2}
-        axes.errorbar(
-            [batch for batch, _ in members], [one.mean for one in scores], [one.std for one in scores], **look
-        )
-    ticks = sorted({batch for members in groups.values() for batch, _ in members})
+    batches = {row.model: int(row.model.rsplit("-", 1)[1]) for row in table}
+    for group in dict.fromkeys(model.rsplit("-", 1)[0] for model in batches):
+        rows = [row for row in table if row.model.rsplit("-", 1)[0] == group]
+        mean, std = ([getattr(row[ndcg.name], part) for row in rows] for part in ("mean", "std"))
+        look = _look(rows[0].model) | {"label": group, "markersize": 6, "linestyle": "-", "capsize": 2}
+        axes.errorbar([batches[row.model] for row in rows], mean, std, **look)
+    ticks = sorted({*batches.values()})
     axes.set(xscale="log", xlabel="batch size", ylabel="NDCG@50, %", title=f"{dataset}: accuracy against batch size")
     axes.set_xticks(ticks, [str(batch) for batch in ticks])
     axes.xaxis.set_minor_formatter(ticker.NullFormatter())
@@ -94,11 +90,10 @@ def _plot_curves(results: Sequence[Result], path: Path) -> Path:
     """Draw the curves of each row's first fold."""
     figure = Figure(figsize=(12, 4.5), layout="tight")
     left, right = figure.subplots(1, 2)
-    first = {result.model: result for result in reversed(results)}
-    for model in dict.fromkeys(result.model for result in results):
-        curve, (_, negatives, batch) = first[model].curve, model.rsplit("-", 2)
-        width = 1 + 0.4 * (int(batch) > 256) + 0.6 * (int(batch) > 1024)
-        line = _LINES.get(int(negatives), "-.")
+    first = {one.model: one.curve for one in reversed(results)}
+    for model, curve in reversed(first.items()):
+        width = {256: 1.0, 1024: 1.4}.get(int(model.rsplit("-", 1)[1]), 2.0)
+        line = _LINES.get(int(model.rsplit("-", 2)[1]), "-.")
         look = {"color": _look(model)["color"], "linestyle": line, "linewidth": width, "label": model}
         validated = [epoch for epoch in curve if epoch["metric"] is not None]
         left.plot([epoch["epoch"] for epoch in curve], [epoch["loss"] for epoch in curve], **look)
@@ -124,7 +119,7 @@ def _use_log_popularity(axes: "Axes") -> None:
 def _look(row: str) -> dict[str, Any]:
     """Return colour by sampler, shape by negatives, size by batch size."""
     sampler, negatives, batch = row.rsplit("-", 2)
-    size = 5 + 2 * (int(batch) > 256) + 2 * (int(batch) > 1024)
+    size = {256: 5, 1024: 7}.get(int(batch), 9)
     look = {"color": _COLOURS.get(sampler, "tab:red"), "marker": _MARKERS.get(int(negatives), "D")}
     return {**look, "markersize": size, "linestyle": "none", "label": row}
 

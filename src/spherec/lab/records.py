@@ -45,7 +45,6 @@ class Trial:
 
     @property
     def state(self) -> Literal["complete", "pruned", "failed"]:
-        """State in which it ended."""
         return "failed" if self.failed else "pruned" if self.pruned else "complete"
 
     @property
@@ -58,34 +57,25 @@ class Trial:
 class Result:
     """A model on a fold: fit on all training data with the settings that were chosen, tested once; or one trial."""
 
-    study: str
-    "Name of the experiment."
-    model: str
-    "Name of the model, or of the row of the experiment."
+    study: str  # name of the experiment
+    model: str  # its name, or that of the row of the experiment
     fold: int
     identity: dict[str, Any]
     "All that decides the result: the data, the split, the config, what was searched."
     settings: dict[str, Any] = field(default_factory=dict)
     "The settings chosen on the validation part, by dotted names."
     trials: list[Trial] = field(default_factory=list)
-    scores: dict[str, float] = field(default_factory=dict)
-    "Metrics on the test part, by name."
-    seconds: dict[str, float] = field(default_factory=dict)
-    "Time of choosing, training and testing."
-    environment: dict[str, str] = field(default_factory=dict)
-    "Commit, device and versions."
-    is_ours: bool = True
-    "True for a model of spherec; all others are baselines."
+    scores: dict[str, float] = field(default_factory=dict)  # metrics on the test part, by name
+    seconds: dict[str, float] = field(default_factory=dict)  # of choosing, training and testing
+    environment: dict[str, str] = field(default_factory=dict)  # commit, device and versions
+    is_ours: bool = True  # a model of spherec; all others are baselines
     peak_mb: float | None = None
     "Growth of memory during the last fit; None if it is not known."
-    peak_of: str = ""
-    "Kind of that memory."
+    peak_of: str = ""  # kind of that memory
     curve: list[dict[str, Any]] = field(default_factory=list)
     "The epochs with a validation, of the trial that was chosen."
-    digest: str = ""
-    "Checksum of the vectors."
-    run: str = ""
-    "Key of its rows among the values of single users."
+    digest: str = ""  # checksum of the vectors
+    run: str = ""  # key of its rows among the values of single users
 
     @property
     def key(self) -> str:
@@ -112,7 +102,7 @@ class RecordFile:
                 continue
             try:
                 values = {name: value for name, value in dict(content).items() if name != "schema"}
-                yield Result(**{**values, "trials": [Trial(**trial) for trial in values.get("trials", ())]})
+                yield Result(**values | {"trials": [Trial(**trial) for trial in values.get("trials", ())]})
             except (TypeError, ValueError, AttributeError) as error:
                 raise DataError(f"{self.path}, line {number} is not a record ({error}); remove the line") from None
 
@@ -122,7 +112,8 @@ class RecordFile:
 
     def add(self, record: Result) -> None:
         """Append a line. When this returns, it is on disk."""
-        line = json.dumps(_without_nan(asdict(record)), sort_keys=True) + "\n"
+        content = json.loads(json.dumps(asdict(record)), parse_constant=lambda _: None)  # NaN becomes null
+        line = json.dumps(content, sort_keys=True) + "\n"
         with self._lock, open(self.path, "a+b") as file:
             if file.tell():
                 file.seek(-1, os.SEEK_END)
@@ -205,15 +196,6 @@ def _read_parquet(path: Path) -> Any:
     remedy = "remove it; p-values of the runs in it are then not shown until they are run again"
     with reading_file(path, damage=Exception, remedy=remedy), open(path, "rb") as file:
         return pl.read_parquet(file)
-
-
-def _without_nan(value: Any) -> Any:
-    """Return the same with None for numbers that JSON does not have."""
-    if isinstance(value, dict):
-        return {name: _without_nan(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _null_scores_to_nan(table: dict[str, Any]) -> dict[str, Any]:

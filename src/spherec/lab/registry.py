@@ -4,10 +4,9 @@ from collections.abc import Iterable, Mapping
 
 from spherec.data.features import Features
 from spherec.errors import ArgumentError, quote, suggest
-from spherec.lab.baselines.chebycf import ChebyCf
 from spherec.lab.baselines.content_knn import ContentKnn
 from spherec.lab.baselines.ease import Ease
-from spherec.lab.baselines.gf_cf import GfCf
+from spherec.lab.baselines.graph_filters import ChebyCf, GfCf
 from spherec.lab.baselines.implicit_models import Als, Bpr, Knn
 from spherec.lab.baselines.most_popular import MostPopular
 from spherec.lab.models import FEATURED, PRESET_SEARCHES, ComparedModel, OurModel, UserBaseline
@@ -27,43 +26,39 @@ def default_models(features: Features | None = None) -> list[str]:
 
 
 def known_models() -> list[str]:
-    """Return all names."""
     return [*PRESETS, *BASELINES]
 
 
 def find_models(models: Iterable[object], features: Features | None = None) -> list[ComparedModel]:
-    """Return the models, each once. They are names, configs of spherec (`Training` or `CML`), or baselines of your own.
+    """Return the models: names, each once, configs of spherec (`Training` or `CML`), and baselines of your own.
 
-    With features of items, "accurate+features" and other presets with a schedule learn from them, and "content-knn" is
-    content alone.
+    With features of items, presets with a schedule learn from them, and "content-knn" is content alone.
     """
-    if isinstance(models, str):
-        raise ArgumentError(f"models must be a list of names, got {quote(models)}; give [{quote(models)}]")
-    found: dict[str, ComparedModel] = {}
+    models = [models] if isinstance(models, str) else models
+    found: list[ComparedModel] = []
     for given in models:
-        model = _find_by_name(given, features) if isinstance(given, str) else _as_model(given)
-        if model.name in found and not isinstance(given, str):
-            raise ArgumentError(f"two models are called {quote(model.name)}; give one of them another name")
-        found[model.name] = model
-    if not found:
-        raise ArgumentError(f"there are no models to compare; name some of {', '.join(known_models())}")
-    return list(found.values())
+        if given not in [model.name for model in found]:
+            found.append(_find_by_name(given, features) if isinstance(given, str) else _as_model(given))
+    return found
 
 
 def _find_by_name(name: str, features: Features | None) -> ComparedModel:
+    if name in BASELINES:
+        return BASELINES[name]
     preset = name.removesuffix(FEATURED)
-    if name == ContentKnn.name or (preset != name and preset in PRESETS):
-        if features is None:
-            raise ArgumentError(
-                f"{name} needs item features; give some with --item-features, in Python with ContentKnn(features) and "
-                "OurModel.preset(name, features), or leave it out"
-            )
-        return ContentKnn(features) if name == ContentKnn.name else OurModel.preset(preset, features)
-    if name not in (known := known_models()):
+    if name != ContentKnn.name and preset not in PRESETS:
+        known = known_models()
         raise ArgumentError(
             f"there is no model called {quote(name)}{suggest(name, known)}; there are {', '.join(known)}"
         )
-    return BASELINES[name] if name in BASELINES else OurModel.preset(name)
+    if name == preset and name in PRESETS:
+        return OurModel.preset(name)
+    if features is None:
+        raise ArgumentError(
+            f"{name} needs item features; give some with --item-features, in Python with ContentKnn(features) and "
+            "OurModel.preset(name, features), or leave it out"
+        )
+    return ContentKnn(features) if name == ContentKnn.name else OurModel.preset(preset, features)
 
 
 def _as_model(model: object) -> ComparedModel:

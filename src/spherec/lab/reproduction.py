@@ -18,15 +18,15 @@ import torch
 from spherec import datasets
 from spherec.data.interactions import Interactions
 from spherec.device import DeviceName, resolve
-from spherec.errors import ArgumentError, quote
-from spherec.evaluation import METRICS, Metric
+from spherec.errors import ArgumentError, check_choice
+from spherec.evaluation import Metric
 from spherec.evaluation.metrics import average_precision, median_popularity, ndcg
 from spherec.lab.comparison import Comparison, ComparisonPlan
 from spherec.lab.models import ComparedModel, FitContext, OurModel
-from spherec.lab.records import RecordFile, Result, Settings, data_id
+from spherec.lab.records import RecordFile, Result, Settings
 from spherec.lab.runs import Watch
-from spherec.lab.search_space import apply_settings, differing_settings
-from spherec.lab.tables import MeanStd, TableRow, column_values, heading, metric_columns, to_csv, to_markdown
+from spherec.lab.search_space import apply_settings
+from spherec.lab.tables import MeanStd, TableRow, figures, heading, to_csv, to_markdown
 from spherec.sampling import Popularity, TwoStage, Uniform
 from spherec.training import Training
 from spherec.training.config import overlay
@@ -52,50 +52,45 @@ collapses.
 """
 
 
+class Row(OurModel):
+    """One row of a table: how its models are trained, and settings to choose from on each fold. Its seed is its own."""
+
+    has_choices = True  # if nothing else, the number of epochs
+
+    def __init__(
+        self, name: str, training: Training, grid: Sequence[Settings] = ({},), mmr_at_most: float | None = None
+    ) -> None:
+        super().__init__(name, training, {})
+        self.grid, self.mmr_at_most = grid, mmr_at_most
+        self.choices = tuple(apply_settings(training, settings) for settings in grid)
+
+    def draw(self, trials: int, *, seed: int, fold: int) -> list[dict[str, Any]]:
+        del trials, seed, fold
+        return list(map(dict, self.grid))
+
+    def configure(self, settings: Settings, context: FitContext) -> Training:
+        del context
+        return apply_settings(self.config, settings)
+
+
 @dataclass(frozen=True)
-class Row:
-    """One row of a table: a name, and how its models are trained."""
+class Experiment(ComparisonPlan):
+    """Rows that are trained and tested on the folds of a cross-validation: a comparison whose models are `Row`s.
 
-    name: str
-    training: Training
-    grid: tuple[Training, ...] = ()
-    "Configs to choose from on each fold, in place of `training`."
-    mmr_at_most: float | None = None
-    "Upper limit on validation MMR; configs above it are chosen only if all are."
-
-    @property
-    def choices(self) -> tuple[Training, ...]:
-        """The configs to choose from on the validation part."""
-        return self.grid or (self.training,)
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """Rows that are trained and tested on the folds of a cross-validation.
-
-    On each fold the number of epochs, and the config of a row that has several, are chosen on a validation part of the
-    training data. Then a model is trained for that long on all training data and tested on the fold: the test pairs are
-    read once, at the very end.
+    On each fold the number of epochs, and the settings of a row that has several, are chosen on a validation part of
+    the training data. Then a model is trained for that long on all training data and tested on the fold: the test pairs
+    are read once, at the very end.
     """
 
-    name: str
-    rows: tuple[Row, ...]
-    folds: int = 4
-    seed: int = 0  # of the split
-    k: int = 50  # length of the lists
-    validation: float = 0.05  # share of each user's training items that choices are made on
-
-    def __post_init__(self) -> None:
-        names = [row.name for row in self.rows]
-        if len(set(names)) < max(len(names), 1):
-            raise ArgumentError(f"{self.name} needs rows, each of another name, got {', '.join(names) or 'none'}")
+    models: tuple[Row, ...]
+    name: str = "experiment"
 
     def only(self, names: Sequence[str]) -> "Experiment":
         """Return the same experiment with only the rows of these names."""
-        known = [row.name for row in self.rows]
+        known = [row.name for row in self.models]
         if unknown := [name for name in names if name not in known]:
             raise ArgumentError(f"{self.name} has no row {', '.join(unknown)}; it has {', '.join(known)}")
-        return replace(self, rows=tuple(row for row in self.rows if row.name in names))
+        return replace(self, models=tuple(row for row in self.models if row.name in names))
 
     @classmethod
     def from_toml(cls, text: str) -> "Experiment":
@@ -105,20 +100,23 @@ class Experiment:
         those of `[all]` hold for every row. It may have a `grid`, such as { "sampler.beta" = [0.7, 0.8] }, and with it
         `mmr_at_most`.
         """
-        try:
-            content = tomllib.loads(text)
-            common = content.pop("all", {})
-            rows = tuple(_read_row(overlay(common, table)) for table in content.pop("rows", []))
-            return cls(rows=rows, **content)
-        except (tomllib.TOMLDecodeError, TypeError, AttributeError) as error:
-            raise ArgumentError(f"this is not an experiment in TOML: {error}") from None
+        content = tomllib.loads(text)
+        common = content.pop("all", {})
+        rows = tuple(_read_row(overlay(common, table)) for table in content.pop("rows", []))
+        return cls(rows, **content)
 
     @classmethod
     def embedded(cls, name: str) -> "Experiment":
-        """Return one of `EXPERIMENTS`."""
-        if name not in EXPERIMENTS:
-            raise ArgumentError(f"there is no experiment called {quote(name)}; there are {', '.join(EXPERIMENTS)}")
+        check_choice("experiment", name, EXPERIMENTS)
         return cls.from_toml((resources.files("spherec.lab") / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def _read_row(content: Mapping[str, Any]) -> Row:
+    settings = dict(content)
+    name, preset = settings.pop("name"), settings.pop("preset", "two-stage")
+    grid, mmr_at_most = settings.pop("grid", {}), settings.pop("mmr_at_most", None)
+    combinations = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+    return Row(name, PAPER_SETTINGS[preset].change(settings), combinations, mmr_at_most)
 
 
 def reproduce(
@@ -128,7 +126,6 @@ def reproduce(
     records: str | PathLike[str],
     device: DeviceName | torch.device = "auto",
     folds: Iterable[int] | None = None,
-    workers: int | None = None,
     watch: Watch | None = None,
 ) -> list[Result]:
     """Return the results of all rows on all folds (or on those named), running what is missing.
@@ -141,7 +138,7 @@ def reproduce(
         raise ArgumentError(f"the data of {experiment.name} is not embedded; give its interactions")
     reproduction = Reproduction(experiment, datasets.book_crossing() if data is None else data, Path(records))
     wanted = list(range(experiment.folds) if folds is None else folds)
-    results = reproduction.run(device=resolve(device), folds=wanted, workers=workers, watch=watch)
+    results = reproduction.run(device=resolve(device), folds=wanted, watch=watch)
     reproduction.raise_if_failed()
     return [result for result in results if result.fold in wanted]
 
@@ -152,61 +149,26 @@ class Reproduction(Comparison):
     fits_alone = False
 
     def __init__(self, experiment: Experiment, data: Interactions, records: Path) -> None:
-        plan = ComparisonPlan(
-            tuple(_RowModel(row) for row in experiment.rows),
-            folds=experiment.folds,
-            k=experiment.k,
-            validation=experiment.validation,
-            seed=experiment.seed,
-            metrics=METRICS,
-        )
-        super().__init__(plan, data, records.parent)
-        self.study = experiment.name
-        self.user_values = None
-        self._data = data_id(data)
-        self._results = RecordFile(records)
-        self._trials = RecordFile(records.with_suffix(".trials.jsonl"))
+        super().__init__(experiment, data, records.parent)
+        self.study, self.user_values = experiment.name, None
+        self._results, self._trials = RecordFile(records), RecordFile(records.with_suffix(".trials.jsonl"))
 
     def other_models(self) -> Iterable[ComparedModel]:
-        """Return none."""
         return ()
 
     def identity(self, model: ComparedModel) -> dict[str, Any]:
-        """Return what decides a run."""
-        assert isinstance(model, _RowModel)
+        assert isinstance(model, Row)
         return {
             "choices": [config.to_record() for config in model.choices],
             "mmr_at_most": model.mmr_at_most,
-            "data": self._data,
-            "folds": self.plan.folds,
+            **self.split,
             "split_seed": self.plan.seed,
             "k": self.plan.k,
             "validation": self.plan.validation,
         }
 
     def blank_result(self, model: ComparedModel, fold: int) -> Result:
-        """Return the record of a test before it is run."""
         return Result(self.study, model.name, fold, self.identity(model))
-
-
-class _RowModel(OurModel):
-    """A row as a model: its settings are those in which its choices differ from the first, its seed is its own."""
-
-    has_choices = True
-
-    def __init__(self, row: Row) -> None:
-        super().__init__(row.name, row.choices[0], {})
-        self.choices, self.mmr_at_most = row.choices, row.mmr_at_most
-
-    def draw(self, trials: int, *, seed: int, fold: int) -> list[dict[str, Any]]:
-        """Return all choices."""
-        del trials, seed, fold
-        return [differing_settings(config, self.config) for config in self.choices]
-
-    def configure(self, settings: Settings, context: FitContext) -> Training:
-        """Return the choice with these settings."""
-        del context
-        return apply_settings(self.config, settings)
 
 
 def paper_rows(dataset: str) -> dict[str, TableRow]:
@@ -224,9 +186,9 @@ def paper_rows(dataset: str) -> dict[str, TableRow]:
 
 def paper_csv(dataset: str, table: Sequence[TableRow]) -> str:
     """Return our rows with exactly the columns of the paper's table."""
-    header = ["dataset", "sampler", "negatives", "batch", *metric_columns(PAPER_METRICS)]
-    rows = [[dataset, *row.model.rsplit("-", 2), *column_values(row, PAPER_METRICS)] for row in table]
-    return to_csv(header, rows, ".3f")
+    names = ("sampler", "negatives", "batch")
+    rows = ((row, dict(zip(names, row.model.rsplit("-", 2), strict=True))) for row in table)
+    return to_csv([{"dataset": dataset, **parts, **figures(row, PAPER_METRICS)} for row, parts in rows], ".3f")
 
 
 def paper_markdown(table: Sequence[TableRow], paper: Mapping[str, TableRow], made_by: str = "") -> str:
@@ -263,17 +225,3 @@ def mark(metric: Metric, ours: MeanStd, theirs: MeanStd) -> str:
         return "▲"
     allowed = 0.1 * theirs.mean if is_lower_better else theirs.std
     return "=" if -ahead <= allowed else "▼"
-
-
-def _read_row(content: Mapping[str, Any]) -> Row:
-    settings = dict(content)
-    name, preset = settings.pop("name", None), settings.pop("preset", "two-stage")
-    if not isinstance(name, str) or preset not in PAPER_SETTINGS:
-        raise ArgumentError(
-            f"a row needs a name, and a preset of {', '.join(PAPER_SETTINGS)}; got {quote(name)} and {quote(preset)}"
-        )
-    grid, mmr_at_most = settings.pop("grid", {}), settings.pop("mmr_at_most", None)
-    training = PAPER_SETTINGS[preset].change(settings)
-    combinations = product(*grid.values()) if grid else ()
-    choices = (apply_settings(training, dict(zip(grid, values, strict=True))) for values in combinations)
-    return Row(name, training, tuple(choices), mmr_at_most)

@@ -15,8 +15,8 @@ import torch
 
 from spherec.data.splits import Fold
 from spherec.device import stream_of_thread
-from spherec.errors import ArgumentError, TrainingError
-from spherec.evaluation import ItemLister, Metric, Validation, evaluate
+from spherec.errors import TrainingError
+from spherec.evaluation import ItemLister, Metric, evaluate
 from spherec.evaluation.metrics import median_popularity, ndcg
 from spherec.geometry import DenseVectors, Vectors
 from spherec.lab.records import Settings, Trial
@@ -81,14 +81,12 @@ def train_validated(
     part: Fold,
     config: Training,
     *,
-    k: int,
     device: torch.device,
-    validate: Callable[[Vectors], float] | None = None,
+    validate: Callable[[Vectors], float],
     progress: Callable[[EpochRecord, History], None] | None = None,
     stop: Callable[[History], bool] | None = None,
 ) -> FittedModel:
-    """Train on `part.train` with early stopping by a metric on `part.test`, by default NDCG; `stop` ends it as poor."""
-    validate = validate or Validation(part.train, part.test, k=k)
+    """Train on `part.train` with early stopping by `validate`; `stop` ends it as poor."""
     trained = train(Run(part.train, config, crew=join(device)), validate, progress=progress, stop=stop)
     history = raise_if_interrupted(trained).history
     epochs = history.best.epoch if history.best else len(history.epochs)
@@ -122,8 +120,6 @@ def run_all(tasks: Sequence[Callable[[], _Outcome]], workers: int | None, device
 
     After Ctrl-C or a failed run, runs in progress are finished and no other begins.
     """
-    if workers is not None and workers < 1:
-        raise ArgumentError(f"workers must be a whole number >= 1, got {workers}")
     on_gpu = device.type == "cuda"
 
     def do(task: Callable[[], _Outcome]) -> _Outcome:
@@ -135,9 +131,8 @@ def run_all(tasks: Sequence[Callable[[], _Outcome]], workers: int | None, device
     if workers == 1:  # in this thread, which signals reach
         return [do(task) for task in tasks]
     with ThreadPoolExecutor(workers) as pool:
-        begun = [pool.submit(do, task) for task in tasks]
         try:
-            return [task.result() for task in begun]
+            return list(pool.map(do, tasks))
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise

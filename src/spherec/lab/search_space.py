@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, quote
 from spherec.lab.records import Settings
 from spherec.losses import Hinge, Loss, Softmin
 from spherec.sampling import Hard, Popularity, Sampling, SemiHard, TwoStage
@@ -57,11 +57,6 @@ class Range:
             return tuple(dict.fromkeys(int(value) for value in values.round()))
         return tuple(float(f"{value:.4g}") for value in values)
 
-    def convert(self, config: Training, name: str) -> "Range":
-        """Return the range with ends and step of the type that this field of the config has."""
-        low, high = (read_setting(apply_settings(config, {name: end}), name) for end in (self.low, self.high))
-        return Range(low, high, self.log, None if self.step is None else type(low)(self.step))
-
 
 @dataclass(frozen=True)
 class Choices:
@@ -80,12 +75,7 @@ class Choices:
         return ",".join(format_value(value) for value in self.values)
 
     def grid(self) -> tuple[SettingValue, ...]:
-        """Return all choices."""
         return self.values
-
-    def convert(self, config: Training, name: str) -> "Choices":
-        """Return the choices in the type that this field of the config has."""
-        return Choices(tuple(read_setting(apply_settings(config, {name: value}), name) for value in self.values))
 
 
 Domain = Range | Choices
@@ -100,24 +90,29 @@ class SearchSpace:
     domains: Mapping[str, Domain]  # by sorted names: draws do not depend on the order in which they were given
 
     @classmethod
-    def build(cls, base: Training, searches: Mapping[str, Domain]) -> "SearchSpace":
-        """Check all settings against the config, and give numbers the type of their field."""
+    def build(cls, config: Any, searches: Sequence[str] | Mapping[str, "Domain"] | None = None) -> "SearchSpace":
+        """Check all searches against a `Training` or a `CML`, and give numbers the type of their field."""
+        base = getattr(config, "config", config)
+        if not isinstance(base, Training):
+            raise ArgumentError(f"config must be a Training or a CML, got {quote(config)}")
+        if searches is None:
+            searches = default_search(base)
+        searches = searches if isinstance(searches, Mapping) else parse_searches(searches)
         if not searches:
             raise ArgumentError("there is nothing to search; name at least one field, e.g. sampler.beta=0.1..1.0")
         domains: dict[str, Domain] = {}
         kinds = {name: domain for name, domain in searches.items() if name.endswith(".kind")}
         choices = [domain.values if isinstance(domain, Choices) else (domain,) for domain in kinds.values()]
         for chosen in itertools.product(*choices):
-            config = apply_settings(base, dict(zip(kinds, map(str, chosen), strict=True)))
+            known = apply_settings(base, dict(zip(kinds, map(str, chosen), strict=True)))
             for name in sorted(searches):
                 try:
-                    domains[name] = searches[name].convert(config, name)
+                    domains[name] = _convert(searches[name], known, name)
                 except ArgumentError as error:
                     raise ArgumentError(f"cannot search {name}={searches[name]}: {error}") from None
         return cls(base, domains)
 
     def config(self, values: Settings) -> Training:
-        """Return the config with these values."""
         return apply_settings(self.base, values)
 
     def start(self) -> dict[str, SettingValue] | None:
@@ -125,6 +120,16 @@ class SearchSpace:
         values = {name: read_setting(self.base, name) for name in self.domains}
         known = all(values[name] is not None and values[name] in domain for name, domain in self.domains.items())
         return values if known else None
+
+
+def _convert(domain: Domain, config: Training, name: str) -> Domain:
+    """Return the domain with values of the type that this field of the config has."""
+    given = domain.values if isinstance(domain, Choices) else (domain.low, domain.high)
+    values = tuple(read_setting(apply_settings(config, {name: value}), name) for value in given)
+    if isinstance(domain, Choices):
+        return Choices(values)
+    low, high = values
+    return Range(low, high, domain.log, None if domain.step is None else type(low)(domain.step))
 
 
 SEARCHED: Mapping[type[Loss | Sampling], Mapping[str, str]] = {
@@ -145,13 +150,12 @@ def default_search(config: Training) -> dict[str, Domain]:
     answer would be the largest allowed. Neither are softmin's γ and the β of its negatives: they decide how popular
     lists are, which is a matter of taste.
     """
-    loss, sampler = config.loss, config.sampler
     searches = {"optimizer.learning_rate": "0.0003..0.01:log"}
-    searches |= {f"loss.{name}": values for name, values in SEARCHED.get(type(loss), {}).items()}
-    searches |= {f"sampler.{name}": values for name, values in SEARCHED.get(type(sampler), {}).items()}
-    if isinstance(loss, Softmin):
+    for part, kind in (("loss", type(config.loss)), ("sampler", type(config.sampler))):
+        searches |= {f"{part}.{name}": values for name, values in SEARCHED.get(kind, {}).items()}
+    if isinstance(config.loss, Softmin):
         searches.pop("sampler.beta", None)
-    if isinstance(sampler, TwoStage) and sampler.vectors == "frozen":
+    if isinstance(config.sampler, TwoStage) and config.sampler.vectors == "frozen":
         del searches["sampler.sharpness"]
     return parse_searches([f"{name}={values}" for name, values in searches.items()])
 
@@ -202,20 +206,12 @@ def _parse_value(text: str) -> SettingValue:
 
 
 def apply_settings(config: Training, settings: Settings) -> Training:
-    """Return the config with these settings changed."""
     changes = [nest(name, value) for name, value in settings.items()]
     return config.change(reduce(overlay, changes, {}))
 
 
 def read_setting(config: Training, name: str) -> Any:
-    """Return the value of one setting."""
     return reduce(lambda value, part: value[part], name.split("."), config.to_dict())
-
-
-def differing_settings(config: Training, base: Training) -> dict[str, Any]:
-    """Return the settings in which a config differs from another."""
-    before = flatten(base.to_dict())
-    return {name: value for name, value in flatten(config.to_dict()).items() if before.get(name, ...) != value}
 
 
 def flatten(table: Mapping[str, Any], path: str = "") -> dict[str, Any]:

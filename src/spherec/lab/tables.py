@@ -51,7 +51,6 @@ class TableRow:
     "P-values against the best baseline, by metric; none for that baseline itself and where single users are not known."
 
     def __getitem__(self, metric: str) -> MeanStd:
-        """Return mean and deviation of a metric over the folds, in the unit of `scores`."""
         return self.scores[metric]
 
 
@@ -71,26 +70,17 @@ def summarize(
     With the values of single users, rows have p-values against the best baseline, and come by falling NDCG.
     """
     groups, baseline = group_by_model(results), best_baseline(results)
-    p_values = {} if user_values is None or baseline is None else _p_values(groups, baseline, user_values, metrics)
     models = list(groups) if user_values is None else sorted(groups, key=lambda model: -_mean_ndcg(groups[model]))
-    return [
-        TableRow(
-            model=model,
-            folds=len(group := groups[model]),
-            scores={
-                metric.name: MeanStd.of([result.scores[metric.name] for result in group], metric) for metric in metrics
-            },
-            seconds={
-                name: float(np.mean([result.seconds.get(name, 0.0) for result in group]))
-                for name in ("choosing", "training")
-            },
-            epochs=_mean([result.settings.get("epochs") for result in group]),
-            is_ours=group[0].is_ours,
-            peak_mb=_mean([result.peak_mb for result in group]),
-            p_values=p_values.get(model, {}),
-        )
-        for model in models
-    ]
+    rows = []
+    for model in models:
+        group, p_values = groups[model], dict[str, float]()
+        if user_values is not None and baseline is not None and model != baseline:
+            p_values = _p_values(group, groups[baseline], user_values, metrics)
+        scores = {metric.name: MeanStd.of([one.scores[metric.name] for one in group], metric) for metric in metrics}
+        seconds = {name: _mean([one.seconds.get(name) for one in group]) or 0.0 for name in ("choosing", "training")}
+        epochs, peak_mb = (_mean([one.settings.get("epochs") for one in group]), _mean([one.peak_mb for one in group]))
+        rows.append(TableRow(model, len(group), scores, seconds, epochs, group[0].is_ours, peak_mb, p_values))
+    return rows
 
 
 def tested_metrics(metrics: Sequence[Metric]) -> list[Metric]:
@@ -110,44 +100,34 @@ def heading(metric: Metric) -> str:
     return f"{metric.label} %" if metric.percent else metric.label
 
 
-def metric_columns(metrics: Sequence[Metric]) -> list[str]:
-    """Return the names of the CSV columns of metrics: map_mean, map_std, …"""
-    return [f"{metric.name}_{part}" for metric in metrics for part in ("mean", "std")]
-
-
-def column_values(row: TableRow, metrics: Sequence[Metric]) -> list[float]:
-    """Return what stands in these columns."""
-    return [number for metric in metrics for number in (row[metric.name].mean, row[metric.name].std)]
+def figures(row: TableRow, metrics: Sequence[Metric]) -> dict[str, float]:
+    """Return the figures of a row by the names of CSV columns: map_mean, map_std, …"""
+    parts = ((metric.name, row[metric.name]) for metric in metrics)
+    return {f"{name}_{part}": getattr(figure, part) for name, figure in parts for part in ("mean", "std")}
 
 
 def comparison_columns(row: TableRow, metrics: Sequence[Metric]) -> dict[str, Any]:
     """Return the values of a row by the names of the CSV columns; None where one is not known."""
-    numbers = (None if np.isnan(number) else number for number in column_values(row, metrics))
-    rest = (row.seconds["training"], row.peak_mb, row.p_values.get(ndcg.name))
-    return dict(zip(_csv_header(metrics), (row.model, *numbers, *rest), strict=True))
+    known = {name: None if math.isnan(figure) else figure for name, figure in figures(row, metrics).items()}
+    cost = {"fit_seconds": row.seconds["training"], "peak_mb": row.peak_mb}
+    return {"model": row.model, **known, **cost, "p_value_vs_best_baseline": row.p_values.get(ndcg.name)}
 
 
 def comparison_csv(table: Sequence[TableRow], metrics: Sequence[Metric]) -> str:
     """Return the table as CSV; what is not known is empty."""
-    return to_csv(_csv_header(metrics), [[*comparison_columns(row, metrics).values()] for row in table], ".4g")
+    return to_csv([comparison_columns(row, metrics) for row in table], ".4g")
 
 
-def page_header(metrics: Sequence[Metric]) -> list[str]:
-    """Return the heads of the table for people."""
-    tests = [f"p {metric.label}" for metric in tested_metrics(metrics)]
-    return ["model", *map(heading, metrics), *tests, "fit s", "peak MB"]
-
-
-def page_cells(row: TableRow, metrics: Sequence[Metric]) -> list[str]:
-    """Return what stands under these heads."""
+def page_cells(row: TableRow, metrics: Sequence[Metric]) -> dict[str, str]:
+    """Return the cells of a row in the table for people, by the heads of the columns."""
     seconds = row.seconds["training"]
-    return [
-        row.model,
-        *(str(row[metric.name]) for metric in metrics),
-        *(_show_p(row.p_values.get(metric.name)) for metric in tested_metrics(metrics)),
-        f"{seconds:.3g}" if seconds < 100 else f"{seconds:.0f}",
-        "" if row.peak_mb is None else f"{row.peak_mb:,.0f}",
-    ]
+    return {
+        "model": row.model,
+        **{heading(metric): str(row[metric.name]) for metric in metrics},
+        **{f"p {metric.label}": _show_p(row.p_values.get(metric.name)) for metric in tested_metrics(metrics)},
+        "fit s": f"{seconds:.3g}" if seconds < 100 else f"{seconds:.0f}",
+        "peak MB": "" if row.peak_mb is None else f"{row.peak_mb:,.0f}",
+    }
 
 
 @dataclass(frozen=True)
@@ -167,7 +147,7 @@ def comparison_page(
 ) -> str:
     """Return the page: the table, how it was made, and which settings were chosen."""
     about = ", ".join(f"{count:,} {name}" for name, count in facts.sizes.items())
-    rows = [[f"**{row.model}**" if row.is_ours else row.model, *page_cells(row, metrics)[1:]] for row in table]
+    cells = [page_cells(row, metrics) | ({"model": f"**{row.model}**"} if row.is_ours else {}) for row in table]
     baseline = best_baseline(results)
     test = f"p: paired t-test over users (mean of each over folds) against {baseline}, the best baseline. "
     memory = "; ".join(f"{kind} for {models}" for kind, models in _models_by(results, lambda one: one.peak_of))
@@ -175,7 +155,7 @@ def comparison_page(
     parts = [
         f"# {facts.title}: models compared",
         f"{about}. Lists of {facts.k}. {_describe_folds(table)}",
-        to_markdown(page_header(metrics), rows),
+        to_markdown(list(cells[0]), [list(row.values()) for row in cells]),
         f"{test if baseline else ''}fit s, peak MB: the last fit alone, mean over folds; memory {memory}.",
         f"For each model and fold, up to {facts.trials} settings were tried on a validation part of "
         f"{100 * facts.validation:g} % of the training pairs; the best by NDCG was fit again on all of them and tested "
@@ -189,18 +169,18 @@ def comparison_page(
     return "\n\n".join(parts) + "\n"
 
 
-def to_csv(header: Sequence[str], rows: Iterable[Sequence[object]], digits: str) -> str:
-    """Return CSV. Floats are formatted by `digits` (".3f"); None and NaN become empty fields."""
+def to_csv(rows: Sequence[Mapping[str, Any]], digits: str) -> str:
+    """Return rows as CSV, below their names. Floats are formatted by `digits` (".3f"); None and NaN become empty."""
 
-    def field_of(value: object) -> str:
-        if value is None or (isinstance(value, float) and math.isnan(value)):
-            return ""
-        return format(value, digits) if isinstance(value, float) else str(value)
+    def show(value: Any) -> Any:
+        if isinstance(value, float):
+            return "" if math.isnan(value) else format(value, digits)
+        return value
 
     text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(map(field_of, row) for row in rows)
+    writer = csv.DictWriter(text, rows[0] if rows else (), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: show(value) for name, value in row.items()} for row in rows)
     return text.getvalue()
 
 
@@ -218,10 +198,6 @@ def describe_environments(results: Sequence[Result]) -> str:
     return "; ".join(f"{count} runs: {where}" for where, count in counts.most_common())
 
 
-def _csv_header(metrics: Sequence[Metric]) -> list[str]:
-    return ["model", *metric_columns(metrics), "fit_seconds", "peak_mb", "p_value_vs_best_baseline"]
-
-
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
@@ -232,38 +208,24 @@ def _mean_ndcg(results: Sequence[Result]) -> float:
 
 
 def _p_values(
-    groups: Mapping[str, Sequence[Result]], baseline: str, user_values: UserValues, metrics: Sequence[Metric]
-) -> dict[str, dict[str, float]]:
-    """Return the p-values of each model but the best baseline, by metric; none where they are not known."""
-    found: dict[str, dict[str, float]] = {}
-    for model in groups.keys() - {baseline}:
-        names = [metric.name for metric in tested_metrics(metrics)]
-        values = {name: _p_value(groups[model], groups[baseline], user_values, name) for name in names}
-        found[model] = {name: value for name, value in values.items() if value is not None}
+    ours: Sequence[Result], theirs: Sequence[Result], user_values: UserValues, metrics: Sequence[Metric]
+) -> dict[str, float]:
+    """Test over users, each with their mean over the folds that both have; nothing where their values are not known."""
+    others = {result.fold: user_values.load(result) for result in theirs}
+    both = [(user_values.load(result), others[result.fold]) for result in ours if result.fold in others]
+    known = [(one, two) for one, two in both if one and two and np.array_equal(one["user"], two["user"])]
+    if not known or len(known) < len(both):
+        return {}
+    users, place = np.unique(np.concatenate([one["user"] for one, _ in known]), return_inverse=True)
+    if len(users) < 2:
+        return {}
+    counts, found = np.bincount(place), {}
+    for name in (metric.name for metric in tested_metrics(metrics)):
+        if all(name in values for pair in known for values in pair):
+            sides = (np.concatenate([values[name] for values in side]) for side in zip(*known, strict=True))
+            means = (np.bincount(place, side.astype(np.float64)) / counts for side in sides)
+            found[name] = paired(*means).p_value
     return found
-
-
-def _p_value(ours: Sequence[Result], theirs: Sequence[Result], user_values: UserValues, metric: str) -> float | None:
-    """Test over users, each with their mean over the folds that both have; None where their values are not known."""
-    baselines = {result.fold: result for result in theirs}
-    parts = []  # users, ours, theirs
-    for result in ours:
-        if result.fold in baselines:
-            first, second = user_values.load(result), user_values.load(baselines[result.fold])
-            if first is None or second is None or metric not in first or metric not in second:
-                return None
-            if not np.array_equal(first["user"], second["user"]):
-                return None
-            parts.append((first["user"], first[metric], second[metric]))
-    if not parts:
-        return None
-    users, *values = (np.concatenate(column) for column in zip(*parts, strict=True))
-    distinct, place = np.unique(users, return_inverse=True)
-    if len(distinct) < 2:
-        return None
-    counts = np.bincount(place)
-    means = [np.bincount(place, column.astype(np.float64)) / counts for column in values]
-    return paired(*means).p_value
 
 
 def _show_p(value: float | None) -> str:

@@ -29,7 +29,7 @@ from spherec.errors import (
     MissingPackageError,
     SpherecError,
     TrainingError,
-    check_number,
+    check_count,
     quote,
 )
 from spherec.evaluation import Metric, evaluate, validation_part
@@ -39,7 +39,7 @@ from spherec.geometry import Vectors
 from spherec.lab.models import versions_of
 from spherec.lab.records import Trial, data_id
 from spherec.lab.runs import MMR, best_trial, is_within, run_trial, train_validated
-from spherec.lab.search_space import Choices, Domain, SearchSpace, SettingValue, default_search, flatten, parse_searches
+from spherec.lab.search_space import Choices, Domain, SearchSpace, SettingValue, flatten
 from spherec.ranking import ExactRanker
 from spherec.training import EpochRecord, History, Training
 from spherec.training.trainer import interruptible
@@ -88,12 +88,11 @@ class Goal:
                 f"a search looks for the highest metric, but lower is better for {quote(self.objective.name)}; name "
                 "another metric, or write one that returns the negative"
             )
-        check_number("k", self.k, 1, math.inf)
+        check_count("k", self.k)
         check_validation_share(self.validation)
 
     @property
     def objective(self) -> Metric:
-        """The metric as an object."""
         return find_metric(self.metric)
 
     @property
@@ -106,8 +105,36 @@ class Goal:
         return format_metric(self.objective, value)
 
     def allows(self, mmr: float | None) -> bool:
-        """Tell whether lists of this MMR are within the limit."""
         return is_within(mmr, self.mmr_at_most)
+
+
+class TuneWatcher:
+    """Observer of a study. This one does nothing."""
+
+    def on_epoch(self, number: int, epoch: EpochRecord, history: History) -> None:
+        """Take note of an epoch of a trial."""
+
+    def on_trial(self, trials: Sequence[Trial], last: Trial) -> None:
+        """Take note of the last of all trials, which has ended."""
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """How long a study is continued, and where it is kept."""
+
+    trials: int = 50
+    "Number of trials of the whole study, those of earlier calls included."
+    minutes: float | None = None
+    "Minutes after which no new trial begins."
+    storage: Storage = None
+    "A file or the URL of a database, with which a study is continued later, or run on several machines at once."
+    study: str = "spherec"
+    "Name of the study in that place."
+    device: DeviceName | torch.device = "auto"
+    watcher: TuneWatcher = field(default_factory=TuneWatcher)
+
+    def __post_init__(self) -> None:
+        check_count("trials", self.trials)
 
 
 @dataclass(frozen=True)
@@ -126,85 +153,50 @@ class TuneResult:
     "Share of the difference between trials that each field explains; empty where trials are few or alike."
 
 
-class TuneWatcher:
-    """Observer of a study. This one does nothing."""
-
-    def on_epoch(self, number: int, epoch: EpochRecord, history: History) -> None:
-        """Take note of an epoch of a trial."""
-
-    def on_trial(self, trials: Sequence[Trial], last: Trial) -> None:
-        """Take note of the last of all trials, which has ended."""
-
-
 def tune(
     data: Interactions,
     config: Any = None,
     search: Sequence[str] | Mapping[str, Domain] | None = None,
     *,
     goal: Goal | str | Metric | Formula | None = None,
-    trials: int = 50,
-    minutes: float | None = None,
-    storage: Storage = None,
-    study: str = "spherec",
-    device: DeviceName | torch.device = "auto",
-    watcher: TuneWatcher | None = None,
+    **options: Any,
 ) -> TuneResult:
-    """Search the best settings of a config until the study has `trials` trials or `minutes` have passed.
+    """Search the best settings of a config. The other arguments are those of `StudyOptions`: trials=50, storage=None, …
 
     `config` is a `Training` or a `CML` to begin from, by default the preset "two-stage". `search` names settings and
     their values, such as ["sampler.beta=0.1..1.0", "dim=64,128"]; by default what matters most for the config's loss
-    and sampler. `goal` is a `Goal`, or just its metric: a name such as "recall", or a metric of your own. `trials`
-    counts those of earlier calls, and no trial begins after `minutes`. `storage` is a file or the
-    URL of a database, with which a study is continued later, or run on several machines at once. The config's seed
-    decides the split, the training and which settings are tried. Ctrl-C ends the call; the trial in progress waits for
-    the next.
+    and sampler. `goal` is a `Goal`, or just its metric: a name such as "recall", or a metric of your own. The config's
+    seed decides the split, the training and which settings are tried. Ctrl-C ends the call; the trial in progress waits
+    for the next.
     """
+    how = StudyOptions(**options)
     goal = goal if isinstance(goal, Goal) else Goal() if goal is None else Goal(metric=goal)
-    if not isinstance(data, Interactions):
-        raise ArgumentError(f"data must be Interactions, got {type(data).__name__}; Interactions.from_frame makes some")
-    check_number("trials", trials, 1, math.inf)
-    space, where = _search_space(config, search), resolve(device)
+    space = SearchSpace.build(Training() if config is None else config, search)
     part = validation_part(data, goal.validation, seed=space.base.seed)
     space = replace(space, base=space.base.resolve(part.train))
-    epochs = space.base.plan(len(part.train)).epochs
     with _quiet():
-        opened = _open_study(storage, study, _identity(data, space, goal), _SeededTPE(space), epochs)
-        runner = _Runner(opened, space, goal, part, where, watcher or TuneWatcher())
-        with _explain_errors(storage, SQLAlchemyError, optuna.exceptions.StorageInternalError):
-            ended = runner.run(trials, math.inf if minutes is None else time.monotonic() + 60 * minutes)
-            tried = runner.trials()
-            importance = _importance(opened)
-    best = best_trial(tried, goal.objective.name, goal.mmr_at_most)
-    return TuneResult(best, None if best is None else space.config(best.settings), tried, ended, importance)
+        runner = _Runner(_open_study(how, data, space, goal, part), space, goal, part, how)
+        with _explain_errors(how.storage, SQLAlchemyError, optuna.exceptions.OptunaError):
+            ended = runner.run()
+            trials, importance = runner.trials(), _importance(runner.study)
+    best = best_trial(trials, goal.objective.name, goal.mmr_at_most)
+    return TuneResult(best, None if best is None else space.config(best.settings), trials, ended, importance)
 
 
-def _search_space(config: Any, search: Sequence[str] | Mapping[str, Domain] | None) -> SearchSpace:
-    base = Training() if config is None else getattr(config, "config", config)
-    if not isinstance(base, Training):
-        raise ArgumentError(f"config must be a Training or a CML, got {quote(config)}")
-    if search is None:
-        return SearchSpace.build(base, default_search(base))
-    return SearchSpace.build(base, search if isinstance(search, Mapping) else parse_searches(search))
-
-
-@dataclass
 class _Runner:
     """Runs one trial after the other."""
 
-    study: optuna.Study
-    space: SearchSpace
-    goal: Goal
-    part: Fold
-    device: torch.device
-    watcher: TuneWatcher
-    current: optuna.Trial | None = None  # in progress
-    is_lost: bool = False  # others have given the trial up, because this process was stopped for a while
+    def __init__(self, study: optuna.Study, space: SearchSpace, goal: Goal, part: Fold, how: StudyOptions) -> None:
+        self.study, self.space, self.goal, self.part, self.how = study, space, goal, part, how
+        self._device = resolve(how.device)
+        self._trial: optuna.Trial | None = None  # in progress
 
-    def run(self, trials: int, deadline: float) -> TuneEnd:
-        """Run trials until the study has so many, or the deadline has passed."""
-        frees = self.device.type == "cuda"  # the memory of a trial before the next: tables may fill half a GPU
+    def run(self) -> TuneEnd:
+        """Run trials until the study has so many, or the time is over."""
+        deadline = math.inf if self.how.minutes is None else time.monotonic() + 60 * self.how.minutes
+        frees = self._device.type == "cuda"  # the memory of a trial before the next: tables may fill half a GPU
         with interruptible() as interrupt:  # between trials, where the database is written
-            while len(self.trials()) < trials:
+            while len(self.trials()) < self.how.trials:
                 if time.monotonic() >= deadline:
                     return "out of time"
                 if interrupt.is_wanted():
@@ -212,17 +204,15 @@ class _Runner:
                 try:
                     self.study.optimize(self._run_trial, n_trials=1, catch=(TrainingError,), gc_after_trial=frees)
                 except BaseException as error:  # optuna raises another error if Ctrl-C comes while it writes
-                    if self.is_lost:
-                        continue
                     if KeyboardInterrupt not in (type(error), type(error.__context__)):
                         raise
                     self._put_back()
                     return "interrupted"
-                trials_now = self.trials()
-                for last in trials_now:
-                    if self.current is not None and last.number == self.current.number:
-                        self.watcher.on_trial(trials_now, last)
-                self.current = None
+                ended = self.trials()
+                for last in ended:
+                    if self._trial is not None and last.number == self._trial.number:
+                        self.how.watcher.on_trial(ended, last)
+                self._trial = None
         return "all trials done"
 
     def trials(self) -> list[Trial]:
@@ -234,28 +224,23 @@ class _Runner:
 
     def _put_back(self) -> None:
         """Let the trial in progress wait for the next call, unless its end was written."""
-        if self.current is not None:
-            ended = self.study.tell(self.current, state=_States.FAIL, skip_if_finished=True)
+        if self._trial is not None:
+            ended = self.study.tell(self._trial, state=_States.FAIL, skip_if_finished=True)
             if ended.state == _States.FAIL:
-                self.study.enqueue_trial(self.current.params)
+                self.study.enqueue_trial(self._trial.params)
 
     def _run_trial(self, trial: optuna.Trial) -> float:
         """Return the best validation metric of a config: the objective of the search."""
-        self.current, self.is_lost = trial, False
-        name, limit = self.goal.objective.name, self.goal.mmr_at_most
-        try:
-            done = self._score(trial)
-            trial.set_user_attr("trial", asdict(replace(done, number=trial.number)))
-            if limit is not None and not done.failed:
-                trial.set_constraint("mmr", done.scores[MMR] - limit)
-        except optuna.exceptions.UpdateFinishedTrialError:
-            self.is_lost = True
-            raise
+        self._trial = trial
+        done = replace(self._score(trial), number=trial.number)
+        trial.set_user_attr("trial", asdict(done))
         if done.failed:
             raise TrainingError(done.failed)
+        if self.goal.mmr_at_most is not None:
+            trial.set_constraint("mmr", done.scores[MMR] - self.goal.mmr_at_most)
         if done.pruned:
             raise optuna.TrialPruned
-        return done.scores[name]
+        return done.scores[self.goal.objective.name]
 
     def _score(self, trial: optuna.Trial) -> Trial:
         goal, metrics = self.goal, (self.goal.objective, median_popularity)
@@ -265,31 +250,29 @@ class _Runner:
         def validate(vectors: Vectors) -> float:
             nonlocal mmr
             scores = evaluate(ExactRanker(vectors), self.part.train, self.part.test, k=goal.k, metrics=metrics)
-            mmr = _known(scores[MMR])
+            mmr = _number(scores[MMR])
             return scores[goal.objective.name]
+
+        def progress(epoch: EpochRecord, history: History) -> None:
+            self.how.watcher.on_epoch(trial.number, epoch, history)
 
         def give_up(history: History) -> bool:
             look = history.epochs[-1]  # a trial above the limit comes after all within it
             trial.report((look.metric or 0.0) - (not goal.allows(mmr)), look.epoch)
             return trial.should_prune()
 
-        fit = partial(
-            train_validated,
-            k=goal.k,
-            device=self.device,
-            validate=validate,
-            progress=lambda epoch, history: self.watcher.on_epoch(trial.number, epoch, history),
-            stop=give_up,
-        )
         try:
-            fit = partial(fit, config=self.space.config(settings))
-            done, _ = run_trial(self.part, settings, fit, k=goal.k, metrics=metrics)
+            config = self.space.config(settings)
         except ArgumentError as error:  # settings that do not go together
             return Trial(settings, failed=str(error))
-        return replace(done, scores={name: _known(value) for name, value in done.scores.items()})
+        fit = partial(
+            train_validated, config=config, device=self._device, validate=validate, progress=progress, stop=give_up
+        )
+        done, _ = run_trial(self.part, settings, fit, k=goal.k, metrics=metrics)
+        return replace(done, scores={name: _number(value) for name, value in done.scores.items()})
 
 
-def _known(value: float) -> float:
+def _number(value: float) -> float:
     """Return 0 for a metric without a value: lists are empty where users have all items."""
     return float(np.nan_to_num(value))
 
@@ -297,9 +280,8 @@ def _known(value: float) -> float:
 class _SeededTPE(optuna.samplers.TPESampler):
     """TPE whose random stream begins anew at each trial, from its number; the first trial has the values of the base.
 
-    Optuna's own draws from one stream as long as the process lives: a resumed study would draw its first values again,
-    and machines with the same seed would all draw the same. Machines that begin at once all find that there is no trial
-    yet, so the first is told by its number.
+    With one stream for all trials, as optuna has it, a resumed study would draw its first values again, and machines
+    with the same seed would all draw the same.
     """
 
     def __init__(self, space: SearchSpace) -> None:
@@ -307,52 +289,47 @@ class _SeededTPE(optuna.samplers.TPESampler):
         self._space, self._start = space, space.start() or {}
 
     def before_trial(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
-        """Begin the random stream of this trial."""
         del study
         seed = int(rng.stream(self._space.base.seed, "tuning", trial.number).integers(1 << 31))
         # A trial that another machine is running counts as poor until it ends, so that not all try the same.
         super().__init__(seed=seed, constant_liar=True)
 
     def infer_relative_search_space(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> dict[str, Any]:
-        """Return what TPE samples together; nothing in the first trial."""
         return {} if trial.number == 0 else super().infer_relative_search_space(study, trial)
 
     def sample_independent(
         self, study: optuna.Study, trial: optuna.trial.FrozenTrial, param_name: str, param_distribution: Any
     ) -> Any:
-        """Sample one value, or return the one to start with."""
         if trial.number == 0 and param_name in self._start:
             return self._start[param_name]
         return super().sample_independent(study, trial, param_name, param_distribution)
 
 
-def _open_study(
-    storage: Storage, name: str, identity: Mapping[str, Any], sampler: optuna.samplers.BaseSampler, epochs: int
-) -> optuna.Study:
+def _open_study(how: StudyOptions, data: Interactions, space: SearchSpace, goal: Goal, part: Fold) -> optuna.Study:
     """Open or create the study of that name; raise an error if it belongs to other data or settings."""
-    pruner = optuna.pruners.MedianPruner(
-        _COMPLETE_BEFORE_PRUNING, round(_NEVER_PRUNED * epochs), n_min_trials=_VALIDATED_AT_EPOCH
-    )
-    with _explain_errors(storage, Exception):
+    never_pruned = round(_NEVER_PRUNED * space.base.plan(len(part.train)).epochs)
+    with _explain_errors(how.storage, Exception):
         study = optuna.create_study(
-            storage=_open_storage(storage),
-            study_name=name,
+            storage=_open_storage(how.storage),
+            study_name=how.study,
             direction="maximize",
             load_if_exists=True,
-            sampler=sampler,
-            pruner=pruner,
+            sampler=_SeededTPE(space),
+            pruner=optuna.pruners.MedianPruner(
+                _COMPLETE_BEFORE_PRUNING, never_pruned, n_min_trials=_VALIDATED_AT_EPOCH
+            ),
         )
         has_trials = bool(study.get_trials(deepcopy=False))  # first: another machine sets the identity before any trial
-        known = study.user_attrs.get("spherec", {})
+        known, identity = study.user_attrs.get("spherec", {}), _identity(data, space, goal)
         if not known and not has_trials:
-            study.set_user_attr("spherec", dict(identity))
+            study.set_user_attr("spherec", identity)
             return study
     for fact in sorted({*known, *identity}):
         before, now = (facts.get(fact, "not given") for facts in (known, identity))
         if before != now:
             raise DataError(
-                f"study {quote(name)} in {show_place(storage)} cannot be continued: {fact} was {before}, now it is "
-                f"{now}; give the same, or start another study with --study or --storage"
+                f"study {quote(how.study)} in {show_place(how.storage)} cannot be continued: {fact} was {before}, now "
+                f"it is {now}; give the same, or start another study with --study or --storage"
             )
     return study
 
@@ -369,9 +346,9 @@ def _explain_errors(storage: Storage, *kinds: type[Exception]) -> Iterator[None]
         cause = next((one for one in (error, error.__context__) if isinstance(one, kinds)), None)
         if cause is None:
             raise
-        reason = (str(cause).splitlines() or [""])[0]
-        if _is_url(storage):  # drivers repeat passwords
-            reason = f"{type(cause).__name__} {getattr(cause.__cause__, 'name', '')}"  # the module that is missing
+        # Drivers repeat passwords: of a URL, only the kind of error and the missing module are shown.
+        brief = f"{type(cause).__name__} {getattr(cause.__cause__, 'name', '')}"
+        reason = brief if _is_url(storage) else (str(cause).splitlines() or [""])[0]
         raise DataError(
             f"cannot use the study in {show_place(storage)}: {reason}; what it holds is kept; check --storage, a file "
             "or a URL such as postgresql://user:password@host:5432/database, and its driver"

@@ -37,7 +37,6 @@ class ContentKnn(ComparedModel):
         self.fixed: Mapping[str, Any] = {"features": features.fingerprint}
 
     def check(self, train: Interactions) -> None:
-        """Raise an error if the items of the data have no features."""
         self.features.align(train.item_ids)
 
     def fit(
@@ -46,7 +45,6 @@ class ContentKnn(ComparedModel):
         settings: Settings | None = None,  # noqa: ARG002
         context: FitContext | None = None,
     ) -> ExactRanker:
-        """Add up the features of each user's items; there is nothing to set."""
         features = self.features.align(train.item_ids)
         items = unit_rows(features.matrix)  # (I, F)
         users = unit_rows(np.asarray(train.matrix @ items, dtype=np.float32))  # (U, F)

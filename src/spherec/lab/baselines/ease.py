@@ -38,7 +38,6 @@ class Ease(ComparedModel):
     }
 
     def check(self, train: Interactions) -> None:
-        """Raise a `DataError` if the matrix to invert would be too large."""
         if min(train.n_users, train.n_items) > LARGEST:
             raise DataError(
                 f"EASE inverts a matrix of users or items, whichever are fewer, of at most {LARGEST:,} rows; these are "
@@ -46,7 +45,6 @@ class Ease(ComparedModel):
             )
 
     def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ScoredRanker:
-        """Invert the smaller Gram matrix."""
         self.check(train)
         fit = _by_users if train.n_users < train.n_items else _by_items
         return fit(train, float(settings["regularization"]), context.device)

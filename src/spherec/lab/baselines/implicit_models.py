@@ -27,7 +27,6 @@ class _ImplicitModel(ComparedModel):
     packages = ("implicit",)
 
     def check(self, train: Interactions) -> None:  # noqa: ARG002
-        """Raise a `MissingPackageError` if implicit is not installed."""
         try:
             import implicit  # noqa: F401
         except ImportError as error:
@@ -48,7 +47,6 @@ class Als(_ImplicitModel):
     }
 
     def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:
-        """Fit with the library."""
         self.check(train)
         from implicit.als import AlternatingLeastSquares
 
@@ -67,7 +65,6 @@ class Bpr(_ImplicitModel):
     }
 
     def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:
-        """Fit with the library."""
         self.check(train)
         from implicit.bpr import BayesianPersonalizedRanking
 
@@ -84,7 +81,6 @@ class Knn(_ImplicitModel):
     }
 
     def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:  # noqa: ARG002
-        """Fit with the library."""
         self.check(train)
         from implicit.nearest_neighbours import BM25Recommender, CosineRecommender, TFIDFRecommender
 

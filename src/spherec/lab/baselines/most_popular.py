@@ -15,7 +15,6 @@ class MostPopular(ComparedModel):
     name = "most-popular"
 
     def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ScoredRanker:  # noqa: ARG002
-        """Count the users of each item."""
         order = np.argsort(-train.users_per_item, kind="stable")  # (I,)
         place = np.empty(train.n_items, dtype=np.float32)
         place[order] = np.arange(train.n_items)
