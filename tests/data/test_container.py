@@ -28,16 +28,17 @@ ARRAYS = {
 FACTS = {"note": "α", "steps": [1, 2]}
 
 
-@pytest.fixture(params=[False, True], ids=["plain", "compressed"])
-def path(request, tmp_path):
-    write_container(tmp_path / "x.t", "test", ARRAYS, FACTS, compress=request.param)
-    return tmp_path / "x.t"
-
-
 @pytest.fixture
 def plain(tmp_path):
     write_container(tmp_path / "x.t", "test", ARRAYS, FACTS)
     return tmp_path / "x.t"
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "gzipped"])
+def path(request, plain):
+    if request.param:
+        plain.write_bytes(gzip.compress(plain.read_bytes(), mtime=0))
+    return plain
 
 
 def read(path, **options):
@@ -78,14 +79,11 @@ def test_the_package_safetensors_opens_it(plain):
     assert same(load_file(plain))
 
 
-def test_the_same_content_gives_the_same_bytes(path):
-    before = path.read_bytes()
-    write_container(path, "test", *read(path)[:1], FACTS, compress=before.startswith(b"\x1f\x8b"))
-    assert path.read_bytes() == before
-
-
-def test_the_first_array_is_aligned(plain):
-    assert (8 + int.from_bytes(plain.read_bytes()[:8], "little")) % 64 == 0
+def test_the_same_content_gives_the_same_aligned_bytes(plain):
+    before = plain.read_bytes()
+    write_container(plain, "test", read(plain)[0], FACTS)
+    assert plain.read_bytes() == before
+    assert (8 + int.from_bytes(before[:8], "little")) % 64 == 0
     assert read(plain)[0]["vectors"].ctypes.data % 64 == 0
 
 
@@ -139,8 +137,10 @@ def test_interactions_come_back(vary, tmp_path):
     loaded = Interactions.load(tmp_path / "d.npz")
     assert (loaded, loaded.steps) == (data, data.steps)
     assert not loaded.indices.flags.writeable
-    loaded.save(tmp_path / "d.npz", compress=True)
-    assert Interactions.load(tmp_path / "d.npz") == data
+    for name in "ab":
+        loaded.save(tmp_path / name, compress=True)
+    assert Interactions.load(tmp_path / "a") == data
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 # --- What is damaged is refused --------------------------------------------------------------------------------------
@@ -186,32 +186,26 @@ def with_manifest(text):
 FORGED = {
     "huge shape": lambda header: header | {"counts": entry(53, 77, [2**62])},
     "shape beyond 64 bits": lambda header: header | {"counts": entry(53, 77, [2**70])},
-    "product beyond 64 bits": lambda header: header | {"counts": entry(53, 77, [2**40, 2**40])},
     "negative shape": lambda header: header | {"counts": entry(53, 77, [-3])},
     "a shape of texts": lambda header: header | {"counts": entry(53, 77, ["3"])},
     "negative offset": lambda header: header | {"counts": entry(-24, 0)},
     "offsets turned round": lambda header: header | {"counts": entry(77, 53)},
     "offset past the end": lambda header: header | {"counts": entry(2**40, 2**40 + 24)},
     "overlap": lambda header: header | {"counts": entry(45, 69)},
-    "all over each other": lambda header: {**header, **{name: entry(0, 24) for name in ARRAYS}},
     "unknown type": lambda header: header | {"counts": entry(53, 77, [3], "X9")},
     "another type": lambda header: header | {"counts": entry(53, 77, [3], "F64")},
     "no type": lambda header: header | {"counts": {"shape": [3], "data_offsets": [53, 77]}},
-    "an array more": lambda header: header | {"more": entry(77, 77, [0])},
     "an array renamed": lambda header: {{"counts": "kounts"}.get(name, name): one for name, one in header.items()},
     "thousands of arrays": lambda header: header | {f"n{n}": entry(77, 77, [0]) for n in range(20_000)},
     "no metadata": lambda header: {name: one for name, one in header.items() if name != "__metadata__"},
     "metadata of another kind": with_manifest(3),
-    "a list": lambda header: [header],
     "nested deeply": lambda header: b"{" + b'"a":[' * 1_000_000,
     "manifest nested deeply": with_manifest("[" * 1_000_000),
-    "manifest of a huge number": with_manifest("9" * 1_000_000),
     "manifest is a list": with_manifest("[]"),
     "manifest is no JSON": with_manifest("{"),
     "manifest without a version": with_manifest('{"format": "test"}'),
     "manifest too large": with_manifest(" " * (1 << 25)),
     "no UTF-8": lambda header: b'{"\xff\xfe": 1}',
-    "nothing": lambda header: b"{}",
 }
 
 
@@ -242,16 +236,12 @@ def test_a_header_of_any_claimed_length_is_refused(plain, length):
     assert is_refused(plain)
 
 
-def test_a_small_file_that_unpacks_to_much_is_refused(tmp_path):
-    path = tmp_path / "bomb"
-    write_container(path, "test", {"zeros": np.zeros(300_000_000, np.uint8)}, {}, compress=True)
-    tracemalloc.start()
-    try:
-        with pytest.raises(DataError, match=r"bomb would unpack to 0\.3 GB; .*gunzip it"):
-            read(path)
-        assert tracemalloc.get_traced_memory()[1] < 50e6
-    finally:
-        tracemalloc.stop()
+def test_a_gzipped_file_that_claims_more_than_it_can_hold_is_refused_before_it_is_unpacked(tmp_path):
+    header = {"a": entry(0, 2**40, [2**37]), "__metadata__": {"manifest": '{"format": "test", "version": 1}'}}
+    header["__metadata__"]["checksum"] = "00000000"
+    encoded = json.dumps(header).encode()
+    (tmp_path / "x.t").write_bytes(gzip.compress(len(encoded).to_bytes(8, "little") + encoded))
+    assert is_refused(tmp_path / "x.t")
 
 
 # --- What is something else ------------------------------------------------------------------------------------------

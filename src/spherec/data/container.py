@@ -15,9 +15,10 @@ import os
 import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from io import BufferedReader
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,7 @@ _ALIGNMENT = 64  # bytes
 _LARGEST_HEADER = 1 << 24  # bytes; a file that claims more is damaged
 _DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "|i1"}
 _DTYPES |= {"U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "|u1", "BOOL": "|b1"}
-_USUAL_UNPACKED, _USUAL_RATIO = 1 << 28, 200  # a gzipped file may unpack to so many bytes, or times its size
+_LARGEST_RATIO = 1100  # of the sizes of a file and its gzipped form
 _CODES = {np.dtype(name): code for code, name in _DTYPES.items()}
 
 
@@ -63,14 +64,18 @@ def write_container(
     arrays: Mapping[str, NDArray[Any]],
     facts: Mapping[str, Any],
     *,
-    compress: bool = False,
     mode: int = 0o666,
-    part_of: str | PathLike[str] | None = None,
-) -> str:
-    """Write arrays, in this order, and JSON-able facts atomically; return the checksum. Equal content, equal bytes.
+) -> None:
+    """Write arrays, in this order, and JSON-able facts atomically; for `mode` see `atomic_path`."""
+    content, _ = encode_container(kind, arrays, facts)
+    with atomic_write(path, mode=mode) as file:
+        file.writelines(content)
 
-    A file that is `part_of` another one has its checksum at the end of its name; for this and `mode` see `atomic_path`.
-    """
+
+def encode_container(
+    kind: str, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]
+) -> tuple[Iterator[bytes | memoryview], str]:
+    """Return the pieces of a file, made one after the other, and its checksum. Equal content, equal bytes."""
     header: dict[str, Any] = {}
     end = 0
     for name, array in arrays.items():
@@ -86,15 +91,8 @@ def write_container(
     metadata = {"manifest": manifest, "checksum": f"{value:08x}"}
     encoded = json.dumps({"__metadata__": metadata, **header}, separators=(",", ":")).encode()
     encoded += b" " * (-(8 + len(encoded)) % _ALIGNMENT)
-    path = path if part_of is None else f"{os.fspath(path)}.{value:08x}"
-    with (
-        atomic_write(path, mode=mode, part_of=part_of) as raw,
-        gzip.GzipFile("", "wb", 9, raw, mtime=0) if compress else nullcontext(raw) as file,
-    ):
-        file.write(len(encoded).to_bytes(8, "little") + encoded)
-        for array in arrays.values():
-            file.write(_bytes_of(array))
-    return f"{value:08x}"
+    head = len(encoded).to_bytes(8, "little") + encoded
+    return chain((head,), map(_bytes_of, arrays.values())), metadata["checksum"]
 
 
 def read_container(
@@ -113,14 +111,17 @@ def read_container(
         header, text, checksum, end = _read_header(file)
         manifest = _check_kind(path, text, kind)
         entries = sorted(header.items(), key=lambda entry: entry[1]["data_offsets"])
-        _check_size(path, file, end + max((entry["data_offsets"][1] for _, entry in entries), default=0))
         value, begin = _begin_checksum(text, header), end
+        claimed = end + max((entry["data_offsets"][1] for _, entry in entries), default=0)
+        is_packed, size = isinstance(file, gzip.GzipFile), os.fstat(file.fileno()).st_size
+        if claimed > size * _LARGEST_RATIO if is_packed else claimed != size:
+            raise DamagedFileError(f"it has {size:,} bytes and says that they hold {claimed:,}")
         arrays: Arrays = {}
         for name, entry in entries:
             start, stop = (begin + offset for offset in entry["data_offsets"])
             if not start == end <= stop:
                 raise DamagedFileError(f"{name} does not lie where it should")
-            content = read_bytes(file, start, stop - start, mmap=mmap and not isinstance(file, gzip.GzipFile))
+            content = read_bytes(file, start, stop - start, mmap=mmap and not is_packed)
             value, end = zlib.crc32(content.data, value), stop
             array = content.view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
             arrays[name] = array if array.flags.aligned else array.copy()
@@ -212,14 +213,6 @@ def _check_kind(path: Path, text: str, kind: str) -> dict[str, Any]:
             "matching spherec"
         )
     return manifest
-
-
-def _check_size(path: Path, file: BufferedReader | gzip.GzipFile, claimed: int) -> None:
-    size = os.fstat(file.fileno()).st_size
-    if not isinstance(file, gzip.GzipFile) and claimed != size:
-        raise DamagedFileError(f"it has {size:,} bytes instead of {claimed:,}")
-    if isinstance(file, gzip.GzipFile) and claimed > max(_USUAL_UNPACKED, _USUAL_RATIO * size):
-        raise DataError(f"{path} would unpack to {claimed / 1e9:,.3g} GB; if you trust it, gunzip it")
 
 
 def _begin_checksum(manifest: str, header: Mapping[str, Any]) -> int:

@@ -1,6 +1,8 @@
 """Interactions: who has which item, checked once so that no later code has to check again."""
 
+import gzip
 from collections.abc import Hashable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from os import PathLike
@@ -10,11 +12,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from spherec.data.container import checksum, decoding, read_container, write_container
+from spherec.data.container import checksum, decoding, encode_container, read_container
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, Step
 from spherec.data.frames import binary_rows, column_of, item_names_in, warn_unread_column
 from spherec.data.ids import IdMap, decode_ids, decode_names, encode_ids, encode_names
+from spherec.data.output_files import atomic_write
 from spherec.errors import ArgumentError, DataError, quote
 
 Orientation = Literal["users x items", "items x users"]
@@ -164,10 +167,7 @@ class Interactions:
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a file that `save` wrote into memory; what happens to the file later does not reach it.
-
-        A compressed file that would unpack to more than 200 times its size, and more than 0.27 GB, is refused.
-        """
+        """Read a file that `save` wrote into memory; what happens to the file later does not reach it."""
         arrays, manifest = read_container(path, _KIND, remedy=_REMEDY)
         with decoding(path, _REMEDY):
             return cls(
@@ -192,7 +192,12 @@ class Interactions:
             arrays["times"] = self.times
         if self.weights is not None:
             arrays["weights"] = self.weights
-        write_container(path, _KIND, arrays, {"steps": [asdict(step) for step in self.steps]}, compress=compress)
+        content, _ = encode_container(_KIND, arrays, {"steps": [asdict(step) for step in self.steps]})
+        with (
+            atomic_write(path) as raw,
+            gzip.GzipFile("", "wb", 9, raw, mtime=0) if compress else nullcontext(raw) as file,
+        ):
+            file.writelines(content)
 
     @property
     def n_users(self) -> int:

@@ -6,6 +6,7 @@ of a model is asked for in the same way, whatever the number of shards.
 """
 
 import math
+import stat
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
@@ -17,8 +18,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spherec.artifact import MODEL_KIND, WHOLE, Artifact, Portion
-from spherec.data.container import Arrays, decoding, read_container, write_container
+from spherec.data.container import Arrays, decoding, encode_container, read_container
 from spherec.data.interactions import Interactions
+from spherec.data.output_files import atomic_write
 from spherec.distributed.group import ProcessGroup
 from spherec.errors import ArgumentError, DataError, FailedProcessError, quote
 from spherec.geometry import check_finite
@@ -113,10 +115,13 @@ def write_together(group: ProcessGroup, write_own: Callable[[], str], write_rest
 
 
 def write_part(path: str | PathLike[str], kind: str, portion: Portion, arrays: Arrays, *, mode: int = 0o666) -> str:
-    """Write a part of a file next to it, while those that are there stay; return its name, which ends in a checksum."""
+    """Write a part next to a file, as private as this is, if it is there; return its name, which ends in a checksum."""
+    content, checksum = encode_container(kind, arrays, {"portion": portion})
     whole = Path(path).resolve()
-    begin = whole.with_name(f"{whole.name}.{portion[0]}-of-{portion[1]}")
-    return f"{begin.name}.{write_container(begin, kind, arrays, {'portion': portion}, mode=mode, part_of=path)}"
+    part = whole.with_name(f"{whole.name}.{portion[0]}-of-{portion[1]}.{checksum}")
+    with atomic_write(part, mode=stat.S_IMODE(whole.stat().st_mode) if whole.exists() else mode) as file:
+        file.writelines(content)
+    return part.name
 
 
 def read_portions(
