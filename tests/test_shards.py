@@ -10,6 +10,7 @@ import torch
 import spherec
 from spherec.artifact import Artifact
 from spherec.data.container import read_container, write_container
+from spherec.data.output_files import atomic_write
 from spherec.distributed import shards
 from spherec.distributed.group import ProcessGroup
 from spherec.distributed.shards import save_shards
@@ -205,9 +206,9 @@ def test_a_disk_that_is_full_leaves_the_model_before(model, tmp_path, monkeypatc
         calls.append(file)
         if len(calls) == 3:
             raise DataError("the disk is full")
-        return write_container(file, *arguments, **options)
+        return atomic_write(file, *arguments, **options)
 
-    monkeypatch.setattr(shards, "write_container", full)
+    monkeypatch.setattr(shards, "atomic_write", full)
     with pytest.raises(DataError, match="full"):
         model_of(small(), seed=5).save(path, shards=3)
     assert same(spherec.load(path).artifact, model.artifact)

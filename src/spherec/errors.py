@@ -151,7 +151,7 @@ def check_count(name: str, value: object) -> None:
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     """Raise an `ArgumentError` unless the value is one of these texts."""
     known = list(choices)
-    if value not in known:
+    if not isinstance(value, str) or value not in known:
         hint = suggest(value, known) if isinstance(value, str) else ""
         raise ArgumentError(f"{name} must be one of {', '.join(known)}, got {quote(value)}{hint}")
 

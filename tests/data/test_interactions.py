@@ -128,8 +128,8 @@ def test_a_false_column_is_refused_with_those_there_are_and_the_likeliest():
     frame = pd.DataFrame({"user_id": [1], "item": [2]})
     with pytest.raises(DataError, match="no column 'userid', only 'user_id', 'item'; did you mean 'user_id'"):
         Interactions.from_frame(frame, user="userid", item="item")
-    with pytest.raises(DataError, match="expected a pandas or polars DataFrame, got dict"):
-        Interactions.from_frame({"user": [1]}, user="user", item="item")
+    with pytest.raises(DataError, match="expected a pandas or polars DataFrame, got list"):
+        Interactions.from_frame([{"user": 1}], user="user", item="item")
 
 
 # --- What may not be -------------------------------------------------------------------------------------------------

@@ -88,28 +88,5 @@ def test_pair_keys_number_pairs_in_their_order():
     assert pair_keys(np.array([2**31 - 1], np.int32), np.array([7], np.int32), 2**31) == [2**31 * (2**31 - 1) + 7]
 
 
-def damage(matrix, part, place, value):
-    getattr(matrix, part)[place] = value
-    return matrix
-
-
-DAMAGED = {
-    "a row that ends beyond the entries": lambda eye: damage(sp.csr_matrix(eye), "indptr", 1, 5000),
-    "a row that ends before it begins": lambda eye: damage(sp.csr_array(eye), "indptr", 3, 0),
-    "a negative column": lambda eye: damage(sp.csr_array(eye), "indices", 2, -1),
-    "a column too many": lambda eye: damage(sp.csr_array(eye), "indices", 2, 6),
-    "a negative row": lambda eye: damage(sp.csc_array(eye), "indices", 2, -7),
-    "a block that ends beyond the entries": lambda eye: damage(sp.bsr_array(eye), "indptr", 1, 2**31 - 1),
-    "a coordinate too many": lambda eye: damage(sp.coo_matrix(eye), "row", 0, 300),
-    "a negative coordinate": lambda eye: damage(sp.coo_array(eye), "col", 0, -1),
-}
-
-
-@pytest.mark.parametrize("make", DAMAGED.values(), ids=DAMAGED)
-def test_a_damaged_matrix_is_refused_before_scipy_follows_its_indices(make):
-    with pytest.raises(DataError, match=r"the matrix is damaged \(.*\); build it again"):
-        Interactions.from_matrix(make(np.eye(6)))
-
-
 def test_a_matrix_of_half_precision_counts():
     assert len(Interactions.from_matrix(np.eye(6, dtype=np.float16))) == 6

@@ -31,11 +31,6 @@ class Cut:
         if least is not None and not (isinstance(least, int | float | np.number) and abs(least) < np.inf):
             raise ArgumentError(f"min_value must be a finite number, got {quote(least)}")
 
-    @property
-    def of_values(self) -> "Cut":
-        """The part of this cut that looks at each pair alone: its least value."""
-        return Cut(min_value=self.min_value)
-
     def __call__(self, events: Events) -> Events:
         """Return the events that pass; they must be merged. Events without values count 1 each."""
         events.refuse_unmerged()

@@ -7,13 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, Literal, NoReturn, Self
+from typing import Any, Literal, NoReturn, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spherec.data.ids import factorize, refuse_masked, spell_like
-from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning, quote
+from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning, check_choice, quote
 
 Duplicates = Literal["last", "sum", "error"]
 """Rule for repeated pairs: keep the last value, sum the values, or refuse them."""
@@ -70,21 +70,11 @@ class Events:
         """Build events from columns of equal length, with external ids."""
         user_index, user_ids = factorize(users, "user")
         item_index, item_ids = factorize(items, "item")
-        events = cls(
-            user_index,
-            item_index,
-            user_ids,
-            item_ids,
-            None if values is None else _numbers(values, "value"),
-            None if times is None else _numbers(times, "time"),
-        )
-        lengths = {
-            len(column) for column in (user_index, item_index, events.values, events.times) if column is not None
-        }
-        if len(lengths) > 1:
-            raise DataError(f"columns must be equally long, got lengths {sorted(lengths)}")
-        if not len(events):
-            raise DataError("there are no events: the columns are empty")
+        numbers = _numbers(values, "value"), _numbers(times, "time")
+        events = cls(user_index, item_index, user_ids, item_ids, *numbers)
+        lengths = {len(column) for column in (user_index, item_index, *numbers) if column is not None}
+        if len(lengths) > 1 or not len(events):
+            raise DataError(f"columns must be equally long, and not empty, got lengths {sorted(lengths)}")
         return events.with_step("read")
 
     def __len__(self) -> int:
@@ -115,14 +105,12 @@ class Events:
         index, item_ids = factorize([*self.item_ids.tolist(), *spell_like(ids, self.item_ids)], "item")
         place = index[: len(self.item_ids)]  # (I,) of each item so far
         catalogue = replace(self, items=place[self.items], item_ids=item_ids, keeps_items=True)
-        added = len(item_ids) - len(self.item_ids)
-        step = Step(f"{added:,} items that nobody has", self.steps[-1].users, len(item_ids), len(self))
-        return replace(catalogue, steps=(*self.steps, step))
+        return catalogue.with_step(f"{len(item_ids) - len(self.item_ids):,} items that nobody has")
 
     def with_step(self, name: str) -> Self:
         """Return the same events with one more step in the record."""
-        n_items = len(self.item_ids) if self.keeps_items else _n_distinct(self.items)
-        step = Step(name, _n_distinct(self.users), n_items, len(self))
+        n_users, n_items = (int(np.count_nonzero(np.bincount(column))) for column in (self.users, self.items))
+        step = Step(name, n_users, len(self.item_ids) if self.keeps_items else n_items, len(self))
         return replace(self, steps=(*self.steps, step))
 
     def merge(self, duplicates: Duplicates | None = None) -> Self:
@@ -133,9 +121,9 @@ class Events:
         must be in one unit. If pairs were merged and `duplicates` was left to its default, a `DuplicatePairsWarning`
         is issued.
         """
-        rule = self.default_duplicates if duplicates is None else duplicates
-        if rule not in list(_RULES):  # it may be anything
-            raise ArgumentError(f"duplicates must be one of {', '.join(map(quote, _RULES))}, got {quote(rule)}")
+        default: Duplicates = "sum" if self.values is None else "last"
+        rule = default if duplicates is None else duplicates
+        check_choice("duplicates", rule, get_args(Duplicates))
         if self.times is not None:
             refuse_two_units(float(self.times.min()), float(self.times.max()))
         keys = pair_keys(self.users, self.items, len(self.item_ids))  # (E,)
@@ -144,26 +132,23 @@ class Events:
         last = np.append(keys[1:] != keys[:-1], True)  # (E,) the last event of each pair
         del keys
         repeats = len(self) - int(last.sum())
-        if repeats and rule == "error":
+        if not repeats:
+            return self._take(order)
+        if rule == "error":
             refuse_repeats(repeats, len(self))
-        if repeats and duplicates is None:
+        if duplicates is None:
             warnings.warn(
-                f"{_describe_repeats(repeats, len(self))}; merged: {_RULES[rule]}. Pass duplicates='{rule}' "
-                f"(--duplicates {rule}) to say that this is meant",
+                f"{repeats:,} of {len(self):,} events repeat a (user, item) pair; merged: {_RULES[rule]}. Pass "
+                f"duplicates='{rule}' (--duplicates {rule}) to say that this is meant",
                 DuplicatePairsWarning,
                 stacklevel=level_of_caller(),
             )
-        sums = _sum_pairs(self.values, order, last) if repeats and rule == "sum" else None  # (pairs,)
+        sums = _sum_pairs(self.values, order, last) if rule == "sum" else None  # (pairs,)
         kept = order[last]  # (pairs,)
         del order, last  # of tens of millions of events
         merged = self._take(kept)
         merged = merged if sums is None else replace(merged, values=sums)
-        return merged.with_step(f"merge repeated pairs ({_RULES[rule]})") if repeats else merged
-
-    @property
-    def default_duplicates(self) -> Duplicates:
-        """Default rule for repeated pairs: keep the last value, or count events that have none."""
-        return "sum" if self.values is None else "last"
+        return merged.with_step(f"merge repeated pairs ({_RULES[rule]})")
 
     def refuse_unmerged(self) -> None:
         """Raise a `DataError` unless `merge` was called: pairs are sorted by user, then item, and distinct."""
@@ -172,16 +157,14 @@ class Events:
             raise DataError("the events are not one per pair, sorted; call events.merge() first")
 
 
-_RULES: dict[Duplicates, str] = {"last": "last kept", "sum": "summed", "error": "refused"}
+_RULES = {"last": "last kept", "sum": "summed"}
 
 
 def refuse_repeats(repeats: int, n: int) -> NoReturn:
     """Raise a `DataError`: of n events, some repeat a pair."""
-    raise DataError(f"{_describe_repeats(repeats, n)}; merge them with duplicates='last' or duplicates='sum'")
-
-
-def _describe_repeats(repeats: int, n: int) -> str:
-    return f"{repeats:,} of {n:,} events repeat a (user, item) pair"
+    raise DataError(
+        f"{repeats:,} of {n:,} events repeat a (user, item) pair; merge them with duplicates='last' or duplicates='sum'"
+    )
 
 
 def pair_keys(users: NDArray[Any], items: NDArray[Any], n_items: int) -> NDArray[np.int64]:
@@ -212,12 +195,10 @@ def level_of_caller() -> int:
     return level
 
 
-def _n_distinct(indices: NDArray[np.int32]) -> int:
-    return int(np.count_nonzero(np.bincount(indices))) if len(indices) else 0
-
-
-def _numbers(column: ArrayLike, role: str) -> NDArray[np.float64]:
-    """Return a column of finite numbers (E,); dates and their texts are seconds, as times may be."""
+def _numbers(column: ArrayLike | None, role: str) -> NDArray[np.float64] | None:
+    """Return a column of finite numbers (E,), if there is one; dates and their texts are seconds, as times may be."""
+    if column is None:
+        return None
     refuse_masked(column, f"{role}s")
     try:
         numbers = np.asarray(column)
@@ -230,11 +211,10 @@ def _numbers(column: ArrayLike, role: str) -> NDArray[np.float64]:
     except (TypeError, ValueError, OverflowError) as error:
         kind = "numbers or dates" if role == "time" else "numbers"
         raise DataError(f"the {role} column must hold {kind}: {error}") from None
-    if numbers.ndim != 1:
-        raise DataError(f"the {role} column must be one-dimensional, got shape {numbers.shape}")
-    if not np.isfinite(numbers).all():
-        row = int(np.isfinite(numbers).argmin())
-        raise DataError(f"row {row}: the {role} is {numbers[row]}, not a finite number; drop such rows first")
+    is_bad = ~np.isfinite(numbers)
+    if numbers.ndim != 1 or is_bad.any():
+        where = f"got shape {numbers.shape}" if numbers.ndim != 1 else f"row {is_bad.argmax()} has {numbers[is_bad][0]}"
+        raise DataError(f"the {role} column must hold one finite number in each row, {where}; drop such rows first")
     return numbers
 
 

@@ -15,7 +15,7 @@ missing: its numbers are 0, which is the mean of a number.
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, ClassVar, Literal, NamedTuple, Self
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from spherec import rng
 from spherec.data.frames import column_of
 from spherec.data.ids import is_missing
-from spherec.errors import DataError, check_number, describe_missing_column, quote
+from spherec.errors import DataError, check_number, quote
 
 Kind = Literal["number", "category", "tags", "text", "skip"]
 """Meaning of a table's column; "skip" leaves it out."""
@@ -143,21 +143,25 @@ class WordColumn:
     def fit(cls, name: str, cells: Any, dims: int, kind: Kind | None = None) -> Self | None:
         """Return the column fitted to cells of a table, or to rows of a matrix of counts; None if no word is left."""
         check_number("dims", dims, 2, 4096, "300")
-        is_matrix = sp.issparse(cells)
-        separator, width = None, cells.shape[1] if is_matrix else None
-        if is_matrix:
-            counts, words = cells.tocsr(), list(map(str, range(cells.shape[1])))
+        separator, width = None, None
+        counts: Any = cells
+        if sp.issparse(cells):
+            counts, width = counts.tocsr(), counts.shape[1]
+            words = list(map(str, range(width)))
         else:
             marks = "|;," if kind == "tags" else ""
             found = (mark for mark in marks if any(isinstance(cell, str) and mark in cell for cell in cells))
             separator = None if kind == "text" else next(found, "")
             rows = _to_words(cells, separator)
-            number = Counter(chain.from_iterable(rows))
+            number = Counter(chain.from_iterable(rows)) if len(set(map(tuple, rows))) > 1 else Counter[str]()
             words = list(number)
             if kind == "category":  # the most frequent first
                 words = sorted(number, key=lambda word: (-number[word], word))[:dims]
-            counts = _count_words(rows, words) if len(set(map(tuple, rows))) > 1 else _count_words(rows, [])
-        kept, rarity, directions = _fit_words(counts, dims)
+            counts = _count_words(rows, words)
+        kept, rarity = _weigh_words(counts)
+        directions = None
+        if len(kept) > dims:
+            directions = top_directions(_weigh(sp.csr_array(counts[:, kept]), rarity), dims)
         size = len(kept) if directions is None else directions.shape[1]
         chosen = tuple(words[word] for word in kept)
         return cls(name, size, chosen, rarity, directions, separator, width) if size else None
@@ -180,12 +184,6 @@ class WordColumn:
 Column = NumberColumn | VectorColumn | WordColumn
 
 
-def fit_column(name: str, cells: Sequence[Cell], kind: Kind | None, dims: int) -> Column | None:
-    """Fit a column of a table; None if nothing in it tells items apart. The kind None is guessed from the cells."""
-    kind = kind or guess_kind(cells)
-    return NumberColumn.fit(name, cells) if kind == "number" else WordColumn.fit(name, cells, dims, kind)
-
-
 # --- Words -----------------------------------------------------------------------------------------------------------
 
 
@@ -200,19 +198,13 @@ def _count_words(rows: Sequence[Sequence[str]], words: Sequence[str]) -> "sp.csr
     return counts
 
 
-def _fit_words(
-    counts: "sp.csr_array[np.float32]", dims: int
-) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32] | None]:
-    """Return the words (V,) of enough items among all (n, V0), ascending, and their rarity and directions."""
+def _weigh_words(counts: "sp.csr_array[np.float32]") -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Return the words (V,) of enough items among all (n, V0), ascending, and their rarity (V,)."""
     items_with = np.bincount(counts.indices, minlength=counts.shape[1])  # (V0,)
     kept = np.flatnonzero(items_with >= _FEWEST_ITEMS)
-    if len(kept) > _MOST_WORDS:
-        kept = np.sort(kept[np.argsort(-items_with[kept], kind="stable")[:_MOST_WORDS]])
+    kept = np.sort(kept[np.argsort(-items_with[kept], kind="stable")[:_MOST_WORDS]])
     n_items = int((np.diff(counts.indptr) > 0).sum())
-    rarity = np.square(np.log((1 + n_items) / (1 + items_with[kept])) + 1).astype(np.float32)
-    if len(kept) <= dims:
-        return kept, rarity, None
-    return kept, rarity, top_directions(_weigh(sp.csr_array(counts[:, kept]), rarity), dims)
+    return kept, np.square(np.log((1 + n_items) / (1 + items_with[kept])) + 1).astype(np.float32)
 
 
 def _weigh(counts: "sp.csr_array[np.float32]", rarity: NDArray[np.float32]) -> "sp.csr_array[np.float32]":
@@ -255,18 +247,9 @@ def unit_rows(rows: NDArray[np.float32]) -> NDArray[np.float32]:
 # --- Cells -----------------------------------------------------------------------------------------------------------
 
 
-def read_column(table: Any, name: str) -> Any:
-    """Return a column of a pandas or polars frame, or of a dict of columns."""
-    if not isinstance(table, Mapping):
-        return column_of(table, name)
-    if name not in table:
-        raise DataError(describe_missing_column(name, list(table)))
-    return table[name]
-
-
 def read_cells(table: Any, name: str) -> list[Cell]:
-    """Return the cells of a column; times become days."""
-    column = read_column(table, name)
+    """Return the cells of a column of a pandas or polars frame, or of a dict of columns; times become days."""
+    column = column_of(table, name)
     if isinstance(column, np.ndarray) and column.dtype.kind == "M":
         column = np.where(np.isnat(column), np.nan, column.astype("M8[us]").astype(np.int64) / 86_400e6)
     return [_read_cell(cell) for cell in (column.tolist() if isinstance(column, np.ndarray) else column)]
@@ -277,9 +260,7 @@ def _read_cell(cell: Any) -> Cell:
     cell = to_list() if to_list else cell
     if isinstance(cell, list | tuple):
         return [_to_text(tag) for tag in cell if not is_missing(tag)]
-    if is_missing(cell):
-        return None
-    return cell if isinstance(cell, int | float | str) else str(cell)
+    return None if is_missing(cell) else cell if isinstance(cell, int | float | str) else str(cell)
 
 
 def guess_kind(cells: Sequence[Cell]) -> Kind:
@@ -293,7 +274,7 @@ def guess_kind(cells: Sequence[Cell]) -> Kind:
     numbers = [_to_number(cell) for cell in values]
     if None not in numbers and not (values and np.isnan(numbers).all()):  # type: ignore[arg-type]
         return "number"
-    texts = [cell if isinstance(cell, str) else "|" if isinstance(cell, list) else str(cell) for cell in values]
+    texts = ["|" if isinstance(cell, list) else str(cell) for cell in values]
     if 2 * sum("|" in text for text in texts) >= len(texts):
         return "tags"
     n_words = sum(len(text.split()) for text in texts)
@@ -314,10 +295,10 @@ def _to_number(cell: Cell) -> float | None:
 def _to_numbers(name: str, cells: Sequence[Cell]) -> NDArray[np.float64]:
     """Return cells as numbers (n,), NaN where missing."""
     values = [_to_number(cell) for cell in cells]
-    bad = next((row for row, value in enumerate(values) if value is None or abs(value) == np.inf), None)
-    if bad is not None:
+    row = next((row for row, value in enumerate(values) if value is None or abs(value) == np.inf), None)
+    if row is not None:
         raise DataError(
-            f"column {quote(name)}, row {bad}: {quote(cells[bad])} is not a finite number; correct it, or give the "
+            f"column {quote(name)}, row {row}: {quote(cells[row])} is not a finite number; correct it, or give the "
             f"column another kind in training: kinds={{{quote(name)}: 'category'}}, or --feature-kind {name}=category"
         )
     return np.array(values, dtype=np.float64)
@@ -325,16 +306,15 @@ def _to_numbers(name: str, cells: Sequence[Cell]) -> NDArray[np.float64]:
 
 def _to_words(cells: Sequence[Cell], separator: str | None) -> list[list[str]]:
     """Return the words of each cell: tags, split at the separator in a text, or the lower-case words of a text."""
-    rows = []
-    for cell in cells:
+
+    def split(cell: Cell) -> list[str]:
         if isinstance(cell, list):
-            words = cell
-        elif separator is None:
-            words = _WORD.findall(_to_text(cell).lower())
-        else:
-            words = _to_text(cell).split(separator) if separator else [_to_text(cell)]
-        rows.append([word.strip() for word in words if word.strip()])
-    return rows
+            return cell
+        if separator is None:
+            return _WORD.findall(_to_text(cell).lower())
+        return _to_text(cell).split(separator) if separator else [_to_text(cell)]
+
+    return [[word.strip() for word in split(cell) if word.strip()] for cell in cells]
 
 
 def _to_text(cell: object) -> str:

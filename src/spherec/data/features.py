@@ -13,13 +13,13 @@ from spherec.data.container import checksum
 from spherec.data.feature_columns import (
     Column,
     Kind,
+    NumberColumn,
     VectorColumn,
     WordColumn,
-    fit_column,
+    guess_kind,
     read_cells,
-    read_column,
 )
-from spherec.data.frames import read_matrix
+from spherec.data.frames import column_of, read_matrix
 from spherec.data.ids import IdMap, decode_names, describe_id, encode_ids, encode_names, refuse_twins, spell_like
 from spherec.errors import ArgumentError, DataError, quote
 
@@ -43,6 +43,12 @@ class Source:
         kind, width = self._shape
         return f"a {kind} matrix of {width} columns ({names})"
 
+    @property
+    def _shape(self) -> tuple[str, int | None]:
+        """Kind and width of the matrix."""
+        column = self.columns[0]
+        return ("sparse", column.width) if isinstance(column, WordColumn) else ("dense", column.size)
+
     @np.errstate(over="ignore", invalid="ignore")  # too large numbers become infinite, and are refused
     def transform(self, content: Any, item_ids: Iterable[Hashable] | None = None) -> "Features":
         """Return the features of the items of a table, or of the rows of a matrix, like the one that was fitted."""
@@ -50,13 +56,10 @@ class Source:
             rows = read_matrix(content)
             if self._shape != ("sparse" if sp.issparse(rows) else "dense", rows.shape[1]):
                 raise DataError(f"the features were made of {self.describe()}, got {quote(content)}; give such a one")
-            ids, parts = (
-                IdMap(np.arange(rows.shape[0]) if item_ids is None else item_ids),
-                [self.columns[0].encode(rows)],
-            )
+            ids, parts = IdMap(range(rows.shape[0]) if item_ids is None else item_ids), [self.columns[0].encode(rows)]
         else:
             try:
-                ids = IdMap(read_column(content, self.item))
+                ids = IdMap(column_of(content, self.item))
             except DataError as error:
                 raise DataError(f"column {quote(self.item)}: {error}; give one row for each item") from None
             parts = [column.encode(read_cells(content, column.name)) for column in self.columns]
@@ -65,12 +68,6 @@ class Source:
         unknown = tuple((f"{column.name}: {column.unknown}", part.unknown) for column, part in counted if part.unknown)
         numbers, known = np.concatenate([part.numbers for part in parts], 1), np.any([part.known for part in parts], 0)
         return Features(ids, numbers, known, (self,), (*missing, *unknown), unknown)
-
-    @property
-    def _shape(self) -> tuple[str, int | None]:
-        """Of what kind and width a matrix is."""
-        column = self.columns[0]
-        return ("sparse", column.width) if isinstance(column, WordColumn) else ("dense", column.size)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,13 +120,17 @@ class Features:
             if name not in names or kind not in get_args(Kind):
                 allowed = f"{', '.join(map(quote, names))} and one of {', '.join(get_args(Kind))}"
                 raise ArgumentError(f"kinds needs a column of {allowed}, got {quote(name)}: {quote(kind)}")
-        used = [name for name in names if chosen.get(name) != "skip"]
-        fitted = {name: fit_column(name, read_cells(frame, name), chosen.get(name), dims) for name in used}
+        used = {name: read_cells(frame, name) for name in names if chosen.get(name) != "skip"}
+        fitted: dict[str, Column | None] = {}
+        for name, cells in used.items():
+            kind = chosen.get(name) or guess_kind(cells)
+            is_number = kind == "number"
+            fitted[name] = NumberColumn.fit(name, cells) if is_number else WordColumn.fit(name, cells, dims, kind)
         columns = tuple(column for column in fitted.values() if column is not None)
         if not columns:
             raise DataError(f"no column but {quote(item)} tells items apart; give a table with features")
         made = Source(str(item), columns).transform(frame)
-        equal = tuple((f"{name}: tells no items apart", made.n_items) for name in used if fitted[name] is None)
+        equal = ((f"{name}: tells no items apart", made.n_items) for name in used if fitted[name] is None)
         return replace(made, left_out=(*equal, *made.left_out), unknown=())
 
     @classmethod
@@ -185,10 +186,9 @@ class Features:
             contents: A data frame or matrix like the first one; of joined features one for each, in the same order.
             item_ids: The external ids of the rows of matrices; by default their positions.
         """
-        if len(contents) != len(self.sources):
-            raise ArgumentError(
-                f"the features came from {len(self.sources)} tables, got {len(contents)}; give them all"
-            )
+        n = len(self.sources)
+        if len(contents) != n:
+            raise ArgumentError(f"the features came from {n} tables, got {len(contents)}; give them all")
         ids = None if item_ids is None else list(item_ids)
         return Features.join(*(source.transform(one, ids) for source, one in zip(self.sources, contents, strict=True)))
 

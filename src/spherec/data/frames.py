@@ -1,54 +1,54 @@
 """Data frames and matrices of other libraries, as arrays: columns and names of a frame, entries of a matrix."""
 
 import warnings
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from spherec.data.events import level_of_caller
-from spherec.data.ids import factorize, refuse_masked
+from spherec.data.ids import factorize, is_missing, refuse_masked
 from spherec.data.input_files import describe_damage
 from spherec.errors import DataError, UnreadValuesWarning, describe_missing_column, quote, require_polars
 
 
-def column_of(frame: Any, name: str) -> NDArray[Any]:
-    """Return a column of a pandas or polars data frame as an array (E,), without importing either."""
+def column_of(frame: Any, name: str) -> Any:
+    """Return a column of a pandas or polars data frame as an array (E,), or one of a dict of columns as it is."""
     is_lazy = hasattr(frame, "collect")  # a query of polars, dask, …
-    if is_lazy or not (hasattr(frame, "iloc") or hasattr(frame, "lazy")):  # pandas has the one, polars the other
+    if is_lazy or not (hasattr(frame, "iloc") or hasattr(frame, "lazy") or isinstance(frame, Mapping)):
         hint = "collect() it first" if is_lazy else "make one of it, e.g. with .to_pandas()"
         raise DataError(f"expected a pandas or polars DataFrame, got {type(frame).__name__}; {hint}")
-    names = {str(column): column for column in frame.columns}  # pandas counts columns without names: 0, 1, …
+    names = {str(column): column for column in getattr(frame, "columns", frame)}  # those of pandas may be 0, 1, …
     if str(name) not in names:
         raise DataError(describe_missing_column(str(name), list(names)))
+    column = frame[names[str(name)]]
+    if isinstance(frame, Mapping):
+        return column
     if hasattr(frame, "lazy"):
         require_polars("a data frame of polars")
     try:
-        return np.asarray(frame[names[str(name)]].to_numpy())
+        return np.asarray(column.to_numpy())
     except Exception as error:  # of polars: a type that NumPy does not have
         raise DataError(f"column {quote(name)} cannot be read ({describe_damage(error)}); cast it first") from None
 
 
 def item_names_in(frame: Any, item: str, name: str) -> dict[Hashable, str]:
     """Return the names of items in a column of a data frame, by external id; an item's last name counts."""
-    texts, column = column_of(frame, name), frame[name]
-    known = np.asarray(column.notna() if hasattr(column, "notna") else column.is_not_null())  # pandas, polars
+    texts = column_of(frame, name)
     index, ids = factorize(column_of(frame, item), "item")
-    last = np.full(len(ids), -1)  # (I,) row with the last name
-    last[index[known]] = np.flatnonzero(known)
-    return {ids[position]: str(texts[row]) for position, row in enumerate(last.tolist()) if row >= 0}
+    last = {place: text for place, text in zip(index.tolist(), texts, strict=True) if not is_missing(text)}
+    return {ids[place]: str(text) for place, text in last.items()}
 
 
 def warn_unread_column(frame: Any, user: str, item: str) -> None:
     """Warn if a data frame has a column that is named like ratings or counts, and holds several numbers."""
     from spherec.data.read.formats import find_value  # its folder imports `Interactions`
 
-    column = find_value(map(str, frame.columns), (user, item))
-    if column is None or column not in frame.columns:
+    column = find_value(map(str, getattr(frame, "columns", frame)), (user, item))
+    if column is None:
         return
-    values = np.asarray(frame[column])
+    values = np.asarray(column_of(frame, column))
     if values.ndim == 1 and values.dtype.kind in "iuf" and len(values) and bool(np.any(values != values[0])):
         warnings.warn(
             f"column {quote(column)} is not used, and every row counts as a positive; keep only the high values with "
@@ -95,31 +95,9 @@ def read_matrix(matrix: Any) -> Any:
         raise DataError(f"the matrix must be two-dimensional and hold real numbers, got {quote(matrix)}")
     if isinstance(rows, np.ndarray):
         return rows
-    places, columns, values = sparse_entries(rows)
-    if not np.all(values >= 0):  # false for NaN, too
+    entries = sp.coo_array(rows)
+    if not np.all(entries.data >= 0):  # false for NaN, too
         raise DataError("a sparse matrix must have entries >= 0 and no NaN; keep what counts: matrix > 0")
-    above = values > 0
-    return sp.coo_array((values[above].astype(np.float32), (places[above], columns[above])), shape=rows.shape)
-
-
-def sparse_entries(matrix: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return rows, columns and values of a sparse matrix; a `DataError` if its arrays do not fit each other.
-
-    They are checked first, because scipy's loops over them do not look: a wrong index makes them write anywhere.
-    """
-    try:
-        if hasattr(matrix, "indptr"):
-            starts = np.asarray(matrix.indptr)
-            if starts[0] != 0 or np.any(starts[1:] < starts[:-1]) or starts[-1] > len(matrix.indices):
-                raise ValueError("indptr does not cut the indices into rows")
-            matrix.check_format(full_check=True)
-        coo = sp.coo_array(matrix.astype(np.float32) if matrix.dtype == np.float16 else matrix)
-        rows, columns = coo.coords
-        for index, length in zip((rows, columns), matrix.shape, strict=True):
-            if len(index) != len(coo.data) or (len(index) and not 0 <= index.min() <= index.max() < length):
-                raise ValueError("indices out of range")
-    except Exception as error:
-        raise DataError(
-            f"the matrix is damaged ({describe_damage(error)}); build it again, e.g. with scipy.sparse.coo_array"
-        ) from None
-    return rows, columns, coo.data
+    above = entries.data > 0
+    places = tuple(index[above] for index in entries.coords)
+    return sp.coo_array((entries.data[above].astype(np.float32), places), shape=rows.shape)

@@ -10,12 +10,13 @@ In files, ids that are numbers are the array `NAME`. Texts stand in UTF-8, one a
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Literal, cast
+from functools import cached_property
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spherec.errors import ArgumentError, DataError, UnknownIdError, enumerate_ids, quote
+from spherec.errors import DataError, UnknownIdError, check_choice, enumerate_ids, quote
 
 Ids = Hashable | Iterable[Hashable]
 """One id, or several: a list, an array, a column of a data frame."""
@@ -39,7 +40,6 @@ class IdMap(Sequence[Hashable]):
             raise DataError(f"ids must be distinct, but {len(values) - distinct:,} of {len(values):,} repeat another")
         self._values = values.copy() if values is ids else values
         self._values.setflags(write=False)
-        self._indices: dict[Hashable, int] | None = None
 
     @property
     def array(self) -> NDArray[Any]:
@@ -51,11 +51,9 @@ class IdMap(Sequence[Hashable]):
         """True if ids are texts, False if they are numbers."""
         return self._values.dtype == object
 
-    def index_of(self, ids: Iterable[Hashable]) -> NDArray[np.int64]:
+    def index_of(self, ids: Ids) -> NDArray[np.int64]:
         """Return the dense indices of external ids; an `UnknownIdError` names those that are not here."""
-        if isinstance(ids, str | bytes):
-            raise ArgumentError(f"ids must be a list of ids, got the single {quote(ids)}; write [{quote(ids)}]")
-        wanted = list(ids)
+        wanted = list_ids(ids)
         indices = self.find(wanted)  # (n,)
         if unknown := [wanted[position] for position in np.flatnonzero(indices < 0)]:
             hint = ""
@@ -67,10 +65,9 @@ class IdMap(Sequence[Hashable]):
 
     def find(self, ids: Iterable[Hashable]) -> NDArray[np.int64]:
         """Return the dense indices of external ids, -1 for those that are not here."""
-        lookup = self._lookup()
         plain = ids.tolist() if isinstance(ids, np.ndarray) else ids
         try:
-            return np.fromiter((lookup.get(external, -1) for external in plain), dtype=np.int64)
+            return np.fromiter((self._lookup.get(external, -1) for external in plain), dtype=np.int64)
         except TypeError as error:
             raise UnknownIdError(f"ids must be texts or numbers: {error}") from None
 
@@ -83,14 +80,12 @@ class IdMap(Sequence[Hashable]):
             unknown: "skip" leaves out the ids that are not here.
             remedy: What to do about an unknown id, for the message.
         """
-        if unknown not in ("error", "skip"):
-            raise ArgumentError(f"unknown must be 'error' or 'skip', got {quote(unknown)}")
-        wanted = list_ids(ids)
+        check_choice("unknown", unknown, get_args(Unknown))
         if unknown == "skip":
-            indices = self.find(wanted)  # (n,)
+            indices = self.find(list_ids(ids))  # (n,)
             return indices[indices >= 0]
         try:
-            return self.index_of(wanted)
+            return self.index_of(ids)
         except UnknownIdError as error:
             raise UnknownIdError(f"{role} {error}; {remedy}") from None
 
@@ -99,10 +94,9 @@ class IdMap(Sequence[Hashable]):
         (twin,) = spell_like([unknown], self.array)
         return describe_id(twin if twin in self else self[0])
 
+    @cached_property
     def _lookup(self) -> dict[Hashable, int]:
-        if self._indices is None:
-            self._indices = {external: index for index, external in enumerate(self._values.tolist())}
-        return self._indices
+        return {external: index for index, external in enumerate(self._values.tolist())}
 
     def __len__(self) -> int:
         return len(self._values)
@@ -115,15 +109,12 @@ class IdMap(Sequence[Hashable]):
         return iter(self._values.tolist())
 
     def __contains__(self, external: object) -> bool:
-        return external in self._lookup()
+        return external in self._lookup
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, IdMap):
             return NotImplemented
         return self._values.dtype == other._values.dtype and np.array_equal(self._values, other._values)
-
-    def __hash__(self) -> int:
-        return hash((len(self), self[0] if len(self) else None))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(self._values, dtype=dtype, copy=copy)
@@ -143,7 +134,7 @@ def as_id_array(ids: Iterable[Hashable], role: str = "") -> NDArray[Any]:
     """
     if isinstance(ids, IdMap):
         return ids.array
-    what = f"{role} ids" if role else "ids"
+    what = f"{role} ids".lstrip()
     if not isinstance(ids, Iterable) or getattr(ids, "ndim", 1) != 1:
         raise DataError(f"{what} must be one column, got {quote(ids)}; give one id for each row")
     refuse_masked(ids, what)
@@ -160,20 +151,12 @@ def as_id_array(ids: Iterable[Hashable], role: str = "") -> NDArray[Any]:
         raise DataError(
             f"{what} must be all numbers or all texts, got {number} and {text}; make them texts with str(…)"
         )
-    if kinds <= {str}:
+    if int not in kinds:
         return np.fromiter(values, dtype=object, count=len(values))
     for kind in (np.int64, np.uint64):
         with suppress(OverflowError):
             return np.array(values, dtype=kind)
     raise _bad_id(max(values, key=abs), role)
-
-
-def join_ids(columns: Sequence[NDArray[Any]], role: str) -> NDArray[Any]:
-    """Return several arrays of ids as one; a `DataError` if some are numbers and others texts."""
-    columns = [column for column in columns if len(column)]
-    if len({column.dtype for column in columns}) == 1:
-        return np.concatenate(columns)
-    return as_id_array([one for column in columns for one in column.tolist()], role)  # NumPy would make floats of them
 
 
 def factorize(column: Iterable[Hashable], role: str) -> tuple[NDArray[np.int32], NDArray[Any]]:

@@ -6,26 +6,43 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from os import PathLike
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self, TypedDict, Unpack, get_args
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from spherec.data.container import checksum, decoding, encode_container, read_container
+from spherec.data.container import Arrays, checksum, decoding, encode_container, read_container
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates, Events, Step
 from spherec.data.frames import binary_rows, column_of, item_names_in, warn_unread_column
 from spherec.data.ids import IdMap, decode_ids, decode_names, encode_ids, encode_names
 from spherec.data.output_files import atomic_write
-from spherec.errors import ArgumentError, DataError, quote
+from spherec.errors import ArgumentError, DataError, check_choice, quote
 
 Orientation = Literal["users x items", "items x users"]
 """Meaning of a matrix's rows and columns."""
 
+Names = tuple[str | None, ...]
+"""Display names, None where unknown."""
+
 _KIND = "spherec-interactions"  # of the file
 
 _REMEDY = "prepare it again"
+
+
+class Rules(TypedDict, total=False):
+    """Rules by which events become interactions."""
+
+    cut: Cut | None
+    duplicates: Duplicates | None
+    weigh: bool
+
+
+class FrameRules(Rules, total=False):
+    """The same, and the column of item names in a data frame."""
+
+    name: str | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,7 +61,7 @@ class Interactions:
     "The external id of each user index."
     item_ids: IdMap
     "The external id of each item index."
-    item_names: tuple[str | None, ...] | None = None
+    item_names: Names | None = None
     "Display name of each item, None where unknown."
     times: NDArray[np.float64] | None = None
     "(E,) time of each interaction, if known."
@@ -68,16 +85,31 @@ class Interactions:
         """
         if weigh and events.values is None:
             raise ArgumentError("there are no values to weigh pairs by; give values, too")
-        events.refuse_unmerged()
         user_ids, users = _compact(events.user_ids, events.users)
         item_ids, items = events.item_ids, events.items
         if not events.keeps_items:
             item_ids, items = _compact(item_ids, items)
+        used = replace(events, users=users, items=items)
+        return cls.from_indices(used, IdMap(user_ids), IdMap(item_ids), weigh=weigh)
+
+    @classmethod
+    def from_indices(
+        cls,
+        events: Events,
+        user_ids: IdMap,
+        item_ids: IdMap,
+        names: Names | None = None,
+        *,
+        weigh: bool,
+    ) -> Self:
+        """Build interactions of merged events between the users and items with these ids, of which none is dropped."""
+        events.refuse_unmerged()
         return cls(
-            indptr=row_starts(users, len(user_ids)),
-            indices=items,
-            user_ids=IdMap(user_ids),
-            item_ids=IdMap(item_ids),
+            indptr=row_starts(events.users, len(user_ids)),
+            indices=events.items,
+            user_ids=user_ids,
+            item_ids=item_ids,
+            item_names=names,
             times=events.times,
             steps=events.steps,
             weights=events.values if weigh else None,
@@ -91,17 +123,15 @@ class Interactions:
         *,
         values: ArrayLike | None = None,
         times: ArrayLike | None = None,
-        cut: Cut | None = None,
-        duplicates: Duplicates | None = None,
-        weigh: bool = False,
+        **rules: Unpack[Rules],
     ) -> Self:
         """Build interactions from columns of equal length with external ids.
 
-        `values` (ratings or counts) are used by `cut`; what passes is an interaction. With `weigh` they are kept, and
-        pairs are weighed by them in training. Repeated pairs are merged as `duplicates` says: see `Events.merge`.
+        `values` are ratings or counts. The rules are `cut`, which says which pairs count, by their values and by the
+        numbers of pairs; `duplicates`, which says how repeated pairs are merged (see `Events.merge`); and `weigh`, with
+        which values are kept and pairs are weighed by them in training.
         """
-        events = Events.from_columns(users, items, values=values, times=times)
-        return cls.from_events((cut or Cut())(events.merge(duplicates)), weigh=weigh)
+        return cls._from_raw(Events.from_columns(users, items, values=values, times=times), **rules)
 
     @classmethod
     def from_frame(
@@ -112,10 +142,7 @@ class Interactions:
         item: str,
         value: str | None = None,
         time: str | None = None,
-        name: str | None = None,
-        cut: Cut | None = None,
-        duplicates: Duplicates | None = None,
-        weigh: bool = False,
+        **rules: Unpack[FrameRules],
     ) -> "Interactions":
         """Build interactions from the named columns of a pandas or polars data frame; otherwise as `from_pairs`.
 
@@ -124,18 +151,19 @@ class Interactions:
         """
         if user == item:
             raise ArgumentError(f"user and item are both {quote(user)}; name a column for each")
-        data = cls.from_pairs(
-            column_of(frame, user),
-            column_of(frame, item),
-            values=None if value is None else column_of(frame, value),
-            times=None if time is None else column_of(frame, time),
-            cut=cut,
-            duplicates=duplicates,
-            weigh=weigh,
-        )
+        name = rules.pop("name", None)
+        columns = {"users": user, "items": item, "values": value, "times": time}
+        read = {role: column_of(frame, column) for role, column in columns.items() if column is not None}
+        data = cls._from_raw(Events.from_columns(**read), **rules)  # type: ignore[misc]
         if value is None:
             warn_unread_column(frame, user, item)
         return data if name is None else data.with_item_names(item_names_in(frame, item, name))
+
+    @classmethod
+    def _from_raw(
+        cls, events: Events, *, cut: Cut | None = None, duplicates: Duplicates | None = None, weigh: bool = False
+    ) -> Self:
+        return cls.from_events((cut or Cut())(events.merge(duplicates)), weigh=weigh)
 
     @classmethod
     def from_matrix(
@@ -151,18 +179,14 @@ class Interactions:
         `orientation` says what rows and columns are. Ids default to positions. Empty rows and columns stay. If the
         entries are ratings or counts, an `UnreadValuesWarning` says that they are not used.
         """
-        if not isinstance(orientation, str) or orientation not in get_args(Orientation):
-            allowed, shape = " or ".join(map(quote, get_args(Orientation))), quote(tuple(np.shape(matrix)))
-            raise ArgumentError(f"orientation must be {allowed} for a matrix {shape}, got {quote(orientation)}")
-        csr = binary_rows(matrix)
-        csr = csr if orientation == "users x items" else sp.csr_array(csr.T)
-        n_users, n_items = csr.shape
-        data = cls(
-            indptr=csr.indptr.astype(np.int64),
-            indices=csr.indices.astype(np.int32),
-            user_ids=_ids_of(user_ids, n_users, "user"),
-            item_ids=_ids_of(item_ids, n_items, "item"),
-        )
+        check_choice("orientation", orientation, get_args(Orientation))
+        rows = binary_rows(matrix)
+        csr = rows if orientation == "users x items" else sp.csr_array(rows.T)
+        given = zip(csr.shape, (user_ids, item_ids), strict=True)
+        users, items = (IdMap(range(n) if ids is None else ids) for n, ids in given)
+        if (len(users), len(items)) != csr.shape:
+            raise DataError(f"{len(users):,} ids of users and {len(items):,} of items do not fit a matrix {csr.shape}")
+        data = cls(csr.indptr.astype(np.int64), csr.indices.astype(np.int32), users, items)
         return replace(data, steps=data.events().with_step("read").steps)
 
     @classmethod
@@ -183,21 +207,21 @@ class Interactions:
 
     def save(self, path: str | PathLike[str], *, compress: bool = False) -> None:
         """Write one self-contained file atomically, which any safetensors reader opens unless it is compressed."""
-        arrays: dict[str, NDArray[Any]] = {"indptr": self.indptr, "indices": self.indices}
-        arrays |= encode_ids(self.user_ids, "user_ids")
-        arrays |= encode_ids(self.item_ids, "item_ids")
-        if self.item_names is not None:
-            arrays |= encode_names(self.item_names, "item_names")
-        if self.times is not None:
-            arrays["times"] = self.times
-        if self.weights is not None:
-            arrays["weights"] = self.weights
+        arrays: Arrays = {"indptr": self.indptr, "indices": self.indices}
+        arrays |= self.encode_ids()
+        arrays |= {} if self.times is None else {"times": self.times}
+        arrays |= {} if self.weights is None else {"weights": self.weights}
         content, _ = encode_container(_KIND, arrays, {"steps": [asdict(step) for step in self.steps]})
         with (
             atomic_write(path) as raw,
             gzip.GzipFile("", "wb", 9, raw, mtime=0) if compress else nullcontext(raw) as file,
         ):
             file.writelines(content)
+
+    def encode_ids(self) -> Arrays:
+        """Return ids and names as arrays, for a file."""
+        names = {} if self.item_names is None else encode_names(self.item_names, "item_names")
+        return encode_ids(self.user_ids, "user_ids") | encode_ids(self.item_ids, "item_ids") | names
 
     @property
     def n_users(self) -> int:
@@ -230,9 +254,7 @@ class Interactions:
     @property
     def ids_checksum(self) -> str:
         """Checksum of ids and names."""
-        arrays = encode_ids(self.user_ids, "user_ids") | encode_ids(self.item_ids, "item_ids")
-        arrays |= {} if self.item_names is None else encode_names(self.item_names, "item_names")
-        return checksum(*arrays.values())
+        return checksum(*self.encode_ids().values())
 
     @property
     def weights_checksum(self) -> str | None:
@@ -269,14 +291,8 @@ class Interactions:
     def filter(self, mask: NDArray[np.bool_], name: str | None = None) -> "Interactions":
         """Return the pairs where `mask` (E,) is true, under the same indices; `name` describes this step."""
         events = self.events().filter(mask, name or "")
-        return replace(
-            self,
-            indptr=row_starts(events.users, self.n_users),
-            indices=events.items,
-            times=events.times,
-            steps=events.steps if name else self.steps,
-            weights=events.values,
-        )
+        weigh = self.weights is not None
+        return Interactions.from_indices(events, self.user_ids, self.item_ids, self.item_names, weigh=weigh)
 
     def events(self) -> Events:
         """Return these pairs as events, their weights as values."""
@@ -289,11 +305,7 @@ class Interactions:
             raise DataError(
                 f"cannot cut at value >= {cut.min_value:g}: interactions hold no values any more; cut when reading them"
             )
-        return self.compact(cut(self.events()))
-
-    def compact(self, events: Events) -> "Interactions":
-        """Return some of the `events()` of this data set, with names, without users and items that have none."""
-        smaller = Interactions.from_events(events, weigh=self.weights is not None)
+        smaller = Interactions.from_events(cut(self.events()), weigh=self.weights is not None)
         names = merge_item_names(self)
         return smaller.with_item_names(names) if names else smaller
 
@@ -313,7 +325,8 @@ class Interactions:
         if not isinstance(other, Interactions):
             return NotImplemented
         columns = ("indptr", "indices", "times", "weights")
-        return all(_is_same(getattr(self, name), getattr(other, name)) for name in columns) and (
+        pairs = [(getattr(self, name), getattr(other, name)) for name in columns]
+        return all(one is two if one is None or two is None else np.array_equal(one, two) for one, two in pairs) and (
             (self.user_ids, self.item_ids, self.item_names) == (other.user_ids, other.item_ids, other.item_names)
         )
 
@@ -356,8 +369,8 @@ def as_interactions(
         if user is None or item is None:
             names = ", ".join(map(quote, list(data.columns)[:12]))
             raise ArgumentError(f"a data frame needs the names of its columns, user=… and item=…, two of {names}")
-        options = {"name": name, "value": weight, "weigh": weight is not None}
-        return Interactions.from_frame(data, user=user, item=item, duplicates="sum", **options)  # type: ignore[arg-type]
+        rules: FrameRules = {"name": name, "weigh": weight is not None, "duplicates": "sum"}
+        return Interactions.from_frame(data, user=user, item=item, value=weight, **rules)
     if sp.issparse(data) or hasattr(data, "__array__"):
         _refuse_options("a matrix has no column names", **columns)
         return Interactions.from_matrix(data, orientation=orientation)  # type: ignore[arg-type]
@@ -382,10 +395,6 @@ def row_starts(users: NDArray[np.int32], n_users: int) -> NDArray[np.int64]:
     return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
 
 
-def _is_same(one: NDArray[Any] | None, other: NDArray[Any] | None) -> bool:
-    return one is other if one is None or other is None else np.array_equal(one, other)
-
-
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
     view.setflags(write=False)
@@ -405,28 +414,21 @@ def _compact(ids: NDArray[Any], indices: NDArray[np.int32]) -> tuple[NDArray[Any
     return ids[in_use], position[indices]
 
 
-def _ids_of(ids: Iterable[Hashable] | None, length: int, role: str) -> IdMap:
-    held = IdMap(np.arange(length) if ids is None else ids)
-    if len(held) != length:
-        raise DataError(f"the matrix has {length:,} {role}s, but there are {len(held):,} {role}_ids")
-    return held
-
-
 def _check(data: Interactions) -> None:
     """Raise a `DataError` unless all parts fit each other."""
     check_rows(data.indptr, data.indices, data.n_users, data.n_items)
     for name, column in (("times", data.times), ("weights", data.weights)):
-        if column is not None and (column.shape != (len(data.indices),) or column.dtype != np.float64):
+        if column is not None and (column.shape != data.indices.shape or column.dtype != np.float64):
             raise DataError(f"{name} must be {len(data):,} numbers of float64, got {column.dtype} {column.shape}")
     if data.times is not None and not np.isfinite(data.times).all():
         raise DataError("times must be finite")
     if data.weights is not None:
         check_weights(data.weights)
-    if data.item_names is not None and len(data.item_names) != data.n_items:
-        raise DataError(f"item_names must be {data.n_items:,}, got {len(data.item_names):,}")
-    for text in {type(text): text for text in data.item_names or ()}.values():
-        if not isinstance(text, str | None):
-            raise DataError(f"item names must be strings or None, got {quote(text)}")
+    if data.item_names is not None:
+        others = {type(name): name for name in data.item_names if not isinstance(name, str | None)}
+        if others or len(data.item_names) != data.n_items:
+            got = f"{len(data.item_names):,}" + "".join(f", one of them {quote(other)}" for other in others.values())
+            raise DataError(f"item_names must be {data.n_items:,} strings or None, got {got}")
 
 
 def check_weights(weights: NDArray[np.float64]) -> None:

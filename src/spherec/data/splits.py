@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from spherec import rng
 from spherec.data.cuts import Cut
 from spherec.data.events import pair_keys, to_seconds
-from spherec.data.ids import IdMap, describe_id, invert, join_ids, refuse_twins
-from spherec.data.interactions import Interactions, merge_item_names, row_starts
+from spherec.data.ids import IdMap, describe_id, invert, refuse_twins
+from spherec.data.interactions import Interactions, merge_item_names
 from spherec.data.read.formats import Paths
 from spherec.data.read.reading import read
-from spherec.errors import ArgumentError, DataError, quote
+from spherec.errors import ArgumentError, DataError, check_choice, quote
 
 
 @dataclass(frozen=True)
@@ -39,20 +39,17 @@ class ColdFold(Fold):
     @property
     def cold(self) -> Interactions:
         """The test pairs of cold items."""
-        return self.test.filter(self._is_cold(), "cold items")
+        return self.test.filter(np.isin(self.test.indices, self.cold_items), "cold items")
 
     @property
     def warm(self) -> Interactions:
         """The test pairs of all other items."""
-        return self.test.filter(~self._is_cold(), "warm items")
+        return self.test.filter(np.isin(self.test.indices, self.warm_items), "warm items")
 
     @property
     def warm_items(self) -> NDArray[np.int64]:
         """Indices of all other items, ascending."""
         return np.setdiff1d(np.arange(self.test.n_items), self.cold_items)
-
-    def _is_cold(self) -> NDArray[np.bool_]:
-        return np.isin(self.test.indices, self.cold_items)  # (E,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,16 +97,12 @@ def leave_one_out(data: Interactions, *, by: Literal["random", "time"] = "random
     Of several items at a user's latest time, the seed decides which one is held out: the same data, in any order of
     rows, and the same seed give the same split.
     """
-    if by not in ("random", "time"):
-        raise ArgumentError(f"by must be 'random' or 'time', got {quote(by)}")
+    check_choice("by", by, ("random", "time"))
     rank = _shuffled_rank(data, seed)
     if by == "time":
-        order = np.lexsort((rank, _times(data), data.users))  # equal times in random order
-        rank = invert(order)
-    last = data.indptr[1:][data.users] - 1  # (E,)
-    return _make_fold(
-        data, (rank == last) & (data.items_per_user[data.users] > 1), f"leave one out by {by}, seed {seed}"
-    )
+        rank = invert(np.lexsort((rank, _times(data), data.users)))  # equal times in random order
+    is_last = rank == data.indptr[1:][data.users] - 1  # (E,)
+    return _make_fold(data, is_last & (data.items_per_user[data.users] > 1), f"leave one out by {by}, seed {seed}")
 
 
 def by_time(data: Interactions, *, at: float | str | date | None = None, test: float | None = None) -> Fold:
@@ -160,11 +153,7 @@ def cold_items(data: Interactions, share: float = 0.2, *, test: float = 0.2, see
     present = np.flatnonzero(data.users_per_item)  # (≤ I,)
     number = round(share * len(present))
     if not 0 < number < len(present):
-        part = "train" if number else "test"
-        raise ArgumentError(
-            f"nothing is left to {part} on: share {share:g} makes {number:,} of {len(present):,} items cold; give "
-            "another share"
-        )
+        raise ArgumentError(f"share {share:g} makes {number:,} of {len(present):,} items cold; give another share")
     chosen = np.sort(present[np.argsort(rank[present], kind="stable")[:number]])
     is_cold = np.isin(data.indices, chosen)  # (E,)
     tested = is_cold.copy()
@@ -176,38 +165,24 @@ def cold_items(data: Interactions, share: float = 0.2, *, test: float = 0.2, see
 def given(train: Interactions | Paths, test: Interactions | Paths, **reading: Any) -> Fold:
     """Bring a split that came as two data sets, or as files, under common indices.
 
-    Ids of the training part keep their order; those that only the test part has follow.
-
-    Files are read by `spherec.read` with the options `reading`, the same for both: `given("train.txt", "test.txt",
-    format="adjacency")`. Of a `cut`, the least value holds for both parts, and the least numbers of pairs are counted
-    in the train part alone; the test part keeps the users and items that are left there.
+    Ids of the training part keep their order; those that only the test part has follow. Files are read by
+    `spherec.read` with the options `reading`, the same for both: `given("train.txt", "test.txt", format="adjacency")`.
 
     A `DataError` is raised if they have pairs in common, or ids that are not written alike: `7` here and `"7"` there,
     or no user or no item in both.
     """
     cut = reading.get("cut") or Cut()
-    train = _read_part(train, reading)
-    test = _read_part(test, reading | {"cut": cut.of_values} if cut != Cut() else reading)
-    if cut != cut.of_values:
-        test = keep_known(test, train)
+    if cut.min_per_user or cut.min_per_item:
+        raise ArgumentError(f"{cut} would count pairs of each part alone; read both parts yourself, and give them here")
+    if reading and (isinstance(train, Interactions) or isinstance(test, Interactions)):
+        raise ArgumentError(f"Interactions are read already; leave out {', '.join(reading)}, or give files")
+    train, test = (part if isinstance(part, Interactions) else read(part, **reading) for part in (train, test))
     _refuse_other_ids(train.user_ids, test.user_ids, "user")
     _refuse_other_ids(train.item_ids, test.item_ids, "item")
     check_disjoint(train, test)
     user_ids, item_ids = _unite(train.user_ids, test.user_ids), _unite(train.item_ids, test.item_ids)
     names = merge_item_names(train, test)
     return Fold(_reindex(train, user_ids, item_ids, names), _reindex(test, user_ids, item_ids, names))
-
-
-def keep_known(test: Interactions, train: Interactions) -> Interactions:
-    """Return the test pairs whose user and item are in the train part, e.g. after a cut of that part.
-
-    Users and items without any are dropped.
-    """
-    users, items = train.user_ids.find(test.user_ids) >= 0, train.item_ids.find(test.item_ids) >= 0  # (U,), (I,)
-    known = users[test.users] & items[test.indices]  # (E,)
-    if not known.any():
-        raise DataError("no test pair has a user and an item that the cut left in the train part; lower the minimum")
-    return test.compact(test.events().filter(known, "users and items that the train part has"))
 
 
 def choose_share(data: Interactions, share: float, seed: int) -> NDArray[np.bool_]:
@@ -242,14 +217,6 @@ def count_common_pairs(train: Interactions, test: Interactions) -> int:
 def _check_share(name: str, share: float) -> None:
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
         raise ArgumentError(f"{name} must be a share between 0 and 1, got {quote(share)}")
-
-
-def _read_part(part: Interactions | Paths, reading: Mapping[str, Any]) -> Interactions:
-    if not isinstance(part, Interactions):
-        return read(part, **reading)
-    if reading:
-        raise ArgumentError(f"Interactions are read already; leave out {', '.join(reading)}, or give files")
-    return part
 
 
 def _make_fold(data: Interactions, tested: NDArray[np.bool_], name: str) -> Fold:
@@ -293,23 +260,14 @@ def _refuse_other_ids(train: IdMap, test: IdMap, role: str) -> None:
 
 def _unite(train: IdMap, test: IdMap) -> IdMap:
     """Return the ids of train, followed by those that only test has."""
-    new = test.array[train.find(test) < 0]
-    return IdMap(join_ids([train.array, new], "")) if len(new) else train
+    new = test.array[train.find(test) < 0].tolist()
+    return IdMap([*train, *new]) if new else train
 
 
 def _reindex(data: Interactions, user_ids: IdMap, item_ids: IdMap, names: Mapping[Any, str]) -> Interactions:
     users = user_ids.find(data.user_ids).astype(np.int32)[data.users]  # (E,)
     items = item_ids.find(data.item_ids).astype(np.int32)[data.indices]  # (E,)
-    order = np.lexsort((items, users))
-    moved = replace(
-        data,
-        indptr=row_starts(users, len(user_ids)),
-        indices=items[order],
-        user_ids=user_ids,
-        item_ids=item_ids,
-        item_names=None,
-        times=None if data.times is None else data.times[order],
-        weights=None if data.weights is None else data.weights[order],
-        steps=data.events().with_step("part of a given split").steps,
-    )
-    return moved.with_item_names(names) if names else moved
+    events = replace(data.events(), users=users, items=items, item_ids=item_ids.array)
+    events = events.merge("error").with_step("part of a given split")  # in the order of the new indices
+    part = Interactions.from_indices(events, user_ids, item_ids, weigh=data.weights is not None)
+    return part.with_item_names(names) if names else part

@@ -203,14 +203,11 @@ def test_the_columns_of_joined_matrices_stay(tmp_path):
     assert spherec.read(tmp_path).n_items == 3
 
 
-def test_least_numbers_of_a_split_in_files_are_counted_in_the_train_part(tmp_path):
-    (tmp_path / "train.csv").write_text("user,item\na,x\na,y\nb,x\nc,x\nc,y\n")
-    (tmp_path / "test.csv").write_text("user,item\nb,y\na,z\n")
-    fold = spherec.splits.given(tmp_path / "train.csv", tmp_path / "test.csv", cut=spherec.Cut(min_per_user=1))
-    assert (len(fold.train), len(fold.test)) == (5, 1)
-    assert fold.test.steps[-2].name == "users and items that the train part has"
-    with pytest.raises(DataError, match="no test pair has a user and an item that the cut left"):
-        spherec.splits.given(tmp_path / "train.csv", tmp_path / "test.csv", cut=spherec.Cut(min_per_user=2))
+def test_least_numbers_of_a_split_in_files_are_refused(tmp_path):
+    (tmp_path / "train.csv").write_text("user,item\na,x\na,y\n")
+    (tmp_path / "test.csv").write_text("user,item\na,z\n")
+    with pytest.raises(ArgumentError, match="min_per_user=1"):
+        spherec.splits.given(tmp_path / "train.csv", tmp_path / "test.csv", cut=spherec.Cut(min_per_user=1))
 
 
 def test_names_in_the_files_need_no_item_column(tmp_path):
