@@ -144,7 +144,7 @@ def test_unknown_ids_are_passed_over_on_request():
 
 
 def test_other_mistakes():
-    with pytest.raises(ArgumentError, match="unknown must be 'error' or 'skip', got 'ignore'"):
+    with pytest.raises(ArgumentError, match="unknown must be one of error, skip, got 'ignore'"):
         MODEL.recommend("u1", unknown="ignore")
     with pytest.raises(ArgumentError, match="one user and one item"):
         MODEL.explain(["u1", "u2"], "i1")
