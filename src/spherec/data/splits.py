@@ -153,7 +153,8 @@ def cold_items(data: Interactions, share: float = 0.2, *, test: float = 0.2, see
     present = np.flatnonzero(data.users_per_item)  # (≤ I,)
     number = round(share * len(present))
     if not 0 < number < len(present):
-        raise ArgumentError(f"share {share:g} makes {number:,} of {len(present):,} items cold; give another share")
+        counts = f"{number:,} of {len(present):,} items cold"
+        raise ArgumentError(f"nothing is left on one side: share {share:g} makes {counts}; give another share")
     chosen = np.sort(present[np.argsort(rank[present], kind="stable")[:number]])
     is_cold = np.isin(data.indices, chosen)  # (E,)
     tested = is_cold.copy()
