@@ -9,8 +9,9 @@ import os
 import re
 from collections.abc import Hashable, Iterable, Sequence
 from difflib import get_close_matches
-from numbers import Real
+from numbers import Integral, Real
 from pathlib import PurePath
+from typing import Any
 
 _polars_process: int | None = None  # in which spherec has used polars; processes forked from it have no pool
 
@@ -142,10 +143,11 @@ def check_number(name: str, value: object, low: float, high: float, usual: str =
         raise ArgumentError(f"{name} must be a number from {low:g} to {high:g}, got {quote(value)}{remedy}")
 
 
-def check_count(name: str, value: object) -> None:
-    """Raise an `ArgumentError` unless the value is a whole number >= 1."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+def check_count(name: str, value: Any) -> int:
+    """Return the value as an int; raise an `ArgumentError` unless it is a whole number >= 1."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < 1:
         raise ArgumentError(f"{name} must be a whole number >= 1, got {quote(value)}")
+    return int(value)
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
@@ -154,6 +156,12 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
     if not isinstance(value, str) or value not in known:
         hint = suggest(value, known) if isinstance(value, str) else ""
         raise ArgumentError(f"{name} must be one of {', '.join(known)}, got {quote(value)}{hint}")
+
+
+def refuse_unknown(method: str, given: Iterable[str], allowed: type) -> None:
+    """Raise the `TypeError` of Python, which would name an inner function, for an argument that a method lacks."""
+    for name in set(given) - allowed.__annotations__.keys():
+        raise TypeError(f"{method}() got an unexpected keyword argument {name!r}")
 
 
 def require_polars(purpose: str) -> None:

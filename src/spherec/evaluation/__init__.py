@@ -1,6 +1,6 @@
 """Evaluate recommendations: one way for all models, every user counted once."""
 
-from spherec.evaluation.evaluator import ColdScores, ItemLister, evaluate, evaluate_cold, score
+from spherec.evaluation.evaluator import ColdScores, ItemLister, evaluate, evaluate_cold
 from spherec.evaluation.foreign import GivenLists
 from spherec.evaluation.metrics import METRICS, FormulaMetric, Metric, RankedLists
 from spherec.evaluation.scores import Difference, PerUser, Scores, difference, paired
@@ -23,6 +23,5 @@ __all__ = [
     "evaluate_cold",
     "hold_out",
     "paired",
-    "score",
     "validation_part",
 ]

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypedDict, Unpack, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from spherec.data import splits
 from spherec.data.interactions import Interactions
 from spherec.data.splits import ColdFold
-from spherec.errors import ArgumentError, DataError, quote
+from spherec.errors import ArgumentError, DataError, check_count, quote, refuse_unknown
 from spherec.evaluation.metrics import Formula, Metric, RankedLists, find_metrics
 from spherec.evaluation.scores import Scores
 from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker, Ranker, Ranking
-from spherec.ranking.ranker import Indices, check_indices, check_k, refuse_idle_dial
+from spherec.ranking.ranker import Indices, check_indices, refuse_idle_dial
 from spherec.training.crew import Crew
 
 
@@ -39,6 +39,18 @@ class Fitted(Protocol):
         """Return its lister under the indices of `train`; raise an error if it has learned from `test`."""
 
 
+class EvaluationOptions(TypedDict, total=False):
+    """Options of the lists that are scored."""
+
+    only: Indices | None
+    """The only items that may be listed, such as the cold items of a split; the held-out pairs must have no others. By
+    default all items are ranked."""
+    mainstream: float | None
+    "Place of the dial of a model with reach; by default it stands as the model has it."
+    crew: Crew | None
+    "Processes that all call this alike: each ranks a share of the users, and has the scores of all."
+
+
 def evaluate(
     model: DenseVectors | ItemLister | Fitted,
     train: Interactions,
@@ -46,27 +58,24 @@ def evaluate(
     *,
     k: int = 50,
     metrics: str | Iterable[str | Metric | Formula] | None = None,
-    only: Indices | None = None,
-    mainstream: float | None = None,
-    crew: Crew | None = None,
+    **options: Unpack[EvaluationOptions],
 ) -> Scores:
     """Score the model's k best items for each user, without their training items, against the held-out pairs of `test`.
 
     `train` and `test` share their indices, as the parts of a split do. The popularity of an item is the number of users
     who have it in `train`. `metrics` are names of built-in metrics and metrics of your own, by default all built-in.
-    A pair that is in both parts is an error, because a user's training items are never listed. `only` restricts all
-    lists to these item indices, such as the cold items of a split, and `test` must hold no other items. `mainstream`
-    turns the dial of a model with reach; by default it stands as the model has it. All of a `crew` call this
-    alike: each ranks a share of the users, and has the scores of all.
+    A pair that is in both parts is an error, because a user's training items are never listed. The options are `only`,
+    `mainstream` and `crew`: see `EvaluationOptions`.
     """
-    k = check_k(k)
+    refuse_unknown("evaluate", options, EvaluationOptions)
+    k, crew = check_count("k", k), options.get("crew")
     _check_parts(train, test)
     lister, chosen, users = _find_lister(model, train, test), find_metrics(metrics), np.flatnonzero(test.items_per_user)
-    options: dict[str, Any] = {} if mainstream is None else {"mainstream": mainstream}
-    if only is not None:
-        options["only"] = _check_only(only, test)
+    filters = {name: value for name, value in options.items() if name != "crew" and value is not None}
+    if (only := options.get("only")) is not None:
+        filters["only"] = _check_only(only, test)
     mine = users if crew is None else crew.deal(users)  # (b,) of (B,)
-    lists = _check_lists(_ask(lister, mine, k, train, options), len(mine), train.n_items, k)  # (b, K)
+    lists = _check_lists(_ask(lister, mine, k, train, filters), len(mine), train.n_items, k)  # (b, K)
     if crew is not None:
         lists = crew.unite(lists, len(users))  # (B, K)
     return Scores.compute(chosen, RankedLists.build(lists, users, train, test), test.n_users - len(users))
@@ -90,35 +99,19 @@ def evaluate_cold(
     *,
     k: int = 50,
     metrics: str | Iterable[str | Metric | Formula] | None = None,
-    mainstream: float | None = None,
-    crew: Crew | None = None,
+    **options: Unpack[EvaluationOptions],
 ) -> ColdScores:
     """Score the model on the cold items of a split by `splits.cold_items`, on the warm ones, and on all together.
 
-    The options are those of `evaluate`.
+    The options are those of `evaluate`, but for `only`.
     """
     chosen = find_metrics(metrics)  # it may be an iterator
-    score_part = partial(evaluate, model, fold.train, k=k, metrics=chosen, mainstream=mainstream, crew=crew)
+    score_part = partial(evaluate, model, fold.train, k=k, metrics=chosen, **options)
     return ColdScores(
         cold=score_part(fold.cold, only=fold.cold_items),
         warm=score_part(fold.warm, only=fold.warm_items),
         all=score_part(fold.test),
     )
-
-
-def score(
-    ranking: Ranking,
-    users: NDArray[np.int64],
-    train: Interactions,
-    test: Interactions,
-    *,
-    k: int | None = None,
-    metrics: str | Iterable[str | Metric | Formula] | None = None,
-) -> Scores:
-    """Score a ranking (B, K) for users (B,) who have a pair in `test` each; `k` cuts or fills up the lists."""
-    items = _check_lists(ranking, len(users), train.n_items, k)  # (B, K)
-    lists = RankedLists.build(items, users, train, test)
-    return Scores.compute(find_metrics(metrics), lists, test.n_users - len(users))
 
 
 def _check_parts(train: Interactions, test: Interactions) -> None:
@@ -169,7 +162,7 @@ def _ask(
     return lister.top(users, k, without=train, **options)
 
 
-def _check_lists(ranking: Ranking, n_users: int, n_items: int, k: int | None) -> NDArray[np.int64]:
+def _check_lists(ranking: Ranking, n_users: int, n_items: int, k: int) -> NDArray[np.int64]:
     """Return the first k of each list (B, K), filled up with -1; refuse lists that would be scored wrongly."""
     items = getattr(ranking, "items", None)
     if not isinstance(items, np.ndarray) or items.ndim != 2 or len(items) != n_users or items.dtype.kind not in "iu":
@@ -177,8 +170,8 @@ def _check_lists(ranking: Ranking, n_users: int, n_items: int, k: int | None) ->
             f"top must return a spherec.ranking.Ranking whose items are an array of whole numbers, a row for each of "
             f"{n_users:,} users, got {quote(ranking if items is None else items)}"
         )
-    lists = np.full((n_users, items.shape[1] if k is None else k), -1, dtype=np.int64)
-    lists[:, : items.shape[1]] = items[:, : lists.shape[1]]
+    lists = np.full((n_users, k), -1, dtype=np.int64)
+    lists[:, : items.shape[1]] = items[:, :k]
     ascending = np.sort(lists, axis=1)
     if ascending.max(initial=-1) >= n_items:
         raise DataError(f"items must be indices below {n_items:,}, got {lists.max():,}; use those of the training data")

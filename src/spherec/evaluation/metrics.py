@@ -114,8 +114,17 @@ class FormulaMetric:
         return self.formula(lists)
 
 
+_METRICS: list[FormulaMetric] = []
+
+
 def _metric(name: str, label: str, **words: Any) -> Callable[[Formula], FormulaMetric]:
-    return lambda formula: FormulaMetric(name, label, formula, **words)
+    """Make a built-in metric of a formula."""
+
+    def decorate(formula: Formula) -> FormulaMetric:
+        _METRICS.append(FormulaMetric(name, label, formula, **words))
+        return _METRICS[-1]
+
+    return decorate
 
 
 @_metric("map", "MAP", percent=True)
@@ -189,18 +198,7 @@ def gini(lists: RankedLists) -> float:
     return float((2 * ranks - lists.n_items - 1) @ counts / (lists.n_items * total)) if total else 0.0
 
 
-METRICS: tuple[FormulaMetric, ...] = (
-    average_precision,
-    ndcg,
-    recall,
-    precision,
-    hit_rate,
-    reciprocal_rank,
-    median_popularity,
-    mean_popularity,
-    coverage,
-    gini,
-)
+METRICS = tuple(_METRICS)
 """The built-in metrics, in the order of tables."""
 
 

@@ -1,11 +1,13 @@
 """Validation during training: pairs held out, and one number for how good the vectors are."""
 
+from typing import Any
+
 import numpy as np
 
 from spherec.data import splits
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
-from spherec.errors import ArgumentError, DataError
+from spherec.errors import ArgumentError, DataError, quote
 from spherec.evaluation.metrics import Formula, Metric, RankedLists, compute_metric, find_metric, mean_of
 from spherec.geometry import Vectors
 from spherec.training.config import Training
@@ -47,10 +49,10 @@ def default_share(config: Training) -> float:
     return 0.05 if config.optimizer.schedule == "constant" else 0.0
 
 
-def check_validation_share(share: float) -> None:
+def check_validation_share(share: Any) -> None:
     """Raise an `ArgumentError` unless the share is between 0 and 1."""
-    if not 0 < share < 1:
-        raise ArgumentError(f"validation must be 0 or a share between 0 and 1, got {share}")
+    if not isinstance(share, int | float | np.floating) or not 0 < share < 1:
+        raise ArgumentError(f"validation must be 0 or a share between 0 and 1, got {quote(share)}")
 
 
 class Validation:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from spherec.data.events import pair_keys
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, DataError, quote
+from spherec.errors import ArgumentError, DataError, check_count, quote
 from spherec.geometry import DenseVectors, Vectors, check_mainstream
 
 _AT_ONCE = 4096  # queries whose vectors and left-out items are held at once
@@ -188,7 +188,7 @@ class Ranker(ABC):
         mainstream: Mainstream | None,
     ) -> Ranking:
         """Check what is asked, and search for block after block of queries (b, D)."""
-        ranking = Ranking.empty(n_queries, check_k(k))
+        ranking = Ranking.empty(n_queries, check_count("k", k))
         dial = _check_dial(mainstream, n_queries, self.vectors)  # (B,)
         allowed, closed = (
             None if items is None else np.unique(check_indices(items, self.vectors.n_items, name))
@@ -266,13 +266,6 @@ def refuse_idle_dial(mainstream: object, vectors: Vectors) -> None:
             "mainstream has no effect, because this model has no reach; leave it out, or train with reach, as the "
             "preset accurate does"
         )
-
-
-def check_k(k: int) -> int:
-    """Return the length of lists; raise an `ArgumentError` unless it is a whole number of at least 1."""
-    if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
-        raise ArgumentError(f"k must be a whole number >= 1, got {quote(k)}")
-    return int(k)
 
 
 def check_indices(index: Indices, n: int, name: str) -> NDArray[np.int64]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from spherec.data.events import pair_keys
 from spherec.data.input_files import reading_file
 from spherec.device import ProcessLock
-from spherec.errors import ArgumentError, DataError, check_number, quote
+from spherec.errors import DataError, check_choice, check_number
 from spherec.geometry import DenseVectors, Vectors, longest_reach, widen_items, widen_queries, widened_dim
 from spherec.ranking import index_file
 from spherec.ranking.exact import ExactRanker, score_pairs
@@ -63,8 +63,7 @@ class Hnsw:
         for name, low in (("connectivity", 2), ("expansion_add", 2), ("width", 1)):
             check_number(name, getattr(self, name), low, 1_000_000)
         check_number("exact_beyond", self.exact_beyond, 0, 1)
-        if self.dtype not in get_args(_Dtype):
-            raise ArgumentError(f"dtype must be one of {', '.join(get_args(_Dtype))}, got {quote(self.dtype)}")
+        check_choice("dtype", self.dtype, get_args(_Dtype))
 
 
 class UsearchRanker(Ranker):
@@ -110,10 +109,17 @@ class UsearchRanker(Ranker):
         described, content = index_file.read_index(path, vectors, mmap=mmap)
         config = Hnsw(**described | ({} if width is None else {"width": width}))
         with reading_file(path, damage=RuntimeError, remedy=index_file.REMEDY):  # such as the format of another usearch
-            return cls(_view(content, vectors, config), vectors, config, content=content)
+            return cls._view(content, vectors, config)
+
+    @classmethod
+    def _view(cls, content: NDArray[np.uint8], vectors: Vectors, config: Hnsw) -> Self:
+        """Return the ranker whose graph is in these bytes, which stay as long as it is used."""
+        index = _empty(vectors, config)
+        index.view(content.data)
+        return cls(index, vectors, config, content=content)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._to_bytes(), self.vectors, self.config)
+        return self._view, (self._to_bytes(), self.vectors, self.config)
 
     def _to_bytes(self) -> NDArray[np.uint8]:
         """Return the graph as bytes. Searches may go on: they do not change it."""
@@ -238,18 +244,6 @@ def _add(index: Index, vectors: Vectors, first: int, progress: Callable[[int, in
         index.add(keys.cpu().numpy().astype(np.uint64), rows.cpu().numpy(), threads=torch.get_num_threads())
         if progress is not None:
             progress(first + block.stop, vectors.n_items)
-
-
-def _view(content: NDArray[np.uint8], vectors: Vectors, config: Hnsw) -> Index:
-    """Return the index in these bytes, which must stay as long as it is used."""
-    index = _empty(vectors, config)
-    index.view(content.data)
-    return index
-
-
-def _restore(content: NDArray[np.uint8], vectors: Vectors, config: Hnsw) -> UsearchRanker:
-    """Return the ranker of a pickle."""
-    return UsearchRanker(_view(content, vectors, config), vectors, config, content=content)
 
 
 def _empty(vectors: Vectors, config: Hnsw) -> Index:

@@ -13,7 +13,7 @@ from spherec.artifact import WHOLE, Artifact, Portion
 from spherec.data.ids import Unknown
 from spherec.data.interactions import Interactions, Orientation, as_interactions
 from spherec.device import DeviceName, resolve
-from spherec.errors import ArgumentError, quote
+from spherec.errors import ArgumentError, quote, refuse_unknown
 from spherec.evaluation.validation import hold_out
 from spherec.geometry import Constraint, check_finite
 from spherec.losses import Loss
@@ -29,7 +29,7 @@ from spherec.recommender.growth import (
     transform_features,
 )
 from spherec.recommender.progress import show_progress
-from spherec.recommender.trained_model import ModelState, TrainedModel, look_up, refuse_unknown
+from spherec.recommender.trained_model import ModelState, TrainedModel, look_up
 from spherec.sampling import Sampling
 from spherec.training import ProgressCallback, Run, RunFiles, Trained, Training, join, train
 from spherec.training.advice import advise

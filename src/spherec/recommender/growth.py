@@ -128,29 +128,22 @@ def grow(
     Items that only the new features describe are added. New items with features begin where these place them.
     """
     growth = merge(artifact.data, new)
-    initial, old, learned, described = initial_vectors(growth, artifact, fold_in), artifact.features, None, None
+    initial, old, described = initial_vectors(growth, artifact, fold_in), artifact.features, None
     if item_features is not None:
         tables = item_features if isinstance(item_features, tuple) else (item_features,)
         described = transform_features(artifact, tables, of=new)
-    if old is None or (learned := artifact.feature_map) is None:
+    if old is None:
         return growth, initial, None, None
     data = growth.data if described is None else extend_items(growth.data, described)
     features = merge_features(old, described or old, data.item_ids)
-    n_known, n_added = artifact.vectors.n_items, data.n_items - initial.n_items
-    anew = features.known & ((np.arange(data.n_items) >= n_known) | (data.users_per_item == 0))  # (I,) or nobody has it
-    at = torch.from_numpy(np.flatnonzero(anew))
-    rows, lengths, reach = place_described(artifact, features.matrix[anew], data.item_ids.array[anew])
-    table, dial = _lengthen(initial.item_table, n_added).index_copy_(0, at, rows), initial.item_reach
-    if dial is not None:
-        dial = _lengthen(dial, n_added).index_copy_(0, at, reach)
-    raw = _lengthen(learned.lengths, data.n_items - n_known, 1).index_copy_(0, at, lengths)
-    first = replace(initial, item_table=table, item_reach=dial)
-    return Growth(data, growth.fresh), first, features, replace(learned, lengths=raw)
+    is_new = np.arange(data.n_items) >= artifact.vectors.n_items  # (I,)
+    anew = features.known & (is_new | (data.users_per_item == 0))  # (I,) or nobody has it
+    return Growth(data, growth.fresh), *_put_described(artifact, initial, features, anew)
 
 
-def _lengthen(rows: Tensor, n: int, value: float = 0.0) -> Tensor:
-    """Return a copy of a table with n more rows."""
-    return torch.cat((rows, rows.new_full((n, rows.shape[1]), value)))
+def _lengthen(rows: Tensor, length: int, value: float = 0.0) -> Tensor:
+    """Return a copy of a table with so many rows in all."""
+    return torch.cat((rows, rows.new_full((length - len(rows), rows.shape[1]), value)))
 
 
 def _extend_reach(old: Tensor, counts: NDArray[np.int64]) -> Tensor:
@@ -168,8 +161,8 @@ def _extend_reach(old: Tensor, counts: NDArray[np.int64]) -> Tensor:
 
 def add_users(artifact: Artifact, growth: Growth, fold_in: FoldIn) -> Artifact:
     """Return the model with the users of new pairs placed by all their items; no item is new."""
-    data, table = growth.data, artifact.vectors.user_table
-    users = torch.cat((table, table.new_zeros(data.n_users - len(table), table.shape[1])))  # (U, D)
+    data = growth.data
+    users = _lengthen(artifact.vectors.user_table, data.n_users)  # (U, D)
     for user in np.unique(data.users[growth.fresh]).tolist():
         users[user] = fold_in.place(data.items_of(user))
     return replace(artifact, vectors=replace(artifact.vectors, user_table=users), data=data)
@@ -287,26 +280,31 @@ def extend_items(data: Interactions, features: Features) -> Interactions:
 def add_placed_items(artifact: Artifact, features: Features) -> Artifact:
     """Return the model with new items at the places that their features give them; nothing else moves."""
     assert artifact.features is not None
-    assert artifact.feature_map is not None
     is_there = artifact.data.item_ids.find(features.item_ids) >= 0
     if (wrong := is_there | ~features.known).any():
         items = [features.item_ids[int(at)] for at in np.flatnonzero(wrong)]
         why = "the model knows them already" if is_there.any() else "they have no features to be placed by"
         raise DataError(f"{len(items):,} of the items cannot be added: {enumerate_ids(items)}; {why}; leave them out")
-    grown, vectors, stored = extend_items(artifact.data, features), artifact.vectors, artifact.stored_fold_in
-    rows, lengths, their_reach = place_described(artifact, features.matrix, features.item_ids.array)
+    data, vectors, stored = extend_items(artifact.data, features), artifact.vectors, artifact.stored_fold_in
     if stored is not None:
         stored = replace(stored, law=np.concatenate((stored.law, np.zeros(features.n_items))))
-    reach = None if vectors.item_reach is None else torch.cat((vectors.item_reach, their_reach))
-    return replace(
-        artifact,
-        vectors=replace(vectors, item_table=torch.cat((vectors.item_table, rows)), item_reach=reach),
-        data=grown,
-        checksum=None,
-        stored_fold_in=stored,
-        features=merge_features(artifact.features, features, grown.item_ids),
-        feature_map=replace(artifact.feature_map, lengths=torch.cat((artifact.feature_map.lengths, lengths))),
-    )
+    merged = merge_features(artifact.features, features, data.item_ids)
+    vectors, merged, learned = _put_described(artifact, vectors, merged, np.arange(data.n_items) >= vectors.n_items)
+    artifact = replace(artifact, vectors=vectors, data=data, stored_fold_in=stored, checksum=None)
+    return replace(artifact, features=merged, feature_map=learned)
+
+
+def _put_described(
+    artifact: Artifact, vectors: DenseVectors, features: Features, anew: NDArray[np.bool_]
+) -> tuple[DenseVectors, Features, FeatureMap]:
+    """Return vectors and a map of all items, where some (I,) are placed by their features; and the features."""
+    learned, reach, n, at = artifact.feature_map, vectors.item_reach, len(anew), torch.from_numpy(np.flatnonzero(anew))
+    assert learned is not None
+    rows, lengths, their_reach = place_described(artifact, features.matrix[anew], features.item_ids.array[anew])
+    if reach is not None:
+        reach = _lengthen(reach, n).index_copy_(0, at, their_reach)
+    vectors = replace(vectors, item_table=_lengthen(vectors.item_table, n).index_copy_(0, at, rows), item_reach=reach)
+    return vectors, features, replace(learned, lengths=_lengthen(learned.lengths, n, 1).index_copy_(0, at, lengths))
 
 
 def merge_features(old: Features, new: Features, item_ids: IdMap) -> Features:

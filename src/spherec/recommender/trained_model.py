@@ -3,7 +3,7 @@
 All answers stand on `ModelState.rank`, which takes queries in index space and checks them.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -19,7 +19,7 @@ from spherec.data.ids import Ids, Unknown, is_several, list_ids
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import refuse_unwritable
 from spherec.device import ProcessLock, settle_thread
-from spherec.errors import ArgumentError, DataError, TrainingError, quote
+from spherec.errors import ArgumentError, DataError, TrainingError, check_count, quote, refuse_unknown
 from spherec.evaluation.foreign import align
 from spherec.geometry import Constraint, DenseVectors, check_mainstream, squared_distance
 from spherec.ranking import ExactRanker, MergedRanker, Ranker, Ranking
@@ -29,7 +29,6 @@ from spherec.ranking.ranker import (
     Indices,
     LeftOut,
     check_indices,
-    check_k,
     check_queries,
     refuse_idle_dial,
     refuse_nan,
@@ -130,7 +129,7 @@ class ModelState:
 
         return [
             query._replace(
-                k=min(check_k(query.k), self.data.n_items),
+                k=min(check_count("k", query.k), self.data.n_items),
                 only=check(query.only, "only"),
                 exclude=check(query.exclude, "exclude"),
                 mainstream=self.check_dial(query.mainstream) if query.item is None else 0.0,
@@ -314,7 +313,7 @@ class TrainedModel:
     def similar_users(self, users: Ids, k: int = 10, *, unknown: Unknown = "error") -> Results[SimilarUser]:
         """Return the k users nearest to a user, or to each of several; the user themselves is not listed."""
         state, constraint = self._state, self._state.vectors.constraint
-        k = max(min(check_k(k), state.data.n_users), 1)
+        k = max(min(check_count("k", k), state.data.n_users), 1)
         index = look_up(users, state, "user", unknown)  # (B,)
         queries = state.vectors.users(torch.from_numpy(index)).numpy()  # (B, D)
         turned = DenseVectors(state.vectors.item_table, state.vectors.user_table, constraint)  # users as items
@@ -466,12 +465,6 @@ class TrainedModel:
         settle_thread()
         return state
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_writing"}
-
-    def __setstate__(self, attributes: dict[str, Any]) -> None:
-        self.__dict__ |= attributes | {"_writing": ProcessLock()}
-
 
 def look_up(ids: Ids, state: ModelState, role: Literal["user", "item"], unknown: Unknown) -> NDArray[np.int64]:
     """Return the indices (n,) of one id or several."""
@@ -482,9 +475,3 @@ def look_up(ids: Ids, state: ModelState, role: Literal["user", "item"], unknown:
     known = state.data.user_ids if role == "user" else state.data.item_ids
     remedy = _REMEDIES["part" if state.artifact.is_part else role]
     return known.look_up(wanted, role=role, unknown=unknown, remedy=remedy)
-
-
-def refuse_unknown(method: str, given: Mapping[str, Any], allowed: type) -> None:
-    """Raise the `TypeError` of Python, which would name an inner function, for an argument that a method lacks."""
-    for name in given.keys() - allowed.__annotations__.keys():
-        raise TypeError(f"{method}() got an unexpected keyword argument {name!r}")

@@ -64,7 +64,7 @@ class CpuRows(ReferenceRows):
 
         def move(some: slice) -> None:
             lists = heads[some], next_of
-            move_rows(self._arrays, now, *given, lists, self._constants, correction, self._longest)
+            move_rows(self._arrays, *given, lists, self._constants, (now, correction, self._longest))
 
         run_at_once([partial(move, some) for some in split_work(len(heads), len(heads) * self._dim * _WORK)])
         self._steps.add_(1)
@@ -100,16 +100,16 @@ def catch_up_rows(state: State, now: int, index: Ints, constants: Constants, lon
 
 @compiled(error_model="numpy")
 def move_rows(
-    state: State, now: int, index: Ints, gradient: Floats, lists: _Lists, constants: Constants, correction: float,
-    longest: float,
-) -> None:  # fmt: skip
+    state: State, index: Ints, gradient: Floats, lists: _Lists, constants: Constants, step: tuple[int, float, float]
+) -> None:
     """Make step `now` + 1: each row of the lists moves once, by the sum of its gradients (m, D) at `index` (m,).
 
-    The lists are those of `link_rows`, with the heads of the rows to move; `correction` is c at the step after `now`.
-    A row without a gradient may be left alone, because reading it later gives the same; but where rows are shortened,
-    it is shortened now.
+    The lists are those of `link_rows`, with the heads of the rows to move; `step` is now, c at the step after it, and
+    the length of the longest row. A row without a gradient may be left alone, because reading it later gives the same;
+    but where rows are shortened, it is shortened now.
     """
     table, mean, square, last = state
+    now, correction, longest = step
     rates = constants[0]
     rate = np.float32(rates[0] * correction)
     epsilon = np.float32(rates[1] * math.sqrt(1 - rates[3] ** (now + 1)))

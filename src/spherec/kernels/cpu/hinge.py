@@ -21,15 +21,16 @@ def hinge_gradient(
     """
     gradient = torch.zeros_like(rows)
     mask = valid.numpy()  # (B, N)
-    loss, active = fill_gradient(rows.numpy(), mask, margin, ranked, n_items, on_sphere, gradient.numpy())
+    loss, active = fill_gradient(rows.numpy(), mask, (margin, ranked, n_items, on_sphere), gradient.numpy())
     return gradient, torch.tensor([loss, active, mask.size - mask.sum()], dtype=torch.float64)
 
 
 @compiled(error_model="numpy", fastmath={"reassoc", "contract"})
 def fill_gradient(
-    rows: Floats, valid: Flags, margin: float, ranked: bool, n_items: int, on_sphere: bool, gradient: Floats
+    rows: Floats, valid: Flags, settings: tuple[float, bool, int, bool], gradient: Floats
 ) -> tuple[float, int]:
     """Fill in the gradient, which is all 0; return the sum of the losses and the number of pairs that have one."""
+    margin, ranked, n_items, on_sphere = settings
     pairs, n = valid.shape
     dim = rows.shape[1]
     inverse = np.ones(len(rows), np.float32)  # 1 / length, or 1 in the ball

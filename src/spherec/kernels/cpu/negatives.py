@@ -49,8 +49,8 @@ class CpuLaw(ReferenceLaw):
     def without(self, users: Tensor, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         numbers = rng.draw_numbers_of_pairs(len(users), n, generator)
         items, valid = torch.empty_like(numbers), torch.empty(numbers.shape, dtype=torch.bool)
-        law = self._ends, self._guide, self._shift
-        name_free_items(users.numpy(), numbers.numpy(), self._rows, self._free, law, items.numpy(), valid.numpy())
+        law, rows = (self._ends, self._guide, self._shift), (*self._rows, self._free)
+        name_free_items(users.numpy(), numbers.numpy(), rows, law, items.numpy(), valid.numpy())
         return items, valid
 
 
@@ -140,10 +140,10 @@ class CpuTwoStage(ReferenceTwoStage):
         seeds = rng.draw_numbers_of_pairs(
             len(users), int(rng.draws_for_others(generator)), generator
         )  # (B, 1) or (B, 0)
-        given = near.numpy(), others.numpy(), (candidates.multiplicity.numpy(), _most_often(candidates))
         law = self.law.exponent, self.law.cap, *self._thresholds
-        drawn = users.numpy(), candidates.items.numpy(), (self._own.starts, self._own.items)
-        reject(*given, law, *drawn, seed, seeds.numpy(), places.numpy(), found.numpy())
+        drawn = candidates.items.numpy(), candidates.multiplicity.numpy(), _most_often(candidates)
+        own = users.numpy(), self._own.starts, self._own.items
+        reject((near.numpy(), others.numpy()), law, drawn, own, (seed, seeds.numpy()), (places.numpy(), found.numpy()))
         return places, found
 
     def _draw_mostly_by_rejection(self, pairs: Meeting, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -215,14 +215,14 @@ def look_up_items(numbers: Ints, total: int, ends: Ints, guide: Guide, shift: in
 
 @compiled()
 def name_free_items(
-    users: Ints, numbers: Ints, rows: tuple[Ints, Ints, Ints], free: Ints, law: tuple[Ints, Guide, int],
+    users: Ints, numbers: Ints, rows: tuple[Ints, Ints, Ints, Ints], law: tuple[Ints, Guide, int],
     items: Ints, valid: Flags,
 ) -> None:  # fmt: skip
     """Write the items (B, n) that numbers (B, n) >= 0 name among those that each user (B,) does not have.
 
-    `rows` are starts, owned and keys, `law` are ends, guide and shift.
+    `rows` are starts, owned, keys and free, `law` are ends, guide and shift.
     """
-    starts, owned, keys = rows
+    starts, owned, keys, free = rows
     ends, guide, shift = law
     total = ends[-1]
     for row in range(len(users)):
@@ -312,22 +312,23 @@ def threshold_table(exponent: float, cap: float) -> tuple[Floats, float]:
 
 @compiled(error_model="numpy", fastmath={"reassoc", "contract"})
 def reject(
-    ones: Floats, others: Floats, multiplicity: tuple[Floats, float], law: tuple[float, float, Floats, float],
-    users: Ints, items: Ints, rows: tuple[Ints, Guide], seed: int, seeds: Ints, places: Ints, found: Ints,
+    vectors: tuple[Floats, Floats], law: tuple[float, float, Floats, float], candidates: tuple[Ints, Floats, float],
+    own: tuple[Ints, Ints, Guide], random: tuple[int, Ints], out: tuple[Ints, Ints],
 ) -> None:  # fmt: skip
     """Draw places among the candidates for each pair, one after the other without replacement.
 
     It gives up a pair after as many failures in a row as there are candidates.
 
-    `multiplicity` (C,) comes with the largest; the law is the exponent, the cap, their threshold table and log w_max;
-    `rows` are the starts of users and their items; `seeds` are (B, 0), or (B, 1) with a seed for each pair.
+    The law is the exponent, the cap, their threshold table and log w_max; candidates are items (C,), their multiplicity
+    and the largest one; own are the users of the pairs, the starts of all users and their items; random is a seed, and
+    seeds (B, 0), or (B, 1) with one for each pair; out are the places, and how many were found.
 
     A try takes one 64-bit number z. Its high half, as a 32-bit fraction, chooses the candidate: fraction · C. Its low
     half, as another fraction, is the u that decides whether the candidate is taken.
     """
-    times, most = multiplicity
     exponent, cap, least, log_most = law
-    starts, held = rows
+    (ones, others), (items, times, most), (users, starts, held) = vectors, candidates, own
+    (seed, seeds), (places, found) = random, out
     count, dim = others.shape
     state = np.uint64(seed)
     for row in range(len(ones)):

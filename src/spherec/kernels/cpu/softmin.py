@@ -114,13 +114,13 @@ class _Subspace:
         """Compute the forces between some pairs and the pool; return the losses' sum and the number of active pairs."""
         batch, (n, _) = self._batch, self._batch.valid.shape
         pairs = batch.parts[part]
-        given = self._vectors[pairs], self._vectors[2 * n :]
-        users, negatives = (vectors.to(batch.factors) for vectors in given)  # (b, d), (N, d)
+        both = self._vectors[pairs], self._vectors[2 * n :]
+        users, negatives = (vectors.to(batch.factors) for vectors in both)  # (b, d), (N, d)
         table = (users @ negatives.T).float()  # (b, N) s
-        sums = fill_forces(
-            table.numpy(), batch.valid[pairs].numpy(), self._vectors.numpy(), self._reach, (pairs.start, n), batch.bias,
-            batch.dial, batch.weight, batch.temperature, self._pull, self._pushed_reach[part],
-        )  # fmt: skip
+        given = self._vectors.numpy(), self._reach, batch.bias, batch.dial, batch.weight
+        forces = self._pull, self._pushed_reach[part]
+        valid = batch.valid[pairs].numpy()
+        sums = fill_forces(table.numpy(), valid, given, batch.temperature, (pairs.start, n), forces)
         pushes = table.to(batch.factors)
         self._pulled[pairs] = pushes @ negatives
         self._pushed[part] = pushes.T @ users
@@ -129,8 +129,8 @@ class _Subspace:
     def fill_gradient(self, part: int) -> None:
         """Write the gradient of a share of the rows."""
         forces = self._pulled.numpy(), self._pushed.numpy(), self._pull, self._pushed_reach
-        given = self._vectors.numpy(), self._inverse, forces, self._batch.dial, self._batch.temperature
-        fill_rows(self._share(part), *given, self._gradient.numpy())
+        loss = self._batch.dial, self._batch.temperature
+        fill_rows(self._share(part), self._vectors.numpy(), self._inverse, forces, loss, self._gradient.numpy())
 
     def _share(self, part: int) -> tuple[int, int]:
         """Return the first row of a share of the rows, and that past the last."""
@@ -162,15 +162,15 @@ def normalize_rows(rows: Floats, vectors: Floats, inverse: Floats, reach: Floats
 
 @compiled(error_model="numpy", fastmath=True)
 def fill_forces(
-    table: Floats, valid: Flags, vectors: Floats, reach: Floats, place: tuple[int, int], bias: Floats, dial: Floats,
-    weight: Floats, temperature: np.float32, pull: Floats, pushed_reach: Floats,
+    table: Floats, valid: Flags, batch: tuple[Floats, Floats, Floats, Floats, Floats], temperature: np.float32,
+    place: tuple[int, int], forces: tuple[Floats, Floats],
 ) -> tuple[float, int]:  # fmt: skip
     """Turn similarities into forces, and return the sum of the losses and the number of active pairs.
 
-    `table` (b, N) has s of some pairs, then the forces; `place` is the number of its first pair, and B. `pull` (B,)
-    becomes Σ_k of the forces, `pushed_reach` (N,), all 0 before, Σ_i λ_i of them. All else is as in `_Batch`.
+    `table` (b, N) has s of some pairs, then the forces; `place` is the number of its first pair, and B. Of the forces,
+    `pull` (B,) becomes Σ_k, `pushed_reach` (N,), all 0 before, Σ_i λ_i of them. All else is as in `_Batch`.
     """
-    first, pairs = place
+    (vectors, reach, bias, dial, weight), (first, pairs), (pull, pushed_reach) = batch, place, forces
     slope = np.float32(1) / temperature
     lift = temperature * reach[2 * pairs :]  # (N,)
     mantissa, power = np.empty(table.shape[1], np.float32), np.empty(table.shape[1], np.int32)  # scratch of a row
@@ -258,14 +258,14 @@ def exponentiate(row: Floats, highest: np.float32, mantissa: Floats, power: NDAr
 @compiled(error_model="numpy", fastmath={"reassoc", "contract"})
 def fill_rows(
     some: tuple[int, int], vectors: Floats, inverse: Floats, forces: tuple[Floats, Floats, Floats, Floats],
-    dial: Floats, temperature: np.float32, gradient: Floats,
+    loss: tuple[Floats, np.float32], gradient: Floats,
 ) -> None:  # fmt: skip
     """Write the gradient of some raw rows: what is left of the forces on unit vectors without the part along them.
 
     `some` are the first row and that past the last; the forces are those on users (B, D) and on negatives
-    (parts, N, D), pull and pushed_reach.
+    (parts, N, D), pull and pushed_reach; the loss is λ (B,) and the temperature.
     """
-    pulled, pushed, pull, pushed_reach = forces
+    (pulled, pushed, pull, pushed_reach), (dial, temperature) = forces, loss
     pairs, dim = pulled.shape
     for at in range(*some):
         row, vector = gradient[at], vectors[at]
