@@ -11,11 +11,9 @@ from spherec.artifact import Artifact
 from spherec.data.container import read_container, write_container
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
-from spherec.evaluation import evaluate
 from spherec.geometry import DenseVectors
 from spherec.losses import Hinge, Softmin
 from spherec.optim import Adam
-from spherec.ranking import ExactRanker
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
 from spherec.training import EpochRecord, History, Trained, Training
 from tests.oracles import typed
@@ -70,26 +68,16 @@ def reaching(data):
 # --- What is written comes back --------------------------------------------------------------------------------------
 
 
-def test_vectors_come_back_bit_by_bit(saved, run, config):
-    vectors = Artifact.load(saved).vectors
-    assert vectors.constraint == config.constraint
-    assert same(vectors, run.vectors)
-
-
-def test_the_loaded_model_makes_the_same_lists(saved, run):
-    held_out = Interactions.from_matrix(1 - DATA.matrix.toarray())
-    own, loaded = (
-        evaluate(one, DATA, held_out, k=9) for one in (run.vectors, ExactRanker(Artifact.load(saved).vectors))
-    )
-    assert loaded.summary() == own.summary()
-
-
-def test_data_and_how_it_was_made_come_back(saved, run, config):
+def test_everything_comes_back_bit_by_bit(saved, run, config, tmp_path):
     loaded = Artifact.load(saved)
-    assert loaded.data == DATA
-    assert loaded.config == config
-    assert loaded.history == run.history
-    assert loaded.ended == run.ended
+    assert loaded.vectors.constraint == config.constraint
+    assert same(loaded.vectors, run.vectors)
+    assert (loaded.data, loaded.config, loaded.history, loaded.ended) == (DATA, config, run.history, run.ended)
+    loaded.save(tmp_path / "again.spherec")
+    assert (tmp_path / "again.spherec").read_bytes() == saved.read_bytes()
+    arrays = load_file(saved)  # safetensors alone reads the vectors
+    assert np.array_equal(arrays["user_vectors"], run.vectors.user_table.numpy())
+    assert np.array_equal(arrays["item_vectors"], run.vectors.item_table.numpy())
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda one: f"{type(one.loss).__name__} {type(one.sampler).__name__}")
@@ -97,11 +85,6 @@ def test_every_config_comes_back(config, tmp_path):
     data = Interactions.from_matrix(np.eye(3))
     save(tmp_path / "m.spherec", replace(untrained(data), config=config), data)
     assert Artifact.load(tmp_path / "m.spherec").config == config
-
-
-def test_the_same_model_gives_the_same_bytes(saved, tmp_path):
-    Artifact.load(saved).save(tmp_path / "again.spherec")
-    assert (tmp_path / "again.spherec").read_bytes() == saved.read_bytes()
 
 
 @pytest.mark.parametrize("mmap", [False, True])
@@ -115,12 +98,6 @@ def test_reach_comes_back_bit_by_bit(mmap, tmp_path):
     loaded.save(tmp_path / "again.spherec")
     assert (tmp_path / "again.spherec").read_bytes() == path.read_bytes()
     assert np.array_equal(load_file(path)["item_reach"], reaching(DATA).vectors.item_reach.numpy())
-
-
-def test_loading_gives_a_model_that_may_be_changed(saved):
-    before = saved.read_bytes()
-    Artifact.load(saved).vectors.user_table.zero_()
-    assert saved.read_bytes() == before
 
 
 @settings(max_examples=30)
@@ -157,12 +134,6 @@ def test_an_epoch_without_a_metric_comes_back(tmp_path):
     assert Artifact.load(tmp_path / "m.spherec").history.epochs == epochs
 
 
-def test_safetensors_alone_reads_the_vectors(saved, run):
-    arrays = load_file(saved)
-    assert np.array_equal(arrays["user_vectors"], run.vectors.user_table.numpy())
-    assert np.array_equal(arrays["item_vectors"], run.vectors.item_table.numpy())
-
-
 # --- What is no model ------------------------------------------------------------------------------------------------
 
 
@@ -182,47 +153,29 @@ def test_what_is_not_there_is_an_error(tmp_path, path):
 
 ARRAYS = {
     "vectors missing": {"user_vectors": None},
-    "ids missing": {"item_ids": None},
     "too few users": {"indptr": np.zeros(3, np.int64)},
     "vectors without a number": {"item_vectors": np.full((4, 4), np.nan, np.float32)},
     "vectors of two kinds": {"item_vectors": np.zeros((4, 5), np.float32)},
     "vectors of other numbers": {"item_vectors": np.zeros((4, 4))},
-    "vectors without dimensions": {"item_vectors": np.zeros(4, np.float32)},
     "more user vectors than users": {"user_vectors": np.zeros((9, 4), np.float32)},
-    "fewer item vectors than items": {"item_vectors": np.zeros((2, 4), np.float32)},
     "items out of range": {"indices": np.arange(90, 99, dtype=np.int32)},
 }
 REACH = {
     "no reach": {"item_reach": None},
-    "a reach in one subspace": {"item_reach": np.zeros((4, 1), np.float32)},
     "a reach in three subspaces": {"item_reach": np.zeros((4, 3), np.float32)},
     "a reach of fewer items": {"item_reach": np.zeros((3, 2), np.float32)},
-    "a reach without dimensions": {"item_reach": np.zeros(4, np.float32)},
-    "a reach of other numbers": {"item_reach": np.zeros((4, 2))},
-    "a reach that is no number": {"item_reach": np.full((4, 2), np.nan, np.float32)},
     "an infinite reach": {"item_reach": np.full((4, 2), np.inf, np.float32)},
 }
-REACH_CONFIGS = {
-    "reach in the ball": {"constraint": "ball"},
-    "a reach of words": {"reach": "yes"},
-    "a dial of words": {"mainstream": "high"},
-    "a dial beyond its end": {"mainstream": 1e9},
-    "a dial that is no number": {"mainstream": float("nan")},
-}
+REACH_CONFIGS = {"reach in the ball": {"constraint": "ball"}, "a dial beyond its end": {"mainstream": 1e9}}
 EPOCH = EpochRecord(1, 9, 0.5, 0.5, 0.5, 0.0, 18.0).__dict__
 MANIFESTS = {
     "no config": {"config": None},
-    "a config of words": {"config": "two-stage"},
     "an unknown setting": {"config": {"dims": 4}},
     "an unknown kind": {"config": {"sampler": {"kind": "os.system"}}},
     "other dimensions": {"config": {"dim": 8}},
-    "no history": {"history": 3},
     "a history of words": {"history": ["good"]},
     "a history of texts": {"history": [EPOCH | {"loss": "low"}]},
     "a law beyond numbers": {"config": {"dim": 4, "sampler": {"kind": "Popularity", "beta": 1e308}}},
-    "a temperature of nothing": {"config": {"dim": 4, "loss": {"kind": "Softmin", "temperature": 1e-300}}},
-    "a correction beyond numbers": {"config": {"dim": 4, "loss": {"kind": "Softmin", "gamma": 1e308}}},
-    "a margin beyond numbers": {"config": {"dim": 4, "loss": {"kind": "Hinge", "margin": 1e-308}}},
 }
 
 

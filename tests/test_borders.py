@@ -118,18 +118,6 @@ def test_a_damaged_matrix_is_refused_before_scipy_touches_it(matrix):
         spherec.Interactions.from_matrix(matrix)
 
 
-@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint64, np.float16, np.float32, np.longdouble])
-@pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr", "lil", "dok", "dia"])
-def test_any_sound_matrix_is_taken(form, dtype):
-    eye = np.eye(3)
-    try:
-        matrix = sp.csr_matrix(eye).asformat(form).astype(dtype)
-    except (TypeError, ValueError):
-        pytest.skip("scipy makes no such matrix")
-    assert len(spherec.Interactions.from_matrix(matrix)) == 3
-    assert len(spherec.Interactions.from_matrix(eye.astype(dtype))) == 3
-
-
 def test_entries_that_repeat_count_once():
     matrix = sp.coo_matrix(([1, 1, 1], ([0, 0, 1], [2, 2, 0])), shape=(2, 3))
     assert len(spherec.Interactions.from_matrix(matrix)) == 2
@@ -186,15 +174,6 @@ def test_what_a_mask_hides_is_not_read():
         with pytest.raises(DataError, match="are masked"):
             use()
     assert len(spherec.Interactions.from_pairs(np.ma.array([1, 2]), ["x", "y"])) == 2
-
-
-def test_a_frame_has_a_column_for_users_and_another_for_items():
-    pl = pytest.importorskip("polars")
-    with pytest.raises(ArgumentError, match="user and item are both 'u'; name a column for each"):
-        spherec.Interactions.from_frame(pl.DataFrame({"u": [1, 2]}), user="u", item="u")
-    wide = pl.DataFrame({"u": pl.Series([1, 2]).cast(pl.Int128), "i": [1, 2]})
-    with pytest.raises(DataError, match=r"column 'u' cannot be read .* cast it first"):
-        spherec.Interactions.from_frame(wide, user="u", item="i")
 
 
 @pytest.mark.parametrize("path", ["x" * 245, "x" * 5000, "a\0b", "", 5, None, b"x", "\ud800.csv"])

@@ -80,13 +80,6 @@ def test_distances_and_dot_products_are_those_of_plain_loops(b, d, n, shared, dt
     assert squared_distance(ones, others.expand(b, -1, -1)[:, 0]).tolist() == pytest.approx(one_to_one, abs=1e-12)
 
 
-@given(tables)
-def test_a_vector_is_no_distance_from_itself(rows):
-    vectors = unit(rows).reshape(-1, rows.shape[-1])
-    assert not squared_distance(vectors, vectors).any()
-    assert (squared_distance(vectors, vectors[:, None]).abs() < 2e-6).all()
-
-
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 3), (2, 0), (2, 3, 4)], ids=str)
 def test_gathered_rows_are_those_of_the_indices(shape):
     space = DenseVectors(torch.arange(20.0).reshape(5, 4), torch.arange(28.0).reshape(7, 4))

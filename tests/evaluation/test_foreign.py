@@ -40,24 +40,6 @@ def top(lists, k=3, users=EVERYONE):
 # --- Lists -----------------------------------------------------------------------------------------------------------
 
 
-def test_rows_in_any_order_are_sorted_by_user_and_rank():
-    lists = lists_of(("bob", "d", 2), ("ann", "c", 3), ("bob", "a", 1), ("ann", "b", 1), ("ann", "d", 2))
-    assert top(lists) == [[1, 3, 2], [0, 3, -1], [-1, -1, -1]]
-    assert top(lists, users=np.array([1, 0])) == [[0, 3, -1], [1, 3, 2]]
-
-
-def test_no_more_than_k_are_listed():
-    lists = lists_of(("ann", "b", 1), ("ann", "c", 2), ("ann", "d", 3))
-    assert top(lists, k=2)[0] == [1, 2]
-    assert top(lists, k=9)[0][:3] == [1, 2, 3]
-    assert set(top(lists, k=9)[0][3:]) <= {-1}
-
-
-def test_unknown_users_are_passed_over():
-    lists = lists_of(("zoe", "a", 1), ("ann", "b", 1), ("yan", "c", 1), ("yan", "a", 2))
-    assert top(lists, k=1) == [[1], [-1], [-1]]
-
-
 def test_unknown_items_keep_their_rank_as_misses():
     lists = lists_of(("ann", "new", 1), ("ann", "b", 2), ("ann", "newer", 3), ("ann", "c", 4))
     assert top(lists, k=4)[0] == [-1, 1, -1, 2]
@@ -148,19 +130,3 @@ def test_users_that_the_model_does_not_know_are_an_error(model):
     data = interactions(np.zeros((6, 1), int), ["u1", "zoe", "yan", "u2", "xu", "wim"], [3])
     with pytest.raises(DataError, match=r"4 of the users, 'zoe', 'yan', 'xu' among them; evaluate it on the data"):
         align(model, OWN, data)
-
-
-# --- The ranker beneath ----------------------------------------------------------------------------------------------
-
-
-@given(listed=st.lists(st.booleans(), min_size=N_ITEMS, max_size=N_ITEMS), k=st.integers(1, N_ITEMS + 2))
-def test_what_is_not_listed_is_left_out_for_everybody(listed, k):
-    model = DenseVectors(directions(N_USERS, 4, 1), directions(N_ITEMS, 4, 2))
-    ranking = ExactRanker(model, listed=np.array(listed)).top(np.arange(N_USERS), k, without=OWN)
-    hidden = {item for item, shown in enumerate(listed) if not shown}
-    for user, (items, scores) in enumerate(zip(ranking.items.tolist(), ranking.scores, strict=True)):
-        left_out = hidden | set(OWN.items_of(user).tolist())
-        vector = model.user_table[user].tolist()
-        expected = [item for item, _ in oracles.nearest(vector, model.item_table.tolist(), left_out, k)]
-        assert items == expected + [-1] * (k - len(expected))
-        assert np.isneginf(scores).tolist() == [item < 0 for item in items]

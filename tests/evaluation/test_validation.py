@@ -39,13 +39,6 @@ def test_it_is_the_oracles_mean(seed, k, constraint):
     assert value == pytest.approx(expected)
 
 
-def test_a_perfect_model_gets_one_and_a_hopeless_one_nothing():
-    train, held_out = interactions([[1, 0, 0, 0], [0, 0, 1, 0]]), interactions([[0, 1, 0, 0], [0, 0, 0, 1]])
-    users, items = torch.eye(2), torch.eye(2)[[0, 0, 1, 1]]
-    assert Validation(train, held_out, k=1)(DenseVectors(users, items)) == 1
-    assert Validation(train, held_out, k=1)(DenseVectors(users.flip(0), items)) == 0
-
-
 def test_users_without_held_out_items_do_not_count():
     rows = [[0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
     vectors = DenseVectors(torch.eye(4)[[1, 2, 3]], torch.eye(4))

@@ -1,7 +1,5 @@
 """The dial in rankers: λ times an item's reach on top of its score, the same from exact ranking and from an index."""
 
-import copy
-import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -126,26 +124,7 @@ def test_what_is_left_out_is_left_out_wherever_the_dial_is(vectors, ranker):
     assert np.isin(found, only).all()
 
 
-def test_a_query_that_gives_way_to_exact_ranking_keeps_its_place_of_the_dial(vectors):
-    ranker = UsearchRanker.build(vectors, replace(GRAPH, exact_beyond=0.0))
-    places = np.array(DIAL)
-    found, true = (one.top(np.arange(9), 20, mainstream=places) for one in (ranker, ExactRanker(vectors)))
-    assert np.array_equal(found.items, true.items)
-
-
 # --- Its file --------------------------------------------------------------------------------------------------------
-
-
-def test_the_index_comes_back_with_the_dial(vectors, ranker, tmp_path):
-    ranker.save(tmp_path / "x.usearch")
-    loaded = [UsearchRanker.load(tmp_path / "x.usearch", vectors, mmap=mmap) for mmap in (False, True)]
-    copies = [pickle.loads(pickle.dumps(ranker)), copy.deepcopy(ranker), ranker.with_vectors(vectors)]
-    places = np.array(DIAL)
-    true = ranker.top(np.arange(9), 20, mainstream=places)
-    for one in (*loaded, *copies):
-        found = one.top(np.arange(9), 20, mainstream=places)
-        assert np.array_equal(found.items, true.items)
-        assert np.array_equal(found.scores, true.scores)
 
 
 def test_the_index_of_another_reach_is_refused(plain, vectors, ranker, tmp_path):

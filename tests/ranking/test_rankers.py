@@ -6,11 +6,10 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spherec.errors import ArgumentError, DataError
+from spherec.errors import ArgumentError
 from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker, MergedRanker
 from spherec.ranking.ranker import take_items
-from tests.oracles import nearest
 from tests.sampling.checks import directions, interactions, random_rows
 
 pytest.importorskip("usearch")
@@ -29,7 +28,6 @@ RANKERS = {
     "merged": lambda vectors: merge(vectors, 3, ExactRanker),
     "merged usearch": lambda vectors: merge(vectors, 4, lambda part: UsearchRanker.build(part, WIDE)),
 }
-SURE = ["exact", "usearch", "usearch as it comes", "merged", "merged usearch"]
 
 
 def merge(vectors, m, make):
@@ -105,19 +103,6 @@ def test_promises(name, case):
     check_promises(ranker.top_of(queries, k), queries, vectors, [[]] * len(queries), k)
 
 
-@pytest.mark.parametrize("name", SURE)
-@pytest.mark.parametrize("constraint", ["sphere", "ball"])
-@pytest.mark.parametrize("k", [1, 7, 60, 70])
-def test_small_catalogues_are_ranked_as_by_plain_loops(name, constraint, k):
-    vectors, own = vectors_of(constraint=constraint), random_rows(20, 60, 0.4)
-    items = vectors.item_table.double().tolist()
-    ranker = RANKERS[name](vectors)
-    result = ranker.top(np.arange(20), k, without=interactions(own))
-    for user, found in enumerate(result.items.tolist()):
-        expected = nearest(vectors.user_table[user].tolist(), items, set(np.flatnonzero(own[user]).tolist()), k)
-        assert found == [item for item, _ in expected] + [-1] * (k - len(expected))
-
-
 @pytest.mark.parametrize("name", RANKERS)
 def test_users_in_any_order_and_more_than_one_block(name, monkeypatch):
     monkeypatch.setattr("spherec.ranking.usearch._QUERIES", 3)
@@ -163,12 +148,3 @@ def test_what_cannot_be_asked(name, arguments, options, got):
     ranker = RANKERS[name](vectors_of())
     with pytest.raises(ArgumentError, match=got):
         ranker.top_of(*arguments, **options)
-
-
-@pytest.mark.parametrize("name", ["exact", "usearch", "merged"])
-def test_vectors_with_nan_are_refused_in_lists(name):
-    vectors = vectors_of()
-    ranker = RANKERS[name](vectors)
-    vectors.user_table[3], vectors.item_table[:3] = float("inf"), float("nan")
-    with pytest.raises(DataError, match="NaN or infinity"):
-        ranker.top(np.arange(20), 60)

@@ -1,8 +1,6 @@
 """The index of usearch: what it finds, when it gives way to exact ranking, and its file."""
 
-import copy
 import importlib
-import pickle
 import threading
 from dataclasses import replace
 
@@ -167,29 +165,6 @@ def test_what_is_not_an_index_of_spherec_is_refused(tmp_path, vectors):
             UsearchRanker.load(tmp_path / name, vectors)
 
 
-def test_a_file_that_is_overwritten_does_not_reach_the_index(path, ranker, vectors):
-    true = ranker.top(np.arange(40), 30)
-    loaded, mapped = UsearchRanker.load(path, vectors), UsearchRanker.load(path, vectors, mmap=True)
-    assert np.array_equal(mapped.top(np.arange(40), 30).items, true.items)
-    ranker.save(path)  # atomically: what is mapped stays
-    assert np.array_equal(mapped.top(np.arange(40), 30).items, true.items)
-    size = path.stat().st_size
-    path.write_bytes(bytes(size))
-    assert np.array_equal(loaded.top(np.arange(40), 30).items, true.items)
-    path.write_bytes(b"")
-    assert np.array_equal(loaded.top(np.arange(40), 30).items, true.items)
-
-
-def test_copies_search_the_same_graph(path, ranker, vectors):
-    true = ranker.top(np.arange(40), 30)
-    for one in (ranker, UsearchRanker.load(path, vectors), UsearchRanker.load(path, vectors, mmap=True)):
-        for other in (pickle.loads(pickle.dumps(one)), copy.deepcopy(one), copy.copy(one)):
-            found = other.top(np.arange(40), 30)
-            assert np.array_equal(found.items, true.items)
-            assert np.array_equal(found.scores, true.scores)
-            assert other.config == ranker.config
-
-
 @pytest.mark.parametrize("is_loaded", [False, True], ids=["built", "loaded"])
 def test_a_graph_is_extended_while_another_thread_searches(path, ranker, vectors, is_loaded):
     old = UsearchRanker.load(path, vectors) if is_loaded else ranker.with_vectors(vectors)
@@ -203,15 +178,6 @@ def test_a_graph_is_extended_while_another_thread_searches(path, ranker, vectors
     assert len(grown[0]._index) == vectors.n_items + 7
     found = grown[0].top(np.arange(40), 20).items
     assert recall(found, ExactRanker(more).top(np.arange(40), 20).items) > 0.98
-
-
-def test_a_save_that_fails_leaves_the_old_file(path, ranker, monkeypatch):
-    before = path.read_bytes()
-    monkeypatch.setattr("spherec.ranking.index_file._describe", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        ranker.save(path)
-    assert path.read_bytes() == before
-    assert list(path.parent.iterdir()) == [path]
 
 
 def test_without_usearch_the_error_names_the_remedy(hide):

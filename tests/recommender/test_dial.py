@@ -5,64 +5,22 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 import spherec
 from spherec.evaluation import evaluate
 from spherec.optim import Adam
 from spherec.recommender.growth import initial_vectors, merge
-from tests.recommender.models import ITEMS, USERS, expected, make, model_of, small
+from tests.recommender.models import ITEMS, USERS, make, model_of, small
 
 DATA = small()
 MODEL, PLAIN = model_of(DATA, mainstream=0.4), model_of(DATA)
-places = st.none() | st.integers(-8, 8).map(lambda n: n / 4)
-
-
-def items_of(results):
-    return [record.item for record in results]
-
-
 # --- Lists -----------------------------------------------------------------------------------------------------------
-
-
-@given(
-    user=st.sampled_from(USERS),
-    k=st.integers(1, 40),
-    place=places,
-    seen=st.booleans(),
-    only=st.none() | st.lists(st.sampled_from(ITEMS), unique=True),
-    exclude=st.lists(st.sampled_from(ITEMS), unique=True),
-)
-def test_lists_are_the_best_by_distance_and_reach(user, k, place, seen, only, exclude):
-    options = {"only": only, "exclude": exclude}
-    found = MODEL.recommend(user, k, exclude_seen=seen, mainstream=place, **options)
-    share = 0.4 if place is None else place
-    assert items_of(found) == expected(MODEL, user, k, seen=seen, mainstream=share, **options)
-    scores = MODEL.score(user, items_of(found), mainstream=place)
-    assert [record.score for record in found] == pytest.approx(scores.tolist(), abs=1e-5)
-
-
-@given(own=st.lists(st.sampled_from(ITEMS), min_size=1, unique=True), place=places)
-def test_somebody_new_gets_the_best_at_the_same_place(own, place):
-    found = MODEL.recommend_for(own, 30, mainstream=place)
-    index = np.sort([ITEMS.index(item) for item in own]).astype(np.int32)
-    user = MODEL._current.fold_in.place(index)
-    scores = MODEL.vectors.item_table @ user + (0.4 if place is None else place) * MODEL.vectors.reach
-    order = [ITEMS[item] for item in scores.argsort(descending=True, stable=True) if ITEMS[item] not in own]
-    assert items_of(found) == order
-    assert [record.score for record in found] == pytest.approx(
-        scores[[ITEMS.index(item) for item in order]].tolist(), abs=1e-5
-    )
 
 
 def test_what_is_similar_and_why_does_not_depend_on_reach():
     assert MODEL.similar_items(ITEMS, 5) == PLAIN.similar_items(ITEMS, 5)
     assert MODEL.similar_users(USERS, 5) == PLAIN.similar_users(USERS, 5)
     assert MODEL.explain("u1", "i1") == PLAIN.explain("u1", "i1")
-
-
-# --- Copies and files ------------------------------------------------------------------------------------------------
 
 
 # --- More training ---------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Learning through the model object: from anything, with a bar or without, the same as the trainer."""
 
 import inspect
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import numpy as np
 import pandas as pd
@@ -80,25 +80,11 @@ def test_it_is_the_trainer_with_early_stopping():
     assert model.data == DATA, "held-out items are seen items all the same"
 
 
-def test_without_validation_it_learns_from_everything():
-    model = fitted(validation=0)
-    assert model.history.best is None
-    assert model.history.epochs[0].pairs == len(DATA)
-
-
 def test_if_nothing_is_said_a_schedule_learns_from_everything():
     assert fitted().history.best is not None
     scheduled = CML(**QUICK, optimizer={"schedule": "cosine"}).fit(DATA)
     assert scheduled.history.best is None
     assert scheduled.history.epochs[0].pairs == len(DATA)
-
-
-def test_a_dict_changes_some_fields_of_a_part():
-    accurate, changed = (CML.preset("accurate", **more).config for more in ({}, {"loss": {"gamma": 0.3}, "dim": 7}))
-    assert changed.loss == replace(accurate.loss, gamma=0.3)
-    assert (changed.dim, changed.sampler) == (7, accurate.sampler)
-    with pytest.raises(ArgumentError, match=r"loss.gama is not a field of Softmin \(did you mean 'gamma'\?\)"):
-        CML.preset("accurate", loss={"gama": 0.3})
 
 
 def test_settings_are_those_of_training():
@@ -131,21 +117,6 @@ def test_a_model_with_numbers_of_numpy_in_its_settings_can_be_loaded(settings, t
     assert spherec.load(tmp_path / "model.spherec").config == config
 
 
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
-        ({"dim": 0}, "dim must be >= 2, got 0"),
-        ({"epochs": "all"}, "epochs must be a whole number or 'auto', got 'all'"),
-        ({"loss": {"gamma": 0.3}}, "loss.gamma is not a field of Hinge, but of Softmin; choose loss.kind"),
-        ({"loss": "hinge"}, "loss must be .*Hinge or Softmin or .*, got 'hinge'"),
-        ({"device": "tpu"}, "device must be one of auto, cpu, cuda, got 'tpu'"),
-    ],
-)
-def test_settings_that_are_none(settings, told):
-    with pytest.raises(ArgumentError, match=told.replace("?", r"\?")):
-        CML(**{"device": "cpu", **settings})
-
-
 # --- What it shows ---------------------------------------------------------------------------------------------------
 
 
@@ -157,15 +128,6 @@ def test_it_tells_on_request(capsys):
     heard = []
     fitted(progress=lambda epoch, history: heard.append(epoch.epoch))
     assert heard[-1] == 3
-
-
-def test_a_terminal_gets_a_bar(monkeypatch, capsys):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    fitted()
-    assert "epoch" in capsys.readouterr().err
-    fitted(progress=False)
-    assert capsys.readouterr().err == ""
 
 
 def test_advice_comes_with_the_bar_once_in_a_process(capsys, monkeypatch):

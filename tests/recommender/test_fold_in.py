@@ -125,36 +125,11 @@ def test_items_that_nobody_had_in_training_do_not_count():
     assert fold_in.place(np.array([4], np.int32)).norm() == pytest.approx(1)  # all that is known about her
 
 
-def test_reach_pushes_new_users_from_what_everybody_reaches_anyway():
-    data, table = small(items=range(200)), directions(200, 6, 5)
-    reach = torch.zeros(200, 1)
-    reach[7] = 3.0
-    near = [
-        fold_in_of(DenseVectors(directions(12, 6), table, "sphere", one), data, CONFIGS["reach, hinge"]).place(
-            np.array([3], np.int32)
-        )
-        @ table[7]
-        for one in (torch.zeros(200, 1), reach)
-    ]
-    assert near[1] < near[0]
-
-
 def test_a_user_with_everything_is_placed():
     assert MODEL._current.fold_in.place(np.arange(30, dtype=np.int32)).norm() == pytest.approx(1)
 
 
 # --- Asking for somebody new -----------------------------------------------------------------------------------------
-
-
-@given(items=st.lists(st.sampled_from(ITEMS), min_size=1, unique=True), k=st.integers(1, 40), seen=st.booleans())
-def test_somebody_new_gets_the_nearest_of_what_she_has_not(items, k, seen):
-    found = [record.item for record in MODEL.recommend_for(items, k, exclude_seen=seen)]
-    assert len(found) == len(set(found)) == min(k, 30 - (len(items) if seen else 0))
-    assert not (seen and set(found) & set(items))
-    own = np.sort([ITEMS.index(item) for item in items]).astype(np.int32)
-    scores = (MODEL.vectors.item_table @ MODEL._current.fold_in.place(own)).numpy()
-    order = [ITEMS[index] for index in np.argsort(-scores, kind="stable") if not (seen and ITEMS[index] in items)]
-    assert found == order[:k]
 
 
 def test_folding_in_adds_users_and_moves_nothing():

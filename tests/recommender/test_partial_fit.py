@@ -103,28 +103,6 @@ def test_validation_is_held_out_of_the_new_pairs_alone():
     assert model.history.epochs[0].pairs == len(DATA) + len(new) - 18
 
 
-@pytest.mark.parametrize(
-    ("pairs", "options", "told"),
-    [
-        ([("zoe", "i1")], {"validation": 0.05}, "holds nothing out; raise it, or leave it out"),
-        ([("zoe", "i1")], {"validation": 2}, "share between 0 and 1, got 2"),
-    ],
-)
-def test_what_cannot_be_held_out(pairs, options, told):
-    with pytest.raises(ArgumentError, match=told):
-        model_of(DATA).partial_fit(as_interactions(pairs), **options)
-
-
-HANDFULS = {
-    "one pair of a known user": [("u1", "i1"), ("u1", "i2"), ("u1", "i3")],
-    "a new user": [("zoe", "i1")],
-    "a new item": [("u1", "new")],
-    "a new user with a new item": [("zoe", "new")],
-    "four": [("zoe", "i1"), ("zoe", "i2"), ("max", "new"), ("u3", "new")],
-    "fifty": [(f"n{n}", f"i{(n + m) % 30}") for n in range(10) for m in range(5)],
-}
-
-
 def test_the_length_goes_by_the_share_of_new_pairs():
     config = CML(epochs=100).config
     known = np.ones(10_000, dtype=bool)

@@ -10,9 +10,7 @@ from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, TrainingError, UnknownIdError
 from spherec.evaluation import evaluate
 from spherec.recommender import CML
-from tests.oracles import typed
 from tests.recommender.models import ITEMS, USERS, expected, model_of, small
-from tests.strategies import distinct_ids
 
 DATA = small()
 MODEL = model_of(DATA)
@@ -21,11 +19,6 @@ ITEM_SETS = st.none() | st.lists(st.sampled_from(ITEMS), unique=True)
 
 def owned(user, data=DATA):
     return {data.item_ids[int(item)] for item in data.items_of(list(data.user_ids).index(user))}
-
-
-@pytest.fixture(params=["sphere", "ball"], scope="module")
-def model(request):
-    return model_of(DATA, constraint=request.param)
 
 
 # --- Properties ------------------------------------------------------------------------------------------------------
@@ -54,16 +47,6 @@ def test_lists_are_the_nearest_of_what_is_left(users, k, seen, only, exclude, co
         assert [record.rank for record in found] == list(range(1, len(found) + 1))
         np.testing.assert_allclose(model.score(user, items), [record.score for record in found], atol=1e-6)
     assert [record.user for record in answer] == sorted((r.user for r in answer), key=users.index), "in the order asked"
-
-
-@given(users=distinct_ids(min_size=1), items=distinct_ids(min_size=1), seed=st.integers(0, 99))
-def test_ids_of_any_kind(users, items, seed):
-    data = small(seed=seed, users=users, items=items)
-    model = model_of(data)
-    for user in users:
-        answer = model.recommend([user], k=3)
-        assert all(typed(record.user) == typed(user) for record in answer)
-        assert typed([record.item for record in answer]) == typed(expected(model, user, 3))
 
 
 @given(k=st.integers(1, 40), item=st.sampled_from(ITEMS), constraint=st.sampled_from(["sphere", "ball"]))
@@ -106,11 +89,6 @@ def test_one_id(one):
     model = model_of(small(users=[3, 7, 9]))
     assert [record.user for record in model.recommend(one, 2)] == [7, 7]
     assert all(type(record.user) is int for record in model.recommend(one, 2))
-
-
-def test_nobody_gets_nothing():
-    assert list(MODEL.recommend([])) == []
-    assert MODEL.recommend([]).to_polars().columns == ["user", "rank", "item", "name", "score"]
 
 
 # --- Ids that are not known ------------------------------------------------------------------------------------------

@@ -61,13 +61,6 @@ def test_data_frames():
     assert isinstance(pandas, pd.DataFrame)
 
 
-def test_an_empty_answer_is_a_frame_too():
-    empty = LISTS[3:]
-    assert list(empty) == []
-    assert empty.to_polars().shape == (0, 5)
-    assert empty.to_pandas().shape == (0, 5)
-
-
 @pytest.mark.parametrize(("package", "method"), [("polars", "to_polars"), ("pandas", "to_pandas")])
 def test_what_is_not_installed_is_named(package, method, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)

@@ -1,11 +1,9 @@
 """A model that was saved answers as before, to the last bit."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import spherec
-from spherec.errors import DataError
 from tests.oracles import typed
 from tests.recommender.models import model_of, small
 from tests.strategies import distinct_ids
@@ -43,15 +41,3 @@ def test_saved_and_loaded_it_answers_bitwise_the_same(users, items, dim, constra
     assert typed([list(one) for one in before if one]) == typed([list(one) for one in after if one])
     assert loaded.config == model.artifact.config
     assert loaded.data == data
-
-
-def test_loading_a_larger_model_maps_its_vectors(tmp_path):
-    model = model_of(small(0.02, users=list(range(300)), items=list(range(1999))), 37)
-    model.save(tmp_path / "m.spherec")
-    loaded = spherec.load(tmp_path / "m.spherec", device="cpu")
-    assert answers(loaded) == answers(model)
-
-
-def test_what_is_no_model_is_not_loaded(tmp_path):
-    with pytest.raises(DataError, match="No such file"):
-        spherec.load(tmp_path / "m.spherec")

@@ -1,10 +1,9 @@
 """One version of a model at a time: under threads, in copies and in pickles."""
 
 import copy
-import multiprocessing
 import pickle
 import threading
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -160,14 +159,6 @@ def test_copies_answer_alike(again, index):
     other.partial_fit(NEW, validation=0, progress=False)
     assert (model.data.n_users, other.data.n_users) == (12, 13), "a copy is a model of its own"
     assert answers(model) == before
-
-
-def test_a_new_process_answers_alike():
-    pytest.importorskip("usearch")
-    models = [model_of(DATA), model_of(DATA).build_index()]
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        assert pool.submit(list, map(answers, models)).result() == [answers(model) for model in models]
-        assert list(pool.map(answers, models)) == [answers(model) for model in models]
 
 
 @pytest.mark.parametrize("index", [False, True])

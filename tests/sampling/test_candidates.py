@@ -14,7 +14,6 @@ from spherec.sampling.draw import popularity_weights
 from tests.kernels import using
 from tests.oracles import image_law, independent_law, successive_law
 from tests.sampling.checks import CPU, FEWEST_DRAWS, assert_follows, generator, interactions, random_rows
-from tests.strategies import MATRICES
 
 WEIGHTS = np.array([4.0, 2.0, 0.0, 1.0, 1.0, 0.5])
 LAW = (WEIGHTS / WEIGHTS.sum()).tolist()
@@ -72,14 +71,6 @@ def test_the_way_is_chosen_by_how_many_draws_the_law_would_take(beta, way, monke
         assert each.multiplicity.eq(1).all()
 
 
-def test_items_with_hardly_any_weight_fill_the_set_where_no_others_are_left():
-    steep = np.array([1.0, 1e-12, 1e-13, 0.0, 1e-14, 0.0])
-    for one in drawn(source(3, weights=steep), times=100):
-        assert one.items[0] == 0
-        assert set(one.items.tolist()) <= {0, 1, 2, 4}
-        assert len(set(one.items.tolist())) == 3
-
-
 def test_draws_that_hold_too_few_distinct_items_leave_places_without_a_candidate(monkeypatch):
     monkeypatch.setattr(two_stage, "_SIGMAS", float("-inf"))  # as many draws as candidates, so some repeat
     counts = set()
@@ -111,17 +102,6 @@ def test_plain_torch_draws_the_same_candidates(count, replacement):
     for one, other in zip(drawn(ours, times=50), drawn(theirs, times=50), strict=True):
         assert torch.equal(one.items, other.items)
         assert torch.equal(one.multiplicity, other.multiplicity)
-
-
-@given(MATRICES.filter(np.any), st.integers(1, 7), st.sampled_from([-2, -0.5, 0.7, 4]), st.booleans())
-def test_only_items_that_somebody_has_are_candidates(rows, count, beta, replacement):
-    train = interactions(rows)
-    one = source(count, replacement=replacement, weights=popularity_weights(train, beta), train=train)
-    for each in drawn(one, times=5):
-        items = each.items[each.multiplicity > 0].tolist()
-        assert items
-        assert set(items) <= set(np.flatnonzero(rows.any(0)))
-        assert len(items) == len(set(items))
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=40), st.integers(1, 12))

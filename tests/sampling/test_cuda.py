@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from spherec.kernels import backend
 from spherec.kernels.protocol import Candidates
 from spherec.rng import torch_stream
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
-from spherec.sampling.draw import items_of_users
 from tests.oracles import law_without, popularity_law, successive_law
 from tests.sampling.checks import (
     CPU,
@@ -71,23 +69,6 @@ def no_waiting():
     torch.cuda.set_sync_debug_mode("default")
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_membership_answers_as_on_the_cpu(seed):
-    train = interactions(random_rows(50, 80, 0.2, seed))
-    users = torch.tensor(np.random.default_rng(seed).integers(0, 50, 90))
-    items = torch.tensor(np.random.default_rng(seed + 1).integers(0, 80, 120))
-    ours, theirs = (backend(device).membership(items_of_users(train), device) for device in (CUDA, CPU))
-    assert torch.equal(ours.mask(users.to(CUDA), items.to(CUDA)).cpu(), theirs.mask(users, items))
-
-
-@pytest.mark.parametrize("users", [[5], [4, 5, 0, 5, 7]])
-def test_membership_answers_for_users_with_nothing_and_with_everything(users):
-    train, items = interactions(ROWS), torch.tensor([0, 5, 5, 2])
-    expected = [[bool(ROWS[user][item]) for item in items.tolist()] for user in users]
-    membership = backend(CUDA).membership(items_of_users(train), CUDA)
-    assert membership.mask(torch.tensor(users, device=CUDA), items.to(CUDA)).tolist() == expected
-
-
 @pytest.mark.parametrize(
     ("dtype", "sharpness", "rtol"), [(torch.float64, 1, 1e-5), (torch.float32, 0.05, 1e-4), (torch.float32, 1, 2e-3)]
 )
@@ -103,42 +84,6 @@ def test_stage_two_states_the_law_that_it_states_on_the_cpu(dim, dtype, sharpnes
         return sampler.probabilities(users.to(device), POSITIVES.to(device), candidates, on(device, at)).cpu()
 
     torch.testing.assert_close(law(CUDA), law(CPU), rtol=rtol, atol=1e-5)
-
-
-@each_sampler
-@pytest.mark.parametrize("seed", range(3))
-def test_shape_range_and_support(config, seed):
-    sampler, at = ready(config)
-    users = torch.arange(200)
-    negatives = sampler.sample(users.to(CUDA), POSITIVES.to(CUDA), at, stream(seed))
-    assert negatives.items.is_cuda
-    assert negatives.valid.is_cuda
-    items, valid = negatives.items.cpu().expand(200, -1), negatives.valid.cpu()
-    count = min(config.negatives, 300) if config.shared else config.negatives  # a pool is no larger than the catalogue
-    assert items.shape == valid.shape == (200, count)
-    assert 0 <= items.min() <= items.max() < 300
-    assert valid.any()
-    assert not WIDE[users[:, None], items][valid.numpy()].any()
-
-
-@each_sampler
-def test_users_with_every_item_are_masked(config):
-    sampler, at = ready(config, np.array(ROWS))
-    users = torch.tensor([5, 0, 5, 4], device=CUDA)
-    valid = sampler.sample(users, users * 0, at, stream()).valid
-    assert not valid[[0, 2]].any()
-    if not config.shared:  # a pool is no larger than the catalogue, and may miss the few items that a user lacks
-        assert valid[[1, 3]].any(1).all()
-
-
-@each_sampler
-def test_the_same_seed_draws_the_same(config):
-    sampler, at = ready(config)
-    users, positives = torch.arange(200, device=CUDA), POSITIVES.to(CUDA)
-    first, again, other = (sampler.sample(users, positives, at, stream(seed)) for seed in (1, 1, 2))
-    assert torch.equal(first.items, again.items)
-    assert torch.equal(first.valid, again.valid)
-    assert not torch.equal(first.items, other.items)
 
 
 @pytest.mark.parametrize("config", [Uniform(FEWEST_DRAWS), Popularity(FEWEST_DRAWS, 0.8), Popularity(FEWEST_DRAWS, -2)])

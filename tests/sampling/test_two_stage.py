@@ -141,18 +141,6 @@ def test_negatives_are_drawn_one_after_the_other_without_replacement(n):
     assert_follows(map(tuple, negatives.items.tolist()), successive_law(items_law(), n))
 
 
-def test_where_none_is_near_negatives_are_drawn_uniformly():
-    far = [1, -0.9, -0.1, -0.4, -0.6, -0.2, 0.9]
-    negatives = drawn_at_once(TwoStage(negatives=2, sharpness=1), far)
-    assert_follows(map(tuple, negatives.items.tolist()), successive_law([0, 1, 1, 1, 1, 1, 0], 2))
-
-
-def test_where_fewer_are_near_than_asked_for_the_rest_is_masked():
-    negatives = drawn_at_once(TwoStage(negatives=6, candidates=10, sharpness=0.5))
-    assert negatives.valid.tolist() == [[True] * 4 + [False] * 2] * FEWEST_DRAWS  # 4 have s >= 0
-    assert negatives.items[:, :4].sort(1).values.unique(dim=0).tolist() == [[1, 2, 3, 4]]
-
-
 @pytest.mark.parametrize("replacement", [False, True])
 def test_both_stages_together_follow_the_sum_over_all_candidates(replacement):
     config = TwoStage(negatives=1, candidates=3, beta=0.8, sharpness=0.5, replacement=replacement)
