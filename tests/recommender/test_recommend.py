@@ -17,10 +17,6 @@ MODEL = model_of(DATA)
 ITEM_SETS = st.none() | st.lists(st.sampled_from(ITEMS), unique=True)
 
 
-def owned(user, data=DATA):
-    return {data.item_ids[int(item)] for item in data.items_of(list(data.user_ids).index(user))}
-
-
 # --- Properties ------------------------------------------------------------------------------------------------------
 
 
@@ -38,44 +34,42 @@ def test_lists_are_the_nearest_of_what_is_left(users, k, seen, only, exclude, co
     for user in users:
         found = [record for record in answer if record.user == user]
         items = [record.item for record in found]
-        assert not (seen and owned(user) & set(items)), "seen items never come back"
-        assert only is None or set(items) <= set(only)
-        assert not set(items) & set(exclude or ())
-        left = set(ITEMS if only is None else only) - set(exclude or ()) - (owned(user) if seen else set())
-        assert len(items) == len(set(items)) == min(k, len(left)), "exactly k, or all that are left"
         assert items == expected(model, user, k, seen=seen, only=only, exclude=exclude or ())
         assert [record.rank for record in found] == list(range(1, len(found) + 1))
         np.testing.assert_allclose(model.score(user, items), [record.score for record in found], atol=1e-6)
     assert [record.user for record in answer] == sorted((r.user for r in answer), key=users.index), "in the order asked"
 
 
+def by_distance(table, ids, one):
+    """All ids, the nearest to this one first, and their squared distances."""
+    places = table.numpy().astype(np.float64)
+    distances = ((places - places[ids.index(one)]) ** 2).sum(1)
+    return [ids[n] for n in np.argsort(distances, kind="stable")], dict(zip(ids, distances, strict=True))
+
+
 @given(k=st.integers(1, 40), item=st.sampled_from(ITEMS), constraint=st.sampled_from(["sphere", "ball"]))
 def test_similar_items_are_the_nearest_without_itself(k, item, constraint):
     model = model_of(DATA, constraint=constraint)
-    places = model.vectors.item_table.numpy().astype(np.float64)
-    distances = ((places - places[ITEMS.index(item)]) ** 2).sum(1)
-    order = [ITEMS[n] for n in np.argsort(distances, kind="stable") if ITEMS[n] != item]
+    order, distances = by_distance(model.vectors.item_table, ITEMS, item)
+    order.remove(item)
     found = model.similar_items(item, k)
     assert [record.similar for record in found] == order[:k]
     assert {record.item for record in found} == {item}
-    scores = [1 - distances[ITEMS.index(record.similar)] / 2 for record in found]
+    scores = [1 - distances[record.similar] / 2 for record in found]
     np.testing.assert_allclose([record.score for record in found], scores, atol=1e-6)
 
 
 @given(k=st.integers(1, 20), user=st.sampled_from(USERS))
 def test_similar_users_are_the_nearest_without_herself(k, user):
-    places = MODEL.vectors.user_table.numpy().astype(np.float64)
-    distances = ((places - places[USERS.index(user)]) ** 2).sum(1)
-    order = [USERS[n] for n in np.argsort(distances, kind="stable") if USERS[n] != user]
+    order, _ = by_distance(MODEL.vectors.user_table, USERS, user)
+    order.remove(user)
     assert [record.similar for record in MODEL.similar_users(user, k)] == order[:k]
 
 
 @given(k=st.integers(1, 20), user=st.sampled_from(USERS), item=st.sampled_from(ITEMS))
 def test_reasons_are_the_users_own_items_nearest_to_it(k, user, item):
-    places = MODEL.vectors.item_table.numpy().astype(np.float64)
-    distances = ((places - places[ITEMS.index(item)]) ** 2).sum(1)
-    own = owned(user) - {item}
-    order = sorted(own, key=lambda one: distances[ITEMS.index(one)])
+    own = {DATA.item_ids[int(index)] for index in DATA.items_of(USERS.index(user))} - {item}
+    order = [one for one in by_distance(MODEL.vectors.item_table, ITEMS, item)[0] if one in own]
     found = MODEL.explain(user, item, k)
     assert [record.because for record in found] == order[:k]
     assert {(record.user, record.item) for record in found} <= {(user, item)}
@@ -95,7 +89,7 @@ def test_one_id(one):
 
 
 def test_unknown_ids_are_named():
-    with pytest.raises(UnknownIdError, match=r"user 'zoe', 'max' are not among the 12 known ids; place new users with"):
+    with pytest.raises(UnknownIdError, match=r"user 'zoe', 'max' .* 12 .* place new users"):
         MODEL.recommend(["u1", "zoe", "max"])
     for ask in (
         lambda: MODEL.similar_items("zoe"),
@@ -105,7 +99,7 @@ def test_unknown_ids_are_named():
         lambda: MODEL.score("u1", "zoe"),
         lambda: MODEL.explain("u1", "zoe"),
     ):
-        with pytest.raises(UnknownIdError, match=r"item 'zoe' is not among the 30 known ids; learn new items with"):
+        with pytest.raises(UnknownIdError, match=r"item 'zoe' .* 30 .* learn new items"):
             ask()
 
 
@@ -122,16 +116,21 @@ def test_unknown_ids_are_passed_over_on_request():
 
 
 def test_other_mistakes():
-    with pytest.raises(ArgumentError, match="unknown must be one of error, skip, got 'ignore'"):
-        MODEL.recommend("u1", unknown="ignore")
-    with pytest.raises(ArgumentError, match="one user and one item"):
-        MODEL.explain(["u1", "u2"], "i1")
-    for wrong in (True, [True], [[1, 2]], [np.array([1, 2])]):
-        with pytest.raises(ArgumentError, match="ids must be texts or whole numbers"):
-            model_of(small(users=[3, 7, 1])).recommend(wrong)
-    with pytest.raises(ArgumentError, match="got 2 and 3"):
-        MODEL.score(["u1", "u2"], ["i1", "i2", "i3"])
-    with pytest.raises(TrainingError, match=r"not trained yet; call fit, or spherec\.load"):
+    numbered = model_of(small(users=[3, 7, 1]))
+    wrong = {
+        "'ignore'": lambda: MODEL.recommend("u1", unknown="ignore"),
+        "one item": lambda: MODEL.explain(["u1", "u2"], "i1"),
+        "got 2 and 3": lambda: MODEL.score(["u1", "u2"], ["i1", "i2", "i3"]),
+        "exclude_seen .* 'no'": lambda: MODEL.recommend("u1", exclude_seen="no"),
+        "exclude_seen .* ndarray": lambda: MODEL.recommend_for(["i1"], exclude_seen=np.array([True, False])),
+    }
+    for got, ask in wrong.items():
+        with pytest.raises(ArgumentError, match=got):
+            ask()
+    for ids in (True, [True], [[1, 2]], [np.array([1, 2])]):
+        with pytest.raises(ArgumentError, match="ids must be"):
+            numbered.recommend(ids)
+    with pytest.raises(TrainingError, match="not trained yet"):
         CML(device="cpu").recommend("u1")
 
 
@@ -146,21 +145,12 @@ def test_names_stand_beside_ids():
     assert all(record.name == f"The {record.because}" for record in model.explain("u1", "i1") if record.name)
 
 
-def test_a_model_is_evaluated_by_its_ids():
+def test_a_model_is_evaluated_by_its_ids_unless_it_knows_the_answers():
     fold = spherec.splits.ratio(DATA, 0.4, seed=3)
-    model = model_of(fold.train)
-    turned = Interactions.from_pairs(*zip(*_pairs(fold.train)[::-1], strict=True))
-    both = spherec.splits.given(turned, fold.test)
-    assert evaluate(model, both.train, both.test, k=5).ndcg == pytest.approx(
-        evaluate(model, fold.train, fold.test, k=5).ndcg
-    )
-
-
-def test_a_model_that_knows_the_answers_is_refused():
-    fold = spherec.splits.ratio(DATA, 0.4, seed=3)
-    with pytest.raises(spherec.errors.DataError, match="trained on pairs that are to test it"):
+    model, train = model_of(fold.train), fold.train
+    pairs = [(train.user_ids[int(u)], train.item_ids[int(i)]) for u, i in zip(train.users, train.indices, strict=True)]
+    both = spherec.splits.given(Interactions.from_pairs(*zip(*pairs[::-1], strict=True)), fold.test)
+    ndcg = evaluate(model, both.train, both.test, k=5).ndcg
+    assert ndcg == pytest.approx(evaluate(model, fold.train, fold.test, k=5).ndcg)
+    with pytest.raises(spherec.errors.DataError, match="trained on pairs"):
         evaluate(MODEL, fold.train, fold.test)
-
-
-def _pairs(data):
-    return [(data.user_ids[int(u)], data.item_ids[int(i)]) for u, i in zip(data.users, data.indices, strict=True)]

@@ -4,6 +4,7 @@ import copy
 import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import pytest
 import torch
@@ -56,16 +57,17 @@ def test_every_list_belongs_to_one_version(fits, tmp_path):
     torch.set_num_threads(2)
     wide, index = Hnsw(width=50, exact_beyond=1.0), tmp_path / "i.usearch"
     model = spherec.CML(**QUICK).fit(DATA, validation=0, progress=False)
-    versions = [{question: answer(question, model, tmp_path / "w.csv") for question in QUESTIONS}]
-    stop, answers_of = threading.Event(), {}
+    versions, stop, answers_of = [], threading.Event(), {number: [] for number in range(8)}
+
+    def note():
+        versions.append({question: answer(question, model, tmp_path / "w.csv") for question in QUESTIONS})
 
     def read(number):
-        given = answers_of[number] = []
         while not stop.is_set():
-            question = QUESTIONS[(len(given) + number) % len(QUESTIONS)]
-            given.append((question, answer(question, model, tmp_path / f"{number}.csv")))
+            question = QUESTIONS[(len(answers_of[number]) + number) % len(QUESTIONS)]
+            answers_of[number].append((question, answer(question, model, tmp_path / f"{number}.csv")))
 
-    readers = [threading.Thread(target=read, args=(number,)) for number in range(8)]
+    readers = [threading.Thread(target=read, args=(number,)) for number in answers_of]
 
     def start_another(*_):
         if unstarted := [reader for reader in readers if reader.ident is None]:
@@ -75,49 +77,38 @@ def test_every_list_belongs_to_one_version(fits, tmp_path):
         rows = Interactions.from_pairs(["u1", f"n{number}"], [f"new{number}", "i2"])
         model.partial_fit(rows, validation=0, progress=start_another)
 
-    def fold_in_a_user(number):
-        grown = model.fold_in(Interactions.from_pairs([f"f{number}"] * 2, ["i1", "i2"]))
-        assert "i1" not in grown.recommend(f"f{number}", 50).columns["item"]
+    def swap(grown):
         model._current = grown._current  # as a server does that swaps models
 
     def reload(number):
         model.save(tmp_path / "m.spherec")
-        model._current = spherec.load(tmp_path / "m.spherec", mmap=number % 2 == 0, device="cpu")._current
-
-    def build(_):
-        model.build_index(index, wide)
+        swap(spherec.load(tmp_path / "m.spherec", mmap=number % 2 == 0, device="cpu"))
 
     others = (
-        (build, lambda _: model.use_index(None), lambda number: model.use_index(index, mmap=number % 2 == 0)),
-        (reload, build),
-        (fold_in_a_user,),
+        (lambda _: model.build_index(index, wide), lambda _: model.use_index(None), lambda _: model.use_index(index)),
+        (reload, lambda _: model.build_index(config=wide)),
+        (lambda number: swap(model.fold_in(Interactions.from_pairs([f"f{number}"] * 2, ["i1", "i2"]))),),
     )
-    done = 0
+    note()
     try:
         for number in range(fits):
-            for swap in (fit, *others[number % len(others)]):
-                swap(number)
-                versions.append({question: answer(question, model, tmp_path / "w.csv") for question in QUESTIONS})
-                done += 1
-        for reader in readers:
-            assert reader.ident is not None
+            for change in (fit, *others[number % len(others)]):
+                change(number)
+                note()
+        assert all(reader.ident is not None for reader in readers)
     finally:
         stop.set()
         for reader in readers:
             if reader.ident is not None:
                 reader.join()
         torch.set_num_threads(before)
-    assert sum(versions[n]["all"] != versions[n + 1]["all"] for n in range(done)) >= fits, "they differ"
-    checked = 0
+    assert sum(one["all"] != other["all"] for one, other in pairwise(versions)) >= fits, "they differ"
     for number, given in answers_of.items():
         last = 0
         for question, result in given:
-            matches = (n for n in range(last, len(versions)) if versions[n][question] == result)
-            found = next(matches, None)
-            assert found is not None, f"reader {number}: a list of {question!r} of no version from {last} on"
-            last, checked = found, checked + 1
-    print(f"{checked} answers of 8 readers, {fits} fits among {done} changes")
-    assert checked >= fits
+            last = next((n for n in range(last, len(versions)) if versions[n][question] == result), None)
+            assert last is not None, f"reader {number}: a list of {question!r} of no version"
+    assert sum(map(len, answers_of.values())) >= fits
 
 
 def test_a_reader_that_is_slow_does_not_keep_the_old_version(monkeypatch):
