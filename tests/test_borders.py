@@ -46,21 +46,15 @@ def test_what_is_no_length_is_refused(model, k):
             ask()
 
 
-@pytest.mark.parametrize("users", [[-1], [10**6], [0, -1], [0.5], ["0"], [[0]], 0])
-def test_a_ranker_refuses_users_that_it_does_not_have(model, users):
-    with pytest.raises(ArgumentError, match="users must be"):
-        ExactRanker(model.vectors).top(users, 3)
-
-
-@pytest.mark.parametrize("items", [[-1], [10**6], [0.5], ["0"], 0, [[0]]])
-def test_a_ranker_refuses_items_that_it_does_not_have(model, items):
+@pytest.mark.parametrize("index", [[-1], [10**6], [0.5], ["0"], 0, [[0]]])
+def test_a_ranker_refuses_users_and_items_that_it_does_not_have(model, index):
     ranker = ExactRanker(model.vectors)
     queries = model.vectors.user_table[:1].numpy()
-    for name in ("only", "exclude"):
+    with pytest.raises(ArgumentError, match="users must be"):
+        ranker.top(index, 3)
+    for name, items in (("only", index), ("exclude", index), ("without", [index])):
         with pytest.raises(ArgumentError, match=f"{name} must"):
             ranker.top_of(queries, 3, **{name: items})
-    with pytest.raises(ArgumentError, match="without must"):
-        ranker.top_of(queries, 3, without=[items])
 
 
 def test_a_ranker_takes_lists_of_users_and_refuses_lists_of_vectors(model):
@@ -70,46 +64,33 @@ def test_a_ranker_takes_lists_of_users_and_refuses_lists_of_vectors(model):
         ranker.top_of([[0.5] * model.vectors.dim], 3)
 
 
-def damaged(change, form="csr"):
+def damaged(name, position, value, form="csr"):
+    """A matrix with a wrong number in one of its arrays, or another array in its place."""
     matrix = getattr(sp, f"{form}_matrix")(np.eye(300))
-    change(matrix)
-    return matrix
-
-
-def put(name, position, value):
-    def change(matrix):
+    if position is None:
+        setattr(matrix, name, value)
+    else:
         getattr(matrix, name)[position] = value
-
-    return change
-
-
-def put_whole(name, value):
-    return lambda matrix: setattr(matrix, name, value)
+    return matrix
 
 
 @pytest.mark.parametrize(
     "matrix",
     [
-        *(damaged(put("indptr", 1, value), form) for form in ("csr", "csc") for value in (5000, -7, 2**30)),
-        *(damaged(put("indptr", -1, value), form) for form in ("csr", "csc") for value in (5000, -7, 0)),
-        *(damaged(put("indptr", 0, value), form) for form in ("csr", "csc") for value in (1, -1)),
-        *(damaged(put("indices", 3, value), form) for form in ("csr", "csc") for value in (300, -1, 2**31 - 1)),
-        *(damaged(put_whole("indices", np.zeros(2, np.int32)), form) for form in ("csr", "csc")),
-        *(damaged(put_whole("data", np.zeros(2)), form) for form in ("csr", "csc")),
-        *(damaged(put_whole("indptr", np.zeros(2, np.int32)), form) for form in ("csr", "csc")),
-        damaged(put_whole("indices", np.zeros(300))),
-        damaged(put("row", 0, 300), "coo"),
-        damaged(put("col", 0, -1), "coo"),
-        damaged(put("indptr", 1, 5000), "bsr"),
-        damaged(put("data", 0, np.nan)),
-        damaged(put("data", 0, -1.0)),
+        *(damaged("indptr", 1, value, form) for form in ("csr", "csc") for value in (5000, -7)),
+        *(damaged("indptr", at, value) for at, value in ((-1, 0), (-1, 5000), (0, 1))),
+        *(damaged("indices", 3, value, form) for form in ("csr", "csc") for value in (300, -1)),
+        *(damaged(name, None, np.zeros(2, np.int32)) for name in ("indices", "data", "indptr")),
+        damaged("indices", None, np.zeros(300)),
+        damaged("row", 0, 300, "coo"),
+        damaged("col", 0, -1, "coo"),
+        damaged("indptr", 1, 5000, "bsr"),
+        damaged("data", 0, np.nan),
+        damaged("data", 0, -1.0),
         sp.csr_matrix(np.eye(3).astype(complex)),
         np.array([["a"]]),
-        np.array([[None]]),
-        np.zeros(3),
         np.zeros((2, 2, 2)),
         [[1, 2], [3]],
-        5,
         "matrix",
     ],
 )
@@ -118,21 +99,20 @@ def test_a_damaged_matrix_is_refused_before_scipy_touches_it(matrix):
         spherec.Interactions.from_matrix(matrix)
 
 
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "bsr", "lil", "dok", "dia"])
+def test_any_sound_matrix_is_taken(form):
+    for dtype in (bool, np.int8, np.float32):
+        matrix = sp.csr_matrix(np.eye(3)).asformat(form).astype(dtype)
+        assert len(spherec.Interactions.from_matrix(matrix)) == 3
+
+
 def test_entries_that_repeat_count_once():
     matrix = sp.coo_matrix(([1, 1, 1], ([0, 0, 1], [2, 2, 0])), shape=(2, 3))
     assert len(spherec.Interactions.from_matrix(matrix)) == 2
 
 
 @pytest.mark.parametrize(
-    ("users", "items"),
-    [
-        (5, 6),
-        (None, ["i"]),
-        ([[1]], ["i"]),
-        ([{}], ["i"]),
-        (["u"], ["i", "j"]),
-        ([], []),
-    ],
+    ("users", "items"), [(5, 6), (None, ["i"]), ([[1]], ["i"]), ([{}], ["i"]), (["u"], ["i", "j"]), ([], [])]
 )
 def test_columns_that_are_none_are_refused(users, items):
     with pytest.raises(SpherecError):
@@ -141,26 +121,15 @@ def test_columns_that_are_none_are_refused(users, items):
 
 def test_odd_columns_of_a_data_frame():
     pd = pytest.importorskip("pandas")
-    good = {
-        "categorical": pd.Categorical(["a", "b"]),
-        "nullable": pd.array([1, 2], dtype="Int64"),
-        "string": pd.array(["a", "b"], dtype="string"),
-        "object": np.array([1, 2], dtype=object),
-    }
-    for column in good.values():
-        frame = pd.DataFrame({"u": column, "i": ["x", "y"]})
-        assert len(spherec.Interactions.from_frame(frame, user="u", item="i")) == 2
-    for column in (
-        [[1], [2]],
-        [1, "a"],
-        pd.to_datetime(["2024-01-01", "2024-01-02"]),
-        pd.array([1, None], dtype="Int64"),
-        [{"a": 1}, {}],
-        [np.nan, 1.0],
-    ):
-        frame = pd.DataFrame({"u": column, "i": ["x", "y"]})
+
+    def read(column):
+        return spherec.Interactions.from_frame(pd.DataFrame({"u": column, "i": ["x", "y"]}), user="u", item="i")
+
+    for good in (pd.Categorical(["a", "b"]), pd.array([1, 2], dtype="Int64"), pd.array(["a", "b"], dtype="string")):
+        assert len(read(good)) == 2
+    for wrong in ([[1], [2]], [1, "a"], pd.to_datetime(["2024-01-01", "2024-01-02"]), [{"a": 1}, {}], [np.nan, 1.0]):
         with pytest.raises(SpherecError):
-            spherec.Interactions.from_frame(frame, user="u", item="i")
+            read(wrong)
 
 
 def test_what_a_mask_hides_is_not_read():
@@ -209,13 +178,9 @@ def test_an_error_about_ids_is_short(model):
         ("a", "'a'"),
         ("it's", '"it\'s"'),
         ("\x1b[31m\n", r"'\x1b[31m\n'"),
-        (np.int64(3), "3"),
         (np.float32(0.5), "0.5"),
-        (np.bool_(True), "True"),
-        (np.str_("a"), "'a'"),
         (Path("a/b"), "a/b"),
         ({"a": 1}, "a value of type dict"),
-        (int, "a value of type type"),
         (np.zeros((2, 3)), "a value of type ndarray of shape (2, 3)"),
         (None, "None"),
         ((1, "a"), "(1, 'a')"),

@@ -90,10 +90,12 @@ def test_beyond_a_share_of_the_catalogue_all_items_are_looked_at(vectors, share,
     assert (found >= 0).all()
 
 
-@pytest.mark.parametrize("setting", [{"connectivity": 1}, {"width": "5"}, {"exact_beyond": 1.5}, {"dtype": "f64"}])
-def test_settings_out_of_range(setting):
-    with pytest.raises(ArgumentError, match=next(iter(setting))):
-        Hnsw(**setting)
+@pytest.mark.parametrize(
+    ("name", "value"), {"connectivity": 1, "width": "5", "exact_beyond": 1.5, "dtype": "f"}.items()
+)
+def test_settings_out_of_range(name, value):
+    with pytest.raises(ArgumentError, match=name):
+        Hnsw(**{name: value})
 
 
 # --- Its file --------------------------------------------------------------------------------------------------------
@@ -137,21 +139,18 @@ def test_usearch_alone_reads_the_file(path, vectors):
     ],
     ids=["items", "dim", "constraint", "checksum"],
 )
-def test_the_index_of_other_vectors_is_refused(path, vectors, change, request):
-    with pytest.raises(DataError, match=request.node.callspec.id.split("-")[-1]):
+def test_the_index_of_other_vectors_is_refused(path, vectors, change):
+    with pytest.raises(DataError, match="other vectors"):
         UsearchRanker.load(path, change(vectors))
 
 
 def test_every_byte_counts(path, vectors):
     content = path.read_bytes()
+    wrong = [content[: int(share * len(content))] for share in (0.0, 0.001, 0.5, 0.9999)]
     for at in (0, 60, 318_464, len(content) - 200, len(content) - 20, len(content) - 12, len(content) - 1):
-        changed = bytearray(content)
-        changed[at] ^= 1
-        path.write_bytes(changed)
-        with pytest.raises(DataError, match="damaged"):
-            UsearchRanker.load(path, vectors)
-    for share in (0.0, 0.001, 0.5, 0.99, 0.9999):
-        path.write_bytes(content[: int(share * len(content))])
+        wrong.append(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+    for each in wrong:
+        path.write_bytes(each)
         with pytest.raises(DataError, match="damaged"):
             UsearchRanker.load(path, vectors)
 
