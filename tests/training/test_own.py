@@ -168,7 +168,7 @@ class Reduced(Loss):
 
 @pytest.mark.parametrize(
     ("by", "got"),
-    [("mean", r"shape \(\)"), ("matrix", r"shape \(\d+, 3\)"), ("number", "float"), ("detached", "torch functions")],
+    [("mean", r"\d\.\d"), ("matrix", r"shape \(\d+, 3\)"), ("number", r"1\.0"), ("detached", r"shape \(\d+\)")],
 )
 def test_a_loss_of_a_wrong_shape_is_named_at_the_first_step(by, got):
     with pytest.raises(ArgumentError, match=f"Reduced .*{got}"):
@@ -189,7 +189,7 @@ class Wrong(Sampling):
             def sample(self, users, positives, geometry, generator):
                 return sampler.make(users)
 
-        return WrongSampler() if self.make else None
+        return WrongSampler()
 
 
 def _zeros(*size, dtype=torch.int64):
@@ -199,7 +199,6 @@ def _zeros(*size, dtype=torch.int64):
 @pytest.mark.parametrize(
     "make",
     [
-        None,
         lambda users: _zeros(len(users), 2),
         lambda users: Negatives(_zeros(len(users)), _zeros(len(users), dtype=torch.bool)),
         lambda users: Negatives(_zeros(3, 2), _zeros(3, 2, dtype=torch.bool)),
@@ -209,5 +208,5 @@ def _zeros(*size, dtype=torch.int64):
     ],
 )
 def test_what_is_no_negatives_is_named_at_the_first_step(make):
-    with pytest.raises(ArgumentError, match=r"(build|sample) of Wrong"):
+    with pytest.raises(ArgumentError, match="sample of Wrong"):
         train(DATA, replace(CONFIG, sampler=Wrong(make=make)), device="cpu")

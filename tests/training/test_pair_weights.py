@@ -63,18 +63,8 @@ def test_counts_of_repeated_pairs_add_up(tmp_path):
         spherec.read(path, weigh=True)
 
 
-def test_a_sum_hides_no_negative_weight(tmp_path):
-    path = tmp_path / "plays.csv"
-    path.write_text("user,item,plays\na,y,5\na,x,9\na,x,-3\nb,x,3\n")
-    words = "user 'a' has item 'x' several times, once with -3, and weights must be above 0"
-    with pytest.raises(DataError, match=words) as refused:
-        spherec.read(path, value="plays", weigh=True)
-    assert str(refused.value).startswith(str(path))
-    frame = pd.read_csv(path)
-    with pytest.raises(DataError, match=words):
-        spherec.CML(dim=8, epochs=1, device="cpu").fit(frame, user="user", item="item", weight="plays")
-    assert spherec.read(path, value="plays", duplicates="sum").weights is None  # a sum of votes, say
-    frame.plays = [5, 9, 3, -3]  # of a pair that is not repeated: a cut may drop it
+def test_a_weight_must_be_above_0_unless_a_cut_drops_it():
+    frame = pd.DataFrame({"user": list("aaab"), "item": list("yxxx"), "plays": [5, 9, 3, -3]})
     pairs = {"user": "user", "item": "item", "value": "plays", "duplicates": "sum", "weigh": True}
     assert Interactions.from_frame(frame, cut=Cut(min_value=1), **pairs).weights.tolist() == [12, 5]
     with pytest.raises(DataError, match="above 0, got -3"):

@@ -7,11 +7,13 @@ import pytest
 import torch
 
 from spherec.artifact import FoldInSettings
-from spherec.errors import ArgumentError, DataError
+from spherec.errors import DataError
 from spherec.losses import Hinge, Softmin
 from spherec.optim import Adam
 from spherec.sampling import Hard, Popularity, Uniform
 from spherec.training import Training
+from spherec.training.step import LiveVectors
+from tests.sampling.checks import CPU
 from tests.training.runs import (
     DATA,
     QUICK,
@@ -104,7 +106,7 @@ def test_a_run_in_progress_has_the_reach_of_all_blocks_and_none_for_users(settin
     seen = []
 
     def look(vectors):
-        assert torch.equal(replace(vectors, block_size=7).reach, vectors.reach)
+        assert torch.equal(LiveVectors(vectors.embedding, vectors.config, DATA.n_items, CPU, 7).reach, vectors.reach)
         users = vectors.embedding.block(DATA.n_items, len(vectors.embedding))  # (U, P, d + 1)
         assert not users[..., -1].any(), "it learns nothing"
         seen.append(vectors.copy())
@@ -143,17 +145,6 @@ def test_a_checkpoint_with_reach_is_another_run_than_one_without(path):
         trained(checkpoint=path, resume=True, reach=True, **RUNS["one space"])
 
 
-def test_another_initial_reach_is_another_run(path):
-    def begin(value):
-        return replace(start(), item_reach=torch.full((DATA.n_items, 1), value))
-
-    settings = {"reach": True, "checkpoint": path, **RUNS["one space"]}
-    trained(epochs=1, initial=begin(0.25), **settings)
-    with pytest.raises(DataError, match="its initial is checksum"):
-        trained(resume=True, initial=begin(0.5), **settings)
-    trained(resume=True, initial=begin(0.25), **settings)
-
-
 # --- What it begins from ---------------------------------------------------------------------------------------------
 
 
@@ -163,14 +154,6 @@ def test_training_begins_with_the_reach_that_is_given(subspace_dim, parts):
     settings = {"loss": Softmin(0.2), "sampler": POOL, "subspace_dim": subspace_dim, "reach": True}
     begun = trained(initial=replace(start(), item_reach=reach), optimizer=Adam(1e-9), epochs=1, **settings)
     torch.testing.assert_close(begun.vectors.item_reach, reach, atol=1e-6, rtol=0)
-
-
-def test_an_initial_reach_that_does_not_fit_is_refused():
-    begin = replace(start(), item_reach=torch.zeros(DATA.n_items, 2))
-    with pytest.raises(ArgumentError, match=r"\(30, 1\).*\(30, 2\)"):
-        trained(initial=begin, reach=True, **RUNS["one space"])
-    with pytest.raises(ArgumentError, match=r"None.*\(30, 2\)"):
-        trained(initial=begin, **RUNS["one space"])
 
 
 def test_new_users_are_placed_in_the_middle_of_the_dial():

@@ -16,7 +16,7 @@ class SharedBatches(Batches):
     """The batches of an epoch, of which each process learns from the pairs of its own users."""
 
     def __init__(self, run: Run, pairs: Pairs, group: ProcessGroup) -> None:
-        super().__init__(run, pairs, run.config.batch_size)
+        super().__init__(run, pairs)
         self._group = group
         pool = min(run.config.sampler.negatives, max(run.n_items, 1))
         self._negatives = pool if run.config.sampler.shared else run.config.sampler.negatives

@@ -20,8 +20,8 @@ _AT_ONCE = 16  # steps in one recording: a replay takes the host half as long as
 class GraphedBatches(Batches):
     """Batches whose steps are recorded once as a CUDA graph, and then replayed; the last, smaller one is not."""
 
-    def __init__(self, run: Run, pairs: Pairs, batch_size: int) -> None:
-        super().__init__(run, pairs, batch_size)
+    def __init__(self, run: Run, pairs: Pairs) -> None:
+        super().__init__(run, pairs)
         self._done = 0
         self._places = 0
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}  # by their number of steps

@@ -19,7 +19,6 @@ from spherec.errors import ArgumentError, DataError, quote
 from spherec.geometry import (
     Constraint,
     DenseVectors,
-    check_finite,
     each_subspace,
     join_subspaces,
     project,
@@ -67,26 +66,19 @@ class Run:
         self.plan = config.plan(data.n_pairs)
         self.data, self.initial, self.features = data, initial, features
         self.n_items, self.n_pairs = data.n_items, data.n_pairs
-        self._check(feature_map is not None)
+        self._check()
         keep_freed_memory()
         device = crew.device
         self.generator = crew.generator(config.seed)
-        initial = crew.hold(initial, data, config)
-        rows, first_items = _start(initial, config)  # (I + U, P, d), (I, D)
+        held = crew.hold(initial, data, config)
+        rows, first_items = _start(held, config)  # (I + U, P, d), (I, D)
         self.sampler = config.sampler.build(data, device, initial_items=first_items)
         self.has_own_sampler = type(config.sampler) not in SAMPLERS.values()  # checked at each step, by shapes alone
-        if not callable(getattr(self.sampler, "sample", None)):
-            raise ArgumentError(
-                f"build of {type(config.sampler).__name__} must return an object with sample(users, positives, "
-                f"geometry, generator), got a {type(self.sampler).__name__}"
-            )
         table = self._make_table(rows, feature_map)
         self.embedding = crew.join_rows(table, data, config, self.generator)
-        self.geometry = LiveGeometry(
-            self.embedding, config.constraint, config.dim, config.reach, data.n_items, backend(device)
-        )
+        self.geometry = LiveGeometry(self.embedding, config, data.n_items, backend(device))
         self.vectors = LiveVectors(self.embedding, config, data.n_items, device)
-        self.held = LiveVectors(table, config, initial.n_items, device)  # the own ones
+        self.held = LiveVectors(table, config, held.n_items, device)  # the own ones
         self._weights = _weigh_users(data, config.balance, crew) if config.balance else None  # (U,)
         self._pair_weights = None if data.weights is None else PairWeights(data, device)
         weighted = self._weights is not None or self._pair_weights is not None
@@ -111,7 +103,7 @@ class Run:
         """Return the sums over this epoch, of all processes. It waits for the device."""
         return [float(one) for one in self.crew.add_up(self.sums).tolist()]
 
-    def _check(self, has_map: bool) -> None:
+    def _check(self) -> None:
         """Raise an `ArgumentError` unless data, settings, vectors and features fit each other."""
         data, config, initial, features = self.data, self.config, self.initial, self.features
         self.crew.check_settings(config, has_features=features is not None)
@@ -119,18 +111,11 @@ class Run:
             raise ArgumentError(
                 f"item features need constraint 'sphere', got {quote(config.constraint)}; leave one of them"
             )
-        if (features is None and has_map) or (features is not None and features.item_ids != data.item_ids):
+        if features is not None and features.item_ids != data.item_ids:
             raise ArgumentError("features must be those of the items of data, in the same order; use features.align")
-        if initial is None:
-            return
-        reach = (data.n_items, config.subspaces) if config.reach and initial.item_reach is not None else None
-        shapes = {"user": (data.n_users, config.dim), "item": (data.n_items, config.dim), "reach of the": reach}
-        tables = (initial.user_table, initial.item_table, initial.item_reach)
-        for (name, shape), table in zip(shapes.items(), tables, strict=True):
-            if (None if table is None else (*table.shape,)) != shape:
-                got = None if table is None else (*table.shape,)
-                raise ArgumentError(f"initial {name} vectors must be of shape {shape} for this data, got {got}")
-        check_finite(replace(initial, constraint=config.constraint))
+        wanted = (data.n_users, data.n_items, config.dim)
+        if initial is not None and (got := (initial.n_users, initial.n_items, initial.dim)) != wanted:
+            raise ArgumentError(f"initial vectors must be of (users, items, dim) {wanted} for this data, got {got}")
 
     def step(self, users: Tensor, positives: Tensor) -> int:
         """Learn from pairs of users (B,) and positive items (B,), and return the number of places for negatives.
@@ -217,25 +202,14 @@ class Run:
             if log_q is not None:
                 even = -math.log(self.n_items)
                 log_q = even + dial[:, None] * (log_q - even)  # (B, N)
-        triplets = Triplets(
-            positive=near,
-            negative=far,
-            valid=negatives.valid,
-            n_items=self.n_items,
-            log_q=log_q,
-        )
+        triplets = Triplets(near, far, negatives.valid, self.n_items, log_q)
         losses = self.config.loss(triplets)  # (B,)
-        if not isinstance(losses, Tensor) or losses.shape != triplets.positive.shape or not losses.requires_grad:
-            shape = f" of shape {(*losses.shape,)}" if isinstance(losses, Tensor) else ""
+        if not isinstance(losses, Tensor) or losses.shape != near.shape or not losses.requires_grad:
             raise ArgumentError(
                 f"{type(self.config.loss).__name__} must return a tensor of the loss of each pair, of shape ({n},), "
-                "that depends on the distances by torch functions, without a mean or sum at its end; got a "
-                f"{type(losses).__name__}{shape}"
+                f"that depends on the distances by torch functions, without a mean or sum, got {quote(losses)}"
             )
-        if weights is not None:
-            losses = losses * weights
-        loss = losses.sum()
-        objective = loss
+        objective = loss = (losses if weights is None else losses * weights).sum()
         if self.config.covariance:
             objective = objective + self.config.covariance * covariance(vectors[: 2 * n])
         if self.config.spread_out:
@@ -251,9 +225,7 @@ class Run:
             is_like = log_q is None or log_q.shape == items.shape
             if is_whole and valid.dtype == torch.bool and valid.shape == (n, items.shape[1]) and is_like:
                 return
-            parts = {"items": items, "valid": valid, "log_q": log_q}
-            shown = {name: (one.dtype, (*one.shape,)) for name, one in parts.items() if one is not None}
-            got = ", ".join(f"{name} {dtype} of shape {shape}" for name, (dtype, shape) in shown.items())
+            got = ", ".join(f"{one.dtype} {(*one.shape,)}" for one in (items, valid, log_q) if one is not None)
         raise ArgumentError(
             f"sample of {type(self.sampler).__name__} must return a spherec.sampling.Negatives with items of shape "
             f"({rows}, N), integers; valid of shape ({n}, N), bool; and log_q None or shaped as items; got {got}"
@@ -275,10 +247,8 @@ class DrawnBatch(NamedTuple):
 class Batches:
     """The batches of an epoch, each a step of the run when it is asked for."""
 
-    def __init__(self, run: Run, pairs: Pairs, batch_size: int) -> None:
-        self._run = run
-        self._pairs = pairs
-        self._batch_size = batch_size
+    def __init__(self, run: Run, pairs: Pairs) -> None:
+        self._run, self._pairs, self._batch_size = run, pairs, run.config.batch_size
 
     def begin(self, epoch: int, first: int) -> None:
         """Begin an epoch, counted from 0: pairs come in random order, and `first` of them are done already."""
@@ -302,99 +272,79 @@ class LiveGeometry:
     """The space as it is at this step, for samplers: rows that were not touched for a while are caught up when read."""
 
     embedding: Embedding
-    constraint: Constraint
-    dim: int
-    reach: bool
-    "True if rows of the embedding have one number more, the reach."
+    config: Training
     n_items: int
     kernels: Backend
     before_reading: Callable[[], None] = lambda: None
     "Called before rows are read."
 
-    def users(self, index: Tensor) -> Tensor:
-        """Return the vectors (…, D) of user indices (…)."""
-        return self.items(index + self.n_items)
-
-    def items(self, index: Tensor) -> Tensor:
-        """Return the vectors (…, D) of item indices (…)."""
-        self.before_reading()
-        rows = self.embedding.rows(index.reshape(-1))  # (P, m, d), with reach (P, m, d + 1)
-        if self.reach:
-            rows = rows[..., :-1].contiguous()
-        vectors = self.kernels.unit(rows) if self.constraint == "sphere" else rows  # (P, m, d)
-        joined = vectors[0] if len(vectors) == 1 else join_subspaces(vectors.movedim(0, 1))  # (m, D)
-        return joined.view(*index.shape, self.dim)
-
-
-@dataclass(frozen=True)
-class LiveVectors:
-    """`Vectors` of a run in progress, computed from its rows block by block: no second copy of the tables."""
-
-    embedding: Embedding
-    config: Training
-    n_items: int
-    device: torch.device
-    block_size: int = _BLOCK
-
     @property
     def constraint(self) -> Constraint:
-        """Space of the vectors: sphere or ball."""
         return self.config.constraint
 
     @property
     def dim(self) -> int:
         return self.config.dim
 
-    @property
-    def n_users(self) -> int:
-        return len(self.embedding) - self.n_items
-
-    @property
-    def mainstream(self) -> float:
-        return self.config.mainstream
-
-    @property
-    def reach(self) -> Tensor | None:
-        """(I,) reach of the items, as it adds to a score; None if they have none."""
-        return self._item_reach().mean(1) if self.config.reach else None
-
     def users(self, index: Tensor) -> Tensor:
-        """Return the vectors (…, D) of user indices (…)."""
         return self.items(index + self.n_items)
 
     def items(self, index: Tensor) -> Tensor:
-        """Return the vectors (…, D) of item indices (…)."""
+        self.before_reading()
+        rows = self.embedding.rows(index.reshape(-1))  # (P, m, d), with reach (P, m, d + 1)
+        if self.config.reach:
+            rows = rows[..., :-1].contiguous()
+        vectors = self.kernels.unit(rows) if self.constraint == "sphere" else rows  # (P, m, d)
+        joined = vectors[0] if len(vectors) == 1 else join_subspaces(vectors.movedim(0, 1))  # (m, D)
+        return joined.view(*index.shape, self.dim)
+
+
+class LiveVectors:
+    """`Vectors` of a run in progress, computed from its rows block by block: no second copy of the tables."""
+
+    def __init__(
+        self, embedding: Embedding, config: Training, n_items: int, device: torch.device, block_size: int = _BLOCK
+    ) -> None:
+        self.embedding, self.config = embedding, config
+        self.constraint, self.dim, self.mainstream = config.constraint, config.dim, config.mainstream
+        self.n_users, self.n_items = len(embedding) - n_items, n_items
+        self.device, self.block_size = device, block_size
+
+    @property
+    def reach(self) -> Tensor | None:
+        return self._item_reach().mean(1) if self.config.reach else None
+
+    def users(self, index: Tensor) -> Tensor:
+        return self.items(index + self.n_items)
+
+    def items(self, index: Tensor) -> Tensor:
         rows = self.embedding.rows(index.reshape(-1)).movedim(0, 1).contiguous()  # (m, P, d)
         return self._place(rows).view(*index.shape, self.dim)
 
     def user_blocks(self) -> Iterator[Tensor]:
-        """Yield the user vectors (b, D), block after block."""
-        return self._blocks(self.n_items, len(self.embedding))
+        return map(self._place, self._blocks(self.n_items, len(self.embedding)))
 
     def item_blocks(self) -> Iterator[Tensor]:
-        """Yield the item vectors (b, D), block after block."""
-        return self._blocks(0, self.n_items)
+        return map(self._place, self._blocks(0, self.n_items))
 
     def copy(self) -> DenseVectors:
         """Return all vectors as they are now, in tables of their own."""
         vectors = self._place(self.embedding.block(0, len(self.embedding)))  # (I + U, D)
         reach = self._item_reach() if self.config.reach else None
-        return DenseVectors(
-            vectors[self.n_items :], vectors[: self.n_items], self.constraint, reach, self.config.mainstream
-        )
+        return DenseVectors(vectors[self.n_items :], vectors[: self.n_items], self.constraint, reach, self.mainstream)
 
     def _item_reach(self) -> Tensor:
         """Return the reach (I, P) of all items in each subspace, as it adds to a score."""
-        starts = range(0, max(self.n_items, 1), self.block_size)  # one of several processes may hold no items
-        blocks = (self.embedding.block(first, min(first + self.block_size, self.n_items)) for first in starts)
-        return torch.cat([rows[..., -1] for rows in blocks]) * self.config.loss.distance_scale
+        blocks = [rows[..., -1] for rows in self._blocks(0, self.n_items)]  # none where a process holds no items
+        reach = torch.cat(blocks) if blocks else self.embedding.block(0, 0)[..., -1]
+        return reach * self.config.loss.distance_scale
 
     def _blocks(self, first: int, past: int) -> Iterator[Tensor]:
+        """Yield raw rows (b, P, d)."""
         for begin in range(first, past, self.block_size):
-            yield self._place(self.embedding.block(begin, min(begin + self.block_size, past)))
+            yield self.embedding.block(begin, min(begin + self.block_size, past))
 
     def _place(self, rows: Tensor) -> Tensor:
-        """Return the vectors (b, D) of raw rows (b, P, d)."""
         return place_rows(rows, self.constraint, reach=self.config.reach)
 
 

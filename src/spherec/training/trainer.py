@@ -112,7 +112,7 @@ def make_batches(run: Run) -> Batches:
     data, device = run.data, run.crew.device
     users, items = (torch.tensor(column, device=device) for column in (data.users, data.indices))  # (E,), (E,)
     kind = GraphedBatches if device.type == "cuda" else Batches
-    return kind(run, (users, items), run.config.batch_size)
+    return kind(run, (users, items))
 
 
 def _why_ended(run: Run, history: History) -> Ended | None:
