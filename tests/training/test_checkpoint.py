@@ -17,7 +17,8 @@ from spherec.errors import ArgumentError, CheckpointWarning, DataError
 from spherec.losses import Hinge, Softmin
 from spherec.optim import Adam
 from spherec.sampling import Hard, Uniform
-from spherec.training.checkpoint import CheckpointFile, remove_checkpoint
+from spherec.training.checkpoint import remove_checkpoint
+from spherec.training.crew import Crew
 from tests.sampling.checks import interactions, random_rows
 from tests.training.runs import DATA, STEPS, at_step, facts, falling, matrix, same, start, trained, watch
 
@@ -145,14 +146,14 @@ def test_a_failed_write_leaves_the_old_checkpoint(failing, path, monkeypatch):
 
 
 def test_a_disk_that_was_full_for_a_while_costs_a_checkpoint_only(path, monkeypatch):
-    whole, calls = CheckpointFile._save, iter(range(99))
+    whole, calls = Crew.write_checkpoint, iter(range(99))
 
     def write(*given):
         if next(calls) in (2, 3, 6):
             raise DataError("no room")
         whole(*given)
 
-    monkeypatch.setattr(CheckpointFile, "_save", write)
+    monkeypatch.setattr(Crew, "write_checkpoint", write)
     with pytest.warns(CheckpointWarning) as warned:
         trained(checkpoint=path, checkpoint_seconds=0)
     assert len(warned) == 2, "again when it fails again"

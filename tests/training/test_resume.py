@@ -126,7 +126,7 @@ def test_without_resume_it_starts_anew(path):
 def test_the_pauses_between_checkpoints_are_kept(path, monkeypatch):
     now, written = [0.0], []
     monkeypatch.setattr("spherec.training.trainer.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("spherec.training.checkpoint.CheckpointFile._save", lambda *_: written.append(now[0]))
+    monkeypatch.setattr("spherec.training.crew.Crew.write_checkpoint", lambda *_: written.append(now[0]))
 
     def tick(*_):
         now[0] += 1

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from spherec.artifact import Artifact
+from spherec.data.container import Arrays
 from spherec.data.interactions import Interactions
 from spherec.distributed.batches import PartitionedBatches, SharedBatches
-from spherec.distributed.checkpoint import CheckpointSet
+from spherec.distributed.checkpoint import read_parts, write_parts
 from spherec.distributed.group import ProcessGroup, join_group
 from spherec.distributed.held import HeldPairs, hold
 from spherec.distributed.partitions import PartitionedInteractions
@@ -36,6 +37,8 @@ from spherec.training.step import Batches, Run
 
 class ProcessCrew(Crew):
     """The processes of a group."""
+
+    has_shares = True
 
     def __init__(self, group: ProcessGroup) -> None:
         super().__init__(group.device)
@@ -128,15 +131,14 @@ class ProcessCrew(Crew):
         users, items = (torch.tensor(column, device=self.device) for column in (data.users, data.indices))  # (E,)
         return SharedBatches(run, (users, items), self.group)
 
-    def checkpoint(self, path: Path, identity: dict[str, Any]) -> CheckpointSet:
-        """Return the checkpoint of all processes."""
-        return CheckpointSet(path, identity, self.group)
+    def write_checkpoint(self, path: Path, collect: Callable[[], Arrays], facts: Mapping[str, Any]) -> None:
+        write_parts(path, self.group, collect, facts)
+
+    def read_checkpoint(self, path: Path, run: Run) -> tuple[Arrays, dict[str, Any]]:
+        return read_parts(path, self.group, run)
 
     def gather_vectors(self, vectors: DenseVectors, data: Interactions) -> DenseVectors:
         return gather_vectors(vectors, data, self.group)
-
-    def check_shards(self) -> None:
-        """Each process of a group has a shard."""
 
     def save_share(self, path: Path, make: Callable[[Interactions], Artifact], data: Interactions) -> Artifact:
         """Write what this process holds into a shard of the model; return it, as it is read again."""

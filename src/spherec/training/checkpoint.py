@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from os import PathLike
 from os.path import realpath
 from pathlib import Path
@@ -17,20 +18,14 @@ from typing import Any
 
 import torch
 
-from spherec.data.container import Arrays, checksum, read_container, read_manifest, remove_parts, write_container
+from spherec.data.container import Arrays, checksum, read_manifest, remove_parts
 from spherec.data.input_files import check_path
 from spherec.data.output_files import lock_output
 from spherec.embedding import FeatureMap
 from spherec.errors import ArgumentError, CheckpointWarning, DataError, FailedProcessError, shorten
 from spherec.geometry import DenseVectors
-from spherec.training.crew import Crew
+from spherec.training.crew import CHECKPOINT_KIND, Crew
 from spherec.training.step import Run
-
-CHECKPOINT_KIND = "spherec-checkpoint"
-"""Kind of the file."""
-
-PRIVATE = 0o600
-"""Permissions of the file: the model may be private."""
 
 
 @dataclass(frozen=True)
@@ -114,69 +109,6 @@ class Standing:
         """Count a step."""
         self.pairs, self.places, self.seconds = self.pairs + pairs, self.places + places, self.seconds + seconds
 
-    def begin_epoch(self) -> None:
-        """Count from 0 again."""
-        self.pairs, self.places, self.seconds = 0, 0, 0.0
-
-
-class CheckpointFile:
-    """The checkpoint of one run at a path; `identity` is what must be the same to continue from it."""
-
-    def __init__(self, path: Path, identity: dict[str, Any]) -> None:
-        self.path = path
-        self._identity = identity
-        self._problem = ""
-
-    def try_save(self, run: Run, standing: Standing, remedy: str) -> bool:
-        """Write the run in place of what was written before, and return whether it worked.
-
-        Warn if it did not, once for each new problem.
-        """
-        before, self._problem = self._problem, ""
-        try:
-            self._save(run, standing)
-        except FailedProcessError:
-            return False  # the other process warns
-        except (DataError, MemoryError) as error:
-            self._problem = str(error) or "memory is short"
-            if self._problem != before:
-                text = f"no checkpoint in epoch {len(standing.history.epochs) + 1}: {self._problem}; {remedy}"
-                warnings.warn(CheckpointWarning(text), stacklevel=3)
-        return not self._problem
-
-    def load(self, run: Run) -> Standing:
-        """Put the run into the state of the file, and return its position."""
-        arrays, manifest = self._read(run)
-        try:
-            return _restore(run, arrays, manifest)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise DataError(f"{self.path} is damaged ({shorten(error)}); start anew") from None
-
-    def _save(self, run: Run, standing: Standing) -> None:
-        """Write the file."""
-        write_container(
-            self.path, CHECKPOINT_KIND, collect_arrays(run, standing), self._describe(standing), mode=PRIVATE
-        )
-
-    def _describe(self, standing: Standing) -> dict[str, Any]:
-        """Return the manifest of the file."""
-        counts = {"pairs": standing.pairs, "places": standing.places, "seconds": standing.seconds}
-        return {"identity": self._identity, **counts, "history": standing.history.as_records()}
-
-    def _read(self, run: Run) -> tuple[Arrays, dict[str, Any]]:  # noqa: ARG002
-        """Return the arrays for this process and the manifest; raise a `DataError` if it is that of another run."""
-        arrays, manifest = read_container(self.path, CHECKPOINT_KIND, remedy="start anew")
-        found, wanted = manifest["identity"], json.loads(json.dumps(self._identity))
-        for name in {**wanted, **found}:  # a setting may be in one of them alone
-            if found.get(name) != wanted.get(name):
-                values = [one.get(name) for one in (found, wanted)]
-                value, here = ("not given" if one is None else shorten(str(one)) for one in values)
-                raise DataError(
-                    f"{self.path} is the checkpoint of another run: its {name} is {value}, here it is {here}; "
-                    "train with the same settings and data, or start anew"
-                )
-        return arrays, manifest
-
 
 class RunFiles:
     """The files of one run. They are locked while it lasts, and only ever replaced as a whole.
@@ -212,13 +144,14 @@ class RunFiles:
         if self.output and self.checkpoint and realpath(self.output) == realpath(self.checkpoint):
             raise ArgumentError(f"output and checkpoint are both {self.output}; name two files")
         self.checkpoint_seconds, self.resume, self.in_shards = checkpoint_seconds, resume, in_shards
-        self._file: CheckpointFile | None = None
+        self._identity: dict[str, Any] = {}  # what must be the same to continue from the checkpoint
+        self._problem = ""  # why it was not written the last time
 
     @contextmanager
     def open(self, crew: Crew) -> Iterator[None]:
         """Lock the files, which must be possible to write, within this block."""
-        if self.in_shards:
-            crew.check_shards()
+        if self.in_shards and not crew.has_shares:
+            raise ArgumentError("in_shards (--shards) is for several processes; start them with torchrun")
         with ExitStack() as locks:
             for path in (self.output, self.checkpoint):
                 if path is not None and crew.is_first:
@@ -228,17 +161,14 @@ class RunFiles:
     def begin(self, run: Run, *, is_validated: bool) -> Standing:
         """Return the position from which a new run is to continue, and put it into that state."""
         crew = run.crew
-        identity = describe_run(run, is_validated=is_validated) if self.checkpoint or crew.size > 1 else {}
+        if self.checkpoint is not None or crew.size > 1:
+            self._identity = _describe_run(run, is_validated=is_validated)
         lasts = {"epochs": run.plan.epochs, "patience": run.config.patience}
         given = {"checkpoint": self.checkpoint is not None, "resume": self.resume, "in_shards": self.in_shards}
-        crew.check_alike({**identity, **lasts, **given})
-        if self.checkpoint is None:
+        crew.check_alike({**self._identity, **lasts, **given})
+        if self.checkpoint is None or not self.resume:
             return Standing()
-        parts: CheckpointFile | None = crew.checkpoint(self.checkpoint, identity)
-        self._file = parts or CheckpointFile(self.checkpoint, identity)
-        if not self.resume:
-            return Standing()
-        standing = self._file.load(run)
+        standing = self._load(self.checkpoint, run)
         done, begun = len(standing.history.epochs), bool(standing.pairs)
         crew.check_alike({"epochs of the checkpoint": done, "pairs of the checkpoint": standing.pairs})
         if done + begun > run.plan.epochs:
@@ -249,10 +179,27 @@ class RunFiles:
             )
         return standing
 
-    def save(self, run: Run, standing: Standing) -> None:
-        """Write the checkpoint."""
-        if self._file is not None:
-            self._file.try_save(run, standing, f"training continues and tries again in {self.checkpoint_seconds:g} s")
+    def save(self, run: Run, standing: Standing, remedy: str = "") -> bool:
+        """Write the checkpoint in place of the one before, and return whether it worked.
+
+        Warn if it did not, once for each new problem. Without a file for it, nothing is written.
+        """
+        if self.checkpoint is None:
+            return False
+        before, self._problem = self._problem, ""
+        counts = {"pairs": standing.pairs, "places": standing.places, "seconds": standing.seconds}
+        facts = {"identity": self._identity, **counts, "history": standing.history.as_records()}
+        try:
+            run.crew.write_checkpoint(self.checkpoint, partial(_collect_arrays, run, standing), facts)
+        except FailedProcessError:
+            return False  # the other process warns
+        except (DataError, MemoryError) as error:
+            self._problem = str(error) or "memory is short"
+            if self._problem != before:
+                remedy = remedy or f"training continues and tries again in {self.checkpoint_seconds:g} s"
+                text = f"no checkpoint in epoch {len(standing.history.epochs) + 1}: {self._problem}; {remedy}"
+                warnings.warn(CheckpointWarning(text), stacklevel=2)
+        return not self._problem
 
     @contextmanager
     def closing(self, run: Run, standing: Standing, *, is_interrupted: bool, is_saved: bool) -> Iterator[None]:
@@ -261,29 +208,44 @@ class RunFiles:
         That of an interrupted run of several processes is written first: torchrun kills them after 30 seconds. If the
         model cannot be saved, a checkpoint is worth all the more, and none takes the room of the model before.
         """
-        file, is_written, failure = self._file, False, None
+        failure: Exception | None = None
         without = "the run cannot be resumed from here, but its model is saved"
-        if file is not None and is_interrupted and run.crew.size > 1:
-            is_written = file.try_save(run, standing, without)
+        is_written = is_interrupted and run.crew.size > 1 and self.save(run, standing, without)
         try:
             yield
         except Exception as error:
             failure = error
         if run.crew.agree(failure is not None)[0]:
             failure = failure or FailedProcessError("another process could not save the model; see its message")
-            if file is not None and (
-                is_written or file.try_save(run, standing, "the run is lost unless its model can be saved")
-            ):
-                failure.add_note(f"{file.path} holds the whole run; resume it to save its model without more training")
+            if is_written or self.save(run, standing, "the run is lost unless its model can be saved"):
+                note = f"{self.checkpoint} holds the whole run; resume it to save its model without more training"
+                failure.add_note(note)
             raise failure
-        if file is not None and not is_written:
-            if is_saved and self.output is not None and not is_interrupted:
-                remove_checkpoint(file.path)
-            else:
-                file.try_save(run, standing, without)
+        if self.checkpoint is not None and is_saved and self.output is not None and not is_interrupted:
+            remove_checkpoint(self.checkpoint)
+        elif not is_written:
+            self.save(run, standing, without)
+
+    def _load(self, path: Path, run: Run) -> Standing:
+        """Put the run into the state of the checkpoint, and return its position."""
+        found = read_manifest(path, CHECKPOINT_KIND, remedy="start anew").get("identity", {})
+        wanted = json.loads(json.dumps(self._identity))
+        for name in {**wanted, **found}:  # a setting may be in one of them alone
+            if found.get(name) != wanted.get(name):
+                values = (one.get(name) for one in (found, wanted))
+                value, here = ("not given" if one is None else shorten(str(one)) for one in values)
+                raise DataError(
+                    f"{path} is the checkpoint of another run: its {name} is {value}, here it is {here}; "
+                    "train with the same settings and data, or start anew"
+                )
+        arrays, manifest = run.crew.read_checkpoint(path, run)
+        try:
+            return _restore(run, arrays, manifest)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise DataError(f"{path} is damaged ({shorten(error)}); start anew") from None
 
 
-def collect_arrays(run: Run, standing: Standing) -> Arrays:
+def _collect_arrays(run: Run, standing: Standing) -> Arrays:
     """Return the arrays of a checkpoint."""
     tensors: dict[str, torch.Tensor | None] = {**run.embedding.state(), "sums": run.sums}
     tensors["generator"] = run.generator.get_state()
@@ -325,7 +287,7 @@ def count_epochs(path: Path) -> int:
     return len(read_manifest(path, CHECKPOINT_KIND, remedy="start anew")["history"])
 
 
-def describe_run(run: Run, *, is_validated: bool) -> dict[str, Any]:
+def _describe_run(run: Run, *, is_validated: bool) -> dict[str, Any]:
     """Return what must be the same for a run to continue, and in all of its processes.
 
     That is everything but its length, unless a schedule depends on that. Settings go by their dotted names.
@@ -344,5 +306,6 @@ def describe_run(run: Run, *, is_validated: bool) -> dict[str, Any]:
         "features": None if features is None else f"checksum {checksum(features.matrix, features.known)}",
         "initial": None if initial is None else f"checksum {checksum(*(table.cpu().numpy() for table in tables))}",
         "device": run.crew.device.type,
+        "processes": "one or more, under torchrun or from partitions" if run.crew.has_shares else None,
         "validated": is_validated,
     }

@@ -1,8 +1,9 @@
 """The crew of a run: this process alone, or several, of which `spherec.distributed` knows more."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,19 @@ from torch import Tensor, distributed
 
 from spherec import rng
 from spherec.data import splits
+from spherec.data.container import Arrays, read_container, write_container
 from spherec.data.interactions import Interactions, as_interactions
 from spherec.device import DeviceName, resolve
 from spherec.embedding import Embedding, EmbeddingTable
-from spherec.errors import ArgumentError
 from spherec.geometry import DenseVectors, Vectors
 from spherec.ranking import ExactRanker, Ranking
 from spherec.training.config import Training
+
+CHECKPOINT_KIND = "spherec-checkpoint"
+"""Kind of the file of a checkpoint."""
+
+PRIVATE = 0o600
+"""Permissions of a checkpoint: the model may be private."""
 
 
 class Crew:
@@ -27,6 +34,8 @@ class Crew:
     is_first = True
     "True in the process that prints and writes."
     size = 1
+    has_shares = False
+    "True where each process has a share of its own, which it can write: its shard of the model, its part of a file."
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -82,18 +91,19 @@ class Crew:
         """Return the batches of the epochs of a run; None for those of one process."""
         del run
 
-    def checkpoint(self, *given: Any) -> Any:
-        """Return the checkpoint of a run of several processes; None for that of one."""
-        del given
+    def write_checkpoint(self, path: Path, collect: Callable[[], Arrays], facts: Mapping[str, Any]) -> None:
+        """Write the checkpoint of a run, of which `collect` returns the arrays."""
+        write_container(path, CHECKPOINT_KIND, collect(), facts, mode=PRIVATE)
+
+    def read_checkpoint(self, path: Path, run: Any) -> tuple[Arrays, dict[str, Any]]:
+        """Return the arrays of the own state of a run, and the facts."""
+        del run
+        return read_container(path, CHECKPOINT_KIND, remedy="start anew")
 
     def gather_vectors(self, vectors: DenseVectors, data: Interactions) -> DenseVectors:
         """Return all vectors in the first process; in others, the own ones."""
         del data
         return vectors
-
-    def check_shards(self) -> None:
-        """Raise an `ArgumentError` unless each of several processes can write a shard."""
-        raise ArgumentError("in_shards (--shards) is for several processes; start them with torchrun")
 
     def save_share(self, *given: Any) -> Any:
         """Write the own part of a model into a shard."""

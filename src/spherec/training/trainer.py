@@ -133,7 +133,7 @@ def _end_epoch(run: Run, standing: Standing, validate: Validate | None) -> None:
     standing.history = standing.history.with_epoch(record)
     if validate is not None and standing.history.is_best():
         standing.best, standing.best_map = run.held.copy(), run.copy_feature_map()
-    standing.begin_epoch()
+    standing.pairs, standing.places, standing.seconds = 0, 0, 0.0
     run.sums.zero_()
 
 
