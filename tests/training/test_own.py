@@ -15,7 +15,7 @@ from spherec.geometry import Geometry
 from spherec.losses import Hinge, Loss, Triplets, UnknownLoss
 from spherec.sampling import Negatives, Sampling, UnknownSampling
 from spherec.training import Training
-from spherec.training.advice import advise
+from spherec.training.config import advise
 from tests.training.planted import TRAIN as DATA
 from tests.training.runs import same, train
 

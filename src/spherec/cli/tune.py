@@ -98,8 +98,7 @@ def tune_command(
     from spherec.lab import Goal, SearchSpace, tune
     from spherec.lab.records import environment_of
     from spherec.lab.tuning import show_place
-    from spherec.training.advice import find_idle_settings
-    from spherec.training.config import find_preset
+    from spherec.training.config import find_idle_settings, find_preset
 
     refuse_unwritable(output)
     storage = storage or str(output.with_suffix(".db"))

@@ -114,13 +114,10 @@ class ProcessCrew(Crew):
         held = draw_held(data, config, self.group) if initial is None else hold_vectors(initial, self.group)
         return held.to(self.device)
 
-    def join_rows(
-        self, table: EmbeddingTable, data: Interactions, config: Training, generator: torch.Generator
-    ) -> Embedding:
-        if self.size == 1 or not isinstance(generator, ShareGenerator):
+    def join_rows(self, table: EmbeddingTable, run: Run) -> Embedding:
+        if self.size == 1 or not isinstance(run.generator, ShareGenerator):
             return table
-        count, in_ball = data.n_items + data.n_users, config.constraint == "ball"
-        return ShardedTable(table, count, self.group, generator, pooled=config.sampler.shared, sends_zeros=in_ball)
+        return ShardedTable(table, run.n_items + run.data.n_users, self.group, run.generator, run.config)
 
     def batches(self, run: Run) -> Batches | None:
         data, held = run.data, _find_share(run.data)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from spherec.distributed.group import ProcessGroup
 from spherec.embedding import EmbeddingTable
+from spherec.training.config import Training
 
 
 class ShareGenerator(torch.Generator):
@@ -39,24 +40,16 @@ class ShardedTable:
         count: Number of items and users in all processes, I + U.
         group: The processes.
         generator: Source of everything random in a step; it knows which pairs of the batch are this process's.
-        pooled: Whether the pairs of a batch share their negatives.
-        sends_zeros: Whether rows must be moved, too, whose gradient is zero.
+        config: Settings of the run.
     """
 
     def __init__(
-        self,
-        table: EmbeddingTable,
-        count: int,
-        group: ProcessGroup,
-        generator: ShareGenerator,
-        *,
-        pooled: bool,
-        sends_zeros: bool,
+        self, table: EmbeddingTable, count: int, group: ProcessGroup, generator: ShareGenerator, config: Training
     ) -> None:
-        self.own = table
-        self.subspaces = table.subspaces
+        self.own, self.subspaces = table, table.subspaces
         self._count, self._group, self._generator = count, group, generator
-        self._pooled, self._sends_zeros = pooled, sends_zeros
+        self._pooled = config.sampler.shared  # the pairs of a batch share their negatives
+        self._sends_zeros = config.constraint == "ball"  # rows must be moved, too, whose gradient is zero
 
     def __len__(self) -> int:
         """Return the number of items and users, I + U."""

@@ -32,8 +32,7 @@ from spherec.recommender.progress import show_progress
 from spherec.recommender.trained_model import ModelState, TrainedModel, look_up
 from spherec.sampling import Sampling
 from spherec.training import ProgressCallback, Run, RunFiles, Trained, Training, join, train
-from spherec.training.advice import advise
-from spherec.training.config import find_preset
+from spherec.training.config import advise, find_preset
 from spherec.training.trainer import enough_memory
 
 _DEFAULT = Training()

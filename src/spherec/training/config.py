@@ -1,4 +1,4 @@
-"""Settings of a run: everything that decides what it learns, except the data; and presets of them by name."""
+"""Settings of a run: everything that decides what it learns, except the data; presets, and advice about settings."""
 
 import json
 import math
@@ -15,11 +15,13 @@ from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, check_choice, quote, suggest
 from spherec.geometry import Constraint
 from spherec.losses import LOSSES, Hinge, Loss, Softmin, UnknownLoss
+from spherec.losses.softmin import temperature_for
 from spherec.optim import Adam
 from spherec.sampling import SAMPLERS, Popularity, Sampling, TwoStage, UnknownSampling
 
 _EPOCHS_BETWEEN_LOOKS, _STEPS_BETWEEN_LOOKS = 2, 500
 
+_FAR_BELOW = 0.7  # of the temperature that comes from the data
 _AUTO = "auto"  # stands in TOML, which has no null, for a value that depends on the data or on other settings
 # Settings that the first records do not have, with their defaults.
 _NEWER = (("reach", False), ("mainstream", 1.0), ("feature_dropout", 0.5), ("effort", 1.0))
@@ -335,3 +337,41 @@ def find_preset(name: str) -> Training:
     """Return the settings of the preset of this name."""
     check_choice("preset", name, PRESETS)
     return PRESETS[name].training
+
+
+def advise(config: Training, data: Interactions) -> list[str]:
+    """Return one sentence for each setting that has no effect, or that is likely better changed on this data."""
+    advice, loss = find_idle_settings(config, data), config.loss
+    given = loss.temperature if isinstance(loss, Softmin) else None
+    if given is not None and given < _FAR_BELOW * (likely := temperature_for(data)):
+        advice.append(
+            f"a temperature near {likely:g} is likely better on this data; leave loss.temperature out to get it"
+        )
+    default = Training()
+    if not advice and (loss, config.sampler) == (default.loss, default.sampler):
+        advice.append(
+            "the default is made for lists that are not mainstream; on Book-Crossing CML.preset('fast') had "
+            "a higher NDCG (6.0 against 4.3 %), with more popular items, in about a third of the time on a CPU, and "
+            "'accurate' a still higher one (6.3 %), in about four times the time"
+        )
+    return advice
+
+
+def find_idle_settings(config: Training, data: Interactions) -> list[str]:
+    """Return one sentence for each setting that has no effect next to the others, or on this data."""
+    advice, sampler, drawable = [], config.sampler, int(np.count_nonzero(data.users_per_item))
+    if isinstance(sampler, TwoStage) and drawable <= sampler.candidates and not sampler.replacement:
+        fewer = -(-drawable // 4)
+        advice.append(
+            f"all {drawable:,} items are candidates in every batch, so the sampler's beta has no effect; "
+            f"sampler={{'candidates': {fewer}}} (--set sampler.candidates={fewer}) gives it one; "
+            "CML.preset('accurate') (--preset accurate) is likely better on so few"
+        )
+    if config.mainstream != 1 and not config.reach:
+        advice.append("mainstream has no effect without reach; set reach, or train a preset that has it")
+    is_biased = sampler.gives_log_q and bool(np.ptp(sampler.law(data)) > 0)
+    if config.loss.bias_correction not in (None, 1) and not is_biased:
+        advice.append(
+            f"gamma has no effect with {type(sampler).__name__}; it undoes the bias of the sampler Popularity"
+        )
+    return advice

@@ -47,9 +47,8 @@ class Crew:
     def check_alike(self, facts: Mapping[str, Any]) -> None:
         """Raise an `ArgumentError` in all unless all have the same facts."""
 
-    def add_up(self, numbers: Tensor, *, of: Interactions | None = None) -> Tensor:
+    def add_up(self, numbers: Tensor, *, of: Interactions | None = None) -> Tensor:  # noqa: ARG002
         """Return the sum of what all have; with `of`, only where each has its own part of these data."""
-        del of
         return numbers
 
     def gather(self, values: Any) -> Any:
@@ -80,34 +79,27 @@ class Crew:
             initial = DenseVectors.random(data.n_users, data.n_items, config.dim, generator)
         return initial.to(self.device)
 
-    def join_rows(
-        self, table: EmbeddingTable, data: Interactions, config: Training, generator: torch.Generator
-    ) -> Embedding:
+    def join_rows(self, table: EmbeddingTable, run: Any) -> Embedding:  # noqa: ARG002
         """Return the rows of all, of which the table has the own ones."""
-        del data, config, generator
         return table
 
     def batches(self, run: Any) -> Any:
         """Return the batches of the epochs of a run; None for those of one process."""
-        del run
 
     def write_checkpoint(self, path: Path, collect: Callable[[], Arrays], facts: Mapping[str, Any]) -> None:
         """Write the checkpoint of a run, of which `collect` returns the arrays."""
         write_container(path, CHECKPOINT_KIND, collect(), facts, mode=PRIVATE)
 
-    def read_checkpoint(self, path: Path, run: Any) -> tuple[Arrays, dict[str, Any]]:
+    def read_checkpoint(self, path: Path, run: Any) -> tuple[Arrays, dict[str, Any]]:  # noqa: ARG002
         """Return the arrays of the own state of a run, and the facts."""
-        del run
         return read_container(path, CHECKPOINT_KIND, remedy="start anew")
 
-    def gather_vectors(self, vectors: DenseVectors, data: Interactions) -> DenseVectors:
+    def gather_vectors(self, vectors: DenseVectors, data: Interactions) -> DenseVectors:  # noqa: ARG002
         """Return all vectors in the first process; in others, the own ones."""
-        del data
         return vectors
 
     def save_share(self, *given: Any) -> Any:
         """Write the own part of a model into a shard."""
-        del given
 
     # What it is measured on
 
@@ -115,9 +107,8 @@ class Crew:
         """Return which pairs (E,) are a share of each user's, to be held out."""
         return splits.choose_share(data, share, seed)
 
-    def choose_users(self, users: NDArray[np.int64], n_items: int) -> NDArray[np.int64]:
+    def choose_users(self, users: NDArray[np.int64], n_items: int) -> NDArray[np.int64]:  # noqa: ARG002
         """Return the users whose vectors are the own ones."""
-        del n_items
         return users
 
     def rank(self, vectors: Vectors, users: NDArray[np.int64], k: int, without: Interactions) -> Ranking:
@@ -128,9 +119,8 @@ class Crew:
         """Return an equal share of the users, each as it comes."""
         return users
 
-    def unite(self, lists: NDArray[np.int64], n_users: int) -> NDArray[np.int64]:
+    def unite(self, lists: NDArray[np.int64], n_users: int) -> NDArray[np.int64]:  # noqa: ARG002
         """Return the lists (B, K) of all users, who were dealt out."""
-        del n_users
         return lists
 
 

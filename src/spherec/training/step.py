@@ -75,7 +75,7 @@ class Run:
         self.sampler = config.sampler.build(data, device, initial_items=first_items)
         self.has_own_sampler = type(config.sampler) not in SAMPLERS.values()  # checked at each step, by shapes alone
         table = self._make_table(rows, feature_map)
-        self.embedding = crew.join_rows(table, data, config, self.generator)
+        self.embedding = crew.join_rows(table, self)
         self.geometry = LiveGeometry(self.embedding, config, data.n_items, backend(device))
         self.vectors = LiveVectors(self.embedding, config, data.n_items, device)
         self.held = LiveVectors(table, config, held.n_items, device)  # the own ones
