@@ -29,8 +29,6 @@ Reasons = Annotated[int, Parameter(ge=0, le=schema.MOST_REASONS, description="Re
 ExcludeSeen = Annotated[bool, Parameter(description="Leave out the items that the user has.")]
 Typed = Annotated[str, Parameter(max_length=1000, description="The beginning of an id, or of words of a name.")]
 Kind = Annotated[Literal["all", "items", "users"], Parameter(description="What to look for.")]
-Indices = Annotated[list[int] | None, Parameter()]
-PlainIds = Annotated[list[str] | None, Parameter()]
 
 
 def route(method: str, path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -60,7 +58,7 @@ class Answers:
             self._check_count(name, len(ids), self._options.max_ids)
         only = None if body.only is None else served.find("item", body.only, body.unknown)
         if body.filter:
-            allowed = served.select(body.filter)
+            allowed = served.table.select(body.filter)
             only = allowed if only is None else np.intersect1d(only, allowed)
         query = Query(
             k=body.k + body.offset,
@@ -76,10 +74,8 @@ class Answers:
         queries += [query._replace(vector=np.array(vector, dtype=np.float64)) for vector in body.vectors]
         lists = await self._rank(served, queries, body.offset, reasons)
         names = [*served.model.data.user_ids.array[users].tolist(), *[None] * (len(lists) - len(users))]
-        answers: list[schema.UserList] = [
-            {"user": user, "items": items} for user, items in zip(names, lists, strict=True)
-        ]
-        return {"model": served.checksum, "lists": answers}
+        answers = zip(names, lists, strict=True)
+        return {"model": served.checksum, "lists": [{"user": user, "items": items} for user, items in answers]}
 
     @route("GET", "/recommend/{user:path}")
     async def recommend_user(
@@ -154,7 +150,7 @@ class Answers:
             raise HTTPException(403, "this server does not add items; start it with --writable")
         if self._options.index is not None:
             raise ArgumentError(
-                "a server with an index takes no new items; add them with spherec add-items, and build it anew"
+                "a server with an index takes no items; add them with spherec add-items, and index anew"
             )
         self._check_count("items", len(body.items), self._options.max_ids)
         return await self._service.add(body)
@@ -164,11 +160,11 @@ class Answers:
         """All that is known about an item."""
         served = self._service.served
         index = served.find("item", [item])
-        reach, table = served.model.vectors.reach, served.table
+        reach = served.model.vectors.reach
         details: schema.ItemDetails = {
             **served.count_items(index)[0],
             "reach": None if reach is None else float(reach[int(index[0])]),
-            "columns": {} if table is None else table.cells_of(int(index[0])),
+            "columns": served.table.cells_of(int(index[0])),
         }
         return {"model": served.checksum, "item": details}
 
@@ -199,7 +195,7 @@ class Answers:
             "reach": has_reach,
             "mainstream": model.vectors.mainstream if has_reach else None,
             "index": options.index is not None,
-            "columns": {} if served.table is None else served.table.distinct,
+            "columns": served.table.distinct,
             "loaded": served.loaded.isoformat(timespec="seconds"),
             "limits": {
                 "k": options.max_k,
@@ -217,19 +213,21 @@ class Answers:
         places = self._map.find(served)
         if places is None:
             return Response(status_code=202, headers={"retry-after": "1"})
-        headers = {"etag": f'"{served.checksum}"', "cache-control": "no-cache", "x-model": served.checksum}
+        headers = {"etag": f'"{served.checksum}"'}
         if request.headers.get("if-none-match") == headers["etag"]:
             return Response(status_code=304, headers=headers)
         content = places.astype("<f4").tobytes() + served.model.data.users_per_item.astype("<f4").tobytes()
         return Response(content, media_type="application/octet-stream", headers=headers)
 
     @route("GET", "/map/items")
-    def items_of_map(self, index: Indices = None, id: PlainIds = None) -> dict[str, Any]:
+    def items_of_map(
+        self, index: Annotated[Sequence[int], Parameter()] = (), id: Annotated[Sequence[str], Parameter()] = ()
+    ) -> dict[str, Any]:
         """Items of the map by their indices and ids; unknown ids are left out."""
         served = self._service.served
-        self._check_count("index and id", len(index or ()) + len(id or ()), _MOST_PLACES)
-        given = check_indices(np.array(index or (), dtype=np.int64), served.model.data.n_items, "index")
-        items = np.concatenate((given, served.find("item", id or (), "skip")))
+        self._check_count("index and id", len(index) + len(id), _MOST_PLACES)
+        given = check_indices(np.array(index, dtype=np.int64), served.model.data.n_items, "index")
+        items = np.concatenate((given, served.find("item", id, "skip")))
         return {"model": served.checksum, "items": describe_places(served, items)}
 
     @route("GET", "/map/start")

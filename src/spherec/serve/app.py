@@ -41,16 +41,7 @@ _DOCS = (
     "<p>Parameters, bodies and answers: <a href=openapi.json>openapi.json</a>, for any viewer of OpenAPI.<dl>{routes}"
 )
 _ERRORS: dict[int | str, dict[str, Any]] = {
-    status: {"model": schema.Problem, "description": description}
-    for status, description in (
-        (400, "The body is not valid JSON."),
-        (401, "The key is missing or wrong."),
-        (403, "The server has not been started for this."),
-        (404, "An id is not known."),
-        (413, "The body is too large."),
-        (422, "A value is of the wrong type or out of range."),
-        (503, "The queue is full, or the server is stopping; Retry-After says when to ask again."),
-    )
+    status: {"model": schema.Problem} for status in (400, 401, 403, 404, 413, 422, 503)
 }
 
 
@@ -60,16 +51,6 @@ class JsonAnswer(JSONResponse):
     def render(self, content: Any) -> bytes:
         """Write the body."""
         return json.dumps(content, default=str, allow_nan=False, separators=(",", ":")).encode()
-
-
-class PageFiles(StaticFiles):
-    """The files of the page. A browser asks each time whether they have changed, so that it never mixes versions."""
-
-    def file_response(self, *arguments: Any, **options: Any) -> Response:
-        """Answer with a file."""
-        response = super().file_response(*arguments, **options)
-        response.headers["cache-control"] = "no-cache"
-        return response
 
 
 def create_app(options: ServeOptions, served: ServedModel | None = None, *, is_local: bool = False) -> FastAPI:
@@ -172,8 +153,7 @@ def _add_pages(app: FastAPI, service: Service) -> None:
 
     @app.get("/", include_in_schema=False)
     def page() -> Response:
-        headers = {"content-security-policy": _POLICY, "cache-control": "no-cache"}
-        return FileResponse(PAGE / "index.html", headers=headers)
+        return FileResponse(PAGE / "index.html", headers={"content-security-policy": _POLICY})
 
     @app.get("/docs", include_in_schema=False)
     def docs() -> Response:
@@ -185,7 +165,7 @@ def _add_pages(app: FastAPI, service: Service) -> None:
         text = _DOCS.format(version=__version__, routes="".join(routes))
         return Response(text, media_type="text/html", headers={"content-security-policy": "default-src 'none'"})
 
-    app.mount("/page", PageFiles(directory=PAGE), name="page")
+    app.mount("/page", StaticFiles(directory=PAGE), name="page")
 
 
 def _add_errors(app: FastAPI) -> None:

@@ -21,6 +21,7 @@ _SANE_ID = re.compile(rb"[\w.:=/+-]{1,100}")
 _JSON = re.compile(rb"\s*application/([\w.-]+\+)?json\s*(;.*)?", re.IGNORECASE)
 _OPEN = ("/", "/page/", "/health/")  # need no key; a path that ends with / stands for all below it
 _CLOSE = {"connection": "close"}
+_ALWAYS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-cache"))  # so the page never mixes versions
 
 
 class RequestGuard:
@@ -43,7 +44,7 @@ class RequestGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begin, method, size, status = time.perf_counter(), scope["method"], 0, 0
+        begin, method, status = time.perf_counter(), scope["method"], 0
         if method == "HEAD":  # the answer to GET, of which the server sends no body
             scope = {**scope, "method": "GET"}
         headers: dict[bytes, bytes] = dict(scope["headers"])
@@ -51,38 +52,26 @@ class RequestGuard:
         request_id = given.decode() if _SANE_ID.fullmatch(given) else uuid.uuid4().hex
         scope.setdefault("state", {})["request_id"] = request_id
 
-        async def receive_some() -> Message:
-            nonlocal size
-            message = await receive()
-            size += len(message.get("body", b""))
-            if size > self._options.max_body:
-                sentence = f"a request must have at most {self._options.max_body:,} bytes; ask in parts"
-                raise HTTPException(413, sentence, _CLOSE)
-            return message
-
         async def send_with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                extra = [(b"x-request-id", request_id.encode()), (b"x-content-type-options", b"nosniff")]
+                extra = [(b"x-request-id", request_id.encode()), *_ALWAYS]
                 extra += [(b"connection", b"close")] if self._service.is_stopping else []
                 message = {**message, "headers": [*message.get("headers", ()), *extra]}
             await send(message)
 
-        async def refuse(error: HTTPException) -> None:
-            content = {"error": error.detail, "request_id": request_id}
-            await JSONResponse(content, error.status_code, error.headers)(scope, receive, send_with_id)
-
         try:
             self._check(scope, headers)
-            await self._app(scope, receive_some, send_with_id)
-        except HTTPException as error:
-            await refuse(error)
-        except Exception:
-            LOG.exception("request failed", extra={"fields": {"request_id": request_id, "path": scope["path"]}})
-            if status:
-                raise  # half an answer: the connection is closed
-            await refuse(HTTPException(500, "the server failed to answer; its log has the cause under this request_id"))
+            await self._app(scope, _limit(receive, self._options.max_body), send_with_id)
+        except Exception as error:
+            if not isinstance(error, HTTPException):
+                LOG.exception("request failed", extra={"fields": {"request_id": request_id, "path": scope["path"]}})
+                if status:
+                    raise  # half an answer: the connection is closed
+                error = HTTPException(500, "the server failed to answer; its log has the cause under this request_id")
+            content = {"error": error.detail, "request_id": request_id}
+            await JSONResponse(content, error.status_code, error.headers)(scope, receive, send_with_id)
         finally:
             self._note(scope, method, status or 500, time.perf_counter() - begin)
 
@@ -97,7 +86,7 @@ class RequestGuard:
             LOG.info("request", extra={"fields": {"request_id": request_id, **fields}})
 
     def _check(self, scope: Scope, headers: dict[bytes, bytes]) -> None:
-        """Refuse a foreign name, a wrong key, a body that is not marked as JSON or announced as too large."""
+        """Refuse a foreign name, a wrong key, and a body that is not marked as JSON."""
         path: str = scope["path"]
         if self._needs_local_name and not _is_local_name(headers.get(b"host", b"").decode("latin-1")):
             message = (
@@ -120,15 +109,29 @@ class RequestGuard:
         return max([hmac.compare_digest(given, key) for key in self._keys])
 
 
+def _limit(receive: Receive, most: int) -> Receive:
+    """Return a `receive` that refuses a body of more bytes."""
+    size = 0
+
+    async def receive_some() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > most:
+            raise HTTPException(413, f"a request must have at most {most:,} bytes; ask in parts", _CLOSE)
+        return message
+
+    return receive_some
+
+
 def _is_local_name(host: str) -> bool:
     """Return whether a Host header is localhost, a name below it, an IP address, or absent.
 
     A page of another site that made its own name stand for this machine would send that name.
     """
     try:
-        name = urlsplit(f"//{host}").hostname or ""
-        is_local = name in ("", "localhost", "localhost.") or name.endswith((".localhost", ".localhost."))
-        return is_local or bool(ipaddress.ip_address(name))
+        name = (urlsplit(f"//{host}").hostname or "localhost").removesuffix(".")
+        return f".{name}".endswith(".localhost") or bool(ipaddress.ip_address(name))
     except ValueError:
         return False
 

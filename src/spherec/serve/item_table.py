@@ -59,7 +59,8 @@ class ItemTable:
         chosen: NDArray[np.int64] | None = None
         for name, wanted in filters.items():
             if name not in self._items:
-                raise ArgumentError(f"filter: {describe_missing_column(name, list(self._items))}")
+                missing = describe_missing_column(name, list(self._items))
+                raise ArgumentError(f"filter: {missing}" if self._items else "filter needs a table; start with --items")
             values = [wanted] if isinstance(wanted, Value) else wanted
             lists = [self._items[name].get(_to_key(value), _NONE) for value in values]
             some = np.unique(np.concatenate([_NONE, *lists]))

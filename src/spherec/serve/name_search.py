@@ -4,7 +4,7 @@ import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +30,11 @@ class NameSearch:
         self._order = np.argsort(-weights, kind="stable")  # (n,) heaviest first
         self._written = ids
         folded = [_fold(text).strip() for text in ids]
-        self._by_id = np.argsort(np.array(folded, dtype=object), kind="stable") if folded else np.zeros(0, np.int64)
+        self._by_id = np.argsort(np.array(folded, dtype=object), kind="stable")
         self._ids = [folded[index] for index in self._by_id.tolist()]  # ascending
         entries: dict[str, list[int]] = defaultdict(list)
         for index, name in enumerate(names or ()):
-            for word in set(_words(name or "")):
+            for word in set(_WORD.findall(_fold(name or ""))):
                 entries[word].append(index)
         self._words = sorted(entries)
         lists = [entries[word] for word in self._words]
@@ -46,29 +46,24 @@ class NameSearch:
         text = _fold(query).strip()
         if not text:
             return self._order[:k]
-        begin, end = self._id_range(text)
-        is_match = np.zeros(len(self._order), dtype=bool)
-        words = list(_words(text))[:_MOST_WORDS]
-        if words and len(self._words):
-            is_match[:] = True
-            for word in words:
-                is_match &= self._begins_with(word)
-        is_match[self._by_id[begin:end]] = True
+        words = _WORD.findall(text)[:_MOST_WORDS]
+        is_match = np.full(len(self._order), bool(words))  # (n,)
+        for word in words:
+            first, last = _find_range(self._words, word)
+            has_word = np.zeros_like(is_match)
+            has_word[self._entries[self._starts[first] : self._starts[last]]] = True
+            is_match &= has_word
+        first, last = _find_range(self._ids, text)
+        is_match[self._by_id[first:last]] = True
         found = self._order[is_match[self._order]][:k]
-        typed = self._by_id[begin : bisect_right(self._ids, text)].tolist()
+        typed = self._by_id[first : bisect_right(self._ids, text)].tolist()
         typed.sort(key=lambda index: self._written[index].strip() != query.strip())
         return np.array([*typed, *(index for index in found.tolist() if index not in typed)], dtype=np.int64)[:k]
 
-    def _id_range(self, text: str) -> tuple[int, int]:
-        """Return the range of sorted ids that begin with a text."""
-        return bisect_left(self._ids, text), bisect_left(self._ids, text + _LAST)
 
-    def _begins_with(self, word: str) -> NDArray[np.bool_]:
-        """Return (n,) whether a name has a word that begins so."""
-        first, last = bisect_left(self._words, word), bisect_left(self._words, word + _LAST)
-        has_word = np.zeros(len(self._order), dtype=bool)
-        has_word[self._entries[self._starts[first] : self._starts[last]]] = True
-        return has_word
+def _find_range(texts: Sequence[str], beginning: str) -> tuple[int, int]:
+    """Return where in ascending texts those are that begin so."""
+    return bisect_left(texts, beginning), bisect_left(texts, beginning + _LAST)
 
 
 def _fold(text: str) -> str:
@@ -77,7 +72,3 @@ def _fold(text: str) -> str:
         return text.casefold()
     plain = unicodedata.normalize("NFKD", text.casefold())
     return "".join(character for character in plain if not unicodedata.combining(character))
-
-
-def _words(text: str) -> Iterable[str]:
-    return _WORD.findall(_fold(text))

@@ -1,15 +1,14 @@
 """One version of the model as it is served: the model, its table of items, and the search by name. It never changes."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spherec.data.ids import Unknown, spell_like
-from spherec.errors import ArgumentError, quote
 from spherec.recommender import CML
 from spherec.recommender.trained_model import Query
 from spherec.serve.item_table import ItemTable
@@ -43,8 +42,8 @@ class ServedModel:
     "Checksum of its file, by which answers name it."
     loaded: datetime
     "Time at which it was loaded."
-    table: ItemTable | None
-    "Columns of the items, if a table was given."
+    table: ItemTable
+    "Columns of the items; none without a table."
     items: NameSearch
     "Search of items."
     users: NameSearch
@@ -66,7 +65,7 @@ class ServedModel:
             model,
             model.artifact.checksum or "unsaved",
             datetime.now(UTC),
-            None if options.items is None else ItemTable.read(options.items, data.item_ids),
+            ItemTable({}) if options.items is None else ItemTable.read(options.items, data.item_ids),
             NameSearch([str(one) for one in data.item_ids], data.item_names, data.users_per_item),
             NameSearch([str(one) for one in data.user_ids], None, np.diff(data.indptr).astype(np.int64)),
             stamp,
@@ -89,15 +88,6 @@ class ServedModel:
         """Return the items (n,) that a user has, most popular first."""
         own = self.model.data.items_of(user).astype(np.int64)
         return own[np.argsort(-self.model.data.users_per_item[own], kind="stable")]
-
-    def select(self, filters: Mapping[str, Any]) -> NDArray[np.int64]:
-        """Return the items that pass a filter, ascending."""
-        if self.table is None:
-            name = quote(next(iter(filters), ""))
-            raise ArgumentError(
-                f"filter: there is no column {name}, because no table is served; start with --items FILE"
-            )
-        return self.table.select(filters)
 
     def name_items(self, index: NDArray[np.int64]) -> list[ItemName]:
         """Return ids and names of items (n,)."""
