@@ -1,9 +1,12 @@
-"""A small model, served."""
+"""A small model, served. Tests are left out where a package of the extra serve is missing, or httpx."""
+
+from importlib.util import find_spec
 
 import pytest
 
 from tests.recommender.models import ITEMS, model_of, small
 
+collect_ignore_glob = [] if all(map(find_spec, ("fastapi", "httpx", "uvicorn"))) else ["test_*.py"]
 NAMES = {item: f"The book {item} — Zoë Author{n % 3}" for n, item in enumerate(ITEMS)}
 
 
@@ -28,7 +31,6 @@ def model(model_file):
 @pytest.fixture(scope="module")
 def client(model_file):
     """A client of an app that serves it."""
-    pytest.importorskip("fastapi", reason="needs the extra serve")
     import httpx
 
     from spherec.serve import ServeOptions

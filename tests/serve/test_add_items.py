@@ -4,7 +4,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-pytest.importorskip("fastapi", reason="needs the extra serve")
 pytest.importorskip("pandas")
 
 import httpx

@@ -1,10 +1,7 @@
 """The HTTP API: the lists of the model, and one sentence for every error."""
 
-import pytest
-
-pytest.importorskip("fastapi", reason="needs the extra serve")
-
 import httpx
+import pytest
 
 from tests.serve.test_parity import pairs, rows
 
@@ -74,6 +71,9 @@ def test_model_health_and_metrics(client, model):
         (422, "GET", "/recommend/u1?mainstraem=0.2", None, "'mainstraem' here; there is exclude_seen, explain,"),
         (422, "GET", "/explain/x/u1/i1", None, "%2F"),
         (422, "GET", "/explain/explain/u1/i1", None, "%2F"),
+        (422, "GET", "/map/items?index=30", None, "30"),
+        (422, "GET", "/map/items?index=x", None, "index"),
+        (422, "GET", f"/map/items?{'index=1&' * 1001}", None, "1,000"),
         (422, "GET", "/model?k=3", None, "no parameter 'k' here; there is none"),
         (422, "POST", "/recommend?k=3", {"users": ["u1"]}, "no parameter 'k'"),
         (422, "POST", "/recommend", {}, "needs users, items of a new user, or vectors"),

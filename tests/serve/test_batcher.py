@@ -6,8 +6,6 @@ import threading
 import numpy as np
 import pytest
 
-pytest.importorskip("fastapi", reason="needs the extra serve")
-
 from spherec.recommender.trained_model import Query
 from spherec.serve import ServeOptions
 from spherec.serve.batcher import Batcher, BusyError

@@ -3,11 +3,8 @@
 import random
 from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
-pytest.importorskip("fastapi", reason="needs the extra serve")
-
 import httpx
+import pytest
 
 from spherec.recommender import load
 from spherec.serve import ServeOptions

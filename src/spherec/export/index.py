@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from itertools import count
 from pathlib import Path
 
 import torch
@@ -31,10 +30,9 @@ def write_index(path: Path, tables: Sequence[ExportTable], constraint: Constrain
         rows = torch.cat(list(vectors.user_blocks()))  # (U, D)
         vectors = DenseVectors(rows[:0], rows, constraint)  # as items
     index = UsearchRanker.build(vectors, progress=lambda done, _: progress.add(done - progress.done))
-    keys = count()
+    rows = (row for block in table.blocks() for row in zip(block.ids, block.names, strict=True))
     with atomic_write(ids) as out:
-        for block in table.blocks():
-            for plain, name, key in zip(block.ids, block.names, keys, strict=False):
-                line = {"key": key, "id": plain} | ({} if name is None else {"name": name})
-                out.write(json.dumps(line).encode() + b"\n")
+        for key, (plain, name) in enumerate(rows):
+            line = {"key": key, "id": plain} | ({} if name is None else {"name": name})
+            out.write(json.dumps(line).encode() + b"\n")
         index.save(path)  # inside the block: if it fails, the old ids stay with the old index

@@ -5,15 +5,12 @@ Users and items in one file have a column `kind` in front: "item" or "user".
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spherec.data.output_files import atomic_write
 from spherec.errors import require_polars
 from spherec.export.table import ExportProgress, ExportTable
 from spherec.geometry import Constraint
-
-if TYPE_CHECKING:
-    import polars as pl  # a machine that only trains has none
 
 _ROW_GROUP = 1 << 16  # rows that a reader takes at once
 
@@ -21,7 +18,7 @@ _ROW_GROUP = 1 << 16  # rows that a reader takes at once
 def write_parquet(path: Path, tables: Sequence[ExportTable], _constraint: Constraint, progress: ExportProgress) -> None:
     """Write the rows of all tables, one table after the other."""
     require_polars("writing Parquet")
-    import polars as pl
+    import polars as pl  # a machine that only trains has none
     from polars.io.plugins import register_io_source
 
     integers = all(table.ids_are_integers for table in tables)
@@ -31,7 +28,7 @@ def write_parquet(path: Path, tables: Sequence[ExportTable], _constraint: Constr
         schema["name"] = pl.String
     schema["vector"] = pl.Array(pl.Float32, tables[0].dim)
 
-    def frames(*_: object) -> Iterator["pl.DataFrame"]:
+    def frames(*_: object) -> Iterator[Any]:
         for table, block in ((each, block) for each in tables for block in each.blocks()):
             columns = {
                 "kind": [table.kind] * len(block),

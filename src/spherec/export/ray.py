@@ -6,15 +6,16 @@
 from collections.abc import Iterator, Mapping
 from functools import partial
 from os import PathLike
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 
-from spherec.data.ids import Ids, Unknown, list_ids
+from spherec.data.ids import Ids, list_ids
 from spherec.errors import ArgumentError, quote
 from spherec.ranking.index_file import IndexFiles
 from spherec.recommender import CML
 from spherec.recommender.results import answer_in_blocks, to_table
+from spherec.recommender.trained_model import ListOptions, refuse_unknown
 
 
 class Lists:
@@ -26,13 +27,9 @@ class Lists:
         model: The model file, at a path that all machines reach.
         k: Length of each list.
         user: Column of the user ids, which are of the type that they had in training.
-        only: Items that may be recommended; by default all.
-        exclude: Items that must not be recommended.
-        exclude_seen: Leave out the items that a user has.
-        mainstream: As in `recommend`.
-        unknown: "error" raises an `UnknownIdError` for ids that the model does not know, "skip" ignores them.
         index: An index file to answer through, or those of all parts of the items; True: the index next to the model.
         threads: Threads that a worker computes in; give `map_batches` the same number as `num_cpus`.
+        options: `only`, `exclude`, `exclude_seen`, `mainstream` and `unknown`, as in `recommend`.
     """
 
     def __init__(
@@ -41,18 +38,15 @@ class Lists:
         k: int = 10,
         *,
         user: str = "user",
-        only: Ids | None = None,
-        exclude: Ids | None = None,
-        exclude_seen: bool = True,
-        mainstream: float | None = None,
-        unknown: Unknown = "error",
         index: bool | IndexFiles = False,
         threads: int = 1,
+        **options: Unpack[ListOptions],
     ) -> None:
+        refuse_unknown("Lists", options, ListOptions)
+        filters = options.get("only"), options.get("exclude")  # either may be an iterator
+        options["only"], options["exclude"] = (None if ids is None else list_ids(ids) for ids in filters)
         self._model = CML.load(model, index=index, mmap=True, device="cpu")
-        only, exclude = (None if ids is None else list_ids(ids) for ids in (only, exclude))
-        filters: dict[str, Any] = {"only": only, "exclude": exclude, "exclude_seen": exclude_seen}
-        self._recommend = partial(self._model.recommend, k=k, mainstream=mainstream, unknown=unknown, **filters)
+        self._recommend = partial(self._model.recommend, k=k, **options)
         self._user, self._threads = user, threads
 
     def __call__(self, batch: Mapping[str, Ids]) -> Iterator[Any]:

@@ -79,7 +79,6 @@ def create_app(options: ServeOptions, served: ServedModel | None = None, *, is_l
         redirect_slashes=False,
         default_response_class=JsonAnswer,
     )
-    app.state.service = service
     _add_errors(app)
     answers = Answers(service)
     for name, function in vars(Answers).items():

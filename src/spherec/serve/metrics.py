@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
@@ -17,28 +18,18 @@ class Metrics:
     """Counters, histograms and gauges of this process. Routes and statuses are counted as they come."""
 
     def __init__(self) -> None:
-        registry = self._registry = CollectorRegistry()
-        self.requests = Counter(
-            "spherec_requests", "Requests by route and status.", ["route", "status"], registry=registry
-        )
+        all_of: Any = {"registry": CollectorRegistry()}
+        living: Any = {**all_of, "multiprocess_mode": "livesum"}
+        self._registry = all_of["registry"]
+        self.requests = Counter("spherec_requests", "Requests by route and status.", ["route", "status"], **all_of)
         self.seconds = Histogram(
-            "spherec_request_seconds", "Time to answer a request.", ["route"], buckets=_SECONDS, registry=registry
+            "spherec_request_seconds", "Time to answer a request.", ["route"], buckets=_SECONDS, **all_of
         )
-        self.batches = Histogram(
-            "spherec_batch_lists", "Lists that were ranked together.", buckets=_SIZES, registry=registry
-        )
-        self.swaps = Counter("spherec_model_swaps", "New models put in place.", registry=registry)
-        self.failures = Counter("spherec_model_failures", "New models that could not be loaded.", registry=registry)
-        self.waiting = Gauge(
-            "spherec_waiting_lists", "Lists that wait to be ranked.", multiprocess_mode="livesum", registry=registry
-        )
-        self.model = Gauge(
-            "spherec_model_info",
-            "Processes that answer from a model.",
-            ["checksum"],
-            multiprocess_mode="livesum",
-            registry=registry,
-        )
+        self.batches = Histogram("spherec_batch_lists", "Lists that were ranked together.", buckets=_SIZES, **all_of)
+        self.swaps = Counter("spherec_model_swaps", "New models put in place.", **all_of)
+        self.failures = Counter("spherec_model_failures", "New models that could not be loaded.", **all_of)
+        self.waiting = Gauge("spherec_waiting_lists", "Lists that wait to be ranked.", **living)
+        self.model = Gauge("spherec_model_info", "Processes that answer from a model.", ["checksum"], **living)
 
     def render(self) -> bytes:
         """Return the sums over all processes in the text format of Prometheus."""
