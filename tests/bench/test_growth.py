@@ -1,7 +1,6 @@
 """The growth curves, on sizes that take no time."""
 
 import json
-from argparse import Namespace
 from dataclasses import asdict, replace
 
 import growth
@@ -29,18 +28,6 @@ def test_every_size_with_every_sampler(points):
         assert point.users == 20
         assert 0 < point.pairs <= 1000
         assert point.tables_mb == pytest.approx(3 * 4 * (20 + point.size.items) * point.size.dim / 1e6)
-
-
-def test_curves_change_one_size_and_end_where_they_are_told():
-    base = growth.Size(dim=32)
-    curves = growth.curves(base, Namespace(most_items=10**6, most_pairs=10**8, most_batch=1024))
-    assert [size.items for size in curves["items"]] == [10**4, 10**5, 10**6]
-    assert [size.pairs for size in curves["pairs"]] == [10**6, 10**7, 10**8]
-    assert [size.dim for size in curves["dim"]] == [32, 64, 128, 256, 512]
-    assert [size.batch for size in curves["batch"]] == [64, 256, 1024]
-    for name, sizes in curves.items():
-        others = [{key: value for key, value in asdict(size).items() if key != name} for size in sizes]
-        assert all(one == others[0] for one in others)
 
 
 def test_the_claim_compares_many_items_with_few(points):

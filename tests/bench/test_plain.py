@@ -82,15 +82,6 @@ def test_two_stage_follows_its_law(sharpness):
     assert_follows(drawn[:, 0].tolist(), law)
 
 
-def test_an_epoch_is_every_pair_once():
-    data = generate_interactions(20, 50, 200)
-    baseline = plain(data, Uniform(1), batch_size=64)
-    pairs = [baseline.step() for _ in range(-(-len(data) // 64))]
-    assert sum(pairs) == len(data)
-    assert pairs[:-1] == [64] * (len(pairs) - 1)
-    assert baseline.step() == 64
-
-
 @pytest.mark.parametrize("settings", [{"sampler": Hard(1)}, {"loss": Softmin(), "sampler": Uniform(5)}])
 def test_what_it_does_not_know_it_says(settings):
     data = generate_interactions(20, 50, 200)

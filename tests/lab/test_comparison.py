@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import polars as pl
 import pytest
 import torch
@@ -13,17 +12,14 @@ from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.evaluation import evaluate
 from spherec.lab import OurModel, compare, default_models, known_models
 from spherec.lab import comparison as study_module
-from spherec.lab import runs as trial_module
 from spherec.lab.baselines import ease as ease_module
 from spherec.lab.baselines.ease import Ease
 from spherec.lab.comparison import COMPARED_METRICS
-from spherec.lab.models import PRESET_SEARCHES
 from spherec.lab.records import UserValues
 from spherec.lab.registry import BASELINES, find_models
 from spherec.lab.tables import summarize
-from spherec.optim import Adam
 from spherec.training.config import PRESETS
-from tests.lab.tiny import CONTEXT, CPU, DATA, TRAINING, comparison, pairs_of, tiny_preset
+from tests.lab.tiny import CONTEXT, CPU, DATA, comparison, pairs_of
 
 pytestmark = pytest.mark.usefixtures("small")
 MODELS = ("two-stage", "ease", "most-popular")
@@ -83,21 +79,6 @@ def test_choosing_never_sees_a_test_pair(tmp_path, fits):
         assert own[-1] == train
 
 
-def test_every_model_is_chosen_on_the_same_part(tmp_path, monkeypatch):
-    asked = []
-    evaluate_ = study_module.evaluate
-
-    def noted(model, train, test, *, k, metrics):
-        asked.append((frozenset(pairs_of(train)), frozenset(pairs_of(test)), k))
-        return evaluate_(model, train, test, k=k, metrics=metrics)
-
-    for module in (study_module, trial_module):
-        monkeypatch.setattr(module, "evaluate", noted)
-    comparison(tmp_path, *MODELS).run(device=CPU, folds=[0])
-    assert len(asked) == (2 + 1) + (2 + 1) + 1  # most-popular has nothing to choose
-    assert len(set(asked)) == 2  # the validation part and the test part
-
-
 def test_what_is_recorded_is_not_run_again(tmp_path, fits):
     first = comparison(tmp_path, "ease").run(device=CPU)
     count = len(fits)
@@ -106,18 +87,6 @@ def test_what_is_recorded_is_not_run_again(tmp_path, fits):
     assert again.runs_left() == 0
     assert again.run(device=CPU) == first
     assert len(fits) == count
-
-
-def test_parts_run_one_by_one_make_the_whole(tmp_path):
-    whole = comparison(tmp_path / "whole", *MODELS).run(device=CPU)
-    for model, fold in (("ease", 1), ("two-stage", 0), ("ease", 0), ("most-popular", 0), ("two-stage", 1)):
-        comparison(tmp_path / "parts", model).run(device=CPU, folds=[fold])
-    parts = comparison(tmp_path / "parts", *MODELS)
-    assert parts.runs_left() == 1  # the last fit of most-popular
-    done = parts.run(device=CPU)
-    assert [(one.model, one.fold, one.settings, one.scores) for one in done] == [
-        (one.model, one.fold, one.settings, one.scores) for one in whole
-    ]
 
 
 def test_trials_survive_what_ends_a_run(tmp_path, monkeypatch, fits):
@@ -145,15 +114,6 @@ def test_another_study_is_another_result(tmp_path, change):
     assert comparison(tmp_path, "most-popular", **change).results() == []
 
 
-def test_a_changed_preset_or_space_is_another_result(tmp_path, monkeypatch):
-    comparison(tmp_path, "two-stage").run(device=CPU)
-    with monkeypatch.context() as patch:
-        patch.setitem(PRESET_SEARCHES, "two-stage", {"dim": (4, 8)})
-        assert comparison(tmp_path, "two-stage").results() == []
-    tiny_preset(monkeypatch, training=replace(TRAINING, dim=8))
-    assert comparison(tmp_path, "two-stage").results() == []
-
-
 def test_a_given_test_part(tmp_path):
     fold = splits.k_fold(DATA, 3)[0]
     given = comparison(tmp_path, "ease", data=fold.train, test=fold.test)
@@ -168,18 +128,6 @@ def test_several_at_once_give_the_same(tmp_path):
     one = comparison(tmp_path / "one", "two-stage", trials=3, workers=1).run(device=CPU)
     several = comparison(tmp_path / "several", "two-stage", trials=3, workers=3).run(device=CPU)
     assert [(a.settings, a.scores) for a in one] == [(b.settings, b.scores) for b in several]
-
-
-def test_users_values_are_those_of_the_means(tmp_path):
-    compared = comparison(tmp_path, "ease")
-    for result in compared.run(device=CPU):
-        users = compared.user_values.load(result)
-        assert users["ndcg"].dtype == np.float32
-        for name in ("map", "ndcg", "recall", "mmr"):
-            assert users[name].mean() == pytest.approx(result.scores[name], rel=1e-5)
-    other = comparison(tmp_path, "ease", seed=1)
-    other.run(device=CPU)
-    assert np.array_equal(UserValues(tmp_path).load(result)["ndcg"], users["ndcg"])  # another study, other rows
 
 
 def test_settings_that_cannot_be_fit_are_not_chosen(tmp_path, monkeypatch):
@@ -217,13 +165,15 @@ def test_what_cannot_be_fit_is_said_before_long_work(tmp_path, monkeypatch, fits
     assert not (tmp_path / "out").exists()
 
 
-def test_one_call_does_it_all(tmp_path):
+def test_one_call_does_it_all_and_a_page_says_how_it_was_made(tmp_path):
     options = {"folds": 2, "k": 5, "trials": 2, "validation": 0.2, "device": "cpu"}
-    table = compare(DATA, ["ease", "most-popular"], folder=tmp_path, **options)
-    results = comparison(tmp_path, "ease").results()
-    assert table == summarize(results, COMPARED_METRICS, UserValues(tmp_path))
-    assert {line.model for line in table} == {"ease", "most-popular"}
-    assert spherec.lab.compare is compare
+    table = compare(DATA, ["ease", "most-popular", "two-stage"], folder=tmp_path, **options)
+    done = comparison(tmp_path, "ease")
+    assert table == summarize(done.results(), COMPARED_METRICS, UserValues(tmp_path))
+    assert {line.model for line in table} == {"ease", "most-popular", "two-stage"}
+    page = done.page("x", "spherec compare x", table)
+    for said in ("24 users", "spherec compare x", "| **two-stage** |", "regularization 500", "commit ", "against "):
+        assert said in page
 
 
 @pytest.mark.gpu
@@ -292,13 +242,6 @@ def test_a_model_that_does_not_fit_into_memory_leaves_the_others(tmp_path, monke
     compared = comparison(tmp_path, "ease", "most-popular")
     assert {one.model for one in compared.run(device=CPU)} == {"most-popular"}
     assert "not enough memory" in compared.failed["ease"]
-
-
-def test_a_model_with_nothing_to_choose_is_fit_once(tmp_path, monkeypatch):
-    tiny_preset(monkeypatch, training=replace(TRAINING, optimizer=Adam(schedule="cosine"), validate_every=None))
-    monkeypatch.setitem(PRESET_SEARCHES, "two-stage", {})
-    for one in comparison(tmp_path, "two-stage").run(device=CPU):
-        assert (one.trials, one.settings) == ([], {})
 
 
 def test_what_is_no_data_is_refused(tmp_path):

@@ -1,13 +1,9 @@
 """Content alone: the mean of a user's items, by cosine, against loops; new items are ranked like all others."""
 
-import gzip
-
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
-from spherec import Features, lab, read, splits
-from spherec.data.cuts import Cut
+from spherec import Features, lab, splits
 from spherec.errors import ArgumentError, DataError
 from spherec.evaluation import evaluate_cold
 from spherec.lab import ContentKnn, OurModel
@@ -46,17 +42,6 @@ def test_cold_items_with_the_features_of_what_a_user_has_are_found():
     assert scores.all.recall == pytest.approx(1)
 
 
-def test_it_takes_part_in_a_comparison(tmp_path):
-    features = Features.from_matrix(ROWS)
-    models = [ContentKnn(features), "most-popular"]
-    rows = lab.compare(DATA, models, folder=tmp_path, folds=2, k=5, trials=1, device="cpu")
-    assert {row.model for row in rows} == {"content-knn", "most-popular"}
-    other = Features.from_matrix(ROWS + 1)
-    assert ContentKnn(features).fixed != ContentKnn(other).fixed
-    shifted = Features.from_matrix(ROWS, np.roll(np.arange(len(ROWS)), 1))
-    assert ContentKnn(features).fixed != ContentKnn(shifted).fixed
-
-
 def test_a_preset_with_features_takes_part_in_a_comparison(tmp_path):
     features = Features.from_matrix(ROWS)
     changes = {"dim": 8, "subspace_dim": None, "epochs": 2, "batch_size": 16, "sampler": {"negatives": 8}}
@@ -82,28 +67,3 @@ def test_features_of_other_items_are_refused_before_anything_is_fit():
         ContentKnn(Features.from_matrix(np.eye(2), ["x", "y"])).check(DATA)
     with pytest.raises(ArgumentError, match="features must be Features, got"):
         ContentKnn(ROWS)
-
-
-def _read_lists(path):
-    """The entries `number` or `number:count` of each line, as a sparse matrix."""
-    lines = [line.split()[1:] for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
-    entries = [(row, *entry.split(":")) for row, line in enumerate(lines) for entry in line]
-    rows, columns, counts = zip(
-        *((row, int(column), int(*count or [1])) for row, column, *count in entries), strict=True
-    )
-    return sp.csr_array((counts, (rows, columns)))
-
-
-@pytest.mark.data
-@pytest.mark.slow
-def test_content_ranks_cold_articles_of_citeulike(shared):
-    folder = shared / "data/citeulike-t"
-    data = read(folder / "users.dat.gz", cut=Cut(min_per_user=10))
-    words, tags = (_read_lists(folder / name) for name in ("mult.dat.gz", "tag-item.dat.gz"))
-    words, tags = (Features.from_matrix(matrix, map(str, range(matrix.shape[0]))) for matrix in (words, tags.T))
-    both = Features.join(words, tags)
-    fold = splits.cold_items(data, 0.2, test=0.2, seed=0)
-    for features, recall, ndcg in ((words, 0.409, 0.244), (both, 0.561, 0.366)):
-        cold = evaluate_cold(ContentKnn(features).fit(fold.train), fold, metrics=["recall", "ndcg"]).cold
-        assert cold.recall == pytest.approx(recall, abs=0.005)
-        assert cold.ndcg == pytest.approx(ndcg, abs=0.005)

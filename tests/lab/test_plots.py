@@ -57,11 +57,3 @@ def test_three_pictures_can_be_read_back(dataset, rows, tmp_path):
 )
 def test_odd_records_are_drawn_too(odd, tmp_path):
     drawn("book-crossing", [odd], tmp_path)
-
-
-def test_curves_are_those_of_the_first_fold(tmp_path):
-    first, other = record(fold=0), record(fold=1, metrics=(0.5, 0.9))
-    for name in ("both", "one"):
-        (tmp_path / name).mkdir()
-    both = drawn("book-crossing", [first, other], tmp_path / "both")["curves.png"]
-    assert (both == drawn("book-crossing", [first], tmp_path / "one")["curves.png"]).all()

@@ -70,12 +70,6 @@ def test_a_line_that_is_not_json_is_skipped(two, line):
     assert [one.fold for one in two] == [0, 1, 2]
 
 
-def test_a_whole_line_without_its_end_counts_and_stays_whole(two):
-    two.path.write_bytes(two.path.read_bytes().rstrip(b"\n"))
-    two.add(record(fold=2))
-    assert [one.fold for one in two] == [0, 1, 2]
-
-
 @pytest.mark.parametrize("line", ['{"row": "a"}', '{"schema": 2, "model": "a"}', "[1, 2]", "7", "null", '"text"'])
 def test_json_that_is_no_record_is_refused_with_its_line(two, line):
     with two.path.open("a") as file:
@@ -88,11 +82,6 @@ def test_lines_written_at_once_do_not_mix(records):
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda fold: records.add(record(fold=fold)), range(20)))
     assert sorted(one.fold for one in records) == list(range(20))
-
-
-def test_the_key_is_what_decides_the_result_and_no_more():
-    assert record().key == record(epochs=9, choosing=5.0, mmr=1.0).key
-    assert len({record().key, record(fold=1).key, record(row="b").key}) == 3
 
 
 def test_values_of_users_come_back_as_they_were(tmp_path):

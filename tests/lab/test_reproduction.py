@@ -195,12 +195,6 @@ def test_settings_reach_the_training_and_a_grid_is_all_its_combinations():
     assert (type(training.loss).__name__, training.loss.temperature) == ("Softmin", 0.25)
 
 
-@pytest.mark.parametrize("line", ["fold = 3", 'name = "x"\n[[rows]]\nname = "a"\nsampler = { bet = 1 }'])
-def test_an_unknown_setting_is_refused(line):
-    with pytest.raises((ArgumentError, TypeError), match=r"fold|bet"):
-        Experiment.from_toml(line if "rows" in line else f'{line}\n[[rows]]\nname = "a"')
-
-
 def test_unknown_rows_and_two_of_one_name_are_refused():
     with pytest.raises(ArgumentError, match=r"best.* uniform-1-32, popularity-1-32"):
         EXPERIMENT.only(["uniform-1-32", "best"])
@@ -235,12 +229,6 @@ def test_every_recorded_result_belongs_to_its_experiment(name, file):
 def line(row="uniform-1-4096", map=1.12, ndcg=3.98, mmr=55.2):
     scores = {"map": MeanStd(map, 0.1), "ndcg": MeanStd(ndcg, 0.2), "mmr": MeanStd(mmr, 3.0)}
     return TableRow(row, 4, scores, {"choosing": 20.0, "training": 40.0}, 20.0)
-
-
-def test_epochs_and_seconds_are_means_without_the_test():
-    records = [made(fold=0, epochs=2, choosing=1.0, training=2.0), made(fold=1, epochs=5, choosing=4.0)]
-    (one,) = summarize(records, PAPER_METRICS)
-    assert (one.epochs, sum(one.seconds.values())) == (3.5, 4.5)
 
 
 def test_the_csv_says_all_numbers():

@@ -58,21 +58,11 @@ def test_a_study_goes_on_as_if_it_had_not_stopped(tmp_path):
     assert facts(again.trials) == facts(stopped.trials), "nothing left to do"
 
 
-def test_a_url_is_a_place_and_a_name_a_study(tmp_path):
-    url = f"sqlite:///{tmp_path}/study.db"
-    assert len(tuned(trials=1, storage=url).trials) == 1
-    assert len(tuned(trials=2, storage=tmp_path / "study.db").trials) == 2
-    assert len(tuned(trials=1, storage=url, study="another", goal=Goal(metric="recall")).trials) == 1
-
-
 OTHERS = {
     "data": ({"data": Interactions.from_matrix(DATA.matrix[:39])}, "data was 40 users.*now it is 39 users"),
     "search": ({"searches": ["dim=2,4"]}, "the search was dim=2,4,8, optimizer.*now it is dim=2,4"),
-    "base": ({"base": replace(QUICK, spread_out=0.5)}, "spread_out was 0.0, now it is 0.5"),
     "seed": ({"base": replace(QUICK, seed=3)}, "seed was 0, now it is 3"),
-    "metric": ({"goal": Goal(metric="map")}, "metric was NDCG@50, now it is MAP@50"),
-    "validation": ({"goal": Goal(validation=0.2)}, "validation was 0.1, now it is 0.2"),
-    "limit": ({"goal": Goal(mmr_at_most=3)}, "mmr_at_most was None, now it is 3"),
+    "goal": ({"goal": Goal(metric="map")}, "metric was NDCG@50, now it is MAP@50"),
 }
 
 
@@ -92,16 +82,6 @@ def database(url):
     yield storage
     storage.remove_session()
     storage.engine.dispose()
-
-
-def test_the_study_of_another_program_does_not_go_on(tmp_path):
-    url = f"sqlite:///{tmp_path}/study.db"
-    with database(url) as storage:
-        optuna.create_study(storage=storage, study_name="spherec", direction="maximize").add_trial(
-            optuna.create_trial(value=1.0, params={}, distributions={})
-        )
-    with pytest.raises(DataError, match="cannot be continued: balance was not given"):
-        tuned(storage=url)
 
 
 @pytest.mark.parametrize(
@@ -133,12 +113,6 @@ def test_what_a_driver_says_of_a_url_is_not_shown(monkeypatch, tmp_path):
     with pytest.raises(DataError, match="ValueError") as refused:
         tuned(storage=f"sqlite:///{tmp_path}/kept.db?key=hunter2")
     assert "hunter2" not in str(refused.value)
-
-
-@pytest.mark.parametrize("name", ["a?b.db", "a%41.db", "{SCHEMA_VERSION}.db", "a#b;c.db"])
-def test_a_study_is_in_the_file_of_that_very_name(name, tmp_path):
-    tuned(trials=1, storage=tmp_path / name)
-    assert [file.name for file in tmp_path.iterdir()] == [name]
 
 
 def test_a_database_that_fails_is_one_sentence(monkeypatch, tmp_path):
@@ -190,12 +164,6 @@ def test_what_is_above_the_limit_on_mmr_never_wins(monkeypatch):
     assert sum(one.scores["mmr"] <= 20 for one in done.trials[12:]) > sum(elsewhere) + 3, (
         "the search stays where the limit is kept"
     )
-
-
-def test_where_everything_is_above_the_limit_the_least_popular_wins(monkeypatch):
-    plant(monkeypatch, popular)
-    done = tuned("dim=2..60", goal=Goal(mmr_at_most=1), trials=6)
-    assert done.best.settings["dim"] == min(one.settings["dim"] for one in done.trials)
 
 
 def test_what_keeps_the_limit_is_not_ended_for_less_accuracy_than_what_does_not(monkeypatch):

@@ -82,7 +82,7 @@ def compare_command(
     from spherec.device import resolve
     from spherec.lab import Comparison, ComparisonPlan
     from spherec.lab.registry import default_models, find_models
-    from spherec.lab.tables import PageFacts, comparison_csv, comparison_page, summarize
+    from spherec.lab.tables import comparison_csv, summarize
 
     if test and (folds is not None or only_folds is not None):
         raise ArgumentError("--test is the one part to test on; leave out --folds and --only-folds")
@@ -114,17 +114,14 @@ def compare_command(
     if comparison.failed and not results:
         raise TrainingError("no model could be fit; name others with --models")
     table = summarize(results, plan.metrics, comparison.user_values)
-    sizes = {"users": data.n_users, "items": data.n_items, "pairs": len(data)}
-    sizes |= {} if test_part is None else {"test pairs": len(test_part)}
     command = escape_controls(shlex.join(["spherec", *context.obj]))
-    facts = PageFacts(name, command, sizes, plan.k, plan.trials, plan.validation)
-    page = comparison_page(table, results, plan.metrics, facts)
-    for file_name, text in {f"{name}.csv": comparison_csv(table, plan.metrics), f"{name}.md": page}.items():
+    texts = {"csv": comparison_csv(table, plan.metrics), "md": comparison.page(name, command, table)}
+    for file_name, text in {f"{name}.{ending}": text for ending, text in texts.items()}.items():
         with atomic_write(output / file_name) as file:
             file.write(text.encode())
     is_drawn = plots and _draw(name, table, plan.k, output)
     if as_json:
-        typer.echo(json.dumps(_as_json(name, table, results, plan, sizes)))
+        typer.echo(json.dumps(_as_json(name, table, results, plan, comparison.sizes)))
     else:
         _show(name, table, results, plan)
     note(f"{output} holds {name}.csv, {name}.md{f', {name}.png' if is_drawn else ''} and, in {name}, the records")

@@ -17,7 +17,7 @@ from spherec.lab.runs import best_trial, run_trial
 from spherec.lab.search_space import Choices, Range, SearchSpace, default_search, parse_searches
 from spherec.lab.tables import TableRow
 
-_NEED_OPTUNA = ("Goal", "tune")
+_NEED_OPTUNA = ("Goal", "StudyOptions", "tune")
 
 __all__ = [
     "Choices",
@@ -36,6 +36,7 @@ __all__ = [
     "Row",
     "ScoredRanker",
     "SearchSpace",
+    "StudyOptions",
     "TableRow",
     "Trial",
     "best_trial",

@@ -26,6 +26,7 @@ from spherec.evaluation import METRICS, Metric, evaluate, validation_part
 from spherec.evaluation.metrics import average_precision, find_metrics, median_popularity, ndcg, recall
 from spherec.evaluation.validation import check_validation_share
 from spherec.geometry import DenseVectors
+from spherec.lab import tables
 from spherec.lab.models import ComparedModel, FitContext, versions_of
 from spherec.lab.records import RecordFile, Result, Trial, UserValues, data_id, environment_of
 from spherec.lab.registry import default_models, find_models, known_models
@@ -132,6 +133,8 @@ class Comparison:
         else:
             self.parts = [splits.given(data, test)]
             self.split = {"data": data_id(self.parts[0].train), "test": data_id(self.parts[0].test)}
+        self.sizes = {"users": data.n_users, "items": data.n_items, "pairs": len(data)}
+        self.sizes |= {} if test is None else {"test pairs": len(test)}
         self.user_values: UserValues | None = UserValues(folder)
         self.failed: dict[str, str] = {}
         "Models that could not be fit, and why."
@@ -198,6 +201,30 @@ class Comparison:
             raise TrainingError(
                 f"some models could not be fit ({why}); the others are recorded: run it again without these models"
             )
+
+    def page(self, title: str, command: str, table: Sequence[TableRow]) -> str:
+        """Return a page in Markdown: the table, how it was made, and which settings were chosen."""
+        plan, results = self.plan, self.results()
+        sizes = ", ".join(f"{count:,} {name}" for name, count in self.sizes.items())
+        cells = [tables.page_cells(row, plan.metrics) for row in table]
+        for row, texts in zip(table, cells, strict=True):
+            texts["model"] = f"**{row.model}**" if row.is_ours else row.model
+        baseline = tables.best_baseline(results)
+        test = f"p: paired t-test over users (mean of each over folds) against {baseline}, the best baseline. "
+        parts = [
+            f"# {title}: models compared",
+            f"{sizes}. Lists of {plan.k}. {tables.describe_folds(table)}",
+            tables.to_markdown(list(cells[0]), [list(texts.values()) for texts in cells]),
+            f"{test if baseline else ''}fit s, peak MB: the last fit alone, mean over folds; memory of the GPU, or of "
+            "the process where a model ran without one.",
+            f"For each model and fold, up to {plan.trials} settings were tried on a validation part of "
+            f"{100 * plan.validation:g} % of the training pairs; the best by NDCG was fit again on all of them and "
+            "tested once.",
+            f"```sh\n{command}\n```",
+            f"## Settings chosen\n\n{tables.chosen_settings(table, results)}",
+            f"Made by {tables.describe_environments(results)}.",
+        ]
+        return "\n\n".join(parts) + "\n"
 
     def identity(self, model: ComparedModel) -> dict[str, Any]:
         """Return what decides a trial, besides its settings."""

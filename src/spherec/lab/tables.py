@@ -3,7 +3,7 @@
 import csv
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any
@@ -130,45 +130,6 @@ def page_cells(row: TableRow, metrics: Sequence[Metric]) -> dict[str, str]:
     }
 
 
-@dataclass(frozen=True)
-class PageFacts:
-    """Facts that a page states about the comparison."""
-
-    title: str
-    command: str
-    sizes: Mapping[str, int]  # numbers of users, items and pairs
-    k: int
-    trials: int
-    validation: float
-
-
-def comparison_page(
-    table: Sequence[TableRow], results: Sequence[Result], metrics: Sequence[Metric], facts: PageFacts
-) -> str:
-    """Return the page: the table, how it was made, and which settings were chosen."""
-    about = ", ".join(f"{count:,} {name}" for name, count in facts.sizes.items())
-    cells = [page_cells(row, metrics) | ({"model": f"**{row.model}**"} if row.is_ours else {}) for row in table]
-    baseline = best_baseline(results)
-    test = f"p: paired t-test over users (mean of each over folds) against {baseline}, the best baseline. "
-    memory = "; ".join(f"{kind} for {models}" for kind, models in _models_by(results, lambda one: one.peak_of))
-    origins = _models_by(results, lambda one: ", ".join(f"{name} {what}" for name, what in one.environment.items()))
-    parts = [
-        f"# {facts.title}: models compared",
-        f"{about}. Lists of {facts.k}. {_describe_folds(table)}",
-        to_markdown(list(cells[0]), [list(row.values()) for row in cells]),
-        f"{test if baseline else ''}fit s, peak MB: the last fit alone, mean over folds; memory {memory}.",
-        f"For each model and fold, up to {facts.trials} settings were tried on a validation part of "
-        f"{100 * facts.validation:g} % of the training pairs; the best by NDCG was fit again on all of them and tested "
-        "once.",
-        f"```sh\n{facts.command}\n```",
-        "## Settings chosen",
-        _chosen_settings(table, results),
-        "## Made by",
-        "\n".join(f"- {models}: {origin}" for origin, models in origins),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
 def to_csv(rows: Sequence[Mapping[str, Any]], digits: str) -> str:
     """Return rows as CSV, below their names. Floats are formatted by `digits` (".3f"); None and NaN become empty."""
 
@@ -232,14 +193,16 @@ def _show_p(value: float | None) -> str:
     return "" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _describe_folds(table: Sequence[TableRow]) -> str:
+def describe_folds(table: Sequence[TableRow]) -> str:
+    """Say over how many folds the figures are."""
     most = max((row.folds for row in table), default=0)
     fewer = [f"{row.model} has {row.folds}" for row in table if row.folds < most]
     over = f"Mean ± standard deviation over {most} folds" if most > 1 else "One split"
     return f"{over}{'; ' if fewer else ''}{', '.join(fewer)}."
 
 
-def _chosen_settings(table: Sequence[TableRow], results: Sequence[Result]) -> str:
+def chosen_settings(table: Sequence[TableRow], results: Sequence[Result]) -> str:
+    """Return a Markdown table of the settings that were chosen for each model on each fold."""
     groups = group_by_model(results)
     rows = []
     for result in (result for row in table for result in groups[row.model]):
@@ -248,11 +211,3 @@ def _chosen_settings(table: Sequence[TableRow], results: Sequence[Result]) -> st
         best = f"{100 * max(values):.2f}" if values else ""
         rows.append([result.model, str(result.fold), settings, best, str(len(result.trials))])
     return to_markdown(["model", "fold", "settings", "validation NDCG %", "trials"], rows, left=(0, 2))
-
-
-def _models_by(results: Sequence[Result], fact: Callable[[Result], str]) -> list[tuple[str, str]]:
-    """Return each value of a fact with the models that have it."""
-    models: dict[str, dict[str, None]] = {}
-    for result in results:
-        models.setdefault(fact(result), {})[result.model] = None
-    return [(value, ", ".join(names)) for value, names in models.items()]

@@ -8,7 +8,7 @@ import math
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from os import PathLike
@@ -174,7 +174,10 @@ def tune(
     space = SearchSpace.build(Training() if config is None else config, search)
     part = validation_part(data, goal.validation, seed=space.base.seed)
     space = replace(space, base=space.base.resolve(part.train))
-    with _quiet():
+    with ExitStack() as stack, warnings.catch_warnings():  # silence optuna: the watcher reports
+        stack.callback(optuna.logging.set_verbosity, optuna.logging.get_verbosity())
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         runner = _Runner(_open_study(how, data, space, goal, part), space, goal, part, how)
         with _explain_errors(how.storage, SQLAlchemyError, optuna.exceptions.OptunaError):
             ended = runner.run()
@@ -250,7 +253,7 @@ class _Runner:
         def validate(vectors: Vectors) -> float:
             nonlocal mmr
             scores = evaluate(ExactRanker(vectors), self.part.train, self.part.test, k=goal.k, metrics=metrics)
-            mmr = _number(scores[MMR])
+            mmr = np.nan_to_num(scores[MMR])
             return scores[goal.objective.name]
 
         def progress(epoch: EpochRecord, history: History) -> None:
@@ -269,60 +272,46 @@ class _Runner:
             train_validated, config=config, device=self._device, validate=validate, progress=progress, stop=give_up
         )
         done, _ = run_trial(self.part, settings, fit, k=goal.k, metrics=metrics)
-        return replace(done, scores={name: _number(value) for name, value in done.scores.items()})
-
-
-def _number(value: float) -> float:
-    """Return 0 for a metric without a value: lists are empty where users have all items."""
-    return float(np.nan_to_num(value))
+        # A metric without a value counts as 0: lists are empty where users have all items.
+        return replace(done, scores={name: float(np.nan_to_num(value)) for name, value in done.scores.items()})
 
 
 class _SeededTPE(optuna.samplers.TPESampler):
-    """TPE whose random stream begins anew at each trial, from its number; the first trial has the values of the base.
+    """TPE whose random stream begins anew at each trial, from its number.
 
     With one stream for all trials, as optuna has it, a resumed study would draw its first values again, and machines
     with the same seed would all draw the same.
     """
 
-    def __init__(self, space: SearchSpace) -> None:
+    def __init__(self, seed: int) -> None:
         super().__init__()
-        self._space, self._start = space, space.start() or {}
+        self._base = seed
 
     def before_trial(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
         del study
-        seed = int(rng.stream(self._space.base.seed, "tuning", trial.number).integers(1 << 31))
+        seed = int(rng.stream(self._base, "tuning", trial.number).integers(1 << 31))
         # A trial that another machine is running counts as poor until it ends, so that not all try the same.
         super().__init__(seed=seed, constant_liar=True)
-
-    def infer_relative_search_space(self, study: optuna.Study, trial: optuna.trial.FrozenTrial) -> dict[str, Any]:
-        return {} if trial.number == 0 else super().infer_relative_search_space(study, trial)
-
-    def sample_independent(
-        self, study: optuna.Study, trial: optuna.trial.FrozenTrial, param_name: str, param_distribution: Any
-    ) -> Any:
-        if trial.number == 0 and param_name in self._start:
-            return self._start[param_name]
-        return super().sample_independent(study, trial, param_name, param_distribution)
 
 
 def _open_study(how: StudyOptions, data: Interactions, space: SearchSpace, goal: Goal, part: Fold) -> optuna.Study:
     """Open or create the study of that name; raise an error if it belongs to other data or settings."""
-    never_pruned = round(_NEVER_PRUNED * space.base.plan(len(part.train)).epochs)
+    spared = round(_NEVER_PRUNED * space.base.plan(len(part.train)).epochs)
     with _explain_errors(how.storage, Exception):
         study = optuna.create_study(
             storage=_open_storage(how.storage),
             study_name=how.study,
             direction="maximize",
             load_if_exists=True,
-            sampler=_SeededTPE(space),
-            pruner=optuna.pruners.MedianPruner(
-                _COMPLETE_BEFORE_PRUNING, never_pruned, n_min_trials=_VALIDATED_AT_EPOCH
-            ),
+            sampler=_SeededTPE(space.base.seed),
+            pruner=optuna.pruners.MedianPruner(_COMPLETE_BEFORE_PRUNING, spared, n_min_trials=_VALIDATED_AT_EPOCH),
         )
         has_trials = bool(study.get_trials(deepcopy=False))  # first: another machine sets the identity before any trial
         known, identity = study.user_attrs.get("spherec", {}), _identity(data, space, goal)
         if not known and not has_trials:
             study.set_user_attr("spherec", identity)
+            if start := space.start():
+                study.enqueue_trial(start, skip_if_exists=True)  # first, what the base itself is worth
             return study
     for fact in sorted({*known, *identity}):
         before, now = (facts.get(fact, "not given") for facts in (known, identity))
@@ -370,12 +359,12 @@ def _open_storage(storage: Storage) -> optuna.storages.RDBStorage | None:
     url = str(storage)
     if not _is_url(url):
         refuse_unwritable(url)
-        url = f"sqlite:///{str(Path(url).resolve()).replace('%', '%25').replace('?', '%3F')}"
+        url = f"sqlite:///{Path(url).resolve()}"
     # Connections are closed after each use, so that none is left when a study ends.
     options = {"poolclass": NullPool, **({"connect_args": {"timeout": _WAIT}} if url.startswith("sqlite") else {})}
     open_database = partial(
         optuna.storages.RDBStorage,
-        url.replace("{", "{{").replace("}", "}}"),  # optuna takes it for a template
+        url,
         engine_kwargs=options,
         heartbeat_interval=_HEARTBEAT,
         grace_period=_GRACE,
@@ -421,16 +410,3 @@ def _identity(data: Interactions, space: SearchSpace, goal: Goal) -> dict[str, A
         "mmr_at_most": goal.mmr_at_most,
         **versions_of(goal.objective, space.base.loss, space.base.sampler),
     }
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence optuna: the watcher reports."""
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            yield
-    finally:
-        optuna.logging.set_verbosity(before)
