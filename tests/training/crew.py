@@ -107,7 +107,7 @@ def fit(settings, folder, data=None, device="cpu", **options):
 def fit_in_shards(settings, folder, data=None, full=None, device="cpu", validation=None, **options):
     """Fit a model whose processes write what they hold; return what each has then, or what it is told if the disk, or
     the memory, of process `full` is full."""
-    write, make = shards.write_container, Artifact.of
+    write, make = shards.write_part, Artifact.of
 
     def fail(path, *given, **options):
         if full == ["disk", distributed.get_rank()] and path.name.startswith("m.spherec"):
@@ -120,7 +120,7 @@ def fit_in_shards(settings, folder, data=None, full=None, device="cpu", validati
         return make(*given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shards, "write_container", fail)
+        patch.setattr(shards, "write_part", fail)
         patch.setattr(Artifact, "of", lack)
         patch.setattr(process_crew, "gather_vectors", lambda *_: pytest.fail("a process holds all vectors"))
         data = DATA if data is None else PartitionedInteractions.open(Path(folder) / data)
@@ -213,20 +213,23 @@ def fail_to_write(settings, folder, rank, is_written=False, **options):
 
     That is its part, or in process 0, which writes a part and the file that names all, the latter.
     """
-    calls, whole = [0], shards.write_container
+    calls = [0]
 
-    def write(*given, **facts):
-        calls[0] += 1
-        is_failing = calls[0] > (1 if rank else 3) and distributed.get_rank() == rank
-        name = whole(*given, **facts) if is_written or not is_failing else None
-        if is_failing:
-            raise DataError("the disk is full")
-        return name
+    def failing(whole):
+        def write(*given, **facts):
+            calls[0] += 1
+            is_failing = calls[0] > (1 if rank else 3) and distributed.get_rank() == rank
+            name = whole(*given, **facts) if is_written or not is_failing else None
+            if is_failing:
+                raise DataError("the disk is full")
+            return name
+
+        return write
 
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        patch.setattr(shards, "write_container", write)
-        patch.setattr(checkpoint_set, "write_container", write)
+        for name in ("write_part", "write_container"):
+            patch.setattr(checkpoint_set, name, failing(getattr(checkpoint_set, name)))
         run(settings, folder, **options)
     return {"said": [str(one.message) for one in caught]}
 

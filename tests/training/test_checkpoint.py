@@ -5,7 +5,6 @@ import signal
 import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from spherec.sampling import Hard, Uniform
 from spherec.training.checkpoint import remove_checkpoint
 from spherec.training.crew import Crew
 from tests.sampling.checks import interactions, random_rows
-from tests.training.runs import DATA, STEPS, at_step, facts, falling, matrix, same, start, trained, watch
+from tests.training.runs import DATA, STEPS, at_step, facts, falling, matrix, same, trained, watch
 
 EMPTY = np.zeros((1, 30))
 OTHERS = {
@@ -36,7 +35,6 @@ OTHERS = {
     "spread out": ({"spread_out": 0.5}, ["spread_out is 0.0, here it is 0.5"]),
     "batch size": ({"batch_size": 17}, ["batch_size is 16, here it is 17"]),
     "validation": ({"validate_every": 2}, ["validate_every is 1, here it is 2"]),
-    "initial vectors": ({"initial": start()}, ["initial"]),
     "reach": ({"reach": True}, ["reach is False, here it is True"]),
     "dial": ({"mainstream": 0.5}, ["mainstream is 1.0, here it is 0.5"]),
     "a pair less": ({"data": DATA.filter(np.arange(len(DATA)) > 0)}, ["its data is", "20 users, 30 items"]),
@@ -62,14 +60,6 @@ def test_the_checkpoint_of_another_run_is_refused(other, words, path):
     for word in (str(path), "another run", "start anew", *words):
         assert word in str(refused.value)
     assert path.read_bytes() == before
-
-
-def test_other_initial_vectors_are_another_run(path):
-    trained(epochs=1, checkpoint=path, initial=start())
-    moved = replace(start(), item_table=-start().item_table)
-    with pytest.raises(DataError, match="initial"):
-        trained(checkpoint=path, resume=True, initial=moved)
-    assert len(trained(checkpoint=path, resume=True, initial=start()).history.epochs) == 3
 
 
 @pytest.mark.parametrize("content", [b"", b"PK", b"text" * 99], ids=["empty", "two bytes", "text"])
@@ -235,8 +225,8 @@ def test_fewer_epochs_than_are_done_are_refused(epochs, path, monkeypatch):
     assert same(trained(checkpoint=path, resume=True).vectors, trained().vectors)
 
 
-def test_all_parts_are_removed(tmp_path):
-    gone = ["m.ck", "m.ck.0-of-2.592c3c57", "m.ck.1-of-2.12345678"]
+def test_all_parts_are_removed_also_those_that_were_being_written(tmp_path):
+    gone = ["m.ck", "m.ck.0-of-2.592c3c57", "m.ck.1-of-2.12345678", ".m.ck.1-of-2.12345678.0a1b2c3d.part"]
     kept = ["m.ck.npz", "m.ck.0-of-2.npz", "m.ck.b", "other.ck.0-of-2.592c3c57"]
     for name in gone + kept:
         (tmp_path / name).touch()

@@ -146,9 +146,12 @@ def decoding(path: str | PathLike[str], remedy: str) -> Iterator[None]:
 
 
 def remove_parts(path: str | PathLike[str], keep: Collection[str] = ()) -> None:
-    """Remove the files that were written as parts of this one, except those with these names."""
+    """Remove the files that were written as parts of this one, except those with these names.
+
+    What killed writers of parts left behind are hidden files.
+    """
     path = Path(path).resolve()
-    pattern = re.compile(rf"{re.escape(path.name)}\.\d+-of-\d+\.[0-9a-f]{{8}}")
+    pattern = re.compile(rf"\.?{re.escape(path.name)}\.\d+-of-\d+\.[0-9a-f]{{8}}(\.[0-9a-f]{{8}}\.part|\.lock)?")
     with suppress(OSError):  # a folder that may be written, but not read
         for file in path.parent.iterdir():
             if pattern.fullmatch(file.name) and file.name not in keep:

@@ -28,7 +28,7 @@ from spherec.data.container import (
 )
 from spherec.data.events import Step
 from spherec.data.ids import IdMap, decode_ids, decode_names, encode_ids, encode_names
-from spherec.data.interactions import Interactions, check_rows
+from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_folder
 from spherec.errors import ArgumentError, quote
 
@@ -98,17 +98,11 @@ class PartitionedInteractions:
         of_ids = read_manifest(Path(path) / _ID_FILE, _IDS, remedy=_REMEDY)
         with decoding(path, _REMEDY):
             counts, sizes, checksums = arrays["users_per_item"], arrays["partition_sizes"], manifest["checksums"]
-            if counts.ndim != 1 or sizes.shape != (len(checksums),) or not 1 <= len(sizes) <= _MOST:
-                raise ValueError("sizes do not fit each other")
-            if counts.dtype != np.int64 or sizes.dtype != np.int64 or counts.sum() != sizes.sum() or sizes.min() < 0:
-                raise ValueError("counts do not add up")
             totals = Totals(counts, int(manifest["active_users"]), sizes, _combine(checksums))
             _check_ids(of_ids, totals)
             steps = tuple(Step(**step) for step in manifest["steps"])
-            n_users, n_named, is_weighed = manifest["users"], int(manifest["named_items"]), bool(manifest["weighed"])
-            if type(n_users) is not int or not 0 <= n_users < 1 << 31:
-                raise ValueError(f"it has {quote(n_users)} users")
-            return cls(Path(path), n_users, totals, tuple(map(str, checksums)), steps, n_named, is_weighed)
+            n_named, is_weighed = int(manifest["named_items"]), bool(manifest["weighed"])
+            return cls(Path(path), int(manifest["users"]), totals, tuple(checksums), steps, n_named, is_weighed)
 
     @property
     def n_items(self) -> int:
@@ -196,9 +190,6 @@ class PartitionedInteractions:
             rows = PartitionRows(arrays["indptr"], arrays["indices"], arrays.get("times"), arrays.get("weights"))
             if rows.checksum != self.checksums[number]:
                 raise ValueError("it is of another data set")
-            check_rows(rows.indptr, rows.indices, len(range(self.n_users)[self._users(number)]), self.n_items)
-            if any(len(column) != len(rows.indices) for column in _columns(rows).values()):
-                raise ValueError("its columns are not of one length")
         return rows if self.is_weighed else rows._replace(weights=None)
 
 

@@ -173,9 +173,6 @@ def _read_rows(
         filled = [rank for rank, shard in enumerate(held) if shard.shares(wanted)] or [0]  # the first tells the types
     shards = [held[rank]._replace(rows=read_part(path, _KIND, names, rank)) for rank in filled]
     with decoding(path, _REMEDY):
-        for shard in shards:
-            if (len(shard.rows["item_vectors"]), len(shard.rows["indptr"])) != (len(shard.items), len(shard.users) + 1):
-                raise ValueError("a shard has another number of rows")
         rows = _gather(shards, wanted, columns)
         return rows if mmap else {name: array if array.flags.owndata else array.copy() for name, array in rows.items()}
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import suppress
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -33,27 +34,20 @@ def hold_vectors(vectors: DenseVectors, group: ProcessGroup) -> DenseVectors:
 def draw_held(data: Interactions, config: Training, group: ProcessGroup) -> DenseVectors:
     """Return those of the random first vectors that this process holds, the same as in a run of one process.
 
-    All are drawn, a block at a time, and few are kept.
+    All are drawn, users before items and a block at a time, and few are kept.
     """
-    n, firsts = group.size, _firsts(data.n_items, group)
-    past = (data.n_users, data.n_users + data.n_items)
-    tables = [
-        torch.empty(len(range(first, count, n)), config.dim)
-        for first, count in zip(firsts, (data.n_users, data.n_items), strict=True)
-    ]
-    generator = rng.torch_stream(config.seed, "initial vectors")
-    number = 0
-    for rows in _draw_rows(data.n_users + data.n_items, config.dim, generator):
-        for table, start, first, end in zip(tables, (0, past[0]), firsts, past, strict=True):
-            begin = max(number, start)  # the rows of this block that belong to this table
-            part = rows[begin - number : max(end - number, 0)]
-            skip = (first - (begin - start)) % n
-            kept = part[skip::n]
-            place = len(range(first, begin - start, n))
-            table[place : place + len(kept)] = unit(kept)
-        number += len(rows)
-    users, items = tables
-    return DenseVectors(users, items, config.constraint)
+    n, count = group.size, data.n_users + data.n_items
+    first_user, first_item = _firsts(data.n_items, group)
+    held = [np.arange(first_user, data.n_users, n), np.arange(data.n_users + first_item, count, n)]  # places
+    tables = [torch.empty(len(places), config.dim) for places in held]
+    begin = 0
+    for rows in _draw_rows(count, config.dim, rng.torch_stream(config.seed, "initial vectors")):
+        end = begin + len(rows)
+        for table, places in zip(tables, held, strict=True):
+            low, high = np.searchsorted(places, (begin, end))
+            table[low:high] = unit(rows[places[low:high] - begin])
+        begin = end
+    return DenseVectors(*tables, config.constraint)
 
 
 def gather_vectors(held: DenseVectors, data: Interactions, group: ProcessGroup) -> DenseVectors:

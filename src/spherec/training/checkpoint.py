@@ -133,8 +133,6 @@ class RunFiles:
         resume: bool = False,
         in_shards: bool = False,
     ) -> None:
-        if not checkpoint_seconds >= 0:
-            raise ArgumentError(f"checkpoint_seconds must be >= 0, got {checkpoint_seconds}")
         if resume and checkpoint is None:
             raise ArgumentError("resume is True, but no checkpoint was named; give the path of one")
         if in_shards and output is None:
@@ -292,19 +290,17 @@ def _describe_run(run: Run, *, is_validated: bool) -> dict[str, Any]:
 
     That is everything but its length, unless a schedule depends on that. Settings go by their dotted names.
     """
-    data, initial, features, settings = run.data, run.initial, run.features, run.config.to_dict()
+    data, features, settings = run.data, run.features, run.config.to_dict()
     for name in ("patience", *(("epochs",) if run.config.optimizer.schedule == "constant" else ())):
         del settings[name]
     parts = {name: settings.pop(name) for name, value in list(settings.items()) if isinstance(value, dict)}
     settings |= {f"{name}.{key}": value for name, part in parts.items() for key, value in part.items()}
-    tables = () if initial is None else (initial.user_table, initial.item_table)
     pairs = f"{data.n_pairs} pairs, checksum {data.pairs_checksum}"
     return settings | {
         "data": f"{data.n_users} users, {data.n_items} items, {pairs}",
         "ids": f"checksum {data.ids_checksum}",
         "weights": data.weights_checksum,
         "features": None if features is None else f"checksum {checksum(features.matrix, features.known)}",
-        "initial": None if initial is None else f"checksum {checksum(*(table.cpu().numpy() for table in tables))}",
         "device": run.crew.device.type,
         "processes": "one or more, under torchrun or from partitions" if run.crew.has_shares else None,
         "validated": is_validated,

@@ -64,9 +64,9 @@ class Run:
         self.crew = crew = crew or join("auto" if initial is None else initial.device)
         self.config = config = (config or Training()).resolve(data)
         self.plan = config.plan(data.n_pairs)
-        self.data, self.initial, self.features = data, initial, features
+        self.data, self.features = data, features
         self.n_items, self.n_pairs = data.n_items, data.n_pairs
-        self._check()
+        self._check(initial)
         keep_freed_memory()
         device = crew.device
         self.generator = crew.generator(config.seed)
@@ -103,9 +103,9 @@ class Run:
         """Return the sums over this epoch, of all processes. It waits for the device."""
         return [float(one) for one in self.crew.add_up(self.sums).tolist()]
 
-    def _check(self) -> None:
+    def _check(self, initial: DenseVectors | None) -> None:
         """Raise an `ArgumentError` unless data, settings, vectors and features fit each other."""
-        data, config, initial, features = self.data, self.config, self.initial, self.features
+        data, config, features = self.data, self.config, self.features
         self.crew.check_settings(config, has_features=features is not None)
         if features is not None and config.constraint != "sphere":
             raise ArgumentError(
