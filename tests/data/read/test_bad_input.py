@@ -60,8 +60,8 @@ OF_CSV = {
     b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR": "line 1.*0x89",
     b"BZh91AY&SY": "bzip2",
     b"\xfd7zXZ\0\0": "xz",
-    b"SQLite format 3\0\x10": "SQLite",
-    b"\x93NUMPY\x01\0": "NumPy",
+    b"SQLite format 3\0\x10": "zero byte",
+    b"\x93NUMPY\x01\0": "byte 0x93",
     b"\x80\x05\x95\0": "pickle",
     # the encoding
     LATIN: "line 3.*0xe9.*'latin-1'",

@@ -23,6 +23,7 @@ _YES_NO = {"true": "1", "false": "0"}
 _NO_ID = "rows that have no user or item"
 _DROP = ", or leave such rows out with missing='drop' (--missing drop)"
 _NOT_A_NUMBER = "which is not a number"
+_SHOWN = 60  # characters of a bad cell in an error
 
 
 class Piece(NamedTuple):
@@ -44,10 +45,7 @@ class Catalogue(NamedTuple):
 
 
 class BadCellError(Exception):
-    """A cell cannot be used; the collector makes a `DataError` of it that says where."""
-
-    def __init__(self, row: int, role: str, problem: str, remedy: str = "") -> None:
-        self.row, self.role, self.problem, self.remedy = row, role, problem, remedy
+    """A cell cannot be used: its row, its role, the problem, and a remedy. `Collector` says where that is."""
 
 
 class Collector:
@@ -116,24 +114,23 @@ class Collector:
         asked, path = self._asked, describe_files(self.files)
         if asked.cut.min_value is not None:
             return
+        weigh = "weigh pairs by them with weigh=True (--weigh), or say that all are meant with"
         if (column := self._unread_value) is not None:
-            warnings.warn(
+            remark = (
                 f"{path}: column {column!r} is not read, and every row counts as a positive; keep only the high ones "
-                f"with value={column!r}, cut=Cut(min_value=4) (--value-column {column} --min-value 4), weigh pairs by "
-                f"them with weigh=True (--weigh), or say that all are meant with value={column!r} alone",
-                UnreadValuesWarning,
-                stacklevel=level_of_caller(),
+                f"with value={column!r}, cut=Cut(min_value=4) (--value-column {column} --min-value 4), {weigh} "
+                f"value={column!r} alone"
             )
+            warnings.warn(remark, UnreadValuesWarning, stacklevel=level_of_caller())
         if values is not None and values[0] < values[1] and asked.value is None and not asked.weigh:
             lowest, highest = values
             least = 4 if 4 < highest <= 5 else 7 if 7 < highest <= 10 else 1 if highest <= 1 else 2
-            warnings.warn(
+            remark = (
                 f"{path}: ratings or counts from {lowest:g} to {highest:g} all count as likes, the low ones too; keep "
-                f"the high ones with cut=Cut(min_value={least}) (--min-value {least}), weigh pairs by them with "
-                f"weigh=True (--weigh), or say that all are meant with cut=Cut(min_value={lowest:g})",
-                UncutValuesWarning,
-                stacklevel=level_of_caller(),
+                f"the high ones with cut=Cut(min_value={least}) (--min-value {least}), {weigh} "
+                f"cut=Cut(min_value={lowest:g})"
             )
+            warnings.warn(remark, UncutValuesWarning, stacklevel=level_of_caller())
 
     def _read_file(self, file: Path, reading: Plan) -> None:
         seen, kept = self._seen, self._kept
@@ -149,11 +146,11 @@ class Collector:
             try:
                 self._add(rows.frame, reading)
             except BadCellError as bad:
-                place, cell = rows.locate(bad.row, bad.role)
-                shown, column = repr(cell), reading.roles[bad.role]
-                shown = shown if len(shown) <= 60 else f"{shown[:60]}…"
-                remedy = f"correct the row{bad.remedy}"
-                raise DataError(f"{file}, {place}: column {column!r} is {shown}, {bad.problem}; {remedy}") from None
+                row, role, problem, remedy = bad.args
+                place, cell = rows.locate(row, role)
+                shown = repr(cell) if len(repr(cell)) <= _SHOWN else f"{repr(cell)[:_SHOWN]}…"
+                where = f"{file}, {place}: column {reading.roles[role]!r}"
+                raise DataError(f"{where} is {shown}, {problem}; correct the row{remedy}") from None
             if self._is_full:
                 break
         if self._seen == seen and not self._is_full:
@@ -213,7 +210,7 @@ class Collector:
         if is_text and self._kinds.setdefault(role, str(column[0]).lower() in _YES_NO):
             column = column.str.to_lowercase().replace_strict(_YES_NO, default=None)
         if column.dtype.is_nested():
-            raise BadCellError(frame["row"][0], role, _NOT_A_NUMBER)
+            raise BadCellError(frame["row"][0], role, _NOT_A_NUMBER, "")
         numbers = column.cast(pl.Float64, strict=False)  # null: missing, or not a number
         _refuse(frame, ~numbers.is_finite().fill_null(False), role, _NOT_A_NUMBER)
         return numbers.to_numpy()
@@ -222,13 +219,14 @@ class Collector:
         """Return numbers as they are, and dates as seconds since 1970, in UTC where they name no zone."""
         column = frame["time"]
         if column.dtype == pl.String:
-            if time_format is None and self._kinds.setdefault("time", _is_number(column[0])):
+            is_number = column[:1].cast(pl.Float64, strict=False).is_not_null().all()
+            if time_format is None and self._kinds.setdefault("time", is_number):
                 return self._numbers(frame, "time")
             microseconds = _epochs(column, time_format)
         elif column.dtype in (pl.Date, pl.Datetime):
             microseconds = column.dt.epoch("us")
         elif column.dtype.is_temporal():
-            raise BadCellError(frame["row"][0], "time", "which is no moment in time")
+            raise BadCellError(frame["row"][0], "time", "which is no moment in time", "")
         else:
             return self._numbers(frame, "time")
         problem = "which is no ISO date, nor as other rows are; time_format= (--time-format) names another format"
@@ -255,24 +253,16 @@ class _Ids:
 
     def sort(self, *, orders_numbers: bool) -> Catalogue:
         """Return all ids in their order; `orders_numbers`: whole numbers as texts come as 2 before 10."""
-        texts = self._categories.to_series()
+        ids = texts = self._categories.to_series()
         if not self._are_texts:
-            numbers = _as_whole_numbers(texts)
-            if numbers.has_nulls():
+            ids = texts.cast(pl.Int64, strict=False)
+            ids = texts.cast(pl.UInt64, strict=False) if ids.has_nulls() else ids
+            if ids.has_nulls():
                 raise DataError(f"{self._role} ids go from below 0 to above 2**63; make them texts with str(…)")
-            order = numbers.arg_sort().to_numpy()
-            return Catalogue(numbers.to_numpy()[order], invert(order).astype(np.int32))
-        order = texts.arg_sort().to_numpy()
-        if orders_numbers and texts.str.contains(r"^[0-9]{1,18}$").all():
-            both = pl.DataFrame({"number": texts.cast(pl.Int64), "text": texts})
-            order = both.select(pl.arg_sort_by("number", "text")).to_series().to_numpy()
-        return Catalogue(texts.to_numpy()[order].astype(object), invert(order).astype(np.int32))
-
-
-def _as_whole_numbers(texts: pl.Series) -> pl.Series:
-    """Return numbers of 64 bits; null where the type that some need does not have them."""
-    numbers = texts.cast(pl.Int64, strict=False)
-    return texts.cast(pl.UInt64, strict=False) if numbers.has_nulls() else numbers
+        are_numbers = orders_numbers and texts.str.contains(r"^[0-9]{1,18}$").all()
+        keys = pl.DataFrame({"first": texts.cast(pl.Int64) if are_numbers else ids, "second": texts})
+        order = keys.select(pl.arg_sort_by(["first", "second"][: 1 + are_numbers])).to_series().to_numpy()  # (n,)
+        return Catalogue(ids.to_numpy()[order], invert(order).astype(np.int32))
 
 
 def _in_words(left_out: Counter[str]) -> str:
@@ -317,11 +307,3 @@ def _epochs(dates: pl.Series, time_format: str | None) -> pl.Series:
         whole = whole.str.replace("^(.{16})([+-].*)?$", "${1}:00$2").str.replace("^(.{11}[^+-]*)$", "${1}+00:00")
         found = found.zip_with(found.is_not_null(), _epochs(whole, _WHOLE_DATE))
     return found
-
-
-def _is_number(text: str | None) -> bool:
-    try:
-        float(text or "")
-    except ValueError:
-        return False
-    return True

@@ -55,12 +55,6 @@ class Table:
         """The names of all columns."""
         return list(self.header or self.first)
 
-    @property
-    def header_lines(self) -> int:
-        """Number of lines of the header that is in the file."""
-        second = islice(self.records(self.lines), 1, None)
-        return 0 if self.header else next((line for line, _ in second), len(self.lines))
-
     def sample(self, n_rows: int) -> dict[str, list[str]]:
         """Return the cells of each column in the first rows."""
         begin = 0 if self.header else 1
@@ -129,20 +123,18 @@ def read_rows(
     table = find_table(path, reading, roles.values(), options)
     names = table.names
     expressions = {role: pl.col(str(names.index(name))) for role, name in roles.items()}
-    header_lines = table.header_lines
+    n_headers = 0 if reading.header else 1  # records of a block that are no rows
     # Where quotes are escaped by something else, fields are known to have no line breaks: cut at any of them.
     for block in read_blocks(path, reading, quote=b'"' if table.quoted and not table.escape else b""):
         if block.text.isspace():
             continue
-        is_first = header_lines > 0
-        if is_first:
-            block, header_lines = _skip_lines(block, header_lines), 0
-        if block.text and not block.text.isspace():
-            try:
-                frame = table.parse(block.text).select(**expressions)
-            except pl.exceptions.PolarsError:
-                raise _explain(path, block, table, follows_header=is_first) from None
-            yield Rows(frame, partial(_locate, block, table, roles), names)
+        try:
+            frame = table.parse(block.text).select(**expressions).slice(n_headers)
+        except pl.exceptions.PolarsError:
+            raise _explain(path, block, table, n_headers) from None
+        if frame.height:
+            yield Rows(frame, partial(_locate, block, table, roles, n_headers), names)
+        n_headers = 0
 
 
 def find_table(path: Path, reading: Plan, wanted: Collection[str], options: str) -> Table:
@@ -181,21 +173,15 @@ def _refuse_no_text(path: Path, reading: Plan) -> None:
         break
 
 
-def _skip_lines(block: Block, lines: int) -> Block:
-    """Return a block without blank lines at its begin, and then without so many lines."""
-    blank = re.match(rb"(?:[ \t\r]*\n)*", block.text)
-    lines += blank[0].count(b"\n") if blank else 0
-    parts = block.text.split(b"\n", lines)
-    return Block(parts[lines] if len(parts) > lines else b"", block.line + lines)
-
-
-def _locate(block: Block, table: Table, roles: Mapping[str, str], row: int, role: str) -> tuple[str, str]:
+def _locate(
+    block: Block, table: Table, roles: Mapping[str, str], n_headers: int, row: int, role: str
+) -> tuple[str, str]:
     """Return the line in the file of a row of the frame, and the cell that is there."""
-    start, fields = next(islice(table.records(block.lines), row, None))
+    start, fields = next(islice(table.records(block.lines), n_headers + row, None))
     return f"line {block.line + start}", fields[table.names.index(roles[role])]
 
 
-def _explain(path: Path, block: Block, table: Table, *, follows_header: bool) -> DataError:
+def _explain(path: Path, block: Block, table: Table, n_headers: int) -> DataError:
     """Return an error that names the first record that polars does not read."""
     lines, n_columns = block.lines, len(table.names)
     starts = [*(start for start, _ in table.records(lines)), len(lines)]
@@ -211,7 +197,7 @@ def _explain(path: Path, block: Block, table: Table, *, follows_header: bool) ->
     start, fields = next(islice(table.records(lines), number, None))
     n_fields = len(fields)
     remedy = "mend the line or its quotes, or take quotes for ordinary characters with quotes=False (--no-quotes)"
-    if follows_header and number == 0 and n_fields == n_columns + 1:
+    if n_headers and number == 1 and n_fields == n_columns + 1:
         remedy = (
             "the header is one name short, as if the first column were an index without a name; write the table "
             "without its index (pandas: index=False, R: row.names=FALSE), or put a name before the header"

@@ -1,4 +1,4 @@
-"""What polars does not parse: lists of items, the dump of the Netflix Prize, sparse matrices. One function each.
+"""Readers of what polars does not parse: lists of items, the dump of the Netflix Prize, matrices. One function each.
 
 Lists have one line per user. The graph recommenders (LightGCN and after) write `USER ITEM ITEM …` ("adjacency").
 CiteULike writes how many items follow instead of the user, `COUNT ITEM ITEM …`, and the user is the number of the line,

@@ -9,7 +9,7 @@ import re
 import zipfile
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
@@ -54,7 +54,7 @@ _LAYOUT = ("user", "item", "value", "time", "time_format", "header", "separator"
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How files are read: the only list of settings.
+    """Settings of reading: the only list of them.
 
     Args:
         user: The column with the external ids of users. Ids in text files are strings: "007" is not 7. Where a table
@@ -136,18 +136,26 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(Reading):
-    """The settings for one file, with what recognition finds out about it."""
+    """The settings for one file, with what its content shows; or the layout of the files of a publisher."""
 
     read_as: str = ""
     "Name of what the file was taken for, where 'auto' found out."
     described: str = ""
-    "How such a file looks, or its columns, in words."
+    "Such a file, or its columns, in words."
+    line: str = ""
+    "Pattern that every line has, or the first if that has the header; without one, `recognition` knows the file."
     escape: str = ""
     "Character before a double quote inside a quoted field, where that is not another double quote."
     is_time_recognised: bool = False
     "True if 'auto' found the column of times: one that cannot be read is then left out."
     kinds: str = ""
     "Kinds of events, which all count alike, in words."
+
+    def apply(self, reading: Reading) -> "Plan":
+        """Return the settings with this layout; an encoding that the caller named goes before its own."""
+        own = {name: getattr(self, name) for name in (*_LAYOUT, "escape", "kinds")}
+        own["encoding"] = self.encoding if reading.encoding == "utf-8" else reading.encoding
+        return Plan(**{**vars(reading), **own})
 
 
 def find_value(names: Iterable[str], others: Iterable[str] = ()) -> str | None:
@@ -216,36 +224,12 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Layout of the files of a publisher."""
-
-    title: str
-    described: str
-    "A line of the file, in words."
-    line: str = ""
-    "Pattern that every line has, or the first if that has the header; without one, `recognition` knows the file."
-    plan: Plan = field(default_factory=Plan)
-    "Its columns and how they are written."
-
-    def apply(self, reading: Reading) -> Plan:
-        """Return the settings with this layout; an encoding that the caller named goes before its own."""
-        own = {name: getattr(self.plan, name) for name in (*_LAYOUT, "escape", "kinds")}
-        own["encoding"] = self.plan.encoding if reading.encoding == "utf-8" else reading.encoding
-        return Plan(**{**vars(reading), **own})
-
-    def fits(self, line: str) -> bool:
-        """Return whether the first line of a file has as many fields as this layout."""
-        header, separator = self.plan.header, self.plan.separator
-        return bool(header and separator) and line.count(str(separator)) + 1 == len(header or ())
-
-
-@dataclass(frozen=True)
 class FileFormat:
     """A file format."""
 
     duplicates: Duplicates | None = None
     "Rule for repeated pairs: play counts and repeats are summed, of ratings the last is kept. None: by the values."
-    layouts: tuple[Layout, ...] = ()
+    layouts: tuple[Plan, ...] = ()
     "Layouts of public files; none for tables, whose columns the caller names."
     reader: str = "delimited.read_rows"
     "File of this folder, and its function that yields the rows."
@@ -255,105 +239,88 @@ class FileFormat:
     "True if ids that are whole numbers keep their order: 2 before 10."
 
 
-def _plan(header: str = "", separator: str | None = None, *, quotes: bool = False, **settings: Any) -> Plan:
-    names = tuple(header.split(",")) if header else None
-    return Plan(header=names, separator=separator, quotes=quotes, **settings)
+def _text(read_as: str, line: str, header: str, *, note: str = "", quotes: bool = False, **settings: Any) -> Plan:
+    """Return the layout of text without a header; `header` has the names of its columns between its separators."""
+    separator = next(one for one in ("\t", "::", ",") if one in header)
+    described = f"{header.replace(separator, ', ')}; tabs" if separator == "\t" else header
+    settings |= {"header": tuple(header.split(separator)), "separator": separator, "quotes": quotes}
+    return Plan(read_as=read_as, described=f"{described}, no header{note}", line=line, **settings)
 
 
 _AMAZON_USER, _AMAZON_ITEM = r"A[A-Z\d]{8,20}", r"(?:B[A-Z\d]{9}|\d{9}[\dX])"
 _MOMENT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z"
 _DEGREES = r"-?\d+(?:\.\d+)?"
+_RATED: dict[str, Any] = {"value": "rating", "time": "time"}
+_SESSION: dict[str, Any] = {"user": "session", "time": "time", "note": "; user: session"}
 
 # fmt: off
-_BOOK_CROSSING = Layout(
-    "Book-Crossing BX-Book-Ratings.csv", '"user";"isbn";"rating", latin-1', r'"?User-ID"?;"?ISBN"?;"?Book-Rating"?',
-    _plan(user="User-ID", item="ISBN", value="Book-Rating", separator=";", quotes=True, escape="\\",
-          encoding="latin-1"),
+_BOOK_CROSSING = Plan(
+    read_as="Book-Crossing BX-Book-Ratings.csv", described='"user";"isbn";"rating", latin-1',
+    line=r'"?User-ID"?;"?ISBN"?;"?Book-Rating"?', user="User-ID", item="ISBN", value="Book-Rating",
+    separator=";", quotes=True, escape="\\", encoding="latin-1",
 )
-_ECHONEST = Layout(
-    "EchoNest train_triplets.txt", "user, song, plays; tabs, no header", r"[0-9a-f]{40}\tSO[A-Z0-9]{16}\t\d+",
-    _plan("user,song,plays", "\t", item="song", value="plays"),
+_AMAZON_REVIEWS = Plan(
+    read_as="Amazon reviews", described="JSON lines with reviewerID, asin, overall",
+    user="reviewerID", item="asin", value="overall", time="unixReviewTime",
 )
-_AMAZON_2014 = Layout(
-    "Amazon ratings of 2014", "user,item,rating,time, no header",
-    rf"{_AMAZON_USER},{_AMAZON_ITEM},\d(?:\.\d)?,\d+",
-    _plan("user,item,rating,time", ",", value="rating", time="time"),
+_MOVIELENS_CSV = Plan(
+    read_as="MovieLens ratings.csv", described="userId,movieId,rating,timestamp",
+    line="userId,movieId,rating,timestamp", user="userId", item="movieId", value="rating", time="timestamp",
+    separator=",",
 )
-_AMAZON_2018 = Layout(
-    "Amazon ratings of 2018", "item,user,rating,time, no header",
-    rf"{_AMAZON_ITEM},{_AMAZON_USER},\d(?:\.\d)?,\d+",
-    _plan("item,user,rating,time", ",", value="rating", time="time"),
+_NETFLIX = Plan(
+    read_as="Netflix Prize", described="a movie and a colon, then lines of user,rating,date",
+    line=r"\d+:|\d+,[1-5],\d{4}-\d\d-\d\d", value="rating", time="date", header=(),
 )
-_AMAZON_REVIEWS = Layout(
-    "Amazon reviews", "JSON lines with reviewerID, asin, overall",
-    plan=Plan(user="reviewerID", item="asin", value="overall", time="unixReviewTime"),
-)
-_MOVIELENS = (
-    Layout(
-        "MovieLens ratings.csv", "userId,movieId,rating,timestamp", "userId,movieId,rating,timestamp",
-        _plan(user="userId", item="movieId", value="rating", time="timestamp", separator=","),
-    ),
-    Layout(
-        "MovieLens ratings.dat", "user::item::rating::time, no header", r"\d+::\d+::\d+(?:\.\d+)?::\d+",
-        _plan("user,item,rating,time", "::", value="rating", time="time"),
-    ),
-    Layout(
-        "MovieLens u.data", "user, item, rating, time; tabs, no header",
-        r"\d+\t\d+\t(?:[0-4](?:\.\d)?|5(?:\.0)?)\t\d{8,10}",
-        _plan("user,item,rating,time", "\t", value="rating", time="time"),
-    ),
-)
-_NETFLIX = Layout(
-    "Netflix Prize", "a movie and a colon, then lines of user,rating,date", r"\d+:|\d+,[1-5],\d{4}-\d\d-\d\d",
-    Plan(value="rating", time="date", header=()),
-)
-_LASTFM = Layout(
-    "Last.fm 360K", "user, artist id, artist, plays; tabs, no header; item: artist, because not all have an id",
-    r"[0-9a-f]{40}\t(?:[0-9a-f-]{36})?\t[^\t]+\t ?\d+",
-    _plan("user,artist_id,artist,plays", "\t", item="artist", value="plays"),
-)
-_CLICKS = Layout(
-    "YooChoose clicks", "session,time,item,category, no header; user: session", rf"\d+,{_MOMENT},\d+,(?:S|\d+)",
-    _plan("session,time,item,category", ",", user="session", time="time"),
-)
-_BUYS = Layout(
-    "YooChoose buys", "session,time,item,price,quantity, no header; user: session", rf"\d+,{_MOMENT},\d+,\d+,\d+",
-    _plan("session,time,item,price,quantity", ",", user="session", time="time"),
-)
-_CHECK_INS = Layout(
-    "check-ins of SNAP", "user, time, latitude, longitude, place; tabs, no header",
-    rf"\d+\t{_MOMENT}\t{_DEGREES}\t{_DEGREES}\t\w+",
-    _plan("user,time,latitude,longitude,place", "\t", item="place", time="time"),
-)
-_STEAM = Layout(
-    "Steam 200k", "user,game,behaviour,hours,0, no header",
-    r'\d+,(?:"[^"]*"|[^",]*),(?:purchase|play),\d+(?:\.\d+)?,0',
-    _plan("user,game,behaviour,hours,zero", ",", item="game", quotes=True,
-          kinds="purchase and play in column 'behaviour'"),
-)
-_LIGHTGCN = Layout("LightGCN train.txt", "user item item …, no header")
-_CITEULIKE = Layout("CiteULike users.dat", "count item item …")
-_SCIPY = Layout("scipy sparse matrix", "a row is a user, a column an item")
-# fmt: on
 
 FORMATS: dict[FormatName, FileFormat] = {
     "delimited": FileFormat(),
     "json-lines": FileFormat(reader="json_lines.read_rows", suffixes=(".jsonl", ".ndjson", ".json")),
     "parquet": FileFormat(reader="parquet.read_rows", suffixes=(".parquet", ".pq")),
     "book-crossing": FileFormat("last", (_BOOK_CROSSING,)),
-    "echonest": FileFormat("sum", (_ECHONEST,)),
-    "amazon-ratings": FileFormat("last", (_AMAZON_2014, _AMAZON_2018)),
+    "echonest": FileFormat("sum", (
+        _text("EchoNest train_triplets.txt", r"[0-9a-f]{40}\tSO[A-Z0-9]{16}\t\d+", "user\tsong\tplays",
+              item="song", value="plays"),
+    )),
+    "amazon-ratings": FileFormat("last", (
+        _text("Amazon ratings of 2014", rf"{_AMAZON_USER},{_AMAZON_ITEM},\d(?:\.\d)?,\d+", "user,item,rating,time",
+              **_RATED),
+        _text("Amazon ratings of 2018", rf"{_AMAZON_ITEM},{_AMAZON_USER},\d(?:\.\d)?,\d+", "item,user,rating,time",
+              **_RATED),
+    )),
     "amazon-reviews": FileFormat("last", (_AMAZON_REVIEWS,), "json_lines.read_rows"),
-    "movielens": FileFormat("last", _MOVIELENS),
+    "movielens": FileFormat("last", (
+        _MOVIELENS_CSV,
+        _text("MovieLens ratings.dat", r"\d+::\d+::\d+(?:\.\d+)?::\d+", "user::item::rating::time", **_RATED),
+        _text("MovieLens u.data", r"\d+\t\d+\t(?:[0-4](?:\.\d)?|5(?:\.0)?)\t\d{8,10}", "user\titem\trating\ttime",
+              **_RATED),
+    )),
     "netflix": FileFormat("last", (_NETFLIX,), "dumps.read_netflix"),
-    "lastfm-360k": FileFormat(None, (_LASTFM,)),
-    "yoochoose": FileFormat(None, (_CLICKS, _BUYS)),
-    "snap-checkins": FileFormat(None, (_CHECK_INS,)),
-    "steam-200k": FileFormat(None, (_STEAM,)),
-    "adjacency": FileFormat("sum", (_LIGHTGCN,), "dumps.read_lists", orders_numbers=True),
-    "citeulike": FileFormat("sum", (_CITEULIKE,), "dumps.read_lists", orders_numbers=True),
-    "scipy": FileFormat("sum", (_SCIPY,), "dumps.read_matrix"),
+    "lastfm-360k": FileFormat(None, (
+        _text("Last.fm 360K", r"[0-9a-f]{40}\t(?:[0-9a-f-]{36})?\t[^\t]+\t ?\d+", "user\tartist_id\tartist\tplays",
+              item="artist", value="plays", note="; item: artist, because not all have an id"),
+    )),
+    "yoochoose": FileFormat(None, (
+        _text("YooChoose clicks", rf"\d+,{_MOMENT},\d+,(?:S|\d+)", "session,time,item,category", **_SESSION),
+        _text("YooChoose buys", rf"\d+,{_MOMENT},\d+,\d+,\d+", "session,time,item,price,quantity", **_SESSION),
+    )),
+    "snap-checkins": FileFormat(None, (
+        _text("check-ins of SNAP", rf"\d+\t{_MOMENT}\t{_DEGREES}\t{_DEGREES}\t\w+",
+              "user\ttime\tlatitude\tlongitude\tplace", item="place", time="time"),
+    )),
+    "steam-200k": FileFormat(None, (
+        _text("Steam 200k", r'\d+,(?:"[^"]*"|[^",]*),(?:purchase|play),\d+(?:\.\d+)?,0',
+              "user,game,behaviour,hours,zero", item="game", quotes=True,
+              kinds="purchase and play in column 'behaviour'"),
+    )),
+    "adjacency": FileFormat("sum", (Plan(read_as="LightGCN train.txt", described="user item item …, no header"),),
+                            "dumps.read_lists", orders_numbers=True),
+    "citeulike": FileFormat("sum", (Plan(read_as="CiteULike users.dat", described="count item item …"),),
+                            "dumps.read_lists", orders_numbers=True),
+    "scipy": FileFormat("sum", (Plan(read_as="scipy sparse matrix", described="a row is a user, a column an item"),),
+                        "dumps.read_matrix"),
 }
+# fmt: on
 """All formats by name."""
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from spherec.data.events import level_of_caller
 from spherec.data.read.delimited import SEPARATORS, Table, list_tables
-from spherec.data.read.formats import FORMATS, VALUE_NAMES, FormatName, Layout, Plan, Reading, detect_format
+from spherec.data.read.formats import FORMATS, VALUE_NAMES, FormatName, Plan, Reading, detect_format
 from spherec.data.read.json_lines import looks_like_json, read_objects
 from spherec.data.read.parquet import first_cells
 from spherec.data.read.streaming import first_lines
@@ -138,7 +138,7 @@ def _choose_layout(path: Path, reading: Reading) -> Plan:
         return layouts[0].apply(reading)
     first = next(iter(first_lines(path)), "")
     likely = [layout for layout in layouts if re.fullmatch(layout.line, first)]
-    likely += [layout for layout in layouts if layout.fits(first)]
+    likely += [one for one in layouts if one.header and len(first.split(one.separator)) == len(one.header)]
     if likely:
         return likely[0].apply(reading)
     if not first:
@@ -147,16 +147,16 @@ def _choose_layout(path: Path, reading: Reading) -> Plan:
     raise DataError(f"{path}, line 1: {first[:_SHOWN]!r} is not {reading.format} ({known}); name its columns")
 
 
-def _take_for(name: FormatName, reading: Reading, layout: Layout | None = None) -> Plan:
+def _take_for(name: FormatName, reading: Reading, layout: Plan | None = None) -> Plan:
     layout = layout or FORMATS[name].layouts[0]
-    return replace(layout.apply(reading), format=name, read_as=layout.title, described=layout.described)
+    return replace(layout.apply(reading), format=name, read_as=layout.read_as, described=layout.described)
 
 
 def _recognise_layout(lines: list[str], reading: Reading) -> Plan | None:
     """Recognise a file whose first line and nine of ten look like nothing else: a damaged one is the reader's error."""
     for name, file_format in FORMATS.items():
         for layout in file_format.layouts:
-            sample = lines[:1] if layout.plan.header is None else lines[:100]
+            sample = lines[:1] if layout.header is None else lines[:100]
             hits = [re.fullmatch(layout.line, line.strip(" ")) is not None for line in sample]
             if hits[0] and sum(hits) >= 0.9 * len(hits):
                 return _take_for(name, reading, layout)

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -17,17 +18,11 @@ from spherec.errors import ArgumentError, DataError, EmptyFileError
 _BLOCK_BYTES = 1 << 24
 _LONGEST_RECORD = 1 << 26
 _SAMPLE_BYTES = 1 << 20  # by which a file is recognised
-_USUAL_UNPACKED = 1 << 22  # bytes to which any gzip file may unpack
-_USUAL_RATIO = 200  # times its size to which a larger one may unpack
 _NO_TEXT = {
     b"PK\x03\x04": "a zip archive (or an Excel workbook, or a damaged prepared file)",
     b"PAR1": "a Parquet file, which format='parquet' (--format parquet) reads",
     b"\xfd7zX": "packed by xz",
     b"\x28\xb5\x2f\xfd": "packed by zstd",
-    b"SQLite format 3\0": "a SQLite database",
-    b"ARROW1\0\0": "a Feather or Arrow file",
-    b"\x93NUMPY": "an array of NumPy",
-    b"\x89HDF": "an HDF5 file",
     **{b"BZh%d1AY&SY" % level: "packed by bzip2" for level in range(1, 10)},
     **{bytes((0x80, version)): "a pickle, which is never read" for version in (2, 3, 4, 5)},
 }
@@ -93,11 +88,12 @@ def _read_ahead(blocks: Iterator[Block]) -> Generator[Block]:
 def _blocks(path: Path, encoding: str, quote: bytes, block_bytes: int) -> Iterator[Block]:
     rest, line, is_blank = b"", 1, True
     with open(path, "rb") as raw:
-        for chunk in _decode(path, raw, encoding, block_bytes):
+        for chunk in chain(_decode(path, raw, encoding, block_bytes), [b""]):
             rest += chunk
-            if end := _last_record_end(rest, quote):
-                block = _check_text(path, Block(rest[:end], line, raw.tell()))
-                line, rest = line + rest.count(b"\n", 0, end), rest[end:]
+            end = _last_record_end(rest, quote) if chunk else len(rest)
+            block = _check_text(path, Block(rest[:end], line, raw.tell()))
+            line, rest = line + rest.count(b"\n", 0, end), rest[end:]
+            if block.text.strip() or (chunk and block.text):
                 is_blank = is_blank and not block.text.strip()
                 yield block
             if len(rest) > _LONGEST_RECORD:
@@ -105,11 +101,8 @@ def _blocks(path: Path, encoding: str, quote: bytes, block_bytes: int) -> Iterat
                     f"{path}, line {line}: a record of more than {_LONGEST_RECORD >> 20} MB; if it has a quote that "
                     "is not closed, close it, or take quotes for ordinary characters with quotes=False (--no-quotes)"
                 )
-        block = _check_text(path, Block(rest, line, raw.tell()))
-        if block.text.strip():
-            yield block
-        elif is_blank:
-            raise EmptyFileError(f"{path} holds no text; give a file with events")
+    if is_blank:
+        raise EmptyFileError(f"{path} holds no text; give a file with events")
 
 
 def _decode(path: Path, raw: BinaryIO, encoding: str, block_bytes: int) -> Iterator[bytes]:
@@ -118,38 +111,26 @@ def _decode(path: Path, raw: BinaryIO, encoding: str, block_bytes: int) -> Itera
         "x".encode(encoding)
     except (LookupError, ValueError):
         raise ArgumentError(f"encoding must be a text encoding of Python's, got {encoding!r}; try 'latin-1'") from None
-    decoder = codecs.getincrementaldecoder(encoding)()
-    is_utf8 = codecs.lookup(encoding).name == "utf-8"
-    is_packed = _refuse_other_formats(path, raw).startswith(b"\x1f\x8b")
-    file = gzip.GzipFile(fileobj=raw) if is_packed else raw
-    unpacked = 0
-    while True:
+    decoder, is_utf8 = codecs.getincrementaldecoder(encoding)(), codecs.lookup(encoding).name == "utf-8"
+    begin = raw.read(16)
+    raw.seek(0)
+    if not begin:
+        raise EmptyFileError(f"{path} is empty (0 bytes); give a file with events")
+    if described := next((described for magic, described in _NO_TEXT.items() if begin.startswith(magic)), None):
+        raise DataError(f"{path} is {described}; unpack it, or write the table as CSV or Parquet")
+    file = gzip.GzipFile(fileobj=raw) if begin.startswith(b"\x1f\x8b") else raw
+    is_last = False
+    while not is_last:
         try:
             chunk = file.read(block_bytes)
-            text = chunk if is_utf8 else decoder.decode(chunk, final=not chunk).encode()
+            is_last = not chunk
+            text = chunk if is_utf8 else decoder.decode(chunk, final=is_last).encode()
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise DataError(f"{path} is a damaged or truncated gzip file ({error}); fetch it again") from None
         except UnicodeError as error:
             raise DataError(f"{path} is not {encoding} ({error}); name its encoding") from None
-        unpacked += len(chunk)
-        if is_packed and unpacked > max(_USUAL_UNPACKED, _USUAL_RATIO * raw.tell()):
-            raise DataError(f"{path} unpacks to more than {_USUAL_RATIO} times its size; if you trust it, gunzip it")
         if text:
             yield text
-        if not chunk:
-            return
-
-
-def _refuse_other_formats(path: Path, raw: BinaryIO) -> bytes:
-    """Return the first bytes of a file; raise a `DataError` if they are those of a format that is not text."""
-    magic = raw.read(max(map(len, _NO_TEXT)))
-    raw.seek(0)
-    if not magic:
-        raise EmptyFileError(f"{path} is empty (0 bytes); give a file with events")
-    for start, description in _NO_TEXT.items():
-        if magic.startswith(start):
-            raise DataError(f"{path} is {description}; unpack it, or write the table as CSV or Parquet")
-    return magic
 
 
 def _last_record_end(text: bytes, quote: bytes) -> int:
