@@ -2,7 +2,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spherec.data.read import read
 from spherec.errors import DataError
 
 WORD = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=4)
@@ -55,14 +54,3 @@ def test_a_wrong_count_is_named_with_line_and_both_numbers(write, rows, blocks_o
     assert f"{head!r}" in message
     assert f"{len(items)} item" in message
     assert "; mend the line" in message
-
-
-def test_repeated_items_of_a_user_are_merged_when_asked(write):
-    path = write("train.txt", "0 1 1 2\n1 2\n0 1\n")
-    with pytest.raises(DataError, match="2 of 5 events repeat"):
-        read(path, format="adjacency", duplicates="error")
-    assert len(read(path, format="adjacency", duplicates="sum")) == 3
-
-
-def test_limit_counts_pairs(write, rows):
-    assert rows(write("a", "0 1 2 3\n1 4\n"), format="adjacency", limit=2) == [("0", "1"), ("0", "2")]

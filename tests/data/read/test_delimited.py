@@ -59,16 +59,59 @@ def test_usual_separators_are_found_by_themselves(write, rows, separator, end, l
     assert rows(write("a", text)) == [("u1", "i1"), ("u2", "i2")]
 
 
-@pytest.mark.parametrize("separator", [" ", "^", "||", "<->"])
-def test_other_separators_can_be_named(write, rows, separator):
-    path = write("a", f"item{separator}user\ni{separator}u,v\n")
-    assert rows(path, separator=separator) == [("u,v", "i")]
+ODD_IDS = ["007", "7", "7.0", "1e3", " 7", "7 ", "true", "-0", "N/A", "0x10"]
+PLAYS = 'u1\tm1\tThe "Who\t5\nu2\tm2\t"Heroes"\t3\n'
+# Text, how it is read, rows.
+READ = {
+    **{
+        f"separator {one}": (f"item{one}user\ni{one}u,v\n", {"separator": one}, [("u,v", "i")])
+        for one in (" ", "^", "||", "<->")
+    },
+    "odd ids": ("user,item\n" + "".join(f"{one},{one}\n" for one in ODD_IDS), {}, [(one, one) for one in ODD_IDS]),
+    "values": (
+        *("user,item,v\na,b,5\na,c,-0.5\na,d,1e3\na,e,007\n", {"value": "v"}),
+        [("a", "b", 5), ("a", "c", -0.5), ("a", "d", 1000), ("a", "e", 7)],
+    ),
+    "blank lines inside quotes": (
+        *('user,item\n\na,"x\n\ny"\n\n\r\nb,"x\ny"\n', {}),
+        [("a", "x\n\ny"), ("b", "x\ny")],
+    ),
+    "blank lines inside quotes, dropped rows": ('user,item\na,"x\n\ny"\nb,\n', {"missing": "drop"}, [("a", "x\n\ny")]),
+    "blank lines above the header": ("\n\r\nuser,item\na,b\n", {}, [("a", "b")]),
+    "a line break in the header": ('user,item,"note\n(free text)"\na,b,c\n', {}, [("a", "b")]),
+    "a byte order mark": ("\ufeffuser,item\na,b\n", {}, [("a", "b")]),
+    "no header": (
+        "i|3|u\nj|4|v\n",
+        {"header": ("what", "much", "who"), "user": "who", "item": "what", "value": "much"},
+        [("u", "i", 3), ("v", "j", 4)],
+    ),
+    "no header, tabs": (
+        PLAYS,
+        {"header": ("user", "id", "artist", "plays"), "item": "artist", "value": "plays"},
+        [("u1", 'The "Who', 5.0), ("u2", '"Heroes"', 3.0)],
+    ),
+    "no quotes": ('user,item\na,5" nail\nb,"x"\n', {"quotes": False}, [("a", '5" nail'), ("b", '"x"')]),
+    "tabs, quoted header": ('"user"\t"item"\n"a"\t"b"\n', {}, [("a", "b")]),
+    "tabs, plain header": ('user\titem\n"a"\tb"c\n', {}, [('"a"', 'b"c')]),
+    "no end of the last line": ("user,item,rating\na,item1,3\nb,item2,4", {}, [("a", "item1"), ("b", "item2")]),
+    "limit counts the rows that are read": (
+        *("user,item\n\\N,x\na,b\nNULL,y\nc,d\ne,f\n", {"missing": "drop", "limit": 4}),
+        [("a", "b"), ("c", "d")],
+    ),
+    **{
+        f"begins like another format: {user}": (
+            f"{user},i\nv,j\n",
+            {"header": ("user", "item")},
+            [(user, "i"), ("v", "j")],
+        )
+        for user in ("ARROW1", "BZhang", "BZh9", "SQLite format 3")
+    },
+}
 
 
-def test_ids_stay_the_strings_that_they_are(write, rows):
-    ids = ["007", "7", "7.0", "1e3", " 7", "7 ", "true", "-0", "N/A", "0x10"]
-    text = "user,item\n" + "".join(f"{one},{one}\n" for one in ids)
-    assert rows(write("a.csv", text)) == [(one, one) for one in ids]
+@pytest.mark.parametrize(("text", "how", "expected"), READ.values(), ids=READ)
+def test_cells_are_what_is_written(write, rows, text, how, expected):
+    assert rows(write("a", text), **how) == expected
 
 
 @pytest.mark.parametrize("blank", ["\n", "\r\n", "\n\n\r\n"])
@@ -77,31 +120,6 @@ def test_blank_lines_are_no_records(write, rows, blocks_of, blank, size):
     text = f"user,item\n{blank}a,b\n{blank}c,d\n{blank}"
     with blocks_of(size):
         assert rows(write("a.csv", text)) == [("a", "b"), ("c", "d")]
-
-
-def test_blank_lines_inside_quotes_are_part_of_the_id_though_those_between_records_are_not(write, rows):
-    path = write("a.csv", 'user,item\n\na,"x\n\ny"\n\n\r\nb,"x\ny"\n')
-    assert rows(path) == [("a", "x\n\ny"), ("b", "x\ny")]
-    path = write("a.csv", 'user,item\na,"x\n\ny"\nb,\n')
-    assert rows(path, missing="drop") == [("a", "x\n\ny")]
-
-
-def test_blank_lines_above_the_header_are_skipped(write, rows):
-    assert rows(write("a.csv", "\n\r\nuser,item\na,b\n")) == [("a", "b")]
-
-
-def test_a_header_may_hold_a_line_break_in_quotes(write, rows):
-    assert rows(write("a.csv", 'user,item,"note\n(free text)"\na,b,c\n')) == [("a", "b")]
-
-
-def test_a_byte_order_mark_is_not_part_of_the_first_column(write, rows):
-    assert rows(write("a.csv", "\ufeffuser,item\na,b\n")) == [("a", "b")]
-
-
-@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "cp1251"])
-def test_other_encodings_can_be_named(write, rows, encoding):
-    name = "жук" if encoding == "cp1251" else "käfer"
-    assert rows(write("a.csv", f"user,item\nu,{name}\n", encoding), encoding=encoding) == [("u", name)]
 
 
 @given(size=SIZES)
@@ -116,12 +134,6 @@ def test_one_stray_quote_does_not_bind_a_long_tab_separated_file_into_one_record
     path = write("a.tsv", 'user\titem\nu\t12" single\n' + "v\tx\n" * 200)
     with blocks_of(50):
         assert len(rows(path)) == 201
-
-
-def test_a_file_without_header_takes_the_columns_it_is_given(write, rows):
-    columns = {"user": "who", "item": "what", "value": "much"}
-    found = rows(write("a", "i|3|u\nj|4|v\n"), header=("what", "much", "who"), **columns)
-    assert found == [("u", "i", 3), ("v", "j", 4)]
 
 
 @given(size=SIZES, limit=st.integers(1, 12))
@@ -144,18 +156,12 @@ def test_rows_without_user_or_item_are_dropped_and_counted_on_request(write, blo
         f"user,item,rating,when\n{word},i,1,1\nu,i,2,2\nu,{word},3,3\n{word},{word},x,x\nw,k,4,4\n",
     )
     with blocks_of(size):
-        events = read_events(path, Reading(user="user", item="item", value="rating", time="when", missing="drop"))
+        events = read_events(path, Reading(value="rating", time="when", missing="drop"))
     assert list(events.user_ids) == ["u", "w"]
     assert (events.values.tolist(), events.times.tolist()) == ([2, 4], [2, 4])
     (step,) = events.steps
     assert step.name == "read, without 3 rows that have no user or item"
     assert step.pairs == 2
-
-
-@pytest.mark.parametrize("user", ["ARROW1", "BZhang", "BZh9", "SQLite format 3"])
-def test_an_id_like_the_first_bytes_of_another_format_is_read(write, rows, user):
-    path = write("a.csv", f"{user},i\nv,j\n")
-    assert rows(path, header=("user", "item")) == [(user, "i"), ("v", "j")]
 
 
 @pytest.mark.parametrize(
@@ -185,32 +191,28 @@ def test_times_are_numbers_or_become_seconds_since_1970(write, rows, blocks_of, 
         assert [row[-1] for row in rows(path, time="when", time_format=time_format)] == seconds
 
 
-@pytest.mark.parametrize("size", [1, 1 << 20])
+@pytest.mark.parametrize("size", [1, 10, 1 << 20])
 @pytest.mark.parametrize(
-    ("column", "cells", "bad"),
+    ("text", "how", "said"),
     [
-        ("v", ["1", "true"], "true"),
-        ("v", ["true", "1"], "1"),
-        ("t", ["9", "1970-01-01"], "1970"),
-        ("t", ["1970-01-01", "9"], "9"),
+        ("user,item,v\nu,i,1\nu,i,true\n", {"value": "v"}, "line 3: column 'v' is 'true"),
+        ("user,item,v\nu,i,true\nu,i,1\n", {"value": "v"}, "line 3: column 'v' is '1"),
+        ("user,item,t\nu,i,9\nu,i,1970-01-01\n", {"time": "t"}, "line 3: column 't' is '1970"),
+        ("user,item,t\nu,i,1970-01-01\nu,i,9\n", {"time": "t"}, "line 3: column 't' is '9"),
+        ("user,item\nu,i1\nu,i2\nu,i3,x\n", {}, "line 4: .*--no-quotes"),  # only the first row shows a short header
+        ("user,item,item\na,b,c\n", {}, "2 columns are called 'item'"),
+        ("user,item,rating\na,item1,3\nb,ite", {}, "line 3: 'b,ite' has 2 fields.*cut off"),
+        ('user,item\na,5" nail\nb,"x"\n', {}, "line 2: .*--no-quotes"),
+        ("user,item\na,x\nb,y\n   \n", {}, "line 4"),
+        ("user,item\na,x\n   \nb,y\n", {}, "line 3"),
+        ("user,item\na,x\r\n \t\r\nb,y\r\n", {}, "line 3"),
+        (PLAYS, {}, "no column names.*--header user,item,rating,time"),
+        (PLAYS, {"header": ("user", "artist", "plays"), "item": "artist"}, "line 1: 'u1.*' is not user, artist, plays"),
     ],
 )
-def test_the_first_row_says_what_cells_are_at_any_block_size(write, rows, blocks_of, column, cells, bad, size):
-    path = write("a.csv", f"user,item,{column}\n" + "".join(f"u,i,{cell}\n" for cell in cells))
-    with blocks_of(size), pytest.raises(errors.DataError, match=f"line 3: column '{column}' is '{bad}"):
-        rows(path, **{"value" if column == "v" else "time": column})
-
-
-@pytest.mark.parametrize("size", [10, 1 << 20])
-def test_only_the_first_row_under_a_header_shows_that_this_is_one_name_short(write, rows, blocks_of, size):
-    path = write("a.csv", "user,item\nu,i1\nu,i2\nu,i3,x\n")
-    with blocks_of(size), pytest.raises(errors.DataError, match=r"line 4: .*--no-quotes"):
-        rows(path)
-
-
-def test_values_are_any_finite_numbers(write, rows):
-    path = write("a.csv", "user,item,v\na,b,5\na,c,-0.5\na,d,1e3\na,e,007\n")
-    assert [row[2] for row in rows(path, value="v")] == [5, -0.5, 1000, 7]
+def test_errors_name_the_line_at_any_block_size(write, rows, blocks_of, text, how, said, size):
+    with blocks_of(size), pytest.raises(errors.DataError, match=said):
+        rows(write("a.csv", text), **how)
 
 
 def test_repeated_pairs_without_a_stated_rule_are_told_at_the_line_of_the_caller(write):
@@ -218,51 +220,3 @@ def test_repeated_pairs_without_a_stated_rule_are_told_at_the_line_of_the_caller
     with pytest.warns(errors.DuplicatePairsWarning, match="1 of 2 events repeat") as told:
         assert len(read(path)) == 1
     assert Path(told[0].filename) == Path(__file__)
-
-
-def test_a_file_without_header_gets_its_column_names_from_the_caller(write, rows):
-    path = write("plays.tsv", 'u1\tm1\tThe "Who\t5\nu2\tm2\t"Heroes"\t3\n')
-    names = ("user", "id", "artist", "plays")
-    expected = [("u1", 'The "Who', 5.0), ("u2", '"Heroes"', 3.0)]
-    assert rows(path, header=names, item="artist", value="plays") == expected
-    with pytest.raises(errors.DataError, match=r"no column names.*--header user,item,rating,time"):
-        rows(path)
-    with pytest.raises(errors.DataError, match=r"line 1: 'u1.*' is not user, artist, plays; name the right format"):
-        rows(path, header=("user", "artist", "plays"), item="artist")
-
-
-def test_quotes_can_be_taken_for_ordinary_characters(write, rows):
-    path = write("a.csv", 'user,item\na,5" nail\nb,"x"\n')
-    with pytest.raises(errors.DataError, match=r"line 2: .*--no-quotes"):
-        rows(path)
-    assert rows(path, quotes=False) == [("a", '5" nail'), ("b", '"x"')]
-
-
-def test_a_tab_separated_file_is_quoted_if_its_header_is(write, rows):
-    assert rows(write("r.tsv", '"user"\t"item"\n"a"\t"b"\n')) == [("a", "b")]
-    assert rows(write("plain.tsv", 'user\titem\n"a"\tb"c\n')) == [('"a"', 'b"c')]
-
-
-def test_a_wanted_column_that_comes_twice_is_refused(write, rows):
-    with pytest.raises(errors.DataError, match="2 columns are called 'item'; rename"):
-        rows(write("a.csv", "user,item,item\na,b,c\n"))
-
-
-def test_a_last_line_that_was_cut_off_is_refused(write, rows):
-    with pytest.raises(errors.DataError, match=r"line 3: 'b,ite' has 2 fields.*cut off; fetch it again"):
-        rows(write("a.csv", "user,item,rating\na,item1,3\nb,ite"))
-    assert rows(write("a.csv", "user,item,rating\na,item1,3\nb,item2,4")) == [("a", "item1"), ("b", "item2")]
-
-
-def test_limit_counts_the_rows_that_are_read(write, rows):
-    path = write("a.csv", "user,item\n\\N,x\na,b\nNULL,y\nc,d\ne,f\n")
-    assert rows(path, missing="drop", limit=4) == [("a", "b"), ("c", "d")]
-
-
-@pytest.mark.parametrize(
-    ("text", "line"), [("a,x\nb,y\n   \n", 4), ("a,x\n   \nb,y\n", 3), ("a,x\r\n \t\r\nb,y\r\n", 3)]
-)
-def test_a_line_of_spaces_is_the_line_that_an_error_names(tmp_path, text, line):
-    (tmp_path / "a.csv").write_bytes(b"user,item\n" + text.encode())
-    with pytest.raises(errors.DataError, match=f"line {line}"):
-        read(tmp_path / "a.csv")

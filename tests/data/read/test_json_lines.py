@@ -81,26 +81,6 @@ def test_missing_keys_are_refused_with_the_line_or_dropped_and_counted(write, ro
     assert events.steps[0].name == "read, without 1 rows that have no user or item"
 
 
-def test_values_and_times_are_read_from_numbers_and_from_strings(write, rows):
-    path = write(
-        "a.jsonl",
-        lines({"u": 1, "i": 2, "r": 4, "t": 10}, {"u": 1, "i": 3, "r": "4.5", "t": 20.5}),
-    )
-    assert rows(path, user="u", item="i", value="r", time="t") == [(1, 2, 4.0, 10.0), (1, 3, 4.5, 20.5)]
-
-
-def test_dates_become_seconds(write, rows):
-    path = write("a.jsonl", lines({"user": 1, "item": 2, "t": "01 2, 1970"}))
-    assert rows(path, time="t", time_format="%m %d, %Y") == [(1, 2, 86400.0)]
-
-
-@given(size=SIZES, limit=st.integers(1, 5))
-def test_limit_stops_after_so_many_rows(write, rows, blocks_of, size, limit):
-    path = write("a.jsonl", lines(*({"user": n, "item": n} for n in range(5))))
-    with blocks_of(size):
-        assert rows(path, limit=limit) == [(n, n) for n in range(limit)]
-
-
 @pytest.mark.parametrize(
     "bad", ["{", '{"user": 1, "item"', "hello", "[1, 2]", "5", '"x"', "{'user': 1, 'item': 2}", '{"user": 1} x', "null"]
 )

@@ -30,10 +30,10 @@ def files(tmp_path):
     for number in range(3):
         with open(tmp_path / f"{number}.csv", "w", newline="") as file:
             writer = csv.writer(file)
-            writer.writerow(["user", "item", "value", "time"])
+            writer.writerow(["user", "item", "value", "time", "zero"])
             for _ in range(200):
                 user, item = int(40 * random.random() ** 2), int(30 * random.random() ** 2)
-                writer.writerow([f"u{user}", f"i{item}", random.integers(1, 6), random.integers(1000)])
+                writer.writerow([f"u{user}", f"i{item}", random.integers(1, 6), random.integers(1000), 0])
     return tmp_path / "*.csv"
 
 
@@ -78,6 +78,7 @@ def test_values_that_are_not_read_are_told(files, tmp_path):
         (Reading(cut=Cut(min_per_user=100)), "nothing is left after 'users with >= 100 items'"),
         (Reading(cut=Cut(min_value=1000)), "no value column was named, so events were counted"),
         (Reading(weigh=True), "has no values to weigh pairs by"),
+        (Reading(value="zero", weigh=True), "got 0"),
     ],
     ids=str,
 )
@@ -150,20 +151,6 @@ def test_the_end_of_a_file_may_change_what_its_beginning_meant(tmp_path, blocks_
         whole = prepare_partitions(path, replace(reading, report=notes[1].append), tmp_path / "p", 3).read()
     assert whole == at_once
     assert (whole.steps, notes[1]) == (at_once.steps, notes[0])
-
-
-@pytest.mark.parametrize(
-    ("reading", "extra", "said"),
-    [
-        (replace(RATED, weigh=True), ["z,2,0,5\n"], "got 0"),
-    ],
-)
-def test_what_only_all_rows_show_is_refused_as_in_reading_at_once(tmp_path, blocks_of, reading, extra, said):
-    path = _write_rows(tmp_path / "x.csv", extra=extra)
-    with pytest.raises(DataError, match=said):
-        read_interactions(path, reading)
-    with blocks_of(100), pytest.raises(DataError, match=said):
-        prepare_partitions(path, reading, tmp_path / "p", 3)
 
 
 def test_a_matrix_keeps_the_items_that_nobody_has(tmp_path):

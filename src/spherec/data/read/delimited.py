@@ -126,7 +126,7 @@ def read_rows(
     n_headers = 0 if reading.header else 1  # records of a block that are no rows
     # Where quotes are escaped by something else, fields are known to have no line breaks: cut at any of them.
     for block in read_blocks(path, reading, quote=b'"' if table.quoted and not table.escape else b""):
-        if block.text.isspace():
+        if not block.text.strip(b"\r\n"):
             continue
         try:
             frame = table.parse(block.text).select(**expressions).slice(n_headers)
