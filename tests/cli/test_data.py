@@ -33,9 +33,6 @@ def test_prepare_divides_users_among_files(spherec, ratings, tmp_path):
     assert stats[0] == stats[1]
     again = spherec(*given, "--partitions", "2", "-o", tmp_path / "p")
     assert "exists already" in again.err
-    refused = spherec(*given, "--partitions", "2", "--compress", "-o", tmp_path / "q")
-    assert refused.code == 2
-    assert "leave out --compress" in refused.err
 
 
 def test_prepare_says_how_many_items_of_partitions_have_a_name(spherec, ratings, tmp_path):

@@ -297,7 +297,6 @@ BAD = {
     "a dial that does nothing": (("recommend", "u1", "--mainstream", 0.5), ["no effect", "has no reach", "leave it"]),
     "the same to a file": (("recommend", "--all", "-o", "x.csv", "--mainstream", 0.5), ["no effect", "has no reach"]),
     "the same for somebody new": (("recommend", "--items", "i1", "--mainstream", 0.5), ["no effect", "has no reach"]),
-    "two formats": (("recommend", "u1", "--json", "--format", "csv"), ["exclude each other"]),
 }
 
 

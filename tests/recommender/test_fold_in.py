@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import spherec
@@ -95,6 +97,20 @@ def test_in_subspaces_it_is_the_best_place_of_each(name):
     torch.testing.assert_close(place, torch.cat(alone) / 3**0.5, atol=1e-5, rtol=0)
 
 
+@given(items=st.sets(st.integers(0, 29), min_size=1), constraint=st.sampled_from(["sphere", "ball"]))
+def test_it_is_never_worse_than_the_middle_of_the_items(items, constraint):
+    model = model_of(small(density=0.9), constraint=constraint)
+    fold_in = model._current.fold_in
+    own = sorted(items)
+    place = fold_in.place(np.array(own, np.int32))
+    assert torch.equal(place, fold_in.place(np.array(own, np.int32))), "the same items give the same place"
+    if set(fold_in.pool.items.tolist()) - items:
+        table = model.vectors.item_table
+        middle = fold_in._project(table[own].mean(0))
+        worth = [objective(one, own, fold_in, table.tolist()) for one in (place, middle)]
+        assert worth[0] <= worth[1] + 1e-5
+
+
 def test_negatives_follow_the_sampler_and_are_never_items_that_nobody_has():
     data = sparse(np.arange(0, 201, 2), [item for _ in range(100) for item in (0, 1)], 5)
     for config in CONFIGS.values():
@@ -106,8 +122,11 @@ def test_items_that_nobody_had_in_training_do_not_count():
     data = DATA.filter(DATA.indices != 4)
     fold_in = model_of(data)._current.fold_in
     assert torch.equal(fold_in.place(np.array([3, 4], np.int32)), fold_in.place(np.array([3], np.int32)))
-    for items in ([4], range(30)):  # all that is known about her, and everything
-        assert fold_in.place(np.array(items, np.int32)).norm() == pytest.approx(1)
+    assert fold_in.place(np.array([4], np.int32)).norm() == pytest.approx(1)  # all that is known about her
+
+
+def test_a_user_with_everything_is_placed():
+    assert MODEL._current.fold_in.place(np.arange(30, dtype=np.int32)).norm() == pytest.approx(1)
 
 
 # --- Asking for somebody new -----------------------------------------------------------------------------------------

@@ -14,12 +14,14 @@ from typer.core import TyperGroup
 
 from spherec import errors
 from spherec._version import __version__
-from spherec.cli._output import INTERRUPTED, PlainCommand, note, print_error
+from spherec.cli._options import Commands
+from spherec.cli._output import INTERRUPTED, note, print_error
 from spherec.errors import ArgumentError, SpherecError, escape_controls
 
-_UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # typer names only some of its errors
+_UsageError: Any = typer.BadParameter.__mro__[1]  # typer names only some of its errors
 
 
+# The first sentence of each command's help; the rest is the docstring of its function.
 _COMMANDS = {
     "Train a model": {
         "demo": "Train the two-stage model on Book-Crossing, compare it with the paper's, and recommend books to a "
@@ -47,6 +49,7 @@ _COMMANDS = {
         "paper's.",
     },
 }
+_SENTENCES = {name: sentence for panel in _COMMANDS.values() for name, sentence in panel.items()}
 _OF_SEVERAL = ("train", "evaluate")  # commands that processes of torchrun run together
 _FILES = {"similar": "recommend", "explain": "recommend", "info": "recommend"}  # all others are named as their command
 
@@ -57,19 +60,19 @@ class LateGroup(TyperGroup):
     def resolve_command(self, context: Any, words: list[str]) -> Any:
         """Return the name of the command, the command itself in place of its entry in the list, and the words left."""
         name, entry, rest = super().resolve_command(context, words)
-        if name is not None and any(name in sentences for sentences in _COMMANDS.values()):
+        if name in _SENTENCES:
             _refuse_several_processes(name)
             entry = load_command(name)
         return name, entry, rest
 
     def make_context(self, *given: Any, **more: Any) -> Any:
         """Parse the words up to the command."""
-        with _escaping_words():
+        with _explaining_words():
             return super().make_context(*given, **more)
 
     def invoke(self, context: Any) -> Any:
         """Parse the words of the command, and run it."""
-        with _escaping_words():
+        with _explaining_words():
             return super().invoke(context)
 
 
@@ -89,17 +92,25 @@ def load_command(name: str) -> Any:
     module = importlib.import_module(f"spherec.cli.{_FILES.get(name, function)}")
     if name == "data":
         return typer.main.get_command(module.data_commands)
-    alone = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-    alone.command(name, cls=PlainCommand)(getattr(module, f"{function}_command"))
+    command, alone = getattr(module, f"{function}_command"), Commands()
+    alone.add(name, command, f"{_SENTENCES[name]}\n\n{command.__doc__ or ''}")
     return typer.main.get_command(alone)
 
 
 @contextmanager
-def _escaping_words() -> Iterator[None]:
+def _explaining_words() -> Iterator[None]:
+    """Escape words in errors about them, and say which command has an option about reading."""
     try:
         yield
     except _UsageError as error:
-        error.message = escape_controls(error.message)  # type: ignore[attr-defined]
+        error.message = escape_controls(error.message)
+        unknown = getattr(error, "option_name", None)
+        if unknown is not None:
+            from spherec.cli._source import RAW_OPTIONS  # numpy is slow to import
+
+            if unknown in RAW_OPTIONS:
+                error.message += f"; 'spherec data prepare FILE {unknown} … -o data.npz' has it, then give data.npz"
+                error.possibilities = None
         raise
 
 

@@ -23,33 +23,15 @@ from rich.progress import (
 )
 from rich.table import Table
 from rich.text import Text
-from typer.core import TyperCommand
 
-from spherec.errors import ArgumentError, FailedProcessError, SpherecError, escape_controls
+from spherec.errors import FailedProcessError, SpherecError, escape_controls
 
 if TYPE_CHECKING:
     from spherec.recommender import Results  # torch takes a second or two to import
 
 INTERRUPTED = 130  # the exit code after Ctrl-C, as shells have it
 
-OutputFormat = Literal["table", "json", "csv"]
-AsFormat = Annotated[OutputFormat, typer.Option("--format", help="Format of what is printed.")]
-AlsoJson = Annotated[bool, typer.Option("--json", help="Print JSON; short for --format json.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
-
-
-class PlainCommand(TyperCommand):
-    """A command whose help has no type at flags, and has defaults in its sentences instead of lines of their own."""
-
-    def get_params(self, context: Any) -> list[Any]:
-        """Return the options and arguments, with --help."""
-        options: list[Any] = super().get_params(context)
-        for option in options:
-            if getattr(option, "is_flag", False):
-                option.metavar, option.show_default = "", False
-            elif getattr(option, "show_default", False) and option.help and option.default not in (None, [], ""):
-                option.help, option.show_default = f"{option.help} Default: {option.default}.", False
-        return options
+Format = Annotated[Literal["table", "json", "csv"], typer.Option("--format", help="Format of what is printed.")]
 
 
 class SafeConsole(Console):
@@ -134,17 +116,14 @@ def counting_bar(label: str, unit: str) -> Iterator[Callable[[int, int | None], 
 
 
 def print_results(
-    results: "Results[Any]",
-    format: OutputFormat,
-    by: Sequence[str],
-    title: Callable[[Any], str],
+    results: "Results[Any]", format: str, as_json: bool, by: Sequence[str], title: Callable[[Any], str]
 ) -> None:
     """Print records as JSON, as CSV, or as one table for each list.
 
     Records that agree in the fields `by` form one list; `title` is called with its first record. JSON and CSV keep ids
     and names exactly, except for CSV that goes to a terminal; elsewhere it is UTF-8, as in files.
     """
-    if format == "json":
+    if as_json or format == "json":
         typer.echo(json.dumps(results.as_dicts(), default=str))
     elif format == "csv":
         in_terminal = sys.stdout.isatty()
@@ -163,29 +142,23 @@ def print_results(
             show(escape_controls(title(records[0])), _results_table(names, rows))
 
 
-def choose_format(format: OutputFormat, as_json: bool) -> OutputFormat:
-    """Return the format that --format and --json ask for together."""
-    if as_json and format == "csv":
-        raise ArgumentError("--json and --format csv exclude each other; give one of them")
-    return "json" if as_json else format
-
-
 def _results_table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
     """Build a table of the rows, without the column "name" where no item has one."""
     columns = [column for column, name in enumerate(names) if name != "name" or any(row[column] for row in rows)]
-    table = Table(*(names[column] for column in columns))
+    table = Table()
+    for name in (names[column] for column in columns):
+        is_number = name in ("rank", "score")
+        table.add_column(name, justify="right" if is_number else "left", no_wrap=is_number)
     for row in rows:
-        table.add_row(*(_cell(row[column]) for column in columns))
-    for column in table.columns:
-        if column.header in ("rank", "score"):
-            column.justify, column.no_wrap = "right", True
+        table.add_row(*(format_cell(row[column]) for column in columns))
     return table
 
 
-def _cell(value: Any) -> str:
+def format_cell(value: Any, digits: str = ".4f") -> str:
+    """Return a value as tables show it, floats with these digits."""
     if value is None:
         return ""
-    return f"{value:.4f}" if isinstance(value, float) else escape_controls(str(value))
+    return format(value, digits) if isinstance(value, float) else escape_controls(str(value))
 
 
 def _escape_cells(record: Sequence[Any]) -> list[Any]:

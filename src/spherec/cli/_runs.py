@@ -1,47 +1,56 @@
 """Folds and progress of commands that run many models: `compare` and `reproduce`."""
 
+import importlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
+from spherec.cli._options import Device, group, option
 from spherec.cli._output import note, transient_bar
-from spherec.errors import ArgumentError, quote
-
-if TYPE_CHECKING:
-    from spherec.lab.runs import Stage, Watch
+from spherec.errors import ArgumentError, MissingPackageError, quote
+from spherec.lab.runs import Stage, Watch
 
 
-def parse_folds(text: str | None, count: int) -> list[int]:
-    """Return the folds that --only-folds names, such as 0,1; all of them by default."""
-    if text is None:
-        return list(range(count))
+@group
+class RunsOptions:
+    """Options of many runs."""
+
+    only_folds: str | None = option("Folds to run, e.g. 0,1. Default: all.", "FOLDS")
+    device: Device = "auto"
+    workers: int | None = option("Runs of ours at once. Default: 8 on a GPU, else 1.", "N", min=1)
+
+    def folds(self, count: int) -> list[int]:
+        """Return the folds to run, of so many."""
+        if self.only_folds is None:
+            return list(range(count))
+        words = self.only_folds.split(",")
+        folds = {int(word) for word in words if word.strip().isdecimal()}
+        if not all(word.strip().isdecimal() for word in words) or max(folds) >= count:
+            raise ArgumentError(
+                f"--only-folds must be comma-separated numbers in 0 … {count - 1}, got {quote(self.only_folds)}"
+            )
+        return sorted(folds)
+
+
+def draw_plots(name: str, *given: object) -> None:
+    """Call a function of `spherec.lab.plots`; a note says so where matplotlib is missing."""
     try:
-        folds = [int(number) for number in text.split(",")]
-    except ValueError:
-        folds = []
-    if not folds or not all(0 <= fold < count for fold in folds):
-        raise ArgumentError(f"--only-folds must be comma-separated numbers in 0 … {count - 1}, got {quote(text)}")
-    return sorted(set(folds))
-
-
-def check_workers(workers: int | None) -> None:
-    """Raise an `ArgumentError` unless --workers is absent or at least 1."""
-    if workers is not None and workers < 1:
-        raise ArgumentError(f"--workers must be a whole number >= 1, got {workers}")
+        getattr(importlib.import_module("spherec.lab.plots"), name)(*given)
+    except MissingPackageError as error:
+        note(str(error))
 
 
 @contextmanager
-def runs_bar(runs: int) -> Iterator["Watch"]:
+def runs_bar(runs: int) -> Iterator[Watch]:
     """Show a bar over all runs and what is going on; outside a terminal, print a line for each run."""
     state = TextColumn("{task.description}", markup=False)
     lock, going = threading.Lock(), dict[tuple[str, int], str]()
     with transient_bar(BarColumn(), MofNCompleteColumn(), TextColumn("runs"), TimeElapsedColumn(), state) as bar:
         task = bar.add_task("", total=runs)
 
-        def watch(stage: "Stage") -> None:
+        def watch(stage: Stage) -> None:
             with lock:
                 key = (stage.model, stage.fold)
                 if stage.doing == "done":

@@ -4,17 +4,18 @@
 what `data prepare` wrote for all else.
 """
 
-import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import partial, wraps
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Literal
 
 import typer
 
 from spherec import datasets
+from spherec.cli._options import group, option
 from spherec.cli._output import counting_bar, note
 from spherec.data.container import kind_of
 from spherec.data.cuts import Cut
@@ -25,53 +26,40 @@ from spherec.data.read.formats import FORMATS, FormatName, Missing, Reading, lis
 from spherec.distributed.partitions import PartitionedInteractions
 from spherec.errors import ArgumentError, DataError
 
-_table_option = partial(typer.Option, rich_help_panel="Reading a table")
-_file_option = partial(typer.Option, rich_help_panel="Unusual files")
-_cut_option = partial(typer.Option, rich_help_panel="Which pairs")
-_names_option = partial(typer.Option, rich_help_panel="Item names")
+_table_option = partial(option, panel="Reading a table")
+_file_option = partial(option, panel="Unusual files")
+_cut_option = partial(option, panel="Which pairs")
+_names_option = partial(option, panel="Item names")
 _ABOUT_PAIRS = ("min_", "iterate", "names")  # options that prepared data take, too
+PaperCut = Literal["book-crossing", "amazon-movies", "echonest"]
+_FLAGS = ("--quotes", "--no-quotes", "--weigh", "--no-weigh", "--iterate")  # options about reading without a value
 
 
-@dataclass(frozen=True, kw_only=True)
+@group
 class TableOptions:
-    """Options that say how a table of events is read: each field is one of them."""
+    """Options that say how a table of events is read."""
 
-    user_column: Annotated[str, _table_option(metavar="NAME", help="Column of users; usual names are recognised.")] = (
-        "user"
+    user_column: str = _table_option("Column of users; usual names are recognised.", "NAME", default="user")
+    item_column: str = _table_option("Column of items; usual names are recognised.", "NAME", default="item")
+    value_column: str | None = _table_option("Column of ratings or counts.", "NAME")
+    time_column: str | None = _table_option("Column of times: numbers or dates.", "NAME")
+    format: FormatName = _table_option(
+        "Format; 'spherec data prepare --help' lists them.", "FORMAT", "--format", default="auto"
     )
-    item_column: Annotated[str, _table_option(metavar="NAME", help="Column of items; usual names are recognised.")] = (
-        "item"
-    )
-    value_column: Annotated[str | None, _table_option(metavar="NAME", help="Column of ratings or counts.")] = None
-    time_column: Annotated[str | None, _table_option(metavar="NAME", help="Column of times: numbers or dates.")] = None
-    format: Annotated[
-        FormatName,
-        _table_option(
-            "--format",  # typer 0.27 would call it --FORMAT
-            metavar="FORMAT",
-            help="Format; 'spherec data prepare --help' lists them.",
-        ),
-    ] = "auto"
-    min_value: Annotated[
-        float | None, _table_option(metavar="MIN", help="Keep pairs with at least this rating or count.")
-    ] = None
+    min_value: float | None = _table_option("Keep pairs with at least this rating or count.", "MIN")
 
     def of(self, data: Sequence[str]) -> "Source":
         """Return these options with the data that they are about."""
-        return Source(data=list(data), **_values_of(TableOptions, self))
+        return Source(data=list(data), **{field.name: getattr(self, field.name) for field in fields(TableOptions)})
 
 
-@dataclass(frozen=True, kw_only=True)
+@group
 class Source(TableOptions):
-    """The argument DATA and its options: each field is one of them."""
+    """The argument DATA and its options."""
 
-    data: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="DATA",
-            help="'book-crossing' (the embedded data set), what 'spherec data prepare' wrote, or files of events.",
-        ),
-    ]
+    data: list[str] = typer.Argument(
+        ..., metavar="DATA", help="'book-crossing', what 'spherec data prepare' wrote, or files of events."
+    )
 
     @property
     def is_embedded(self) -> bool:
@@ -81,7 +69,7 @@ class Source(TableOptions):
     @property
     def is_prepared(self) -> bool:
         """True if DATA is the embedded data set or prepared, as a file or as a folder of partitions."""
-        return self.is_embedded or self.is_partitioned or (len(self.data) == 1 and kind_of(self.data[0]) is not None)
+        return self.is_embedded or (len(self.data) == 1 and kind_of(self.data[0]) is not None)
 
     @property
     def is_partitioned(self) -> bool:
@@ -98,37 +86,41 @@ class Source(TableOptions):
         """The data set of the paper that this is, if any."""
         return datasets.BOOK_CROSSING if self.is_embedded and self.cut() == Cut() else None
 
+    def given(self) -> dict[str, str]:
+        """Return the options that differ from their defaults, with their values."""
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "data"}
+        defaults = {field.name: field.default for field in fields(self)}
+        return {_option(name): str(value) for name, value in values.items() if value != defaults[name]}
+
     def words(self) -> list[str]:
         """Return the words of the command line that stand for this."""
-        words = list(self.data)
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name != "data" and value != field.default:
-                words += [_option(field.name), str(value)]
-        return words
+        return [*self.data, *(word for pair in self.given().items() for word in pair)]
 
     def cut(self) -> Cut:
         """Return what the options keep."""
         return Cut(min_value=self.min_value)
 
-    def load(self, *, cut: Cut | None = None, **options: Any) -> Interactions:
-        """Load the interactions; `cut` instead of that of the options, and further options of the reader."""
-        cut = self.cut() if cut is None else cut
+    def reading(self) -> Reading:
+        """Return how the options say that files are read."""
+        columns = {"user": self.user_column, "item": self.item_column, "value": self.value_column}
+        return Reading(**columns, time=self.time_column, format=self.format, cut=self.cut())  # type: ignore[arg-type]
+
+    def load(self, *, weigh: bool | None = None) -> Interactions:
+        """Load the interactions, with weights if `weigh` says so."""
+        reading = self.reading()
+        reading = reading if weigh is None else replace(reading, weigh=weigh)
         if self.is_embedded:
-            self._refuse_options(datasets.BOOK_CROSSING.name)
-            if options.get("weigh"):
+            self._refuse_options()
+            if reading.weigh:
                 raise DataError("book-crossing has no weights; leave out --weigh")
             data = datasets.book_crossing()
-            return data if cut == Cut() else data.cut(cut)
+            return data if reading.cut == Cut() else data.cut(reading.cut)
         remarks: list[str] = []
         try:
             with counting_bar(f"reading {Path(self.data[0]).name}", "bytes") as progress:
-                reading = replace(self.reading(), cut=cut, progress=progress, report=remarks.append, **options)
-                data = read_interactions(self.data, reading)
+                data = read_interactions(self.data, replace(reading, progress=progress, report=remarks.append))
         except DataError as error:
-            if not set(re.findall(r"--[a-z-]+", str(error))) <= {_option(field.name) for field in fields(self)}:
-                raise DataError(f"{error}; 'spherec data prepare' has these options") from None
-            raise
+            raise self._with_command(error) from None
         for remark in remarks:
             note(remark)
         return data
@@ -140,15 +132,13 @@ class Source(TableOptions):
         """
         parts = [self, replace(self, data=list(test))]
         if has_lists or not all(part.is_prepared for part in parts):
-            plain: dict[str, Any] = {
-                field.name: field.default for field in fields(TableOptions) if field.name != "min_value"
-            }
-            parts = [replace(part, **plain) if part.is_prepared else part for part in parts]
+            plain = {field.name: field.default for field in fields(TableOptions) if field.name != "min_value"}
+            parts = [replace(part, **plain) if part.is_prepared else part for part in parts]  # type: ignore[arg-type]
         return parts[0].load(), parts[1].load()
 
     def open_partitions(self, *, weigh: bool | None) -> PartitionedInteractions:
         """Open a partitioned data set, of which each process reads what it holds."""
-        self._refuse_options(self.data[0])
+        self._refuse_options()
         if self.min_value is not None:
             raise ArgumentError(f"{self.data[0]} is prepared already; prepare it again with --min-value")
         data = PartitionedInteractions.open(self.data[0])
@@ -156,83 +146,58 @@ class Source(TableOptions):
             raise DataError(f"{self.data[0]} was prepared without weights; prepare it again with --weigh")
         return replace(data, is_weighed=False) if weigh is False else data
 
-    def reading(self) -> Reading:
-        """Return how the options say that files are read."""
-        columns = {"user": self.user_column, "item": self.item_column, "value": self.value_column}
-        return Reading(**columns, time=self.time_column, format=self.format, cut=self.cut())  # type: ignore[arg-type]
-
-    def _refuse_options(self, title: str) -> None:
+    def _refuse_options(self) -> None:
         """Raise an `ArgumentError` if options of raw files were given for prepared data."""
-        given = [
-            _option(field.name)
-            for field in fields(self)
-            if field.name != "data" and not field.name.startswith(_ABOUT_PAIRS)
-            if getattr(self, field.name) != field.default
-        ]
-        if given:
-            raise ArgumentError(f"{title} is prepared already; leave out {', '.join(given)}")
+        about_pairs = tuple(map(_option, _ABOUT_PAIRS))
+        if given := [name for name in self.given() if not name.startswith(about_pairs)]:
+            raise ArgumentError(f"{self.data[0]} is prepared already; leave out {', '.join(given)}")
+
+    def _with_command(self, error: DataError) -> DataError:
+        """Return the error with the command that prepares the file, if its remedy is an option which only that has."""
+        named = re.findall(r"\((--[a-z-]+)([^)]*)\)", str(error))  # options in brackets, some with values
+        missing = [(name, value) for name, value in named if name in RAW_OPTIONS - list_options(type(self))]
+        if not missing or self.is_prepared:
+            return error
+        name, value = missing[0]
+        output = f"{Path(self.data[0]).name.partition('.')[0]}.npz"
+        command = f"{shlex.join(['spherec', 'data', 'prepare', *self.words()])} {name}"
+        command += value or ("" if name in _FLAGS else " …")
+        return DataError(f"{error}; for that run '{command} -o {output}', and give {output} instead")
 
 
-@dataclass(frozen=True, kw_only=True)
+@group
 class RawSource(Source):
-    """DATA with all options for reading raw files: each field is one of them."""
+    """DATA with all options for reading raw files."""
 
-    format: Annotated[
-        FormatName,
-        _table_option(
-            "--format",
-            metavar="FORMAT",
-            help=f"Format; auto recognises: {', '.join(FORMATS)}.",
-        ),
-    ] = "auto"
-    weigh: Annotated[bool | None, _table_option("--weigh/--no-weigh", help="Keep ratings or counts, to weigh by.")] = (
-        None
+    format: FormatName = _table_option(
+        f"Format; auto recognises: {', '.join(FORMATS)}.", "FORMAT", "--format", default="auto"
     )
-    duplicates: Annotated[
-        Duplicates | None,
-        _table_option(
-            metavar="RULE",
-            help="Repeated pairs: last (default for ratings) keeps the last value, sum (default otherwise) adds up, "
-            "error refuses them.",
-        ),
-    ] = None
-    min_per_user: Annotated[int, _cut_option(metavar="N", help="Keep users with at least N items.")] = 0
-    min_per_item: Annotated[int, _cut_option(metavar="N", help="Keep items with at least N users.")] = 0
-    iterate: Annotated[bool, _cut_option("--iterate", help="Repeat these two until nothing more is dropped.")] = False
-    items_file: Annotated[
-        Path | None, _cut_option(metavar="FILE", help="File of all items, to keep those that nobody has.")
-    ] = None
-    paper_cut: Annotated[
-        Literal["book-crossing", "amazon-movies", "echonest"] | None,
-        _cut_option(metavar="NAME", help="Cut of the paper: book-crossing, amazon-movies, echonest."),
-    ] = None
-    missing: Annotated[
-        Missing, _file_option(metavar="RULE", help="Rows without user or item: error refuses, drop skips them.")
-    ] = "error"
-    time_format: Annotated[
-        str | None, _file_option(metavar="PATTERN", help="Format of dates, if not 2004-06-01: '%m %d, %Y'.")
-    ] = None
-    header: Annotated[
-        str | None, _file_option(metavar="NAMES", help="Comma-separated column names, if the file has none.")
-    ] = None
-    separator: Annotated[
-        str | None, _file_option(metavar="TEXT", help="Separator between columns, by default recognised.")
-    ] = None
-    quotes: Annotated[
-        bool | None, _file_option("--quotes/--no-quotes", help="Double quotes enclose fields; by default recognised.")
-    ] = None
-    encoding: Annotated[str, _file_option(metavar="NAME", help="Encoding of a text file, e.g. latin-1.")] = "utf-8"
-    names: Annotated[
-        Path | None, _names_option(metavar="FILE", help="Table of item names; dumps of public data are recognised.")
-    ] = None
-    name_column: Annotated[str | None, _names_option(metavar="NAME", help="Column of item names in DATA itself.")] = (
-        None
+    weigh: bool | None = _table_option("Keep ratings or counts, to weigh by.", None, "--weigh/--no-weigh")
+    duplicates: Duplicates | None = _table_option(
+        "Repeated pairs: last (default for ratings) keeps the last value, sum (default otherwise) adds up, error "
+        "refuses them.",
+        "RULE",
     )
-    names_id_column: Annotated[str | None, _names_option(metavar="NAME", help="Column of ids in --names.")] = None
-    names_column: Annotated[str | None, _names_option(metavar="NAME", help="Column of names in --names.")] = None
-    names_header: Annotated[str | None, _names_option(metavar="NAMES", help="Like --header, for --names.")] = None
-    names_separator: Annotated[str | None, _names_option(metavar="TEXT", help="Like --separator, for --names.")] = None
-    names_encoding: Annotated[str | None, _names_option(metavar="NAME", help="Like --encoding, for --names.")] = None
+    min_per_user: int = _cut_option("Keep users with at least N items.", "N", default=0)
+    min_per_item: int = _cut_option("Keep items with at least N users.", "N", default=0)
+    iterate: bool = _cut_option("Repeat these two until nothing more is dropped.", None, "--iterate", default=False)
+    items_file: Path | None = _cut_option("File of all items, to keep those that nobody has.", "FILE")
+    paper_cut: PaperCut | None = _cut_option(f"Cut of the paper: {', '.join(datasets.PAPER_DATASETS)}.", "NAME")
+    missing: Missing = _file_option("Rows without user or item: error refuses, drop skips.", "RULE", default="error")
+    time_format: str | None = _file_option("Format of dates, if not 2004-06-01: '%m %d, %Y'.", "PATTERN")
+    header: str | None = _file_option("Comma-separated column names, if the file has none.", "NAMES")
+    separator: str | None = _file_option("Separator between columns, by default recognised.", "TEXT")
+    quotes: bool | None = _file_option(
+        "Double quotes enclose fields; by default recognised.", None, "--quotes/--no-quotes"
+    )
+    encoding: str = _file_option("Encoding of a text file, e.g. latin-1.", "NAME", default="utf-8")
+    names: Path | None = _names_option("Table of item names; dumps of public data are recognised.", "FILE")
+    name_column: str | None = _names_option("Column of item names in DATA itself.", "NAME")
+    names_id_column: str | None = _names_option("Column of ids in --names.", "NAME")
+    names_column: str | None = _names_option("Column of names in --names.", "NAME")
+    names_header: str | None = _names_option("Like --header, for --names.", "NAMES")
+    names_separator: str | None = _names_option("Like --separator, for --names.", "TEXT")
+    names_encoding: str | None = _names_option("Like --encoding, for --names.", "NAME")
 
     @property
     def paper(self) -> datasets.PaperDataset | None:
@@ -250,35 +215,32 @@ class RawSource(Source):
 
     def reading(self) -> Reading:
         """Return how the options say that files are read."""
-        plain = super().reading()
-        is_papers = self.paper_cut is not None and self.format == "auto"
+        plain, paper = super().reading(), datasets.PAPER_DATASETS[self.paper_cut] if self.paper_cut else None
         return replace(
             plain,
-            format=datasets.PAPER_DATASETS[self.paper_cut].format_of(self.data[0]) if is_papers else self.format,  # type: ignore[index]
-            time_format=self.time_format,
+            format=paper.format_of(self.data[0]) if paper and self.format == "auto" else self.format,
             name=self.name_column,
             header=tuple(self.header.split(",")) if self.header else None,
             separator=_unescape(self.separator),
-            quotes=self.quotes,
-            encoding=self.encoding,
-            missing=self.missing,
-            duplicates=self.duplicates,
             items=self.items_file,
-            weigh=self.weigh,
+            **{
+                name: getattr(self, name)
+                for name in ("time_format", "quotes", "encoding", "missing", "duplicates", "weigh")
+            },
         )
 
-    def load(self, *, cut: Cut | None = None, **options: Any) -> Interactions:
+    def load(self, *, weigh: bool | None = None) -> Interactions:
         """Load the interactions with the item names that the options ask for."""
         names = self.read_names()  # first: it fails sooner
-        data = super().load(cut=cut, **options)
-        if self.name_column is not None:
-            report_names(sum(map(bool, data.item_names or ())), data.n_items, self.named_in)
-        return data if names is None else add_names(data, names, self.named_in)
+        data = super().load(weigh=weigh)
+        if names is not None:
+            data = data.with_item_names({item: names[str(item)] for item in data.item_ids if str(item) in names})
+        self.report_names(sum(map(bool, data.item_names or ())), data.n_items)
+        return data
 
-    def read_names(self) -> dict[str, str] | None:
+    def read_names(self) -> Mapping[str, str] | None:
         """Read the names of items by id from the table of names; None if there is none."""
-        about_names = ("names_id_column", "names_column", "names_header", "names_separator", "names_encoding")
-        given = [_option(name) for name in about_names if getattr(self, name) is not None]
+        given = [name for name in self.given() if name.startswith("--names-")]
         if given and self.names is None:
             raise ArgumentError(f"{', '.join(given)} need --names, the table of item names")
         if self.name_column is not None and self.names is not None:
@@ -294,56 +256,16 @@ class RawSource(Source):
             encoding=self.names_encoding or (None if self.encoding == "utf-8" else self.encoding),
         )
 
-    @property
-    def named_in(self) -> str:
-        """The table or column of the items' names."""
-        return str(self.names or f"column {self.name_column}")
+    def report_names(self, n_named: int, n_items: int) -> None:
+        """Print how many items have a name, if the options ask for names."""
+        if self.names is not None or self.name_column is not None:
+            note(f"{n_named:,} of {n_items:,} items have a name in {self.names or f'column {self.name_column}'}")
 
 
-def add_names(data: Interactions, names: Mapping[str, str], where: str) -> Interactions:
-    """Return the interactions with these names of items, and print how many have one."""
-    data = data.with_item_names({item: names[str(item)] for item in data.item_ids if str(item) in names})
-    report_names(sum(map(bool, data.item_names or ())), data.n_items, where)
-    return data
-
-
-def report_names(n_named: int, n_items: int, where: str) -> None:
-    """Print how many items have a name."""
-    note(f"{n_named:,} of {n_items:,} items have a name in {where}")
-
-
-def takes_source(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace a command's parameters of the types above by the options in them.
-
-    typer reads a command's options from its signature and annotations. The function returned here has the fields of
-    these classes in both, followed by the command's own options, and builds what the command receives.
-    """
-    own = inspect.signature(command).parameters
-    taken = {name: option.annotation for name, option in own.items() if option.annotation in _GROUPS}
-
-    @wraps(command)
-    def with_options(**given: Any) -> None:
-        built = {
-            name: kind(**{field.name: given.pop(field.name) for field in fields(kind)}) for name, kind in taken.items()
-        }
-        command(**built, **given)
-
-    parameters: list[inspect.Parameter] = []
-    for name, option in own.items():
-        if name in taken:
-            parameters += inspect.signature(taken[name]).parameters.values()
-        else:
-            parameters.append(option.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-    with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return with_options
-
-
-_GROUPS = (TableOptions, Source, RawSource)
-
-
-def _values_of(kind: type[Any], options: Any) -> dict[str, Any]:
-    return {field.name: getattr(options, field.name) for field in fields(kind)}
+def list_options(kind: type[TableOptions]) -> set[str]:
+    """Return the options that are fields of a group, those that switch something off included."""
+    names = {_option(field.name) for field in fields(kind)}
+    return names | {flag for flag in _FLAGS if flag.replace("--no-", "--") in names}
 
 
 def _option(name: str) -> str:
@@ -353,3 +275,6 @@ def _option(name: str) -> str:
 def _unescape(separator: str | None) -> str | None:
     """Return a separator with real tabs: a shell hands over backslash and t."""
     return separator and separator.replace("\\t", "\t")
+
+
+RAW_OPTIONS = list_options(RawSource)

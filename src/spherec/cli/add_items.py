@@ -2,46 +2,34 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import typer
 
-from spherec.cli._features import FeatureIdColumn, describe_left_out, read_new_features
-from spherec.cli._output import AsJson, note, show
-from spherec.cli._settings import Force, refuse_existing
+from spherec.cli._features import describe_left_out, read_new_features
+from spherec.cli._options import AsJson, Force, option, refuse_existing
+from spherec.cli._output import note, show
 from spherec.data.output_files import lock_output, refuse_unwritable
+from spherec.data.read import read_names
 from spherec.errors import ArgumentError, DataError, enumerate_ids
+from spherec.recommender import CML
 
 
 def add_items_command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file, trained with --item-features.")],
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE", help="Features of the new items: files like those of training, as many, in the same order."
-        ),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write, e.g. books.spherec.")],
-    id_column: FeatureIdColumn = None,
-    names: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Table of item names, as in 'spherec train --names'.")
-    ] = None,
+    model: Path = typer.Argument(..., metavar="MODEL", help="Model file, trained with --item-features."),
+    files: list[Path] = typer.Argument(
+        ..., metavar="FILE", help="Features of the new items: files like those of training, as many, in the same order."
+    ),
+    output: Path = option("Model file to write.", "FILE", "--output", "-o", default=...),
+    names: Path | None = option("Table of item names.", "FILE"),
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Add items that nobody has yet, placed by their features, without training.
-
-    Items that the model has already are left as they are.
-
-    For example:
+    """Items that the model has already are left as they are. Examples:
 
     - spherec train plays.csv --item-features songs.csv -o music.spherec
     - spherec add-items music.spherec new-songs.csv -o music.spherec --force
     """
-    from spherec.data.read import read_names
-    from spherec.recommender import CML
-
     refuse_unwritable(output)
     with lock_output(output):
         refuse_existing(output, force)
@@ -49,10 +37,11 @@ def add_items_command(
         known = loaded.artifact.features
         if known is None:
             raise ArgumentError(f"{model} was trained without item features; train it again with --item-features")
-        new = read_new_features(files, id_column, known)
+        new = read_new_features(files, known)
         is_new = loaded.data.item_ids.find(new.item_ids) < 0  # (n,)
-        fresh = [new.item_ids[int(at)] for at in np.flatnonzero(is_new & new.known)]
-        blank = [new.item_ids[int(at)] for at in np.flatnonzero(is_new & ~new.known)]
+        fresh, blank = (
+            [new.item_ids[int(at)] for at in np.flatnonzero(is_new & some)] for some in (new.known, ~new.known)
+        )
         if not is_new.any():
             raise DataError(f"the model has all {new.n_items:,} items of these files already; give new ones")
         if not fresh:

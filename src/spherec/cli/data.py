@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import dropwhile, pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal, assert_never
+from typing import Any, Literal
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 from rich.table import Table
 
-from spherec.cli._output import AsJson, PlainCommand, counting_bar, grid, note, show
-from spherec.cli._settings import Force, refuse_existing
-from spherec.cli._source import RawSource, Source, report_names, takes_source
+from spherec.cli._options import AsJson, Commands, Force, group, option, refuse_existing
+from spherec.cli._output import counting_bar, format_cell, grid, note, show
+from spherec.cli._source import RawSource, Source
 from spherec.data import splits
 from spherec.data.cuts import Cut
 from spherec.data.events import Step
@@ -27,38 +27,30 @@ from spherec.data.statistics import CountSummary, Statistics, histogram, statist
 from spherec.datasets import PaperDataset, Table1
 from spherec.distributed.partitions import PartitionedInteractions, check_partitions, save_partitions
 from spherec.distributed.preparation import prepare_partitions
-from spherec.errors import ArgumentError, DuplicatePairsWarning, escape_controls
+from spherec.errors import ArgumentError, DuplicatePairsWarning
 
-data_commands = typer.Typer(
-    help="Prepare, describe, split and inspect interactions.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="markdown",
-)
-
-_By = Literal["k-fold", "ratio", "leave-one-out", "leave-last-out", "time", "cold-items", "given"]
 _BAR = 40  # characters of the longest bar
+_SPLITS = {  # the options that each way to split takes
+    "k-fold": ("folds",),
+    "ratio": ("test_share",),
+    "leave-one-out": (),
+    "leave-last-out": (),
+    "time": ("test_share", "at"),
+    "cold-items": ("test_share", "cold_share"),
+    "given": ("test",),
+}
 
 
-@data_commands.command("prepare", cls=PlainCommand)
-@takes_source
 def prepare_command(
     source: RawSource,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write, e.g. movies.npz; with --partitions, a folder.")
-    ] = None,
-    head: Annotated[
-        int | None, typer.Option("--head", metavar="N", min=1, help="Show the first N events; write nothing.")
-    ] = None,
-    compress: Annotated[bool, typer.Option("--compress", help="Write a smaller file, slower to load.")] = False,
-    partitions: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Write a folder with the users divided among N files, for several processes: 48 serves 2, 3, 4, 6 "
-            "and more. Raw files may then be larger than memory.",
-        ),
-    ] = None,
+    output: Path | None = option("File to write, e.g. movies.npz; or a folder.", "FILE", "--output", "-o"),
+    head: int | None = option("Show the first N events; write nothing.", "N", min=1),
+    compress: bool = option("Write a smaller file, slower to load.", None, "--compress", default=False),
+    partitions: int | None = option(
+        "Write a folder with the users divided among N files, for several processes: 48 serves 2, 3, 4, 6 and more. "
+        "Raw files may then be larger than memory.",
+        "N",
+    ),
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -80,22 +72,20 @@ def prepare_command(
     data: Interactions | PartitionedInteractions
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DuplicatePairsWarning)  # the table of steps shows them
-        if partitions is None:
+        if partitions is not None:
+            data = _partition(source, output, partitions)
+        else:
             refuse_unwritable(output)
             refuse_existing(output, force)
             data = source.load()
             data.save(output, compress=compress)
-        else:
-            if given := [name for name, value in (("--compress", compress), ("--force", force)) if value]:
-                raise ArgumentError(f"--partitions writes a new folder of plain files; leave out {', '.join(given)}")
-            check_partitions(partitions)
-            refuse_taken(output)
-            data = _partition(source, output, partitions)
     _describe(source, data, output=str(output), as_json=as_json)
 
 
 def _partition(source: RawSource, output: Path, partitions: int) -> PartitionedInteractions:
     """Read, merge and cut, and write a partitioned data set; raw files need not fit into memory together."""
+    check_partitions(partitions)
+    refuse_taken(output)
     if source.is_prepared:
         save_partitions(source.load(), output, partitions)
         return PartitionedInteractions.open(output)
@@ -105,15 +95,15 @@ def _partition(source: RawSource, output: Path, partitions: int) -> PartitionedI
         made = prepare_partitions(source.files, reading, output, partitions, names=names)
     for remark in remarks:
         note(remark)
-    if names is not None or reading.name is not None:
-        report_names(made.n_named_items, made.n_items, source.named_in)
+    source.report_names(made.n_named_items, made.n_items)
     return PartitionedInteractions.open(output)
 
 
-@data_commands.command("stats", cls=PlainCommand)
-@takes_source
 def stats_command(source: Source, as_json: AsJson = False) -> None:
-    """Count users, items and pairs, and show how they are spread."""
+    """Count users, items and pairs, and show how they are spread.
+
+    Example: spherec data stats ratings.csv
+    """
     data = source.load()
     _describe(source, data, output=None, as_json=as_json)
     if not as_json and len(data):
@@ -123,69 +113,81 @@ def stats_command(source: Source, as_json: AsJson = False) -> None:
         )
 
 
-@data_commands.command("split", cls=PlainCommand)
-@takes_source
+@group
+class SplitOptions:
+    """Options that say how to split."""
+
+    by: Literal["k-fold", "ratio", "leave-one-out", "leave-last-out", "time", "cold-items", "given"] = option(
+        "k-fold deals each user's items over --folds; ratio takes a share of them; leave-one-out and leave-last-out "
+        "take one, at random or the latest; time takes all from --at on, or the latest share; cold-items takes all "
+        "pairs of a share of the items, and a share of each user's others; given takes --test.",
+        "HOW",
+        default="k-fold",
+    )
+    folds: int | None = option("Number of folds, for k-fold. Default: 4.", "N")
+    test_share: float | None = option("Share to test on, for ratio, time, cold-items. Default: 0.2.", "SHARE")
+    cold_share: float | None = option("Share of the items that are cold, for cold-items. Default: 0.2.", "SHARE")
+    at: str | None = option("Date such as 2004-06-01, or a number, for time.", "TIME")
+    test: list[str] | None = option("File to test on, read like DATA. May be repeated.", "DATA")
+    seed: int = option("Random seed.", "N", default=0)
+
+    def check(self) -> None:
+        """Raise an `ArgumentError` for options that this kind of split would ignore."""
+        options = {name for names in _SPLITS.values() for name in names} - {*_SPLITS[self.by]}
+        if unused := [f"--{name.replace('_', '-')}" for name in sorted(options) if getattr(self, name)]:
+            raise ArgumentError(f"--by {self.by} does not use {', '.join(unused)}; leave it out")
+        if self.by == "given" and not self.test:
+            raise ArgumentError("--by given needs --test, the file to test on")
+
+    def split(self, source: Source) -> dict[str, Fold]:
+        """Return the parts of the data by their folders."""
+        if self.by == "given":
+            return {".": splits.given(*source.load_parts(self.test or ()))}
+        data, seed = source.load(), self.seed
+        share = 0.2 if self.test_share is None else self.test_share
+        match self.by:
+            case "k-fold":
+                folds = splits.k_fold(data, 4 if self.folds is None else self.folds, seed=seed)
+                return {f"fold-{index}": fold for index, fold in enumerate(folds)}
+            case "ratio":
+                return {".": splits.ratio(data, share, seed=seed)}
+            case "time":
+                return {".": splits.by_time(data, test=share) if self.at is None else splits.by_time(data, at=self.at)}
+            case "cold-items":
+                cold = 0.2 if self.cold_share is None else self.cold_share
+                return {".": splits.cold_items(data, cold, test=share, seed=seed)}
+        return {".": splits.leave_one_out(data, by="random" if self.by == "leave-one-out" else "time", seed=seed)}
+
+
 def split_command(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write; it must not exist yet.")],
-    by: Annotated[
-        _By,
-        typer.Option(
-            metavar="HOW",
-            help="k-fold deals each user's items over --folds; ratio takes a share of them; leave-one-out and "
-            "leave-last-out take one, at random or the latest; time takes all from --at on, or the latest share; "
-            "cold-items takes all pairs of a share of the items, and a share of each user's others; given takes "
-            "--test.",
-        ),
-    ] = "k-fold",
-    folds: Annotated[int | None, typer.Option(help="Number of folds, for k-fold. Default: 4.")] = None,
-    test_share: Annotated[
-        float | None, typer.Option(help="Share to test on, for ratio, time, cold-items. Default: 0.2.")
-    ] = None,
-    cold_share: Annotated[
-        float | None, typer.Option(help="Share of the items that are cold, for cold-items. Default: 0.2.")
-    ] = None,
-    at: Annotated[str | None, typer.Option(help="Date such as 2004-06-01, or a number, for time.")] = None,
-    test: Annotated[
-        list[str] | None, typer.Option(metavar="DATA", help="File to test on, read like DATA. May be repeated.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
-    as_json: AsJson = False,
-    *,
+    how: SplitOptions,
     source: Source,
+    output: Path = option("Folder to write; it must not exist yet.", "FOLDER", "--output", "-o", default=...),
+    as_json: AsJson = False,
 ) -> None:
     """Split into train.npz and test.npz in a folder; k-fold makes fold-0, fold-1 and so on in it.
 
-    For example:
-
-    - spherec data split movies.npz --by ratio --test-share 0.2 -o split
+    Example: spherec data split movies.npz --by ratio --test-share 0.2 -o split
     """
-    options = {"--folds": folds, "--test-share": test_share, "--cold-share": cold_share, "--at": at}
-    _refuse_unused(by, {**options, "--test": test or None})
-    if by == "given" and not test:
-        raise ArgumentError("--by given needs --test, the file to test on")
+    how.check()
     refuse_taken(output)
-    share = 0.2 if test_share is None else test_share
-    match by:
-        case "given":
-            parts = {".": splits.given(*source.load_parts(test or ()))}
-        case "k-fold":
-            made = splits.k_fold(source.load(), 4 if folds is None else folds, seed=seed)
-            parts = {f"fold-{index}": fold for index, fold in enumerate(made)}
-        case "ratio":
-            parts = {".": splits.ratio(source.load(), share, seed=seed)}
-        case "leave-one-out" | "leave-last-out":
-            order: Literal["random", "time"] = "random" if by == "leave-one-out" else "time"
-            parts = {".": splits.leave_one_out(source.load(), by=order, seed=seed)}
-        case "time":
-            data = source.load()
-            parts = {".": splits.by_time(data, at=at) if at is not None else splits.by_time(data, test=share)}
-        case "cold-items":
-            cold = 0.2 if cold_share is None else cold_share
-            parts = {".": splits.cold_items(source.load(), cold, test=share, seed=seed)}
-        case _ as never:
-            assert_never(never)
-    _write_split(_parts_of(parts), output)
-    _report_split(_parts_of(parts), output, as_json=as_json)
+    parts: dict[str, Interactions] = {}
+    for name, fold in how.split(source).items():
+        parts |= {f"{name}/train.npz": fold.train, f"{name}/test.npz": fold.test}
+        if isinstance(fold, splits.ColdFold):
+            parts |= {f"{name}/cold.npz": fold.cold, f"{name}/warm.npz": fold.warm}
+    with atomic_folder(output) as folder:
+        for name, part in parts.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            part.save(folder / name)
+    counts = {str(output / name): (len(part), int((part.items_per_user > 0).sum())) for name, part in parts.items()}
+    if as_json:
+        rows = [{"path": path, "pairs": pairs, "users": users} for path, (pairs, users) in counts.items()]
+        typer.echo(json.dumps(rows))
+        return
+    cells = ((path, f"{pairs:,}", f"{users:,}") for path, (pairs, users) in counts.items())
+    show(grid(("file", "pairs", "users with any"), cells))
+    note("all parts share the same user and item indices")
 
 
 def _describe(
@@ -223,55 +225,11 @@ def _show_first_events(source: RawSource, rows: int, *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps([dict(zip(columns, record, strict=True)) for record in records], default=str))
     else:
-        show(grid(list(columns), (list(map(_cell, record)) for record in records), left=len(columns)))
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    return f"{value:.15g}" if isinstance(value, float) else escape_controls(str(value))
-
-
-def _refuse_unused(by: _By, options: dict[str, object]) -> None:
-    """Raise an `ArgumentError` for options that this kind of split would ignore."""
-    used = {
-        "k-fold": {"--folds"},
-        "ratio": {"--test-share"},
-        "time": {"--test-share", "--at"},
-        "cold-items": {"--test-share", "--cold-share"},
-        "given": {"--test"},
-    }.get(by, set())
-    if unused := [name for name, value in options.items() if value is not None and name not in used]:
-        takes = " or ".join(sorted(used)) or "no such option"
-        raise ArgumentError(f"--by {by} does not use {', '.join(unused)}; it takes {takes}")
-
-
-def _parts_of(folds: dict[str, Fold]) -> dict[str, Interactions]:
-    """Return the parts of all folds by their files, relative to the folder of the split."""
-    parts: dict[str, Interactions] = {}
-    for name, fold in folds.items():
-        parts |= {f"{name}/train.npz": fold.train, f"{name}/test.npz": fold.test}
-        if isinstance(fold, splits.ColdFold):
-            parts |= {f"{name}/cold.npz": fold.cold, f"{name}/warm.npz": fold.warm}
-    return parts
-
-
-def _write_split(parts: dict[str, Interactions], output: Path) -> None:
-    with atomic_folder(output) as folder:
-        for name, part in parts.items():
-            (folder / name).parent.mkdir(exist_ok=True)
-            part.save(folder / name)
-
-
-def _report_split(parts: dict[str, Interactions], output: Path, *, as_json: bool) -> None:
-    counts = {str(output / name): (len(part), int((part.items_per_user > 0).sum())) for name, part in parts.items()}
-    if as_json:
-        rows = [{"path": path, "pairs": pairs, "users": users} for path, (pairs, users) in counts.items()]
-        typer.echo(json.dumps(rows))
-        return
-    cells = ((path, f"{pairs:,}", f"{users:,}") for path, (pairs, users) in counts.items())
-    show(grid(("file", "pairs", "users with any"), cells))
-    note("all parts share the same user and item indices")
+        show(
+            grid(
+                list(columns), ([format_cell(cell, ".15g") for cell in record] for record in records), left=len(columns)
+            )
+        )
 
 
 def _steps_table(steps: Sequence[Step]) -> Table:
@@ -316,3 +274,9 @@ def _sizes(of: Statistics | Table1) -> list[str]:
 
 def _spread(spread: CountSummary) -> str:
     return f"{spread.smallest:,} to {spread.largest:,}, median {spread.median:,g}"
+
+
+data_commands = Commands(help="Prepare, describe, split and inspect interactions.", no_args_is_help=True)
+data_commands.add("prepare", prepare_command)
+data_commands.add("stats", stats_command)
+data_commands.add("split", split_command)

@@ -3,19 +3,17 @@
 import shlex
 from collections.abc import Hashable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.table import Table
 
 import spherec
+from spherec.cli._options import Force, option, refuse_existing
 from spherec.cli._output import grid, note, show
-from spherec.cli._settings import Force, refuse_existing
 from spherec.cli.data import statistics_table
 from spherec.data.output_files import refuse_unwritable
-
-if TYPE_CHECKING:
-    from spherec.evaluation import Scores
+from spherec.evaluation import Scores
+from spherec.lab.reproduction import PAPER_METRICS, paper_rows
+from spherec.lab.tables import MeanStd, heading
 
 _READER = "247752"
 _SHOWN = 10
@@ -23,16 +21,13 @@ _ROW = "two-stage-5-256"
 
 
 def demo_command(
-    epochs: Annotated[
-        int, typer.Option(help="Passes over the training pairs; fewer are quicker and less accurate.", min=1)
-    ] = 100,
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to save the model to.")] = Path("demo.spherec"),
+    epochs: int = option(
+        "Passes over the training pairs; fewer are quicker and less accurate.", "N", min=1, default=100
+    ),
+    output: Path = option("File to save the model to.", "FILE", "--output", "-o", default=Path("demo.spherec")),
     force: Force = False,
 ) -> None:
-    """Train the two-stage model on Book-Crossing, compare it with the paper's, and recommend books to a reader.
-
-    Takes a few minutes on two cores, and keeps the model, to look at it with 'spherec serve'.
-    """
+    """This takes a few minutes on two cores, and keeps the model, to look at it with 'spherec serve'."""
     refuse_unwritable(output)
     refuse_existing(output, force)
     data = spherec.datasets.book_crossing()
@@ -56,10 +51,7 @@ def demo_command(
     note("or train your own: spherec train YOUR-EVENTS.csv --user-column USER --item-column ITEM -o model.spherec")
 
 
-def _compared_with_paper(scores: "Scores") -> Table:
-    from spherec.lab.reproduction import PAPER_METRICS, paper_rows
-    from spherec.lab.tables import MeanStd, heading
-
+def _compared_with_paper(scores: Scores) -> Table:
     paper = paper_rows("book-crossing")[_ROW]
     ours = {metric.name: MeanStd.of([scores[metric.name]], metric) for metric in PAPER_METRICS}
     rows = (

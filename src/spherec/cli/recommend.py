@@ -4,21 +4,21 @@ import json
 from collections.abc import Hashable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
-from spherec.cli._output import AlsoJson, AsFormat, AsJson, choose_format, counting_bar, note, print_results, show
-from spherec.cli._settings import Dial, Force, ModelPath, refuse_existing
+from spherec.artifact import Artifact
+from spherec.cli._options import AsJson, Dial, Force, ModelPath, group, option, refuse_existing
+from spherec.cli._output import Format, counting_bar, format_cell, note, print_results, show
 from spherec.data.ids import IdMap, Unknown, spell_like
 from spherec.data.input_files import read_text_file
 from spherec.data.output_files import refuse_unwritable
 from spherec.data.read.formats import list_files
 from spherec.errors import ArgumentError
-
-if TYPE_CHECKING:
-    from spherec.recommender import CML
+from spherec.evaluation.validation import VALIDATION_METRIC
+from spherec.recommender import CML, load
 
 _LARGEST_LIST = 1 << 30  # bytes of a file of ids
 
@@ -32,132 +32,130 @@ IndexFilesGiven = Annotated[
         "parts, repeat it in their order, or give a pattern. Not used with --only.",
     ),
 ]
-_for_whom = partial(typer.Option, rich_help_panel="Which users")
-_of_what = partial(typer.Option, rich_help_panel="Which items")
+_for_whom = partial(option, panel="Which users")
+_of_what = partial(option, panel="Which items")
+
+
+@group
+class Filters:
+    """Options about users and items."""
+
+    everybody: bool = _for_whom("All users that the model knows; needs -o.", None, "--all", default=False)
+    items: str | None = _for_whom("Items of a user whom the model need not know: comma-separated, or @FILE.", "IDS")
+    skip_unknown: bool = _for_whom("Skip unknown ids.", None, "--skip-unknown", default=False)
+    only: str | None = _of_what("Items to choose from: comma-separated, or @FILE. Default: all.", "IDS")
+    exclude: str | None = _of_what("Items never to recommend.", "IDS")
+    with_seen: bool = _of_what("Include items that the user has already.", None, "--with-seen", default=False)
+    mainstream: Dial = None
+
+    def check(self, users: list[str], output: Path | None) -> None:
+        """Raise an `ArgumentError` unless it is clear for whom to recommend, and to where."""
+        if sum((bool(users), self.everybody, self.items is not None)) != 1:
+            raise ArgumentError("say for whom: user ids, --all for all users, or --items for a new user; one of them")
+        if self.everybody and output is None:
+            raise ArgumentError("--all needs -o, e.g. -o lists.parquet")
+        if self.items is not None and output is not None:
+            raise ArgumentError("--items prints one list; leave out -o, or redirect --format csv")
+
+    @property
+    def unknown(self) -> Unknown:
+        """What to do about ids that the model does not know."""
+        return "skip" if self.skip_unknown else "error"
+
+    def parse(self, text: str | None, known: IdMap) -> list[Hashable] | None:
+        """Return the ids of an option: comma-separated, or @FILE."""
+        if text is None:
+            return None
+        words = [text] if text.startswith("@") or text in known else [word.strip() for word in text.split(",")]
+        remedy = "check the ids; --skip-unknown skips unknown ones"
+        return _parse_ids("item", filter(None, words), known, self.unknown, remedy)
+
+    def options(self, known: IdMap) -> dict[str, Any]:
+        """Return the filters as the library takes them."""
+        ids = {"only": self.parse(self.only, known), "exclude": self.parse(self.exclude, known)}
+        return {**ids, "exclude_seen": not self.with_seen, "mainstream": self.mainstream}
 
 
 def recommend_command(
     model: ModelPath,
-    users: Annotated[
-        list[str] | None, typer.Argument(metavar="USER", help="User ids, or @FILE with one id per line.")
-    ] = None,
+    users: list[str] | None = typer.Argument(None, metavar="USER", help="User ids, or @FILE with one id per line."),
     k: ListLength = 10,
-    everybody: Annotated[bool, _for_whom("--all", help="All users that the model knows; needs -o.")] = False,
-    items: Annotated[
-        str | None,
-        _for_whom(metavar="IDS", help="Items of a user whom the model need not know: comma-separated, or @FILE."),
-    ] = None,
-    skip_unknown: Annotated[bool, _for_whom("--skip-unknown", help="Skip ids that the model does not know.")] = False,
-    only: Annotated[
-        str | None, _of_what(metavar="IDS", help="Items to choose from: comma-separated, or @FILE. Default: all.")
-    ] = None,
-    exclude: Annotated[str | None, _of_what(metavar="IDS", help="Items never to recommend.")] = None,
-    with_seen: Annotated[bool, _of_what("--with-seen", help="Include items that the user has already.")] = False,
-    mainstream: Dial = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Table to write: lists.parquet or lists.csv.")
-    ] = None,
+    output: Path | None = option("Table to write: lists.parquet or lists.csv.", "FILE", "--output", "-o"),
     force: Force = False,
     index: IndexFilesGiven = None,
-    format: AsFormat = "table",
-    as_json: AlsoJson = False,
+    format: Format = "table",
+    as_json: AsJson = False,
+    *,
+    filters: Filters,
 ) -> None:
-    """List the k nearest items of users, without those that they have already.
-
-    Examples, for a user, for all users, and for a user whom the model does not know:
+    """Examples, for a user, for all users, for a user whom the model does not know, and with fewer bestsellers:
 
     - spherec recommend books.spherec 247752
     - spherec recommend books.spherec --all -k 50 -o lists.parquet
     - spherec recommend books.spherec --items 0345339703,0439064872
-
-    With fewer bestsellers, if the model has reach (as --preset accurate):
-
     - spherec recommend books.spherec 247752 --mainstream 0.2
     """
-    chosen = choose_format(format, as_json)
-    if sum((bool(users), everybody, items is not None)) != 1:
-        raise ArgumentError("say for whom: user ids, --all for all users, or --items for a new user; one of the three")
-    if output is None and everybody:
-        raise ArgumentError("--all needs -o, e.g. -o lists.parquet")
+    filters.check(users or [], output)
     if output is not None:
-        if items is not None:
-            raise ArgumentError("--items prints one list; leave out -o, or redirect --format csv")
         refuse_unwritable(output)
         refuse_existing(output, force)
     loaded = _load(model, index)
-    unknown: Unknown = "skip" if skip_unknown else "error"
-    parse = partial(_parse_list, known=loaded.data.item_ids, unknown=unknown)
-    filters: dict[str, Any] = {"only": parse(only), "exclude": parse(exclude)}
-    filters |= {"exclude_seen": not with_seen, "mainstream": mainstream}
-    if items is not None:
-        results = loaded.recommend_for(parse(items) or (), k, **filters)
-        print_results(results, chosen, ["user"], lambda _: "For a user with these items")
+    data, options = loaded.data, filters.options(loaded.data.item_ids)
+    if filters.items is not None:
+        results = loaded.recommend_for(filters.parse(filters.items, data.item_ids) or (), k, **options)
+        print_results(results, format, as_json, ["user"], lambda _: "For a user with these items")
         return
     remedy = "for a new user give --items; --skip-unknown skips unknown ids"
-    who = None if everybody else _parse_ids("user", users or [], loaded.data.user_ids, unknown, remedy)
+    who = None if filters.everybody else _parse_ids("user", users or [], data.user_ids, filters.unknown, remedy)
     if output is None:
-        results = loaded.recommend(who, k, **filters)
-        print_results(results, chosen, ["user"], lambda record: f"For user {record.user}")
+        results = loaded.recommend(who, k, **options)
+        print_results(results, format, as_json, ["user"], lambda record: f"For user {record.user}")
         return
-    count = loaded.data.n_users if who is None else len(who)
+    count = data.n_users if who is None else len(who)
     with counting_bar("ranking", "users") as progress:
-        rows = loaded.recommend_to_file(output, who, k, **filters, progress=lambda done: progress(done, count))
+        rows = loaded.recommend_to_file(output, who, k, **options, progress=lambda done: progress(done, count))
     note(f"{rows:,} rows written to {output}")
 
 
 def similar_command(
     model: ModelPath,
-    ids: Annotated[list[str], typer.Argument(metavar="ITEM", help="Item ids, or @FILE with one id per line.")],
+    ids: list[str] = typer.Argument(..., metavar="ITEM", help="Item ids, or @FILE with one id per line."),
     k: ListLength = 10,
-    users: Annotated[bool, typer.Option("--users", help="Take the ids as users, and list similar users.")] = False,
+    users: bool = option("Take the ids as users, and list similar users.", None, "--users", default=False),
     index: IndexFilesGiven = None,
-    format: AsFormat = "table",
-    as_json: AlsoJson = False,
+    format: Format = "table",
+    as_json: AsJson = False,
 ) -> None:
-    """List the items nearest to an item, or with --users the users nearest to a user.
-
-    For example:
-
-    - spherec similar books.spherec 0345339703
-    """
-    chosen = choose_format(format, as_json)
+    """Example: spherec similar books.spherec 0345339703"""
     if users and index:
         raise ArgumentError("--index is of items, and --users lists users; leave out one of them")
     loaded = _load(model, index)
     if users:
         near_users = loaded.similar_users(_parse_ids("user", ids, loaded.data.user_ids), k)
-        print_results(near_users, chosen, ["user"], lambda record: f"Users similar to {record.user}")
+        print_results(near_users, format, as_json, ["user"], lambda record: f"Users similar to {record.user}")
     else:
-        near_items = loaded.similar_items(_parse_ids("item", ids, loaded.data.item_ids), k)
-        print_results(near_items, chosen, ["item"], lambda record: f"Items similar to {_title(loaded, record.item)}")
+        near = loaded.similar_items(_parse_ids("item", ids, loaded.data.item_ids), k)
+        print_results(near, format, as_json, ["item"], lambda one: f"Items similar to {_title(loaded, one.item)}")
 
 
 def explain_command(
     model: ModelPath,
-    user: Annotated[str, typer.Argument(metavar="USER", help="User id.")],
-    item: Annotated[str, typer.Argument(metavar="ITEM", help="Item id.")],
+    user: str = typer.Argument(..., metavar="USER", help="User id."),
+    item: str = typer.Argument(..., metavar="ITEM", help="Item id."),
     k: ListLength = 5,
-    format: AsFormat = "table",
-    as_json: AlsoJson = False,
+    format: Format = "table",
+    as_json: AsJson = False,
 ) -> None:
-    """Explain why an item would be recommended to a user: list the user's own items that are nearest to it.
-
-    For example:
-
-    - spherec explain books.spherec 247752 0345339703
-    """
-    chosen, loaded = choose_format(format, as_json), _load(model, None)
+    """Example: spherec explain books.spherec 247752 0345339703"""
+    loaded = _load(model, None)
     (who,) = _parse_ids("user", [user], loaded.data.user_ids)
     (what,) = _parse_ids("item", [item], loaded.data.item_ids)
     title = f"Items of user {who} that are nearest to {_title(loaded, what)}"
-    print_results(loaded.explain(who, what, k), chosen, ["user", "item"], lambda _: title)
+    print_results(loaded.explain(who, what, k), format, as_json, ["user", "item"], lambda _: title)
 
 
 def info_command(model: ModelPath, as_json: AsJson = False) -> None:
-    """Show what a model file holds: users, items, how it was trained, how well it did."""
-    from spherec.artifact import Artifact
-    from spherec.evaluation.validation import VALIDATION_METRIC
-
+    """Example: spherec info books.spherec"""
     made = Artifact.load(model)
     data, best, features = made.data, made.history.best, made.features
     facts = {
@@ -184,17 +182,15 @@ def info_command(model: ModelPath, as_json: AsJson = False) -> None:
         return
     table = Table("", "", show_header=False, title=model.name, title_justify="left")
     for name, fact in facts.items():
-        table.add_row(name, _format_fact(fact))
+        table.add_row(name, "none" if fact is None else _format_fact(fact))
     table.add_section()
     for name, value in config.items():
-        table.add_row(name, _as_python(value) if isinstance(value, dict) else _format_fact(value, "automatic"))
+        table.add_row(name, "automatic" if value is None else _format_fact(value))
     show(table)
 
 
-def _load(model: Path, index: list[str] | None) -> "CML":
+def _load(model: Path, index: list[str] | None) -> CML:
     """Load a model to ask it on the CPU, through the index or those of all parts if some are given."""
-    from spherec.recommender import load
-
     files = list_files(index) if index else []
     return load(model, index=files[0] if len(files) == 1 else files or False, device="cpu")
 
@@ -213,42 +209,25 @@ def _parse_ids(
     return [known[index] for index in indices]
 
 
-def _parse_list(text: str | None, known: IdMap, unknown: Unknown) -> list[Hashable] | None:
-    """Return the ids of an option: comma-separated, or @FILE."""
-    if text is None:
-        return None
-    words = [text] if text.startswith("@") or text in known else [word.strip() for word in text.split(",")]
-    remedy = "check the ids; --skip-unknown skips unknown ones"
-    return _parse_ids("item", filter(None, words), known, unknown, remedy)
-
-
 def _lines(path: Path) -> list[str]:
     lines = read_text_file(path, _LARGEST_LIST).splitlines()
     return [line.strip() for line in lines if line.strip()]
 
 
-def _title(model: "CML", item: Hashable) -> str:
+def _title(model: CML, item: Hashable) -> str:
     """Return an item's id, followed by its name if it has one."""
     names, index = model.data.item_names, int(model.data.item_ids.index_of([item])[0])
     return f"{item} ({names[index]})" if names is not None and names[index] else str(item)
 
 
-def _format_fact(fact: Any, nothing: str = "none") -> str:
+def _format_fact(fact: Any) -> str:
     match fact:
-        case None:
-            return nothing
         case bool():
             return "yes" if fact else "no"
+        case {"kind": kind, **settings}:  # a part of the config, as a call in Python
+            return f"{kind}({', '.join(f'{name}={value!r}' for name, value in settings.items())})"
         case dict():
             return ", ".join(f"{name} ({size:,})" for name, size in fact.items())
         case int():
             return f"{fact:,}"
-        case float():
-            return f"{fact:.4f}"
-    return str(fact)
-
-
-def _as_python(part: dict[str, Any]) -> str:
-    """Write a part of the config as a call in Python."""
-    settings = ", ".join(f"{name}={value!r}" for name, value in part.items() if name != "kind")
-    return f"{part['kind']}({settings})"
+    return format_cell(fact)

@@ -40,7 +40,7 @@ _NAMES = (
 )
 _IDS = "call it item_id, or give a file with one id a line"
 _FEATURES = (
-    "item= (--features-id-column) names the column of item ids; for another layout, read the table yourself and give "
+    "item= (--feature-kind NAME=id) names the column of item ids; for another layout, read the table yourself and give "
     "Features.from_frame(frame, item=…)"
 )
 _BOOKS = '"ISBN";"Book-Title";"Book-Author"'
