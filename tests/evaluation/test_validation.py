@@ -6,7 +6,7 @@ import torch
 
 from spherec.distributed.crew import ProcessCrew
 from spherec.distributed.group import ProcessGroup
-from spherec.errors import ArgumentError, DataError, SpherecError
+from spherec.errors import DataError
 from spherec.evaluation import Validation, validation_part
 from spherec.geometry import DenseVectors
 from tests.oracles import mean_ndcg
@@ -45,12 +45,6 @@ def test_users_without_held_out_items_do_not_count():
     assert Validation(interactions(np.zeros((3, 4))), interactions(rows), k=2)(vectors) == 1
 
 
-def test_nothing_held_out_is_refused():
-    train, nothing = interactions([[1, 0]]), interactions([[0, 0]])
-    with pytest.raises(SpherecError, match="held out"):
-        Validation(train, nothing)
-
-
 @pytest.mark.parametrize(("rows", "share"), [([[1, 0], [0, 1]], 0.9), ([[1, 1], [0, 1]], 1e-9)])
 def test_a_share_that_holds_nothing_out_is_refused(rows, share):
     with pytest.raises(DataError, match=f"{share:g}"):
@@ -78,13 +72,3 @@ def test_processes_share_the_users_and_a_process_may_have_none():
     figures = [part(vectors) for part in parts if len(part._users)]
     assert np.mean(figures) == pytest.approx(Validation(interactions(0 * rows), interactions(rows), k=3)(vectors))
     assert [np.isnan(part(vectors)) for part in parts if not len(part._users)] == [True]
-
-
-def test_processes_cannot_add_up_a_metric_without_values_of_users():
-    rows = np.eye(2, 5, dtype=int)
-    vectors = DenseVectors(directions(2, 4, 1), directions(5, 4, 2))
-    validation = Validation(
-        interactions(0 * rows), interactions(rows), metric="coverage", crew=ProcessCrew(Together(0, 2))
-    )
-    with pytest.raises(ArgumentError, match="no values of single users"):
-        validation(vectors)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from spherec.errors import ArgumentError, DataError, MissingPackageError
+from spherec.errors import DataError, MissingPackageError
 from spherec.geometry import DenseVectors, unit
 from spherec.ranking import ExactRanker
 from tests.sampling.checks import directions, generator, interactions
@@ -88,14 +88,6 @@ def test_beyond_a_share_of_the_catalogue_all_items_are_looked_at(vectors, share,
     found = ranker.top(np.arange(40), 20, without=interactions(own)).items
     assert sum(asked) == through_the_graph
     assert (found >= 0).all()
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), {"connectivity": 1, "width": "5", "exact_beyond": 1.5, "dtype": "f"}.items()
-)
-def test_settings_out_of_range(name, value):
-    with pytest.raises(ArgumentError, match=name):
-        Hnsw(**{name: value})
 
 
 # --- Its file --------------------------------------------------------------------------------------------------------

@@ -78,14 +78,6 @@ def pairs(rows):
     return spherec.Interactions.from_pairs(*zip(*rows, strict=True))
 
 
-def test_items_of_equal_depth_give_new_ones_their_mean_reach():
-    data = pairs([("u", "i"), ("u", "j")])
-    model = model_of(data, mainstream=0.4)
-    growth = merge(data, pairs([("u", "k")]))
-    start = initial_vectors(growth, model.artifact, model._current.fold_in)
-    torch.testing.assert_close(start.item_reach[2], model.vectors.item_reach.mean(0))
-
-
 # --- Popularity ------------------------------------------------------------------------------------------------------
 
 

@@ -5,8 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import spherec
@@ -95,20 +93,6 @@ def test_in_subspaces_it_is_the_best_place_of_each(name):
     ]
     alone = [fold_in_of(space, data, config).place(np.array([0, 5, 9], np.int32)) for space in spaces]
     torch.testing.assert_close(place, torch.cat(alone) / 3**0.5, atol=1e-5, rtol=0)
-
-
-@given(items=st.sets(st.integers(0, 29), min_size=1), constraint=st.sampled_from(["sphere", "ball"]))
-def test_it_is_never_worse_than_the_middle_of_the_items(items, constraint):
-    model = model_of(small(density=0.9), constraint=constraint)
-    fold_in = model._current.fold_in
-    own = sorted(items)
-    place = fold_in.place(np.array(own, np.int32))
-    assert torch.equal(place, fold_in.place(np.array(own, np.int32))), "the same items give the same place"
-    if set(fold_in.pool.items.tolist()) - items:
-        table = model.vectors.item_table
-        middle = fold_in._project(table[own].mean(0))
-        worth = [objective(one, own, fold_in, table.tolist()) for one in (place, middle)]
-        assert worth[0] <= worth[1] + 1e-5
 
 
 def test_negatives_follow_the_sampler_and_are_never_items_that_nobody_has():

@@ -51,17 +51,6 @@ def test_who_is_asked(monkeypatch):
     assert sum(asked) == 15, "not the graph"
 
 
-def test_a_long_block_list_is_left_out_by_looking_at_all_items(monkeypatch):
-    items = list(range(2000))
-    model = model_of(small(0.01, items=items)).build_index(config=Hnsw(exact_beyond=0.1))
-    asked = calls(model, monkeypatch)
-    found = model.recommend("u1", 5, exclude=items[:1000])
-    assert not asked
-    assert min(record.item for record in found) >= 1000
-    model.recommend("u1", 5, exclude=items[:3])
-    assert asked == [1]
-
-
 # --- Its file --------------------------------------------------------------------------------------------------------
 
 

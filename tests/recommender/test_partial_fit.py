@@ -128,21 +128,6 @@ def test_ids_of_another_type_are_not_taken_for_new():
 DIALLED = {"name": "accurate", "dim": 8, "subspace_dim": 4, "epochs": 3}
 
 
-def test_new_items_have_no_reach_beyond_that_of_old_ones():
-    """A line through items with many users would put one with a single user far below all, and first in niche lists."""
-    model = quick(**DIALLED).fit(DATA)
-    counts = torch.from_numpy(DATA.users_per_item.copy()).float()
-    reach = 3 * (1 + counts).log()[:, None].repeat(1, 2)  # a steep line
-    artifact = replace(model.artifact, vectors=replace(model.artifact.vectors, item_reach=reach))
-    growth = merge(DATA, as_interactions([(USERS[0], "new"), (USERS[1], "new"), (USERS[1], "newer")]))
-    start = initial_vectors(growth, artifact, model._current.fold_in).item_reach
-    assert torch.equal(start[:30], reach)
-    assert (start[30:] >= reach.amin(0)).all()
-    assert (start[30:] <= reach.amax(0)).all()
-    inside = (3 * torch.tensor([2.0, 1.0]).log1p()).clamp(reach.min(), reach.max())
-    assert torch.allclose(start[30:], inside[:, None], atol=1e-4)
-
-
 def test_it_goes_on_alike_before_and_after_a_file(tmp_path):
     """The temperature that came from the data of the first run is kept, however much the data grows."""
     new, newer = (as_interactions([(user, item) for item in ITEMS[::2]]) for user in ("zoe", "max"))

@@ -5,7 +5,6 @@ import pytest
 
 import spherec
 from spherec.data.events import Events
-from spherec.sampling.popularity import popularity_weights
 
 
 @pytest.fixture(scope="module")
@@ -14,14 +13,6 @@ def data():
     users, items = rng.integers(0, 30, 300), rng.integers(0, 20, 300)
     events = Events.from_columns(users.tolist(), items.tolist()).merge("sum")
     return spherec.Interactions.from_events(events.with_items(range(25)))
-
-
-def test_the_catalogue_is_whole_and_popularity_never_draws_what_nobody_has(data, tmp_path):
-    assert data.n_items == 25
-    for beta in (-1.0, 0.0, 1.0):
-        assert (popularity_weights(data, beta)[20:] == 0).all()
-    data.save(tmp_path / "a.npz")
-    assert spherec.Interactions.load(tmp_path / "a.npz") == data
 
 
 @pytest.mark.parametrize("sampler", [spherec.TwoStage(), spherec.Uniform(), spherec.Popularity()], ids=repr)

@@ -58,6 +58,16 @@ def directions(n, dim, seed=0, dtype=torch.float32):
     return unit(torch.empty(n, dim, dtype=torch.float64).normal_(generator=generator(seed))).to(dtype)
 
 
+def around_item_0(similarities, dim, dtype=torch.float64):
+    """Items (I, D) at these dot products with item 0, for which the first must be 1."""
+    others = directions(len(similarities), dim, dtype=torch.float64)
+    centre = others[:1]  # (1, D)
+    aside = others - (others @ centre.T) * centre
+    aside[1:] /= aside[1:].norm(dim=1, keepdim=True)
+    s = torch.tensor(similarities, dtype=torch.float64)[:, None]
+    return (s * centre + (1 - s * s).sqrt() * aside).to(dtype)
+
+
 @dataclass(frozen=True)
 class Space:
     """A geometry of any precision, where `DenseVectors` have float32."""

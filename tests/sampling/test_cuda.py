@@ -9,7 +9,6 @@ from spherec.rng import torch_stream
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
 from tests.oracles import law_without, popularity_law, successive_law
 from tests.sampling.checks import (
-    CPU,
     FEWEST_DRAWS,
     ROWS,
     assert_follows,
@@ -17,7 +16,6 @@ from tests.sampling.checks import (
     pairs,
     random_rows,
     space,
-    two_stage,
 )
 
 pytestmark = [
@@ -67,23 +65,6 @@ def no_waiting():
     """Makes every wait of the host for the device an error, once it is called."""
     yield lambda: torch.cuda.set_sync_debug_mode("error")
     torch.cuda.set_sync_debug_mode("default")
-
-
-@pytest.mark.parametrize(
-    ("dtype", "sharpness", "rtol"), [(torch.float64, 1, 1e-5), (torch.float32, 0.05, 1e-4), (torch.float32, 1, 2e-3)]
-)
-@pytest.mark.parametrize("dim", [3, 128])
-def test_stage_two_states_the_law_that_it_states_on_the_cpu(dim, dtype, sharpness, rtol):
-    train = interactions(WIDE)
-    at, users = space(train, dim=dim, dtype=dtype), torch.arange(200)
-    items, multiplicity = torch.arange(0, 300, 2), 1.0 + torch.arange(150) % 3
-
-    def law(device):
-        sampler = two_stage(train, TwoStage(sharpness=sharpness), at.item_table, device)
-        candidates = Candidates(items.to(device), multiplicity.to(device))
-        return sampler.probabilities(users.to(device), POSITIVES.to(device), candidates, on(device, at)).cpu()
-
-    torch.testing.assert_close(law(CUDA), law(CPU), rtol=rtol, atol=1e-5)
 
 
 @pytest.mark.parametrize("config", [Uniform(FEWEST_DRAWS), Popularity(FEWEST_DRAWS, 0.8), Popularity(FEWEST_DRAWS, -2)])

@@ -12,8 +12,8 @@ from tests.oracles import independent_law, popularity_law, stage_two_law, succes
 from tests.sampling.checks import (
     FEWEST_DRAWS,
     Space,
+    around_item_0,
     assert_follows,
-    directions,
     generator,
     interactions,
     pairs,
@@ -29,16 +29,6 @@ ROWS = [
 TRAIN = interactions(ROWS)
 SIMILARITIES = [1, 0.8, 0.6, 0.3, 0.1, -0.4, 0.95]  # of item 0 to each; nobody has item 6
 MANY_SIMILARITIES = [1, 1, 0.97, 0.9, 0.5, 0.5, 0.5, 0.3, 0.02, -0.02, -0.5, -1]
-
-
-def around_item_0(similarities, dim, dtype=torch.float64):
-    """Items (I, D) at these dot products with item 0, for which the first must be 1."""
-    others = directions(len(similarities), dim, dtype=torch.float64)
-    centre = others[:1]  # (1, D)
-    aside = others - (others @ centre.T) * centre
-    aside[1:] /= aside[1:].norm(dim=1, keepdim=True)
-    s = torch.tensor(similarities, dtype=torch.float64)[:, None]
-    return (s * centre + (1 - s * s).sqrt() * aside).to(dtype)
 
 
 def space(items):
@@ -101,18 +91,6 @@ def test_lengths_of_vectors_play_no_part():
     torch.testing.assert_close(
         law_of(TwoStage(sharpness=1), items * lengths, *asked)[0], law_of(TwoStage(sharpness=1), items, *asked)[0]
     )
-
-
-def test_rows_of_a_batch_have_laws_of_their_own():
-    items = directions(7, 5, dtype=torch.float64)
-    sampler = two_stage(TRAIN, TwoStage(sharpness=0.7), items)
-    users, positives = torch.tensor([0, 1, 2, 1]), torch.tensor([0, 4, 5, 1])
-    every = Candidates(torch.arange(7), torch.ones(7))
-    stated = sampler.probabilities(users, positives, every, space(items))
-    for row, (user, positive) in enumerate(zip(users.tolist(), positives.tolist(), strict=True)):
-        allowed = [1 - has for has in ROWS[user]]
-        expected = stage_two_law(items[positive].tolist(), items.tolist(), 0.7, 0.875, allowed)
-        assert stated[row].tolist() == pytest.approx(expected, rel=1e-6)
 
 
 def items_law(similarities=SIMILARITIES, sharpness=0.5, dim=8):

@@ -17,6 +17,7 @@ from tests.oracles import stage_two_law, successive_law
 from tests.sampling.checks import (
     CPU,
     FEWEST_DRAWS,
+    around_item_0,
     assert_follows,
     directions,
     generator,
@@ -28,15 +29,6 @@ from tests.sampling.checks import (
 OWN = [1, 0, 0, 0, 0, 0, 1, 0]  # of user 0
 TRAIN = interactions([OWN, [1] * 8, [0] * 8])
 SIMILAR = [1, 0.86, 0.6, 0.3, 0.1, -0.4, 0.95, 0.5]  # of item 0 to each
-
-
-def around_item_0(dim, similarities=SIMILAR):
-    """Items (8, D) at these dot products with item 0."""
-    others = directions(8, dim, dtype=torch.float64)
-    aside = others - (others @ others[:1].T) * others[:1]
-    aside[1:] /= aside[1:].norm(dim=1, keepdim=True)
-    s = torch.tensor(similarities, dtype=torch.float64)[:, None]
-    return s * others[:1] + (1 - s * s).sqrt() * aside
 
 
 def candidates(items, multiplicity=None):
@@ -81,7 +73,7 @@ def sampled(config, vectors, user=0, asked=None, monkeypatch=None):
 @pytest.mark.parametrize(("dim", "sharpness"), [(2, 1), (3, 1), (8, 0), (8, 0.5), (16, 1), (128, 0.05)])
 @pytest.mark.parametrize("n", [1, 3])
 def test_both_ways_together_follow_the_law(dim, sharpness, n, way, monkeypatch):
-    vectors, asked = around_item_0(dim), candidates([4, 0, 2, 3, 1, 5, 6, 7], [1, 1, 2, 1, 1, 1, 1, 1])
+    vectors, asked = around_item_0(SIMILAR, dim), candidates([4, 0, 2, 3, 1, 5, 6, 7], [1, 1, 2, 1, 1, 1, 1, 1])
     config = TwoStage(negatives=n, candidates=8, sharpness=sharpness, replacement=True)
     negatives = sampled(config, vectors, asked=asked, monkeypatch=monkeypatch)
     law = {
@@ -93,14 +85,14 @@ def test_both_ways_together_follow_the_law(dim, sharpness, n, way, monkeypatch):
 
 
 def test_where_fewer_are_near_than_asked_for_the_rest_is_masked(way):
-    negatives = sampled(TwoStage(negatives=7, candidates=8, sharpness=0.1), around_item_0(8))
+    negatives = sampled(TwoStage(negatives=7, candidates=8, sharpness=0.1), around_item_0(SIMILAR, 8))
     near = [item for item in range(8) if not OWN[item] and SIMILAR[item] >= 0]
     assert negatives.valid.tolist() == [[True] * len(near) + [False] * (7 - len(near))] * FEWEST_DRAWS
     assert negatives.items[:, : len(near)].sort(1).values.unique(dim=0).tolist() == [near]
 
 
 def test_where_none_is_near_the_others_are_drawn_alike(way):
-    vectors = around_item_0(8, [1, -0.9, -0.1, -0.4, -0.6, -0.2, 0.9, -0.3])  # item 6 is her own
+    vectors = around_item_0([1, -0.9, -0.1, -0.4, -0.6, -0.2, 0.9, -0.3], 8)  # item 6 is her own
     negatives = sampled(TwoStage(negatives=2, candidates=8, sharpness=0.1), vectors)
     assert negatives.valid.all()
     assert_follows(
