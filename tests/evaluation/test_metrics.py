@@ -49,11 +49,6 @@ def lists(draw):
     return held_out, np.array(users), np.array(ranked)
 
 
-def test_no_place_is_a_hit_though_a_neighbour_has_the_last_item():
-    held_out = interactions([[0, 1], [1, 0]])  # -1 for user 1 is next to item 1 of user 0
-    assert not mark_hits(np.array([[-1, -1]]), np.array([1]), held_out).any()
-
-
 def test_many_users_times_many_items_do_not_overflow():
     n_users, n_items = 70_000, 70_000  # their product is beyond 32 bits
     held_out = sparse(np.arange(n_users + 1), np.arange(n_users), n_items)
