@@ -74,13 +74,3 @@ def test_folders_of_killed_writers_are_removed_and_those_of_living_ones_stay(tmp
     with atomic_folder(tmp_path / "parts") as folder:
         (folder / "x").write_bytes(b"new")
     assert sorted(tmp_path.iterdir()) == sorted([other, tmp_path / "lists.parquet", tmp_path / "parts"])
-
-
-def test_names_that_look_like_patterns_are_names(tmp_path):
-    import polars as pl
-
-    folder = tmp_path / "a[b]*"
-    folder.mkdir()
-    for name in ("lists[1].parquet", "l*.parquet"):
-        rows = MODEL.recommend_to_file(folder / name, k=3)
-        assert len(pl.read_parquet(folder / name, glob=False)) == rows

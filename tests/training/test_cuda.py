@@ -11,11 +11,9 @@ from torch import distributed
 from spherec.errors import DataError, NotEnoughMemoryError
 from spherec.geometry import DenseVectors
 from spherec.losses import Hinge, Softmin
-from spherec.optim import Adam
 from spherec.ranking import ExactRanker
 from spherec.sampling import Negatives, Sampling, TwoStage, Uniform
 from spherec.training.step import Batches, Run
-from tests.kernels import DenseAdam
 from tests.sampling.checks import CPU, generator, interactions, random_rows
 from tests.training.planted import GOOD, SETTINGS, TRAIN, quality
 from tests.training.runs import DATA, QUICK, SAMPLERS, STEPS, facts, falling, same, start, train, trained
@@ -106,20 +104,6 @@ def test_a_step_moves_rows_as_on_the_cpu(steps, tolerance, subspace_dim, constra
     torch.testing.assert_close(runs[1].sums.cpu(), runs[0].sums, atol=1e-3, rtol=1e-5)
 
 
-def test_dense_adam_moves_rows_as_on_the_cpu():
-    random = generator(5)
-    table = torch.empty(40, 8).normal_(generator=random)
-    ours, theirs = DenseAdam(table.clone(), Adam()), DenseAdam(table.to(CUDA), Adam())
-    for _ in range(500):
-        index = torch.randint(30, (12,), generator=random)  # some come twice, some never
-        gradient = torch.empty(12, 8).normal_(generator=random)
-        ours.step(index, gradient)
-        theirs.step(index.to(CUDA), gradient.to(CUDA))
-    torch.testing.assert_close(theirs.everything().cpu(), ours.everything(), atol=1e-5, rtol=0)
-    rows = torch.arange(0, 40, 3)
-    torch.testing.assert_close(theirs.rows(rows.to(CUDA)).cpu(), ours.rows(rows), atol=1e-5, rtol=0)
-
-
 @pytest.mark.parametrize("subspace_dim", [None, 4])
 @pytest.mark.parametrize("loss", [Softmin(0.2), Hinge()], ids=["softmin", "hinge"])
 def test_features_move_as_on_the_cpu(loss, subspace_dim, monkeypatch):
@@ -184,19 +168,6 @@ def test_lists_with_reach_are_those_of_the_cpu():
         there = ExactRanker(vectors.to(CUDA)).top(users, 7, without=DATA, mainstream=place)
         here = ExactRanker(vectors).top(users, 7, without=DATA, mainstream=place)
         np.testing.assert_allclose(there.scores, here.scores, atol=1e-5)
-
-
-def test_a_run_with_reach_never_waits_repeats_itself_and_resumes(no_waiting, press_at, tmp_path):
-    whole = trained(device=CUDA, **REACH)
-    assert same(whole.vectors, trained(device=CUDA, **REACH).vectors)
-    file = {"checkpoint": tmp_path / "run.npz"}
-    trained(device=CUDA, progress=press_at(STEPS + 2), **REACH, **file)
-    assert same(trained(device=CUDA, resume=True, **REACH, **file).vectors, whole.vectors)
-    run = run_on(CUDA, **REACH)
-    batch = batch_on(CUDA)
-    run.step(*batch)
-    no_waiting()
-    run.step(*batch)
 
 
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])
@@ -305,12 +276,6 @@ def test_the_checkpoint_of_a_cpu_is_not_taken(tmp_path):
     trained(epochs=1, checkpoint=tmp_path / "run")
     with pytest.raises(DataError, match="its device is cpu, here it is cuda"):
         trained(checkpoint=tmp_path / "run", resume=True, device=CUDA)
-
-
-def test_both_devices_start_from_the_same_vectors():
-    models = [trained(device=device, epochs=1, optimizer=Adam(1e-8)).vectors for device in (CPU, CUDA)]
-    torch.testing.assert_close(models[1].user_table.cpu(), models[0].user_table, atol=1e-5, rtol=0)
-    torch.testing.assert_close(models[1].item_table.cpu(), models[0].item_table, atol=1e-5, rtol=0)
 
 
 @each_sampler

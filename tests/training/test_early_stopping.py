@@ -57,14 +57,6 @@ def test_training_ends_when_it_should_with_the_best_model(metrics, settings, epo
     assert same(result.vectors, script.seen[looks.index(best)])
 
 
-@pytest.mark.parametrize("constraint", ["sphere", "ball"])
-def test_what_comes_after_does_not_change_the_best_model(constraint):
-    script = Script(2, 1, 1, 1)
-    best = trained(validate=script, epochs=4, constraint=constraint).vectors
-    assert same(best, trained(epochs=1, constraint=constraint).vectors)
-    assert not any(same(best, later) for later in script.seen[1:])
-
-
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_looking_changes_nothing_that_is_learned(name):
     looks = {every: Script(*range(99)) for every in (1, 2, 4)}
@@ -81,12 +73,6 @@ def test_without_validation_the_last_model_comes_back_after_all_epochs():
     assert len(result.history.epochs) == 4
     assert result.history.best is None
     assert facts(result.history)[:2] == facts(trained(epochs=2).history)
-
-
-def test_vectors_shown_are_vectors_of_the_space():
-    script = Script(1)
-    trained(validate=script, epochs=1)
-    torch.testing.assert_close(script.seen[0].user_table.norm(dim=1), torch.ones(20))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

@@ -139,14 +139,6 @@ def test_another_seed_leaves_out_other_rows():
     assert len(kept) > 4
 
 
-def test_samplers_and_lists_see_whole_rows():
-    table, *arrays = table_of(dropout=0.75)
-    whole = np.stack([expected_row(number, 1, *arrays) for number in range(N_ITEMS)])
-    for _ in range(4):
-        np.testing.assert_allclose(table.rows(torch.arange(N_ITEMS))[0], whole[:, 0], rtol=1e-5, atol=1e-5)
-        table.state()["steps"].add_(1)
-
-
 @pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
 @pytest.mark.parametrize("loss", [Hinge(), Hinge(rank_weight=True), Softmin()], ids=["hinge", "rank weight", "softmin"])
 @pytest.mark.parametrize("settings", [{}, {"subspace_dim": 4, "reach": True}], ids=["one space", "subspaces, reach"])
@@ -272,13 +264,6 @@ def test_the_checkpoint_of_other_features_is_refused(tmp_path):
     for other in (None, features_of(seed=1), features_of(without=[1])):
         with pytest.raises(DataError, match="features"):
             trained(features=other, checkpoint=path, resume=True)
-
-
-def test_the_best_map_is_kept_with_the_best_vectors():
-    best = trained(features=features_of(), validate=falling)  # the first epoch is the best
-    first = trained(features=features_of(), validate=falling, epochs=1)
-    assert torch.equal(best.feature_map.weights, first.feature_map.weights)
-    assert same(best.vectors, first.vectors)
 
 
 def test_a_run_begins_where_another_ended():

@@ -39,12 +39,6 @@ def test_the_run_ends_after_the_step_in_progress(step, handler, monkeypatch):
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_the_model_is_the_one_after_that_step(monkeypatch):
-    whole = trained(epochs=1)
-    watch(monkeypatch, at_step(STEPS, press))
-    assert same(trained().vectors, whole.vectors)
-
-
 def test_in_the_last_step_there_is_nothing_left_to_interrupt(monkeypatch):
     watch(monkeypatch, at_step(3 * STEPS, press))
     result = trained()

@@ -137,11 +137,6 @@ def test_an_object_without_the_methods_is_refused(part):
         Training(**{part: object()})
 
 
-def test_a_class_is_not_an_object():
-    with pytest.raises(ArgumentError, match=r"^loss must be"):
-        Training(loss=Hinge)
-
-
 def test_a_name_of_ours_is_refused():
     class Uniform(Free):
         pass

@@ -71,12 +71,6 @@ def test_a_weight_must_be_above_0_unless_a_cut_drops_it():
         Interactions.from_frame(frame, **pairs)
 
 
-def test_a_cut_by_value_takes_weights_as_values():
-    assert weighed().cut(Cut(min_value=float(np.median(weighed().weights)))).weights.min() >= np.median(
-        weighed().weights
-    )
-
-
 def test_records_with_and_without_weights_are_told_apart():
     assert data_id(weighed()) != data_id(DATA)
 
@@ -160,16 +154,6 @@ def test_a_model_keeps_the_weights_of_its_pairs(tmp_path):
     assert spherec.load(path).data == model.data == weighed()
     fitted(DATA).save(path)
     assert spherec.load(path).data.weights is None
-
-
-def test_shards_and_parts_keep_weights(tmp_path):
-    model, path = fitted(), tmp_path / "m.spherec"
-    expected = {pair[:2]: pair[2] for pair in pairs_of(model.data)}
-    for shards in (None, 3, 60):
-        model.save(path, shards=shards)
-        assert spherec.load(path).data == model.data
-        parts = [spherec.load(path, users=(j, 2), items=(k, 3)).data for j in range(2) for k in range(3)]
-        assert {pair[:2]: pair[2] for part in parts for pair in pairs_of(part)} == expected
 
 
 def pairs_of(data):

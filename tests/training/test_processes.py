@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -477,9 +476,3 @@ def test_settings_that_need_one_process_are_refused_to_several(changes, said):
     with pytest.raises(ArgumentError, match=said):
         ProcessCrew(Alike(0, 2)).check_settings(Training(**changes), has_features=has_features)
     ProcessCrew(Alike(0, 1)).check_settings(Training(**changes), has_features=has_features)
-
-
-def test_every_number_has_one_holder():
-    for n, past in ((1, 0), (2, 7), (3, 7), (5, 3)):
-        assert sum(count_held(past, rank, n) for rank in range(n)) == past
-        assert all(a >= b for a, b in pairwise(count_held(past, rank, n) for rank in range(n)))

@@ -1,13 +1,11 @@
 """Training with reach: a run that was stopped goes on bitwise, the best model keeps its reach, and blocks agree."""
 
-import signal
 from dataclasses import replace
 
 import pytest
 import torch
 
 from spherec.artifact import FoldInSettings
-from spherec.errors import DataError
 from spherec.losses import Hinge, Softmin
 from spherec.optim import Adam
 from spherec.sampling import Hard, Popularity, Uniform
@@ -52,11 +50,6 @@ def reaching(settings=RUNS["subspaces"], **options):
     return trained(reach=True, mainstream=0.4, validate=falling, **settings, **options)
 
 
-def falling_reach(vectors):
-    """A metric that is worse after each epoch: how far apart the reach of items is, which training makes large."""
-    return -float(vectors.reach.std())
-
-
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "run.checkpoint"
@@ -86,19 +79,6 @@ def test_after_a_crash_it_goes_on_from_the_last_step(settings, step, path, monke
     resumed = reaching(settings, checkpoint=path, resume=True)
     assert same(resumed.vectors, whole.vectors)
     assert facts(resumed.history) == facts(whole.history)
-
-
-@each_run
-def test_the_best_model_keeps_its_reach(settings, path, monkeypatch):
-    """The best epoch is the first; the run stops in the third."""
-    watch(monkeypatch, at_step(2 * STEPS + 2, lambda: signal.raise_signal(signal.SIGINT)))
-    schedule = settings.get("optimizer", QUICK.optimizer).schedule
-    stopped = trained(reach=True, validate=falling_reach, checkpoint=path, **settings)
-    assert (stopped.ended, stopped.history.best.epoch) == ("interrupted", 1)
-    resumed = trained(reach=True, validate=falling_reach, checkpoint=path, resume=True, **settings)
-    assert same(resumed.vectors, stopped.vectors)
-    if schedule == "constant":
-        assert same(stopped.vectors, trained(reach=True, epochs=1, **settings).vectors)
 
 
 @each_run
@@ -137,12 +117,6 @@ def test_without_reach_there_is_no_dial(monkeypatch):
 
 
 # --- Its checkpoint --------------------------------------------------------------------------------------------------
-
-
-def test_a_checkpoint_with_reach_is_another_run_than_one_without(path):
-    trained(checkpoint=path, epochs=1, **RUNS["one space"])
-    with pytest.raises(DataError, match="reach is False, here it is True"):
-        trained(checkpoint=path, resume=True, reach=True, **RUNS["one space"])
 
 
 # --- What it begins from ---------------------------------------------------------------------------------------------

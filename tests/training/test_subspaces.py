@@ -81,16 +81,6 @@ def test_the_first_vectors_that_a_sampler_keeps_are_those_of_the_space():
     torch.testing.assert_close(run.sampler._frozen, run.vectors.copy().item_table, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("constraint", ["sphere", "ball"])
-@pytest.mark.parametrize("settings", [BLIND["softmin"], {"sampler": LOOKING["two-stage"]}], ids=["blind", "looking"])
-def test_a_run_goes_on_from_its_checkpoint_to_the_last_bit(settings, constraint, tmp_path):
-    config = replace(SEVERAL, **settings, constraint=constraint)
-    whole = train(DATA, config)
-    path = tmp_path / "half"
-    train(DATA, replace(config, epochs=1), checkpoint=path)
-    assert same(train(DATA, config, checkpoint=path, resume=True).vectors, whole.vectors)
-
-
 def test_one_subspace_is_no_subspace():
     assert same(train(DATA, replace(ONE, subspace_dim=4)).vectors, train(DATA, ONE).vectors)
     assert same(train(DATA, replace(ONE, subspace_dim=100)).vectors, train(DATA, ONE).vectors)
@@ -101,11 +91,6 @@ def test_one_subspace_is_no_subspace():
 )
 def test_there_are_as_few_as_it_takes(dim, subspace_dim, count):
     assert Training(dim=dim, subspace_dim=subspace_dim).subspaces == count
-
-
-def test_what_cannot_be_divided_is_refused_with_a_way_out():
-    with pytest.raises(ArgumentError, match=r"dim 301 cannot be divided into 2 equal .*a dim of 302"):
-        Training(dim=301, subspace_dim=256)
 
 
 @given(dim=st.integers(2, 3000), subspace_dim=st.integers(2, 300))

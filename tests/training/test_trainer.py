@@ -9,9 +9,8 @@ import torch
 
 from spherec.errors import ArgumentError
 from spherec.geometry import DenseVectors
-from spherec.losses import Hinge
 from spherec.optim import Adam
-from spherec.sampling import TwoStage, Uniform
+from spherec.sampling import TwoStage
 from spherec.training import History
 from spherec.training.step import Run
 from tests.training.runs import (
@@ -25,7 +24,6 @@ from tests.training.runs import (
     pairs_of,
     same,
     start,
-    train,
     trained,
     watch,
 )
@@ -155,15 +153,6 @@ def test_initial_vectors_of_another_shape_are_refused(users, items):
         trained(initial=DenseVectors(torch.ones(users), torch.ones(items)))
 
 
-@pytest.mark.parametrize("learning_rate", [1e-2, 0.3, 1])
-def test_in_the_ball_no_vector_is_longer_than_one(learning_rate):
-    long = DenseVectors(100 * start().user_table, 100 * start().item_table)
-    for initial in (None, long):
-        model = trained(constraint="ball", initial=initial, optimizer=Adam(learning_rate)).vectors
-        for rows in (model.user_table, model.item_table):
-            assert rows.norm(dim=1).max() <= 1 + 1e-6
-
-
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])
 def test_samplers_see_the_space_as_it_is(constraint, monkeypatch):
     step, longest = Run.step, []
@@ -194,15 +183,6 @@ def test_frozen_vectors_are_those_before_the_first_step(monkeypatch):
     assert not any(alike[1:])
 
 
-def test_each_seed_has_negatives_of_its_own(monkeypatch):
-    drawn = []
-    watch(monkeypatch, lambda *step: drawn.append(step[2].items))
-    for seed in (0, 1):
-        trained(sampler=Uniform(12, shared=True), seed=seed)
-    assert not torch.equal(drawn[0], drawn[3 * STEPS])
-    assert len(torch.cat(drawn).unique(dim=0)) == 6 * STEPS
-
-
 def test_runs_in_threads_of_their_own_do_not_meddle_with_each_other():
     seeds, results = range(3), {}
     threads = [
@@ -214,11 +194,3 @@ def test_runs_in_threads_of_their_own_do_not_meddle_with_each_other():
     for thread in threads:
         thread.join()
     assert all(same(results[seed].vectors, trained(seed=seed, sampler=TwoStage(3)).vectors) for seed in seeds)
-
-
-def test_defaults_need_no_config(monkeypatch):
-    monkeypatch.setattr(Hinge, "default_steps", 300)
-    result = train(matrix([1, 0, 1], [0, 1, 1]), device="cpu")
-    assert len(result.history.epochs) == 300
-    assert result.ended == "all epochs done"
-    assert result.vectors.dim == 128
