@@ -1,8 +1,8 @@
 """Embeddings: where the raw vectors of users and items come from, and where their gradients go.
 
-An embedding numbers items from 0 to I − 1 and users from I to I + U − 1. It returns raw rows; the geometry of the run
-scales them to vectors afterwards. `EmbeddingTable` reads rows from a table, which dense Adam moves; `FeatureTable` adds
-to them what an item's features give; several processes may share the rows.
+An embedding numbers items from 0 to I − 1 and users from I to I + U − 1. It returns raw rows, which `LiveGeometry` and
+`LiveVectors` scale to vectors. `EmbeddingTable` reads rows from a table, which dense Adam moves; `FeatureTable` adds to
+them what an item's features give; several processes may share the rows.
 
 With features, the raw row of item j is
 
@@ -15,18 +15,20 @@ nobody has. Where items have reach, the last number of a raw row is the reach, a
 An item without features is a row alone. An item with features that is in no pair of training has no row: r_j = 0.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from spherec.geometry import Constraint
-from spherec.kernels import backend
+from spherec.geometry import Constraint, DenseVectors, Space, join_subspaces, place_rows
+from spherec.kernels import Backend, backend
 from spherec.kernels.reference.features import HASH_BITS
 from spherec.optim import Adam, DenseAdam
 
 _RATE = 2.5  # times 1/√(F + 1): the share of the learning rate at which W moves, chosen on a validation part
+_BLOCK = 16384  # vectors in a block of `LiveVectors`: exact ranking catches rows up once for about 1000 queries
 
 
 class Embedding(Protocol):
@@ -165,3 +167,87 @@ class FeatureTable(EmbeddingTable):
     def _read_below(self) -> Tensor:
         """Return W / `_scale` (P, F + 1, d) as it is now."""
         return self.optimizer.rows(self._below, self.subspaces)
+
+
+@dataclass(frozen=True)
+class LiveGeometry:
+    """The space as it is at this step, for samplers: rows that were not touched for a while are caught up when read."""
+
+    embedding: Embedding
+    space: Space
+    n_items: int
+    kernels: Backend
+    before_reading: Callable[[], None] = lambda: None
+    "Called before rows are read."
+
+    @property
+    def constraint(self) -> Constraint:
+        return self.space.constraint
+
+    @property
+    def dim(self) -> int:
+        return self.space.dim
+
+    def users(self, index: Tensor) -> Tensor:
+        return self.items(index + self.n_items)
+
+    def items(self, index: Tensor) -> Tensor:
+        self.before_reading()
+        rows = self.embedding.rows(index.reshape(-1))  # (P, m, d), with reach (P, m, d + 1)
+        if self.space.reach_scale is not None:
+            rows = rows[..., :-1].contiguous()
+        vectors = self.kernels.unit(rows) if self.constraint == "sphere" else rows  # (P, m, d)
+        joined = vectors[0] if len(vectors) == 1 else join_subspaces(vectors.movedim(0, 1))  # (m, D)
+        return joined.view(*index.shape, self.dim)
+
+
+class LiveVectors:
+    """`Vectors` of a run in progress, computed from its rows block by block: no second copy of the tables."""
+
+    def __init__(
+        self, embedding: Embedding, space: Space, n_items: int, device: torch.device, block_size: int = _BLOCK
+    ) -> None:
+        self.embedding, self.space = embedding, space
+        self.constraint, self.dim, self.mainstream = space.constraint, space.dim, space.mainstream
+        self.n_users, self.n_items = len(embedding) - n_items, n_items
+        self.device, self.block_size = device, block_size
+
+    @property
+    def reach(self) -> Tensor | None:
+        reach = self._item_reach()
+        return None if reach is None else reach.mean(1)
+
+    def users(self, index: Tensor) -> Tensor:
+        return self.items(index + self.n_items)
+
+    def items(self, index: Tensor) -> Tensor:
+        rows = self.embedding.rows(index.reshape(-1)).movedim(0, 1).contiguous()  # (m, P, d)
+        return self._place(rows).view(*index.shape, self.dim)
+
+    def user_blocks(self) -> Iterator[Tensor]:
+        return map(self._place, self._blocks(self.n_items, len(self.embedding)))
+
+    def item_blocks(self) -> Iterator[Tensor]:
+        return map(self._place, self._blocks(0, self.n_items))
+
+    def copy(self) -> DenseVectors:
+        """Return all vectors as they are now, in tables of their own."""
+        vectors = self._place(self.embedding.block(0, len(self.embedding)))  # (I + U, D)
+        tables = vectors[self.n_items :], vectors[: self.n_items]
+        return DenseVectors(*tables, self.constraint, self._item_reach(), self.mainstream)
+
+    def _item_reach(self) -> Tensor | None:
+        """Return the reach (I, P) of all items in each subspace, as it adds to a score; None if they have none."""
+        if self.space.reach_scale is None:
+            return None
+        blocks = [rows[..., -1] for rows in self._blocks(0, self.n_items)]  # none where a process holds no items
+        reach = torch.cat(blocks) if blocks else self.embedding.block(0, 0)[..., -1]
+        return reach * self.space.reach_scale
+
+    def _blocks(self, first: int, past: int) -> Iterator[Tensor]:
+        """Yield raw rows (b, P, d)."""
+        for begin in range(first, past, self.block_size):
+            yield self.embedding.block(begin, min(begin + self.block_size, past))
+
+    def _place(self, rows: Tensor) -> Tensor:
+        return place_rows(rows, self.constraint, reach=self.space.reach_scale is not None)

@@ -5,7 +5,7 @@ The formulas here are the reference for the compiled kernels in `spherec.kernels
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, get_args
+from typing import Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 import torch
@@ -155,6 +155,16 @@ class DenseVectors:
         return iter(torch.split(self.item_table, _BLOCK))
 
 
+class Space(NamedTuple):
+    """What turns raw rows into vectors, and the reach in them into scores."""
+
+    constraint: Constraint
+    dim: int
+    mainstream: float
+    reach_scale: float | None
+    "Score of a reach of 1; None if items have no reach."
+
+
 def check_finite(vectors: Vectors) -> None:
     """Raise an `ArgumentError` that names the first vector with NaN or infinity.
 
@@ -212,6 +222,18 @@ def join_subspaces(parts: Tensor) -> Tensor:
     """Join vectors (…, P, d) of P subspaces into one vector each (…, D): the inverse of `split_subspaces`."""
     whole: Tensor = parts.flatten(-2) / parts.shape[-2] ** 0.5
     return whole
+
+
+def place_rows(rows: Tensor, constraint: Constraint, *, reach: bool) -> Tensor:
+    """Return the vectors (b, D) of raw rows (b, P, d), with reach (b, P, d + 1)."""
+    vectors = to_vectors(rows[..., :-1] if reach else rows, constraint)  # (b, P, d)
+    return vectors[:, 0] if rows.shape[1] == 1 else to_vectors(join_subspaces(vectors), constraint)
+
+
+def measure_lengths(rows: Tensor, *, reach: bool) -> Tensor:
+    """Return the lengths (b, P) of raw rows (b, P, d), with reach (b, P, d + 1)."""
+    lengths: Tensor = (rows[..., :-1] if reach else rows).norm(dim=-1)
+    return lengths
 
 
 def each_subspace(gradient: Callable[[Tensor], tuple[Tensor, Tensor]], rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ import spherec
 from spherec.data.features import Features
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, UnknownContentWarning
-from spherec.training.step import place_rows
+from spherec.geometry import place_rows
 
 GENRES = ["crime", "novel", "poems", "travel"]
 WORDS = {

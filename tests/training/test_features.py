@@ -10,7 +10,7 @@ from spherec.data.features import Features
 from spherec.data.interactions import Interactions
 from spherec.embedding import FeatureTable
 from spherec.errors import ArgumentError, DataError
-from spherec.geometry import DenseVectors
+from spherec.geometry import DenseVectors, measure_lengths, place_rows
 from spherec.kernels.cpu import CpuBackend
 from spherec.kernels.reference import Backend
 from spherec.losses import Hinge, Softmin
@@ -18,7 +18,7 @@ from spherec.optim import Adam
 from spherec.ranking import ExactRanker
 from spherec.sampling import Popularity, TwoStage, Uniform
 from spherec.training import Training
-from spherec.training.step import Run, measure_lengths, place_rows
+from spherec.training.step import Run
 from tests.kernels import using
 from tests.sampling.checks import CPU
 from tests.training.runs import DATA, QUICK, SAMPLERS, Crash, at_step, crash, falling, same, train, trained, watch

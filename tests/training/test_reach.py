@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from spherec.artifact import FoldInSettings
+from spherec.embedding import LiveVectors
 from spherec.losses import Hinge, Softmin
 from spherec.optim import Adam
 from spherec.sampling import Hard, Popularity, Uniform
 from spherec.training import Training
-from spherec.training.step import LiveVectors
 from tests.sampling.checks import CPU
 from tests.training.runs import (
     DATA,
@@ -86,7 +86,7 @@ def test_a_run_in_progress_has_the_reach_of_all_blocks_and_none_for_users(settin
     seen = []
 
     def look(vectors):
-        assert torch.equal(LiveVectors(vectors.embedding, vectors.config, DATA.n_items, CPU, 7).reach, vectors.reach)
+        assert torch.equal(LiveVectors(vectors.embedding, vectors.space, DATA.n_items, CPU, 7).reach, vectors.reach)
         users = vectors.embedding.block(DATA.n_items, len(vectors.embedding))  # (U, P, d + 1)
         assert not users[..., -1].any(), "it learns nothing"
         seen.append(vectors.copy())

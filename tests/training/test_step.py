@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 
+from spherec.embedding import LiveVectors
 from spherec.geometry import DenseVectors
 from spherec.losses import Softmin
 from spherec.optim import DenseAdam
 from spherec.ranking import ExactRanker
 from spherec.sampling import Uniform
-from spherec.training.step import LiveVectors, Run
+from spherec.training.step import Run
 from tests.sampling.checks import CPU
 from tests.training.runs import DATA, QUICK, copied, same, start, trained
 
@@ -27,7 +28,7 @@ def run_of(constraint="sphere", subspace_dim=None):
 @pytest.mark.parametrize("block_size", [1, 7, 20, 16384])
 def test_blocks_are_the_vectors_of_a_copy_to_the_last_bit(block_size, constraint, subspace_dim):
     run = run_of(constraint, subspace_dim)
-    live, copy = LiveVectors(run.embedding, run.config, run.n_items, CPU, block_size), run.vectors.copy()
+    live, copy = LiveVectors(run.embedding, run.config.space, run.n_items, CPU, block_size), run.vectors.copy()
     assert same(copied(live), copy)
     assert [len(block) for block in live.item_blocks()][:-1] == [block_size] * ((DATA.n_items - 1) // block_size)
     assert (live.n_users, live.n_items, live.dim, live.constraint) == (20, 30, 8, constraint)
@@ -39,7 +40,7 @@ def test_blocks_are_the_vectors_of_a_copy_to_the_last_bit(block_size, constraint
 def test_rankings_of_a_run_are_those_of_its_copy():
     run = run_of()
     users = DATA.users[:50].astype("int64")
-    live = ExactRanker(LiveVectors(run.embedding, run.config, run.n_items, CPU, 7)).top(users, 5, without=DATA)
+    live = ExactRanker(LiveVectors(run.embedding, run.config.space, run.n_items, CPU, 7)).top(users, 5, without=DATA)
     assert (live.items == ExactRanker(run.vectors.copy()).top(users, 5, without=DATA).items).all()
 
 

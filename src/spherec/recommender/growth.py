@@ -23,10 +23,9 @@ from spherec.data.interactions import Interactions, merge_item_names, row_starts
 from spherec.embedding import FeatureMap
 from spherec.errors import ArgumentError, DataError, UnknownContentWarning, enumerate_ids
 from spherec.evaluation.validation import Validation, check_validation_share, default_share
-from spherec.geometry import DenseVectors, project, unit
+from spherec.geometry import DenseVectors, measure_lengths, place_rows, project, unit
 from spherec.recommender.fold_in import FoldIn
 from spherec.training import Training
-from spherec.training.step import measure_lengths, place_rows
 
 _FEWEST_EPOCHS = 3  # of a run with a handful of new pairs
 

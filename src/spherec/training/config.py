@@ -13,7 +13,7 @@ import numpy as np
 
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, check_choice, quote, suggest
-from spherec.geometry import Constraint
+from spherec.geometry import Constraint, Space
 from spherec.losses import LOSSES, Hinge, Loss, Softmin, UnknownLoss
 from spherec.losses.softmin import temperature_for
 from spherec.optim import Adam
@@ -51,18 +51,14 @@ class Training:
     dim: int = 128
     "D, dimensions of the space."
     subspace_dim: int | None = None
-    """Dimensions of a subspace, at most: D is divided into as few equal ones as that takes. They learn from the same
-    batches, each by itself, and a squared distance is the mean of theirs: an average of several models that is one
-    space. By default there is one."""
+    "Dimensions of a subspace, at most: D is divided into as few equal ones as that takes, by default one."
     constraint: Constraint = "sphere"
     "Space of the vectors: the unit sphere, or (the original CML) the unit ball."
     reach: bool = False
-    """True gives each item one more number, its reach b, which adds λτb to all its scores: an item can be near many
-    people without lying between them. Training draws λ from 0 to 1 for each pair, so that the model suits every place
-    of this dial. In several subspaces an item has a reach in each. Only on the sphere."""
+    """True gives each item one more number in each subspace, its reach b, which adds λτb to all its scores. Training
+    draws λ from 0 to 1 for each pair, so that the model suits every place of this dial. Only on the sphere."""
     mainstream: float = 1.0
-    """λ of lists by default: 1 the most popular lists that were learned, 0 none of the reach, below 0 the long tail. It
-    can be changed for each list. It does nothing without reach."""
+    "λ of lists by default: 1 the most popular ones, 0 none of the reach, below 0 the long tail."
     loss: Loss = field(default_factory=Hinge)
     "Loss to minimise."
     sampler: Sampling = field(default_factory=TwoStage)
@@ -74,23 +70,18 @@ class Training:
     spread_out: float = 0.0
     "λ_g, weight of the global orthogonal regularisation (equation 3 of the paper)."
     balance: float = 0.0
-    """ρ: the loss of a pair weighs n^−ρ, with n the number of items that its user has, scaled to 1 on average. 0 counts
-    all pairs alike, 1 all users, as the metrics do."""
+    "ρ: the loss of a pair weighs n^−ρ for n items of its user. 0 counts all pairs alike, 1 all users, as metrics do."
     feature_dropout: float = 0.5
-    """Share of the items whose own rows are left out in a step, if items have features: so the features alone learn to
-    place an item, and can place one that nobody has. It does nothing without features."""
+    "Share of the items with features that a step places by these alone, as it will those that nobody has."
     batch_size: int = 256
     "B, positive pairs in a step."
     epochs: int | None = None
-    """Passes over the training pairs, at most. By default 100, or enough for 10,000 steps; with softmin 30, or enough
-    for 3,000."""
+    "Passes over the pairs, at most. By default 100, or enough for 10,000 steps; with softmin 30, or 3,000 steps."
     effort: float = 1.0
     "Share of the default epochs to train for. It does nothing if epochs are given."
     validate_every: int | None = None
-    """Epochs between two validations, if there is a validation part; the last epoch is always validated. By default 2,
-    or enough for 500 steps, because a new model has learned nothing within fewer. Under a schedule only the last epoch
-    is validated by default: before it the rate is still high, and fewer epochs under their own schedule would be
-    another run."""
+    """Epochs between two validations; the last epoch is always validated. By default 2, or enough for 500 steps. With a
+    schedule, only the last one: before it the rate is still high."""
     patience: int = 10
     "Validations without a new best after which training ends; the best vectors are kept."
     seed: int = 0
@@ -124,6 +115,11 @@ class Training:
     def subspaces(self) -> int:
         """P, number of subspaces."""
         return -(-self.dim // self.subspace_dim) if self.subspace_dim else 1
+
+    @property
+    def space(self) -> Space:
+        """The space of the vectors."""
+        return Space(self.constraint, self.dim, self.mainstream, self.loss.distance_scale if self.reach else None)
 
     def resolve(self, data: Interactions) -> "Training":
         """Return the settings with those of the loss filled in that come from the data."""

@@ -1,8 +1,8 @@
 """One step of training: sample negatives, gather rows, compute their gradient, move them."""
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,19 +14,19 @@ from spherec.data.events import pair_keys
 from spherec.data.features import Features
 from spherec.data.interactions import Interactions
 from spherec.device import keep_freed_memory, make_table
-from spherec.embedding import Embedding, EmbeddingTable, FeatureMap, FeatureTable
+from spherec.embedding import EmbeddingTable, FeatureMap, FeatureTable, LiveGeometry, LiveVectors
 from spherec.errors import ArgumentError, DataError, quote
 from spherec.geometry import (
-    Constraint,
     DenseVectors,
     each_subspace,
     join_subspaces,
+    measure_lengths,
     project,
     split_subspaces,
     squared_distance,
     to_vectors,
 )
-from spherec.kernels import Backend, GradientTask, backend, fuse
+from spherec.kernels import GradientTask, backend, fuse
 from spherec.losses import Triplets, covariance, spread_out
 from spherec.sampling import SAMPLERS, Negatives
 from spherec.training.config import Training
@@ -34,8 +34,6 @@ from spherec.training.crew import Crew, join
 
 Pairs = tuple[Tensor, Tensor]
 """Users and items of pairs, (n,) each."""
-
-_BLOCK = 16384  # vectors in a block of `LiveVectors`: exact ranking catches rows up once for about 1000 queries
 
 
 class Run:
@@ -76,9 +74,9 @@ class Run:
         self.has_own_sampler = type(config.sampler) not in SAMPLERS.values()  # checked at each step, by shapes alone
         table = self._make_table(rows, feature_map)
         self.embedding = crew.join_rows(table, self)
-        self.geometry = LiveGeometry(self.embedding, config, data.n_items, backend(device))
-        self.vectors = LiveVectors(self.embedding, config, data.n_items, device)
-        self.held = LiveVectors(table, config, held.n_items, device)  # the own ones
+        self.geometry = LiveGeometry(self.embedding, config.space, data.n_items, backend(device))
+        self.vectors = LiveVectors(self.embedding, config.space, data.n_items, device)
+        self.held = LiveVectors(table, config.space, held.n_items, device)  # the own ones
         self._weights = _weigh_users(data, config.balance, crew) if config.balance else None  # (U,)
         self._pair_weights = None if data.weights is None else PairWeights(data, device)
         weighted = self._weights is not None or self._pair_weights is not None
@@ -265,99 +263,6 @@ class Batches:
         """Return the order (n,) of n pairs in an epoch: of all, or of those of a partition."""
         seed, device = self._run.config.seed, self._pairs[0].device
         return rng.permutation(n, rng.torch_stream(seed, "shuffle", epoch, *partition, device=device))
-
-
-@dataclass(frozen=True)
-class LiveGeometry:
-    """The space as it is at this step, for samplers: rows that were not touched for a while are caught up when read."""
-
-    embedding: Embedding
-    config: Training
-    n_items: int
-    kernels: Backend
-    before_reading: Callable[[], None] = lambda: None
-    "Called before rows are read."
-
-    @property
-    def constraint(self) -> Constraint:
-        return self.config.constraint
-
-    @property
-    def dim(self) -> int:
-        return self.config.dim
-
-    def users(self, index: Tensor) -> Tensor:
-        return self.items(index + self.n_items)
-
-    def items(self, index: Tensor) -> Tensor:
-        self.before_reading()
-        rows = self.embedding.rows(index.reshape(-1))  # (P, m, d), with reach (P, m, d + 1)
-        if self.config.reach:
-            rows = rows[..., :-1].contiguous()
-        vectors = self.kernels.unit(rows) if self.constraint == "sphere" else rows  # (P, m, d)
-        joined = vectors[0] if len(vectors) == 1 else join_subspaces(vectors.movedim(0, 1))  # (m, D)
-        return joined.view(*index.shape, self.dim)
-
-
-class LiveVectors:
-    """`Vectors` of a run in progress, computed from its rows block by block: no second copy of the tables."""
-
-    def __init__(
-        self, embedding: Embedding, config: Training, n_items: int, device: torch.device, block_size: int = _BLOCK
-    ) -> None:
-        self.embedding, self.config = embedding, config
-        self.constraint, self.dim, self.mainstream = config.constraint, config.dim, config.mainstream
-        self.n_users, self.n_items = len(embedding) - n_items, n_items
-        self.device, self.block_size = device, block_size
-
-    @property
-    def reach(self) -> Tensor | None:
-        return self._item_reach().mean(1) if self.config.reach else None
-
-    def users(self, index: Tensor) -> Tensor:
-        return self.items(index + self.n_items)
-
-    def items(self, index: Tensor) -> Tensor:
-        rows = self.embedding.rows(index.reshape(-1)).movedim(0, 1).contiguous()  # (m, P, d)
-        return self._place(rows).view(*index.shape, self.dim)
-
-    def user_blocks(self) -> Iterator[Tensor]:
-        return map(self._place, self._blocks(self.n_items, len(self.embedding)))
-
-    def item_blocks(self) -> Iterator[Tensor]:
-        return map(self._place, self._blocks(0, self.n_items))
-
-    def copy(self) -> DenseVectors:
-        """Return all vectors as they are now, in tables of their own."""
-        vectors = self._place(self.embedding.block(0, len(self.embedding)))  # (I + U, D)
-        reach = self._item_reach() if self.config.reach else None
-        return DenseVectors(vectors[self.n_items :], vectors[: self.n_items], self.constraint, reach, self.mainstream)
-
-    def _item_reach(self) -> Tensor:
-        """Return the reach (I, P) of all items in each subspace, as it adds to a score."""
-        blocks = [rows[..., -1] for rows in self._blocks(0, self.n_items)]  # none where a process holds no items
-        reach = torch.cat(blocks) if blocks else self.embedding.block(0, 0)[..., -1]
-        return reach * self.config.loss.distance_scale
-
-    def _blocks(self, first: int, past: int) -> Iterator[Tensor]:
-        """Yield raw rows (b, P, d)."""
-        for begin in range(first, past, self.block_size):
-            yield self.embedding.block(begin, min(begin + self.block_size, past))
-
-    def _place(self, rows: Tensor) -> Tensor:
-        return place_rows(rows, self.constraint, reach=self.config.reach)
-
-
-def place_rows(rows: Tensor, constraint: Constraint, *, reach: bool) -> Tensor:
-    """Return the vectors (b, D) of raw rows (b, P, d), with reach (b, P, d + 1)."""
-    vectors = to_vectors(rows[..., :-1] if reach else rows, constraint)  # (b, P, d)
-    return vectors[:, 0] if rows.shape[1] == 1 else to_vectors(join_subspaces(vectors), constraint)
-
-
-def measure_lengths(rows: Tensor, *, reach: bool) -> Tensor:
-    """Return the lengths (b, P) of raw rows (b, P, d), with reach (b, P, d + 1)."""
-    lengths: Tensor = (rows[..., :-1] if reach else rows).norm(dim=-1)
-    return lengths
 
 
 def draw_dial(size: int, generator: torch.Generator) -> Tensor:
