@@ -2,10 +2,8 @@
 
 import csv
 import json
-import sys
 from collections import Counter
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,12 +16,6 @@ from tests.sampling.checks import random_rows
 
 ROW = "uniform-1-4096"
 WRITTEN = ["records.jsonl", "records.trials.jsonl", "table.csv", "table.md"]
-PLOTS = ["accuracy-batch.png", "accuracy-popularity.png", "curves.png"]
-
-
-@pytest.fixture(autouse=True)
-def without_plots(monkeypatch):
-    monkeypatch.setitem(sys.modules, "spherec.lab.plots", SimpleNamespace(plot_reproduction=lambda *_: None))
 
 
 @pytest.fixture(autouse=True)
@@ -168,15 +160,6 @@ def test_records_of_other_settings_do_not_count(reproduce, tmp_path):
     ):
         assert reproduce("--rows", row, "--only-folds", "0", dataset=dataset).code == 0
         assert "100.0" not in (tmp_path / f"out/{name}.csv").read_text()
-
-
-def test_plots_are_drawn_too(reproduce, tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib")
-    monkeypatch.delitem(sys.modules, "spherec.lab.plots")
-    done = reproduce("--rows", ROW, "--only-folds", "0")
-    assert done.code == 0, done.err
-    assert files(tmp_path / "out") == sorted(WRITTEN + PLOTS)
-    assert all((tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG") for name in PLOTS)
 
 
 def test_workers_change_nothing(reproduce, tmp_path):

@@ -10,7 +10,7 @@ import typer
 from spherec import datasets
 from spherec.cli._options import option
 from spherec.cli._output import grid, note, show
-from spherec.cli._runs import RunsOptions, draw_plots, runs_bar
+from spherec.cli._runs import RunsOptions, runs_bar
 from spherec.cli._source import PaperCut, RawSource, Source
 from spherec.data.container import kind_of
 from spherec.data.interactions import Interactions
@@ -64,8 +64,6 @@ def reproduce_command(
         with atomic_write(output / f"{'two-stage' if is_variants else 'table'}.{ending}") as file:
             file.write(content.encode())
     note(f"{output} holds the table and the records")
-    if not is_variants:
-        draw_plots("plot_reproduction", of_paper, table, results, output)
 
 
 def _read_tuned_rows(interactions: Interactions, records: Path) -> list[Result]:

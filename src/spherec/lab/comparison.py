@@ -22,7 +22,7 @@ from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.device import DeviceName, measure_peak, resolve
 from spherec.errors import ArgumentError, SpherecError, TrainingError, check_count, require_polars
-from spherec.evaluation import METRICS, Metric, evaluate, validation_part
+from spherec.evaluation import METRICS, Metric, Scores, evaluate, validation_part
 from spherec.evaluation.metrics import average_precision, find_metrics, median_popularity, ndcg, recall
 from spherec.evaluation.validation import check_validation_share
 from spherec.geometry import DenseVectors
@@ -100,25 +100,12 @@ class ComparisonPlan:
         return tuple(metric for metric in self.metrics if metric.name not in built_in)
 
 
-@dataclass(frozen=True)
-class _Setup:
-    """Things that all runs of a model share."""
-
-    model: ComparedModel
-    context: FitContext
-    environment: dict[str, str]
-    watch: Watch
-
-    def begin(self, stage: Stage) -> FitContext:
-        """Report a stage, and return the context of its run, which reports its epochs."""
-        self.watch(stage)
-        return replace(self.context, on_epoch=lambda done, of: self.watch(replace(stage, epoch=done, epochs=of)))
-
-
 class Comparison:
     """A plan on some data, with its records in a folder. What is recorded is not run again."""
 
     study = "compare"
+    others: Iterable[str] = known_models()
+    "Models that may be recorded besides those of the plan."
     fits_alone = True
     "True if the last fits are run one after the other, so that time and memory are those of one."
 
@@ -144,12 +131,9 @@ class Comparison:
     def results(self) -> list[Result]:
         """Return all that is recorded of this plan, also of models that it does not name."""
         known = self._results.by_key()
-        models = {model.name: model for model in (*self.other_models(), *self.plan.models)}
+        models = {model.name: model for model in (*find_models(self.others), *self.plan.models)}
         keys = [self.blank_result(model, fold).key for model in models.values() for fold in range(len(self.parts))]
         return [known[key] for key in keys if key in known]
-
-    def other_models(self) -> Iterable[ComparedModel]:
-        return find_models(known_models())
 
     def missing(self, folds: Iterable[int] | None = None) -> list[tuple[ComparedModel, list[int]]]:
         """Return the models of which something is not recorded yet, with the folds (of those named)."""
@@ -187,10 +171,10 @@ class Comparison:
         self._results.path.parent.mkdir(parents=True, exist_ok=True)
         for model, some in missing:
             where = torch.device("cpu") if model.on_cpu else device
-            context = FitContext(k=self.plan.k, seed=self.plan.seed, device=where)
-            environment = environment_of(where) | {package: version(package) for package in model.packages}
+            self._watch = watch or (lambda _: None)
+            self._environment = environment_of(where) | {package: version(package) for package in model.packages}
             try:
-                self._run_model(_Setup(model, context, environment, watch or (lambda _: None)), some)
+                self._run_model(model, some, FitContext(k=self.plan.k, seed=self.plan.seed, device=where))
             except TrainingError as error:  # the other models may do better
                 self.failed[model.name] = str(error)
         return self.results()
@@ -247,24 +231,28 @@ class Comparison:
             self.failed[model.name] = str(error)
         return model.name not in self.failed
 
-    def _run_model(self, setup: _Setup, folds: Sequence[int]) -> None:
+    def _run_model(self, model: ComparedModel, folds: Sequence[int], context: FitContext) -> None:
         """Run all trials of a model, then fit and test it on each fold."""
         known = self._trials.by_key()
         trials = [
-            partial(self._try, setup, fold, Trial(settings, number=number), known)
+            partial(self._try, model, fold, Trial(settings, number=number), known, context)
             for fold in folds
-            for number, settings in enumerate(self._settings_to_try(setup.model, fold))
+            for number, settings in enumerate(self._settings_to_try(model, fold))
         ]
-        workers = self.plan.workers if setup.model.is_ours else 1
-        tried = run_all(trials, workers, setup.context.device)
-        tests = [partial(self._test, setup, fold, [one for one in tried if one.fold == fold]) for fold in folds]
-        run_all(tests, 1 if self.fits_alone else workers, setup.context.device)
+        workers = self.plan.workers if model.is_ours else 1
+        tried = run_all(trials, workers, context.device)
+        tests = [
+            partial(self._test, model, fold, [one for one in tried if one.fold == fold], context) for fold in folds
+        ]
+        run_all(tests, 1 if self.fits_alone else workers, context.device)
 
-    def _try(self, setup: _Setup, fold: int, trial: Trial, known: Mapping[str, Result]) -> Result:
+    def _try(
+        self, model: ComparedModel, fold: int, trial: Trial, known: Mapping[str, Result], context: FitContext
+    ) -> Result:
         """Return the record of a trial, running it unless it is known."""
-        model, settings = setup.model, dict(trial.settings)
+        settings = dict(trial.settings)
         stage = Stage(f"{model.name} trial {trial.number + 1}", fold, "choosing")
-        context = setup.begin(stage)
+        context = self._begin(stage, context)
         record = Result("trial", model.name, fold, {**self.identity(model), "settings": settings}, settings)
         done = known.get(record.key)
         if done is None:
@@ -273,17 +261,17 @@ class Comparison:
             epochs = fitted.history.as_records() if fitted and fitted.history else []
             curve = [epoch for epoch in epochs if epoch["metric"] is not None]
             tried = replace(tried, number=trial.number)
-            done = replace(record, trials=[tried], environment=setup.environment, curve=curve)
+            done = replace(record, trials=[tried], environment=self._environment, curve=curve)
             self._trials.add(done)
-        setup.watch(replace(stage, doing="done"))
+        self._watch(replace(stage, doing="done"))
         return done
 
-    def _test(self, setup: _Setup, fold: int, tried: Sequence[Result]) -> None:
+    def _test(self, model: ComparedModel, fold: int, tried: Sequence[Result], context: FitContext) -> None:
         """Fit a model with the best settings on all training data, and test it.
 
         Only here the test pairs are looked at.
         """
-        model, part, device = setup.model, self.parts[fold], setup.context.device
+        part, device = self.parts[fold], context.device
         trials = [record.trials[0] for record in tried]
         best = best_trial(trials, mmr_at_most=model.mmr_at_most)
         if trials and best is None:
@@ -291,11 +279,11 @@ class Comparison:
         settings = best.refit if best else model.draw(1, seed=self.plan.seed, fold=fold)[0]
         clock = [time.perf_counter()]
         with measure_peak(device) as growth, enough_memory():
-            fitted = model.fit(part.train, settings, setup.begin(Stage(model.name, fold, "training")))
+            fitted = model.fit(part.train, settings, self._begin(Stage(model.name, fold, "training"), context))
             if device.type == "cuda":
                 torch.cuda.synchronize(device)
             clock.append(time.perf_counter())
-        setup.begin(stage := Stage(model.name, fold, "testing"))
+        self._begin(stage := Stage(model.name, fold, "testing"), context)
         with enough_memory():
             scores = evaluate(fitted, part.train, part.test, k=self.plan.k, metrics=self._metrics())
         clock.append(time.perf_counter())
@@ -307,19 +295,27 @@ class Comparison:
             trials=trials,
             scores=scores.summary(),
             seconds=dict(zip(("choosing", "training", "testing"), (round(each, 4) for each in times), strict=True)),
-            environment=setup.environment,
+            environment=self._environment,
             peak_mb=None if growth.mb is None or not self.fits_alone else round(growth.mb, 1),
             peak_of="allocated on the GPU" if device.type == "cuda" else "resident in the process",
             curve=tried[trials.index(best)].curve if best else [],
             digest=digest_of(fitted) if isinstance(fitted, DenseVectors) else "",
             run=f"{zlib.crc32(blank.key.encode()):08x}",
         )
+        self._save(result, scores)
+        self._watch(replace(stage, doing="done"))
+
+    def _begin(self, stage: Stage, context: FitContext) -> FitContext:
+        """Report a stage, and return the context of its run, which reports its epochs."""
+        self._watch(stage)
+        return replace(context, on_epoch=lambda done, of: self._watch(replace(stage, epoch=done, epochs=of)))
+
+    def _save(self, result: Result, scores: Scores) -> None:
         if self.user_values is not None:
             known = scores.per_user.values
             values = {metric.name: known[metric.name] for metric in self.plan.metrics if metric.name in known}
             self.user_values.save(result, scores.per_user.users, values)
         self._results.add(result)
-        setup.watch(replace(stage, doing="done"))
 
     def _metrics(self) -> tuple[Metric, ...]:
         return METRICS + self.plan.own_metrics

@@ -146,15 +146,13 @@ def reproduce(
 class Reproduction(Comparison):
     """An experiment on some data, as a comparison of its rows; its trials are kept next to the file of records."""
 
+    others = ()
     fits_alone = False
 
     def __init__(self, experiment: Experiment, data: Interactions, records: Path) -> None:
         super().__init__(experiment, data, records.parent)
         self.study, self.user_values = experiment.name, None
         self._results, self._trials = RecordFile(records), RecordFile(records.with_suffix(".trials.jsonl"))
-
-    def other_models(self) -> Iterable[ComparedModel]:
-        return ()
 
     def identity(self, model: ComparedModel) -> dict[str, Any]:
         assert isinstance(model, Row)

@@ -93,15 +93,14 @@ class Goal:
 
     @property
     def objective(self) -> Metric:
+        """The metric as an object, whose label at K is the name of the goal."""
         return find_metric(self.metric)
 
     @property
     def name(self) -> str:
-        """The metric as it is shown: NDCG@50."""
         return label_at(self.objective, self.k)
 
     def format(self, value: float) -> str:
-        """Return a value of the metric as tables show it, with "%" if it is in percent."""
         return format_metric(self.objective, value)
 
     def allows(self, mmr: float | None) -> bool:
@@ -141,14 +140,11 @@ class StudyOptions:
 class TuneResult:
     """Result of a call of `tune`; another call may continue the study."""
 
-    best: Trial | None
-    "The winner; None as long as no trial is complete."
-    config: Training | None
-    "The winner's config."
+    best: Trial | None  # the winner; None as long as no trial is complete
+    config: Training | None  # of the winner
     trials: Sequence[Trial]
     "All trials of the study, also of earlier calls, in the order of their numbers."
-    ended: TuneEnd
-    "Reason why this call ended."
+    ended: TuneEnd  # why this call ended
     importance: Mapping[str, float] = field(default_factory=dict)
     "Share of the difference between trials that each field explains; empty where trials are few or alike."
 

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -35,10 +36,29 @@ class _ImplicitModel(ComparedModel):
             ) from error
 
 
-class Als(_ImplicitModel):
+class _FactorModel(_ImplicitModel):
+    """A factor model. It takes users x items, as we have them."""
+
+    place: tuple[str, str]  # module and class in the library
+
+    def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:
+        self.check(train)
+        module, kind = self.place
+        options = {"use_gpu": False, "num_threads": torch.get_num_threads(), "random_state": context.seed}
+        with _one_blas_thread():  # its constructor already looks
+            model = getattr(import_module(module), kind)(**settings, **options)
+            try:
+                model.fit(train.matrix, show_progress=False)
+            except import_module("implicit.recommender_base").ModelFitError as error:
+                raise TrainingError(f"implicit cannot fit it with {dict(settings)}: {error}") from None
+        return _Lister(model, train, len(model.item_factors))
+
+
+class Als(_FactorModel):
     """Alternating least squares on implicit feedback (Hu, Koren, Volinsky, 2008)."""
 
     name = "als"
+    place = ("implicit.als", "AlternatingLeastSquares")
     search_space: Mapping[str, Sequence[Any]] = {
         "factors": (100, 200),
         "regularization": (0.01, 0.1, 1.0),
@@ -46,29 +66,18 @@ class Als(_ImplicitModel):
         "iterations": (15,),
     }
 
-    def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:
-        self.check(train)
-        from implicit.als import AlternatingLeastSquares
 
-        return _fit_factors(AlternatingLeastSquares, train, settings, context)
-
-
-class Bpr(_ImplicitModel):
+class Bpr(_FactorModel):
     """Bayesian personalised ranking (Rendle and others, 2009). With several threads, runs differ slightly."""
 
     name = "bpr"
+    place = ("implicit.bpr", "BayesianPersonalizedRanking")
     search_space: Mapping[str, Sequence[Any]] = {
         "factors": (100, 200),
         "learning_rate": (0.01, 0.03, 0.1),
         "regularization": (0.01, 0.003, 0.03),
         "iterations": (100, 200),
     }
-
-    def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:
-        self.check(train)
-        from implicit.bpr import BayesianPersonalizedRanking
-
-        return _fit_factors(BayesianPersonalizedRanking, train, settings, context)
 
 
 class Knn(_ImplicitModel):
@@ -90,19 +99,6 @@ class Knn(_ImplicitModel):
             warnings.filterwarnings("ignore", message="Method expects CSR input")  # from one of its parts to another
             model.fit(train.matrix, show_progress=False)
         return _Lister(model, train, train.n_items)
-
-
-def _fit_factors(kind: Any, train: Interactions, settings: Settings, context: FitContext) -> "_Lister":
-    """Fit a factor model of this kind. It takes users x items, as we have them."""
-    from implicit.recommender_base import ModelFitError
-
-    with _one_blas_thread():  # its constructor already looks
-        model = kind(**settings, use_gpu=False, num_threads=torch.get_num_threads(), random_state=context.seed)
-        try:
-            model.fit(train.matrix, show_progress=False)
-        except ModelFitError as error:
-            raise TrainingError(f"implicit cannot fit it with {dict(settings)}: {error}") from None
-    return _Lister(model, train, len(model.item_factors))
 
 
 class _Lister:
